@@ -1,0 +1,1 @@
+"""The mathematics of the paper, on NumPy arrays; no input, no output."""

@@ -1,0 +1,135 @@
+"""Who takes part in round n, and which entries travel: both ends compute it, nothing is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import gcd
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psofed.core.seeds import Seeds, subsets
+
+Indices = NDArray[np.intp]
+
+
+class Schedule(Protocol):
+    """`entries(k, n)`: the positions of the ones of S_{k,n}."""
+
+    def entries(self, k: int, n: int) -> Indices: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Rotating:
+    """S_{k,n} = (S_{k,0} + tau n) mod D: the right circular shift in closed form.
+
+    `masks` has one row per client, or a single row that all share (coordinated).
+
+    >>> Rotating(masks=np.array([[0, 3]]), shift=2, dim=5).entries(k=7, n=1).tolist()
+    [2, 0]
+    """
+
+    masks: Indices
+    shift: int
+    dim: int
+
+    def entries(self, k: int, n: int) -> Indices:
+        row = 0 if len(self.masks) == 1 else k
+        # Reduced first, so that a late round cannot overflow.
+        return (self.masks[row] + self.shift * n % self.dim) % self.dim
+
+
+@dataclass(frozen=True, eq=False)
+class Sequential:
+    """`Rotating` whose initial masks are drawn from the seed, client by client, when needed."""
+
+    seeds: Seeds
+    dim: int
+    shared: int
+    shift: int
+    coordinated: bool
+    block: bool
+    _drawn: dict[int, Indices] = field(default_factory=dict, repr=False)
+
+    def initial(self, clients: ArrayLike) -> Indices:
+        """S_{k,0} for each of `clients`, or the one row that all share."""
+        ids = np.zeros(1, np.intp) if self.coordinated else np.atleast_1d(clients)
+        if not self.block:
+            # The count of uniforms is part of the draw: masks of different M are unrelated.
+            purpose = f"mask{'' if self.coordinated else 's'}:{self.shared}"
+            return subsets(self.seeds.uniforms(purpose, client=ids, count=self.shared), self.dim)
+        offset = self.seeds.uniforms("offset", client=ids, count=1) * (not self.coordinated)
+        return ((offset * self.dim).astype(np.intp) + np.arange(self.shared)) % self.dim
+
+    def entries(self, k: int, n: int) -> Indices:
+        row = 0 if self.coordinated else k
+        if row not in self._drawn:
+            self._drawn[row] = self.initial(row)
+        return Rotating(self._drawn[row], self.shift, self.dim).entries(0, n)
+
+
+@dataclass(frozen=True)
+class Stochastic:
+    """S_{k,n} is a fresh uniform M-subset for every round: of each client, or common to all."""
+
+    seeds: Seeds
+    dim: int
+    shared: int
+    coordinated: bool
+
+    def draw(self, k: ArrayLike, n: ArrayLike) -> Indices:
+        """The windows of clients `k` at rounds `n`; the two broadcast."""
+        ids = np.zeros_like(k) if self.coordinated else k
+        purpose = f"fresh mask{'' if self.coordinated else 's'}:{self.shared}"
+        uniforms = self.seeds.uniforms(purpose, client=ids, round=n, count=self.shared)
+        return subsets(uniforms, self.dim)
+
+    def entries(self, k: int, n: int) -> Indices:
+        return self.draw(k, n)
+
+
+@dataclass(frozen=True)
+class UniformCohorts:
+    """S_n: `size` of `clients`, uniform without replacement, sorted; a function of (seed, run, n).
+
+    >>> UniformCohorts(Seeds(0), clients=3, size=3).cohort(5).tolist()
+    [0, 1, 2]
+    """
+
+    seeds: Seeds
+    clients: int
+    size: int
+
+    def cohort(self, n: ArrayLike) -> Indices:
+        return subsets(self.seeds.uniforms("cohort", round=n, count=self.size), self.clients)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenCohorts:
+    """S_n from a list."""
+
+    members: tuple[Any, ...]
+
+    def cohort(self, n: int) -> Indices:
+        return np.asarray(self.members[n], np.intp)
+
+
+def exchanges(mask: Indices, shift: int, dim: int) -> NDArray[np.intp]:
+    """How often each entry travels over D rounds: g |{s in S_0 : s = i mod g}|, g = gcd(tau, D).
+
+    >>> exchanges(np.array([0]), shift=2, dim=4).tolist()
+    [2, 0, 2, 0]
+    """
+    g = gcd(shift, dim)
+    return g * np.bincount(mask % g, minlength=g)[np.arange(dim) % g]
+
+
+def is_even(dim: int, shared: int, shift: int, block: bool) -> bool:
+    """Whether every entry is sure to be exchanged M times in D rounds, before masks are drawn.
+
+    A block has M/g entries in each residue class mod g = gcd(tau, D) iff g divides M; a random
+    subset has them for sure only if g = 1 or the whole model is shared.
+    """
+    g = gcd(shift, dim)
+    return shared == dim or g == 1 or (block and shared % g == 0)

@@ -1,0 +1,185 @@
+"""What a simulation returns: learning curves with standard errors, traffic, and per-run summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.experiment import Experiment
+
+Array = NDArray[Any]
+TABLE_ROUNDS = (100, 200, 500, 1000, 2000)
+STEADY_SHARE = 0.2  # "steady" is the mean over this last part of the rounds
+_PER_DB = 10 / np.log(10)
+
+
+class Estimate(NamedTuple):
+    """A value and its standard error."""
+
+    value: float
+    stderr: float
+
+
+@dataclass(frozen=True, eq=False)
+class OneRun:
+    """The outcome of one Monte-Carlo run."""
+
+    mse: Array  # [method, mark]
+    traffic: Array  # [up, down, multicast down; method; mark], bytes since the mark before
+    floors: tuple[float, float] | None  # ridge, noise
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Learning curves of all methods of an experiment; MSE is linear, dB only at the edge."""
+
+    experiment: Experiment
+    runs: int
+    rounds: Array  # [mark]: the n of w_n
+    mse: Array  # [method, mark]: mean over the runs
+    stderr: Array  # [method, mark]: of that mean
+    uplink: Array  # [method, mark]: bytes since the mark before
+    downlink: Array
+    multicast: Array  # the downlink where equal messages are sent once
+    points: Array  # [run, method, point]: MSE at `point_names`
+    floors: dict[str, Estimate] = field(default_factory=dict)
+
+    @property
+    def titles(self) -> list[str]:
+        """The methods' names."""
+        return [options.title() for options in self.experiment.methods]
+
+    @property
+    def point_names(self) -> list[str]:
+        """The rounds of the table and "steady", in the order of `points`."""
+        return [*map(str, table_rounds(self.experiment)), "steady"]
+
+    @property
+    def mse_db(self) -> Array:
+        """Mean test MSE in dB: averaged first, converted last."""
+        return to_db(self.mse)
+
+    @property
+    def stderr_db(self) -> Array:
+        """The standard error of `mse_db`, to first order."""
+        return _PER_DB * self.stderr / self.mse
+
+    @property
+    def cumulative(self) -> Array:
+        """Bytes exchanged before round n: uplink and unicast downlink."""
+        return np.cumsum(self.uplink + self.downlink, axis=1)
+
+    def point(self, method: int, name: str) -> Estimate:
+        """Mean MSE in dB of a method at a point, with its standard error."""
+        values = self.points[:, method, self.point_names.index(name)]
+        return Estimate(float(to_db(values.mean())), _spread(values / values.mean()))
+
+    def difference(self, method: int, other: int, name: str) -> Estimate:
+        """dB of `method` minus dB of `other` at a point; paired, since both saw the same draws."""
+        a, b = self.points[:, [method, other], self.point_names.index(name)].T
+        value = float(to_db(a.mean()) - to_db(b.mean()))
+        return Estimate(value, _spread(a / a.mean() - b / b.mean()))
+
+    def traffic_share(self, method: int, other: int) -> float:
+        """Total bytes of `method`, up and down, over those of `other`."""
+        return float(self.cumulative[method, -1] / self.cumulative[other, -1])
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The curves as a long table: what `curves.csv` and `to_frame` hold."""
+        for j, options in enumerate(self.experiment.methods):
+            about = {
+                "method": options.title(),
+                "name": options.name,
+                "shared": getattr(options, "shared", ""),
+                "scheme": getattr(options, "scheme", ""),
+            }
+            columns = {
+                "round": self.rounds,
+                "mse": self.mse[j],
+                "mse_db": self.mse_db[j],
+                "stderr_db": self.stderr_db[j],
+                "uplink_bytes": self.uplink[j],
+                "downlink_bytes": self.downlink[j],
+                "multicast_bytes": self.multicast[j],
+                "cumulative": self.cumulative[j],
+            }
+            for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+                yield about | dict(zip(columns, values, strict=True))
+
+    def to_frame(self) -> Any:
+        """The curves as a pandas DataFrame (extra `psofed[frame]`)."""
+        return import_module("pandas").DataFrame(list(self.rows()))
+
+    def plot(self, path: str | None = None) -> Any:
+        """A figure of the curves (extra `psofed[plot]`), saved if a path is given."""
+        # The report layer sits above this one, so it is called by name, only when it is needed.
+        figure = import_module("psofed.report.figures").learning_curves(self)
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+
+class Accumulator:
+    """Curves from runs that are added in order; its memory does not grow with the curves' length.
+
+    Mean and spread are updated by Welford's rule, so that no run is kept.
+    """
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment, self.runs = experiment, 0
+        shape = (len(experiment.methods), len(experiment.evaluated))
+        self.mean, self.squares = np.zeros(shape), np.zeros(shape)
+        self.traffic = np.zeros((3, *shape))
+        self.points: list[Array] = []
+        self.floors: list[tuple[float, float]] = []
+        rounds = experiment.evaluated
+        self._marks = np.searchsorted(rounds, table_rounds(experiment))
+        self._steady = rounds >= rounds[-1] * (1 - STEADY_SHARE)
+
+    def add(self, run: OneRun) -> None:
+        """The next run."""
+        self.runs += 1
+        deviation = run.mse - self.mean
+        self.mean += deviation / self.runs
+        self.squares += deviation * (run.mse - self.mean)
+        self.traffic += (run.traffic - self.traffic) / self.runs
+        steady = run.mse[:, self._steady].mean(axis=1, keepdims=True)
+        self.points.append(np.hstack([run.mse[:, self._marks], steady]))
+        if run.floors is not None:
+            self.floors.append(run.floors)
+
+    def curves(self) -> Curves:
+        """The curves of the runs so far."""
+        n = self.runs
+        # One run has no spread to estimate a standard error from.
+        stderr = np.sqrt(self.squares / (n * (n - 1))) if n > 1 else np.full_like(self.mean, np.nan)
+        up, down, multicast = self.traffic.copy()
+        floors = {
+            name: Estimate(float(to_db(values.mean())), _spread(values / values.mean()))
+            for name, values in zip(("ridge", "noise"), np.array(self.floors).T, strict=False)
+        }
+        points, rounds = np.array(self.points), self.experiment.evaluated
+        return Curves(
+            self.experiment, n, rounds, self.mean.copy(), stderr, up, down, multicast, points, floors
+        )
+
+
+def table_rounds(experiment: Experiment) -> list[int]:
+    """The rounds that the table shows: those of `TABLE_ROUNDS` that are evaluated."""
+    return [n for n in TABLE_ROUNDS if n in experiment.evaluated]
+
+
+def to_db(mse: Any) -> Any:
+    """10 log10 of a mean-square error."""
+    return 10 * np.log10(mse)
+
+
+def _spread(relative: Array) -> float:
+    """The standard error, in dB, of a mean whose relative samples are given."""
+    n = len(relative)
+    return float(_PER_DB * relative.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")

@@ -1,0 +1,1 @@
+"""The algorithm as client and server that exchange bytes: the handlers that devices run."""

@@ -1,0 +1,22 @@
+"""Errors that are for people: which file, which field, what was found, what would be right."""
+
+
+class InputError(ValueError):
+    """Something the user gave is wrong; one line says what and what would be right.
+
+    >>> print(InputError("cohort", "is 7, but there are only 4 clients", "use 1 to 4"))
+    cohort is 7, but there are only 4 clients; use 1 to 4
+    """
+
+    def __init__(self, field: str, found: str, right: str, where: str = "") -> None:
+        super().__init__(field, found, right, where)
+        self.field, self.found, self.right, self.where = field, found, right, where
+
+    def __str__(self) -> str:
+        parts = [self.where + ":" if self.where else "", self.field, self.found]
+        line = " ".join(part for part in parts if part)
+        return f"{line}; {self.right}" if self.right else line
+
+    def inside(self, prefix: str = "", where: str = "") -> "InputError":
+        """The same error seen from outside: the field with its table, and the file."""
+        return InputError(prefix + self.field, self.found, self.right, where or self.where)

@@ -1,0 +1,207 @@
+"""One description of a run: TOML in, validated once, the same for every executor."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from psofed import named, schema
+from psofed.core import features
+from psofed.core.schedule import UniformCohorts
+from psofed.core.seeds import Seeds
+from psofed.errors import InputError
+from psofed.methods import onlinefed, psofed
+from psofed.methods.contract import Method, Options, Task
+from psofed.named import nearest
+from psofed.streams import paper
+from psofed.streams.contract import Stream
+
+@dataclass(frozen=True)
+class Features:
+    """The [features] table: the feature function, D and the kernel width sigma."""
+
+    name: Literal["cosine", "exponential", "gaussian"] = "cosine"
+    dim: int = 200
+    width: float = 2.0
+
+    def __post_init__(self) -> None:
+        schema.positive(self, "dim", "width")
+        if self.name == "exponential" and self.dim % 2:
+            right = f"use an even number, e.g. {self.dim + 1}"
+            raise InputError("dim", f"is {self.dim}, but these features come in pairs", right)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that decides the numbers of a run. The defaults are the paper's setting.
+
+    >>> Experiment(rounds=10, runs=2).cohort
+    4
+    >>> Experiment(cohort=101)
+    Traceback (most recent call last):
+    psofed.errors.InputError: cohort is 101, but there are only 100 clients; use 1 to 100
+    """
+
+    clients: int = 100
+    rounds: int = 5000
+    runs: int = 500
+    seed: int = 0
+    cohort: int = 4
+    step: float = 0.75
+    dtype: Literal["float32", "float64"] = "float32"
+    evaluate_every: int = 1
+    test_samples: int = 2000
+    stream: Stream = field(default_factory=paper.Options)
+    features: Features = field(default_factory=Features)
+    methods: tuple[Options, ...] = field(default_factory=lambda: paper_methods())
+
+    def __post_init__(self) -> None:
+        counts = ("clients", "rounds", "runs", "cohort", "evaluate_every", "test_samples")
+        schema.positive(self, *counts, "step")
+        if not 0 <= self.seed < 2**63:
+            raise InputError("seed", f"is {self.seed}", "use a whole number from 0 to 2^63 - 1")
+        if self.cohort > self.clients:
+            found = f"is {self.cohort}, but there are only {self.clients} clients"
+            raise InputError("cohort", found, f"use 1 to {self.clients}")
+        if self.evaluate_every > self.rounds:
+            found = f"is {self.evaluate_every}, but there are only {self.rounds} rounds"
+            raise InputError("evaluate_every", found, f"use 1 to {self.rounds}")
+        if not self.methods:
+            raise InputError("methods", "is empty", "give at least one [[methods]] table")
+        for i, options in enumerate(self.methods):
+            try:
+                schema.positive(options, "step")
+                options.check(self.features.dim, self.clients)
+            except InputError as error:
+                raise error.inside(f"methods[{i}].") from None
+        self._check_titles()
+
+    def _check_titles(self) -> None:
+        titles = [options.title() for options in self.methods]
+        for i, title in enumerate(titles):
+            if title in titles[:i]:
+                found = f"is {title!r}, as another method's"
+                raise InputError(f"methods[{i}].label", found, "give each method its own label")
+
+    @property
+    def evaluated(self) -> np.ndarray[Any, Any]:
+        """The rounds n at which w_n is judged: 0, every, ..., and always the last, N."""
+        rounds = np.arange(0, self.rounds + 1, self.evaluate_every)
+        return rounds if rounds[-1] == self.rounds else np.append(rounds, self.rounds)
+
+    def task(self, run: int, wire: str = "float32") -> Task:
+        """What the methods of Monte-Carlo run number `run` may know."""
+        seeds = Seeds(self.seed, run)
+        return Task(
+            clients=self.clients,
+            dim=self.features.dim,
+            taps=self.stream.taps,
+            step=self.step,
+            seeds=seeds,
+            features=self.draw_features(seeds).astype(self.dtype),
+            cohorts=UniformCohorts(seeds, self.clients, self.cohort),
+            dtype=self.dtype,
+            wire=wire,
+        )
+
+    def draw_features(self, seeds: Seeds) -> features.FeatureMap:
+        """The feature map of one run, common to all clients."""
+        f = self.features
+        if f.name == "cosine":
+            return features.cosine(seeds, f.dim, self.stream.taps, f.width)
+        if f.name == "exponential":
+            return features.exponential(seeds, f.dim, self.stream.taps, f.width)
+        centres = self.stream.snapshot(seeds, "centres", self.clients, f.dim).x
+        return features.gaussian(centres, f.width)
+
+    def start(self, task: Task) -> list[Method]:
+        """The methods of the experiment, bound to one run."""
+        modules = [named.load("psofed.methods", options.name) for options in self.methods]
+        return [m.Method(options, task) for m, options in zip(modules, self.methods, strict=True)]
+
+    def to_table(self) -> dict[str, Any]:
+        """The experiment as plain values: what `to_toml` writes and `read` reads."""
+        table = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        table["stream"] = _table(self.stream)
+        table["features"] = dataclasses.asdict(self.features)
+        table["methods"] = [_table(options) for options in self.methods]
+        return table
+
+    def to_toml(self) -> str:
+        """The experiment as TOML: `read` gives back the same."""
+        import tomli_w
+
+        return tomli_w.dumps(self.to_table())
+
+
+def paper_methods() -> tuple[Options, ...]:
+    """The curves of the paper's figures (a) and (b)."""
+    schemes: tuple[Literal["coordinated", "uncoordinated"], ...] = ("coordinated", "uncoordinated")
+    windows = [psofed.Options(shared=m, scheme=s) for s in schemes for m in (1, 5, 40)]
+    return (onlinefed.Options(), *windows)
+
+
+def read(path: str | Path) -> Experiment:
+    """The experiment in a TOML file; every mistake in it is an InputError that names it."""
+    try:
+        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        found = f"cannot be read: {error.strerror}"
+        raise InputError("", found, "give an experiment file", str(path)) from None
+    except UnicodeDecodeError:
+        raise InputError("", "is not text", "give a TOML file in UTF-8", str(path)) from None
+    except tomllib.TOMLDecodeError as error:
+        right = "mend that line, or start from `psofed init`"
+        raise InputError("", f"is not TOML: {error}", right, str(path)) from None
+    try:
+        return parse(table)
+    except InputError as error:
+        raise error.inside(where=str(path)) from None
+
+
+def parse(table: dict[str, Any]) -> Experiment:
+    """An experiment from plain values, as `to_table` makes them."""
+    nested = {"stream": _named("psofed.streams"), "features": _features, "methods": _methods}
+    experiment: Experiment = schema.build(Experiment, table, nested)
+    return experiment
+
+
+def _features(key: str, table: Any) -> Features:
+    try:
+        features: Features = schema.build(Features, schema.convert(key, table, dict))
+        return features
+    except InputError as error:
+        raise error if error.field == key else error.inside(key + ".") from None
+
+
+def _methods(key: str, tables: Any) -> tuple[Options, ...]:
+    read_one = _named("psofed.methods")
+    entries = schema.convert(key, tables, list)
+    return tuple(read_one(f"{key}[{i}]", table) for i, table in enumerate(entries))
+
+
+def _named(package: str) -> Callable[[str, Any], Any]:
+    """A reader of tables whose `name` says which file of `package` knows the other keys."""
+
+    def read_table(key: str, table: Any) -> Any:
+        values = dict(schema.convert(key, table, dict))
+        try:
+            if "name" not in values:
+                raise InputError("name", "is missing", nearest("", named.names(package)))
+            return schema.build(named.load(package, values.pop("name")).Options, values)
+        except InputError as error:
+            raise error.inside(key + ".") from None
+
+    return read_table
+
+
+def _table(options: Any) -> dict[str, Any]:
+    values = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
+    kept = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items() if v is not None}
+    return {"name": options.name, **kept}

@@ -1,0 +1,1 @@
+"""One file per method; a method is found by the name of its file."""

@@ -1,0 +1,76 @@
+"""Centralised RFF-KLMS: every client sends its raw samples to one learner. A reference, not FL.
+
+Each round costs (L + 1) values up per client and nothing down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from psofed.core import learner
+from psofed.core.schedule import Indices
+from psofed.methods.contract import Array, Message, Plain, State, Task
+
+
+@dataclass(frozen=True)
+class Options:
+    """One averaged step per round (batch), or one step per sample (sequential)."""
+
+    name: ClassVar[str] = "centralised"
+    form: Literal["batch", "sequential"] = "batch"
+    step: float | None = None
+    label: str = ""
+
+    def title(self) -> str:
+        return self.label or f"Centralised, {self.form}"
+
+    def check(self, dim: int, clients: int) -> None:
+        """Nothing can go wrong."""
+
+
+class Method(Plain):
+    """Eq. (3) minimised by one learner that sees the samples of all clients."""
+
+    def __init__(self, options: Options, task: Task) -> None:
+        super().__init__(options, task)
+        self.sequential = options.form == "sequential"
+
+    def cohort(self, n: int) -> Indices:
+        return np.arange(self.task.clients)
+
+    def client(self, k: int) -> State:
+        return {"sample": self.task.zeros(self.task.taps + 1)}
+
+    def download(self, server: State, k: int, n: int) -> Message:
+        return None
+
+    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+        """Nothing comes down."""
+
+    def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
+        """Keep the newest sample, to be sent."""
+        client["sample"][..., :-1] = x
+        client["sample"][..., -1] = y
+
+    def upload(self, client: State, k: int, n: int) -> Message:
+        return client["sample"].copy()
+
+    def fold(
+        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
+    ) -> None:
+        """Eq. (5) for all samples: w <- w + mu sum_k a_k e_k z_k at one w, or one after another."""
+        if not uploads:
+            return
+        w = server["w"]
+        samples = np.stack([message for message in uploads.values() if message is not None])
+        z, y = self.task.features(samples[:, :-1].astype(w.dtype)), samples[:, -1]
+        if self.sequential:
+            for z_k, y_k in zip(z, y, strict=True):
+                learner.lms(w, z_k, y_k, self.step)
+        else:
+            share = np.array([weights[k] for k in uploads], w.dtype)
+            w += self.step * (share * (y - z @ w)) @ z

@@ -1,0 +1,135 @@
+"""The contract of a method: what goes down, what the client does, what goes up, how it is folded.
+
+A method is one file in this folder with two classes. `Options` is a frozen dataclass: the keys of
+its table in an experiment file. `Method(options, task)` has the handlers below. State is a plain
+dict of arrays, changed in place by the handlers and owned by whoever calls them: the engine stacks
+clients along a leading axis, a deployed client keeps its own. Handlers use no state but that, no
+clock and no randomness but `task.seeds`, so every executor gives the same numbers.
+
+One round n, for every executor:
+
+    for k in cohort(n):      receive(client_k, k, n, download(server, k, n))
+    for k that learn:        learn(client_k, x, z, y)       all clients if `idle`, else the cohort
+    for k in cohort(n):      uploads[k] = upload(client_k, k, n)
+    fold(server, n, uploads, weights)                       in client order, weights 1/|S_n|
+
+A message is an array; None means that nothing is sent. Its bytes are `encode(message)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core import payload
+from psofed.core.features import FeatureMap
+from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts
+from psofed.core.seeds import Seeds
+
+Array = NDArray[Any]
+State = dict[str, Array]
+Message = Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a method may know: the federation's size, the features, the cohorts and the seeds."""
+
+    clients: int
+    dim: int
+    taps: int
+    step: float
+    seeds: Seeds
+    features: FeatureMap
+    cohorts: UniformCohorts | GivenCohorts
+    dtype: str = "float64"
+    wire: str = "float32"
+
+    def zeros(self, *shape: int) -> Array:
+        """Initial values in the precision of this task."""
+        return np.zeros(shape, self.dtype)
+
+
+class Options(Protocol):
+    """The options of a method: frozen, with a name, a title and a check against the experiment."""
+
+    name: ClassVar[str]
+
+    @property
+    def step(self) -> float | None: ...
+
+    @property
+    def label(self) -> str: ...
+
+    def title(self) -> str: ...
+
+    def check(self, dim: int, clients: int) -> None: ...
+
+
+class Method(Protocol):
+    """The handlers of a method. See the module's first lines for the order of the calls."""
+
+    idle: bool
+    task: Task
+
+    def cohort(self, n: int) -> Indices: ...
+
+    def server(self) -> State: ...
+
+    def client(self, k: int) -> State: ...
+
+    def download(self, server: State, k: int, n: int) -> Message: ...
+
+    def receive(self, client: State, k: int, n: int, message: Message) -> None: ...
+
+    def learn(self, client: State, x: Array, z: Array, y: Any) -> None: ...
+
+    def upload(self, client: State, k: int, n: int) -> Message: ...
+
+    def fold(
+        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
+    ) -> None: ...
+
+    def encode(self, message: Array) -> bytes: ...
+
+    def decode(self, data: bytes) -> Array: ...
+
+    def models(self, server: State, clients: State) -> Array: ...
+
+
+class Plain:
+    """What most methods share: the task's cohorts, plain values on the wire, a global model `w`."""
+
+    idle = False
+
+    def __init__(self, options: Options, task: Task) -> None:
+        self.task = task
+        self.step = task.step if options.step is None else options.step
+
+    def cohort(self, n: int) -> Indices:
+        """S_n."""
+        return self.task.cohorts.cohort(n)
+
+    def server(self) -> State:
+        """The server's state before round 0: w_0 = 0."""
+        return {"w": self.task.zeros(self.task.dim)}
+
+    def client(self, k: int) -> State:
+        """The state of client k before round 0: w_{k,0} = 0."""
+        return {"w": self.task.zeros(self.task.dim)}
+
+    def encode(self, message: Array) -> bytes:
+        """The bytes that travel."""
+        return payload.encode(message, self.task.wire)
+
+    def decode(self, data: bytes) -> Array:
+        """The message that `encode` was given, as exact as the wire format allows."""
+        return payload.decode(data, self.task.wire)
+
+    def models(self, server: State, clients: State) -> Array:
+        """What is evaluated: one model, or one per client, whose errors are then averaged."""
+        return server["w"]

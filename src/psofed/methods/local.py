@@ -1,0 +1,62 @@
+"""Local only: every client learns alone by RFF-KLMS and nobody talks. A control.
+
+RFF-KLMS: A. Singh, N. Ahuja, P. Moulin, "Online learning with kernels: overcoming the growing sum
+problem", MLSP 2012; P. Bouboulis, S. Chouvardas, S. Theodoridis, IEEE Trans. Signal Process., 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from psofed.core import learner
+from psofed.core.schedule import Indices
+from psofed.methods.contract import Array, Message, Plain, State
+
+
+@dataclass(frozen=True)
+class Options:
+    """Learning alone has no options of its own."""
+
+    name: ClassVar[str] = "local"
+    step: float | None = None
+    label: str = ""
+
+    def title(self) -> str:
+        return self.label or "Local only"
+
+    def check(self, dim: int, clients: int) -> None:
+        """Nothing can go wrong."""
+
+
+class Method(Plain):
+    """Eq. (10) without an exchange; judged by the mean error of the clients' own models."""
+
+    idle = True
+
+    def cohort(self, n: int) -> Indices:
+        return np.empty(0, np.intp)
+
+    def download(self, server: State, k: int, n: int) -> Message:
+        return None
+
+    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+        """Nothing ever comes."""
+
+    def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
+        """Eq. (10)."""
+        learner.lms(client["w"], z, y, self.step)
+
+    def upload(self, client: State, k: int, n: int) -> Message:
+        return None
+
+    def fold(
+        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
+    ) -> None:
+        """There is no global model."""
+
+    def models(self, server: State, clients: State) -> Array:
+        return clients["w"]

@@ -1,0 +1,41 @@
+"""Online-Fed: the selected clients exchange the whole model, the others do nothing.
+
+Eq. (5) and (6) of Gogineni et al. (ICASSP 2022); written with selection matrices in eq. (7), it is
+PSO-Fed with M = D and without idle learning, and that is how it is computed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from psofed.core.schedule import Rotating
+from psofed.methods import psofed
+from psofed.methods.contract import Task
+
+
+@dataclass(frozen=True)
+class Options:
+    """Online-Fed has no options of its own."""
+
+    name: ClassVar[str] = "onlinefed"
+    step: float | None = None
+    label: str = ""
+
+    def title(self) -> str:
+        return self.label or "Online-Fed"
+
+    def check(self, dim: int, clients: int) -> None:
+        """Nothing can go wrong."""
+
+
+class Method(psofed.Method):
+    """Eq. (7): PSO-Fed that shares every entry."""
+
+    def __init__(self, options: Options, task: Task) -> None:
+        everything = psofed.Options(
+            shared=task.dim, scheme="coordinated", idle=False, step=options.step
+        )
+        super().__init__(everything, task, Rotating(np.arange(task.dim)[None], 0, task.dim))

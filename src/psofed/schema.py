@@ -1,0 +1,80 @@
+"""From plain tables (TOML, JSON) to frozen dataclasses: every key known, every type right."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from psofed.errors import InputError
+from psofed.named import nearest
+
+KINDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    list: "a list",
+    dict: "a table",
+}
+
+
+def build(
+    cls: Any, table: Mapping[str, Any], nested: Mapping[str, Callable[[str, Any], Any]] | None = None
+) -> Any:
+    """An instance of the dataclass `cls` from a table, or an InputError that names the key.
+
+    `nested` has the readers of keys that hold tables themselves.
+
+    >>> Size = dataclasses.make_dataclass("Size", [("size", int)])
+    >>> build(Size, {"siz": 3})
+    Traceback (most recent call last):
+    psofed.errors.InputError: siz is not a known key; did you mean 'size'?
+    """
+    hints, nested = get_type_hints(cls), nested or {}
+    fields = [field.name for field in dataclasses.fields(cls)]
+    values = {}
+    for key, value in table.items():
+        if key not in fields:
+            raise InputError(key, "is not a known key", nearest(key, fields))
+        values[key] = (
+            nested[key](key, value) if key in nested else convert(key, value, hints[key])
+        )
+    return cls(**values)
+
+
+def convert(key: str, value: Any, hint: Any) -> Any:
+    """`value` as the type `hint` asks for, or an InputError that says what it is instead."""
+    if get_origin(hint) in (UnionType, Union):
+        hint = next(arg for arg in get_args(hint) if arg is not NoneType)
+    if get_origin(hint) is Literal:
+        return _choice(key, value, get_args(hint))
+    if get_origin(hint) is tuple:
+        return _tuple(key, value, get_args(hint))
+    if hint is float and type(value) is int:
+        return float(value)
+    if type(value) is not hint:
+        kind = KINDS.get(type(value), f"a {type(value).__name__}")
+        raise InputError(key, f"is {value!r}, {kind}", f"use {KINDS[hint]}")
+    return value
+
+
+def _choice(key: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    if value in choices:
+        return value
+    raise InputError(key, f"is {value!r}", "use " + " or ".join(f'"{c}"' for c in choices))
+
+
+def _tuple(key: str, value: Any, hints: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not isinstance(value, list) or len(value) != len(hints):
+        raise InputError(key, f"is {value!r}", f"use a list of {len(hints)} numbers")
+    return tuple(convert(key, v, h) for v, h in zip(value, hints, strict=True))
+
+
+def positive(owner: Any, *names: str) -> None:
+    """Refuse values that are not finite and above zero."""
+    for name in names:
+        value = getattr(owner, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise InputError(name, f"is {value}", "use a number above 0")

@@ -1,0 +1,1 @@
+"""Executors on this machine: the dense reference, the compiled engine, Monte Carlo around it."""

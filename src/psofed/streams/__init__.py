@@ -1,0 +1,1 @@
+"""Where samples come from: one file per stream, found by its name."""

@@ -1,0 +1,37 @@
+"""The contract of a stream: samples per client, in order, and a snapshot to be judged on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from numpy.typing import NDArray
+
+from psofed.core.seeds import Seeds
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Inputs x [..., L], the noise-free f(x) [...] and the noise; y = f(x) + noise, eq. (1)."""
+
+    x: Array
+    clean: Array
+    noise: Array
+
+    @property
+    def y(self) -> Array:
+        """Eq. (1): y = f(x) + nu."""
+        return self.clean + self.noise
+
+
+class Stream(Protocol):
+    """Where samples come from. Its fields are the keys of the experiment's [stream] table."""
+
+    name: ClassVar[str]
+    taps: ClassVar[int]
+
+    def samples(self, seeds: Seeds, clients: Array, rounds: int) -> Samples: ...
+
+    def snapshot(self, seeds: Seeds, purpose: str, clients: int, count: int) -> Samples: ...

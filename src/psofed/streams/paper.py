@@ -1,0 +1,100 @@
+"""The paper's synthetic non-IID stream: an AR(1) input at each client and one nonlinear f."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core.seeds import Seeds
+from psofed.errors import InputError
+from psofed.streams.contract import Samples
+
+Array = NDArray[np.float64]
+Range = tuple[float, float]
+
+
+def f(x: NDArray[Any]) -> NDArray[Any]:
+    """Section 4: f(x) = sqrt(x1^2 + sin^2(pi x4)) + (0.8 - 0.5 exp(-x2^2)) x3, without the noise."""
+    x1, x2, x3, x4 = (x[..., i] for i in range(4))
+    y: NDArray[Any] = np.sqrt(x1**2 + np.sin(np.pi * x4) ** 2)
+    y += (0.8 - 0.5 * np.exp(-(x2**2))) * x3
+    return y
+
+
+class Laws(NamedTuple):
+    """theta_k, mu_k, sigma_u^2 and sigma_nu^2 of some clients."""
+
+    theta: Array
+    mean: Array
+    variance: Array
+    noise: Array
+
+
+@dataclass(frozen=True)
+class Options:
+    """The ranges of U(.) from which each client's law is drawn."""
+
+    name: ClassVar[str] = "paper"
+    taps: ClassVar[int] = 4
+    theta: Range = (0.2, 0.9)
+    mean: Range = (-0.2, 0.2)
+    variance: Range = (0.2, 1.2)
+    noise: Range = (0.005, 0.03)
+
+    def __post_init__(self) -> None:
+        limits = {"theta": (-1, 1), "variance": (0, np.inf), "noise": (0, np.inf)}
+        for field in Laws._fields:
+            low, high = getattr(self, field)
+            least, most = limits.get(field, (-np.inf, np.inf))
+            if not (np.isfinite([low, high]).all() and low <= high):
+                raise InputError(field, f"is [{low}, {high}]", "use two numbers, the smaller first")
+            if low < least or high > most or (field == "theta" and max(-low, high) >= 1):
+                right = "keep it inside (-1, 1)" if field == "theta" else "no value may be negative"
+                raise InputError(field, f"is [{low}, {high}]", right)
+
+    def laws(self, seeds: Seeds, clients: NDArray[Any]) -> Laws:
+        """The parameters of `clients`, each uniform in its range."""
+        u = seeds.uniforms("law", client=clients, count=4)
+        ranges = np.array([self.theta, self.mean, self.variance, self.noise])
+        return Laws(*(ranges[:, 0] + u * np.diff(ranges).T).T)
+
+    def samples(self, seeds: Seeds, clients: NDArray[Any], rounds: int) -> Samples:
+        """The first samples of each of `clients`; more rounds never change the earlier ones."""
+        laws = self.laws(seeds, clients)
+        length = rounds + self.taps - 1
+        normals = seeds.normals("stream", clients, 2 * length).reshape(-1, length, 2)
+        x = windows(autoregress(laws, normals[..., 0]), self.taps)
+        noise = np.sqrt(laws.noise)[:, None] * normals[:, self.taps - 1 :, 1]
+        return Samples(x, f(x), noise)
+
+    def snapshot(self, seeds: Seeds, purpose: str, clients: int, count: int) -> Samples:
+        """`count` independent samples that cover the laws of all clients evenly."""
+        ids = np.arange(count) % clients if clients <= count else np.arange(count) * clients // count
+        laws = self.laws(seeds, ids)
+        normals = seeds.generator(purpose).standard_normal((count, self.taps + 1))
+        x = windows(autoregress(laws, normals[:, :-1]), self.taps)[:, 0]
+        return Samples(x, f(x), np.sqrt(laws.noise) * normals[:, -1])
+
+
+def autoregress(laws: Laws, normals: Array) -> Array:
+    """Section 4: x_n = theta x_{n-1} + sqrt(1 - theta^2) u_n, u ~ N(mu_k, sigma_u^2).
+
+    Started in its stationary law: mean mu_k sqrt((1 + theta)/(1 - theta)), variance sigma_u^2.
+    """
+    theta, deviation = laws.theta, np.sqrt(laws.variance)
+    scale = np.sqrt(1 - theta**2)
+    x = np.ascontiguousarray(normals.T)
+    x *= scale * deviation
+    x += scale * laws.mean
+    x[0] = laws.mean * np.sqrt((1 + theta) / (1 - theta)) + deviation * normals[:, 0]
+    for n in range(1, len(x)):
+        x[n] += theta * x[n - 1]
+    return np.ascontiguousarray(x.T)
+
+
+def windows(x: Array, taps: int) -> Array:
+    """x_n = (x_n, ..., x_{n-L+1}), newest first, from a series per client."""
+    return np.lib.stride_tricks.sliding_window_view(x, taps, axis=-1)[..., ::-1]

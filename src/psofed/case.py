@@ -172,7 +172,9 @@ def _positions(table: dict[str, Any], key: str, shape: tuple[int, ...], below: i
     array = _array(table, key, shape)
     positions = array.astype(np.intp)
     if (positions != array).any() or positions.min() < 0 or positions.max() >= below:
-        raise InputError(key, "has a value out of range", f"use whole numbers from 0 to {below - 1}")
+        raise InputError(
+            key, "has a value out of range", f"use whole numbers from 0 to {below - 1}"
+        )
     if any(len(set(row)) < len(row) for row in positions.tolist()):
         raise InputError(key, "names a position twice", "give distinct positions")
     return positions

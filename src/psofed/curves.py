@@ -1,4 +1,4 @@
-"""What a simulation returns: learning curves with standard errors, traffic, and per-run summaries."""
+"""What a simulation returns: learning curves with standard errors, and traffic."""
 
 from __future__ import annotations
 
@@ -165,7 +165,16 @@ class Accumulator:
         }
         points, rounds = np.array(self.points), self.experiment.evaluated
         return Curves(
-            self.experiment, n, rounds, self.mean.copy(), stderr, up, down, multicast, points, floors
+            self.experiment,
+            n,
+            rounds,
+            self.mean.copy(),
+            stderr,
+            up,
+            down,
+            multicast,
+            points,
+            floors,
         )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from psofed import named, schema
 from psofed.core import features
+from psofed.core.features import FeatureMap
 from psofed.core.schedule import UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
@@ -21,6 +22,7 @@ from psofed.methods.contract import Method, Options, Task
 from psofed.named import nearest
 from psofed.streams import paper
 from psofed.streams.contract import Stream
+
 
 @dataclass(frozen=True)
 class Features:
@@ -110,7 +112,7 @@ class Experiment:
             wire=wire,
         )
 
-    def draw_features(self, seeds: Seeds) -> features.FeatureMap:
+    def draw_features(self, seeds: Seeds) -> FeatureMap:
         """The feature map of one run, common to all clients."""
         f = self.features
         if f.name == "cosine":

@@ -21,7 +21,9 @@ KINDS = {
 
 
 def build(
-    cls: Any, table: Mapping[str, Any], nested: Mapping[str, Callable[[str, Any], Any]] | None = None
+    cls: Any,
+    table: Mapping[str, Any],
+    nested: Mapping[str, Callable[[str, Any], Any]] | None = None,
 ) -> Any:
     """An instance of the dataclass `cls` from a table, or an InputError that names the key.
 
@@ -38,9 +40,7 @@ def build(
     for key, value in table.items():
         if key not in fields:
             raise InputError(key, "is not a known key", nearest(key, fields))
-        values[key] = (
-            nested[key](key, value) if key in nested else convert(key, value, hints[key])
-        )
+        values[key] = nested[key](key, value) if key in nested else convert(key, value, hints[key])
     return cls(**values)
 
 

@@ -111,7 +111,7 @@ class GivenCohorts:
 
     members: tuple[Any, ...]
 
-    def cohort(self, n: int) -> Indices:
+    def cohort(self, n: Any) -> Indices:
         return np.asarray(self.members[n], np.intp)
 
 

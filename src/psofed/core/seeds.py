@@ -50,13 +50,14 @@ class Seeds:
         )
         raw = np.stack(philox(words, _key(self.seed, purpose)), axis=-1)
         raw = raw.reshape(*rounds.shape, 4 * blocks)[..., :count]
-        return (raw >> np.uint64(11)) * 2.0**-53
+        return (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def generator(self, purpose: str, *, client: int = 0, round: int = 0) -> np.random.Generator:
         """NumPy's generator at the first number of (purpose, client, round)."""
-        counter = [0, round, client, self.run]
-        bits: Any = np.random.Philox(key=_key(self.seed, purpose), counter=counter)
-        return np.random.Generator(bits)
+        # As arrays, because NumPy reads lists of large numbers as floating point.
+        key = np.array(_key(self.seed, purpose), np.uint64)
+        counter = np.array([0, round, client, self.run], np.uint64)
+        return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
     def normals(self, purpose: str, clients: ArrayLike, count: int) -> NDArray[np.float64]:
         """`count` standard normals for each of `clients`, each client from its own stream."""

@@ -34,7 +34,7 @@ class Client:
         self.position = max(self.position, n)
 
     def take_part(self, n: int, invitation: bytes) -> bytes:
-        """Round n: receive, learn, answer. Asked again for the same round, it repeats its answer."""
+        """Round n: receive, learn, answer. Asked again for the same round, it repeats itself."""
         if self._last is not None and self._last[0] == n:
             return self._last[1]
         if n < self.position:

@@ -24,10 +24,8 @@ class Exchange:
     traffic: Array  # [N, 3]: bytes up, down and multicast down
 
 
-def run(
-    method: Method, x: Array, y: Array, start: tuple[Array, Array] | None = None
-) -> Exchange:
-    """All rounds of a method on the samples x [K, N, L], y [K, N], as bytes between the handlers."""
+def run(method: Method, x: Array, y: Array, start: tuple[Array, Array] | None = None) -> Exchange:
+    """All rounds on the samples x [K, N, L] and y [K, N], as bytes between the handlers."""
     clients = [Client(method, k, _Samples(x[k], y[k])) for k in range(len(x))]
     server = Server(method)
     if start is not None:

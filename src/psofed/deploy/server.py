@@ -7,7 +7,7 @@ import numpy as np
 from psofed.methods.contract import Message, Method
 
 
-class Refused(ValueError):
+class RefusedError(ValueError):
     """An answer that is not folded in, and why; nothing has changed."""
 
 
@@ -34,17 +34,19 @@ class Server:
     def collect(self, k: int, n: int, answer: bytes) -> None:
         """Take one answer: checked whole, then kept. The first valid one wins."""
         if n != self.n or k not in self.cohort:
-            raise Refused(f"client {k} is not asked in round {n}: the server is in round {self.n}")
+            raise RefusedError(
+                f"client {k} is not asked in round {n}: the server is in round {self.n}"
+            )
         if k in self._answers:
             if self._answers[k] != answer:
-                raise Refused(f"client {k} answered round {n} twice, differently")
+                raise RefusedError(f"client {k} answered round {n} twice, differently")
             return
         try:
             message = self.method.decode(answer) if answer else None
         except ValueError as error:
-            raise Refused(f"client {k} sent {len(answer)} bytes: {error}") from None
+            raise RefusedError(f"client {k} sent {len(answer)} bytes: {error}") from None
         if message is not None and not np.isfinite(message).all():
-            raise Refused(f"client {k} sent values that are not finite")
+            raise RefusedError(f"client {k} sent values that are not finite")
         self._answers[k], self._uploads[k] = answer, message
 
     def commit(self) -> None:

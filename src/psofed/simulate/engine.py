@@ -32,6 +32,7 @@ SINE = {
                 -76.705859647469572, 81.605249275026290, -41.341702240395083, 6.2831853071795804),
 }  # fmt: skip
 
+
 class Data(NamedTuple):
     """Samples of the clients that matter, and the rounds in which each is selected."""
 
@@ -73,7 +74,7 @@ class Models(NamedTuple):
 
 
 def _compiled(function: Any) -> Any:
-    """Compile on first use and keep the code on disk; a folder that is read-only costs time only."""
+    """Compile on first use and keep the code on disk; a read-only folder only costs time."""
     # Sums may be reordered and fused, but NaN and infinity keep their meaning.
     fast = {"reassoc", "contract", "nsz", "arcp"}
     options: Any = {"nogil": True, "fastmath": fast, "error_model": "numpy"}

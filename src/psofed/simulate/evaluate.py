@@ -51,8 +51,6 @@ def floors(experiment: Experiment, run: int) -> tuple[float, float]:
     task = replace(experiment, dtype="float64").task(run)
     sample = experiment.stream.snapshot(task.seeds, "ridge", task.clients, RIDGE_SAMPLES)
     z = task.features(sample.x)
-    w = np.linalg.solve(
-        z.T @ z + 1e-6 * len(z) / task.dim * np.eye(task.dim), z.T @ sample.y
-    )
+    w = np.linalg.solve(z.T @ z + 1e-6 * len(z) / task.dim * np.eye(task.dim), z.T @ sample.y)
     ridge = draw_test(experiment, task).mse(w)
     return float(ridge), float(np.mean(np.square(sample.noise)))

@@ -92,6 +92,7 @@ def _map(features: FeatureMap, dtype: Any) -> engine.Map:
     narrow = scalar(0.5 / features.width**2)
     return engine.Map(engine.BUMPS, centres, nothing, scale, narrow, sine)
 
+
 def _plans(draws: Draws, methods: list[psofed.Method], dtype: Any) -> engine.Plans:
     tables = [_table(draws, method) for method in methods]
     sizes = [rows.size for _, _, rows in tables]

@@ -35,7 +35,7 @@ class Interrupted(KeyboardInterrupt):
         self.curves = curves
 
 
-class _Stopped(Exception):
+class _StoppedError(Exception):
     """A run that was told to stop."""
 
 
@@ -108,7 +108,7 @@ def one_run(experiment: Experiment, number: int, stop: Array | None = None) -> O
         family: Any = [methods[j] for j in compiled]
         trajectory = fused.run(draws, family, marks, stop=stop)
         if not trajectory.finished:
-            raise _Stopped
+            raise _StoppedError
         mse[compiled] = test.mse(trajectory.w).T
         traffic[:, compiled] = fused.traffic(draws, family, marks)
     if others:
@@ -128,7 +128,7 @@ def _in_lockstep(
     plays = [lockstep.play(draws, method, features) for method in methods]
     for n, moments in enumerate(zip(*plays, strict=True)):
         if stop[0]:
-            raise _Stopped
+            raise _StoppedError
         for j, (method, moment) in enumerate(zip(methods, moments, strict=True)):
             traffic[:, j, n] = moment.traffic
             mark = np.searchsorted(marks, n)

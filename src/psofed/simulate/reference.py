@@ -46,7 +46,7 @@ def matrix_B(S: list[Array], a: Array) -> Array:
 
 
 def run(case: Case) -> tuple[Array, Array]:
-    """Eq. (10): w_e <- B (A w_e + mu Z_e epsilon_e). Global [N+1, D] and local [N+1, K, D] models."""
+    """Eq. (10): w_e <- B (A w_e + mu Z_e epsilon_e). Returns w [N+1, D] and w_k [N+1, K, D]."""
     K, N, _ = case.x.shape
     W, b = case.features.W, case.features.b
     D = len(b)

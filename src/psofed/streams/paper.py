@@ -17,7 +17,7 @@ Range = tuple[float, float]
 
 
 def f(x: NDArray[Any]) -> NDArray[Any]:
-    """Section 4: f(x) = sqrt(x1^2 + sin^2(pi x4)) + (0.8 - 0.5 exp(-x2^2)) x3, without the noise."""
+    """Section 4: f(x) = sqrt(x1^2 + sin^2(pi x4)) + (0.8 - 0.5 exp(-x2^2)) x3, noise-free."""
     x1, x2, x3, x4 = (x[..., i] for i in range(4))
     y: NDArray[Any] = np.sqrt(x1**2 + np.sin(np.pi * x4) ** 2)
     y += (0.8 - 0.5 * np.exp(-(x2**2))) * x3
@@ -72,7 +72,9 @@ class Options:
 
     def snapshot(self, seeds: Seeds, purpose: str, clients: int, count: int) -> Samples:
         """`count` independent samples that cover the laws of all clients evenly."""
-        ids = np.arange(count) % clients if clients <= count else np.arange(count) * clients // count
+        ids = (
+            np.arange(count) % clients if clients <= count else np.arange(count) * clients // count
+        )
         laws = self.laws(seeds, ids)
         normals = seeds.generator(purpose).standard_normal((count, self.taps + 1))
         x = windows(autoregress(laws, normals[:, :-1]), self.taps)[:, 0]

@@ -1,0 +1,58 @@
+"""`psofed`: the verbs, and how errors are shown."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from psofed import __version__
+from psofed.cli.init import init
+from psofed.cli.reproduce import reproduce
+from psofed.cli.run import run
+from psofed.cli.verify import verify
+from psofed.errors import InputError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="psofed")
+def cli() -> None:
+    """Online federated learning of nonlinear regression when every byte counts.
+
+    Start with `psofed reproduce`: the paper's figures, with error bars, traffic and a verdict.
+    """
+
+
+for _verb in (reproduce, run, init, verify):
+    cli.add_command(_verb)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and leave: 0 done, 1 bug or failed check, 2 wrong input, 130 interrupted."""
+    try:
+        cli.main(arguments, prog_name="psofed", standalone_mode=False)
+    except InputError as error:
+        _leave(2, f"psofed: {error}")
+    except click.exceptions.Exit as leave:
+        sys.exit(leave.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        _leave(130, "psofed: interrupted")
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has left; nothing to say to nobody
+        sys.exit(0)
+    except Exception:
+        traceback.print_exc()
+        line = (
+            f"psofed {__version__}: this is a bug in psofed. Please report it with the lines above."
+        )
+        _leave(1, line)
+
+
+def _leave(code: int, line: str) -> None:
+    print(" ".join(line.split()), file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,196 @@
+"""The paper's three claims, each with what was measured and whether it holds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from psofed.curves import Curves, Estimate, to_db
+
+SAME_DB = 0.5  # "similar" or "competitive" MSE: within so many dB
+EQUAL_DB = 0.2  # "equally effective": within so many dB
+SAME_RATE = 1.25  # "similar convergence rate": at most so many times the rounds
+NEAR_DB = 1.0  # a curve has converged when it stays within so many dB of Online-Fed's steady MSE
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part of a claim: what the paper says, what was measured, whether it holds (or None)."""
+
+    says: str
+    measured: str
+    holds: bool | None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One of the paper's numbered observations."""
+
+    number: int
+    title: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> str:
+        """All its findings in one word or two."""
+        known = [finding.holds for finding in self.findings if finding.holds is not None]
+        if not known:
+            return "not measured"
+        return "holds" if all(known) else "holds in part" if any(known) else "does not hold"
+
+    def to_table(self) -> dict[str, Any]:
+        """The claim as plain values."""
+        return asdict(self) | {"verdict": self.verdict}
+
+
+def judge(curves: Curves) -> tuple[Claim, ...]:
+    """The three claims, measured on the curves of `psofed reproduce`."""
+    find = _Finder(curves)
+    online, small = find("onlinefed"), [find("psofed", 1, s) for s in _SCHEMES]
+    large = [find("psofed", 40, s) for s in _SCHEMES]
+    first = Claim(
+        1,
+        "competitive MSE at lower cost",
+        (
+            _ends_alike(curves, small, online, "M = 1 ends at a similar MSE as Online-Fed"),
+            _slower(curves, small, online),
+            _improves(curves, large, online),
+            _same_rate(curves, large, online),
+        ),
+    )
+    second = Claim(
+        2,
+        "M = 40 behaves as Online-Fed at 1/5 of its load",
+        (
+            _fifth(curves, large, online),
+            _ends_alike(curves, large, online, "M = 40 ends at the same MSE as Online-Fed"),
+        ),
+    )
+    third = Claim(
+        3,
+        "coordinated starts faster at M = 1, no difference for M >= 5",
+        (
+            _leads(curves, *small),
+            *(_equal(curves, m, *(find("psofed", m, s) for s in _SCHEMES)) for m in (5, 40)),
+        ),
+    )
+    return first, second, third
+
+
+def text(claims: tuple[Claim, ...]) -> str:
+    """The claims as text."""
+    lines = []
+    for claim in claims:
+        lines.append(f"Claim {claim.number}: {claim.title}: {claim.verdict.upper()}")
+        for f in claim.findings:
+            word = {True: "yes", False: "no", None: "?"}[f.holds]
+            lines.append(f"  [{word:>3}] {f.says}: {f.measured}")
+    return "\n".join(lines)
+
+
+_SCHEMES = ("coordinated", "uncoordinated")
+
+
+class _Finder:
+    """The row of a method in the curves."""
+
+    def __init__(self, curves: Curves) -> None:
+        self.keys = [
+            (o.name, getattr(o, "shared", None), getattr(o, "scheme", None))
+            for o in curves.experiment.methods
+        ]
+
+    def __call__(self, name: str, shared: int | None = None, scheme: str | None = None) -> int:
+        return self.keys.index((name, shared, scheme))
+
+
+def _show(estimate: Estimate) -> str:
+    error = "" if np.isnan(estimate.stderr) else f" ±{estimate.stderr:.2f}"
+    return f"{estimate.value:+.2f}{error} dB"
+
+
+def _within(estimate: Estimate, limit: float) -> bool:
+    """Not clearly outside the limit: two standard errors count in its favour."""
+    return bool(abs(estimate.value) <= limit + 2 * np.nan_to_num(estimate.stderr))
+
+
+def _below(estimate: Estimate) -> bool:
+    """Below zero by more than two standard errors."""
+    return bool(estimate.value < -2 * np.nan_to_num(estimate.stderr))
+
+
+def _pairs(texts: list[str]) -> str:
+    return ", ".join(f"{t} {s}" for t, s in zip(texts, _SCHEMES, strict=True))
+
+
+def _after(curves: Curves) -> str:
+    return f" after {curves.rounds[-1]} rounds"
+
+
+def _ends_alike(curves: Curves, methods: list[int], online: int, says: str) -> Finding:
+    steady = [curves.difference(j, online, "steady") for j in methods]
+    measured = _pairs([_show(e) for e in steady]) + _after(curves)
+    return Finding(says, measured, all(_within(e, SAME_DB) for e in steady))
+
+
+def _improves(curves: Curves, methods: list[int], online: int) -> Finding:
+    steady = [curves.difference(j, online, "steady") for j in methods]
+    measured = _pairs([_show(e) for e in steady]) + _after(curves)
+    return Finding("M = 40 ends slightly below Online-Fed", measured, all(map(_below, steady)))
+
+
+def _rounds_to_converge(curves: Curves, j: int, online: int) -> int | None:
+    """The first evaluated round from which the mean curve stays near Online-Fed's steady MSE."""
+    level = curves.point(online, "steady").value + NEAR_DB
+    above = np.flatnonzero(to_db(curves.mse[j]) > level)
+    first = above[-1] + 1 if len(above) else 0
+    return int(curves.rounds[first]) if first < len(curves.rounds) else None
+
+
+def _rates(curves: Curves, methods: list[int], online: int) -> tuple[str, list[float]]:
+    """How many times Online-Fed's rounds each method needs; infinite if it does not get there."""
+    base = _rounds_to_converge(curves, online, online)
+    texts, ratios = [], []
+    for j in methods:
+        rounds = _rounds_to_converge(curves, j, online)
+        ratios.append(np.inf if rounds is None or not base else rounds / base)
+        texts.append("not reached" if rounds is None else f"{rounds} rounds ({ratios[-1]:.1f}x)")
+    return f"{_pairs(texts)}; Online-Fed {base} rounds, to within {NEAR_DB:g} dB of its end", ratios
+
+
+def _slower(curves: Curves, methods: list[int], online: int) -> Finding:
+    measured, ratios = _rates(curves, methods, online)
+    return Finding("M = 1 converges more slowly", measured, min(ratios) > SAME_RATE)
+
+
+def _same_rate(curves: Curves, methods: list[int], online: int) -> Finding:
+    measured, ratios = _rates(curves, methods, online)
+    return Finding("M = 40 converges at a similar rate", measured, max(ratios) <= SAME_RATE)
+
+
+def _fifth(curves: Curves, methods: list[int], online: int) -> Finding:
+    shares = [curves.traffic_share(j, online) for j in methods]
+    dim = curves.experiment.features.dim
+    measured = _pairs([f"{share:.6g}" for share in shares]) + f", by counting (M/D = 40/{dim})"
+    return Finding("M = 40 costs 1/5 of the bytes", measured, all(s == 0.2 for s in shares))
+
+
+def _leads(curves: Curves, coordinated: int, uncoordinated: int) -> Finding:
+    says = "coordinated leads at first at M = 1"
+    if "200" not in curves.point_names:
+        return Finding(says, "needs 200 rounds", None)
+    early = curves.difference(coordinated, uncoordinated, "200")
+    late = curves.difference(coordinated, uncoordinated, "steady")
+    measured = f"{_show(early)} at n = 200; {_show(late)} at the end"
+    return Finding(says, measured, _below(early))
+
+
+def _equal(curves: Curves, shared: int, coordinated: int, uncoordinated: int) -> Finding:
+    gaps = {p: curves.difference(coordinated, uncoordinated, p) for p in curves.point_names}
+    worst = max(gaps, key=lambda p: abs(gaps[p].value))
+    where = f"n = {worst}" if worst.isdigit() else "the end"
+    measured = f"largest difference {_show(gaps[worst])}, at {where}"
+    equal = all(_within(gap, EQUAL_DB) for gap in gaps.values())
+    return Finding(f"M = {shared}: both schemes are equal", measured, equal)

@@ -1,0 +1,76 @@
+"""Learning curves as pictures, readable in grey and by colour-blind people. Needs matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from psofed.curves import Curves
+
+# Okabe and Ito's colours, ordered by lightness, each with a line style of its own.
+STYLES = [
+    ("#000000", "-"),
+    ("#0072B2", (0, (6, 1.5))),
+    ("#D55E00", (0, (4, 1.2, 1, 1.2))),
+    ("#009E73", (0, (1.2, 1))),
+    ("#CC79A7", (0, (8, 2))),
+    ("#56B4E9", (0, (4, 1, 1, 1, 1, 1))),
+    ("#E69F00", (0, (2, 2))),
+]
+FLOORS = {"ridge": "best linear fit of these features (ridge)", "noise": "noise variance"}
+
+
+def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: str = "") -> Figure:
+    """Test MSE in dB against the round, with a band of one standard error, and the floors."""
+    figure = Figure(figsize=(7.2, 4.6), layout="constrained", dpi=150)
+    axes = figure.add_subplot()
+    for i, j in enumerate(range(len(curves.titles)) if which is None else which):
+        colour, dashes = STYLES[i % len(STYLES)]
+        mean, error = curves.mse_db[j], np.nan_to_num(curves.stderr_db[j])
+        axes.fill_between(
+            curves.rounds, mean - error, mean + error, color=colour, alpha=0.25, linewidth=0
+        )
+        axes.plot(
+            curves.rounds, mean, color=colour, linestyle=dashes, label=curves.titles[j],
+            linewidth=1.6,
+        )  # fmt: skip
+    _draw_floors(axes, curves)
+    axes.set_xlabel("round n")
+    axes.set_ylabel("test MSE (dB)")
+    axes.set_xlim(curves.rounds[0], curves.rounds[-1])
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    runs = "1 run" if curves.runs == 1 else f"mean of {curves.runs} runs, band: 1 standard error"
+    axes.set_title(f"{title} ({runs})" if title else runs, fontsize=10, loc="left")
+    axes.legend(frameon=False, fontsize=9, handlelength=3.2)
+    return figure
+
+
+def _draw_floors(axes: Any, curves: Curves) -> None:
+    for name, floor in curves.floors.items():
+        axes.axhline(floor.value, color="0.45", linewidth=0.9, linestyle=(0, (1, 1.5)))
+        axes.annotate(
+            f"{FLOORS[name]} {floor.value:.1f} dB",
+            (0.99, floor.value),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            fontsize=8,
+            color="0.35",
+        )
+
+
+def to_bytes(figure: Figure, suffix: str) -> bytes:
+    """The picture as a file: "png" or "pdf". The same curves give the same bytes."""
+    buffer = BytesIO()
+    # No date inside, so that repeating a run repeats its files.
+    metadata = {"CreationDate": None} if suffix == "pdf" else {"Software": "psofed"}
+    figure.savefig(buffer, format=suffix, metadata=metadata)
+    return buffer.getvalue()

@@ -1,0 +1,134 @@
+"""A result folder: all of its files, or none; and what they say about how they were made."""
+
+from __future__ import annotations
+
+import csv
+import json
+import platform
+from contextlib import suppress
+from importlib.metadata import version
+from importlib.util import find_spec
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from psofed.curves import Curves
+from psofed.errors import InputError
+from psofed.report import claims, tables
+
+
+def render(
+    curves: Curves, command: str, figures: dict[str, tuple[list[int], str]]
+) -> dict[str, bytes]:
+    """Every file of a result by name. `figures` gives the rows and the title of each picture."""
+    files = {
+        "experiment.toml": curves.experiment.to_toml().encode(),
+        "curves.csv": _csv(curves).encode(),
+        "summary.json": (json.dumps(summary(curves, command), indent=2) + "\n").encode(),
+    }
+    if not can_draw():
+        return files
+    from psofed.report.figures import learning_curves, to_bytes
+
+    for name, (which, title) in figures.items():
+        figure = learning_curves(curves, which, title)
+        files |= {f"{name}.{suffix}": to_bytes(figure, suffix) for suffix in ("png", "pdf")}
+    return files
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is there."""
+    return find_spec("matplotlib") is not None
+
+
+def summary(curves: Curves, command: str) -> dict[str, Any]:
+    """What `summary.json` holds: how it was made, the table, the floors and the claims."""
+    experiment = curves.experiment
+    table: dict[str, Any] = {
+        "command": command,
+        "versions": versions(),
+        "seed": experiment.seed,
+        "runs": curves.runs,
+        "runs_asked": experiment.runs,
+        "rounds": experiment.rounds,
+        "experiment": experiment.to_table(),
+        "methods": tables.summary(curves),
+        "floors_db": {k: {"value": v.value, "stderr": v.stderr} for k, v in curves.floors.items()},
+    }
+    with suppress(ValueError):  # the claims speak of the paper's curves only
+        table["claims"] = [claim.to_table() for claim in claims.judge(curves)]
+    return _plain(table)
+
+
+def versions() -> dict[str, str]:
+    """The versions that can change a number."""
+    packages = {name: version(name) for name in ("psofed", "numpy", "numba")}
+    return {"python": platform.python_version(), **packages}
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN or infinity: they become null."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return None
+    return value
+
+
+def _csv(curves: Curves) -> str:
+    buffer = StringIO()
+    rows = curves.rows()
+    first = next(rows)
+    writer = csv.DictWriter(buffer, first, lineterminator="\n")
+    writer.writeheader()
+    for row in (first, *rows):
+        writer.writerow({k: f"{v:.9g}" if isinstance(v, float) else v for k, v in row.items()})
+    return buffer.getvalue()
+
+
+class Folder:
+    """Where results go. Opened before the work begins, so that a bad place is known at once."""
+
+    def __init__(self, path: Path, force: bool = False) -> None:
+        self.path = path
+        self._made = [p for p in (path, *path.parents) if not p.exists()]
+        try:
+            if path.is_dir() and any(path.iterdir()) and not force:
+                raise InputError(str(path), "is not empty", "give another --out, or --force")
+            path.mkdir(parents=True, exist_ok=True)
+            probe = path / ".probe"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            self.discard()
+            found = f"cannot be written: {error.strerror}"
+            raise InputError(str(path), found, "give another --out") from None
+
+    def write(self, files: dict[str, bytes]) -> None:
+        """All files or none: they get their names only when every one has been written."""
+        drafts = {name: self.path / f".{name}.draft" for name in files}
+        try:
+            for name, data in files.items():
+                drafts[name].write_bytes(data)
+            for name, draft in drafts.items():
+                draft.replace(self.path / name)
+        except OSError as error:
+            for draft in drafts.values():
+                draft.unlink(missing_ok=True)
+            self.discard()
+            found = f"cannot be written: {error.strerror}"
+            raise InputError(str(self.path), found, "make room, or give another --out") from None
+
+    def discard(self) -> None:
+        """Remove the folders that were made for nothing."""
+        for folder in self._made:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def free_name(path: Path) -> Path:
+    """`path`, or the first of path-2, path-3, ... that does not exist."""
+    candidates = (path if i == 1 else path.with_name(f"{path.name}-{i}") for i in range(1, 10**6))
+    return next(candidate for candidate in candidates if not candidate.exists())

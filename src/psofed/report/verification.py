@@ -1,0 +1,63 @@
+"""Three executors, one answer: replay a case through each and compare number by number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.case import TOLERANCE, Case
+from psofed.deploy import memory
+from psofed.simulate import fused, reference
+from psofed.simulate.draws import of_case
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The largest difference of each executor to what is expected, global and local models."""
+
+    case: str
+    against: str  # "expected", or "reference" where the case does not say what to expect
+    differences: dict[str, dict[str, float]]  # executor -> global, local
+
+    @property
+    def passed(self) -> bool:
+        """Whether all are within the tolerance; NaN never is."""
+        values = [v for executor in self.differences.values() for v in executor.values()]
+        return all(value <= TOLERANCE for value in values)
+
+
+def compare(case: Case) -> Comparison:
+    """Replay one case through the reference, the engine and the messages."""
+    results = {"reference": reference.run(case), "engine": engine(case), "messages": messages(case)}
+    known = case.w is not None and case.local is not None
+    w, local = (case.w, case.local) if known else results["reference"]
+    differences = {
+        name: {"global": _largest(found[0], w), "local": _largest(found[1], local)}
+        for name, found in results.items()
+        if known or name != "reference"
+    }
+    return Comparison(case.name, "expected" if known else "reference", differences)
+
+
+def engine(case: Case) -> tuple[Array, Array]:
+    """The compiled engine: global models with lazy clients, local models brought up to date."""
+    draws, methods = of_case(case), [case.method()]
+    marks, start = np.arange(draws.rounds + 1), fused.Start(case.w0, case.local0)
+    lazy = fused.run(draws, methods, marks, start=start)
+    eager = fused.run(draws, methods, marks, start=start, keep_local=True)
+    return lazy.w[:, 0], eager.local[:, :, 0]
+
+
+def messages(case: Case) -> tuple[Array, Array]:
+    """The deployed handlers, joined in memory."""
+    exchange = memory.run(case.method(), case.x, case.y, (case.w0, case.local0))
+    return exchange.models, exchange.local
+
+
+def _largest(found: Array, expected: Any) -> float:
+    return float(np.abs(found - expected).max())

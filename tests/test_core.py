@@ -76,7 +76,9 @@ def test_fold_is_eq_11_as_printed(data):
     assert np.allclose(w, expected, rtol=1e-12, atol=1e-12)
 
 
-@given(arrays(np.float32, st.integers(0, 40), elements=values), st.sampled_from(["float32", "float64"]))
+@given(
+    arrays(np.float32, st.integers(0, 40), elements=values), st.sampled_from(["float32", "float64"])
+)
 def test_a_payload_comes_back_as_it_was(sent, wire):
     data = payload.encode(sent, wire)
     assert len(data) == len(sent) * int(wire[-2:]) // 8

@@ -2,10 +2,10 @@ import json
 
 import numpy as np
 import pytest
-from conftest import GOLDEN
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import GOLDEN
 from psofed import case
 from psofed.case import TOLERANCE
 from psofed.core import features
@@ -91,9 +91,7 @@ def test_the_kernels_features_are_those_of_core(name):
     assert np.abs(z - feature(x)).max() < 1e-14
 
 
-@given(
-    st.integers(0, 100), st.integers(1, 70), st.integers(1, 3), st.integers(1, 9), st.data()
-)
+@given(st.integers(0, 100), st.integers(1, 70), st.integers(1, 3), st.integers(1, 9), st.data())
 def test_catching_up_is_learning_sample_by_sample(seed, samples, methods, dim, data):
     generator = np.random.default_rng(seed)
     feature = features.cosine(Seeds(seed), dim, 2, 1.0)

@@ -37,7 +37,9 @@ def test_a_client_draws_the_same_alone_and_among_others(clients):
 @given(population=st.integers(1, 60), data=st.data())
 def test_subsets_are_sorted_and_distinct(population, data):
     size = data.draw(st.integers(1, population))
-    chosen = subsets(Seeds(data.draw(words)).uniforms("s", client=range(20), count=size), population)
+    chosen = subsets(
+        Seeds(data.draw(words)).uniforms("s", client=range(20), count=size), population
+    )
     assert chosen.shape == (20, size)
     assert (np.diff(chosen, axis=1) > 0).all()
     assert chosen.min() >= 0

@@ -50,10 +50,9 @@ def _round(server: Server, clients: list[Client]) -> tuple[int, int, int]:
     for k, answer in answers.items():
         server.collect(k, n, answer)
     server.commit()
-    down = sum(map(len, invitations.values()))
-    sent = set(invitations.values())
-    multicast = len(next(iter(sent))) if len(sent) == 1 else down
-    return sum(map(len, answers.values())), down, multicast
+    down = [len(data) for data in invitations.values()]
+    copies = down[:1] if server.method.common else down
+    return sum(map(len, answers.values())), sum(down), sum(copies)
 
 
 class _Samples:

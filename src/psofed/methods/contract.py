@@ -74,6 +74,7 @@ class Method(Protocol):
     """The handlers of a method. See the module's first lines for the order of the calls."""
 
     idle: bool
+    common: bool  # the whole cohort gets the same download, so a multicast sends it once
     task: Task
 
     def cohort(self, n: int) -> Indices: ...
@@ -105,6 +106,7 @@ class Plain:
     """What most methods share: the task's cohorts, plain values on the wire, a global model `w`."""
 
     idle = False
+    common = False
 
     def __init__(self, options: Options, task: Task) -> None:
         self.task = task

@@ -71,7 +71,7 @@ class Method(Plain):
         super().__init__(options, task)
         self.idle = options.idle
         self.shared = options.shared
-        self.coordinated = options.scheme == "coordinated" or options.shared == task.dim
+        self.common = options.scheme == "coordinated" or options.shared == task.dim
         self.schedule: Schedule = schedule or _schedule(options, task)
 
     def download(self, server: State, k: int, n: int) -> Message:

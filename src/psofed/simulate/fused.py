@@ -129,7 +129,7 @@ def traffic(draws: Draws, methods: list[psofed.Method], marks: Array) -> Array:
     per_round = np.zeros((3, len(methods), len(sizes)))
     for j, method in enumerate(methods):
         window = len(method.encode(np.zeros(method.shared)))
-        copies = sizes > 0 if method.coordinated else sizes
+        copies = sizes > 0 if method.common else sizes
         per_round[:, j] = window * sizes, window * sizes, window * copies
     return since_last_mark(per_round, marks)
 

@@ -70,6 +70,5 @@ def _round(
     uploads = {k: method.upload(member[k], k, n) for k in cohort}
     method.fold(server, n, uploads, dict.fromkeys(cohort, 1 / max(len(cohort), 1)))
     up = sum(len(method.encode(m)) for m in uploads.values() if m is not None)
-    sent = [method.encode(m) for m in downloads.values() if m is not None]
-    down = sum(map(len, sent))
-    return up, down, len(sent[0]) if sent and len(set(sent)) == 1 else down
+    sent = [len(method.encode(m)) for m in downloads.values() if m is not None]
+    return up, sum(sent), sum(sent[:1] if method.common else sent)

@@ -1,0 +1,94 @@
+import tomllib
+from dataclasses import replace
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psofed import experiment as experiments
+from psofed.errors import InputError
+from psofed.experiment import Experiment, Features
+from psofed.methods import psofed
+
+
+def test_the_template_is_the_papers_setting():
+    table = tomllib.loads(files("psofed").joinpath("template.toml").read_text(encoding="utf-8"))
+    assert table["methods"][1].pop("shift") == psofed.Options(shared=1).tau
+    assert experiments.parse(table) == Experiment()
+
+
+@given(
+    st.integers(4, 10**6), st.integers(1, 10**6), st.integers(0, 2**63 - 1),
+    st.floats(1e-3, 10), st.sampled_from(["cosine", "exponential", "gaussian"]),
+    st.lists(st.integers(1, 8), min_size=1, max_size=3, unique=True),
+)  # fmt: skip
+def test_an_experiment_survives_toml(clients, rounds, seed, step, name, shared):
+    experiment = Experiment(
+        clients=clients,
+        rounds=rounds,
+        seed=seed,
+        step=step,
+        features=Features(name, dim=8),
+        methods=tuple(psofed.Options(shared=m) for m in shared),
+    )
+    assert experiments.parse(tomllib.loads(experiment.to_toml())) == experiment
+
+
+@given(st.integers(1, 50), st.integers(1, 50))
+def test_the_last_round_is_always_evaluated(rounds, every):
+    every = min(every, rounds)
+    marks = Experiment(rounds=rounds, evaluate_every=every).evaluated
+    assert marks[0] == 0
+    assert marks[-1] == rounds
+    assert (np.diff(marks) > 0).all()
+    assert np.diff(marks).max() <= every
+
+
+WRONG = {
+    "rouns = 3": "rouns is not a known key; did you mean 'rounds'?",
+    "clients = 'many'": "clients is 'many', a text; use a whole number",
+    "clients = true": "clients is True, true or false; use a whole number",
+    "rounds = 2.5": "rounds is 2.5, a number; use a whole number",
+    "runs = 0": "runs is 0; use a number above 0",
+    "step = 0": "step is 0.0; use a number above 0",
+    "step = nan": "step is nan; use a number above 0",
+    "seed = -1": "seed is -1; use a whole number from 0 to 2^63 - 1",
+    "cohort = 101": "cohort is 101, but there are only 100 clients; use 1 to 100",
+    "evaluate_every = 9000": "evaluate_every is 9000, but there are only 5000 rounds; use 1 to 5000",
+    "dtype = 'half'": 'dtype is \'half\'; use "float32" or "float64"',
+    "features = 3": "features is 3, a whole number; use a table",
+    "[features]\ndim = 0": "features.dim is 0; use a number above 0",
+    "[features]\nname = 'exponential'\ndim = 3": "features.dim is 3, but these features come in pairs",
+    "[features]\nwidht = 3.0": "features.widht is not a known key; did you mean 'width'?",
+    "[stream]\nname = 'papre'": "stream.name is 'papre', which does not exist; did you mean 'paper'?",
+    "[stream]\ntheta = [0.1, 0.2]": "stream.name is missing; use one of paper",
+    "[stream]\nname = 'paper'\ntheta = [0.5, 1.0]": "stream.theta is [0.5, 1.0]; keep it inside (-1, 1)",
+    "[stream]\nname = 'paper'\nnoise = [1, 'a']": "stream.noise is 'a', a text; use a number",
+    "[stream]\nname = 'paper'\nnoise = [-1, 1]": "stream.noise is [-1.0, 1.0]; no value may be negative",
+    "[stream]\nname = 'paper'\nmean = [1]": "stream.mean is [1]; use a list of 2 numbers",
+    "methods = []": "methods is empty; give at least one [[methods]] table",
+    "[[methods]]\nshared = 3": "methods[0].name is missing; use one of centralised, local, onlinefed, psofed",
+    "[[methods]]\nname = 'pso-fed'": "methods[0].name is 'pso-fed', which does not exist; did you mean 'psofed'?",
+    "[[methods]]\nname = 'psofed'\nshared = 201": "methods[0].shared is 201, but dim is 200; use 1 to 200",
+    "[[methods]]\nname = 'psofed'\nstep = -1.0": "methods[0].step is -1.0; use a number above 0",
+    "[[methods]]\nname = 'psofed'\nshift = 2": "methods[0].shift is 2: with dim = 200 and shared = 40 some entries",
+    "[[methods]]\nname = 'local'\n[[methods]]\nname = 'local'": "methods[1].label is 'Local only', as another method's",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_mistake_is_named_with_file_field_and_remedy(text, tmp_path):
+    path = tmp_path / "wrong.toml"
+    path.write_text(text)
+    with pytest.raises(InputError) as error:
+        experiments.read(path)
+    assert str(error.value).startswith(f"{path}: {WRONG[text]}")
+
+
+def test_a_method_may_have_its_own_step():
+    options = psofed.Options(shared=3, step=0.1)
+    experiment = replace(Experiment(), methods=(options, psofed.Options()))
+    own, common = experiment.start(experiment.task(0))
+    assert (own.step, common.step) == (0.1, 0.75)

@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psofed.core.seeds import Seeds
+from psofed.streams import paper
+
+STREAM = paper.Options()
+
+
+def test_f_has_the_values_of_the_paper():
+    x = np.array([[3.0, 0.0, 2.0, 0.5], [0.0, 1.0, -1.0, 0.25]])
+    expected = [np.sqrt(10) + 0.6, np.sqrt(0.5) - (0.8 - 0.5 / np.e)]
+    assert np.allclose(paper.f(x), expected, rtol=1e-14)
+
+
+def test_the_laws_fill_their_ranges():
+    laws = STREAM.laws(Seeds(0), np.arange(20_000))
+    for field in laws._fields:
+        values, (low, high) = getattr(laws, field), getattr(STREAM, field)
+        assert low <= values.min() < low + 0.01 * (high - low)
+        assert high - 0.01 * (high - low) < values.max() <= high
+        assert abs(values.mean() - (low + high) / 2) < 0.02 * (high - low)
+
+
+def test_the_series_is_ar1_and_windows_are_newest_first():
+    clients = np.arange(3)
+    laws = STREAM.laws(Seeds(1), clients)
+    x = STREAM.samples(Seeds(1), clients, 4000).x
+    assert np.array_equal(x[:, 1:, 1:], x[:, :-1, :-1])
+    innovation = x[:, :, 0] - laws.theta[:, None] * x[:, :, 1]
+    innovation /= np.sqrt(1 - laws.theta**2)[:, None]
+    assert np.allclose(innovation.mean(axis=1), laws.mean, atol=4 / np.sqrt(4000))
+    assert np.allclose(innovation.var(axis=1) / laws.variance, 1, atol=4 * np.sqrt(2 / 4000))
+
+
+def test_the_series_starts_in_its_stationary_law():
+    clients = np.arange(20_000)
+    laws = STREAM.laws(Seeds(2), clients)
+    first = STREAM.samples(Seeds(2), clients, 1).x[:, 0]
+    mean = laws.mean * np.sqrt((1 + laws.theta) / (1 - laws.theta))
+    standard = (first - mean[:, None]) / np.sqrt(laws.variance)[:, None]
+    assert np.abs(standard.mean(axis=0)).max() < 4 / np.sqrt(20_000)
+    assert np.abs(standard.var(axis=0) - 1).max() < 4 * np.sqrt(2 / 20_000)
+
+
+@given(st.integers(1, 40), st.integers(1, 40))
+def test_more_rounds_or_clients_never_change_earlier_samples(short, more):
+    few = STREAM.samples(Seeds(0), np.array([7]), short)
+    many = STREAM.samples(Seeds(0), np.array([3, 7, 900_000]), short + more)
+    assert np.array_equal(few.x[0], many.x[1, :short])
+    assert np.array_equal(few.y[0], many.y[1, :short])
+
+
+@pytest.mark.parametrize(("clients", "count"), [(3, 10), (10, 10), (1000, 20)])
+def test_a_snapshot_covers_the_clients_evenly(clients, count, monkeypatch):
+    seen = []
+    laws = paper.Options.laws
+    monkeypatch.setattr(
+        paper.Options, "laws", lambda self, s, ids: seen.append(ids) or laws(self, s, ids)
+    )
+    sample = STREAM.snapshot(Seeds(0), "test", clients, count)
+    assert sample.x.shape == (count, 4)
+    counts = np.bincount(seen[0], minlength=clients)
+    assert counts.max() - counts.min() <= 1
+    assert seen[0].max() < clients
+    if clients > count:
+        assert seen[0].max() > 0.9 * clients
+
+
+def test_noise_has_the_variance_of_its_client():
+    clients = np.arange(5)
+    laws, sample = STREAM.laws(Seeds(0), clients), STREAM.samples(Seeds(0), clients, 8000)
+    assert np.allclose(sample.noise.var(axis=1) / laws.noise, 1, atol=4 * np.sqrt(2 / 8000))
+    assert np.array_equal(sample.y - sample.noise, sample.y - sample.noise)
+    assert np.allclose(sample.clean, paper.f(sample.x))

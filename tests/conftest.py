@@ -27,12 +27,11 @@ def psofed(tmp_path):
     def call(*arguments, **options):
         return subprocess.run(
             [sys.executable, "-m", "psofed", *map(str, arguments)],
-            cwd=tmp_path,
             capture_output=True,
             text=True,
             timeout=300,
             env=os.environ | {"PYTHONWARNINGS": "error"},
-            **options,
+            **{"cwd": tmp_path} | options,
         )
 
     return call

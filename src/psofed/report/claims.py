@@ -66,6 +66,7 @@ def judge(curves: Curves) -> tuple[Claim, ...]:
         (
             _fifth(curves, large, online),
             _ends_alike(curves, large, online, "M = 40 ends at the same MSE as Online-Fed"),
+            _on_the_way(curves, large, online),
         ),
     )
     third = Claim(
@@ -133,6 +134,20 @@ def _ends_alike(curves: Curves, methods: list[int], online: int, says: str) -> F
     steady = [curves.difference(j, online, "steady") for j in methods]
     measured = _pairs([_show(e) for e in steady]) + _after(curves)
     return Finding(says, measured, all(_within(e, SAME_DB) for e in steady))
+
+
+def _on_the_way(curves: Curves, methods: list[int], online: int) -> Finding:
+    says = "M = 40 is as good on the way"
+    if len(curves.point_names) == 1:
+        return Finding(says, "needs 100 rounds", None)
+    gaps = {
+        (j, name): curves.difference(j, online, name)
+        for j in methods
+        for name in curves.point_names[:-1]
+    }
+    worst = max(gaps, key=lambda key: abs(gaps[key].value))
+    measured = f"largest difference {_show(gaps[worst])}, at n = {worst[1]}"
+    return Finding(says, measured, all(_within(gap, SAME_DB) for gap in gaps.values()))
 
 
 def _improves(curves: Curves, methods: list[int], online: int) -> Finding:

@@ -86,10 +86,13 @@ def _add(
 
 
 def _add_finished(total: Accumulator, waiting: deque[Future[OneRun]]) -> None:
-    """Add the runs that were finished when the user stopped, in order."""
+    """Add the runs that were finished when the user stopped: no gap, so it is the first so many."""
     for future in waiting:
-        if not future.cancel() and future.exception() is None:
-            total.add(future.result())
+        future.cancel()
+    for future in waiting:
+        if future.cancelled() or future.exception() is not None:
+            break
+        total.add(future.result())
 
 
 def one_run(experiment: Experiment, number: int, stop: Array | None = None) -> OneRun:

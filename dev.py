@@ -1,0 +1,94 @@
+"""Set up this folder and run a command in it; needs only Python 3.11 or later, and pip.
+
+    python3 dev.py reproduce      any psofed command, here the paper's figures
+    python3 dev.py test           all checks and tests
+    python3 dev.py pin            choose new versions for constraints.txt
+
+The environment goes to .venv, with the versions in constraints.txt; it is made once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+UV_VERSION = "0.13.7"
+PYTHON = BIN / "python"
+CHECKS = [
+    ["ruff", "format", "--check", "--quiet", "."],
+    ["ruff", "check", "--quiet", "."],
+    ["mypy"],
+    ["lint-imports", "--no-logo"],
+]
+
+
+def main(arguments: list[str]) -> int:
+    """Set up, then do what was asked."""
+    if sys.version_info < (3, 11):
+        print(f"psofed needs Python 3.11 or later; this is {sys.version.split()[0]}")
+        return 2
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0
+    if arguments[0] == "pin":
+        install_uv()
+        return pin()
+    set_up()
+    if arguments[0] == "test":
+        return test(arguments[1:])
+    return subprocess.call([BIN / "psofed", *arguments])
+
+
+def set_up() -> None:
+    """Make .venv, unless it is there with these very versions."""
+    wanted = hashlib.sha256()
+    for name in ("constraints.txt", "pyproject.toml", "dev.py"):
+        wanted.update((ROOT / name).read_bytes())
+    stamp = VENV / "psofed-set-up"
+    if stamp.exists() and stamp.read_text() == wanted.hexdigest():
+        return
+    print("Setting up .venv (once) ...", file=sys.stderr)
+    install_uv()
+    uv = [BIN / "uv", "pip", "install", "--quiet", "--python", PYTHON]
+    subprocess.check_call([*uv, "--require-hashes", "-r", "constraints.txt"], cwd=ROOT)
+    subprocess.check_call([*uv, "--no-deps", "--no-build-isolation", "-e", "."], cwd=ROOT)
+    stamp.write_text(wanted.hexdigest())
+
+
+def install_uv() -> None:
+    """uv, by pip, in the environment itself."""
+    if not PYTHON.exists():
+        venv.create(VENV, with_pip=True)
+    pip = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.check_call([*pip, f"uv=={UV_VERSION}"], stdout=sys.stderr)
+
+
+def pin() -> int:
+    """Write constraints.txt: packages, versions and hashes, nothing else."""
+    options = "--universal --python-version 3.11 --all-extras --generate-hashes --upgrade --quiet"
+    plain = "--no-header --no-annotate --no-emit-index-url --output-file constraints.txt"
+    command = [BIN / "uv", "pip", "compile", "pyproject.toml", *options.split(), *plain.split()]
+    return subprocess.call(command, cwd=ROOT)
+
+
+def test(arguments: list[str]) -> int:
+    """Format, lint, types, imports, then every test and doctest."""
+    if not arguments:
+        for check in CHECKS:
+            print("$", *check, flush=True)
+            if code := subprocess.call([BIN / check[0], *check[1:]], cwd=ROOT):
+                return code
+    print("$ pytest", flush=True)
+    command = [PYTHON, "-m", "pytest", "-q", "-n", str(os.cpu_count() or 1), *arguments]
+    return subprocess.call(command, cwd=ROOT)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -11,9 +11,9 @@ import sys
 import time
 
 import pytest
-from conftest import GOLDEN, ROOT
 
 import psofed as package
+from conftest import GOLDEN, ROOT
 from psofed import experiment as experiments
 
 TINY = """

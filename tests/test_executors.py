@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +11,15 @@ from psofed import case
 from psofed.case import TOLERANCE
 from psofed.core import features
 from psofed.core.learner import lms
+from psofed.core.schedule import Rotating
 from psofed.core.seeds import Seeds
+from psofed.experiment import Experiment, Features
+from psofed.methods import psofed
 from psofed.report.verification import compare, engine
 from psofed.simulate import engine as kernel
 from psofed.simulate import fused
-from psofed.simulate.draws import Draws
+from psofed.simulate.draws import draw, of_case
+from psofed.simulate.evaluate import make_test
 
 
 def test_there_are_golden_cases():
@@ -61,19 +66,29 @@ def test_a_dormant_client_is_plain_lms():
         assert np.abs(local[-1, k] - w).max() <= TOLERANCE
 
 
+def kernel_features(feature, x, dtype):
+    """The features of rows x [count, L], as the kernel fills them."""
+    size, taps = -(-feature.dim // kernel.PAD) * kernel.PAD, -(-x.shape[1] // kernel.TAPS)
+    inputs = np.zeros((len(x), taps * kernel.TAPS), dtype)
+    inputs[:, : x.shape[1]] = x
+    z = np.empty((len(x), size), dtype)
+    kernel.fill_features(inputs, fused.feature_map(feature, np.dtype(dtype)), z)
+    assert not z[:, feature.dim :].any()
+    return z[:, : feature.dim]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_polynomial_cosine_is_as_good_as_its_precision(dtype):
-    waves = features.cosine(Seeds(0), 64, 3, 0.3)
-    x = np.random.default_rng(0).normal(size=(500, 3)).astype(dtype)
-    z = np.empty((500, 64), dtype)
-    kernel.fill_features(x, fused._map(waves, np.dtype(dtype)), z)
-    exact = waves(x.astype(np.float64))
-    assert np.abs(z - exact).max() < {"float32": 2e-6, "float64": 2e-15}[dtype]
+@pytest.mark.parametrize("taps", [1, 3, 4, 5, 9])
+def test_the_polynomial_cosine_is_as_good_as_its_precision(dtype, taps):
+    waves = features.cosine(Seeds(0), 64, taps, 0.6)
+    x = np.random.default_rng(0).normal(size=(500, taps)).astype(dtype)
+    error = np.abs(kernel_features(waves, x, dtype) - waves(x.astype(np.float64)))
+    assert error.max() < {"float32": 2e-6, "float64": 4e-15}[dtype]
 
 
 def test_the_sine_polynomials_have_the_stated_error():
     s = np.linspace(-0.25, 0.25, 100_001)
-    for name, bound in (("float32", 3.4e-9), ("float64", 4e-16)):
+    for name, bound in (("float32", 6.0e-7), ("float64", 4e-16)):
         p = s * np.polyval(kernel.SINE[name], s * s)
         assert np.abs(p - np.sin(2 * np.pi * s)).max() < bound
 
@@ -86,53 +101,59 @@ def test_the_kernels_features_are_those_of_core(name):
         feature = features.gaussian(generator.normal(size=(30, 4)), 2.0)
     else:
         feature = getattr(features, name)(Seeds(2), 30, 4, 2.0)
-    z = np.empty((40, 30))
-    kernel.fill_features(x, fused._map(feature, np.dtype("float64")), z)
-    assert np.abs(z - feature(x)).max() < 1e-14
+    assert np.abs(kernel_features(feature, x, "float64") - feature(x)).max() < 1e-14
 
 
-@given(st.integers(0, 100), st.integers(1, 70), st.integers(1, 3), st.integers(1, 9), st.data())
-def test_catching_up_is_learning_sample_by_sample(seed, samples, methods, dim, data):
+@given(st.integers(0, 10**6), st.integers(1, 90), st.integers(1, 3), st.integers(1, 20))
+def test_catching_up_in_blocks_is_learning_sample_by_sample(seed, samples, methods, dim):
     generator = np.random.default_rng(seed)
     feature = features.cosine(Seeds(seed), dim, 2, 1.0)
+    steps = generator.uniform(0.1, 0.9, methods)
     x, y = generator.normal(size=(1, samples, 2)), generator.normal(size=(1, samples))
-    step = generator.uniform(0.1, 0.9, methods)
-    first = data.draw(st.integers(0, samples))
-    local = generator.normal(size=(1, methods, dim))
-    expected = local[0].copy()
-    for n in range(first, samples):
-        lms(expected, feature(x[0, n]), y[0, n], step)
-    nothing = np.zeros(1, np.int64)
-    kernel.catch_up(
-        0,
-        samples,
-        kernel.Data(x, y, nothing, nothing),
-        fused._map(feature, np.dtype("float64")),
-        kernel.Plans(step, methods, nothing, nothing, nothing, nothing, np.zeros(1, np.int32)),
-        kernel.Models(np.zeros((methods, dim)), local, np.array([first])),
+    # Selected once, at the end: all before is idle learning.
+    cohorts = (*((),) * (samples - 1), (0,))
+    start = fused.Start(np.zeros(dim), generator.normal(size=(1, dim)))
+    silent = case.Case(
+        "", "pso", feature, x, y, cohorts, 0.5, np.zeros((1, 1), int), 0, start.w, start.local
     )
-    assert np.abs(local[0] - expected).max() <= 1e-12 * max(1, np.abs(expected).max())
+    bound = []
+    for step in steps:
+        task = replace(silent.method().task, step=step)
+        window = Rotating(np.zeros((1, 1), np.intp), 0, dim)
+        bound.append(psofed.Method(psofed.Options(shared=1, idle=True), task, window))
+    found = fused.replay(of_case(silent), bound, start).w[-1, :, 0]
+    for step, w_0 in zip(steps, found, strict=True):
+        w = start.local[0].copy()
+        for n in range(samples):
+            w[0] = 0 if n == samples - 1 else w[0]  # the window that is received
+            lms(w, feature(x[0, n]), y[0, n], step)
+        assert abs(w_0 - w[0]) <= 1e-12 * max(1, np.abs(w).max())
 
 
-def test_the_clients_that_were_not_drawn_do_not_matter():
-    drawn = case.draw(3)
-    draws = Draws(
-        drawn.features,
-        np.array([4, 70]),
-        np.ones((2, 5, drawn.x.shape[2])),
-        np.ones((2, 5)),
-        np.array([0, 1, 2, 3, 4, 5]),
-        np.array([70, 4, 70, 70, 4]),
-    )
-    dense = Draws(
-        drawn.features,
-        np.arange(71),
-        np.ones((71, 5, drawn.x.shape[2])),
-        np.ones((71, 5)),
-        draws.start,
-        draws.members,
-    )
-    options = case.psofed.Options(shared=1)
-    method = case.psofed.Method(options, drawn.method().task)
-    few, all_of_them = (fused.run(d, [method], np.arange(6)).w for d in (draws, dense))
-    assert np.array_equal(few, all_of_them)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(5, 60))
+def test_the_tracked_test_error_is_the_test_error(seed, dim, count):
+    generator = np.random.default_rng(seed)
+    drawn = case.draw(seed)
+    dim = drawn.features.dim
+    z, y = generator.normal(size=(count, dim)), generator.normal(size=count)
+    draws, method = of_case(drawn), drawn.method()
+    every, some = np.arange(draws.rounds + 1), np.unique([0, draws.rounds])
+    w = fused.replay(draws, [method]).w[:, 0]
+    expected = np.mean(np.square(y - w @ z.T), axis=1)
+    for marks in (every, some):
+        found = fused.run(draws, [method], marks, make_test(z, y, "float64")).mse[0]
+        assert np.allclose(found, expected[marks], rtol=1e-8)
+
+
+@pytest.mark.parametrize("rounds", [300, 600])
+def test_chunks_do_not_matter(rounds, monkeypatch):
+    experiment = Experiment(clients=9, cohort=2, rounds=rounds, dtype="float64", features=Features(dim=10),
+                            methods=(psofed.Options(shared=1), psofed.Options(shared=3, selection="stochastic")))  # fmt: skip
+    task = experiment.task(0)
+    methods = experiment.start(task)
+    few, everybody = (draw(experiment, task, everybody=e) for e in (False, True))
+    whole = fused.replay(everybody, methods).w
+    monkeypatch.setattr("psofed.simulate.draws.CHUNK_SAMPLES", 1)
+    assert len(list(few.chunks())) == -(-rounds // 256)
+    assert np.abs(fused.replay(few, methods).w - whole).max() <= 1e-12
+    assert np.abs(fused.replay(everybody, methods).w - whole).max() <= 1e-12

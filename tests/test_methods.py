@@ -58,19 +58,24 @@ def simulate(experiment, run=0):
     """What the engine computes: the models that are judged, before each round."""
     method, draws = prepare(experiment, run)
     if fused.is_fused(method):
-        return fused.run(draws, [method], np.arange(draws.rounds + 1)).w[:, 0]
+        return fused.replay(draws, [method]).w[:, 0]
     return stepwise(experiment, run)
 
 
 def stepwise(experiment, run=0):
     method, draws = prepare(experiment, run)
-    play = lockstep.play(draws, method, lockstep.Features(draws))
+    play = lockstep.play(draws, method, lockstep.Samples(draws))
     return np.array([method.models(m.server, m.clients).copy() for m in play])
+
+
+def samples(draws):
+    (chunk,) = draws.chunks()
+    return chunk.x, chunk.y
 
 
 def exchange(experiment, run=0):
     method, draws = prepare(experiment, run)
-    return memory.run(method, draws.x, draws.y)
+    return memory.run(method, *samples(draws))
 
 
 @every_method
@@ -96,7 +101,7 @@ def test_the_bytes_counted_are_the_bytes_sent(options):
     experiment = small(options)
     method, draws = prepare(experiment)
     sent = exchange(experiment).traffic
-    play = list(lockstep.play(draws, method, lockstep.Features(draws)))
+    play = list(lockstep.play(draws, method, lockstep.Samples(draws)))
     assert [moment.traffic for moment in play[1:]] == [tuple(row) for row in sent]
     if fused.is_fused(method):
         marks = np.arange(draws.rounds + 1)
@@ -107,7 +112,7 @@ def test_the_bytes_counted_are_the_bytes_sent(options):
 @every_method
 def test_a_common_download_is_the_same_for_the_whole_cohort(options):
     method, draws = prepare(small(options))
-    for n, moment in enumerate(lockstep.play(draws, method, lockstep.Features(draws))):
+    for n, moment in enumerate(lockstep.play(draws, method, lockstep.Samples(draws))):
         downloads = [method.download(moment.server, int(k), n) for k in method.cohort(n)]
         if method.common:
             assert all(np.array_equal(downloads[0], other) for other in downloads)
@@ -126,7 +131,8 @@ def test_messages_survive_the_wire(options):
 @every_method
 def test_zero_targets_leave_zero_models(options):
     method, draws = prepare(small(options))
-    result = memory.run(method, draws.x, np.zeros_like(draws.y))
+    x, y = samples(draws)
+    result = memory.run(method, x, np.zeros_like(y))
     assert not result.models.any()
 
 
@@ -142,9 +148,10 @@ def test_models_stay_finite_on_the_papers_stream_in_both_precisions(options, dty
 def test_state_that_is_saved_and_loaded_goes_on_as_if_nothing_had_happened(options):
     method, draws = prepare(small(options))
     n, half = draws.rounds, draws.rounds // 2
+    x, y = samples(draws)
 
     def clients():
-        return [Client(method, k, memory._Samples(draws.x[k], draws.y[k])) for k in range(5)]
+        return [Client(method, k, memory._Samples(x[k], y[k])) for k in range(5)]
 
     whole, server = clients(), Server(method)
     for _ in range(n):
@@ -165,7 +172,8 @@ def test_state_that_is_saved_and_loaded_goes_on_as_if_nothing_had_happened(optio
 @every_method
 def test_a_client_that_is_asked_twice_answers_the_same_and_learns_once(options):
     method, draws = prepare(small(options))
-    client = Client(method, 0, memory._Samples(draws.x[0], draws.y[0]))
+    x, y = samples(draws)
+    client = Client(method, 0, memory._Samples(x[0], y[0]))
     message = method.download(method.server(), 0, 4)
     data = b"" if message is None else method.encode(message)
     answer = client.take_part(4, data)
@@ -194,7 +202,7 @@ def test_without_idle_learning_a_full_cohort_is_pso_fed():
 def test_an_empty_cohort_is_local_only():
     experiment = small(psofed.Options(shared=3))
     method, draws = prepare(experiment, cohort_size=0)
-    alone = memory.run(method, draws.x, draws.y)
+    alone = memory.run(method, *samples(draws))
     assert not alone.models.any()
     assert np.abs(alone.local - simulate(small(local.Options()))).max() <= 1e-12
 

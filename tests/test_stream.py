@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from psofed.core.seeds import Seeds
 from psofed.streams import paper
+from psofed.streams.contract import BLOCK
 
 STREAM = paper.Options()
 
@@ -27,7 +28,7 @@ def test_the_laws_fill_their_ranges():
 def test_the_series_is_ar1_and_windows_are_newest_first():
     clients = np.arange(3)
     laws = STREAM.laws(Seeds(1), clients)
-    x = STREAM.samples(Seeds(1), clients, 4000).x
+    x = STREAM.samples(Seeds(1), clients, 0, 4000).x
     assert np.array_equal(x[:, 1:, 1:], x[:, :-1, :-1])
     innovation = x[:, :, 0] - laws.theta[:, None] * x[:, :, 1]
     innovation /= np.sqrt(1 - laws.theta**2)[:, None]
@@ -38,7 +39,7 @@ def test_the_series_is_ar1_and_windows_are_newest_first():
 def test_the_series_starts_in_its_stationary_law():
     clients = np.arange(20_000)
     laws = STREAM.laws(Seeds(2), clients)
-    first = STREAM.samples(Seeds(2), clients, 1).x[:, 0]
+    first = STREAM.samples(Seeds(2), clients, 0, 1).x[:, 0]
     mean = laws.mean * np.sqrt((1 + laws.theta) / (1 - laws.theta))
     standard = (first - mean[:, None]) / np.sqrt(laws.variance)[:, None]
     assert np.abs(standard.mean(axis=0)).max() < 4 / np.sqrt(20_000)
@@ -47,8 +48,8 @@ def test_the_series_starts_in_its_stationary_law():
 
 @given(st.integers(1, 40), st.integers(1, 40))
 def test_more_rounds_or_clients_never_change_earlier_samples(short, more):
-    few = STREAM.samples(Seeds(0), np.array([7]), short)
-    many = STREAM.samples(Seeds(0), np.array([3, 7, 900_000]), short + more)
+    few = STREAM.samples(Seeds(0), np.array([7]), 0, short)
+    many = STREAM.samples(Seeds(0), np.array([3, 7, 900_000]), 0, short + more)
     assert np.array_equal(few.x[0], many.x[1, :short])
     assert np.array_equal(few.y[0], many.y[1, :short])
 
@@ -71,7 +72,17 @@ def test_a_snapshot_covers_the_clients_evenly(clients, count, monkeypatch):
 
 def test_noise_has_the_variance_of_its_client():
     clients = np.arange(5)
-    laws, sample = STREAM.laws(Seeds(0), clients), STREAM.samples(Seeds(0), clients, 8000)
+    laws, sample = STREAM.laws(Seeds(0), clients), STREAM.samples(Seeds(0), clients, 0, 8000)
     assert np.allclose(sample.noise.var(axis=1) / laws.noise, 1, atol=4 * np.sqrt(2 / 8000))
     assert np.array_equal(sample.y - sample.noise, sample.y - sample.noise)
     assert np.allclose(sample.clean, paper.f(sample.x))
+
+
+@given(st.integers(1, 3), st.integers(1, 300))
+def test_a_stream_read_in_parts_is_the_stream_read_at_once(blocks, more):
+    clients, middle = np.array([3, 7]), blocks * BLOCK
+    whole = STREAM.samples(Seeds(0), clients, 0, middle + more)
+    first = STREAM.samples(Seeds(0), clients, 0, middle)
+    second = STREAM.samples(Seeds(0), clients, middle, middle + more, memory=first.memory)
+    assert np.array_equal(np.hstack([first.x, second.x]), whole.x)
+    assert np.array_equal(np.hstack([first.y, second.y]), whole.y)

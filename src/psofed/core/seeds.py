@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-_MULTIPLIERS = (np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157))
+_MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 _ROUNDS = 10
+_FEW = 128  # draws that are faster one by one
 
 
 @dataclass(frozen=True)
@@ -42,15 +43,29 @@ class Seeds:
         clients, rounds = np.broadcast_arrays(
             np.asarray(client, np.uint64), np.asarray(round, np.uint64)
         )
+        if rounds.size <= _FEW:
+            return self._one_by_one(purpose, clients, rounds, count)
         blocks = -(-count // 4)
         # NumPy's Philox raises its counter before it draws: the first block is number 1.
         block = np.arange(1, blocks + 1, dtype=np.uint64)
         words = np.broadcast_arrays(
             block, rounds[..., None], clients[..., None], np.uint64(self.run)
         )
-        raw = np.stack(philox(words, _key(self.seed, purpose)), axis=-1)
+        raw = np.moveaxis(philox(words, _key(self.seed, purpose)), 0, -1)
         raw = raw.reshape(*rounds.shape, 4 * blocks)[..., :count]
         return (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def _one_by_one(self, purpose: str, clients: Any, rounds: Any, count: int) -> Any:
+        """The same through NumPy's generator: faster for few draws, slower for many."""
+        out = np.empty((rounds.size, count))
+        generator = self.generator(purpose)
+        bits = generator.bit_generator
+        state: Any = bits.state
+        for row, client, n in zip(out, clients.flat, rounds.flat, strict=True):
+            state["state"]["counter"][1:3] = n, client
+            bits.state = state
+            generator.random(out=row)
+        return out.reshape(*rounds.shape, count)
 
     def generator(self, purpose: str, *, client: int = 0, round: int = 0) -> np.random.Generator:
         """NumPy's generator at the first number of (purpose, client, round)."""
@@ -59,11 +74,13 @@ class Seeds:
         counter = np.array([0, round, client, self.run], np.uint64)
         return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
-    def normals(self, purpose: str, clients: ArrayLike, count: int) -> NDArray[np.float64]:
+    def normals(
+        self, purpose: str, clients: ArrayLike, count: int, round: int = 0
+    ) -> NDArray[np.float64]:
         """`count` standard normals for each of `clients`, each client from its own stream."""
         ids = np.asarray(clients, np.uint64)
         out = np.empty((len(ids), count))
-        generator = self.generator(purpose)
+        generator = self.generator(purpose, round=round)
         bits = generator.bit_generator
         # Moving one generator costs a tenth of making one.
         state: Any = bits.state
@@ -80,19 +97,21 @@ def _key(seed: int, purpose: str) -> tuple[int, int]:
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
 
 
-def philox(counter: Any, key: tuple[int, int]) -> list[NDArray[np.uint64]]:
-    """Philox 4x64-10 of Salmon et al. (2011), on arrays of counters."""
-    c0, c1, c2, c3 = counter
+def philox(counter: Any, key: tuple[int, int]) -> NDArray[np.uint64]:
+    """Philox 4x64-10 of Salmon et al. (2011), on arrays of counters [4, ...]."""
+    words = np.array(counter, np.uint64)
+    shape = (2, *[1] * (words.ndim - 1))
+    factors = np.array(_MULTIPLIERS, np.uint64).reshape(shape)
     for i in range(_ROUNDS):
-        k0, k1 = (np.uint64((k + i * w) % 2**64) for k, w in zip(key, _WEYL, strict=True))
-        high0, low0 = _multiply(c0, _MULTIPLIERS[0])
-        high1, low1 = _multiply(c2, _MULTIPLIERS[1])
-        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
-    return [c0, c1, c2, c3]
+        keys = [(k + i * weyl) % 2**64 for k, weyl in zip(key, _WEYL, strict=True)]
+        high, low = _multiply(words[::2], factors)
+        even = high[::-1] ^ words[1::2] ^ np.array(keys, np.uint64).reshape(shape)
+        words[::2], words[1::2] = even, low[::-1]
+    return words
 
 
-def _multiply(a: NDArray[np.uint64], b: np.uint64) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """High and low 64 bits of the 128-bit product, through 32-bit halves."""
+def _multiply(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> tuple[Any, Any]:
+    """High and low 64 bits of the 128-bit products, through 32-bit halves."""
     a0, a1, b0, b1 = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
     middle = a1 * b0 + (a0 * b0 >> _HALF)
     carry = a0 * b1 + (middle & _LOW)

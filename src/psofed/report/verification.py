@@ -47,9 +47,9 @@ def compare(case: Case) -> Comparison:
 def engine(case: Case) -> tuple[Array, Array]:
     """The compiled engine: global models with lazy clients, local models brought up to date."""
     draws, methods = of_case(case), [case.method()]
-    marks, start = np.arange(draws.rounds + 1), fused.Start(case.w0, case.local0)
-    lazy = fused.run(draws, methods, marks, start=start)
-    eager = fused.run(draws, methods, marks, start=start, keep_local=True)
+    start = fused.Start(case.w0, case.local0)
+    lazy = fused.replay(draws, methods, start)
+    eager = fused.replay(draws, methods, start, lazy=False)
     return lazy.w[:, 0], eager.local[:, :, 0]
 
 

@@ -1,7 +1,8 @@
-"""Randomness is resolved first: the samples and cohorts of one run, as arrays."""
+"""Randomness is resolved first: the samples and cohorts of one run, as arrays, chunk by chunk."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,36 +13,75 @@ from psofed.case import Case
 from psofed.core.features import FeatureMap
 from psofed.experiment import Experiment
 from psofed.methods.contract import Task
+from psofed.streams.contract import BLOCK, Samples
 
 Array = NDArray[Any]
+CHUNK_SAMPLES = 2**20  # samples that are in memory at once, about 60 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """The samples of rounds first..first+length-1, of the first so many of the drawn clients."""
+
+    first: int
+    x: Array  # [client, round, tap]
+    y: Array  # [client, round]
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """What every executor of one run is given: nothing random is left."""
+    """What every executor of one run is given: nothing random is left.
+
+    Row i of all arrays over clients belongs to client ids[i]. Clients that are selected last come
+    first, so that those who still matter in a chunk are always the first rows.
+    """
 
     features: FeatureMap
-    ids: Array  # the clients that were drawn; row i of x and y belongs to client ids[i]
-    x: Array  # [client, round, tap]
-    y: Array  # [client, round]
+    ids: Array
+    last: Array  # [row]: the round after which nobody asks for the client's model
     start: Array  # the cohort of round n is members[start[n]:start[n + 1]]
-    members: Array  # client numbers
+    members: Array  # rows
+    source: Any  # a function of (rows, first, stop, memory) that gives Samples
 
     @property
     def rounds(self) -> int:
         return len(self.start) - 1
 
+    def chunks(self, length: int | None = None) -> Iterator[Chunk]:
+        """The samples, a chunk of rounds at a time; by default as many as fit in memory well."""
+        if length is None:
+            length = max(CHUNK_SAMPLES // max(len(self.ids), 1) // BLOCK, 1) * BLOCK
+        memory = None
+        for first in range(0, self.rounds, length):
+            rows = int(np.count_nonzero(self.last >= first))
+            memory = None if memory is None else memory[:rows]
+            stop = min(first + length, self.rounds)
+            samples = self.source(rows, first, stop, memory)
+            memory = samples.memory
+            yield Chunk(first, samples.x, samples.y)
+
 
 def draw(experiment: Experiment, task: Task, everybody: bool) -> Draws:
-    """The draws of one run: of all clients, or only of those that are ever selected."""
-    rounds = experiment.rounds
-    members = task.cohorts.cohort(np.arange(rounds)).ravel()
-    ids = np.arange(task.clients) if everybody else np.unique(members)
-    samples = experiment.stream.samples(task.seeds, ids, rounds)
-    x = np.ascontiguousarray(samples.x, task.dtype)
-    y = samples.y.astype(task.dtype)
-    start = np.arange(rounds + 1) * experiment.cohort
-    return Draws(task.features, ids, x, y, start, members)
+    """The draws of one run: of all clients for ever, or of each until it is last selected."""
+    rounds, size = experiment.rounds, experiment.cohort
+    cohorts = task.cohorts.cohort(np.arange(rounds))
+    if everybody:
+        ids, last = np.arange(task.clients), np.full(task.clients, rounds)
+        members = cohorts.ravel()
+    else:
+        # The first appearance in the reversed list is the last round of each client.
+        found, backwards = np.unique(cohorts[::-1].ravel(), return_index=True)
+        last = rounds - 1 - backwards // size
+        order = np.argsort(-last, kind="stable")
+        ids, last = found[order], last[order]
+        members = np.argsort(order)[np.searchsorted(found, cohorts.ravel())]
+
+    def source(rows: int, first: int, stop: int, memory: Any) -> Any:
+        stream, dtype = experiment.stream, task.dtype
+        return stream.samples(task.seeds, ids[:rows], first, stop, dtype, memory)
+
+    start = np.arange(rounds + 1) * size
+    return Draws(task.features, ids, last, start, members, source)
 
 
 def of_case(case: Case) -> Draws:
@@ -49,5 +89,12 @@ def of_case(case: Case) -> Draws:
     sizes = [len(cohort) for cohort in case.cohorts]
     members = [k for cohort in case.cohorts for k in cohort]
     start = np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)])
-    ids = np.arange(len(case.x))
-    return Draws(case.features, ids, case.x, case.y, start, np.array(members, np.intp))
+    clients, rounds = case.y.shape
+
+    def source(rows: int, first: int, stop: int, memory: Any) -> Any:
+        y = case.y[:, first:stop]
+        return Samples(case.x[:, first:stop], y, np.zeros_like(y))
+
+    everybody, forever = np.arange(clients), np.full(clients, rounds)
+    members_array = np.array(members, np.intp)
+    return Draws(case.features, everybody, forever, start, members_array, source)

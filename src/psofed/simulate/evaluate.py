@@ -13,40 +13,54 @@ from psofed.methods.contract import Task
 
 Array = NDArray[Any]
 RIDGE_SAMPLES = 20_000
+JITTER = 1e-11  # relative to the trace: keeps the factor real, and is far below any error
 
 
 @dataclass(frozen=True, eq=False)
 class TestSet:
-    """The second moments of a test set: all that the MSE of a linear model needs."""
+    """A test set as its MSE needs it: scale |factor^T w - target|^2 + rest.
+
+    With more samples than features the factor is the triangle L of Z Z^T / N_test = L L^T, which
+    costs D^2/2 for a model, not N_test D; otherwise it is Z_test itself.
+    """
 
     __test__ = False  # not a test, whatever pytest thinks of the name
 
-    R: Array  # mean of z z^T
-    r: Array  # mean of z y
-    power: float  # mean of y^2
+    factor: Array  # [D, row]
+    target: Array  # [row]
+    scale: float
+    rest: float
 
     def mse(self, w: Array) -> NDArray[np.float64]:
-        """MSE = |y_test - Z_test^T w|^2 / N_test, as the quadratic form w^T R w - 2 r^T w + power.
+        """MSE = |y_test - Z_test^T w|^2 / N_test of each model in w [..., D]."""
+        misfit = (w @ self.factor - self.target).astype(np.float64)
+        return self.scale * np.vecdot(misfit, misfit) + self.rest
 
-        `w` is [..., D]; one matrix product serves all models.
-        """
-        quadratic = np.vecdot(w @ self.R, w) - 2 * (w @ self.r)
-        return quadratic.astype(np.float64) + self.power
+
+def make_test(z: Array, y: Array, dtype: Any) -> TestSet:
+    """The test set of features z [N_test, D] and targets y, for models of precision `dtype`."""
+    count, dim = z.shape
+    if count < dim:
+        return TestSet(np.ascontiguousarray(z.T, dtype), y.astype(dtype), 1 / count, 0.0)
+    # In float64 always: the features are so redundant that float32 cannot tell them apart.
+    R = z.T @ z / count
+    L = np.linalg.cholesky(R + JITTER * np.trace(R) * np.eye(dim))
+    target = np.linalg.solve(L, z.T @ y / count)
+    rest = np.mean(np.square(y)) - target @ target
+    return TestSet(L.astype(dtype), target.astype(dtype), 1.0, float(rest))
 
 
 def draw_test(experiment: Experiment, task: Task) -> TestSet:
     """Noise-free samples of all clients, fixed within the run."""
     sample = experiment.stream.snapshot(task.seeds, "test", task.clients, experiment.test_samples)
-    z, y = task.features(sample.x.astype(task.dtype)), sample.clean.astype(task.dtype)
-    count = len(y)
-    return TestSet(z.T @ z / count, z.T @ y / count, float(np.mean(np.square(sample.clean))))
+    z = task.features(sample.x.astype(task.dtype)).astype(np.float64)
+    return make_test(z, sample.clean, task.dtype)
 
 
 def floors(experiment: Experiment, run: int) -> tuple[float, float]:
     """The ridge floor, and the variance of the noise.
 
     Ridge: w = (sum z z^T + lambda I)^-1 sum z y, lambda = 1e-6 n / D, on n noisy training samples.
-    Always in float64: the features are so redundant that float32 cannot tell the directions apart.
     """
     task = replace(experiment, dtype="float64").task(run)
     sample = experiment.stream.snapshot(task.seeds, "ridge", task.clients, RIDGE_SAMPLES)

@@ -12,7 +12,8 @@ from psofed.core.features import Bumps, FeatureMap, Waves
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.methods import psofed
 from psofed.simulate import engine
-from psofed.simulate.draws import Draws
+from psofed.simulate.draws import Chunk, Draws
+from psofed.simulate.evaluate import TestSet
 
 Array = NDArray[Any]
 
@@ -27,10 +28,11 @@ class Start:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Global models [mark, method, D]; local ones [round, client, method, D] if asked for."""
+    """Test errors [method, mark]; if asked for, global [mark, method, D] and local models."""
 
+    mse: Array
     w: Array
-    local: Array
+    local: Array  # [round, client, method, D]
     finished: bool
 
 
@@ -43,61 +45,147 @@ def run(
     draws: Draws,
     methods: list[psofed.Method],
     marks: Array,
-    *,
-    start: Start | None = None,
-    keep_local: bool = False,
+    test: TestSet,
     stop: Array | None = None,
 ) -> Trajectory:
-    """All `methods` in lockstep on the same draws; w_n for n in `marks`."""
+    """The test errors of all `methods`, in lockstep on the same draws, at the rounds `marks`."""
+    return _run(draws, methods, marks, test, stop=stop)
+
+
+def replay(
+    draws: Draws, methods: list[psofed.Method], start: Start | None = None, lazy: bool = True
+) -> Trajectory:
+    """The models themselves before every round; the local ones too if clients are not lazy."""
+    marks, dim = np.arange(draws.rounds + 1), draws.features.dim
+    nothing = TestSet(np.zeros((dim, 1)), np.zeros(1), 1.0, 0.0)
+    return _run(draws, methods, marks, nothing, start=start, keep=True, lazy=lazy)
+
+
+def _run(
+    draws: Draws,
+    methods: list[psofed.Method],
+    marks: Array,
+    test: TestSet,
+    *,
+    start: Start | None = None,
+    keep: bool = False,
+    lazy: bool = True,
+    stop: Array | None = None,
+) -> Trajectory:
     # Those that learn when idle come first: the kernel treats them as one stack.
     order = sorted(range(len(methods)), key=lambda j: not methods[j].idle)
-    dtype, dim = draws.x.dtype, draws.features.dim
-    models = engine.Models(
-        np.zeros((len(methods), dim), dtype),
-        np.zeros((len(draws.ids), len(methods), dim), dtype),
-        np.zeros(len(draws.ids), np.int64),
-    )
-    if start is not None:
-        models.w[:] = start.w
-        models.local[:] = start.local[:, None]
-    history = np.empty((len(marks), *models.w.shape), dtype)
-    local = np.empty((draws.rounds + 1 if keep_local else 0, *models.local.shape), dtype)
-    members = np.searchsorted(draws.ids, draws.members)
-    finished = engine.simulate(
-        engine.Data(draws.x, draws.y, draws.start.astype(np.int64), members.astype(np.int64)),
-        _map(draws.features, dtype),
-        _plans(draws, [methods[j] for j in order], dtype),
-        models,
-        np.asarray(marks, np.int64),
-        history,
-        local,
-        np.zeros(1, np.int64) if stop is None else stop,
-    )
+    dtype, dim = np.dtype(methods[0].task.dtype), draws.features.dim
+    models = _models(draws, len(methods), dtype, start, _padded(test.factor.shape[1]))
+    features, plans = feature_map(draws.features, dtype), _plans(draws, methods, order, dtype)
+    judge = _judge(test, marks, models, keep)
+    stop = np.zeros(1, np.int64) if stop is None else stop
+    mark, local = 0, [models.local.copy()]
+    for chunk in draws.chunks(None if lazy else 1):
+        data = _data(draws, chunk, dtype)
+        mark = engine.simulate(data, features, plans, models, judge, mark, stop)
+        if mark < 0:
+            break
+        local += [] if lazy else [models.local.copy()]
+    finished = mark >= 0
+    if finished:  # what is left is the mark after the last round
+        engine.judge_models(mark, judge, models, True, dim)
+        judge.history[mark:] = models.w
     back = np.argsort(order)
-    return Trajectory(history[:, back], local[:, :, back], finished)
+    return Trajectory(
+        judge.mse.T[back], judge.history[:, back, :dim], np.array(local)[:, :, back, :dim], finished
+    )
 
 
-def _map(features: FeatureMap, dtype: Any) -> engine.Map:
+def _padded(dim: int) -> int:
+    return -(-dim // engine.PAD) * engine.PAD
+
+
+def _pad(array: Array, shape: tuple[int, ...], dtype: Any, value: float = 0) -> Array:
+    """`array` in the corner of a larger one."""
+    padded = np.full(shape, value, dtype)
+    padded[tuple(slice(size) for size in array.shape)] = array
+    return padded
+
+
+def _models(
+    draws: Draws, methods: int, dtype: Any, start: Start | None, rows: int
+) -> engine.Models:
+    clients, dim = len(draws.ids), draws.features.dim
+    w = np.zeros((methods, _padded(dim)), dtype)
+    local = np.zeros((clients, methods, _padded(dim)), dtype)
+    if start is not None:
+        w[:, :dim] = start.w
+        local[:, :, :dim] = start.local[:, None]
+    return engine.Models(w, local, np.zeros(clients, np.int64), np.zeros((methods, rows), dtype))
+
+
+def _data(draws: Draws, chunk: Chunk, dtype: Any) -> engine.Data:
+    clients, rounds, taps = chunk.x.shape
+    first, last = draws.start[chunk.first], draws.start[chunk.first + rounds]
+    inputs = -(-taps // engine.TAPS) * engine.TAPS
+    x = np.ascontiguousarray(chunk.x, dtype)
+    return engine.Data(
+        chunk.first,
+        int(first),
+        x if taps == inputs else _pad(x, (clients, rounds, inputs), dtype),
+        np.ascontiguousarray(chunk.y, dtype),
+        (draws.start[chunk.first : chunk.first + rounds + 1] - first).astype(np.int64),
+        draws.members[first:last].astype(np.int64),
+        draws.last[:clients] >= chunk.first + rounds,
+    )
+
+
+def _judge(test: TestSet, marks: Array, models: engine.Models, keep: bool) -> engine.Judge:
+    methods, dim = models.w.shape
+    dtype, rows = models.w.dtype, models.fit.shape[1]
+    triangular = test.factor.shape[0] == test.factor.shape[1]
+    shape = (dim, dim if triangular else rows)
+    return engine.Judge(
+        _pad(test.factor, shape, dtype),
+        _pad(test.target, (rows,), dtype),
+        test.scale,
+        test.rest,
+        np.asarray(marks, np.int64),
+        np.empty((len(marks), methods)),
+        # Following costs little where few entries change in a round, but it costs every round.
+        bool(len(marks) > 1 and marks[1] - marks[0] < 8),
+        np.empty((len(marks) if keep else 0, methods, dim), dtype),
+    )
+
+
+def feature_map(features: FeatureMap, dtype: Any) -> engine.Map:
     """The feature map as the kernel wants it: phases in turns, so that a period is 1."""
-    scalar = dtype.type
-    sine = tuple(scalar(c) for c in engine.SINE[dtype.name])
+    dim, scalar = features.dim, dtype.type
+    size = _padded(dim)
     if isinstance(features, Waves):
-        slope = np.ascontiguousarray(features.W.T / (2 * np.pi), dtype)
-        offset = (features.b / (2 * np.pi)).astype(dtype)
-        scale = scalar(np.sqrt(2 / features.dim))
-        return engine.Map(engine.WAVES, slope, offset, scale, scalar(0.25), sine)
-    assert isinstance(features, Bumps)
-    centres = np.ascontiguousarray(features.centres.T, dtype)
-    nothing, scale = np.zeros(features.dim, dtype), scalar(1 / np.sqrt(features.dim))
-    narrow = scalar(0.5 / features.width**2)
-    return engine.Map(engine.BUMPS, centres, nothing, scale, narrow, sine)
+        kind, constant = engine.WAVES, scalar(0.25)
+        scale, rows = np.sqrt(2 / dim), features.W / (2 * np.pi)
+        # The features that pad are cosines of a quarter turn: zero.
+        offset = _pad(features.b / (2 * np.pi), (size,), dtype, 0.25)
+    else:
+        assert isinstance(features, Bumps)
+        kind, constant = engine.BUMPS, scalar(0.5 / features.width**2)
+        scale, rows = 1 / np.sqrt(dim), features.centres
+        offset = np.zeros(size, dtype)
+    taps = -(-rows.shape[1] // engine.TAPS) * engine.TAPS
+    return engine.Map(
+        kind,
+        _pad(rows.T, (taps, size), dtype),
+        offset,
+        _pad(np.full(dim, scale), (size,), dtype),
+        constant,
+        tuple(scalar(scale * c) for c in engine.SINE[dtype.name]),
+    )
 
 
-def _plans(draws: Draws, methods: list[psofed.Method], dtype: Any) -> engine.Plans:
-    tables = [_table(draws, method) for method in methods]
+def _plans(
+    draws: Draws, methods: list[psofed.Method], order: list[int], dtype: Any
+) -> engine.Plans:
+    tables = [_table(draws, methods[j]) for j in order]
     sizes = [rows.size for _, _, rows in tables]
     return engine.Plans(
-        step=np.array([method.step for method in methods], dtype),
+        dim=draws.features.dim,
+        step=np.array([methods[j].step for j in order], dtype),
         idle=sum(method.idle for method in methods),
         rows=np.array([kind for kind, _, _ in tables], np.int64),
         shift=np.array([shift for _, shift, _ in tables], np.int64),
@@ -112,7 +200,8 @@ def _table(draws: Draws, method: psofed.Method) -> tuple[int, int, Array]:
     schedule = method.schedule
     if isinstance(schedule, Stochastic):
         n = np.repeat(np.arange(draws.rounds), np.diff(draws.start))
-        both = schedule.draw(draws.members[:, None], n[:, None] + np.arange(2))
+        clients = draws.ids[draws.members]
+        both = schedule.draw(clients[:, None], n[:, None] + np.arange(2))
         return engine.FRESH, 0, both.reshape(-1, schedule.shared)
     assert isinstance(schedule, Rotating | Sequential)
     masks = schedule.initial(draws.ids) if isinstance(schedule, Sequential) else schedule.masks

@@ -25,22 +25,26 @@ class Moment:
     traffic: tuple[int, int, int]
 
 
-class Features:
-    """z of all clients, a block of rounds at a time, shared by the methods that run in lockstep."""
+class Samples:
+    """x, z and y of all clients, round by round, shared by the methods that run in lockstep."""
 
     def __init__(self, draws: Draws) -> None:
-        self.draws = draws
+        self.features, self.chunks = draws.features, draws.chunks()
+        self.chunk = next(self.chunks)
         self.begin, self.z = -BLOCK, np.empty(0)
 
-    def at(self, n: int) -> Array:
-        """z_{k,n} for all k."""
+    def at(self, n: int) -> tuple[Array, Array, Array]:
+        """x_{k,n}, z_{k,n} and y_{k,n} for all k; rounds are asked for in order."""
+        if n - self.chunk.first >= self.chunk.y.shape[1]:
+            self.chunk = next(self.chunks)
+        i = n - self.chunk.first
         if not self.begin <= n < self.begin + BLOCK:
             self.begin = n
-            self.z = self.draws.features(self.draws.x[:, n : n + BLOCK])
-        return self.z[:, n - self.begin]
+            self.z = self.features(self.chunk.x[:, i : i + BLOCK])
+        return self.chunk.x[:, i], self.z[:, n - self.begin], self.chunk.y[:, i]
 
 
-def play(draws: Draws, method: Method, features: Features) -> Iterator[Moment]:
+def play(draws: Draws, method: Method, samples: Samples) -> Iterator[Moment]:
     """The moments before rounds 0, 1, ..., N. State is live: the next step changes it."""
     server = method.server()
     states = [method.client(k) for k in draws.ids]
@@ -48,25 +52,26 @@ def play(draws: Draws, method: Method, features: Features) -> Iterator[Moment]:
     traffic = (0, 0, 0)
     for n in range(draws.rounds):
         yield Moment(server, clients, traffic)
-        traffic = _round(n, draws, method, features.at(n), server, clients)
+        traffic = _round(n, method, samples.at(n), server, clients)
     yield Moment(server, clients, traffic)
 
 
 def _round(
-    n: int, draws: Draws, method: Method, z: Array, server: State, clients: State
+    n: int, method: Method, samples: tuple[Array, Array, Array], server: State, clients: State
 ) -> tuple[int, int, int]:
     """One round in the order that the contract prescribes. Returns its bytes."""
     cohort = [int(k) for k in method.cohort(n)]
+    x, z, y = samples
     # An ellipsis keeps scalars of the state as views, so that handlers can change them.
     member = {k: {name: array[k, ...] for name, array in clients.items()} for k in cohort}
     downloads = {k: method.download(server, k, n) for k in cohort}
     for k, message in downloads.items():
         method.receive(member[k], k, n, message)
     if method.idle:
-        method.learn(clients, draws.x[:, n], z, draws.y[:, n])
+        method.learn(clients, x, z, y)
     else:
         for k in cohort:
-            method.learn(member[k], draws.x[k, n], z[k], draws.y[k, n])
+            method.learn(member[k], x[k], z[k], y[k])
     uploads = {k: method.upload(member[k], k, n) for k in cohort}
     method.fold(server, n, uploads, dict.fromkeys(cohort, 1 / max(len(cohort), 1)))
     up = sum(len(method.encode(m)) for m in uploads.values() if m is not None)

@@ -109,10 +109,10 @@ def one_run(experiment: Experiment, number: int, stop: Array | None = None) -> O
     traffic = np.zeros((3, len(methods), len(marks)))
     if compiled:
         family: Any = [methods[j] for j in compiled]
-        trajectory = fused.run(draws, family, marks, stop=stop)
+        trajectory = fused.run(draws, family, marks, test, stop)
         if not trajectory.finished:
             raise _StoppedError
-        mse[compiled] = test.mse(trajectory.w).T
+        mse[compiled] = trajectory.mse
         traffic[:, compiled] = fused.traffic(draws, family, marks)
     if others:
         rest = [methods[j] for j in others]
@@ -125,10 +125,10 @@ def _in_lockstep(
     draws: Draws, methods: list[Method], marks: Array, test: TestSet, stop: Array
 ) -> tuple[Array, Array]:
     """Test error and traffic at the marks, for methods that the kernel does not know."""
-    features = lockstep.Features(draws)
+    samples = lockstep.Samples(draws)
     mse = np.empty((len(methods), len(marks)))
     traffic = np.zeros((3, len(methods), draws.rounds + 1))
-    plays = [lockstep.play(draws, method, features) for method in methods]
+    plays = [lockstep.play(draws, method, samples) for method in methods]
     for n, moments in enumerate(zip(*plays, strict=True)):
         if stop[0]:
             raise _StoppedError

@@ -12,6 +12,9 @@ from psofed.core.seeds import Seeds
 Array = NDArray[Any]
 
 
+BLOCK = 256  # rounds: samples are drawn in blocks of so many, each a function of its number
+
+
 @dataclass(frozen=True, eq=False)
 class Samples:
     """Inputs x [..., L], the noise-free f(x) [...] and the noise; y = f(x) + noise, eq. (1)."""
@@ -19,6 +22,7 @@ class Samples:
     x: Array
     clean: Array
     noise: Array
+    memory: Any = None  # what the stream needs to go on after these samples
 
     @property
     def y(self) -> Array:
@@ -27,11 +31,17 @@ class Samples:
 
 
 class Stream(Protocol):
-    """Where samples come from. Its fields are the keys of the experiment's [stream] table."""
+    """Where samples come from. Its fields are the keys of the experiment's [stream] table.
+
+    `samples` gives those of rounds first..stop-1 of `clients`; `first` is a multiple of BLOCK, and
+    `memory` is what the samples before had (None at round 0), cut to the same clients.
+    """
 
     name: ClassVar[str]
     taps: ClassVar[int]
 
-    def samples(self, seeds: Seeds, clients: Array, rounds: int) -> Samples: ...
+    def samples(
+        self, seeds: Seeds, clients: Array, first: int, stop: int, dtype: Any, memory: Any = None
+    ) -> Samples: ...
 
     def snapshot(self, seeds: Seeds, purpose: str, clients: int, count: int) -> Samples: ...

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
-from psofed.streams.contract import Samples
+from psofed.streams.contract import BLOCK, Samples
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 Range = tuple[float, float]
 
 
@@ -61,39 +61,61 @@ class Options:
         ranges = np.array([self.theta, self.mean, self.variance, self.noise])
         return Laws(*(ranges[:, 0] + u * np.diff(ranges).T).T)
 
-    def samples(self, seeds: Seeds, clients: NDArray[Any], rounds: int) -> Samples:
-        """The first samples of each of `clients`; more rounds never change the earlier ones."""
+    def samples(
+        self,
+        seeds: Seeds,
+        clients: NDArray[Any],
+        first: int,
+        stop: int,
+        dtype: Any = np.float64,
+        memory: NDArray[Any] | None = None,
+    ) -> Samples:
+        """The samples of rounds first..stop-1; later rounds never change the earlier ones."""
         laws = self.laws(seeds, clients)
-        length = rounds + self.taps - 1
-        normals = seeds.normals("stream", clients, 2 * length).reshape(-1, length, 2)
-        x = windows(autoregress(laws, normals[..., 0]), self.taps)
-        noise = np.sqrt(laws.noise)[:, None] * normals[:, self.taps - 1 :, 1]
-        return Samples(x, f(x), noise)
+        normals = np.empty((2, len(clients), stop - first), dtype)  # of the input, of the noise
+        for n in range(first, stop, BLOCK):
+            block = seeds.normals("stream", clients, 2 * BLOCK, round=n // BLOCK)
+            here = slice(n - first, n - first + BLOCK)
+            normals[0, :, here] = block[:, :BLOCK][:, : stop - n]
+            normals[1, :, here] = block[:, BLOCK:][:, : stop - n]
+        if memory is None:
+            before = seeds.normals("before", clients, self.taps - 1).astype(dtype, copy=False)
+            memory = autoregress(laws, before)
+        series = np.hstack([memory, autoregress(laws, normals[0], memory[:, -1])])
+        x = windows(series, self.taps)
+        noise = normals[1]
+        noise *= np.sqrt(laws.noise).astype(dtype)[:, None]
+        return Samples(x, f(x), noise, series[:, 1 - self.taps :])
 
     def snapshot(self, seeds: Seeds, purpose: str, clients: int, count: int) -> Samples:
         """`count` independent samples that cover the laws of all clients evenly."""
-        ids = (
-            np.arange(count) % clients if clients <= count else np.arange(count) * clients // count
-        )
-        laws = self.laws(seeds, ids)
+        some = min(clients, count)
+        covered = np.arange(some) * clients // some
+        laws = Laws(*(law[np.arange(count) % some] for law in self.laws(seeds, covered)))
         normals = seeds.generator(purpose).standard_normal((count, self.taps + 1))
         x = windows(autoregress(laws, normals[:, :-1]), self.taps)[:, 0]
         return Samples(x, f(x), np.sqrt(laws.noise) * normals[:, -1])
 
 
-def autoregress(laws: Laws, normals: Array) -> Array:
+def autoregress(laws: Laws, normals: Array, last: Array | None = None) -> Array:
     """Section 4: x_n = theta x_{n-1} + sqrt(1 - theta^2) u_n, u ~ N(mu_k, sigma_u^2).
 
-    Started in its stationary law: mean mu_k sqrt((1 + theta)/(1 - theta)), variance sigma_u^2.
+    It goes on from `last`, or starts in its stationary law: mean mu_k sqrt((1+theta)/(1-theta)),
+    variance sigma_u^2.
     """
-    theta, deviation = laws.theta, np.sqrt(laws.variance)
+    theta, mean, variance, _ = (law.astype(normals.dtype) for law in laws)
     scale = np.sqrt(1 - theta**2)
-    x = np.ascontiguousarray(normals.T)
-    x *= scale * deviation
-    x += scale * laws.mean
-    x[0] = laws.mean * np.sqrt((1 + theta) / (1 - theta)) + deviation * normals[:, 0]
+    x = np.ascontiguousarray(normals.T)  # round by client: the recursion goes along the first axis
+    first = mean * np.sqrt((1 + theta) / (1 - theta)) + np.sqrt(variance) * x[0]
+    x *= scale * np.sqrt(variance)
+    x += scale * mean
+    if last is None:
+        x[0] = first
+    else:
+        x[0] += theta * last
+    step = np.empty_like(theta)
     for n in range(1, len(x)):
-        x[n] += theta * x[n - 1]
+        x[n] += np.multiply(theta, x[n - 1], out=step)
     return np.ascontiguousarray(x.T)
 
 

@@ -6,11 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from psofed.curves import Accumulator, Curves, OneRun, to_db
+from psofed.curves import Curves, to_db
 from psofed.experiment import Experiment, Features
 from psofed.methods import centralised, local, onlinefed, psofed
 from psofed.report import claims, tables
 from psofed.simulate import montecarlo
+from psofed.simulate.accumulate import Accumulator, OneRun
 from psofed.simulate.evaluate import draw_test
 
 SMALL = Experiment(
@@ -42,7 +43,7 @@ PAPER = {
 
 
 def same(a: Curves, b: Curves) -> bool:
-    fields = ("mse", "stderr", "uplink", "downlink", "multicast", "points")
+    fields = ("mse", "stderr", "uplink", "downlink", "multicast", "points", "covariance")
     return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in fields)
 
 
@@ -99,11 +100,17 @@ def test_running_sums_are_the_mean_and_the_standard_error(mse):
     experiment = replace(SMALL, methods=SMALL.methods[:2])
     total = Accumulator(experiment)
     for run in mse:
-        total.add(OneRun(run, np.ones((3, 2, 41)), None))
+        total.add(OneRun(run, np.ones((3, 2, 41)), np.array([])))
     curves = total.curves()
     assert np.allclose(curves.mse, mse.mean(axis=0), rtol=1e-12)
     assert np.allclose(curves.stderr, mse.std(axis=0, ddof=1) / np.sqrt(6), rtol=1e-6, atol=1e-12)
-    assert np.allclose(curves.points[:, :, -1], mse[:, :, 32:].mean(axis=2))
+    steady = mse[:, :, 32:].mean(axis=2)
+    assert np.allclose(curves.points[:, -1], steady.mean(axis=0))
+    assert np.allclose(curves.covariance[-1], np.cov(steady.T), rtol=1e-6, atol=1e-12)
+    a, b = steady.T
+    paired = curves.difference(0, 1, "steady")
+    spread = (a / a.mean() - b / b.mean()).std(ddof=1) / np.sqrt(6)
+    assert np.isclose(paired.stderr, 10 / np.log(10) * spread, rtol=1e-4, atol=1e-6)
 
 
 def test_a_paired_difference_has_the_smaller_error():
@@ -144,7 +151,7 @@ def test_a_claim_that_is_false_is_said_to_be_false():
     assert second.findings[0].holds  # a fifth of the bytes, by counting
     level = curves.mse.copy()
     points = curves.points.copy()
-    points[:, [3, 6]] *= 10  # M = 40 made ten times worse
+    points[[3, 6]] *= 10  # M = 40 made ten times worse
     level[[3, 6]] *= 10
     worse = replace(curves, mse=level, points=points)
     verdicts = [claim.verdict for claim in claims.judge(worse)]

@@ -15,7 +15,7 @@ from psofed.experiment import Experiment
 Array = NDArray[Any]
 TABLE_ROUNDS = (100, 200, 500, 1000, 2000)
 STEADY_SHARE = 0.2  # "steady" is the mean over this last part of the rounds
-_PER_DB = 10 / np.log(10)
+PER_DB = float(10 / np.log(10))  # dB per unit of relative change
 
 
 class Estimate(NamedTuple):
@@ -23,15 +23,6 @@ class Estimate(NamedTuple):
 
     value: float
     stderr: float
-
-
-@dataclass(frozen=True, eq=False)
-class OneRun:
-    """The outcome of one Monte-Carlo run."""
-
-    mse: Array  # [method, mark]
-    traffic: Array  # [up, down, multicast down; method; mark], bytes since the mark before
-    floors: tuple[float, float] | None  # ridge, noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +37,8 @@ class Curves:
     uplink: Array  # [method, mark]: bytes since the mark before
     downlink: Array
     multicast: Array  # the downlink where equal messages are sent once
-    points: Array  # [run, method, point]: MSE at `point_names`
+    points: Array  # [method, point]: mean MSE at `point_names`
+    covariance: Array  # [point, method, method]: of a single run
     floors: dict[str, Estimate] = field(default_factory=dict)
 
     @property
@@ -67,7 +59,7 @@ class Curves:
     @property
     def stderr_db(self) -> Array:
         """The standard error of `mse_db`, to first order."""
-        return _PER_DB * self.stderr / self.mse
+        return PER_DB * self.stderr / self.mse
 
     @property
     def cumulative(self) -> Array:
@@ -76,14 +68,21 @@ class Curves:
 
     def point(self, method: int, name: str) -> Estimate:
         """Mean MSE in dB of a method at a point, with its standard error."""
-        values = self.points[:, method, self.point_names.index(name)]
-        return Estimate(float(to_db(values.mean())), _spread(values / values.mean()))
+        p = self.point_names.index(name)
+        mean, variance = self.points[method, p], self.covariance[p, method, method]
+        return Estimate(float(to_db(mean)), self._error(variance / mean**2))
 
     def difference(self, method: int, other: int, name: str) -> Estimate:
         """dB of `method` minus dB of `other` at a point; paired, since both saw the same draws."""
-        a, b = self.points[:, [method, other], self.point_names.index(name)].T
-        value = float(to_db(a.mean()) - to_db(b.mean()))
-        return Estimate(value, _spread(a / a.mean() - b / b.mean()))
+        p = self.point_names.index(name)
+        a, b = self.points[[method, other], p]
+        among = self.covariance[p][np.ix_([method, other], [method, other])]
+        relative = among[0, 0] / a**2 + among[1, 1] / b**2 - 2 * among[0, 1] / (a * b)
+        return Estimate(float(to_db(a) - to_db(b)), self._error(relative))
+
+    def _error(self, relative: float) -> float:
+        """The standard error in dB of a mean whose runs have this relative variance."""
+        return float(PER_DB * np.sqrt(max(relative, 0.0) / self.runs)) if self.runs > 1 else np.nan
 
     def traffic_share(self, method: int, other: int) -> float:
         """Total bytes of `method`, up and down, over those of `other`."""
@@ -124,60 +123,6 @@ class Curves:
         return figure
 
 
-class Accumulator:
-    """Curves from runs that are added in order; its memory does not grow with the curves' length.
-
-    Mean and spread are updated by Welford's rule, so that no run is kept.
-    """
-
-    def __init__(self, experiment: Experiment) -> None:
-        self.experiment, self.runs = experiment, 0
-        shape = (len(experiment.methods), len(experiment.evaluated))
-        self.mean, self.squares = np.zeros(shape), np.zeros(shape)
-        self.traffic = np.zeros((3, *shape))
-        self.points: list[Array] = []
-        self.floors: list[tuple[float, float]] = []
-        rounds = experiment.evaluated
-        self._marks = np.searchsorted(rounds, table_rounds(experiment))
-        self._steady = rounds >= rounds[-1] * (1 - STEADY_SHARE)
-
-    def add(self, run: OneRun) -> None:
-        """The next run."""
-        self.runs += 1
-        deviation = run.mse - self.mean
-        self.mean += deviation / self.runs
-        self.squares += deviation * (run.mse - self.mean)
-        self.traffic += (run.traffic - self.traffic) / self.runs
-        steady = run.mse[:, self._steady].mean(axis=1, keepdims=True)
-        self.points.append(np.hstack([run.mse[:, self._marks], steady]))
-        if run.floors is not None:
-            self.floors.append(run.floors)
-
-    def curves(self) -> Curves:
-        """The curves of the runs so far."""
-        n = self.runs
-        # One run has no spread to estimate a standard error from.
-        stderr = np.sqrt(self.squares / (n * (n - 1))) if n > 1 else np.full_like(self.mean, np.nan)
-        up, down, multicast = self.traffic.copy()
-        floors = {
-            name: Estimate(float(to_db(values.mean())), _spread(values / values.mean()))
-            for name, values in zip(("ridge", "noise"), np.array(self.floors).T, strict=False)
-        }
-        points, rounds = np.array(self.points), self.experiment.evaluated
-        return Curves(
-            self.experiment,
-            n,
-            rounds,
-            self.mean.copy(),
-            stderr,
-            up,
-            down,
-            multicast,
-            points,
-            floors,
-        )
-
-
 def table_rounds(experiment: Experiment) -> list[int]:
     """The rounds that the table shows: those of `TABLE_ROUNDS` that are evaluated."""
     return [n for n in TABLE_ROUNDS if n in experiment.evaluated]
@@ -186,9 +131,3 @@ def table_rounds(experiment: Experiment) -> list[int]:
 def to_db(mse: Any) -> Any:
     """10 log10 of a mean-square error."""
     return 10 * np.log10(mse)
-
-
-def _spread(relative: Array) -> float:
-    """The standard error, in dB, of a mean whose relative samples are given."""
-    n = len(relative)
-    return float(_PER_DB * relative.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")

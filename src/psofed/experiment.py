@@ -23,6 +23,8 @@ from psofed.named import nearest
 from psofed.streams import paper
 from psofed.streams.contract import Stream
 
+MOST_MARKS = 10_000
+
 
 @dataclass(frozen=True)
 class Features:
@@ -57,7 +59,7 @@ class Experiment:
     cohort: int = 4
     step: float = 0.75
     dtype: Literal["float32", "float64"] = "float32"
-    evaluate_every: int = 1
+    evaluate_every: int | None = None
     test_samples: int = 2000
     stream: Stream = field(default_factory=paper.Options)
     features: Features = field(default_factory=Features)
@@ -71,7 +73,7 @@ class Experiment:
         if self.cohort > self.clients:
             found = f"is {self.cohort}, but there are only {self.clients} clients"
             raise InputError("cohort", found, f"use 1 to {self.clients}")
-        if self.evaluate_every > self.rounds:
+        if self.every > self.rounds:
             found = f"is {self.evaluate_every}, but there are only {self.rounds} rounds"
             raise InputError("evaluate_every", found, f"use 1 to {self.rounds}")
         if not self.methods:
@@ -92,9 +94,14 @@ class Experiment:
                 raise InputError(f"methods[{i}].label", found, "give each method its own label")
 
     @property
+    def every(self) -> int:
+        """Rounds between two test errors: as given, or so many that a curve has 10,000 at most."""
+        return self.evaluate_every or -(-self.rounds // MOST_MARKS)
+
+    @property
     def evaluated(self) -> np.ndarray[Any, Any]:
         """The rounds n at which w_n is judged: 0, every, ..., and always the last, N."""
-        rounds = np.arange(0, self.rounds + 1, self.evaluate_every)
+        rounds = np.arange(0, self.rounds + 1, self.every)
         return rounds if rounds[-1] == self.rounds else np.append(rounds, self.rounds)
 
     def task(self, run: int, wire: str = "float32") -> Task:
@@ -130,6 +137,8 @@ class Experiment:
     def to_table(self) -> dict[str, Any]:
         """The experiment as plain values: what `to_toml` writes and `read` reads."""
         table = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        if self.evaluate_every is None:
+            del table["evaluate_every"]
         table["stream"] = _table(self.stream)
         table["features"] = dataclasses.asdict(self.features)
         table["methods"] = [_table(options) for options in self.methods]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import click
 
-from psofed.cli.work import options, work
+from psofed.cli.work import Wishes, options, runs_asked, work
 
 
 @click.command()
-@click.option("--runs", type=click.IntRange(min=1), default=500, show_default=True,
-              help="Independent experiments to average.")  # fmt: skip
+@click.option("--runs", type=click.IntRange(min=1),
+              help="Independent experiments to average. [default: 500]")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(min=1), default=5000, show_default=True,
               help="Global iterations.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
@@ -19,10 +19,7 @@ from psofed.cli.work import options, work
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32",
               show_default=True, help="Precision of the recursion.")  # fmt: skip
 @options
-def reproduce(
-    runs: int, rounds: int, seed: int, dtype: str, out: Path | None, force: bool,
-    jobs: int | None, as_json: bool,
-) -> None:  # fmt: skip
+def reproduce(runs: int | None, rounds: int, seed: int, dtype: Any, **wishes: Any) -> None:
     """Reproduce the paper's figures.
 
     Online-Fed and PSO-Fed with M = 1, 5, 40, coordinated (a) and uncoordinated (b), on the
@@ -31,10 +28,11 @@ def reproduce(
     """
     from psofed.experiment import Experiment
 
-    experiment = Experiment(runs=runs, rounds=rounds, seed=seed, dtype=dtype)  # type: ignore[arg-type]
-    command = f"psofed reproduce --runs {runs} --rounds {rounds} --seed {seed} --dtype {dtype}"
+    how = Wishes(**wishes)
+    experiment = Experiment(runs=runs_asked(runs, 500, how), rounds=rounds, seed=seed, dtype=dtype)
+    command = f"psofed reproduce --rounds {rounds} --seed {seed} --dtype {dtype}"
     figures = {
         "figure_a": ([0, 1, 2, 3], "(a) Coordinated partial sharing"),
         "figure_b": ([0, 4, 5, 6], "(b) Uncoordinated partial sharing"),
     }
-    work(experiment, command, figures, out, "reproduce", force, jobs, as_json)
+    work(experiment, command, figures, "reproduce", how)

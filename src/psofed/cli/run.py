@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
-from psofed.cli.work import options, work
+from psofed.cli.work import Wishes, options, runs_asked, work
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--runs", type=click.IntRange(min=1), help="Instead of the runs in FILE.")
 @options
-def run(file: Path, out: Path | None, force: bool, jobs: int | None, as_json: bool) -> None:
+def run(file: Path, runs: int | None, **wishes: Any) -> None:
     """Run the experiment in FILE (TOML; `psofed init` writes one).
 
     Writes figure (.png, .pdf), curves.csv, summary.json and experiment.toml, and prints the table.
     """
     from psofed import experiment as experiments
 
+    how = Wishes(**wishes)
     experiment = experiments.read(file)
+    experiment = replace(experiment, runs=runs_asked(runs, experiment.runs, how))
     figures = {"figure": (list(range(len(experiment.methods))), "")}
     # The folder holds the experiment, so the command that repeats it starts there.
-    command = "psofed run experiment.toml"
-    work(experiment, command, figures, out, file.stem, force, jobs, as_json)
+    work(experiment, "psofed run experiment.toml", figures, file.stem, how)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from psofed.cli.progress import progress, say
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from psofed.curves import Accumulator, Curves
+    from psofed.curves import Curves
     from psofed.experiment import Experiment
+    from psofed.report.files import Folder
+    from psofed.simulate.checkpoint import Store
 
+MOST_RUNS = 1_000_000
 Figures = dict[str, tuple[list[int], str]]
 
 
@@ -26,50 +28,102 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
         click.option("--force", is_flag=True, help="Write into a folder that is not empty."),
+        click.option("--resume", is_flag=True, help="Go on with what an earlier start finished."),
         click.option("--out", type=click.Path(path_type=Path), help="Folder for the results."),
+        click.option("--cluster", metavar="ADDRESS", help='Compute on a Dask cluster, or "local".'),
         click.option("--jobs", type=click.IntRange(min=1), help="Threads. [default: all cores]"),
+        click.option(
+            "--precision",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="DB",
+            help="Run until every steady MSE has a standard error below so many dB.",
+        ),
     ):
         command = option(command)
     return command
 
 
+@dataclass(frozen=True)
+class Wishes:
+    """How to run an experiment: what the options say."""
+
+    out: Path | None
+    force: bool
+    resume: bool
+    jobs: int | None
+    cluster: str | None
+    precision: float | None
+    as_json: bool
+
+
+def runs_asked(given: int | None, default: int, wishes: Wishes) -> int:
+    """The number of runs: as given, or as many as the precision takes, or the default."""
+    return given or (MOST_RUNS if wishes.precision is not None else default)
+
+
 def work(
-    experiment: Experiment, command: str, figures: Figures, out: Path | None, default: str,
-    force: bool, jobs: int | None, as_json: bool,
-) -> None:  # fmt: skip
+    experiment: Experiment, command: str, figures: Figures, default: str, wishes: Wishes
+) -> None:
     """Run the experiment, write its folder, print its table."""
     from psofed.report import files
-    from psofed.simulate import montecarlo
 
-    folder = files.Folder(out or files.free_name(Path("results") / default), force)
+    out = wishes.out or files.default_folder(Path("results") / default, wishes.resume)
+    folder = files.Folder(out, wishes.force, wishes.resume)
     if not files.can_draw():
         say("No figures: they need matplotlib (pip install 'psofed[plot]').")
-    interrupted = False
-    try:
-        with progress(experiment) as on_run:
-            curves = montecarlo.run(experiment, jobs, on_run)
-    except montecarlo.Interrupted as stop:
-        if stop.curves is None:
-            folder.discard()
-            say("Interrupted before the first run was finished; nothing was written.")
-            sys.exit(130)
-        curves, interrupted = stop.curves, True
-    except BaseException:
+    curves, finished, store = compute(experiment, folder, wishes)
+    if curves is None:
         folder.discard()
-        raise
-    folder.write(files.render(curves, command, figures))
-    show(curves, command, folder.path, as_json)
-    if interrupted:
-        say(f"Interrupted: {curves.runs} of {experiment.runs} runs were finished; these are kept.")
+        say("Interrupted before the first run was finished; nothing was written.")
+        sys.exit(130)
+    folder.write(files.render(curves, f"{command} --runs {curves.experiment.runs}", figures))
+    if finished:
+        store.remove()
+    show(curves, command, folder.path, wishes)
+    if not finished:
+        done = f"{curves.runs} of {experiment.runs} runs were finished; these are kept."
+        say(f"Interrupted: {done} Go on with: {command} --out {folder.path} --resume")
         sys.exit(130)
 
 
-def show(curves: Curves, command: str, folder: Path, as_json: bool) -> None:
+def compute(
+    experiment: Experiment, folder: Folder, wishes: Wishes
+) -> tuple[Curves | None, bool, Store]:
+    """The curves, whether they are finished, and the checkpoint that was kept on the way."""
+    from psofed.errors import InputError
+    from psofed.provenance import identity
+    from psofed.simulate import montecarlo, pools
+    from psofed.simulate.checkpoint import Store
+
+    store = Store(folder.path, identity(experiment))
+    pool = pools.cluster(wishes.cluster) if wishes.cluster else pools.threads(wishes.jobs)
+    try:
+        if not (wishes.resume and store.exists()):
+            store.begin()
+        with progress(experiment, store, here=wishes.cluster is None) as on_run:
+            settings: Any = {"precision": wishes.precision, "on_run": on_run}
+            return montecarlo.run(experiment, store=store, pool=pool, **settings), True, store
+    except montecarlo.Interrupted as stop:
+        if stop.curves is None:
+            store.remove()
+        return stop.curves, False, store
+    except InputError:
+        if store.is_empty():
+            store.remove()
+            folder.discard()
+        raise
+    except OSError as error:
+        found = f"cannot be written: {error.strerror}"
+        right = "make room and go on with --resume; finished runs are kept"
+        raise InputError(str(folder.path), found, right) from None
+
+
+def show(curves: Curves, command: str, folder: Path, wishes: Wishes) -> None:
     """The result on standard output: for people, or as JSON."""
     from psofed.report import claims, files, tables
 
     summary = files.summary(curves, command)
-    if as_json:
+    if wishes.as_json:
         print(json.dumps(summary | {"folder": str(folder)}, indent=2))
         return
     print(tables.text(curves))
@@ -79,55 +133,7 @@ def show(curves: Curves, command: str, folder: Path, as_json: bool) -> None:
         print("\nThe paper's claims, as measured here")
         print(claims.text(claims.judge(curves)))
     print(f"\n{curves.runs} runs of {curves.rounds[-1]} rounds; results in {folder}")
-
-
-@contextmanager
-def progress(experiment: Experiment) -> Iterator[Callable[[Accumulator], None]]:
-    """A bar with the time left on a terminal, a line now and then elsewhere; on standard error."""
-    if not sys.stderr.isatty():
-        yield _Lines(experiment)
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"),
-        TimeRemainingColumn(), TextColumn("left  {task.fields[now]}"),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulating", total=experiment.runs, now="(first run: may compile)")
-        yield lambda total: bar.update(task, completed=total.runs, now=_now(total))
-
-
-class _Lines:
-    """Progress for logs: a line at the first run, then at most every ten seconds."""
-
-    def __init__(self, experiment: Experiment) -> None:
-        self.experiment, self.begin, self.last = experiment, monotonic(), 0.0
-
-    def __call__(self, total: Accumulator) -> None:
-        elapsed = monotonic() - self.begin
-        if total.runs > 1 and elapsed - self.last < 10:
-            return
-        self.last = elapsed
-        left = elapsed / total.runs * (self.experiment.runs - total.runs)
-        say(f"{total.runs} of {self.experiment.runs} runs, about {left:.0f} s left; {_now(total)}")
-
-
-def _now(total: Accumulator) -> str:
-    """The last MSE of the first method, as it stands."""
-    curves = total.curves()
-    estimate = curves.point(0, "steady")
-    error = "" if total.runs == 1 else f" ±{estimate.stderr:.2f}"
-    return f"{curves.titles[0]} {estimate.value:.2f}{error} dB"
-
-
-def say(line: str) -> None:
-    """A line for the person at the terminal, apart from the result."""
-    print(line, file=sys.stderr)
+    if wishes.precision is not None:
+        worst = max(curves.point(j, "steady").stderr for j in range(len(curves.titles)))
+        reached = "reached" if worst <= wishes.precision else "NOT reached"
+        print(f"precision {reached}: the largest standard error is {worst:.3f} dB")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
-import platform
 from contextlib import suppress
-from importlib.metadata import version
 from importlib.util import find_spec
 from io import StringIO
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from psofed.curves import Curves
 from psofed.errors import InputError
+from psofed.provenance import versions
 from psofed.report import claims, tables
+from psofed.simulate import checkpoint
 
 
 def render(
@@ -60,12 +61,6 @@ def summary(curves: Curves, command: str) -> dict[str, Any]:
     return _plain(table)
 
 
-def versions() -> dict[str, str]:
-    """The versions that can change a number."""
-    packages = {name: version(name) for name in ("psofed", "numpy", "numba")}
-    return {"python": platform.python_version(), **packages}
-
-
 def _plain(value: Any) -> Any:
     """JSON has no NaN or infinity: they become null."""
     if isinstance(value, dict):
@@ -91,11 +86,14 @@ def _csv(curves: Curves) -> str:
 class Folder:
     """Where results go. Opened before the work begins, so that a bad place is known at once."""
 
-    def __init__(self, path: Path, force: bool = False) -> None:
+    def __init__(self, path: Path, force: bool = False, resume: bool = False) -> None:
         self.path = path
         self._made = [p for p in (path, *path.parents) if not p.exists()]
         try:
-            if path.is_dir() and any(path.iterdir()) and not force:
+            if path.is_dir() and any(path.iterdir()) and not force and not resume:
+                if (path / checkpoint.NAME).exists():
+                    found, right = "holds an unfinished result", "go on with --resume"
+                    raise InputError(str(path), found, f"{right}, or start anew with --force")
                 raise InputError(str(path), "is not empty", "give another --out, or --force")
             path.mkdir(parents=True, exist_ok=True)
             probe = path / ".probe"
@@ -128,7 +126,12 @@ class Folder:
                 folder.rmdir()
 
 
-def free_name(path: Path) -> Path:
-    """`path`, or the first of path-2, path-3, ... that does not exist."""
-    candidates = (path if i == 1 else path.with_name(f"{path.name}-{i}") for i in range(1, 10**6))
-    return next(candidate for candidate in candidates if not candidate.exists())
+def default_folder(path: Path, resume: bool) -> Path:
+    """`path`, or the first of path-2, path-3, ... that is free; the last one taken, to resume."""
+    names = (path if i == 1 else path.with_name(f"{path.name}-{i}") for i in count(1))
+    free, last = path, path
+    for free in names:
+        if not free.exists():
+            break
+        last = free
+    return last if resume else free

@@ -16,6 +16,7 @@ from psofed.methods.contract import Task
 from psofed.streams.contract import BLOCK, Samples
 
 Array = NDArray[Any]
+PART = 2**16  # rounds whose cohorts are drawn at once
 CHUNK_SAMPLES = 2**20  # samples that are in memory at once, about 60 MB
 
 
@@ -64,7 +65,8 @@ class Draws:
 def draw(experiment: Experiment, task: Task, everybody: bool) -> Draws:
     """The draws of one run: of all clients for ever, or of each until it is last selected."""
     rounds, size = experiment.rounds, experiment.cohort
-    cohorts = task.cohorts.cohort(np.arange(rounds))
+    parts = (np.arange(n, min(n + PART, rounds)) for n in range(0, rounds, PART))
+    cohorts = np.concatenate([task.cohorts.cohort(n) for n in parts])
     if everybody:
         ids, last = np.arange(task.clients), np.full(task.clients, rounds)
         members = cohorts.ravel()

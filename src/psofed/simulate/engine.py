@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 PAD = 16
 TAPS = 4  # inputs are padded to a multiple of this
-BLOCK = 32  # samples whose features are kept at once: 32 x 208 float32 fill 27 kB of 32
+CACHE = 27_000  # bytes of features that are kept at once: they should stay in the first-level cache
 REFRESH = 256  # rounds after which the tracked test error is computed anew, against drift
 WAVES, BUMPS = 0, 1
 PER_CLIENT, COMMON, FRESH = 0, 1, 2
@@ -42,7 +42,6 @@ class Data(NamedTuple):
     """The samples of a chunk of rounds, and who is selected in them."""
 
     first: int  # the chunk's first round
-    before: int  # how many members were selected before it
     x: Array  # [client, round, tap]
     y: Array  # [client, round]
     start: Array  # the cohort of the chunk's i-th round is members[start[i]:start[i + 1]]
@@ -202,8 +201,9 @@ def catch_up(
     """Idle learning of client c up to, but not with, sample n."""
     if plans.idle > 0:
         w = models.local[c, : plans.idle]
-        for begin in range(models.position[c], n, BLOCK):
-            end = min(begin + BLOCK, n)
+        block = z.shape[0]
+        for begin in range(models.position[c], n, block):
+            end = min(begin + block, n)
             fill_features(data.x[c, begin - data.first : end - data.first], features, z)
             y = data.y[c, begin - data.first : end - data.first]
             fours = (end - begin) // 4 * 4
@@ -242,13 +242,13 @@ def take_part(
             for d in range(w.shape[0]):
                 change[j, d] += w_k[d] - w[d]
             continue
-        at, shift = window_at(plans, j, c, data.before + p, n, 0)
+        at, shift = window_at(plans, j, c, p, n, 0)
         for m in range(plans.shared[j]):
             entry = plans.table[at + m] + shift
             entry -= dim if entry >= dim else 0
             w_k[entry] = w[entry]
         learn_one(w_k, z, 0, data.y[c, i], plans.step[j])
-        at, shift = window_at(plans, j, c, data.before + p, n, 1)
+        at, shift = window_at(plans, j, c, p, n, 1)
         for m in range(plans.shared[j]):
             entry = plans.table[at + m] + shift
             entry -= dim if entry >= dim else 0
@@ -299,14 +299,15 @@ def judge_models(mark: int, judge: Judge, models: Models, fresh: bool, dim: int)
 def simulate(
     data: Data, features: Map, plans: Plans, models: Models, judge: Judge, mark: int, stop: Array
 ) -> int:
-    """Eq. (8)-(11) for the rounds of a chunk, judging w_n before each marked round n.
+    """Eq. (8)-(11) for the rounds of a chunk, judging w_n at each mark n, the chunk's end too.
 
     Returns the number of the next mark, or -1 if it was told to stop.
     """
     rounds = data.start.shape[0] - 1
     change = np.zeros_like(models.w)
-    z = np.empty((BLOCK, models.w.shape[1]), models.w.dtype)
-    for n in range(data.first, data.first + rounds):
+    fours = CACHE // (4 * models.w.shape[1] * models.w.itemsize)
+    z = np.empty((4 * max(fours, 1), models.w.shape[1]), models.w.dtype)
+    for n in range(data.first, data.first + rounds + 1):
         if stop[0]:
             return -1
         i = n - data.first
@@ -316,6 +317,8 @@ def simulate(
             if judge.history.shape[0] > 0:
                 judge.history[mark] = models.w
             mark += 1
+        if i == rounds:
+            break
         size = data.start[i + 1] - data.start[i]
         if size == 0:
             continue

@@ -43,6 +43,7 @@ def make_test(z: Array, y: Array, dtype: Any) -> TestSet:
     if count < dim:
         return TestSet(np.ascontiguousarray(z.T, dtype), y.astype(dtype), 1 / count, 0.0)
     # In float64 always: the features are so redundant that float32 cannot tell them apart.
+    z = z.astype(np.float64)
     R = z.T @ z / count
     L = np.linalg.cholesky(R + JITTER * np.trace(R) * np.eye(dim))
     target = np.linalg.solve(L, z.T @ y / count)
@@ -53,8 +54,7 @@ def make_test(z: Array, y: Array, dtype: Any) -> TestSet:
 def draw_test(experiment: Experiment, task: Task) -> TestSet:
     """Noise-free samples of all clients, fixed within the run."""
     sample = experiment.stream.snapshot(task.seeds, "test", task.clients, experiment.test_samples)
-    z = task.features(sample.x.astype(task.dtype)).astype(np.float64)
-    return make_test(z, sample.clean, task.dtype)
+    return make_test(task.features(sample.x.astype(task.dtype)), sample.clean, task.dtype)
 
 
 def floors(experiment: Experiment, run: int) -> tuple[float, float]:
@@ -62,9 +62,9 @@ def floors(experiment: Experiment, run: int) -> tuple[float, float]:
 
     Ridge: w = (sum z z^T + lambda I)^-1 sum z y, lambda = 1e-6 n / D, on n noisy training samples.
     """
-    task = replace(experiment, dtype="float64").task(run)
+    task = experiment.task(run)
     sample = experiment.stream.snapshot(task.seeds, "ridge", task.clients, RIDGE_SAMPLES)
-    z = task.features(sample.x)
+    z = task.features(sample.x.astype(task.dtype)).astype(np.float64)
     w = np.linalg.solve(z.T @ z + 1e-6 * len(z) / task.dim * np.eye(task.dim), z.T @ sample.y)
-    ridge = draw_test(experiment, task).mse(w)
+    ridge = draw_test(experiment, replace(task, dtype="float64")).mse(w)
     return float(ridge), float(np.mean(np.square(sample.noise)))

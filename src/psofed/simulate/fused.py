@@ -76,23 +76,22 @@ def _run(
     order = sorted(range(len(methods)), key=lambda j: not methods[j].idle)
     dtype, dim = np.dtype(methods[0].task.dtype), draws.features.dim
     models = _models(draws, len(methods), dtype, start, _padded(test.factor.shape[1]))
-    features, plans = feature_map(draws.features, dtype), _plans(draws, methods, order, dtype)
+    features, tables = feature_map(draws.features, dtype), _Tables(draws, methods, order, dtype)
     judge = _judge(test, marks, models, keep)
     stop = np.zeros(1, np.int64) if stop is None else stop
     mark, local = 0, [models.local.copy()]
     for chunk in draws.chunks(None if lazy else 1):
         data = _data(draws, chunk, dtype)
-        mark = engine.simulate(data, features, plans, models, judge, mark, stop)
+        mark = engine.simulate(data, features, tables.plans(chunk), models, judge, mark, stop)
         if mark < 0:
             break
         local += [] if lazy else [models.local.copy()]
-    finished = mark >= 0
-    if finished:  # what is left is the mark after the last round
-        engine.judge_models(mark, judge, models, True, dim)
-        judge.history[mark:] = models.w
     back = np.argsort(order)
     return Trajectory(
-        judge.mse.T[back], judge.history[:, back, :dim], np.array(local)[:, :, back, :dim], finished
+        judge.mse.T[back],
+        judge.history[:, back, :dim],
+        np.array(local)[:, :, back, :dim],
+        mark >= 0,
     )
 
 
@@ -126,7 +125,6 @@ def _data(draws: Draws, chunk: Chunk, dtype: Any) -> engine.Data:
     x = np.ascontiguousarray(chunk.x, dtype)
     return engine.Data(
         chunk.first,
-        int(first),
         x if taps == inputs else _pad(x, (clients, rounds, inputs), dtype),
         np.ascontiguousarray(chunk.y, dtype),
         (draws.start[chunk.first : chunk.first + rounds + 1] - first).astype(np.int64),
@@ -178,35 +176,55 @@ def feature_map(features: FeatureMap, dtype: Any) -> engine.Map:
     )
 
 
-def _plans(
-    draws: Draws, methods: list[psofed.Method], order: list[int], dtype: Any
-) -> engine.Plans:
-    tables = [_table(draws, methods[j]) for j in order]
-    sizes = [rows.size for _, _, rows in tables]
-    return engine.Plans(
-        dim=draws.features.dim,
-        step=np.array([methods[j].step for j in order], dtype),
-        idle=sum(method.idle for method in methods),
-        rows=np.array([kind for kind, _, _ in tables], np.int64),
-        shift=np.array([shift for _, shift, _ in tables], np.int64),
-        shared=np.array([rows.shape[1] for _, _, rows in tables], np.int64),
-        first=np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64),
-        table=np.concatenate([rows.ravel() for _, _, rows in tables]).astype(np.int32),
-    )
+class _Tables:
+    """The windows of all methods: drawn once if they rotate, for each chunk if they are fresh."""
+
+    def __init__(
+        self, draws: Draws, methods: list[psofed.Method], order: list[int], dtype: Any
+    ) -> None:
+        self.draws, self.methods = draws, [methods[j] for j in order]
+        self.step = np.array([method.step for method in self.methods], dtype)
+        fresh = [isinstance(method.schedule, Stochastic) for method in self.methods]
+        self.rotating = {j: _rotating(draws, m) for j, m in enumerate(self.methods) if not fresh[j]}
+
+    def plans(self, chunk: Chunk) -> engine.Plans:
+        """What the kernel needs to know of the windows in a chunk."""
+        tables = [
+            self.rotating.get(j) or _fresh(self.draws, method, chunk)
+            for j, method in enumerate(self.methods)
+        ]
+        sizes = [rows.size for _, _, rows in tables]
+        return engine.Plans(
+            dim=self.draws.features.dim,
+            step=self.step,
+            idle=sum(method.idle for method in self.methods),
+            rows=np.array([kind for kind, _, _ in tables], np.int64),
+            shift=np.array([shift for _, shift, _ in tables], np.int64),
+            shared=np.array([rows.shape[1] for _, _, rows in tables], np.int64),
+            first=np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64),
+            table=np.concatenate([rows.ravel() for _, _, rows in tables]).astype(np.int32),
+        )
 
 
-def _table(draws: Draws, method: psofed.Method) -> tuple[int, int, Array]:
-    """How rows are found, the shift, and the table of positions itself."""
+def _rotating(draws: Draws, method: psofed.Method) -> tuple[int, int, Array]:
+    """How rows are found, the shift, and the table of initial positions."""
     schedule = method.schedule
-    if isinstance(schedule, Stochastic):
-        n = np.repeat(np.arange(draws.rounds), np.diff(draws.start))
-        clients = draws.ids[draws.members]
-        both = schedule.draw(clients[:, None], n[:, None] + np.arange(2))
-        return engine.FRESH, 0, both.reshape(-1, schedule.shared)
     assert isinstance(schedule, Rotating | Sequential)
     masks = schedule.initial(draws.ids) if isinstance(schedule, Sequential) else schedule.masks
     kind = engine.COMMON if len(masks) == 1 else engine.PER_CLIENT
     return kind, schedule.shift, masks
+
+
+def _fresh(draws: Draws, method: psofed.Method, chunk: Chunk) -> tuple[int, int, Array]:
+    """The same for windows that are drawn anew: two rows for each time that a client takes part."""
+    schedule = method.schedule
+    assert isinstance(schedule, Stochastic)
+    n = np.arange(chunk.first, chunk.first + chunk.y.shape[1])
+    first, last = draws.start[n[0]], draws.start[n[-1] + 1]
+    clients = draws.ids[draws.members[first:last]]
+    n = np.repeat(n, np.diff(draws.start[n[0] : n[-1] + 2]))
+    both = schedule.draw(clients[:, None], n[:, None] + np.arange(2))
+    return engine.FRESH, 0, both.reshape(-1, schedule.shared)
 
 
 def traffic(draws: Draws, methods: list[psofed.Method], marks: Array) -> Array:
@@ -214,16 +232,13 @@ def traffic(draws: Draws, methods: list[psofed.Method], marks: Array) -> Array:
 
     The size of a message is asked of its encoder.
     """
-    sizes = np.append(0, np.diff(draws.start))
-    per_round = np.zeros((3, len(methods), len(sizes)))
+    rounds_with_any = np.append(0, np.cumsum(np.diff(draws.start) > 0))
+    messages, copies = (
+        np.diff(total[marks], prepend=0) for total in (draws.start, rounds_with_any)
+    )
+    out = np.empty((3, len(methods), len(marks)))
     for j, method in enumerate(methods):
         window = len(method.encode(np.zeros(method.shared)))
-        copies = sizes > 0 if method.common else sizes
-        per_round[:, j] = window * sizes, window * sizes, window * copies
-    return since_last_mark(per_round, marks)
-
-
-def since_last_mark(per_round: Array, marks: Array) -> Array:
-    """Sums over the rounds up to each mark, after the mark before it. The last axis is rounds."""
-    total = np.cumsum(per_round, axis=-1)[..., marks]
-    return np.diff(total, axis=-1, prepend=0)
+        multicast = copies if method.common else messages
+        out[:, j] = window * messages, window * messages, window * multicast
+    return out

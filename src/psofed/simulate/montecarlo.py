@@ -1,30 +1,24 @@
-"""Monte Carlo: independent runs over a pool of threads, added up in order.
+"""Monte Carlo: independent runs, on threads or a cluster, added up in order.
 
 A run depends on nothing but the experiment and its own number, and the sums are taken in run
-order, so the number of threads cannot change a bit of the result.
+order, so neither the number of workers nor an interruption can change a bit of the result.
 """
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
-
-from psofed.curves import Accumulator, Curves, OneRun
+from psofed.curves import Curves
 from psofed.experiment import Experiment
-from psofed.methods.contract import Method
-from psofed.simulate import fused, lockstep
-from psofed.simulate.draws import Draws, draw
-from psofed.simulate.evaluate import TestSet, draw_test, floors
+from psofed.simulate.accumulate import Accumulator, OneRun
+from psofed.simulate.checkpoint import Store
+from psofed.simulate.pools import Pool, threads
 
-Array = NDArray[Any]
-FLOOR_RUNS = 20  # the floors are lines in a figure: so many runs place them well enough
+LEAST_RUNS = 10  # before a standard error is trusted to stop
 
 
 class Interrupted(KeyboardInterrupt):
@@ -35,106 +29,86 @@ class Interrupted(KeyboardInterrupt):
         self.curves = curves
 
 
-class _StoppedError(Exception):
-    """A run that was told to stop."""
-
-
 def run(
     experiment: Experiment,
     jobs: int | None = None,
+    *,
+    precision: float | None = None,
     on_run: Callable[[Accumulator], None] | None = None,
+    store: Store | None = None,
+    pool: AbstractContextManager[Pool] | None = None,
 ) -> Curves:
-    """Run the experiment and return its curves; `on_run` sees the sums after each finished run.
+    """Run the experiment and return its curves.
+
+    `precision` ends it as soon as the standard error of every steady MSE is below so many dB;
+    `on_run` sees the sums after each run; `store` keeps them on disk and gives back what is there;
+    `pool` computes the runs elsewhere than on `jobs` threads.
 
     >>> run(Experiment(clients=5, rounds=3, runs=2, test_samples=50)).mse.shape
     (7, 4)
     """
     total = Accumulator(experiment)
-    stop = np.zeros(1, np.int64)
-    waiting: deque[Future[OneRun]] = deque()
-    workers = jobs or os.cpu_count() or 1
-    numbers = iter(range(experiment.runs))
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+    finished = store.resume(total) if store is not None else {}
+    with pool or threads(jobs) as workers:
+        results = _in_order(experiment, workers, total.runs, finished, store)
         try:
-            for number in numbers:
-                waiting.append(pool.submit(one_run, experiment, number, stop))
-                if len(waiting) > 2 * workers:
-                    _add(total, waiting, on_run)
-            while waiting:
-                _add(total, waiting, on_run)
+            while total.runs < experiment.runs and not _is_precise(total, precision):
+                total.add(next(results))
+                if store is not None:
+                    store.save_total(total)
+                if on_run is not None:
+                    on_run(total)
         except KeyboardInterrupt:
-            stop[0] = 1
-            _add_finished(total, waiting)
+            workers.stop()
             raise Interrupted(total.curves() if total.runs else None) from None
-        except BaseException:
-            stop[0] = 1
-            raise
-    return total.curves()
+        finally:
+            workers.stop()
+    curves = total.curves()
+    return replace(curves, experiment=replace(experiment, runs=total.runs)) if precision else curves
 
 
-def _add(
-    total: Accumulator,
-    waiting: deque[Future[OneRun]],
-    on_run: Callable[[Accumulator], None] | None,
-) -> None:
-    """Add the oldest run, once it is there. It stays in line until then, in case of Ctrl-C."""
-    result = waiting[0].result()
-    waiting.popleft()
-    total.add(result)
-    if on_run is not None:
-        on_run(total)
+def _is_precise(total: Accumulator, precision: float | None) -> bool:
+    if precision is None or total.runs < LEAST_RUNS:
+        return False
+    return bool(total.steady()[1].max() <= precision)
 
 
-def _add_finished(total: Accumulator, waiting: deque[Future[OneRun]]) -> None:
-    """Add the runs that were finished when the user stopped: no gap, so it is the first so many."""
-    for future in waiting:
-        future.cancel()
-    for future in waiting:
+def _in_order(
+    experiment: Experiment,
+    workers: Pool,
+    first: int,
+    finished: dict[int, OneRun],
+    store: Store | None,
+) -> Iterator[OneRun]:
+    """The runs from `first` on; a few are computed ahead, and each is stored when it ends."""
+    waiting: deque[Any] = deque()
+    for number in range(first, experiment.runs):
+        if number in finished:
+            waiting.append(finished.pop(number))
+        else:
+            waiting.append(workers.submit(experiment, number))
+            if store is not None:
+                waiting[-1].add_done_callback(_Save(store, number))
+        if len(waiting) > workers.ahead:
+            yield _result(waiting.popleft())
+    while waiting:
+        yield _result(waiting.popleft())
+
+
+def _result(run: Any) -> OneRun:
+    return run if isinstance(run, OneRun) else run.result()
+
+
+class _Save:
+    """Stores a run as soon as it is finished, whoever waits for it."""
+
+    def __init__(self, store: Store, number: int) -> None:
+        self.store, self.number = store, number
+
+    def __call__(self, future: Any) -> None:
         if future.cancelled() or future.exception() is not None:
-            break
-        total.add(future.result())
-
-
-def one_run(experiment: Experiment, number: int, stop: Array | None = None) -> OneRun:
-    """Monte-Carlo run `number`: fresh clients, features, data, masks and cohorts."""
-    stop = np.zeros(1, np.int64) if stop is None else stop
-    task = experiment.task(number)
-    methods = experiment.start(task)
-    compiled = [j for j, method in enumerate(methods) if fused.is_fused(method)]
-    others = [j for j in range(len(methods)) if j not in compiled]
-    draws = draw(experiment, task, everybody=bool(others))
-    test = draw_test(experiment, task)
-    marks = experiment.evaluated
-    mse = np.empty((len(methods), len(marks)))
-    traffic = np.zeros((3, len(methods), len(marks)))
-    if compiled:
-        family: Any = [methods[j] for j in compiled]
-        trajectory = fused.run(draws, family, marks, test, stop)
-        if not trajectory.finished:
-            raise _StoppedError
-        mse[compiled] = trajectory.mse
-        traffic[:, compiled] = fused.traffic(draws, family, marks)
-    if others:
-        rest = [methods[j] for j in others]
-        mse[others], traffic[:, others] = _in_lockstep(draws, rest, marks, test, stop)
-    lines = floors(experiment, number) if number < FLOOR_RUNS else None
-    return OneRun(mse, traffic, lines)
-
-
-def _in_lockstep(
-    draws: Draws, methods: list[Method], marks: Array, test: TestSet, stop: Array
-) -> tuple[Array, Array]:
-    """Test error and traffic at the marks, for methods that the kernel does not know."""
-    samples = lockstep.Samples(draws)
-    mse = np.empty((len(methods), len(marks)))
-    traffic = np.zeros((3, len(methods), draws.rounds + 1))
-    plays = [lockstep.play(draws, method, samples) for method in methods]
-    for n, moments in enumerate(zip(*plays, strict=True)):
-        if stop[0]:
-            raise _StoppedError
-        for j, (method, moment) in enumerate(zip(methods, moments, strict=True)):
-            traffic[:, j, n] = moment.traffic
-            mark = np.searchsorted(marks, n)
-            if marks[mark] == n:
-                mse[j, mark] = test.mse(method.models(moment.server, moment.clients)).mean()
-    return mse, fused.since_last_mark(traffic, marks)
+            return
+        try:
+            self.store.save_run(self.number, future.result())
+        except OSError as error:  # this is another thread: the next `save_total` tells the user
+            self.store.failure = error

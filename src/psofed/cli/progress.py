@@ -1,0 +1,104 @@
+"""Progress on standard error: a bar with the time left on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Timer
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from psofed.experiment import Experiment
+    from psofed.simulate.accumulate import Accumulator
+    from psofed.simulate.checkpoint import Store
+
+PATIENCE = 1.5  # seconds after which a start without a compiled kernel is explained
+EVERY = 10  # seconds between two lines
+
+
+def say(line: str) -> None:
+    """A line for the person at the terminal, apart from the result."""
+    print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def progress(
+    experiment: Experiment, store: Store, here: bool
+) -> Iterator[Callable[[Accumulator], None]]:
+    """What to call after each run; says first if the kernel has to be compiled (`here`)."""
+    timer = Timer(PATIENCE if here else 1e6, _say_if_compiling)
+    timer.daemon = True
+    timer.start()
+    try:
+        with _bar(experiment) if sys.stderr.isatty() else _lines(experiment) as show:
+            yield _First(experiment, store, show)
+    finally:
+        timer.cancel()
+
+
+def _say_if_compiling() -> None:
+    from psofed.simulate import engine
+
+    if not engine.simulate.signatures:
+        say("Compiling the kernel; this happens once and takes some twenty seconds.")
+
+
+class _First:
+    """Passes the sums on; at the first call it says what was resumed and what was damaged."""
+
+    def __init__(self, experiment: Experiment, store: Store, show: Callable[..., None]) -> None:
+        self.experiment, self.store, self.show = experiment, store, show
+        self.begin, self.before = monotonic(), -1
+
+    def __call__(self, total: Accumulator) -> None:
+        if self.before < 0:
+            self.before = total.runs - 1
+            for warning in self.store.warnings:
+                say(f"Warning: {warning}")
+            if self.before:
+                say(f"Resumed: {self.before} runs were finished before.")
+        pace = (monotonic() - self.begin) / (total.runs - self.before)
+        self.show(total, pace * (self.experiment.runs - total.runs))
+
+
+@contextmanager
+def _lines(experiment: Experiment) -> Iterator[Callable[..., None]]:
+    """For logs: a line at the first run, then one every now and then."""
+    last = -float(EVERY)
+
+    def show(total: Accumulator, left: float) -> None:
+        nonlocal last
+        if monotonic() - last >= EVERY:
+            last = monotonic()
+            say(f"{total.runs} of {experiment.runs} runs, about {left:.0f} s left; {_now(total)}")
+
+    yield show
+
+
+@contextmanager
+def _bar(experiment: Experiment) -> Iterator[Callable[..., None]]:
+    """For terminals."""
+    from rich import progress as rich
+    from rich.console import Console
+
+    text: Any = rich.TextColumn
+    columns = (text("simulating"), rich.BarColumn(), rich.MofNCompleteColumn(), text("runs, about"),
+               text("{task.fields[left]} left  {task.fields[now]}"))  # fmt: skip
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=experiment.runs, left="?", now="")
+
+        def show(total: Accumulator, left: float) -> None:
+            minutes, seconds = divmod(round(left), 60)
+            shown = f"{minutes}:{seconds:02d}"
+            bar.update(task, completed=total.runs, left=shown, now=_now(total))
+
+        yield show
+
+
+def _now(total: Accumulator) -> str:
+    """The steady MSE of the first method, as it stands."""
+    value, error = (estimates[0] for estimates in total.steady())
+    title = total.experiment.methods[0].title()
+    return f"{title} {value:.2f} dB" + (f" ±{error:.2f}" if total.runs > 1 else "")

@@ -1,0 +1,159 @@
+"""Stop and go: what is finished is on disk, whole or not at all, and is never computed again.
+
+A finished run has a file of its own until the sums that contain it are on disk twice; then the
+file is removed. So a kill at any instant, or one damaged file, loses no finished run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from io import BytesIO
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.errors import InputError
+from psofed.simulate.accumulate import Accumulator, OneRun
+
+Array = NDArray[Any]
+NAME = "checkpoint"
+SECONDS = 2.0  # between two writings of the sums
+_HEAD = b"psofed checkpoint 1\n"
+
+
+_DIGEST = 32
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
+
+
+class DamagedError(ValueError):
+    """A checkpoint file that is not what was written."""
+
+
+def write(path: Path, arrays: dict[str, Array], durable: bool) -> None:
+    """Write arrays with their digest, under another name first, so that `path` is always whole."""
+    buffer = BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    data = buffer.getvalue()
+    draft = path.with_name(path.name + ".draft")
+    with open(draft, "wb") as file:
+        file.write(_HEAD + _digest(data) + data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def read(path: Path) -> dict[str, Array]:
+    """What `write` wrote, or DamagedError."""
+    content = path.read_bytes()
+    start = len(_HEAD) + _DIGEST
+    digest, data = content[len(_HEAD) : start], content[start:]
+    if not content.startswith(_HEAD) or _digest(data) != digest:
+        raise DamagedError(f"{path} is damaged")
+    with np.load(BytesIO(data), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+class Store:
+    """The checkpoint of one experiment in a result folder."""
+
+    def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
+        self.folder = folder / NAME
+        self.identity = identity
+        self.warnings: list[str] = []
+        self.failure: OSError | None = None  # of a thread that could not store its run
+        self._saved, self._covered, self._when = 0, 0, -SECONDS
+
+    def begin(self) -> None:
+        """Make an empty checkpoint."""
+        self.remove()
+        self.folder.mkdir(parents=True)
+        draft = self.folder / "identity.draft"
+        draft.write_text(json.dumps(self.identity, indent=2) + "\n")
+        draft.replace(self.folder / "identity.json")
+
+    def exists(self) -> bool:
+        """Whether there is something to resume."""
+        return (self.folder / "identity.json").exists()
+
+    def resume(self, total: Accumulator) -> dict[int, OneRun]:
+        """Load the sums into `total`; returns the finished runs beyond them."""
+        self._check_identity()
+        for name in ("total", "total.old"):
+            path = self.folder / name
+            try:
+                if path.exists():
+                    total.load(read(path))
+                    break
+            except (KeyError, ValueError, OSError) as error:
+                self.warnings.append(f"{error}; it is skipped")
+                path.unlink()  # or it would take the place of the good one
+        numbers = [path.name.removeprefix("run-") for path in self.folder.glob("run-*")]
+        runs = sorted(int(number) for number in numbers if number.isdigit())
+        self._saved, self._covered = total.runs, min([total.runs, *runs])
+        return {n: run for n in runs if n >= total.runs and (run := self._read_run(n)) is not None}
+
+    def _read_run(self, number: int) -> OneRun | None:
+        try:
+            return OneRun(**read(self.folder / f"run-{number}"))
+        except (TypeError, ValueError, OSError) as error:
+            self.warnings.append(f"{error}; that run is repeated")
+            return None
+
+    def _check_identity(self) -> None:
+        try:
+            was = json.loads((self.folder / "identity.json").read_text())
+        except ValueError:
+            was = {}
+        now = json.loads(json.dumps(self.identity))
+        differences = list(_differences("", was, now))
+        if differences:
+            right = "repeat the command that began it, or start anew with --force"
+            found = f"was begun with another setting: {'; '.join(differences[:3])}"
+            raise InputError("--resume", found, right, str(self.folder.parent))
+
+    def save_run(self, number: int, run: OneRun) -> None:
+        """Put one finished run on disk."""
+        write(self.folder / f"run-{number}", vars(run), durable=False)
+
+    def save_total(self, total: Accumulator) -> None:
+        """Put the sums on disk, now and then, and remove the runs that are in them twice."""
+        if self.failure is not None:
+            raise self.failure
+        if monotonic() - self._when < SECONDS or total.runs == self._saved:
+            return
+        path = self.folder / "total"
+        if path.exists():
+            path.replace(self.folder / "total.old")
+        write(path, total.to_arrays(), durable=True)
+        for number in range(self._covered, self._saved):
+            (self.folder / f"run-{number}").unlink(missing_ok=True)
+        self._covered, self._saved, self._when = self._saved, total.runs, monotonic()
+
+    def is_empty(self) -> bool:
+        """Whether no run has been stored."""
+        return not any(self.folder.glob("run-*")) and not any(self.folder.glob("total*"))
+
+    def remove(self) -> None:
+        """Forget everything: the result is written, or a new one begins."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _differences(path: str, was: Any, now: Any) -> Any:
+    if isinstance(was, dict) and isinstance(now, dict):
+        for key in sorted(was.keys() | now.keys()):
+            yield from _differences(f"{path}.{key}" if path else key, was.get(key), now.get(key))
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        for i, (a, b) in enumerate(zip(was, now, strict=True)):
+            yield from _differences(f"{path}[{i}]", a, b)
+    elif was != now:
+        yield f"{path} was {json.dumps(was)} and is {json.dumps(now)}"

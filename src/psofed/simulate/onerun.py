@@ -1,0 +1,68 @@
+"""One Monte-Carlo run, from its number to its curves: a pure function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.experiment import Experiment
+from psofed.methods.contract import Method
+from psofed.simulate import fused, lockstep
+from psofed.simulate.accumulate import OneRun
+from psofed.simulate.draws import Draws, draw
+from psofed.simulate.evaluate import TestSet, draw_test, floors
+
+Array = NDArray[Any]
+FLOOR_RUNS = 20  # the floors are lines in a figure: so many runs place them well enough
+
+
+class StoppedError(Exception):
+    """A run that was told to stop."""
+
+
+def one_run(experiment: Experiment, number: int, stop: Array | None = None) -> OneRun:
+    """Monte-Carlo run `number`: fresh clients, features, data, masks and cohorts."""
+    stop = np.zeros(1, np.int64) if stop is None else stop
+    task = experiment.task(number)
+    methods = experiment.start(task)
+    compiled = [j for j, method in enumerate(methods) if fused.is_fused(method)]
+    others = [j for j in range(len(methods)) if j not in compiled]
+    draws = draw(experiment, task, everybody=bool(others))
+    test = draw_test(experiment, task)
+    marks = experiment.evaluated
+    mse = np.empty((len(methods), len(marks)))
+    traffic = np.zeros((3, len(methods), len(marks)))
+    if compiled:
+        family: Any = [methods[j] for j in compiled]
+        trajectory = fused.run(draws, family, marks, test, stop)
+        if not trajectory.finished:
+            raise StoppedError
+        mse[compiled] = trajectory.mse
+        traffic[:, compiled] = fused.traffic(draws, family, marks)
+    if others:
+        rest = [methods[j] for j in others]
+        mse[others], traffic[:, others] = _in_lockstep(draws, rest, marks, test, stop)
+    lines = floors(experiment, number) if number < FLOOR_RUNS else ()
+    return OneRun(mse, traffic, np.array(lines))
+
+
+def _in_lockstep(
+    draws: Draws, methods: list[Method], marks: Array, test: TestSet, stop: Array
+) -> tuple[Array, Array]:
+    """Test error and traffic at the marks, for methods that the kernel does not know."""
+    samples = lockstep.Samples(draws)
+    mse = np.empty((len(methods), len(marks)))
+    traffic = np.zeros((3, len(methods), len(marks)))
+    plays = [lockstep.play(draws, method, samples) for method in methods]
+    mark = 0
+    for n, moments in enumerate(zip(*plays, strict=True)):
+        if stop[0]:
+            raise StoppedError
+        traffic[:, :, mark] += np.transpose([moment.traffic for moment in moments])
+        if marks[mark] == n:
+            for j, (method, moment) in enumerate(zip(methods, moments, strict=True)):
+                mse[j, mark] = test.mse(method.models(moment.server, moment.clients)).mean()
+            mark += 1
+    return mse, traffic

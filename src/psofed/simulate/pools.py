@@ -1,0 +1,123 @@
+"""Where runs are computed: threads of this process, or a Dask cluster (extra `cluster`)."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.simulate.accumulate import OneRun
+from psofed.simulate.onerun import one_run
+
+
+class Pool(Protocol):
+    """Computes runs; `ahead` is how many it should be given before the first is waited for."""
+
+    ahead: int
+
+    def submit(self, experiment: Experiment, number: int) -> Any: ...
+
+    def stop(self) -> None: ...
+
+
+class _Threads:
+    def __init__(self, pool: ThreadPoolExecutor, jobs: int) -> None:
+        self.pool, self.ahead = pool, 2 * jobs + 1
+        self.stopped = np.zeros(1, np.int64)  # seen by the kernels, so that they end at once
+
+    def submit(self, experiment: Experiment, number: int) -> Future[Any]:
+        return self.pool.submit(one_run, experiment, number, self.stopped)
+
+    def stop(self) -> None:
+        self.stopped[0] = 1
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def threads(jobs: int | None = None) -> Iterator[Pool]:
+    """A pool of threads; the kernels release the interpreter, and BLAS keeps to its own thread."""
+    jobs = jobs or os.cpu_count() or 1
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(jobs) as pool:
+        yield _Threads(pool, jobs)
+
+
+class _Cluster:
+    def __init__(self, client: Any) -> None:
+        self.client, self.futures = client, set[Any]()
+        self.ahead = 3 * sum(client.nthreads().values())
+
+    def submit(self, experiment: Experiment, number: int) -> Any:
+        # A worker that dies costs the run it was at; another worker takes it.
+        future = self.client.submit(_remote, experiment, number, pure=False, retries=2)
+        self.futures.add(future)
+        future.add_done_callback(self.futures.discard)
+        return future
+
+    def stop(self) -> None:
+        self.client.cancel(list(self.futures))
+
+
+def _remote(experiment: Experiment, number: int) -> OneRun:
+    """A run on a worker, as it would be computed at home."""
+    with threadpool_limits(1, user_api="blas"):
+        return one_run(experiment, number)
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Pool]:
+    """The workers of a Dask cluster at `address`, or of one that is started here for "local"."""
+    try:
+        from distributed import Client, LocalCluster
+        from distributed.scheduler import KilledWorker
+    except ImportError:
+        right = "pip install 'psofed[cluster]'"
+        raise InputError("--cluster", "needs Dask, which is not installed", right) from None
+    here = None
+    try:
+        if address == "local":
+            here = LocalCluster(
+                threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+            )
+        client = Client(here or address, timeout=10, set_as_default=False)
+    except (OSError, ValueError) as error:
+        found = f"cannot reach a Dask scheduler at {address} ({type(error).__name__})"
+        right = "give the address that the scheduler prints, e.g. tcp://host:8786, or local"
+        raise InputError("--cluster", found, right) from None
+    try:
+        _check(client, address)
+        yield _Cluster(client)
+    except (CancelledError, KilledWorker, OSError) as error:
+        found = f"lost the cluster at {address} ({type(error).__name__})"
+        raise InputError(
+            "--cluster", found, "finished runs are kept: go on with --resume"
+        ) from None
+    finally:
+        client.close()
+        if here is not None:
+            here.close()
+
+
+def _check(client: Any, address: str) -> None:
+    """Refuse workers that would compute other numbers, or none."""
+    if not client.nthreads():
+        raise InputError(
+            "--cluster", f"has no workers at {address}", "start some: dask worker ADDRESS"
+        )
+    for package in ("psofed", "numpy", "numba"):
+        wanted = importlib.metadata.version(package)
+        answers = client.run(importlib.metadata.version, package, on_error="return")
+        for worker, version in answers.items():
+            found = f"has a worker, {worker}, "
+            if isinstance(version, Exception):
+                raise InputError("--cluster", f"{found}without {package}", "install psofed there")
+            if version != wanted:
+                found += f"with {package} {version}, but here it is {wanted}"
+                raise InputError("--cluster", found, "install the same versions everywhere")

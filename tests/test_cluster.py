@@ -1,0 +1,126 @@
+"""A real Dask scheduler and real workers: same bytes, and a worker that dies costs little."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("distributed", reason="needs the extra psofed[cluster]")
+
+TOML = """
+clients = 30
+rounds = 1500
+runs = 60
+test_samples = 300
+[[methods]]
+name = "onlinefed"
+[[methods]]
+name = "psofed"
+shared = 40
+"""
+
+
+@pytest.fixture
+def processes():
+    started = []
+    yield started
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def dask(processes, *arguments):
+    command = [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]]
+    # A plain interpreter: warnings of the cluster's own are not ours.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONWARNINGS"}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    )
+    processes.append(process)
+    return process
+
+
+def wait_for(process, pattern):
+    for line in process.stdout:
+        if found := re.search(pattern, line):
+            return found
+    raise AssertionError(f"it ended without {pattern!r}")
+
+
+@pytest.fixture
+def scheduler(processes):
+    process = dask(
+        processes, "dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"
+    )
+    return wait_for(process, r"Scheduler at:\s+(tcp://\S+)")[1]
+
+
+def worker(processes, scheduler):
+    process = dask(processes, "dask_worker", scheduler, "--nthreads", "1", "--no-nanny",
+                   "--host", "127.0.0.1", "--no-dashboard", "--death-timeout", "60")  # fmt: skip
+    wait_for(process, r"Registered to:\s+tcp")
+    return process
+
+
+def test_a_cluster_with_a_dying_worker_gives_the_bytes_of_this_machine(
+    psofed, processes, scheduler, tmp_path
+):
+    (tmp_path / "e.toml").write_text(TOML)
+    assert psofed("run", "e.toml", "--out", "here").returncode == 0
+    workers = [worker(processes, scheduler) for _ in range(2)]
+    command = [
+        sys.executable,
+        "-m",
+        "psofed",
+        "run",
+        "e.toml",
+        "--out",
+        "there",
+        "--cluster",
+        scheduler,
+    ]
+    there = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    first = there.stderr.readline()
+    assert "of 60 runs" in first, first
+    time.sleep(0.5)
+    workers[0].send_signal(signal.SIGKILL)
+    there.communicate(timeout=240)
+    assert there.returncode == 0
+    for path in (tmp_path / "here").iterdir():
+        assert path.read_bytes() == (tmp_path / "there" / path.name).read_bytes(), path.name
+
+
+def test_a_cluster_that_cannot_compute_is_explained_in_one_line(psofed, scheduler, tmp_path):
+    (tmp_path / "e.toml").write_text(TOML)
+    for address, says in (
+        (scheduler, "has no workers"),
+        ("tcp://127.0.0.1:9", "cannot reach a Dask scheduler at tcp://127.0.0.1:9"),
+        ("nonsense://x", "cannot reach a Dask scheduler at nonsense://x"),
+    ):
+        result = psofed("run", "e.toml", "--out", "r", "--cluster", address)
+        assert result.returncode == 2, result.stderr
+        assert says in result.stderr.splitlines()[-1]
+        assert "Traceback" not in result.stderr
+        assert not (tmp_path / "r").exists()
+
+
+def test_a_worker_with_another_version_is_refused():
+    from psofed.errors import InputError
+    from psofed.simulate.pools import _check
+
+    class Answers:
+        """What a cluster says when one worker is old: the real check, without the old worker."""
+
+        def nthreads(self):
+            return {"tcp://a": 1}
+
+        def run(self, function, package, on_error):
+            return {"tcp://a": "0.0.1" if package == "psofed" else function(package)}
+
+    with pytest.raises(InputError, match=r"tcp://a, with psofed 0\.0\.1, but here it is"):
+        _check(Answers(), "tcp://x")

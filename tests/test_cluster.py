@@ -32,6 +32,7 @@ def processes():
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
         process.wait()
+        process.stdout.close()
 
 
 def dask(processes, *arguments):
@@ -100,7 +101,7 @@ def test_a_cluster_that_cannot_compute_is_explained_in_one_line(psofed, schedule
     for address, says in (
         (scheduler, "has no workers"),
         ("tcp://127.0.0.1:9", "cannot reach a Dask scheduler at tcp://127.0.0.1:9"),
-        ("nonsense://x", "cannot reach a Dask scheduler at nonsense://x"),
+        ("nonsense://x", "is 'nonsense://x', which is no address"),
     ):
         result = psofed("run", "e.toml", "--out", "r", "--cluster", address)
         assert result.returncode == 2, result.stderr

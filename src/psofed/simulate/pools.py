@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.onerun import one_run
+
+_ADDRESS = re.compile(r"((tcp|tls)://)?[\w.\-\[\]:]+:\d+")
 
 
 class Pool(Protocol):
@@ -80,6 +83,9 @@ def cluster(address: str) -> Iterator[Pool]:
     except ImportError:
         right = "pip install 'psofed[cluster]'"
         raise InputError("--cluster", "needs Dask, which is not installed", right) from None
+    right = "give the address that the scheduler prints, e.g. tcp://host:8786, or local"
+    if address != "local" and not _ADDRESS.fullmatch(address):
+        raise InputError("--cluster", f"is {address!r}, which is no address", right)
     here = None
     try:
         if address == "local":
@@ -89,7 +95,6 @@ def cluster(address: str) -> Iterator[Pool]:
         client = Client(here or address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
         found = f"cannot reach a Dask scheduler at {address} ({type(error).__name__})"
-        right = "give the address that the scheduler prints, e.g. tcp://host:8786, or local"
         raise InputError("--cluster", found, right) from None
     try:
         _check(client, address)

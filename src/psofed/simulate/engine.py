@@ -14,20 +14,30 @@ Arrays over features are padded with zeros to a multiple of `PAD`, so that no lo
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from psofed.simulate.tables import (
+    BUMPS,
+    FRESH,
+    PER_CLIENT,
+    Data,
+    Judge,
+    Map,
+    Models,
+    Plans,
+    Scratch,
+)
+
 Array = NDArray[Any]
 
-PAD = 16
+PAD = 8
 TAPS = 4  # inputs are padded to a multiple of this
-CACHE = 27_000  # bytes of features that are kept at once: they should stay in the first-level cache
+CACHE = 14_000  # bytes of features that are kept at once: they should stay in the first-level cache
 REFRESH = 256  # rounds after which the tracked test error is computed anew, against drift
-WAVES, BUMPS = 0, 1
-PER_CLIENT, COMMON, FRESH = 0, 1, 2
 
 # sin(2 pi s) = s P(s^2) for |s| <= 1/4, highest power first, by Remez' exchange.
 # Errors 6.0e-7 (float32) and 9.0e-17 (float64); a test measures them.
@@ -38,68 +48,11 @@ SINE = {
 }  # fmt: skip
 
 
-class Data(NamedTuple):
-    """The samples of a chunk of rounds, and who is selected in them."""
-
-    first: int  # the chunk's first round
-    x: Array  # [client, round, tap]
-    y: Array  # [client, round]
-    start: Array  # the cohort of the chunk's i-th round is members[start[i]:start[i + 1]]
-    members: Array
-    again: Array  # [client]: selected in a later chunk, so it must be up to date at this one's end
-
-
-class Map(NamedTuple):
-    """The feature map: slope and offset in turns (waves), or centres and zeros (bumps)."""
-
-    kind: int
-    slope: Array  # [tap, feature]
-    offset: Array  # [feature]
-    scale: Array  # [feature]
-    constant: Any  # waves: a quarter turn; bumps: 1 / (2 sigma^2)
-    sine: tuple[Any, ...]  # times the scale
-
-
-class Plans(NamedTuple):
-    """The windows of each method: a table of positions, and how to find the row in it."""
-
-    dim: int
-    step: Array
-    idle: int  # the first `idle` methods learn when they are not selected
-    rows: Array  # PER_CLIENT, COMMON or FRESH
-    shift: Array
-    shared: Array
-    first: Array  # where the table of method j begins in `table`
-    table: Array
-
-
-class Models(NamedTuple):
-    """What the recursion changes: global models [method, D] and local ones [client, method, D]."""
-
-    w: Array
-    local: Array
-    position: Array  # the next sample of each client
-    fit: Array  # [method, row]: the test set's outputs, see `Judge`
-
-
-class Judge(NamedTuple):
-    """The test error: mse = scale |factor^T w - target|^2 + rest, and when it is taken."""
-
-    factor: Array  # [feature, row]; with as many rows as features it is lower triangular
-    target: Array  # [row]
-    scale: float
-    rest: float
-    marks: Array  # the rounds n whose w_n is judged
-    mse: Array  # [mark, method]: the result
-    track: bool  # follow each change, or compute anew at each mark
-    history: Array  # [mark, method, feature]: the models themselves, or nothing
-
-
 def _compiled(function: Any) -> Any:
     """Compile on first use and keep the code on disk; a read-only folder only costs time."""
     # Sums may be reordered and fused, but NaN and infinity keep their meaning.
     fast = {"reassoc", "contract", "nsz", "arcp"}
-    options: Any = {"nogil": True, "fastmath": fast, "error_model": "numpy"}
+    options: Any = {"nogil": True, "fastmath": fast, "error_model": "numpy", "forceinline": True}
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:
@@ -151,14 +104,27 @@ def fill_bumps(x: Array, features: Map, z: Array) -> None:
 
 
 @_compiled
-def learn_one(w: Array, z: Array, i: int, y: Any, step: Any) -> None:
-    """Eq. (10) for one sample: row i of z."""
-    estimate = step - step
-    for d in range(w.shape[0]):
-        estimate += w[d] * z[i, d]
-    scaled = step * (y - estimate)
-    for d in range(w.shape[0]):
-        w[d] += scaled * z[i, d]
+def learn_one(w: Array, z: Array, i: int, y: Any, step: Array) -> None:
+    """Eq. (10) for one sample, row i of z, and each of an even number of methods."""
+    for j in range(0, w.shape[0], 2):
+        p, q = step[0] - step[0], step[0] - step[0]
+        for d in range(w.shape[1]):
+            p += w[j, d] * z[i, d]
+            q += w[j + 1, d] * z[i, d]
+        p, q = step[j] * (y - p), step[j + 1] * (y - q)
+        for d in range(w.shape[1]):
+            w[j, d] += p * z[i, d]
+            w[j + 1, d] += q * z[i, d]
+
+
+@_compiled
+def errors_of_four(p: Any, g: Any, y: Array, i: int, step: Any) -> Any:
+    """mu epsilon of samples i..i+3, from w^T z before the first of them and from their z^T z."""
+    e0 = step * (y[i] - p[0])
+    e1 = step * (y[i + 1] - p[1] - e0 * g[0])
+    e2 = step * (y[i + 2] - p[2] - e0 * g[1] - e1 * g[2])
+    e3 = step * (y[i + 3] - p[3] - e0 * g[3] - e1 * g[4] - e2 * g[5])
+    return e0, e1, e2, e3
 
 
 @_compiled
@@ -166,7 +132,8 @@ def learn_four(w: Array, z: Array, y: Array, i: int, step: Array) -> None:
     """Eq. (10) for samples i..i+3 of each method, in two passes over the weights.
 
     The error of a sample depends on the earlier ones only through z^T z, which all methods share:
-    e_1 = y_1 - w^T z_1 - mu e_0 z_0^T z_1, and so on.
+    e_1 = y_1 - w^T z_1 - mu e_0 z_0^T z_1, and so on. Two methods at a time, so that each loaded
+    feature serves twice.
     """
     zero = step[0] - step[0]
     g10, g20, g21, g30, g31, g32 = zero, zero, zero, zero, zero, zero
@@ -178,20 +145,26 @@ def learn_four(w: Array, z: Array, y: Array, i: int, step: Array) -> None:
         g30 += z0 * z3
         g31 += z1 * z3
         g32 += z2 * z3
-    for j in range(w.shape[0]):
-        p0, p1, p2, p3 = zero, zero, zero, zero
+    g = (g10, g20, g21, g30, g31, g32)
+    for j in range(0, w.shape[0], 2):
+        p0, p1, p2, p3, q0, q1, q2, q3 = zero, zero, zero, zero, zero, zero, zero, zero
         for d in range(w.shape[1]):
-            p0 += w[j, d] * z[i, d]
-            p1 += w[j, d] * z[i + 1, d]
-            p2 += w[j, d] * z[i + 2, d]
-            p3 += w[j, d] * z[i + 3, d]
-        mu = step[j]
-        e0 = mu * (y[i] - p0)
-        e1 = mu * (y[i + 1] - p1 - e0 * g10)
-        e2 = mu * (y[i + 2] - p2 - e0 * g20 - e1 * g21)
-        e3 = mu * (y[i + 3] - p3 - e0 * g30 - e1 * g31 - e2 * g32)
+            z0, z1, z2, z3 = z[i, d], z[i + 1, d], z[i + 2, d], z[i + 3, d]
+            a, b = w[j, d], w[j + 1, d]
+            p0 += a * z0
+            p1 += a * z1
+            p2 += a * z2
+            p3 += a * z3
+            q0 += b * z0
+            q1 += b * z1
+            q2 += b * z2
+            q3 += b * z3
+        e0, e1, e2, e3 = errors_of_four((p0, p1, p2, p3), g, y, i, step[j])
+        f0, f1, f2, f3 = errors_of_four((q0, q1, q2, q3), g, y, i, step[j + 1])
         for d in range(w.shape[1]):
-            w[j, d] += e0 * z[i, d] + e1 * z[i + 1, d] + e2 * z[i + 2, d] + e3 * z[i + 3, d]
+            z0, z1, z2, z3 = z[i, d], z[i + 1, d], z[i + 2, d], z[i + 3, d]
+            w[j, d] += e0 * z0 + e1 * z1 + e2 * z2 + e3 * z3
+            w[j + 1, d] += f0 * z0 + f1 * z1 + f2 * z2 + f3 * z3
 
 
 @_compiled
@@ -210,8 +183,7 @@ def catch_up(
             for i in range(0, fours, 4):
                 learn_four(w, z, y, i, plans.step)
             for i in range(fours, end - begin):
-                for j in range(plans.idle):
-                    learn_one(w[j], z, i, y[i], plans.step[j])
+                learn_one(w, z, i, y[i], plans.step)
     models.position[c] = n
 
 
@@ -225,74 +197,125 @@ def window_at(plans: Plans, j: int, c: int, p: int, n: int, up: int) -> tuple[in
 
 
 @_compiled
-def take_part(
-    p: int, n: int, data: Data, features: Map, plans: Plans, models: Models, change: Array,
-    z: Array,
-) -> None:  # fmt: skip
-    """Round n of one member of the cohort: eq. (9), eq. (10), and its share of eq. (11)."""
-    c, dim = data.members[p], plans.dim
-    i = n - data.first
-    fill_features(data.x[c, i : i + 1], features, z)
+def receive(c: int, p: int, n: int, plans: Plans, models: Models) -> None:
+    """Eq. (9): the window of each method's global model overwrites that of the local one."""
+    dim = plans.dim
     for j in range(models.w.shape[0]):
         w, w_k = models.w[j], models.local[c, j]
         if plans.shared[j] == dim:  # all of it: no window to look up
             for d in range(w.shape[0]):
                 w_k[d] = w[d]
-            learn_one(w_k, z, 0, data.y[c, i], plans.step[j])
-            for d in range(w.shape[0]):
-                change[j, d] += w_k[d] - w[d]
             continue
         at, shift = window_at(plans, j, c, p, n, 0)
         for m in range(plans.shared[j]):
             entry = plans.table[at + m] + shift
             entry -= dim if entry >= dim else 0
             w_k[entry] = w[entry]
-        learn_one(w_k, z, 0, data.y[c, i], plans.step[j])
+
+
+@_compiled
+def share(c: int, p: int, n: int, plans: Plans, models: Models, pad: Scratch) -> None:
+    """One member's part of the sum in eq. (11), and which entries it touches."""
+    dim = plans.dim
+    for j in range(models.w.shape[0]):
+        w, w_k, change = models.w[j], models.local[c, j], pad.change[j]
+        if plans.shared[j] == dim:
+            for d in range(w.shape[0]):
+                change[d] += w_k[d] - w[d]
+            continue
         at, shift = window_at(plans, j, c, p, n, 1)
         for m in range(plans.shared[j]):
             entry = plans.table[at + m] + shift
             entry -= dim if entry >= dim else 0
-            change[j, entry] += w_k[entry] - w[entry]
+            change[entry] += w_k[entry] - w[entry]
+            if pad.stamp[j, entry] != n:  # the first to upload this entry in this round
+                pad.stamp[j, entry] = n
+                pad.touched[j, pad.counts[j]] = entry
+                pad.counts[j] += 1
+
+
+@_compiled
+def take_part(
+    p: int, n: int, data: Data, features: Map, plans: Plans, models: Models, pad: Scratch
+) -> None:
+    """Round n of one member of the cohort: eq. (9), eq. (10), and its share of eq. (11)."""
+    c, i = data.members[p], n - data.first
+    receive(c, p, n, plans, models)
+    fill_features(data.x[c, i : i + 1], features, pad.z)
+    learn_one(models.local[c], pad.z, 0, data.y[c, i], plans.step)
+    share(c, p, n, plans, models, pad)
     models.position[c] = n + 1
 
 
 @_compiled
-def follow(fit: Array, factor: Array, change: Array, dim: int) -> None:
-    """fit += factor^T change, four entries of the change at a time, passing over zeros."""
-    triangular = factor.shape[0] == factor.shape[1]
-    i = 0
-    while i < dim:
-        zero = change[0] - change[0]
-        e0, e1, e2, e3 = zero, zero, zero, zero
-        i0, i1, i2, i3 = 0, 0, 0, 0
-        found = 0
-        while i < dim and found < 4:
-            if change[i] != 0:
-                e0, e1, e2, e3 = e1, e2, e3, change[i]
-                i0, i1, i2, i3 = i1, i2, i3, i
-                found += 1
-            i += 1
+def follow(fit: Array, judge: Judge, change: Array, entries: Array, count: int) -> None:
+    """fit += factor^T change, four of the `count` entries that changed at a time."""
+    factor = judge.factor
+    for k in range(0, count, 4):
+        last = count - 1
+        i0, i1 = entries[k], entries[min(k + 1, last)]
+        i2, i3 = entries[min(k + 2, last)], entries[min(k + 3, last)]
+        zero = change[i0] - change[i0]
+        e0 = change[i0]
+        e1 = change[i1] if k + 1 < count else zero
+        e2 = change[i2] if k + 2 < count else zero
+        e3 = change[i3] if k + 3 < count else zero
         end = fit.shape[0]
-        if triangular:
-            end = min((i3 // PAD + 1) * PAD, end)
-        for d in range(end if found > 0 else 0):
+        if judge.triangular:
+            end = min((max(max(i0, i1), max(i2, i3)) // PAD + 1) * PAD, end)
+        for d in range(end):
             fit[d] += (e0 * factor[i0, d] + e1 * factor[i1, d]) + (
                 e2 * factor[i2, d] + e3 * factor[i3, d]
             )
 
 
 @_compiled
-def judge_models(mark: int, judge: Judge, models: Models, fresh: bool, dim: int) -> None:
-    """The test error of each global model; `fresh` computes the fit from nothing."""
+def fold_in(size: int, plans: Plans, models: Models, judge: Judge, pad: Scratch) -> None:
+    """Eq. (11): divided by |S_n| for every entry, however many uploaded it."""
+    share = plans.step.dtype.type(1) / plans.step.dtype.type(size)
+    for j in range(models.w.shape[0]):
+        w, change = models.w[j], pad.change[j]
+        for d in range(w.shape[0]):
+            change[d] *= share
+            w[d] += change[d]
+        if judge.track:
+            follow(models.fit[j], judge, change, pad.touched[j], pad.counts[j])
+        for d in range(w.shape[0]):
+            change[d] = 0
+        if plans.shared[j] < plans.dim:
+            pad.counts[j] = 0
+
+
+@_compiled
+def judge_models(mark: int, judge: Judge, models: Models, pad: Scratch, dim: int) -> None:
+    """The test error of each global model, computed anew unless it is tracked well enough."""
     for j in range(models.w.shape[0]):
         fit = models.fit[j]
-        if fresh:
+        if not judge.track or mark % REFRESH == 0:
             fit[:] = 0
-            follow(fit, judge.factor, models.w[j], dim)
+            follow(fit, judge, models.w[j], pad.every, dim)
         total = judge.target[0] - judge.target[0]
         for d in range(fit.shape[0]):
             total += (fit[d] - judge.target[d]) ** 2
         judge.mse[mark, j] = judge.scale * total + judge.rest
+        if judge.history.shape[0] > 0:
+            judge.history[mark, j] = models.w[j]
+
+
+@_compiled
+def scratch(plans: Plans, models: Models) -> Scratch:
+    """Empty working memory."""
+    methods, size = models.w.shape
+    fours = CACHE // (4 * size * models.w.itemsize)
+    z = np.empty((4 * max(fours, 1), size), models.w.dtype)
+    touched = np.empty((methods, plans.dim), np.int64)
+    count = np.zeros(methods, np.int64)
+    for j in range(methods):
+        touched[j] = np.arange(plans.dim)
+        if plans.shared[j] == plans.dim:  # every entry changes in every round
+            count[j] = plans.dim
+    stamp = np.full((methods, plans.dim), -1)
+    return Scratch(z, np.zeros_like(models.w), stamp, touched, count, np.arange(plans.dim))
 
 
 @_compiled
@@ -303,38 +326,23 @@ def simulate(
 
     Returns the number of the next mark, or -1 if it was told to stop.
     """
-    rounds = data.start.shape[0] - 1
-    change = np.zeros_like(models.w)
-    fours = CACHE // (4 * models.w.shape[1] * models.w.itemsize)
-    z = np.empty((4 * max(fours, 1), models.w.shape[1]), models.w.dtype)
-    for n in range(data.first, data.first + rounds + 1):
+    pad = scratch(plans, models)
+    end = data.first + data.start.shape[0] - 1
+    for n in range(data.first, end + 1):
         if stop[0]:
             return -1
-        i = n - data.first
         if mark < judge.marks.shape[0] and judge.marks[mark] == n:
-            fresh = not judge.track or mark % REFRESH == 0
-            judge_models(mark, judge, models, fresh, plans.dim)
-            if judge.history.shape[0] > 0:
-                judge.history[mark] = models.w
+            judge_models(mark, judge, models, pad, plans.dim)
             mark += 1
-        if i == rounds:
+        if n == end:
             break
-        size = data.start[i + 1] - data.start[i]
-        if size == 0:
-            continue
-        change[:] = 0
-        for p in range(data.start[i], data.start[i + 1]):
-            catch_up(data.members[p], n, data, features, plans, models, z)
-            take_part(p, n, data, features, plans, models, change, z)
-        # Eq. (11): divided by |S_n| for every entry, however many uploaded it.
-        share = change.dtype.type(1) / change.dtype.type(size)
-        for j in range(change.shape[0]):
-            for d in range(change.shape[1]):
-                change[j, d] *= share
-                models.w[j, d] += change[j, d]
-            if judge.track:
-                follow(models.fit[j], judge.factor, change[j], plans.dim)
+        begin, stop_at = data.start[n - data.first], data.start[n - data.first + 1]
+        for p in range(begin, stop_at):
+            catch_up(data.members[p], n, data, features, plans, models, pad.z)
+            take_part(p, n, data, features, plans, models, pad)
+        if stop_at > begin:
+            fold_in(stop_at - begin, plans, models, judge, pad)
     for c in range(data.again.shape[0]):
         if data.again[c]:
-            catch_up(c, data.first + rounds, data, features, plans, models, z)
+            catch_up(c, end, data, features, plans, models, pad.z)
     return mark

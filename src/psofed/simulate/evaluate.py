@@ -30,6 +30,7 @@ class TestSet:
     target: Array  # [row]
     scale: float
     rest: float
+    triangular: bool = False
 
     def mse(self, w: Array) -> NDArray[np.float64]:
         """MSE = |y_test - Z_test^T w|^2 / N_test of each model in w [..., D]."""
@@ -42,13 +43,16 @@ def make_test(z: Array, y: Array, dtype: Any) -> TestSet:
     count, dim = z.shape
     if count < dim:
         return TestSet(np.ascontiguousarray(z.T, dtype), y.astype(dtype), 1 / count, 0.0)
-    # In float64 always: the features are so redundant that float32 cannot tell them apart.
-    z = z.astype(np.float64)
-    R = z.T @ z / count
-    L = np.linalg.cholesky(R + JITTER * np.trace(R) * np.eye(dim))
-    target = np.linalg.solve(L, z.T @ y / count)
-    rest = np.mean(np.square(y)) - target @ target
-    return TestSet(L.astype(dtype), target.astype(dtype), 1.0, float(rest))
+    # In float64 always: the features are so redundant that float32 cannot tell them apart. With
+    # the targets as one more feature, the last row of the triangle is the target and the rest.
+    both = np.empty((count, dim + 1))
+    both[:, :dim], both[:, dim] = z, y
+    moments = both.T @ both / count
+    moments[np.diag_indices(dim + 1)] += JITTER * np.trace(moments)
+    L = np.linalg.cholesky(moments)
+    target, rest = L[dim, :dim], L[dim, dim] ** 2
+    factor = L[:dim, :dim].astype(dtype)
+    return TestSet(factor, target.astype(dtype), 1.0, float(rest), triangular=True)
 
 
 def draw_test(experiment: Experiment, task: Task) -> TestSet:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from psofed.core.features import Bumps, FeatureMap, Waves
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.methods import psofed
-from psofed.simulate import engine
+from psofed.simulate import engine, tables
 from psofed.simulate.draws import Chunk, Draws
 from psofed.simulate.evaluate import TestSet
 
@@ -72,25 +72,27 @@ def _run(
     lazy: bool = True,
     stop: Array | None = None,
 ) -> Trajectory:
-    # Those that learn when idle come first: the kernel treats them as one stack.
-    order = sorted(range(len(methods)), key=lambda j: not methods[j].idle)
+    # Those that learn when idle come first: the kernel treats them as one stack, in pairs.
+    idle = [j for j, method in enumerate(methods) if method.idle]
+    others = [j for j in range(len(methods)) if j not in idle]
+    order = [*idle, *[None] * (len(idle) % 2), *others, *[None] * (len(others) % 2)]
     dtype, dim = np.dtype(methods[0].task.dtype), draws.features.dim
-    models = _models(draws, len(methods), dtype, start, _padded(test.factor.shape[1]))
-    features, tables = feature_map(draws.features, dtype), _Tables(draws, methods, order, dtype)
+    models = _models(draws, len(order), dtype, start, _padded(test.factor.shape[1]))
+    features, windows = feature_map(draws.features, dtype), _Tables(draws, methods, order, dtype)
     judge = _judge(test, marks, models, keep)
     stop = np.zeros(1, np.int64) if stop is None else stop
-    mark, local = 0, [models.local.copy()]
+    mark, local = 0, [] if lazy else [models.local.copy()]
     for chunk in draws.chunks(None if lazy else 1):
         data = _data(draws, chunk, dtype)
-        mark = engine.simulate(data, features, tables.plans(chunk), models, judge, mark, stop)
+        mark = engine.simulate(data, features, windows.plans(chunk), models, judge, mark, stop)
         if mark < 0:
             break
         local += [] if lazy else [models.local.copy()]
-    back = np.argsort(order)
+    back = [order.index(j) for j in range(len(methods))]
     return Trajectory(
         judge.mse.T[back],
         judge.history[:, back, :dim],
-        np.array(local)[:, :, back, :dim],
+        np.array(local)[:, :, back, :dim] if local else np.empty(0),
         mark >= 0,
     )
 
@@ -108,22 +110,22 @@ def _pad(array: Array, shape: tuple[int, ...], dtype: Any, value: float = 0) -> 
 
 def _models(
     draws: Draws, methods: int, dtype: Any, start: Start | None, rows: int
-) -> engine.Models:
+) -> tables.Models:
     clients, dim = len(draws.ids), draws.features.dim
     w = np.zeros((methods, _padded(dim)), dtype)
     local = np.zeros((clients, methods, _padded(dim)), dtype)
     if start is not None:
         w[:, :dim] = start.w
         local[:, :, :dim] = start.local[:, None]
-    return engine.Models(w, local, np.zeros(clients, np.int64), np.zeros((methods, rows), dtype))
+    return tables.Models(w, local, np.zeros(clients, np.int64), np.zeros((methods, rows), dtype))
 
 
-def _data(draws: Draws, chunk: Chunk, dtype: Any) -> engine.Data:
+def _data(draws: Draws, chunk: Chunk, dtype: Any) -> tables.Data:
     clients, rounds, taps = chunk.x.shape
     first, last = draws.start[chunk.first], draws.start[chunk.first + rounds]
     inputs = -(-taps // engine.TAPS) * engine.TAPS
     x = np.ascontiguousarray(chunk.x, dtype)
-    return engine.Data(
+    return tables.Data(
         chunk.first,
         x if taps == inputs else _pad(x, (clients, rounds, inputs), dtype),
         np.ascontiguousarray(chunk.y, dtype),
@@ -133,13 +135,12 @@ def _data(draws: Draws, chunk: Chunk, dtype: Any) -> engine.Data:
     )
 
 
-def _judge(test: TestSet, marks: Array, models: engine.Models, keep: bool) -> engine.Judge:
+def _judge(test: TestSet, marks: Array, models: tables.Models, keep: bool) -> tables.Judge:
     methods, dim = models.w.shape
     dtype, rows = models.w.dtype, models.fit.shape[1]
-    triangular = test.factor.shape[0] == test.factor.shape[1]
-    shape = (dim, dim if triangular else rows)
-    return engine.Judge(
-        _pad(test.factor, shape, dtype),
+    return tables.Judge(
+        _pad(test.factor, (dim, rows), dtype),
+        test.triangular,
         _pad(test.target, (rows,), dtype),
         test.scale,
         test.rest,
@@ -151,22 +152,22 @@ def _judge(test: TestSet, marks: Array, models: engine.Models, keep: bool) -> en
     )
 
 
-def feature_map(features: FeatureMap, dtype: Any) -> engine.Map:
+def feature_map(features: FeatureMap, dtype: Any) -> tables.Map:
     """The feature map as the kernel wants it: phases in turns, so that a period is 1."""
     dim, scalar = features.dim, dtype.type
     size = _padded(dim)
     if isinstance(features, Waves):
-        kind, constant = engine.WAVES, scalar(0.25)
+        kind, constant = tables.WAVES, scalar(0.25)
         scale, rows = np.sqrt(2 / dim), features.W / (2 * np.pi)
         # The features that pad are cosines of a quarter turn: zero.
         offset = _pad(features.b / (2 * np.pi), (size,), dtype, 0.25)
     else:
         assert isinstance(features, Bumps)
-        kind, constant = engine.BUMPS, scalar(0.5 / features.width**2)
+        kind, constant = tables.BUMPS, scalar(0.5 / features.width**2)
         scale, rows = 1 / np.sqrt(dim), features.centres
         offset = np.zeros(size, dtype)
     taps = -(-rows.shape[1] // engine.TAPS) * engine.TAPS
-    return engine.Map(
+    return tables.Map(
         kind,
         _pad(rows.T, (taps, size), dtype),
         offset,
@@ -180,51 +181,61 @@ class _Tables:
     """The windows of all methods: drawn once if they rotate, for each chunk if they are fresh."""
 
     def __init__(
-        self, draws: Draws, methods: list[psofed.Method], order: list[int], dtype: Any
+        self, draws: Draws, methods: list[psofed.Method], order: list[int | None], dtype: Any
     ) -> None:
-        self.draws, self.methods = draws, [methods[j] for j in order]
-        self.step = np.array([method.step for method in self.methods], dtype)
-        fresh = [isinstance(method.schedule, Stochastic) for method in self.methods]
-        self.rotating = {j: _rotating(draws, m) for j, m in enumerate(self.methods) if not fresh[j]}
+        self.draws, self.methods = draws, [None if j is None else methods[j] for j in order]
+        idle = sum(method.idle for method in methods)
+        self.idle = idle + idle % 2
+        self.step = np.array([method.step if method else 0 for method in self.methods], dtype)
+        self.rotating = {
+            j: _rotating(draws, method)
+            for j, method in enumerate(self.methods)
+            if method is None or not isinstance(method.schedule, Stochastic)
+        }
 
-    def plans(self, chunk: Chunk) -> engine.Plans:
+    def plans(self, chunk: Chunk) -> tables.Plans:
         """What the kernel needs to know of the windows in a chunk."""
-        tables = [
+        rows = [
             self.rotating.get(j) or _fresh(self.draws, method, chunk)
             for j, method in enumerate(self.methods)
         ]
-        sizes = [rows.size for _, _, rows in tables]
-        return engine.Plans(
+        sizes = [table.size for _, _, table in rows]
+        return tables.Plans(
             dim=self.draws.features.dim,
             step=self.step,
-            idle=sum(method.idle for method in self.methods),
-            rows=np.array([kind for kind, _, _ in tables], np.int64),
-            shift=np.array([shift for _, shift, _ in tables], np.int64),
-            shared=np.array([rows.shape[1] for _, _, rows in tables], np.int64),
+            idle=self.idle,
+            rows=np.array([kind for kind, _, _ in rows], np.int64),
+            shift=np.array([shift for _, shift, _ in rows], np.int64),
+            shared=np.array([table.shape[1] for _, _, table in rows], np.int64),
             first=np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64),
-            table=np.concatenate([rows.ravel() for _, _, rows in tables]).astype(np.int32),
+            table=np.concatenate([table.ravel() for _, _, table in rows]).astype(np.int32),
         )
 
 
-def _rotating(draws: Draws, method: psofed.Method) -> tuple[int, int, Array]:
-    """How rows are found, the shift, and the table of initial positions."""
+def _rotating(draws: Draws, method: psofed.Method | None) -> tuple[int, int, Array]:
+    """How rows are found, the shift, and the table of initial positions.
+
+    The method that only fills up a pair shares an entry that it never learns: it stays zero.
+    """
+    if method is None:
+        return tables.COMMON, 0, np.zeros((1, 1), np.intp)
     schedule = method.schedule
     assert isinstance(schedule, Rotating | Sequential)
     masks = schedule.initial(draws.ids) if isinstance(schedule, Sequential) else schedule.masks
-    kind = engine.COMMON if len(masks) == 1 else engine.PER_CLIENT
+    kind = tables.COMMON if len(masks) == 1 else tables.PER_CLIENT
     return kind, schedule.shift, masks
 
 
-def _fresh(draws: Draws, method: psofed.Method, chunk: Chunk) -> tuple[int, int, Array]:
+def _fresh(draws: Draws, method: psofed.Method | None, chunk: Chunk) -> tuple[int, int, Array]:
     """The same for windows that are drawn anew: two rows for each time that a client takes part."""
-    schedule = method.schedule
+    schedule = method and method.schedule
     assert isinstance(schedule, Stochastic)
     n = np.arange(chunk.first, chunk.first + chunk.y.shape[1])
     first, last = draws.start[n[0]], draws.start[n[-1] + 1]
     clients = draws.ids[draws.members[first:last]]
     n = np.repeat(n, np.diff(draws.start[n[0] : n[-1] + 2]))
     both = schedule.draw(clients[:, None], n[:, None] + np.arange(2))
-    return engine.FRESH, 0, both.reshape(-1, schedule.shared)
+    return tables.FRESH, 0, both.reshape(-1, schedule.shared)
 
 
 def traffic(draws: Draws, methods: list[psofed.Method], marks: Array) -> Array:

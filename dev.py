@@ -56,7 +56,8 @@ def set_up() -> None:
         return
     print("Setting up .venv (once) ...", file=sys.stderr)
     install_uv()
-    uv = [BIN / "uv", "pip", "install", "--quiet", "--python", PYTHON]
+    # Bytecode now, not at the first import: where Python may not write it, every start pays.
+    uv = [BIN / "uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", PYTHON]
     subprocess.check_call([*uv, "--require-hashes", "-r", "constraints.txt"], cwd=ROOT)
     subprocess.check_call([*uv, "--no-deps", "--no-build-isolation", "-e", "."], cwd=ROOT)
     stamp.write_text(wanted.hexdigest())

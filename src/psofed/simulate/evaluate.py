@@ -12,7 +12,7 @@ from psofed.experiment import Experiment
 from psofed.methods.contract import Task
 
 Array = NDArray[Any]
-RIDGE_SAMPLES = 20_000
+RIDGE_SAMPLES = 10_000
 JITTER = 1e-11  # relative to the trace: keeps the factor real, and is far below any error
 
 

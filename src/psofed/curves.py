@@ -59,7 +59,8 @@ class Curves:
     @property
     def stderr_db(self) -> Array:
         """The standard error of `mse_db`, to first order."""
-        return PER_DB * self.stderr / self.mse
+        with np.errstate(invalid="ignore"):
+            return PER_DB * self.stderr / self.mse
 
     @property
     def cumulative(self) -> Array:
@@ -70,15 +71,17 @@ class Curves:
         """Mean MSE in dB of a method at a point, with its standard error."""
         p = self.point_names.index(name)
         mean, variance = self.points[method, p], self.covariance[p, method, method]
-        return Estimate(float(to_db(mean)), self._error(variance / mean**2))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Estimate(float(to_db(mean)), self._error(variance / mean**2))
 
     def difference(self, method: int, other: int, name: str) -> Estimate:
         """dB of `method` minus dB of `other` at a point; paired, since both saw the same draws."""
         p = self.point_names.index(name)
         a, b = self.points[[method, other], p]
         among = self.covariance[p][np.ix_([method, other], [method, other])]
-        relative = among[0, 0] / a**2 + among[1, 1] / b**2 - 2 * among[0, 1] / (a * b)
-        return Estimate(float(to_db(a) - to_db(b)), self._error(relative))
+        with np.errstate(over="ignore", invalid="ignore"):
+            relative = among[0, 0] / a**2 + among[1, 1] / b**2 - 2 * among[0, 1] / (a * b)
+            return Estimate(float(to_db(a) - to_db(b)), self._error(relative))
 
     def _error(self, relative: float) -> float:
         """The standard error in dB of a mean whose runs have this relative variance."""
@@ -129,5 +132,6 @@ def table_rounds(experiment: Experiment) -> list[int]:
 
 
 def to_db(mse: Any) -> Any:
-    """10 log10 of a mean-square error."""
-    return 10 * np.log10(mse)
+    """10 log10 of a mean-square error; what is not a number stays so."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 10 * np.log10(mse)

@@ -25,15 +25,15 @@ def say(line: str) -> None:
 
 @contextmanager
 def progress(
-    experiment: Experiment, store: Store, here: bool
+    experiment: Experiment, store: Store, precision: float | None, here: bool
 ) -> Iterator[Callable[[Accumulator], None]]:
     """What to call after each run; says first if the kernel has to be compiled (`here`)."""
     timer = Timer(PATIENCE if here else 1e6, _say_if_compiling)
     timer.daemon = True
     timer.start()
     try:
-        with _bar(experiment) if sys.stderr.isatty() else _lines(experiment) as show:
-            yield _First(experiment, store, show)
+        with _bar() if sys.stderr.isatty() else _lines() as show:
+            yield _Pace(experiment.runs, precision, store, show)
     finally:
         timer.cancel()
 
@@ -45,11 +45,13 @@ def _say_if_compiling() -> None:
         say("Compiling the kernel; this happens once and takes some twenty seconds.")
 
 
-class _First:
-    """Passes the sums on; at the first call it says what was resumed and what was damaged."""
+class _Pace:
+    """Passes the sums on with the runs to come; says first what was resumed or damaged."""
 
-    def __init__(self, experiment: Experiment, store: Store, show: Callable[..., None]) -> None:
-        self.experiment, self.store, self.show = experiment, store, show
+    def __init__(
+        self, runs: int, precision: float | None, store: Store, show: Callable[..., None]
+    ) -> None:
+        self.runs, self.precision, self.store, self.show = runs, precision, store, show
         self.begin, self.before = monotonic(), -1
 
     def __call__(self, total: Accumulator) -> None:
@@ -60,25 +62,33 @@ class _First:
             if self.before:
                 say(f"Resumed: {self.before} runs were finished before.")
         pace = (monotonic() - self.begin) / (total.runs - self.before)
-        self.show(total, pace * (self.experiment.runs - total.runs))
+        runs = self._expected(total)
+        self.show(total, runs, pace * (runs - total.runs))
+
+    def _expected(self, total: Accumulator) -> int:
+        """The runs asked for, or those that the precision will take as far as one can tell."""
+        if self.precision is None or total.runs < 2:
+            return self.runs
+        needed = total.runs * (total.steady()[1].max() / self.precision) ** 2
+        return min(max(round(needed), total.runs), self.runs)
 
 
 @contextmanager
-def _lines(experiment: Experiment) -> Iterator[Callable[..., None]]:
+def _lines() -> Iterator[Callable[..., None]]:
     """For logs: a line at the first run, then one every now and then."""
     last = -float(EVERY)
 
-    def show(total: Accumulator, left: float) -> None:
+    def show(total: Accumulator, runs: int, left: float) -> None:
         nonlocal last
         if monotonic() - last >= EVERY:
             last = monotonic()
-            say(f"{total.runs} of {experiment.runs} runs, about {left:.0f} s left; {_now(total)}")
+            say(f"{total.runs} of {runs} runs, about {left:.0f} s left; {_now(total)}")
 
     yield show
 
 
 @contextmanager
-def _bar(experiment: Experiment) -> Iterator[Callable[..., None]]:
+def _bar() -> Iterator[Callable[..., None]]:
     """For terminals."""
     from rich import progress as rich
     from rich.console import Console
@@ -87,12 +97,12 @@ def _bar(experiment: Experiment) -> Iterator[Callable[..., None]]:
     columns = (text("simulating"), rich.BarColumn(), rich.MofNCompleteColumn(), text("runs, about"),
                text("{task.fields[left]} left  {task.fields[now]}"))  # fmt: skip
     with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=experiment.runs, left="?", now="")
+        task = bar.add_task("", total=None, left="?", now="")
 
-        def show(total: Accumulator, left: float) -> None:
+        def show(total: Accumulator, runs: int, left: float) -> None:
             minutes, seconds = divmod(round(left), 60)
             shown = f"{minutes}:{seconds:02d}"
-            bar.update(task, completed=total.runs, left=shown, now=_now(total))
+            bar.update(task, total=runs, completed=total.runs, left=shown, now=_now(total))
 
         yield show
 

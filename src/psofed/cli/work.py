@@ -68,6 +68,9 @@ def work(
     from psofed.report import files
 
     out = wishes.out or files.default_folder(Path("results") / default, wishes.resume)
+    if wishes.resume and files.is_finished(out, experiment):
+        say(f"Nothing to do: {out} holds the finished result.")
+        return
     folder = files.Folder(out, wishes.force, wishes.resume)
     if not files.can_draw():
         say("No figures: they need matplotlib (pip install 'psofed[plot]').")
@@ -76,13 +79,14 @@ def work(
         folder.discard()
         say("Interrupted before the first run was finished; nothing was written.")
         sys.exit(130)
-    folder.write(files.render(curves, f"{command} --runs {curves.experiment.runs}", figures))
+    command = f"{command} --runs {curves.experiment.runs}"
+    folder.write(files.render(curves, command, figures))
     if finished:
         store.remove()
     show(curves, command, folder.path, wishes)
     if not finished:
         done = f"{curves.runs} of {experiment.runs} runs were finished; these are kept."
-        say(f"Interrupted: {done} Go on with: {command} --out {folder.path} --resume")
+        say(f"Interrupted: {done} Go on with the same command, --out {folder.path} and --resume.")
         sys.exit(130)
 
 
@@ -100,7 +104,7 @@ def compute(
     try:
         if not (wishes.resume and store.exists()):
             store.begin()
-        with progress(experiment, store, here=wishes.cluster is None) as on_run:
+        with progress(experiment, store, wishes.precision, wishes.cluster is None) as on_run:
             settings: Any = {"precision": wishes.precision, "on_run": on_run}
             return montecarlo.run(experiment, store=store, pool=pool, **settings), True, store
     except montecarlo.Interrupted as stop:
@@ -128,7 +132,8 @@ def show(curves: Curves, command: str, folder: Path, wishes: Wishes) -> None:
         return
     print(tables.text(curves))
     for name, floor in curves.floors.items():
-        print(f"floor: {name} {floor.value:.2f} ±{floor.stderr:.2f} dB")
+        error = f" ±{floor.stderr:.2f}" if curves.runs > 1 else ""
+        print(f"floor: {name} {floor.value:.2f}{error} dB")
     if "claims" in summary:
         print("\nThe paper's claims, as measured here")
         print(claims.text(claims.judge(curves)))

@@ -13,6 +13,7 @@ from typing import Any
 
 from psofed.curves import Curves
 from psofed.errors import InputError
+from psofed.experiment import Experiment
 from psofed.provenance import versions
 from psofed.report import claims, tables
 from psofed.simulate import checkpoint
@@ -81,6 +82,18 @@ def _csv(curves: Curves) -> str:
     for row in (first, *rows):
         writer.writerow({k: f"{v:.9g}" if isinstance(v, float) else v for k, v in row.items()})
     return buffer.getvalue()
+
+
+def is_finished(path: Path, experiment: Experiment) -> bool:
+    """Whether the folder holds the whole result of this experiment, with nothing left to do."""
+    if (path / checkpoint.NAME / checkpoint.IDENTITY).exists():
+        return False
+    try:
+        summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    same = summary.get("experiment") == _plain(experiment.to_table())
+    return same and summary.get("runs") == experiment.runs
 
 
 class Folder:

@@ -40,7 +40,7 @@ def _entry(curves: Curves, j: int, base: int | None) -> dict[str, Any]:
 
 def _pair(estimate: Estimate) -> dict[str, float | None]:
     """A value with its standard error; one run has none."""
-    known = estimate.stderr == estimate.stderr
+    known = abs(estimate.stderr) < float("inf")
     return {"value": estimate.value, "stderr": estimate.stderr if known else None}
 
 
@@ -52,15 +52,19 @@ def text(curves: Curves) -> str:
         head += [f"steady - {curves.titles[base]}", "traffic"]
     rows = [head]
     for entry in entries:
-        row = [entry["method"], *(f"{p['value']:.2f}" for p in entry["mse_db"].values())]
+        row = [entry["method"], *(_show(p["value"]) for p in entry["mse_db"].values())]
         row[-1] += _plus_minus(entry["mse_db"]["steady"])
         if base is not None:
             steady = entry["difference_db"]["steady"]
-            row.append(f"{steady['value']:+.2f}{_plus_minus(steady)}")
+            row.append(_show(steady["value"], "+") + _plus_minus(steady))
             share = entry.get("traffic_share")
             row.append("-" if share is None else f"{100 * share:.4g} %")
         rows.append(row)
     return align(rows)
+
+
+def _show(value: float, sign: str = "") -> str:
+    return format(value, sign + ".2f") if abs(value) < float("inf") else "diverged"
 
 
 def _plus_minus(pair: dict[str, float | None]) -> str:

@@ -63,7 +63,11 @@ class Accumulator:
         return self.mse.count
 
     def add(self, run: OneRun) -> None:
-        """The next run."""
+        """The next run. What has diverged is infinite or not a number, and stays so."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._add(run)
+
+    def _add(self, run: OneRun) -> None:
         self.mse.add(run.mse)
         self.traffic.add(run.traffic)
         if run.floors.size:
@@ -77,14 +81,15 @@ class Accumulator:
     def steady(self) -> tuple[Array, Array]:
         """The steady MSE of each method in dB, and its standard error."""
         mean, n = self.points[:, -1], self.runs
-        variance = np.diagonal(self.products[-1]) / max(n * (n - 1), 1)
-        return to_db(mean), PER_DB * np.sqrt(variance) / mean
+        with np.errstate(invalid="ignore"):
+            variance = np.diagonal(self.products[-1]) / max(n * (n - 1), 1)
+            return to_db(mean), PER_DB * np.sqrt(variance) / mean
 
     def curves(self) -> Curves:
         """The curves of the runs so far."""
         up, down, multicast = self.traffic.mean.copy()
+        floors = to_db(self.floors.mean)
         with np.errstate(divide="ignore", invalid="ignore"):
-            floors = to_db(self.floors.mean)
             relative = PER_DB * self.floors.stderr() / self.floors.mean
         estimates = map(Estimate, floors.tolist(), relative.tolist())
         return Curves(

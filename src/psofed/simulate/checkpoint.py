@@ -22,7 +22,7 @@ from psofed.errors import InputError
 from psofed.simulate.accumulate import Accumulator, OneRun
 
 Array = NDArray[Any]
-NAME = "checkpoint"
+NAME, IDENTITY = "checkpoint", "identity.json"
 SECONDS = 2.0  # between two writings of the sums
 _HEAD = b"psofed checkpoint 1\n"
 
@@ -79,11 +79,11 @@ class Store:
         self.folder.mkdir(parents=True)
         draft = self.folder / "identity.draft"
         draft.write_text(json.dumps(self.identity, indent=2) + "\n")
-        draft.replace(self.folder / "identity.json")
+        draft.replace(self.folder / IDENTITY)
 
     def exists(self) -> bool:
         """Whether there is something to resume."""
-        return (self.folder / "identity.json").exists()
+        return (self.folder / IDENTITY).exists()
 
     def resume(self, total: Accumulator) -> dict[int, OneRun]:
         """Load the sums into `total`; returns the finished runs beyond them."""
@@ -111,7 +111,7 @@ class Store:
 
     def _check_identity(self) -> None:
         try:
-            was = json.loads((self.folder / "identity.json").read_text())
+            was = json.loads((self.folder / IDENTITY).read_text())
         except ValueError:
             was = {}
         now = json.loads(json.dumps(self.identity))
@@ -145,6 +145,7 @@ class Store:
 
     def remove(self) -> None:
         """Forget everything: the result is written, or a new one begins."""
+        (self.folder / IDENTITY).unlink(missing_ok=True)  # first: without it the rest is nothing
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

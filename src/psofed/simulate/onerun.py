@@ -23,7 +23,15 @@ class StoppedError(Exception):
 
 
 def one_run(experiment: Experiment, number: int, stop: Array | None = None) -> OneRun:
-    """Monte-Carlo run `number`: fresh clients, features, data, masks and cohorts."""
+    """Monte-Carlo run `number`: fresh clients, features, data, masks and cohorts.
+
+    A step that is too large diverges; that is a result, not an accident, so nothing warns.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _one_run(experiment, number, stop)
+
+
+def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
     stop = np.zeros(1, np.int64) if stop is None else stop
     task = experiment.task(number)
     methods = experiment.start(task)

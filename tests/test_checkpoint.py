@@ -233,6 +233,9 @@ def test_the_command_line_resumes_refuses_and_starts_anew(tmp_path, psofed):
     anew = psofed("run", "e.toml", "--out", "r", "--force", "--runs", 2, "--json")
     assert anew.returncode == 0, anew.stderr
     assert json.loads(anew.stdout)["runs"] == 2
+    again = psofed("run", "e.toml", "--out", "r", "--resume", "--runs", 2)
+    assert again.returncode == 0
+    assert "Nothing to do: r holds the finished result" in again.stderr
     nothing = psofed("run", "e.toml", "--out", "new", "--resume", "--precision", 0.5)
     assert nothing.returncode == 0, nothing.stderr
     assert "precision reached" in nothing.stdout

@@ -12,6 +12,7 @@ from psofed.methods import centralised, local, onlinefed, psofed
 from psofed.report import claims, tables
 from psofed.simulate import montecarlo
 from psofed.simulate.accumulate import Accumulator, OneRun
+from psofed.simulate.draws import draw
 from psofed.simulate.evaluate import draw_test
 
 SMALL = Experiment(
@@ -164,3 +165,37 @@ def test_decibels_are_taken_last():
     assert to_db(np.mean([0.1, 0.001])) != np.mean(to_db(np.array([0.1, 0.001])))
     curves = montecarlo.run(replace(SMALL, runs=3))
     assert np.array_equal(curves.mse_db, to_db(curves.mse))
+
+
+def test_a_step_that_is_too_large_diverges_without_a_warning_and_the_table_says_so():
+    curves = montecarlo.run(replace(SMALL, step=30.0, rounds=400))
+    assert not np.isfinite(curves.mse[:, -1]).any()
+    assert tables.text(curves).count("diverged") >= len(SMALL.methods)
+
+
+def test_a_million_clients_cost_only_those_that_are_selected():
+    experiment = Experiment(clients=1_000_000, rounds=40, runs=1, test_samples=300)
+    draws = draw(experiment, experiment.task(0), everybody=False)
+    assert len(draws.ids) <= 160
+    for chunk in draws.chunks():
+        assert len(chunk.x) <= 160
+    curves = montecarlo.run(experiment)
+    assert np.isfinite(curves.mse).all()
+
+
+def test_more_features_than_test_samples_are_judged_by_the_samples_themselves():
+    few = replace(SMALL, features=Features(dim=40), test_samples=25, dtype="float64", runs=1)
+    task = few.task(0)
+    sample = few.stream.snapshot(task.seeds, "test", few.clients, 25)
+    w = np.random.default_rng(0).normal(size=(3, 40))
+    expected = np.mean(np.square(sample.clean - w @ task.features(sample.x).T), axis=1)
+    test = draw_test(few, task)
+    assert not test.triangular
+    assert np.allclose(test.mse(w), expected, rtol=1e-12)
+    assert np.isfinite(montecarlo.run(few).mse).all()
+
+
+def test_long_runs_keep_at_most_ten_thousand_points():
+    assert len(Experiment(rounds=1_000_000).evaluated) == 10_001
+    assert len(Experiment(rounds=10_000).evaluated) == 10_001
+    assert Experiment(rounds=10_001).every == 2

@@ -37,6 +37,7 @@ Array = NDArray[Any]
 PAD = 8
 TAPS = 4  # inputs are padded to a multiple of this
 CACHE = 14_000  # bytes of features that are kept at once: they should stay in the first-level cache
+HOLD = 4  # models that are judged together
 REFRESH = 256  # rounds after which the tracked test error is computed anew, against drift
 
 # sin(2 pi s) = s P(s^2) for |s| <= 1/4, highest power first, by Remez' exchange.
@@ -224,11 +225,14 @@ def share(c: int, p: int, n: int, plans: Plans, models: Models, pad: Scratch) ->
                 change[d] += w_k[d] - w[d]
             continue
         at, shift = window_at(plans, j, c, p, n, 1)
+        dense = plans.dense[j]
         for m in range(plans.shared[j]):
             entry = plans.table[at + m] + shift
             entry -= dim if entry >= dim else 0
             change[entry] += w_k[entry] - w[entry]
-            if pad.stamp[j, entry] != n:  # the first to upload this entry in this round
+            if (
+                not dense and pad.stamp[j, entry] != n
+            ):  # the first to upload this entry in this round
                 pad.stamp[j, entry] = n
                 pad.touched[j, pad.counts[j]] = entry
                 pad.counts[j] += 1
@@ -278,7 +282,7 @@ def fold_in(size: int, plans: Plans, models: Models, judge: Judge, pad: Scratch)
         for d in range(w.shape[0]):
             change[d] *= share
             w[d] += change[d]
-        if judge.track:
+        if not plans.dense[j]:
             follow(models.fit[j], judge, change, pad.touched[j], pad.counts[j])
         for d in range(w.shape[0]):
             change[d] = 0
@@ -287,19 +291,54 @@ def fold_in(size: int, plans: Plans, models: Models, judge: Judge, pad: Scratch)
 
 
 @_compiled
-def judge_models(mark: int, judge: Judge, models: Models, pad: Scratch, dim: int) -> None:
-    """The test error of each global model, computed anew unless it is tracked well enough."""
+def judge_followed(mark: int, plans: Plans, models: Models, judge: Judge, pad: Scratch) -> None:
+    """The test error of the models whose changes are followed; now and then from the beginning."""
     for j in range(models.w.shape[0]):
+        if plans.dense[j]:
+            continue
         fit = models.fit[j]
-        if not judge.track or mark % REFRESH == 0:
+        if mark % REFRESH == 0:
             fit[:] = 0
-            follow(fit, judge, models.w[j], pad.every, dim)
-        total = judge.target[0] - judge.target[0]
-        for d in range(fit.shape[0]):
-            total += (fit[d] - judge.target[d]) ** 2
-        judge.mse[mark, j] = judge.scale * total + judge.rest
-        if judge.history.shape[0] > 0:
-            judge.history[mark, j] = models.w[j]
+            follow(fit, judge, models.w[j], pad.every, plans.dim)
+        judge.mse[mark, j] = error_of(fit, judge)
+
+
+@_compiled
+def error_of(fit: Array, judge: Judge) -> Any:
+    """mse = scale |fit - target|^2 + rest."""
+    total = judge.target[0] - judge.target[0]
+    for d in range(fit.shape[0]):
+        total += (fit[d] - judge.target[d]) ** 2
+    return judge.scale * total + judge.rest
+
+
+@_compiled
+def judge_held(mark: int, count: int, plans: Plans, judge: Judge, pad: Scratch) -> None:
+    """The test error of the dense methods at the `count` marks before `mark`, all at once.
+
+    Each row of the factor is read once for all the models that were held.
+    """
+    fits, factor = pad.fits, judge.factor
+    for j in range(plans.dense.shape[0]):
+        if not plans.dense[j]:
+            continue
+        fits[:] = 0
+        for i in range(0, factor.shape[0], 2):
+            a0, b0 = pad.held[0, j, i], pad.held[0, j, i + 1]
+            a1, b1 = pad.held[1, j, i], pad.held[1, j, i + 1]
+            a2, b2 = pad.held[2, j, i], pad.held[2, j, i + 1]
+            a3, b3 = pad.held[3, j, i], pad.held[3, j, i + 1]
+            end = fits.shape[1]
+            if judge.triangular:
+                end = min((i + 1) // PAD * PAD + PAD, end)
+            for d in range(end):
+                f, g = factor[i, d], factor[i + 1, d]
+                fits[0, d] += a0 * f + b0 * g
+                fits[1, d] += a1 * f + b1 * g
+                fits[2, d] += a2 * f + b2 * g
+                fits[3, d] += a3 * f + b3 * g
+        for k in range(count):
+            judge.mse[mark - count + k, j] = error_of(fits[k], judge)
 
 
 @_compiled
@@ -315,7 +354,10 @@ def scratch(plans: Plans, models: Models) -> Scratch:
         if plans.shared[j] == plans.dim:  # every entry changes in every round
             count[j] = plans.dim
     stamp = np.full((methods, plans.dim), -1)
-    return Scratch(z, np.zeros_like(models.w), stamp, touched, count, np.arange(plans.dim))
+    held = np.zeros((HOLD, methods, size), models.w.dtype)
+    fits = np.zeros((HOLD, models.fit.shape[1]), models.w.dtype)
+    every = np.arange(plans.dim)
+    return Scratch(z, np.zeros_like(models.w), stamp, touched, count, every, held, fits)
 
 
 @_compiled
@@ -328,12 +370,19 @@ def simulate(
     """
     pad = scratch(plans, models)
     end = data.first + data.start.shape[0] - 1
+    held = 0
     for n in range(data.first, end + 1):
         if stop[0]:
             return -1
         if mark < judge.marks.shape[0] and judge.marks[mark] == n:
-            judge_models(mark, judge, models, pad, plans.dim)
-            mark += 1
+            judge_followed(mark, plans, models, judge, pad)
+            pad.held[held] = models.w
+            if judge.history.shape[0] > 0:
+                judge.history[mark] = models.w
+            mark, held = mark + 1, held + 1
+        if held == HOLD or n == end:
+            judge_held(mark, held, plans, judge, pad)
+            held = 0
         if n == end:
             break
         begin, stop_at = data.start[n - data.first], data.start[n - data.first + 1]

@@ -78,7 +78,7 @@ def _run(
     order = [*idle, *[None] * (len(idle) % 2), *others, *[None] * (len(others) % 2)]
     dtype, dim = np.dtype(methods[0].task.dtype), draws.features.dim
     models = _models(draws, len(order), dtype, start, _padded(test.factor.shape[1]))
-    features, windows = feature_map(draws.features, dtype), _Tables(draws, methods, order, dtype)
+    features, windows = feature_map(draws.features, dtype), _Tables(draws, methods, order, marks)
     judge = _judge(test, marks, models, keep)
     stop = np.zeros(1, np.int64) if stop is None else stop
     mark, local = 0, [] if lazy else [models.local.copy()]
@@ -146,8 +146,6 @@ def _judge(test: TestSet, marks: Array, models: tables.Models, keep: bool) -> ta
         test.rest,
         np.asarray(marks, np.int64),
         np.empty((len(marks), methods)),
-        # Following costs little where few entries change in a round, but it costs every round.
-        bool(len(marks) > 1 and marks[1] - marks[0] < 8),
         np.empty((len(marks) if keep else 0, methods, dim), dtype),
     )
 
@@ -181,12 +179,16 @@ class _Tables:
     """The windows of all methods: drawn once if they rotate, for each chunk if they are fresh."""
 
     def __init__(
-        self, draws: Draws, methods: list[psofed.Method], order: list[int | None], dtype: Any
+        self, draws: Draws, methods: list[psofed.Method], order: list[int | None], marks: Array
     ) -> None:
         self.draws, self.methods = draws, [None if j is None else methods[j] for j in order]
         idle = sum(method.idle for method in methods)
         self.idle = idle + idle % 2
-        self.step = np.array([method.step if method else 0 for method in self.methods], dtype)
+        self.step = np.array([m.step if m else 0 for m in self.methods], methods[0].task.dtype)
+        # Following the changes pays where few entries change from one mark to the next.
+        every, cohort = max(np.diff(marks), default=1), len(draws.members) / draws.rounds
+        changes = [m.shared * (1 if m.common else cohort) * every if m else 0 for m in self.methods]
+        self.dense = np.array(changes) > draws.features.dim / 8
         self.rotating = {
             j: _rotating(draws, method)
             for j, method in enumerate(self.methods)
@@ -209,6 +211,7 @@ class _Tables:
             shared=np.array([table.shape[1] for _, _, table in rows], np.int64),
             first=np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64),
             table=np.concatenate([table.ravel() for _, _, table in rows]).astype(np.int32),
+            dense=self.dense,
         )
 
 

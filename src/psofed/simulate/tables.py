@@ -47,6 +47,7 @@ class Plans(NamedTuple):
     shared: Array
     first: Array  # where the table of method j begins in `table`
     table: Array
+    dense: Array  # [method]: so many entries change in a round that following them does not pay
 
 
 class Models(NamedTuple):
@@ -67,6 +68,8 @@ class Scratch(NamedTuple):
     touched: Array  # [method, i]: the entries that changed in this round
     counts: Array  # [method]: how many
     every: Array  # 0, 1, ..., D - 1
+    held: Array  # [i, method, feature]: models of the last marks, to be judged together
+    fits: Array  # [i, row]: their test outputs
 
 
 class Judge(NamedTuple):
@@ -79,5 +82,4 @@ class Judge(NamedTuple):
     rest: float
     marks: Array  # the rounds n whose w_n is judged
     mse: Array  # [mark, method]: the result
-    track: bool  # follow each change, or compute anew at each mark
     history: Array  # [mark, method, feature]: the models themselves, or nothing

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from psofed.experiment import Experiment
@@ -21,4 +23,13 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     table = experiment.to_table()
     del table["runs"]
     cpu = import_module("llvmlite.binding").get_host_cpu_name()
-    return {"experiment": table, "versions": versions(), "processor": cpu}
+    return {"experiment": table, "versions": versions() | {"code": code()}, "processor": cpu}
+
+
+def code() -> str:
+    """A digest of psofed's own source: between releases, the version does not tell."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        if path.parent.name not in ("cli", "report"):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

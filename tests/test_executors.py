@@ -157,3 +157,16 @@ def test_chunks_do_not_matter(rounds, monkeypatch):
     assert len(list(few.chunks())) == -(-rounds // 256)
     assert np.abs(fused.replay(few, methods).w - whole).max() <= 1e-12
     assert np.abs(fused.replay(everybody, methods).w - whole).max() <= 1e-12
+
+
+def test_a_machine_without_a_place_for_compiled_code_only_loses_time(monkeypatch):
+    from numba.core.caching import CompileResultCacheImpl
+
+    monkeypatch.setattr(CompileResultCacheImpl, "_locator_classes", [])
+    with pytest.raises(RuntimeError, match="no locator"):
+        kernel.njit(cache=True)(twice)
+    assert kernel._compiled(twice)(21) == 42
+
+
+def twice(number):
+    return 2 * number

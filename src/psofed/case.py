@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import schema
 from psofed.core import features
 from psofed.core.features import Waves
 from psofed.core.schedule import GivenCohorts, Rotating
@@ -92,11 +93,9 @@ def draw(number: int, seed: int = 0) -> Case:
 
 def read(path: str | Path) -> Case:
     """A case in the format of tests/golden; every mistake in it is an InputError that names it."""
+    text = schema.read_text(path, "a case in JSON")
     try:
-        table = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        found = f"cannot be read: {error.strerror}"
-        raise InputError("", found, "give a case in JSON", str(path)) from None
+        table = json.loads(text)
     except ValueError as error:
         right = "is the file whole? give a case in JSON"
         raise InputError("", f"is not JSON: {error}", right, str(path)) from None

@@ -160,13 +160,9 @@ def paper_methods() -> tuple[Options, ...]:
 
 def read(path: str | Path) -> Experiment:
     """The experiment in a TOML file; every mistake in it is an InputError that names it."""
+    text = schema.read_text(path, "an experiment file")
     try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        found = f"cannot be read: {error.strerror}"
-        raise InputError("", found, "give an experiment file", str(path)) from None
-    except UnicodeDecodeError:
-        raise InputError("", "is not text", "give a TOML file in UTF-8", str(path)) from None
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         right = "mend that line, or start from `psofed init`"
         raise InputError("", f"is not TOML: {error}", right, str(path)) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -18,6 +19,17 @@ KINDS = {
     list: "a list",
     dict: "a table",
 }
+
+
+def read_text(path: str | Path, wanted: str) -> str:
+    """The text of a file that the user named, or an InputError that says what it should be."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        found = f"cannot be read: {error.strerror}"
+        raise InputError("", found, f"give {wanted}", str(path)) from None
+    except UnicodeDecodeError:
+        raise InputError("", "is not text", f"give {wanted} in UTF-8", str(path)) from None
 
 
 def build(

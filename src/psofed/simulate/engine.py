@@ -7,7 +7,8 @@ pin it to the originals:
 - Features are a polynomial cosine, computed once and used by all methods.
 - A client that is not selected touches only its own data, so its idle learning is done when it is
   next selected, in blocks that stay in the first-level cache, four samples at a time.
-- The test error follows each change of the model through a factor of the test moments.
+- The test error goes through a factor of the test moments: it follows each change of the model
+  where few entries change in a round, and takes four models at a time where many do.
 
 Arrays over features are padded with zeros to a multiple of `PAD`, so that no loop has a remainder.
 """
@@ -63,12 +64,8 @@ def _compiled(function: Any) -> Any:
 @_compiled
 def fill_features(x: Array, features: Map, z: Array) -> None:
     """z = sqrt(2/D) cos(W x + b) for each row of x, through sin(2 pi s); or Gaussian bumps."""
-    slope, offset, sine, constant = (
-        features.slope,
-        features.offset,
-        features.sine,
-        features.constant,
-    )
+    slope, offset = features.slope, features.offset
+    sine, constant = features.sine, features.constant
     last = slope.shape[0] - TAPS
     for i in range(x.shape[0]):
         if features.kind == BUMPS:

@@ -34,7 +34,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--jobs", type=click.IntRange(min=1), help="Threads. [default: all cores]"),
         click.option(
             "--precision",
-            type=click.FloatRange(min=0, min_open=True),
+            type=float,
             metavar="DB",
             help="Run until every steady MSE has a standard error below so many dB.",
         ),
@@ -54,6 +54,15 @@ class Wishes:
     cluster: str | None
     precision: float | None
     as_json: bool
+
+    def __post_init__(self) -> None:
+        from psofed import schema
+        from psofed.errors import InputError
+
+        try:
+            schema.positive(self, "precision")  # not a number is neither small nor large
+        except InputError as error:
+            raise InputError("--precision", error.found, error.right) from None
 
 
 def runs_asked(given: int | None, default: int, wishes: Wishes) -> int:

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from psofed import experiment as experiments
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.methods import onlinefed, psofed
-from psofed.provenance import identity
 from psofed.simulate import checkpoint, montecarlo
 from psofed.simulate.checkpoint import DamagedError, Store
 
@@ -32,7 +32,7 @@ SMALL = Experiment(
 
 
 def store(folder, experiment=SMALL, begin=True):
-    new = Store(folder, identity(experiment))
+    new = Store(folder, experiment)
     if begin:
         new.begin()
     return new
@@ -222,8 +222,7 @@ def test_the_command_line_resumes_refuses_and_starts_anew(tmp_path, psofed):
     (tmp_path / "e.toml").write_text(TOML)
     folder = tmp_path / "r"
     folder.mkdir()
-    begun = Store(folder, identity(replace(__import__("psofed").read(tmp_path / "e.toml"), seed=3)))
-    begun.begin()
+    Store(folder, replace(experiments.read(tmp_path / "e.toml"), seed=3)).begin()
     refused = psofed("run", "e.toml", "--out", "r")
     assert refused.returncode == 2
     assert "holds an unfinished result; go on with --resume" in refused.stderr
@@ -236,6 +235,28 @@ def test_the_command_line_resumes_refuses_and_starts_anew(tmp_path, psofed):
     again = psofed("run", "e.toml", "--out", "r", "--resume", "--runs", 2)
     assert again.returncode == 0
     assert "Nothing to do: r holds the finished result" in again.stderr
+    for change in (("--runs", 3), ("--runs", 1)):
+        other = psofed("run", "e.toml", "--out", "r", "--resume", *change)
+        assert other.returncode == 2
+        assert "r holds nothing to resume, but other files" in other.stderr
     nothing = psofed("run", "e.toml", "--out", "new", "--resume", "--precision", 0.5)
     assert nothing.returncode == 0, nothing.stderr
     assert "precision reached" in nothing.stdout
+
+
+def test_fewer_runs_than_are_finished_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SECONDS", 0)
+    four, two = replace(SMALL, runs=4), replace(SMALL, runs=2)
+    montecarlo.run(four, store=store(tmp_path, four))
+    again = store(tmp_path, two, begin=False)
+    assert again.count() == 4
+    with pytest.raises(InputError, match="is 2, but 4 runs are finished already; use 4 or more"):
+        montecarlo.run(two, store=again)
+
+
+def test_a_curve_that_diverges_does_not_keep_a_precision_waiting():
+    wild = psofed.Options(shared=2, step=40.0, label="wild")
+    experiment = replace(SMALL, rounds=600, runs=300, methods=(*SMALL.methods, wild))
+    curves = montecarlo.run(experiment, precision=0.8)
+    assert curves.runs < 300
+    assert not np.isfinite(curves.mse[-1, -1])

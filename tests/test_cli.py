@@ -60,7 +60,7 @@ def test_help_and_version_are_fast_and_import_nothing_heavy(psofed):
 
 
 def test_reproduce_writes_all_that_it_promises(psofed, tmp_path):
-    result = psofed("reproduce", "--runs", 2, "--rounds", 220, "--out", "r")
+    result = psofed("reproduce", "--runs", 4, "--rounds", 220, "--out", "r")
     assert result.returncode == 0, result.stderr
     names = {path.name for path in (tmp_path / "r").iterdir()}
     pictures = {f"figure_{x}.{suffix}" for x in "ab" for suffix in ("png", "pdf")}
@@ -76,8 +76,8 @@ def test_reproduce_writes_all_that_it_promises(psofed, tmp_path):
     assert float(last["uplink_bytes"]) == 4 * 40 * 4
     assert float(last["cumulative"]) == 220 * 2 * 4 * 40 * 4
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
-    assert summary["runs"] == 2
-    assert summary["command"].endswith("--rounds 220 --seed 0 --dtype float32 --runs 2")
+    assert summary["runs"] == 4
+    assert summary["command"].endswith("--rounds 220 --seed 0 --dtype float32 --runs 4")
     assert {"python", "psofed", "numpy", "numba"} == set(summary["versions"])
     assert [claim["number"] for claim in summary["claims"]] == [1, 2, 3]
     assert [m.get("traffic_share") for m in summary["methods"]][3] == 0.2
@@ -139,12 +139,15 @@ def test_verify_fails_when_a_case_is_not_met(psofed, tmp_path):
     ("change", "parts"),
     [
         (lambda c: c.pop("x"), ["x is missing", "[4, 20, 4]"]),
-        (lambda c: c.update(K=5), ["masks0 has shape [4, 1]", "shape [5, 1]"]),
+        (lambda c: c.update(K=5), ["wk0 has shape [4, 8]", "shape [5, 8]"]),
         (lambda c: c["y"][0].pop(), ["y is ragged"]),
         (lambda c: c.update(algorithm="sgd"), ["algorithm is 'sgd'"]),
         (lambda c: c["selected"][2].append(99), ["selected[2] is", "from 0 to 3"]),
         (lambda c: c["masks0"][0].__setitem__(0, 8), ["masks0 has a value out of range", "0 to 7"]),
-        (lambda c: c.update(mu="fast"), ["mu is 'fast'"]),
+        (lambda c: c.update(mu="fast"), ["mu is ragged or not numeric"]),
+        (lambda c: c.update(mu=float("nan")), ["mu has a value that is not finite"]),
+        (lambda c: c.update(mu=10**400), ["mu is ragged or not numeric"]),
+        (lambda c: c.update(K=10**12), ["wk0 has shape [4, 8]"]),
         (lambda c: c.update(M=0), ["M is 0"]),
         (lambda c: c["w0"].__setitem__(0, float("nan")), ["w0 has a value that is not finite"]),
     ],
@@ -167,6 +170,35 @@ def test_files_that_cannot_be_read_are_named(psofed, tmp_path, tiny):
     wrong(psofed("run", "cut.toml"), "cut.toml: is not TOML", "line")
     wrong(psofed("run", "binary.toml"), "binary.toml: is not text")
     wrong(psofed("run", tmp_path), "cannot be read: Is a directory")
+
+
+def test_a_case_that_diverges_fails_without_a_traceback(psofed, tmp_path):
+    case = json.loads(GOLDEN[2].read_text())
+    case["mu"] = 1e200
+    (tmp_path / "wild.json").write_text(json.dumps(case))
+    result = psofed("verify", "wild.json")
+    assert result.returncode == 1
+    assert "DIFFERS" in result.stdout
+    assert not result.stderr
+
+
+def test_a_full_standard_output_is_not_a_bug(psofed):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([sys.executable, "-m", "psofed", "init", "-"], stdout=full,
+                                stderr=subprocess.PIPE, text=True)  # fmt: skip
+    assert result.returncode != 0
+    assert "this is a bug" not in result.stderr
+
+
+def test_a_label_is_text_whatever_it_looks_like(psofed, tmp_path):
+    labels = ("$x^$", "_hidden")
+    tables = "".join(
+        f'[[methods]]\nname = "psofed"\nshared = {i + 1}\nlabel = "{label}"\n'
+        for i, label in enumerate(labels)
+    )
+    (tmp_path / "l.toml").write_text(TINY + tables)
+    result = psofed("run", "l.toml")
+    assert result.returncode == 0, result.stderr
 
 
 def test_a_wrong_option_is_explained(psofed):
@@ -201,7 +233,8 @@ def test_a_disk_that_is_full_leaves_nothing_half_written(psofed, tmp_path, tiny)
     assert result.returncode == 2, result.stderr
     assert "a/b cannot be written: File too large; make room" in result.stderr
     assert "Traceback" not in result.stderr
-    assert not list((tmp_path / "a" / "b").glob("*.*"))  # nothing but the checkpoint
+    assert "0 finished runs are kept" in result.stderr
+    assert not (tmp_path / "a").exists()
 
 
 def test_ctrl_c_keeps_what_is_finished_and_says_so(tmp_path):
@@ -215,7 +248,12 @@ def test_ctrl_c_keeps_what_is_finished_and_says_so(tmp_path):
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 130
     assert time.monotonic() - begin < 30
-    kept = int(re.search(r"Interrupted: (\d+) of 500 runs were finished", rest)[1])
+    kept = int(re.search(r"Interrupted: (\d+) runs were finished; these are kept", rest)[1])
+    assert 0 < json.loads((tmp_path / "r" / "summary.json").read_text())["runs"] <= kept
+    again = [*command, "--resume", "--runs", str(kept)]
+    done = subprocess.run(again, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "runs were finished before" in done.stderr
     assert json.loads((tmp_path / "r" / "summary.json").read_text())["runs"] == kept
 
 

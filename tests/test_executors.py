@@ -77,6 +77,22 @@ def kernel_features(feature, x, dtype):
     return z[:, : feature.dim]
 
 
+@pytest.mark.parametrize("shift", [2**60 + 1, 10**30, -(10**20)])
+def test_a_huge_shift_is_a_shift(shift):
+    drawn = case.Case(**{**vars(case.draw(38)), "algorithm": "pso", "shift": shift})
+    assert compare(drawn).passed
+
+
+def test_a_method_that_changes_a_handler_is_not_run_by_the_kernel():
+    class Frozen(psofed.Method):
+        def learn(self, client, x, z, y):
+            pass
+
+    task = case.draw(1).method().task
+    assert fused.is_fused(psofed.Method(psofed.Options(shared=1), task))
+    assert not fused.is_fused(Frozen(psofed.Options(shared=1), task))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("taps", [1, 3, 4, 5, 9])
 def test_the_polynomial_cosine_is_as_good_as_its_precision(dtype, taps):

@@ -36,6 +36,31 @@ def test_an_experiment_survives_toml(clients, rounds, seed, step, name, shared):
     assert experiments.parse(tomllib.loads(experiment.to_toml())) == experiment
 
 
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Features(name="Cosine"), "name is 'Cosine'; use"),
+        (
+            lambda: Experiment(methods=(psofed.Options(scheme="Coordinated"),)),
+            "methods[0].scheme is",
+        ),
+        (
+            lambda: Experiment(methods=(psofed.Options(mask="blocks"),)),
+            "methods[0].mask is 'blocks'",
+        ),
+        (lambda: Experiment(dtype="float16"), "dtype is 'float16'"),
+        (lambda: Experiment(rounds=10.5), "rounds is 10.5, a number; use a whole number"),
+        (lambda: Experiment(clients="5"), "clients is '5', a text"),
+        (lambda: Experiment(clients=10**23), "clients is 100000000000000000000000; use 1000000000"),
+        (lambda: Features(width=1e-200), "width is 1e-200"),
+    ],
+)
+def test_library_users_get_the_same_checks(make, says):
+    with pytest.raises(InputError) as error:
+        make()
+    assert str(error.value).startswith(says)
+
+
 @given(st.integers(1, 50), st.integers(1, 50))
 def test_the_last_round_is_always_evaluated(rounds, every):
     every = min(every, rounds)

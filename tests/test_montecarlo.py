@@ -72,6 +72,7 @@ def test_float32_curves_are_those_of_float64():
 def test_every_so_many_rounds_is_a_part_of_every_round():
     every, some = montecarlo.run(SMALL), montecarlo.run(replace(SMALL, evaluate_every=7))
     assert some.rounds.tolist() == [0, 7, 14, 21, 28, 35, 40]
+    assert {100, 200} <= set(replace(SMALL, rounds=300, evaluate_every=7).evaluated)
     # One product of matrices of another shape may round differently.
     assert np.allclose(some.mse, every.mse[:, some.rounds], rtol=1e-5)
     assert np.array_equal(some.cumulative, every.cumulative[:, some.rounds])
@@ -148,13 +149,16 @@ def test_one_run_has_no_standard_error_and_still_a_table():
 
 def test_a_claim_that_is_false_is_said_to_be_false():
     curves = montecarlo.run(Experiment(clients=10, rounds=250, runs=3, test_samples=100))
+    assert not claims.is_paper(curves.experiment)
+    assert claims.is_paper(Experiment(rounds=9, seed=3))
     first, second, _third = claims.judge(curves)
     assert second.findings[0].holds  # a fifth of the bytes, by counting
     level = curves.mse.copy()
     points = curves.points.copy()
     points[[3, 6]] *= 10  # M = 40 made ten times worse
     level[[3, 6]] *= 10
-    worse = replace(curves, mse=level, points=points)
+    # Without spread, so that nothing is too uncertain to tell.
+    worse = replace(curves, mse=level, points=points, covariance=0 * curves.covariance)
     verdicts = [claim.verdict for claim in claims.judge(worse)]
     assert verdicts[1] == "holds in part"
     assert not claims.judge(worse)[0].findings[2].holds
@@ -197,5 +201,6 @@ def test_more_features_than_test_samples_are_judged_by_the_samples_themselves():
 
 def test_long_runs_keep_at_most_ten_thousand_points():
     assert len(Experiment(rounds=1_000_000).evaluated) == 10_001
+    assert len(Experiment(rounds=30_000).evaluated) <= 10_006
     assert len(Experiment(rounds=10_000).evaluated) == 10_001
     assert Experiment(rounds=10_001).every == 2

@@ -96,7 +96,7 @@ def read(path: str | Path) -> Case:
     text = schema.read_text(path, "a case in JSON")
     try:
         table = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         right = "is the file whole? give a case in JSON"
         raise InputError("", f"is not JSON: {error}", right, str(path)) from None
     try:
@@ -113,12 +113,11 @@ def _parse(table: dict[str, Any]) -> Case:
     clients, dim, taps, rounds = (_count(table, key) for key in ("K", "D", "L", "N"))
     online = table["algorithm"] == "online"
     shared = dim if online else _count(table, "M")
-    masks = np.tile(np.arange(dim), (clients, 1))
+    local0 = _array(table, "wk0", (clients, dim))
+    masks = np.broadcast_to(np.arange(dim), (clients, dim))
     if not online:
         masks = _positions(table, "masks0", (clients, shared), dim)
-    step, expected = table.get("mu"), table.get("expected", {})
-    if not isinstance(step, int | float) or isinstance(step, bool):
-        raise InputError("mu", f"is {step!r}", "use a number")
+    expected = table.get("expected", {})
     if not isinstance(expected, dict):
         raise InputError("expected", "is not an object", "give w and wk, or leave it out")
     return Case(
@@ -128,11 +127,11 @@ def _parse(table: dict[str, Any]) -> Case:
         x=_array(table, "x", (clients, rounds, taps)),
         y=_array(table, "y", (clients, rounds)),
         cohorts=_cohorts(table, clients, rounds),
-        step=float(step),
+        step=float(_array(table, "mu", ())),
         masks=masks,
         shift=0 if online else _shift(table),
         w0=_array(table, "w0", (dim,)),
-        local0=_array(table, "wk0", (clients, dim)),
+        local0=local0,
         w=_array(expected, "w", (rounds + 1, dim)) if expected else None,
         local=_array(expected, "wk", (rounds + 1, clients, dim)) if expected else None,
     )
@@ -158,7 +157,7 @@ def _array(table: dict[str, Any], key: str, shape: tuple[int, ...]) -> Array:
         raise InputError(key, "is missing", right)
     try:
         array = np.array(table[key], np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(key, "is ragged or not numeric", right) from None
     if array.shape != shape:
         raise InputError(key, f"has shape {list(array.shape)}", right)

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.experiment import Experiment
+from psofed.experiment import TABLE_ROUNDS, Experiment
 
 Array = NDArray[Any]
-TABLE_ROUNDS = (100, 200, 500, 1000, 2000)
 STEADY_SHARE = 0.2  # "steady" is the mean over this last part of the rounds
 PER_DB = float(10 / np.log(10))  # dB per unit of relative change
 
@@ -127,8 +126,8 @@ class Curves:
 
 
 def table_rounds(experiment: Experiment) -> list[int]:
-    """The rounds that the table shows: those of `TABLE_ROUNDS` that are evaluated."""
-    return [n for n in TABLE_ROUNDS if n in experiment.evaluated]
+    """The rounds that the table shows."""
+    return [n for n in TABLE_ROUNDS if n <= experiment.rounds]
 
 
 def to_db(mse: Any) -> Any:

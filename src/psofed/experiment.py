@@ -24,6 +24,8 @@ from psofed.streams import paper
 from psofed.streams.contract import Stream
 
 MOST_MARKS = 10_000
+TABLE_ROUNDS = (100, 200, 500, 1000, 2000)  # those of the tables
+LIMITS = {"clients": 10**9, "rounds": 10**8, "runs": 10**8, "test_samples": 10**7}
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,11 @@ class Features:
     width: float = 2.0
 
     def __post_init__(self) -> None:
+        schema.check(self)
         schema.positive(self, "dim", "width")
+        schema.at_most(self, {"dim": 100_000})
+        if not 1e-6 <= self.width <= 1e6:
+            raise InputError("width", f"is {self.width}", "use 1e-6 to 1e6")
         if self.name == "exponential" and self.dim % 2:
             right = f"use an even number, e.g. {self.dim + 1}"
             raise InputError("dim", f"is {self.dim}, but these features come in pairs", right)
@@ -66,8 +72,10 @@ class Experiment:
     methods: tuple[Options, ...] = field(default_factory=lambda: paper_methods())
 
     def __post_init__(self) -> None:
+        schema.check(self, skip=("stream", "features", "methods"))
         counts = ("clients", "rounds", "runs", "cohort", "evaluate_every", "test_samples")
         schema.positive(self, *counts, "step")
+        schema.at_most(self, LIMITS)
         if not 0 <= self.seed < 2**63:
             raise InputError("seed", f"is {self.seed}", "use a whole number from 0 to 2^63 - 1")
         if self.cohort > self.clients:
@@ -80,6 +88,7 @@ class Experiment:
             raise InputError("methods", "is empty", "give at least one [[methods]] table")
         for i, options in enumerate(self.methods):
             try:
+                schema.check(options)
                 schema.positive(options, "step")
                 options.check(self.features.dim, self.clients)
             except InputError as error:
@@ -100,9 +109,9 @@ class Experiment:
 
     @property
     def evaluated(self) -> np.ndarray[Any, Any]:
-        """The rounds n at which w_n is judged: 0, every, ..., and always the last, N."""
-        rounds = np.arange(0, self.rounds + 1, self.every)
-        return rounds if rounds[-1] == self.rounds else np.append(rounds, self.rounds)
+        """The rounds n at which w_n is judged: 0, every, ..., the table's, and the last, N."""
+        table = [n for n in TABLE_ROUNDS if n <= self.rounds]
+        return np.union1d(np.arange(0, self.rounds + 1, self.every), [*table, self.rounds])
 
     def task(self, run: int, wire: str = "float32") -> Task:
         """What the methods of Monte-Carlo run number `run` may know."""
@@ -163,7 +172,7 @@ def read(path: str | Path) -> Experiment:
     text = schema.read_text(path, "an experiment file")
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         right = "mend that line, or start from `psofed init`"
         raise InputError("", f"is not TOML: {error}", right, str(path)) from None
     try:

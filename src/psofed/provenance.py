@@ -22,8 +22,13 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     """What must be the same for a result to be continued: all but the number of runs."""
     table = experiment.to_table()
     del table["runs"]
+    return {"experiment": table, "versions": machine()}
+
+
+def machine() -> dict[str, str]:
+    """Versions, psofed's own source and the processor, whose instructions round differently."""
     cpu = import_module("llvmlite.binding").get_host_cpu_name()
-    return {"experiment": table, "versions": versions() | {"code": code()}, "processor": cpu}
+    return {**versions(), "code": code(), "processor": cpu}
 
 
 def code() -> str:

@@ -56,6 +56,17 @@ def build(
     return cls(**values)
 
 
+def check(owner: Any, skip: tuple[str, ...] = ()) -> None:
+    """Refuse fields of a dataclass whose values are not of the annotated types."""
+    hints = get_type_hints(type(owner))
+    for field in dataclasses.fields(owner):
+        value = getattr(owner, field.name)
+        if field.name in skip or (value is None and NoneType in get_args(hints[field.name])):
+            continue
+        plain = list(value) if isinstance(value, tuple) else value
+        convert(field.name, plain, hints[field.name])
+
+
 def convert(key: str, value: Any, hint: Any) -> Any:
     """`value` as the type `hint` asks for, or an InputError that says what it is instead."""
     if get_origin(hint) in (UnionType, Union):
@@ -68,8 +79,13 @@ def convert(key: str, value: Any, hint: Any) -> Any:
         return float(value)
     if type(value) is not hint:
         kind = KINDS.get(type(value), f"a {type(value).__name__}")
-        raise InputError(key, f"is {value!r}, {kind}", f"use {KINDS[hint]}")
+        raise InputError(key, f"is {_short(value)}, {kind}", f"use {KINDS[hint]}")
     return value
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else text[:50] + "..."
 
 
 def _choice(key: str, value: Any, choices: tuple[Any, ...]) -> Any:
@@ -85,8 +101,15 @@ def _tuple(key: str, value: Any, hints: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def positive(owner: Any, *names: str) -> None:
-    """Refuse values that are not finite and above zero."""
+    """Refuse numbers that are not finite and above zero."""
     for name in names:
         value = getattr(owner, name)
         if value is not None and not 0 < value < float("inf"):
             raise InputError(name, f"is {value}", "use a number above 0")
+
+
+def at_most(owner: Any, limits: Mapping[str, int]) -> None:
+    """Refuse numbers that no machine could serve."""
+    for name, limit in limits.items():
+        if getattr(owner, name) > limit:
+            raise InputError(name, f"is {getattr(owner, name)}", f"use {limit} at most")

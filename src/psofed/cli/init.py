@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from importlib.resources import files
 
 import click
@@ -23,6 +25,8 @@ def init(file: str) -> None:
     except FileExistsError:
         raise InputError(file, "exists already", "give another name; nothing was changed") from None
     except OSError as error:
+        with suppress(OSError):
+            os.unlink(file)  # rather nothing than a part
         raise InputError(
             file, f"cannot be written: {error.strerror}", "give another name"
         ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from collections.abc import Sequence
@@ -45,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has left; nothing to say to nobody
         sys.exit(0)
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+            _leave(2, f"psofed: the output cannot be written: {error.strerror}")
         traceback.print_exc()
         line = (
             f"psofed {__version__}: this is a bug in psofed. Please report it with the lines above."

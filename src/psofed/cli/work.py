@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -85,18 +86,31 @@ def work(
         say("No figures: they need matplotlib (pip install 'psofed[plot]').")
     curves, finished, store = compute(experiment, folder, wishes)
     if curves is None:
-        folder.discard()
-        say("Interrupted before the first run was finished; nothing was written.")
-        sys.exit(130)
+        leave_interrupted(folder, store)
     command = f"{command} --runs {curves.experiment.runs}"
-    folder.write(files.render(curves, command, figures))
+    try:
+        folder.write(files.render(curves, command, figures))
+    except KeyboardInterrupt:
+        leave_interrupted(folder, store)
     if finished:
         store.remove()
     show(curves, command, folder.path, wishes)
     if not finished:
-        done = f"{curves.runs} of {experiment.runs} runs were finished; these are kept."
-        say(f"Interrupted: {done} Go on with the same command, --out {folder.path} and --resume.")
-        sys.exit(130)
+        leave_interrupted(folder, store)
+
+
+def leave_interrupted(folder: Folder, store: Store) -> NoReturn:
+    """Say what is kept and leave at once, without waiting for a run or a compilation to end."""
+    kept = store.count()
+    if kept:
+        say(f"Interrupted: {kept} runs were finished; these are kept.")
+        say(f"Go on with the same command, --out {folder.path} and --resume.")
+    else:
+        store.remove()
+        folder.discard()
+        say("Interrupted before the first run was finished; nothing was written.")
+    sys.stdout.flush()
+    os._exit(130)
 
 
 def compute(
@@ -104,11 +118,10 @@ def compute(
 ) -> tuple[Curves | None, bool, Store]:
     """The curves, whether they are finished, and the checkpoint that was kept on the way."""
     from psofed.errors import InputError
-    from psofed.provenance import identity
     from psofed.simulate import montecarlo, pools
     from psofed.simulate.checkpoint import Store
 
-    store = Store(folder.path, identity(experiment))
+    store = Store(folder.path, experiment)
     pool = pools.cluster(wishes.cluster) if wishes.cluster else pools.threads(wishes.jobs)
     try:
         if not (wishes.resume and store.exists()):
@@ -117,17 +130,16 @@ def compute(
             settings: Any = {"precision": wishes.precision, "on_run": on_run}
             return montecarlo.run(experiment, store=store, pool=pool, **settings), True, store
     except montecarlo.Interrupted as stop:
-        if stop.curves is None:
-            store.remove()
         return stop.curves, False, store
-    except InputError:
-        if store.is_empty():
+    except (InputError, OSError) as error:
+        kept = store.count()
+        if not kept:
             store.remove()
             folder.discard()
-        raise
-    except OSError as error:
+        if isinstance(error, InputError):
+            raise
         found = f"cannot be written: {error.strerror}"
-        right = "make room and go on with --resume; finished runs are kept"
+        right = f"make room and go on with --resume; {kept} finished runs are kept"
         raise InputError(str(folder.path), found, right) from None
 
 

@@ -63,9 +63,7 @@ class Options:
 
 
 class Method(Plain):
-    """Algorithm 1. `windowed`: exactly these equations, so the engine may run them compiled."""
-
-    windowed = True
+    """Algorithm 1. A subclass that changes no handler is run by the compiled kernel too."""
 
     def __init__(self, options: Options, task: Task, schedule: Schedule | None = None) -> None:
         super().__init__(options, task)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from psofed.curves import Curves, Estimate, to_db
+from psofed.experiment import Experiment
+from psofed.methods import psofed
 
 SAME_DB = 0.5  # "similar" or "competitive" MSE: within so many dB
 EQUAL_DB = 0.2  # "equally effective": within so many dB
@@ -43,6 +45,17 @@ class Claim:
     def to_table(self) -> dict[str, Any]:
         """The claim as plain values."""
         return asdict(self) | {"verdict": self.verdict}
+
+
+def is_paper(experiment: Experiment) -> bool:
+    """Whether the claims speak of this experiment: the paper's, but for length, seed, precision."""
+    free = ("rounds", "runs", "seed", "dtype", "evaluate_every", "test_samples")
+    same = Experiment(**{name: getattr(experiment, name) for name in free})
+    methods = tuple(
+        replace(o, shift=None) if isinstance(o, psofed.Options) and o.shift == 1 else o
+        for o in experiment.methods  # a shift of 1 is what None means there
+    )
+    return methods == same.methods and replace(experiment, methods=same.methods) == same
 
 
 def judge(curves: Curves) -> tuple[Claim, ...]:
@@ -112,14 +125,18 @@ def _show(estimate: Estimate) -> str:
     return f"{estimate.value:+.2f}{error} dB"
 
 
-def _within(estimate: Estimate, limit: float) -> bool:
-    """Not clearly outside the limit: two standard errors count in its favour."""
-    return bool(abs(estimate.value) <= limit + 2 * np.nan_to_num(estimate.stderr))
+def _within(limit: float, *estimates: Estimate) -> bool | None:
+    """Whether all are within the limit; None where the standard error is too large to tell."""
+    if not all(2 * estimate.stderr <= limit for estimate in estimates):
+        return None
+    return all(abs(estimate.value) <= limit for estimate in estimates)
 
 
-def _below(estimate: Estimate) -> bool:
-    """Below zero by more than two standard errors."""
-    return bool(estimate.value < -2 * np.nan_to_num(estimate.stderr))
+def _below(*estimates: Estimate) -> bool | None:
+    """Whether all are below zero by more than two standard errors; None without an error."""
+    if any(np.isnan(estimate.stderr) for estimate in estimates):
+        return None
+    return all(bool(estimate.value < -2 * estimate.stderr) for estimate in estimates)
 
 
 def _pairs(texts: list[str]) -> str:
@@ -133,7 +150,7 @@ def _after(curves: Curves) -> str:
 def _ends_alike(curves: Curves, methods: list[int], online: int, says: str) -> Finding:
     steady = [curves.difference(j, online, "steady") for j in methods]
     measured = _pairs([_show(e) for e in steady]) + _after(curves)
-    return Finding(says, measured, all(_within(e, SAME_DB) for e in steady))
+    return Finding(says, measured, _within(SAME_DB, *steady))
 
 
 def _on_the_way(curves: Curves, methods: list[int], online: int) -> Finding:
@@ -147,19 +164,25 @@ def _on_the_way(curves: Curves, methods: list[int], online: int) -> Finding:
     }
     worst = max(gaps, key=lambda key: abs(gaps[key].value))
     measured = f"largest difference {_show(gaps[worst])}, at n = {worst[1]}"
-    return Finding(says, measured, all(_within(gap, SAME_DB) for gap in gaps.values()))
+    return Finding(says, measured, _within(SAME_DB, *gaps.values()))
 
 
 def _improves(curves: Curves, methods: list[int], online: int) -> Finding:
     steady = [curves.difference(j, online, "steady") for j in methods]
     measured = _pairs([_show(e) for e in steady]) + _after(curves)
-    return Finding("M = 40 ends slightly below Online-Fed", measured, all(map(_below, steady)))
+    return Finding("M = 40 ends slightly below Online-Fed", measured, _below(*steady))
 
 
 def _rounds_to_converge(curves: Curves, j: int, online: int) -> int | None:
-    """The first evaluated round from which the mean curve stays near Online-Fed's steady MSE."""
+    """The first evaluated round from which the curve stays near Online-Fed's steady MSE.
+
+    The curve is smoothed over 2 % of its length, or the noise of few runs would decide.
+    """
     level = curves.point(online, "steady").value + NEAR_DB
-    above = np.flatnonzero(to_db(curves.mse[j]) > level)
+    width = max(len(curves.rounds) // 50, 1)
+    padded = np.pad(curves.mse[j], (width // 2, width - 1 - width // 2), mode="edge")
+    smooth = np.convolve(padded, np.full(width, 1 / width), mode="valid")
+    above = np.flatnonzero(to_db(smooth) > level)
     first = above[-1] + 1 if len(above) else 0
     return int(curves.rounds[first]) if first < len(curves.rounds) else None
 
@@ -207,5 +230,5 @@ def _equal(curves: Curves, shared: int, coordinated: int, uncoordinated: int) ->
     worst = max(gaps, key=lambda p: abs(gaps[p].value))
     where = f"n = {worst}" if worst.isdigit() else "the end"
     measured = f"largest difference {_show(gaps[worst])}, at {where}"
-    equal = all(_within(gap, EQUAL_DB) for gap in gaps.values())
+    equal = _within(EQUAL_DB, *gaps.values())
     return Finding(f"M = {shared}: both schemes are equal", measured, equal)

@@ -21,7 +21,7 @@ STYLES = [
     ("#56B4E9", (0, (4, 1, 1, 1, 1, 1))),
     ("#E69F00", (0, (2, 2))),
 ]
-FLOORS = {"ridge": "best linear fit of these features (ridge)", "noise": "noise variance"}
+FLOORS = {"ridge": "ridge regression on all data", "noise": "noise variance"}
 
 
 def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: str = "") -> Figure:
@@ -35,7 +35,7 @@ def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: s
             curves.rounds, mean - error, mean + error, color=colour, alpha=0.25, linewidth=0
         )
         axes.plot(
-            curves.rounds, mean, color=colour, linestyle=dashes, label=curves.titles[j],
+            curves.rounds, mean, color=colour, linestyle=dashes, label=" " + curves.titles[j],
             linewidth=1.6,
         )  # fmt: skip
     _draw_floors(axes, curves)
@@ -47,7 +47,8 @@ def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: s
     axes.spines[["top", "right"]].set_visible(False)
     runs = "1 run" if curves.runs == 1 else f"mean of {curves.runs} runs, band: 1 standard error"
     axes.set_title(f"{title} ({runs})" if title else runs, fontsize=10, loc="left")
-    axes.legend(frameon=False, fontsize=9, handlelength=3.2)
+    for text in axes.legend(frameon=False, fontsize=9, handlelength=3.2).get_texts():
+        text.set_parse_math(False)  # a label is text, whatever it looks like
     return figure
 
 
@@ -58,10 +59,10 @@ def _draw_floors(axes: Any, curves: Curves) -> None:
             f"{FLOORS[name]} {floor.value:.1f} dB",
             (0.99, floor.value),
             xycoords=("axes fraction", "data"),
-            xytext=(0, 2),
+            xytext=(0, -3),
             textcoords="offset points",
             ha="right",
-            va="bottom",
+            va="top",
             fontsize=8,
             color="0.35",
         )

@@ -57,7 +57,7 @@ def summary(curves: Curves, command: str) -> dict[str, Any]:
         "methods": tables.summary(curves),
         "floors_db": {k: {"value": v.value, "stderr": v.stderr} for k, v in curves.floors.items()},
     }
-    with suppress(ValueError):  # the claims speak of the paper's curves only
+    if claims.is_paper(experiment):
         table["claims"] = [claim.to_table() for claim in claims.judge(curves)]
     return _plain(table)
 
@@ -80,7 +80,7 @@ def _csv(curves: Curves) -> str:
     writer = csv.DictWriter(buffer, first, lineterminator="\n")
     writer.writeheader()
     for row in (first, *rows):
-        writer.writerow({k: f"{v:.9g}" if isinstance(v, float) else v for k, v in row.items()})
+        writer.writerow({key: _cell(value) for key, value in row.items()})
     return buffer.getvalue()
 
 
@@ -96,6 +96,15 @@ def is_finished(path: Path, experiment: Experiment) -> bool:
     return same and summary.get("runs") == experiment.runs
 
 
+def _cell(value: Any) -> Any:
+    """Numbers as short as they are exact enough; nothing where there is no number."""
+    if not isinstance(value, float):
+        return value
+    if not abs(value) < float("inf"):
+        return ""
+    return int(value) if value.is_integer() else f"{value:.9g}"
+
+
 class Folder:
     """Where results go. Opened before the work begins, so that a bad place is known at once."""
 
@@ -103,11 +112,8 @@ class Folder:
         self.path = path
         self._made = [p for p in (path, *path.parents) if not p.exists()]
         try:
-            if path.is_dir() and any(path.iterdir()) and not force and not resume:
-                if (path / checkpoint.NAME).exists():
-                    found, right = "holds an unfinished result", "go on with --resume"
-                    raise InputError(str(path), found, f"{right}, or start anew with --force")
-                raise InputError(str(path), "is not empty", "give another --out, or --force")
+            if not force:
+                self._refuse(path, resume)
             path.mkdir(parents=True, exist_ok=True)
             probe = path / ".probe"
             probe.touch()
@@ -117,6 +123,17 @@ class Folder:
             found = f"cannot be written: {error.strerror}"
             raise InputError(str(path), found, "give another --out") from None
 
+    def _refuse(self, path: Path, resume: bool) -> None:
+        """Refuse a folder whose files would be lost."""
+        names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+        unfinished = (path / checkpoint.NAME / checkpoint.IDENTITY).exists()
+        if unfinished and not resume:
+            right = "go on with --resume, or start anew with --force"
+            raise InputError(str(path), "holds an unfinished result", right)
+        if names - {checkpoint.NAME} and not unfinished:
+            found = "holds nothing to resume, but other files" if resume else "is not empty"
+            raise InputError(str(path), found, "give another --out, or --force")
+
     def write(self, files: dict[str, bytes]) -> None:
         """All files or none: they get their names only when every one has been written."""
         drafts = {name: self.path / f".{name}.draft" for name in files}
@@ -125,10 +142,12 @@ class Folder:
                 drafts[name].write_bytes(data)
             for name, draft in drafts.items():
                 draft.replace(self.path / name)
-        except OSError as error:
+        except BaseException as error:
             for draft in drafts.values():
                 draft.unlink(missing_ok=True)
             self.discard()
+            if not isinstance(error, OSError):
+                raise
             found = f"cannot be written: {error.strerror}"
             raise InputError(str(self.path), found, "make room, or give another --out") from None
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from psofed.case import TOLERANCE, Case
 from psofed.deploy import memory
+from psofed.deploy.server import RefusedError
 from psofed.simulate import fused, reference
 from psofed.simulate.draws import of_case
 
@@ -33,6 +34,11 @@ class Comparison:
 
 def compare(case: Case) -> Comparison:
     """Replay one case through the reference, the engine and the messages."""
+    with np.errstate(over="ignore", invalid="ignore"):  # a case may diverge
+        return _compare(case)
+
+
+def _compare(case: Case) -> Comparison:
     results = {"reference": reference.run(case), "engine": engine(case), "messages": messages(case)}
     known = case.w is not None and case.local is not None
     w, local = (case.w, case.local) if known else results["reference"]
@@ -54,8 +60,11 @@ def engine(case: Case) -> tuple[Array, Array]:
 
 
 def messages(case: Case) -> tuple[Array, Array]:
-    """The deployed handlers, joined in memory."""
-    exchange = memory.run(case.method(), case.x, case.y, (case.w0, case.local0))
+    """The deployed handlers, joined in memory; they refuse what is not finite."""
+    try:
+        exchange = memory.run(case.method(), case.x, case.y, (case.w0, case.local0))
+    except RefusedError:
+        return np.full_like(case.w0, np.nan), np.full_like(case.local0, np.nan)
     return exchange.models, exchange.local
 
 

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.provenance import identity
 from psofed.simulate.accumulate import Accumulator, OneRun
 
 Array = NDArray[Any]
@@ -44,12 +46,16 @@ def write(path: Path, arrays: dict[str, Array], durable: bool) -> None:
     np.savez(buffer, allow_pickle=False, **arrays)
     data = buffer.getvalue()
     draft = path.with_name(path.name + ".draft")
-    with open(draft, "wb") as file:
-        file.write(_HEAD + _digest(data) + data)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        with open(draft, "wb") as file:
+            file.write(_HEAD + _digest(data) + data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def read(path: Path) -> dict[str, Array]:
@@ -66,9 +72,9 @@ def read(path: Path) -> dict[str, Array]:
 class Store:
     """The checkpoint of one experiment in a result folder."""
 
-    def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
-        self.folder = folder / NAME
-        self.identity = identity
+    def __init__(self, folder: Path, experiment: Experiment) -> None:
+        self.folder, self.experiment = folder / NAME, experiment
+        self.identity = identity(experiment)
         self.warnings: list[str] = []
         self.failure: OSError | None = None  # of a thread that could not store its run
         self._saved, self._covered, self._when = 0, 0, -SECONDS
@@ -139,9 +145,13 @@ class Store:
             (self.folder / f"run-{number}").unlink(missing_ok=True)
         self._covered, self._saved, self._when = self._saved, total.runs, monotonic()
 
-    def is_empty(self) -> bool:
-        """Whether no run has been stored."""
-        return not any(self.folder.glob("run-*")) and not any(self.folder.glob("total*"))
+    def count(self) -> int:
+        """How many finished runs are on disk."""
+        total = Accumulator(self.experiment)
+        try:
+            return len(self.resume(total)) + total.runs if self.exists() else 0
+        except InputError:
+            return 0
 
     def remove(self) -> None:
         """Forget everything: the result is written, or a new one begins."""

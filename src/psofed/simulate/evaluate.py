@@ -1,4 +1,4 @@
-"""The test error of any number of models at once, and the floors that no model gets below."""
+"""The test error of any number of models at once, and two lines to compare it with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from psofed.experiment import Experiment
 from psofed.methods.contract import Task
 
 Array = NDArray[Any]
-RIDGE_SAMPLES = 10_000
 JITTER = 1e-11  # relative to the trace: keeps the factor real, and is far below any error
 
 
@@ -62,13 +61,18 @@ def draw_test(experiment: Experiment, task: Task) -> TestSet:
 
 
 def floors(experiment: Experiment, run: int) -> tuple[float, float]:
-    """The ridge floor, and the variance of the noise.
+    """The test MSE of a ridge regression on far more data than any client sees; the noise variance.
 
-    Ridge: w = (sum z z^T + lambda I)^-1 sum z y, lambda = 1e-6 n / D, on n noisy training samples.
+    w = (sum z z^T + lambda I)^-1 sum z y, lambda = 1e-6 n / D, on n = 200 D noise-free samples.
     """
     task = experiment.task(run)
-    sample = experiment.stream.snapshot(task.seeds, "ridge", task.clients, RIDGE_SAMPLES)
-    z = task.features(sample.x.astype(task.dtype)).astype(np.float64)
-    w = np.linalg.solve(z.T @ z + 1e-6 * len(z) / task.dim * np.eye(task.dim), z.T @ sample.y)
+    count = 200 * task.dim
+    sample = experiment.stream.snapshot(task.seeds, "ridge", task.clients, count)
+    R, r = np.zeros((task.dim, task.dim)), np.zeros(task.dim)
+    for part in np.array_split(np.arange(count), 10):  # all features at once would be large
+        z = task.features(sample.x[part].astype(task.dtype)).astype(np.float64)
+        R += z.T @ z
+        r += z.T @ sample.clean[part]
+    w = np.linalg.solve(R + 1e-6 * count / task.dim * np.eye(task.dim), r)
     ridge = draw_test(experiment, replace(task, dtype="float64")).mse(w)
     return float(ridge), float(np.mean(np.square(sample.noise)))

@@ -37,8 +37,10 @@ class Trajectory:
 
 
 def is_fused(method: Any) -> bool:
-    """Whether the kernel computes exactly this method."""
-    return getattr(method, "windowed", False)
+    """Whether the kernel computes exactly this method: its handlers are PSO-Fed's own."""
+    own = ("cohort", "server", "client", "download", "receive", "learn", "upload", "fold", "models")
+    kind = type(method)
+    return all(getattr(kind, name) is getattr(psofed.Method, name) for name in own)
 
 
 def run(
@@ -226,7 +228,7 @@ def _rotating(draws: Draws, method: psofed.Method | None) -> tuple[int, int, Arr
     assert isinstance(schedule, Rotating | Sequential)
     masks = schedule.initial(draws.ids) if isinstance(schedule, Sequential) else schedule.masks
     kind = tables.COMMON if len(masks) == 1 else tables.PER_CLIENT
-    return kind, schedule.shift, masks
+    return kind, schedule.shift % schedule.dim, masks
 
 
 def _fresh(draws: Draws, method: psofed.Method | None, chunk: Chunk) -> tuple[int, int, Array]:

@@ -12,7 +12,10 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from psofed.curves import Curves
+from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.simulate.accumulate import Accumulator, OneRun
 from psofed.simulate.checkpoint import Store
@@ -49,6 +52,9 @@ def run(
     """
     total = Accumulator(experiment)
     finished = store.resume(total) if store is not None else {}
+    if total.runs > experiment.runs:
+        found = f"is {experiment.runs}, but {total.runs} runs are finished already"
+        raise InputError("runs", found, f"use {total.runs} or more")
     with pool or threads(jobs) as workers:
         results = _in_order(experiment, workers, total.runs, finished, store)
         try:
@@ -59,7 +65,6 @@ def run(
                 if on_run is not None:
                     on_run(total)
         except KeyboardInterrupt:
-            workers.stop()
             raise Interrupted(total.curves() if total.runs else None) from None
         finally:
             workers.stop()
@@ -70,7 +75,9 @@ def run(
 def _is_precise(total: Accumulator, precision: float | None) -> bool:
     if precision is None or total.runs < LEAST_RUNS:
         return False
-    return bool(total.steady()[1].max() <= precision)
+    mean, error = total.steady()
+    # A curve that diverged never gets precise: it does not keep the others running.
+    return bool((error[np.isfinite(mean) & np.isfinite(error)] <= precision).all())
 
 
 def _in_order(

@@ -15,7 +15,9 @@ from psofed.simulate.draws import Draws, draw
 from psofed.simulate.evaluate import TestSet, draw_test, floors
 
 Array = NDArray[Any]
-FLOOR_RUNS = 20  # the floors are lines in a figure: so many runs place them well enough
+# The floors are lines in a figure: ten runs place them well enough, not the first, for which people
+# wait; and where there are many features they would cost more than the runs.
+FLOOR_RUNS, FLOOR_DIM = range(2, 12), 500
 
 
 class StoppedError(Exception):
@@ -52,7 +54,8 @@ def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
     if others:
         rest = [methods[j] for j in others]
         mse[others], traffic[:, others] = _in_lockstep(draws, rest, marks, test, stop)
-    lines = floors(experiment, number) if number < FLOOR_RUNS else ()
+    wanted = number in FLOOR_RUNS and task.dim <= FLOOR_DIM
+    lines = floors(experiment, number) if wanted else ()
     return OneRun(mse, traffic, np.array(lines))
 
 

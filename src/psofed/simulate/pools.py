@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib import metadata
 from typing import Any, Protocol
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from psofed import provenance
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.simulate.accumulate import OneRun
@@ -41,15 +42,20 @@ class _Threads:
 
     def stop(self) -> None:
         self.stopped[0] = 1
-        self.pool.shutdown(wait=True, cancel_futures=True)
+        # Not waited for: kernels see the flag and end, but a compilation cannot be told.
+        self.pool.shutdown(wait=False, cancel_futures=True)
 
 
 @contextmanager
 def threads(jobs: int | None = None) -> Iterator[Pool]:
     """A pool of threads; the kernels release the interpreter, and BLAS keeps to its own thread."""
     jobs = jobs or os.cpu_count() or 1
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(jobs) as pool:
-        yield _Threads(pool, jobs)
+    workers = _Threads(ThreadPoolExecutor(jobs), jobs)
+    with threadpool_limits(1, user_api="blas"):
+        try:
+            yield workers
+        finally:
+            workers.stop()
 
 
 class _Cluster:
@@ -79,6 +85,7 @@ def cluster(address: str) -> Iterator[Pool]:
     """The workers of a Dask cluster at `address`, or of one that is started here for "local"."""
     try:
         from distributed import Client, LocalCluster
+        from distributed.comm import CommClosedError
         from distributed.scheduler import KilledWorker
     except ImportError:
         right = "pip install 'psofed[cluster]'"
@@ -99,7 +106,7 @@ def cluster(address: str) -> Iterator[Pool]:
     try:
         _check(client, address)
         yield _Cluster(client)
-    except (CancelledError, KilledWorker, OSError) as error:
+    except (CancelledError, KilledWorker, CommClosedError, TimeoutError) as error:
         found = f"lost the cluster at {address} ({type(error).__name__})"
         raise InputError(
             "--cluster", found, "finished runs are kept: go on with --resume"
@@ -116,13 +123,15 @@ def _check(client: Any, address: str) -> None:
         raise InputError(
             "--cluster", f"has no workers at {address}", "start some: dask worker ADDRESS"
         )
-    for package in ("psofed", "numpy", "numba"):
-        wanted = importlib.metadata.version(package)
-        answers = client.run(importlib.metadata.version, package, on_error="return")
-        for worker, version in answers.items():
-            found = f"has a worker, {worker}, "
-            if isinstance(version, Exception):
-                raise InputError("--cluster", f"{found}without {package}", "install psofed there")
-            if version != wanted:
-                found += f"with {package} {version}, but here it is {wanted}"
-                raise InputError("--cluster", found, "install the same versions everywhere")
+    here = provenance.machine()
+    for worker, version in client.run(metadata.version, "psofed", on_error="return").items():
+        if isinstance(version, Exception):
+            found = f"has a worker, {worker}, without psofed"
+            raise InputError("--cluster", found, "install the same versions everywhere")
+    for worker, there in client.run(provenance.machine).items():
+        for what, wanted in here.items():
+            if there.get(what) != wanted:
+                found = f"has a worker, {worker}, with {what} {there.get(what)}, not {wanted}"
+                raise InputError(
+                    "--cluster", found, "use the same everywhere, for the same numbers"
+                )

@@ -20,7 +20,7 @@ def selection(mask: Sequence[int], shift: int, n: int, dim: int) -> Array:
     """The diagonal matrix S_{k,n}: S_{k,0} after n right circular shifts by tau."""
     diagonal = np.zeros(dim)
     diagonal[list(mask)] = 1
-    return np.diag(np.roll(diagonal, shift * n))
+    return np.diag(np.roll(diagonal, shift * n % dim))
 
 
 def matrix_A(S: list[Array], a: Array) -> Array:

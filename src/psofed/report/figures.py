@@ -21,7 +21,7 @@ STYLES = [
     ("#56B4E9", (0, (4, 1, 1, 1, 1, 1))),
     ("#E69F00", (0, (2, 2))),
 ]
-FLOORS = {"ridge": "ridge regression on all data", "noise": "noise variance"}
+FLOORS = {"ridge": "ridge regression on 200 D samples", "noise": "noise variance"}
 
 
 def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: str = "") -> Figure:

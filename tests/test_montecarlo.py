@@ -204,3 +204,13 @@ def test_long_runs_keep_at_most_ten_thousand_points():
     assert len(Experiment(rounds=30_000).evaluated) <= 10_006
     assert len(Experiment(rounds=10_000).evaluated) == 10_001
     assert Experiment(rounds=10_001).every == 2
+
+
+def test_curves_become_a_frame_with_a_row_for_each_method_and_mark():
+    pytest.importorskip("pandas", reason="needs the extra psofed[frame]")
+    curves = montecarlo.run(replace(SMALL, runs=2))
+    frame = curves.to_frame()
+    assert len(frame) == curves.mse.size
+    one = frame[(frame.method == "PSO-Fed M=2 uncoordinated") & (frame["round"] == 40)].iloc[0]
+    assert one["mse"] == curves.mse[1, -1]
+    assert one["cumulative"] == curves.cumulative[1, -1] == 40 * 2 * 4 * 2 * 4

@@ -139,7 +139,8 @@ def compute(
         if isinstance(error, InputError):
             raise
         found = f"cannot be written: {error.strerror}"
-        right = f"make room and go on with --resume; {kept} finished runs are kept"
+        right = f"make room and go on with --resume: {kept} finished runs are kept"
+        right = right if kept else "make room; no run was finished"
         raise InputError(str(folder.path), found, right) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -97,7 +98,10 @@ def cluster(address: str) -> Iterator[Pool]:
     try:
         if address == "local":
             here = LocalCluster(
-                threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,  # what matters is said in our own words
             )
         client = Client(here or address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:

@@ -20,6 +20,7 @@ from psofed.experiment import Experiment, Features
 from psofed.methods import onlinefed, psofed
 from psofed.simulate import checkpoint, montecarlo
 from psofed.simulate.checkpoint import DamagedError, Store
+from psofed.simulate.onerun import one_run
 
 SMALL = Experiment(
     clients=6,
@@ -222,13 +223,16 @@ def test_the_command_line_resumes_refuses_and_starts_anew(tmp_path, psofed):
     (tmp_path / "e.toml").write_text(TOML)
     folder = tmp_path / "r"
     folder.mkdir()
-    Store(folder, replace(experiments.read(tmp_path / "e.toml"), seed=3)).begin()
+    begun = Store(folder, replace(experiments.read(tmp_path / "e.toml"), seed=3))
+    begun.begin()
+    begun.save_run(0, one_run(replace(SMALL, runs=1), 0))
     refused = psofed("run", "e.toml", "--out", "r")
     assert refused.returncode == 2
     assert "holds an unfinished result; go on with --resume" in refused.stderr
     other = psofed("run", "e.toml", "--out", "r", "--resume")
     assert other.returncode == 2
     assert "experiment.seed was 3 and is 0" in other.stderr
+    assert (folder / checkpoint.NAME / "run-0").exists()  # the other experiment's runs are kept
     anew = psofed("run", "e.toml", "--out", "r", "--force", "--runs", 2, "--json")
     assert anew.returncode == 0, anew.stderr
     assert json.loads(anew.stdout)["runs"] == 2

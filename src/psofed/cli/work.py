@@ -87,6 +87,8 @@ def work(
     curves, finished, store = compute(experiment, folder, wishes)
     if curves is None:
         leave_interrupted(folder, store)
+    if not finished:
+        say("Stopped. Writing what is finished (Ctrl-C again leaves at once) ...")
     command = f"{command} --runs {curves.experiment.runs}"
     try:
         folder.write(files.render(curves, command, figures))

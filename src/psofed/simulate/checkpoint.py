@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from time import monotonic
@@ -73,7 +74,7 @@ class Store:
     """The checkpoint of one experiment in a result folder."""
 
     def __init__(self, folder: Path, experiment: Experiment) -> None:
-        self.folder, self.experiment = folder / NAME, experiment
+        self.folder = folder / NAME
         self.identity = identity(experiment)
         self.warnings: list[str] = []
         self.failure: OSError | None = None  # of a thread that could not store its run
@@ -103,8 +104,7 @@ class Store:
             except (KeyError, ValueError, OSError) as error:
                 self.warnings.append(f"{error}; it is skipped")
                 path.unlink()  # or it would take the place of the good one
-        numbers = [path.name.removeprefix("run-") for path in self.folder.glob("run-*")]
-        runs = sorted(int(number) for number in numbers if number.isdigit())
+        runs = self._stored_runs()
         self._saved, self._covered = total.runs, min([total.runs, *runs])
         return {n: run for n in runs if n >= total.runs and (run := self._read_run(n)) is not None}
 
@@ -146,12 +146,16 @@ class Store:
         self._covered, self._saved, self._when = self._saved, total.runs, monotonic()
 
     def count(self) -> int:
-        """How many finished runs are on disk."""
-        total = Accumulator(self.experiment)
-        try:
-            return len(self.resume(total)) + total.runs if self.exists() else 0
-        except InputError:
-            return 0
+        """How many finished runs are on disk, of whatever experiment."""
+        summed = 0
+        for name in ("total.old", "total"):
+            with suppress(OSError, KeyError, ValueError):
+                summed = max(summed, int(read(self.folder / name)["mse_count"]))
+        return summed + sum(number >= summed for number in self._stored_runs())
+
+    def _stored_runs(self) -> list[int]:
+        numbers = (path.name.removeprefix("run-") for path in self.folder.glob("run-*"))
+        return sorted(int(number) for number in numbers if number.isdigit())
 
     def remove(self) -> None:
         """Forget everything: the result is written, or a new one begins."""

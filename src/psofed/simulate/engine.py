@@ -227,9 +227,8 @@ def share(c: int, p: int, n: int, plans: Plans, models: Models, pad: Scratch) ->
             entry = plans.table[at + m] + shift
             entry -= dim if entry >= dim else 0
             change[entry] += w_k[entry] - w[entry]
-            if (
-                not dense and pad.stamp[j, entry] != n
-            ):  # the first to upload this entry in this round
+            # The first to upload this entry in this round notes it.
+            if not dense and pad.stamp[j, entry] != n:
                 pad.stamp[j, entry] = n
                 pad.touched[j, pad.counts[j]] = entry
                 pad.counts[j] += 1
@@ -283,8 +282,7 @@ def fold_in(size: int, plans: Plans, models: Models, judge: Judge, pad: Scratch)
             follow(models.fit[j], judge, change, pad.touched[j], pad.counts[j])
         for d in range(w.shape[0]):
             change[d] = 0
-        if plans.shared[j] < plans.dim:
-            pad.counts[j] = 0
+        pad.counts[j] = 0
 
 
 @_compiled
@@ -345,16 +343,12 @@ def scratch(plans: Plans, models: Models) -> Scratch:
     fours = CACHE // (4 * size * models.w.itemsize)
     z = np.empty((4 * max(fours, 1), size), models.w.dtype)
     touched = np.empty((methods, plans.dim), np.int64)
-    count = np.zeros(methods, np.int64)
-    for j in range(methods):
-        touched[j] = np.arange(plans.dim)
-        if plans.shared[j] == plans.dim:  # every entry changes in every round
-            count[j] = plans.dim
+    counts = np.zeros(methods, np.int64)
     stamp = np.full((methods, plans.dim), -1)
     held = np.zeros((HOLD, methods, size), models.w.dtype)
     fits = np.zeros((HOLD, models.fit.shape[1]), models.w.dtype)
     every = np.arange(plans.dim)
-    return Scratch(z, np.zeros_like(models.w), stamp, touched, count, every, held, fits)
+    return Scratch(z, np.zeros_like(models.w), stamp, touched, counts, every, held, fits)
 
 
 @_compiled

@@ -47,7 +47,9 @@ class Plans(NamedTuple):
     shared: Array
     first: Array  # where the table of method j begins in `table`
     table: Array
-    dense: Array  # [method]: so many entries change in a round that following them does not pay
+    dense: (
+        Array  # [method]: so many entries change that following them does not pay; all do if M = D
+    )
 
 
 class Models(NamedTuple):

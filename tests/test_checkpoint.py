@@ -79,7 +79,7 @@ def test_what_was_finished_is_not_repeated_and_the_result_is_the_same(
     assert same(resumed, whole)
     assert not again.warnings
     assert not stored & set(numbers)
-    assert min(numbers) >= 5
+    assert all(number >= 5 for number in numbers)  # runs ahead may have finished them all
 
 
 def test_more_runs_can_be_added_to_what_is_there(tmp_path):
@@ -122,7 +122,8 @@ def test_damaged_checkpoints_are_reported_and_skipped(tmp_path, monkeypatch, vic
     if victim == "all":
         assert min(numbers) == 0
     elif victim.startswith("total"):
-        assert min(numbers) >= 9  # the other generation, and the runs beyond it, are enough
+        # The other generation, and the runs beyond it, are enough.
+        assert all(number >= 9 for number in numbers)
     read = [path for path in harmed if victim != "total.old"]
     assert len(again.warnings) >= bool(read)
 

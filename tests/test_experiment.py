@@ -88,7 +88,7 @@ WRONG = {
     "[features]\nname = 'exponential'\ndim = 3": "features.dim is 3, but these features come in pairs",
     "[features]\nwidht = 3.0": "features.widht is not a known key; did you mean 'width'?",
     "[stream]\nname = 'papre'": "stream.name is 'papre', which does not exist; did you mean 'paper'?",
-    "[stream]\ntheta = [0.1, 0.2]": "stream.name is missing; use one of paper",
+    "[stream]\ntheta = [0.1, 0.2]": "stream.name is missing; use one of iid, paper",
     "[stream]\nname = 'paper'\ntheta = [0.5, 1.0]": "stream.theta is [0.5, 1.0]; keep it inside (-1, 1)",
     "[stream]\nname = 'paper'\nnoise = [1, 'a']": "stream.noise is 'a', a text; use a number",
     "[stream]\nname = 'paper'\nnoise = [-1, 1]": "stream.noise is [-1.0, 1.0]; no value may be negative",
@@ -117,3 +117,24 @@ def test_a_method_may_have_its_own_step():
     experiment = replace(Experiment(), methods=(options, psofed.Options()))
     own, common = experiment.start(experiment.task(0))
     assert (own.step, common.step) == (0.1, 0.75)
+
+
+def test_runs_of_one_world_share_features_masks_and_test_set_but_not_the_cohorts():
+    shared = Experiment(
+        world=3, clients=10, features=Features(dim=8), methods=(psofed.Options(shared=2),)
+    )
+    one, two = shared.task(0), shared.task(1)
+    own = replace(shared, world=None).task(3)
+    assert np.array_equal(one.features.W, own.features.W)
+    assert np.array_equal(one.features.W, two.features.W)
+    rounds = np.arange(20)
+    assert not np.array_equal(one.cohorts.cohort(rounds), two.cohorts.cohort(rounds))
+    for options in (
+        psofed.Options(shared=2),
+        psofed.Options(shared=2, scheme="coordinated"),
+        psofed.Options(shared=2, mask="block"),
+        psofed.Options(shared=2, selection="stochastic"),
+    ):
+        masks = [psofed.Method(options, task).schedule.entries(4, 9) for task in (one, two, own)]
+        assert np.array_equal(masks[0], masks[1])
+        assert np.array_equal(masks[0], masks[2])

@@ -67,6 +67,7 @@ class Experiment:
     dtype: Literal["float32", "float64"] = "float32"
     evaluate_every: int | None = None
     test_samples: int = 2000
+    world: int | None = None  # all runs share the clients, features and masks of this run
     stream: Stream = field(default_factory=paper.Options)
     features: Features = field(default_factory=Features)
     methods: tuple[Options, ...] = field(default_factory=lambda: paper_methods())
@@ -78,6 +79,8 @@ class Experiment:
         schema.at_most(self, LIMITS)
         if not 0 <= self.seed < 2**63:
             raise InputError("seed", f"is {self.seed}", "use a whole number from 0 to 2^63 - 1")
+        if self.world is not None and not 0 <= self.world < 2**63:
+            raise InputError("world", f"is {self.world}", "use the number of a run, from 0 on")
         if self.cohort > self.clients:
             found = f"is {self.cohort}, but there are only {self.clients} clients"
             raise InputError("cohort", found, f"use 1 to {self.clients}")
@@ -115,7 +118,7 @@ class Experiment:
 
     def task(self, run: int, wire: str = "float32") -> Task:
         """What the methods of Monte-Carlo run number `run` may know."""
-        seeds = Seeds(self.seed, run)
+        seeds = Seeds(self.seed, run, self.world)
         return Task(
             clients=self.clients,
             dim=self.features.dim,
@@ -146,8 +149,9 @@ class Experiment:
     def to_table(self) -> dict[str, Any]:
         """The experiment as plain values: what `to_toml` writes and `read` reads."""
         table = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        if self.evaluate_every is None:
-            del table["evaluate_every"]
+        for key in ("evaluate_every", "world"):
+            if table[key] is None:
+                del table[key]
         table["stream"] = _table(self.stream)
         table["features"] = dataclasses.asdict(self.features)
         table["methods"] = [_table(options) for options in self.methods]

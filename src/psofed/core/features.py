@@ -72,14 +72,14 @@ class Bumps:
 
 def cosine(seeds: Seeds, dim: int, taps: int, width: float) -> Waves:
     """Cosine features: W ~ N(0, 1/sigma^2), b ~ U(0, 2 pi). Kernel exp(-|x-x'|^2 / (2 sigma^2))."""
-    generator = seeds.generator("features")
+    generator = seeds.world.generator("features")
     W = generator.standard_normal((dim, taps)) / width
     return Waves(W, generator.uniform(0, 2 * np.pi, dim))
 
 
 def exponential(seeds: Seeds, dim: int, taps: int, width: float) -> Waves:
     """The real form of exp(j W x): D/2 frequencies, each as a cosine and a sine, so |z|^2 = 1."""
-    W = seeds.generator("features").standard_normal((dim // 2, taps)) / width
+    W = seeds.world.generator("features").standard_normal((dim // 2, taps)) / width
     quarter = np.pi / 2  # sin(t) = cos(t - pi/2): the same map as the cosine's, with these phases
     return Waves(np.vstack([W, W]), np.repeat([0.0, -quarter], dim // 2))
 

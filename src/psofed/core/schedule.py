@@ -58,8 +58,9 @@ class Sequential:
         if not self.block:
             # The count of uniforms is part of the draw: masks of different M are unrelated.
             purpose = f"mask{'' if self.coordinated else 's'}:{self.shared}"
-            return subsets(self.seeds.uniforms(purpose, client=ids, count=self.shared), self.dim)
-        offset = self.seeds.uniforms("offset", client=ids, count=1) * (not self.coordinated)
+            u = self.seeds.world.uniforms(purpose, client=ids, count=self.shared)
+            return subsets(u, self.dim)
+        offset = self.seeds.world.uniforms("offset", client=ids, count=1) * (not self.coordinated)
         return ((offset * self.dim).astype(np.intp) + np.arange(self.shared)) % self.dim
 
     def entries(self, k: int, n: int) -> Indices:
@@ -82,7 +83,7 @@ class Stochastic:
         """The windows of clients `k` at rounds `n`; the two broadcast."""
         ids = np.zeros_like(k) if self.coordinated else k
         purpose = f"fresh mask{'' if self.coordinated else 's'}:{self.shared}"
-        uniforms = self.seeds.uniforms(purpose, client=ids, round=n, count=self.shared)
+        uniforms = self.seeds.world.uniforms(purpose, client=ids, round=n, count=self.shared)
         return subsets(uniforms, self.dim)
 
     def entries(self, k: int, n: int) -> Indices:

@@ -5,6 +5,9 @@ client and round are three words of its counter; the fourth word counts the numb
 So no draw depends on another, none has to be stored, and a device draws its own without the rest.
 Small draws for many clients or rounds at once go through `Seeds.uniforms`, written here in NumPy;
 long streams of one client go through NumPy's own Philox. Both read the same numbers.
+
+What a run draws once (client laws, features, masks, test set) comes from `seeds.world`; what it
+draws on the way (samples, cohorts) from `seeds`. Runs that share a world differ in the latter only.
 """
 
 from __future__ import annotations
@@ -35,6 +38,12 @@ class Seeds:
 
     seed: int
     run: int = 0
+    shared_world: int | None = None  # the run whose world all runs share, if they share one
+
+    @property
+    def world(self) -> Seeds:
+        """The source of what is drawn once: of this run, or of the world that all runs share."""
+        return self if self.shared_world is None else Seeds(self.seed, self.shared_world)
 
     def uniforms(
         self, purpose: str, *, client: ArrayLike = 0, round: ArrayLike = 0, count: int

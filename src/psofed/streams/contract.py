@@ -34,7 +34,11 @@ class Stream(Protocol):
     """Where samples come from. Its fields are the keys of the experiment's [stream] table.
 
     `samples` gives those of rounds first..stop-1 of `clients`; `first` is a multiple of BLOCK, and
-    `memory` is what the samples before had (None at round 0), cut to the same clients.
+    `memory` is what the samples before had (None at round 0), cut to the same clients. `snapshot`
+    gives independent samples, number i of client i mod `clients` while there are enough of them.
+
+    A stream whose inputs are Gaussian may say so with a method `input_law(seeds, clients)`, mean
+    [K, L] and covariance [K, L, L]: the theory then computes R_k, where it would sample it.
     """
 
     name: ClassVar[str]

@@ -57,9 +57,17 @@ class Options:
 
     def laws(self, seeds: Seeds, clients: NDArray[Any]) -> Laws:
         """The parameters of `clients`, each uniform in its range."""
-        u = seeds.uniforms("law", client=clients, count=4)
+        u = seeds.world.uniforms("law", client=clients, count=4)
         ranges = np.array([self.theta, self.mean, self.variance, self.noise])
         return Laws(*(ranges[:, 0] + u * np.diff(ranges).T).T)
+
+    def input_law(self, seeds: Seeds, clients: NDArray[Any]) -> tuple[Array, Array]:
+        """Mean [K, L] and covariance [K, L, L] of a window: it is Gaussian, as its series is."""
+        laws = self.laws(seeds, clients)
+        mean = laws.mean * np.sqrt((1 + laws.theta) / (1 - laws.theta))
+        lag = np.abs(np.subtract.outer(np.arange(self.taps), np.arange(self.taps)))
+        covariance = laws.variance[:, None, None] * laws.theta[:, None, None] ** lag
+        return np.repeat(mean[:, None], self.taps, axis=1), covariance
 
     def samples(
         self,
@@ -92,7 +100,7 @@ class Options:
         some = min(clients, count)
         covered = np.arange(some) * clients // some
         laws = Laws(*(law[np.arange(count) % some] for law in self.laws(seeds, covered)))
-        normals = seeds.generator(purpose).standard_normal((count, self.taps + 1))
+        normals = seeds.world.generator(purpose).standard_normal((count, self.taps + 1))
         x = windows(autoregress(laws, normals[:, :-1]), self.taps)[:, 0]
         return Samples(x, f(x), np.sqrt(laws.noise) * normals[:, -1])
 

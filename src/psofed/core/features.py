@@ -23,6 +23,8 @@ class FeatureMap(Protocol):
 
     def astype(self, dtype: Any) -> FeatureMap: ...
 
+    def correlation(self, mean: Array, covariance: Array) -> Array: ...
+
 
 @dataclass(frozen=True, eq=False)
 class Waves:
@@ -49,6 +51,20 @@ class Waves:
     def astype(self, dtype: Any) -> Waves:
         return Waves(self.W.astype(dtype), self.b.astype(dtype))
 
+    def correlation(self, mean: Array, covariance: Array) -> Array:
+        """R = E[z z^T] for x ~ N(mean, covariance), in closed form.
+
+        2 cos s cos t = cos(s - t) + cos(s + t), and with the mean m and the covariance C of x
+        E cos(u^T x + c) = cos(u^T m + c) exp(-u^T C u / 2).
+        """
+        W, b = self.W.astype(np.float64), self.b.astype(np.float64)
+        phase, S = W @ mean + b, W @ covariance @ W.T
+        spread = np.add.outer(np.diag(S), np.diag(S)) / 2
+        c, s = np.cos(phase), np.sin(phase)
+        cc, ss = np.outer(c, c), np.outer(s, s)
+        R: Array = (cc + ss) * np.exp(S - spread) + (cc - ss) * np.exp(-S - spread)
+        return R / self.dim
+
 
 @dataclass(frozen=True, eq=False)
 class Bumps:
@@ -68,6 +84,20 @@ class Bumps:
 
     def astype(self, dtype: Any) -> Bumps:
         return Bumps(self.centres.astype(dtype), self.width)
+
+    def correlation(self, mean: Array, covariance: Array) -> Array:
+        """R = E[z z^T] for x ~ N(mean, covariance), in closed form.
+
+        Two bumps make one of half the square width around their middle c. With V = I + 2 C/sigma^2,
+        E exp(-|x - c|^2 / sigma^2) = det(V)^(-1/2) exp(-(c - m)^T V^-1 (c - m) / sigma^2).
+        """
+        centres, square = self.centres.astype(np.float64), self.width**2
+        wide = np.eye(len(mean)) + 2 * covariance / square
+        middle = (centres[:, None] + centres[None]) / 2 - mean
+        apart = np.square(centres[:, None] - centres[None]).sum(axis=-1)
+        exponent = np.einsum("ija,ab,ijb->ij", middle, np.linalg.inv(wide), middle, optimize=True)
+        R: Array = np.exp(-(exponent + apart / 4) / square) / np.sqrt(np.linalg.det(wide))
+        return R / self.dim
 
 
 def cosine(seeds: Seeds, dim: int, taps: int, width: float) -> Waves:

@@ -35,7 +35,8 @@ class Stream(Protocol):
 
     `samples` gives those of rounds first..stop-1 of `clients`; `first` is a multiple of BLOCK, and
     `memory` is what the samples before had (None at round 0), cut to the same clients. `snapshot`
-    gives independent samples, number i of client i mod `clients` while there are enough of them.
+    gives independent samples: of all clients, of which it takes evenly spread ones if there are
+    more than samples, or of a list of clients, in turn.
 
     A stream whose inputs are Gaussian may say so with a method `input_law(seeds, clients)`, mean
     [K, L] and covariance [K, L, L]: the theory then computes R_k, where it would sample it.
@@ -43,9 +44,10 @@ class Stream(Protocol):
 
     name: ClassVar[str]
     taps: ClassVar[int]
+    independent: ClassVar[bool]  # whether the samples of a client are independent over time
 
     def samples(
         self, seeds: Seeds, clients: Array, first: int, stop: int, dtype: Any, memory: Any = None
     ) -> Samples: ...
 
-    def snapshot(self, seeds: Seeds, purpose: str, clients: int, count: int) -> Samples: ...
+    def snapshot(self, seeds: Seeds, purpose: str, clients: int | Array, count: int) -> Samples: ...

@@ -24,6 +24,7 @@ class Options(paper.Options):
     """The ranges of U(.) from which each client's law is drawn, as in the paper's stream."""
 
     name: ClassVar[str] = "iid"
+    independent: ClassVar[bool] = True
 
     def samples(
         self,

@@ -38,6 +38,7 @@ class Options:
     """The ranges of U(.) from which each client's law is drawn."""
 
     name: ClassVar[str] = "paper"
+    independent: ClassVar[bool] = False
     taps: ClassVar[int] = 4
     theta: Range = (0.2, 0.9)
     mean: Range = (-0.2, 0.2)
@@ -95,11 +96,12 @@ class Options:
         noise *= np.sqrt(laws.noise).astype(dtype)[:, None]
         return Samples(x, f(x), noise, series[:, 1 - self.taps :])
 
-    def snapshot(self, seeds: Seeds, purpose: str, clients: int, count: int) -> Samples:
-        """`count` independent samples that cover the laws of all clients evenly."""
-        some = min(clients, count)
-        covered = np.arange(some) * clients // some
-        laws = Laws(*(law[np.arange(count) % some] for law in self.laws(seeds, covered)))
+    def snapshot(self, seeds: Seeds, purpose: str, clients: int | Array, count: int) -> Samples:
+        """`count` independent samples that cover the laws of all clients, or of some, evenly."""
+        if isinstance(clients, int):
+            some = min(clients, count)
+            clients = np.arange(some) * clients // some
+        laws = Laws(*(law[np.arange(count) % len(law)] for law in self.laws(seeds, clients)))
         normals = seeds.world.generator(purpose).standard_normal((count, self.taps + 1))
         x = windows(autoregress(laws, normals[:, :-1]), self.taps)[:, 0]
         return Samples(x, f(x), np.sqrt(laws.noise) * normals[:, -1])

@@ -1,0 +1,1 @@
+"""What can be known before a run: safe steps, the mean error, and the mean-square error."""

@@ -1,0 +1,128 @@
+"""What the theory needs to know of the data: second moments of features and targets, per client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.experiment import Experiment
+from psofed.methods.contract import Task
+
+Array = NDArray[Any]
+WINDOWS = 2000  # sampled per client
+MOST_NUMBERS = 10**8  # of the matrices R_k that are kept; more clients are followed by some of them
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """R_k = E[z z^T], r_k = E[z f], c_k = E[f^2] and the noise variance v_k of some clients."""
+
+    clients: Array  # [J], ids of the clients that are followed
+    R: Array  # [J, D, D]
+    r: Array  # [J, D]
+    c: Array  # [J]
+    v: Array  # [J]
+    analytic: bool  # whether R_k is exact; r_k, c_k and v_k are sampled
+    windows: int  # samples per client
+
+    def largest(self) -> Array:
+        """lambda_max(R_k) of each client."""
+        return np.linalg.eigvalsh(self.R)[:, -1]
+
+
+@dataclass(frozen=True, eq=False)
+class Yardstick:
+    """The moments of a test set: MSE(w) = c - 2 g^T w + w^T G w."""
+
+    G: Array
+    g: Array
+    c: float
+
+    def mse(self, mean: Array, covariance: Array | None = None) -> float:
+        """E MSE(w) of a model with this mean and covariance A: MSE(mean) + tr(G A)."""
+        bias = self.c - 2 * self.g @ mean + mean @ self.G @ mean
+        return float(bias if covariance is None else bias + np.vdot(self.G, covariance))
+
+
+def followed(clients: int, dim: int) -> Array:
+    """The clients that are followed: all, or evenly spread ones if there are too many."""
+    some = min(clients, max(MOST_NUMBERS // dim**2, 1))
+    return np.arange(some) * clients // some
+
+
+def sample(experiment: Experiment, task: Task, windows: int, purpose: str, clients: Array) -> Any:
+    """Independent samples of each of `clients`: x [J, windows, L], f(x) and noise [J, windows]."""
+    drawn = experiment.stream.snapshot(task.seeds, purpose, clients, windows * len(clients))
+    x, clean, noise = (
+        np.moveaxis(values.reshape(windows, len(clients), -1), 0, 1)
+        for values in (drawn.x, drawn.clean, drawn.noise)
+    )
+    return x, clean[..., 0], noise[..., 0]
+
+
+def moments(
+    experiment: Experiment,
+    task: Task,
+    windows: int = WINDOWS,
+    purpose: str = "moments",
+    exact: Array | None = None,
+) -> Moments:
+    """The moments of the followed clients of one world.
+
+    R_k is exact where the stream knows the law of its inputs and the features their correlation;
+    `exact` hands over what was computed already. The rest is sampled, with the regression on the
+    features as control variate: only what the features do not explain is left to chance.
+    """
+    clients = followed(task.clients, task.dim)
+    x, f, noise = sample(experiment, task, windows, purpose, clients)
+    R = analytic(experiment, task, clients) if exact is None else exact
+    sampled = R is None
+    R = np.empty((len(clients), task.dim, task.dim)) if R is None else R
+    r = np.empty((len(clients), task.dim))
+    for k in range(len(clients)):
+        z = task.features(x[k]).astype(np.float64)
+        r[k] = z.T @ f[k] / windows
+        if sampled:
+            R[k] = z.T @ z / windows
+    c = np.square(f).mean(axis=1)
+    if not sampled:
+        r, c = _controlled(task, x, f, R, r)
+    v = np.square(noise).mean(axis=1)
+    return Moments(clients, R, r, c, v, not sampled, windows)
+
+
+def _controlled(task: Task, x: Array, f: Array, R: Array, r: Array) -> tuple[Array, Array]:
+    """E[z f] = R w + E[z (f - z^T w)], E[f^2] = E[(f - z^T w)^2] + 2 w^T r - w^T R w, for any w."""
+    pooled = R.mean(axis=0)
+    ridge = 1e-6 * np.trace(pooled) / task.dim
+    w = np.linalg.solve(pooled + ridge * np.eye(task.dim), r.mean(axis=0))
+    r, c = R @ w, np.empty(len(R))
+    for k in range(len(R)):
+        z = task.features(x[k]).astype(np.float64)
+        rest = f[k] - z @ w
+        r[k] += z.T @ rest / len(rest)
+        c[k] = np.square(rest).mean() + 2 * w @ r[k] - w @ R[k] @ w
+    return r, c
+
+
+def analytic(experiment: Experiment, task: Task, clients: Array) -> Array | None:
+    """R_k in closed form, or None if the stream does not know the law of its inputs."""
+    law = getattr(experiment.stream, "input_law", None)
+    if law is None:
+        return None
+    means, covariances = law(task.seeds, clients)
+    R = np.empty((len(clients), task.dim, task.dim))
+    for k, (mean, covariance) in enumerate(zip(means, covariances, strict=True)):
+        R[k] = task.features.correlation(mean, covariance)
+    return R
+
+
+def yardstick(experiment: Experiment, task: Task) -> Yardstick:
+    """The moments of the run's own test set, so that theory and simulation are judged alike."""
+    drawn = experiment.stream.snapshot(task.seeds, "test", task.clients, experiment.test_samples)
+    z = task.features(drawn.x).astype(np.float64)
+    count, f = len(z), drawn.clean
+    return Yardstick(z.T @ z / count, z.T @ f / count, float(f @ f / count))

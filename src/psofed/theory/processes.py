@@ -1,0 +1,71 @@
+"""Predictions of several methods at once: a process each, because threads wait for one another.
+
+The products of one round are so small that two threads spend a third of their time at the
+interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, wait
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from psofed.theory import predict
+from psofed.theory.reduced import Population, population
+
+_here: dict[str, Any] = {}
+
+
+def in_processes(
+    world: predict.World,
+    methods: int,
+    jobs: int,
+    on_round: Callable[[int, int], None] | None,
+) -> list[predict.Prediction]:
+    """The predictions of the world's methods, in their order."""
+    context = multiprocessing.get_context("spawn")
+    data = population(world.moments)
+    # The other processes need the population, which is small, and not the matrices R_k behind it.
+    bare = replace(data.moments, R=data.moments.R.mean(axis=0, keepdims=True))
+    light = replace(world, moments=bare)
+    counts = context.Array("q", methods)
+    arguments = (light, replace(data, moments=bare), counts)
+    with ProcessPoolExecutor(min(jobs, methods), context, _begin, arguments) as pool:
+        futures = [pool.submit(_one, index) for index in range(methods)]
+        try:
+            while wait(futures, timeout=0.5, return_when="FIRST_EXCEPTION").not_done:
+                if on_round is not None:
+                    on_round(sum(counts[:]), methods * world.experiment.rounds)
+                if any(future.done() and future.exception() for future in futures):
+                    break
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+        return [future.result() for future in futures]
+
+
+def _begin(world: predict.World, data: Population, counts: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides when to end
+    threadpool_limits(1)
+    _here.update(world=world, data=data, counts=counts)
+
+
+def _one(index: int) -> predict.Prediction:
+    world, data, counts = _here["world"], _here["data"], _here["counts"]
+    title, system = list(predict.systems(world).items())[index]
+
+    def tell(n: int) -> None:
+        if n % 20 == 0:
+            counts[index] = n
+
+    prediction = predict.one(world, title, system, data, tell)
+    counts[index] = int(np.max(prediction.rounds))
+    return prediction

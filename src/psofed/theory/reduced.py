@@ -1,0 +1,241 @@
+"""The mean-square error at the paper's scale: one mean per client, four covariances for all.
+
+docs/theory.md derives it and lists what it approximates. In short: A = Cov(w), B = Cov(w, w_k),
+C = Cov(w_k) and X = Cov(w_k, w_l), each D x D and averaged over clients, given the windows of the
+world; the means are exact, and what cohorts and unequal clients add to the covariances enters
+through them. Data of a round are independent of the models that meet them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.theory.mean import MeanRecursion, Means, Round
+from psofed.theory.moments import Moments
+from psofed.theory.noise import Noise, closure
+from psofed.theory.system import System
+
+Array = NDArray[Any]
+TAIL = 2e-5  # share of the trace of R that the means may leave out
+
+
+class Second(NamedTuple):
+    """Covariances of server and clients: A = Cov(w), B = Cov(w, w_k), C = Cov(w_k), X between."""
+
+    A: Array
+    B: Array
+    C: Array
+    X: Array
+
+
+class State(NamedTuple):
+    """All means and the pooled covariances before a round."""
+
+    means: Means
+    second: Second
+
+
+class Correlations:
+    """All R_k as U T_k U^T, in the space that the features fill: it multiplies like an array."""
+
+    def __init__(self, R: Array, kind: Any, tail: float) -> None:
+        values, vectors = np.linalg.eigh(R.mean(axis=0))
+        rank = int(np.count_nonzero(np.cumsum(values) > tail * values.sum()))
+        self.U = vectors[:, -rank:].astype(kind)
+        self.T = (self.U.T @ R.astype(kind, copy=False)) @ self.U
+        self.shape, self.dtype = R.shape, self.U.dtype
+
+    def __matmul__(self, m: Array) -> Array:
+        inside = np.ascontiguousarray(m[:, :, 0]) @ self.U
+        # T_k is symmetric, and a row times a matrix is the faster product.
+        return ((inside[:, None] @ self.T)[:, 0] @ self.U.T)[:, :, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """What all methods and steps of one world share, in one precision."""
+
+    moments: Moments
+    R_k: Correlations
+    R: Array  # the mean of R_k
+    noise: Noise
+    kind: Any
+
+
+def population(
+    moments: Moments, noise: Noise | None = None, kind: Any = np.float32, tail: float = TAIL
+) -> Population:
+    """The data of a world; in float32 the recursion is twice as fast and as good to 0.001 dB."""
+    R = moments.R.mean(axis=0).astype(kind)
+    R_k = Correlations(moments.R, kind, tail)
+    return Population(moments, R_k, R, noise or closure(moments, kind), kind)
+
+
+class ReducedRecursion:
+    """Means per client and pooled covariances of one method, in docs/theory.md's notation."""
+
+    def __init__(self, system: System, data: Population) -> None:
+        self.system, self.data, self.R = system, data, data.R
+        self.mean = MeanRecursion(system, data.R_k, data.moments.r.astype(data.kind))
+        eye = np.eye(system.dim, dtype=data.kind)
+        self.H = eye - data.kind(system.step) * data.R
+        self._overlaps: dict[int, tuple[Array, Array, Array]] = {}
+        self.H0 = self.H if system.idle else eye  # what happens to those who are not selected
+
+    def start(self) -> State:
+        """Initial models are zero and certain."""
+        zero = np.zeros((self.system.dim,) * 2, self.data.kind)
+        return State(self.mean.start(), Second(zero, zero, zero, zero))
+
+    def trajectory(self, rounds: int) -> Iterator[State]:
+        """The state before rounds 0..rounds, the last included."""
+        state = self.start()
+        for n in range(rounds + 1):
+            yield state
+            if n < rounds:
+                state = self.after(n, state)
+
+    def after(self, n: int, state: State) -> State:
+        """One round: download, learn, upload."""
+        now = self.mean.round(n, state.means)
+        whole = self.system.whole
+        return State(now.after, self._whole(now, state) if whole else self._part(n, now, state))
+
+    def windows(self, n: int) -> tuple[Array, Array, Array]:
+        """`overlap` of the windows of round n; two rounds ask for it."""
+        if n not in self._overlaps:
+            self._overlaps = {k: v for k, v in self._overlaps.items() if k == n - 1}
+            self._overlaps[n] = overlap(self.system, self.system.masks(n).astype(self.data.kind))
+        return self._overlaps[n]
+
+    def _whole(self, now: Round, state: State) -> Second:
+        """M = D: w+ is the mean of |S_n| clients that all started from w."""
+        s, A, H = self.system.cohort, state.second.A, self.H
+        N = self._noise(now, state, (A,))[0]
+        Q1 = self._learned(A, N, slice(None))
+        A = Q1 / s + (1 - 1 / s) * (H @ A @ H) + self._cohorts(now.e[:, :, 0])
+        return state.second._replace(A=_symmetric(A))
+
+    def _part(self, n: int, now: Round, state: State) -> Second:
+        """M < D. Rows that nobody uploads are not computed where only uploads need them."""
+        system, H, H0, kind = self.system, self.H, self.H0, self.data.kind
+        A, B, C, X = state.second
+        p, p2, s = kind(system.p), kind(system.p2), kind(system.cohort)
+        rho, Pi, pair = self.windows(n)
+        gam, Gam, Gam2 = self.windows(n + 1)
+        # After the download: F = Cov(phi_k), X11 and X10 between selected and idle, B1 = Cov(w, .).
+        F, X11 = _blend(rho, Pi, A, B, C), _blend(rho, pair, A, B, X)
+        self._scatter(F, X11, state.means)
+        X10 = rho[:, None] * (B - X) + X
+        B1 = (A - B) * rho + B
+        # After learning, in the uploaded rows: Q1 = Cov(psi_k), Y between clients, V = Cov(w, .).
+        rows: Any = np.flatnonzero(gam)
+        rows = rows if len(rows) < system.dim // 2 else slice(None)
+        up = gam[rows, None]
+        N1, N0 = self._noise(now, state, (F, C))
+        Q1 = self._learned(F, N1, rows)
+        Y11 = H[rows] @ X11 @ H
+        Y10 = H[rows] @ X10 @ H0
+        V1 = B1 @ H
+        V = V1.T[rows]
+        # After the upload.
+        e, dl = now.e[:, :, 0], (now.g1 - now.g0)[:, :, 0]
+        change = up * (V - A[rows])
+        Vs = V[:, rows] + V[:, rows].T - A[rows][:, rows]
+        square = Gam[rows][:, rows] / s * (Q1[:, rows] - Vs)
+        square += (1 - 1 / s) * Gam2[rows][:, rows] * (Y11[:, rows] - Vs)
+        change[:, rows] += square / 2  # half of it, because the transpose is added too
+        A = A.copy()
+        A[rows] += change
+        A[:, rows] += change.T
+        B = p * V1 + (1 - p) * (B @ H0)
+        B_up = p * (Q1 / s + (1 - 1 / s) * Y11) + (1 - p) * Y10
+        B[rows] += up * (B_up - B[rows])
+        squares, pairs = outer(dl)
+        return Second(
+            A=_symmetric(A + self._cohorts(e)),
+            B=B + self._covariance(e, dl),
+            C=_symmetric(self._clients(C, F, N1, N0) + p * (1 - p) * squares),
+            X=_symmetric(self._between(X, X10, X11) + (p2 - p * p) * pairs),
+        )
+
+    def _scatter(self, F: Array, X11: Array, means: Means) -> None:
+        """What windows that are random would add to F and X11; those of a world are not."""
+
+    def _clients(self, C: Array, F: Array, N1: Array, N0: Array) -> Array:
+        """p Cov(psi of a selected client) + (1 - p) Cov(psi of an idle one)."""
+        p, everything = self.data.kind(self.system.p), slice(None)
+        if not self.system.idle:
+            return p * self._learned(F, N1, everything) + (1 - p) * C
+        return self._learned(p * F + (1 - p) * C, p * N1 + (1 - p) * N0, everything)
+
+    def _between(self, X: Array, X10: Array, X11: Array) -> Array:
+        """Cov(psi_k, psi_l), over both, one or none of the two being selected."""
+        p, p2 = self.data.kind(self.system.p), self.data.kind(self.system.p2)
+        H = self.H
+        if self.system.idle:
+            mixed = p2 * X11 + (p - p2) * (X10 + X10.T) + (1 - 2 * p + p2) * X
+            return H @ mixed @ H
+        one = H @ X10
+        return p2 * (H @ X11 @ H) + (p - p2) * (one + one.T) + (1 - 2 * p + p2) * X
+
+    def _learned(self, P: Array, N: Array, rows: Any) -> Array:
+        """Rows of Cov(psi) = P - mu (R P + P R) + mu^2 N."""
+        mu = self.data.kind(self.system.step)
+        RP = self.R[rows] @ P
+        both = RP + (RP.T if len(RP) == len(P) else P[rows] @ self.R)
+        return P[rows] - mu * both + mu**2 * N[rows]
+
+    def _noise(self, now: Round, state: State, P: tuple[Array, ...]) -> list[Array]:
+        """N(P, m) - mean_k u_k u_k^T of selected clients and, if there are two P, of idle ones."""
+        data, kind = self.data.moments, self.data.kind
+        means = (now.m1, now.u1), (state.means.clients, now.u0)
+        out = []
+        for each, (m, u) in zip(P, means, strict=False):
+            m, u = m[:, :, 0], u[:, :, 0]
+            squares = data.c + data.v - np.vecdot(m, data.r + u)
+            N = self.data.noise(each, m, squares.astype(kind))
+            N -= (u.T @ u) * kind(1 / len(u))
+            out.append(N)
+        return out
+
+    def _cohorts(self, e: Array) -> Array:
+        """Cov of the mean of e_k over a cohort drawn without replacement."""
+        s, K = self.system.cohort, self.system.total
+        centred = e - e.mean(axis=0)
+        factor = (K - s) / max(K - 1, 1) / s / len(e)
+        return (centred.T @ centred) * self.data.kind(factor)
+
+    def _covariance(self, e: Array, dl: Array) -> Array:
+        """Cov over cohorts of the server's increment and of what selection means to a client."""
+        s, K, p = self.system.cohort, self.system.total, self.system.p
+        factor = p * (1 - p) / s * K / max(K - 1, 1) / len(e)
+        return ((e - e.mean(axis=0)).T @ dl) * self.data.kind(factor)
+
+
+def overlap(system: System, d: Array) -> tuple[Array, Array, Array]:
+    """rho = mean_k d_k, Pi = mean_k d_k d_k^T, and mean_{k != l} d_k d_l^T, of the windows d."""
+    Pi, pairs = outer(d)
+    return d.mean(axis=0), Pi, Pi if system.coordinated else pairs
+
+
+def outer(a: Array) -> tuple[Array, Array]:
+    """mean_k a_k a_k^T, and mean_{k != l} a_k a_l^T."""
+    J, squares, total = len(a), a.T @ a, a.sum(axis=0)
+    pairs = (np.outer(total, total) - squares) * a.dtype.type(1 / max(J * (J - 1), 1))
+    return squares * a.dtype.type(1 / J), pairs
+
+
+def _blend(rho: Array, Pi: Array, A: Array, B: Array, C: Array) -> Array:
+    """Cov(S w + (I - S) w_k, S' w + (I - S') w_l), where the means of S, S' are rho, of SS' Pi."""
+    left = rho[:, None] * (B - C)
+    return Pi * (A - B - B.T + C) + left + left.T + C
+
+
+def _symmetric(P: Array) -> Array:
+    return (P + P.T) / 2

@@ -1,0 +1,105 @@
+"""One method of the PSO-Fed family as the theory sees it: step, cohort, and the windows of a world.
+
+The windows of one world are known for every round, so the theory averages over cohorts and data
+and over nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core.schedule import Rotating, Sequential, Stochastic
+from psofed.methods import psofed
+from psofed.methods.contract import Method
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """The constants of the recursions. The clients of its arrays are those that are followed."""
+
+    method: psofed.Method
+    clients: Array  # ids of those that are followed
+    total: int  # K
+    cohort: int  # |S_n|
+
+    @property
+    def step(self) -> float:
+        """mu."""
+        return self.method.step
+
+    @property
+    def idle(self) -> bool:
+        """Whether clients that are not selected learn on."""
+        return self.method.idle
+
+    @property
+    def p(self) -> float:
+        """P(k in S_n)."""
+        return self.cohort / self.total
+
+    @property
+    def p2(self) -> float:
+        """P(k and l in S_n) of two clients."""
+        return self.p * (self.cohort - 1) / max(self.total - 1, 1)
+
+    @property
+    def dim(self) -> int:
+        """D."""
+        return self.method.task.dim
+
+    @property
+    def whole(self) -> bool:
+        """M = D: what idle clients learn is overwritten, and only the server's model counts."""
+        return self.method.shared == self.dim
+
+    @property
+    def coordinated(self) -> bool:
+        """Whether all clients share the same entries."""
+        return self.method.common
+
+    @property
+    def period(self) -> int | None:
+        """Rounds after which the windows repeat; None if they never do."""
+        schedule: Any = self.method.schedule
+        if self.whole:
+            return 1
+        if isinstance(schedule, Stochastic):
+            return None
+        return self.dim // gcd(schedule.shift, self.dim)
+
+    def masks(self, n: int) -> Array:
+        """The diagonals of S_{k,n}: one row per followed client, or a single row for all."""
+        rows = 1 if self.coordinated else len(self.clients)
+        if self.whole:
+            return np.ones((1, self.dim))
+        d = np.zeros((rows, self.dim))
+        np.put_along_axis(d, self._entries(n), 1.0, axis=1)
+        return d
+
+    def _entries(self, n: int) -> Array:
+        schedule: Any = self.method.schedule
+        ids = self.clients[:1] if self.coordinated else self.clients
+        if isinstance(schedule, Stochastic):
+            return schedule.draw(ids, n)
+        if "initial" not in self.__dict__:
+            if isinstance(schedule, Sequential):
+                first = np.atleast_2d(schedule.initial(ids))
+            else:
+                assert isinstance(schedule, Rotating)
+                first = schedule.masks if len(schedule.masks) == 1 else schedule.masks[ids]
+            self.__dict__["initial"] = first  # the dataclass is frozen, its cache is not
+        return (self.__dict__["initial"] + schedule.shift * n % self.dim) % self.dim
+
+
+def system(method: Method, clients: Array, cohort: int) -> System | None:
+    """The method as a system of recursions, or None if the theory does not know it."""
+    if not isinstance(method, psofed.Method):
+        return None
+    return System(method, clients, method.task.clients, cohort)

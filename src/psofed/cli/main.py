@@ -13,6 +13,7 @@ from psofed import __version__
 from psofed.cli.init import init
 from psofed.cli.reproduce import reproduce
 from psofed.cli.run import run
+from psofed.cli.theory import theory
 from psofed.cli.verify import verify
 from psofed.errors import InputError
 
@@ -26,7 +27,7 @@ def cli() -> None:
     """
 
 
-for _verb in (reproduce, run, init, verify):
+for _verb in (reproduce, run, theory, init, verify):
     cli.add_command(_verb)
 
 

@@ -107,6 +107,33 @@ def _bar() -> Iterator[Callable[..., None]]:
         yield show
 
 
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """What to call with (done, of all) for work that is not made of runs."""
+    begin, last = monotonic(), monotonic()
+
+    def left(done: int, total: int) -> float:
+        return (monotonic() - begin) / max(done, 1) * (total - done)
+
+    def line(done: int, total: int) -> None:
+        nonlocal last
+        if monotonic() - last >= EVERY:
+            last = monotonic()
+            say(f"{what}: {done} of {total}, about {left(done, total):.0f} s left")
+
+    if not sys.stderr.isatty():
+        yield line
+        return
+    from rich import progress as rich
+    from rich.console import Console
+
+    text: Any = rich.TextColumn
+    columns = (text(what), rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn())
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, total=total, completed=done)
+
+
 def _now(total: Accumulator) -> str:
     """The steady MSE of the first method, as it stands."""
     value, error = (estimates[0] for estimates in total.steady())

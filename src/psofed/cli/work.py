@@ -82,6 +82,7 @@ def work(
         say(f"Nothing to do: {out} holds the finished result.")
         return
     folder = files.Folder(out, wishes.force, wishes.resume)
+    warn_of_steps(experiment)
     if not files.can_draw():
         say("No figures: they need matplotlib (pip install 'psofed[plot]').")
     curves, finished, store = compute(experiment, folder, wishes)
@@ -99,6 +100,17 @@ def work(
     show(curves, command, folder.path, wishes)
     if not finished:
         leave_interrupted(folder, store)
+
+
+def warn_of_steps(experiment: Experiment) -> None:
+    """Say before a run starts which of its steps will make it diverge."""
+    from psofed.theory.bounds import alarms
+
+    for alarm in alarms(experiment):
+        say(
+            f"Warning: {alarm.title}: step {alarm.step:g} is unsafe, its mean-square limit is about"
+            f" {alarm.limit:.2f}; expect it to diverge. `psofed theory FILE` tells more."
+        )
 
 
 def leave_interrupted(folder: Folder, store: Store) -> NoReturn:

@@ -42,14 +42,19 @@ def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: s
     axes.set_xlabel("round n")
     axes.set_ylabel("test MSE (dB)")
     axes.set_xlim(curves.rounds[0], curves.rounds[-1])
+    runs = "1 run" if curves.runs == 1 else f"mean of {curves.runs} runs, band: 1 standard error"
+    finish(axes, f"{title} ({runs})" if title else runs)
+    return figure
+
+
+def finish(axes: Any, title: str) -> None:
+    """What all figures share: a faint grid, a title on the left, a legend."""
     axes.grid(color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    runs = "1 run" if curves.runs == 1 else f"mean of {curves.runs} runs, band: 1 standard error"
-    axes.set_title(f"{title} ({runs})" if title else runs, fontsize=10, loc="left")
+    axes.set_title(title, fontsize=10, loc="left")
     for text in axes.legend(frameon=False, fontsize=9, handlelength=3.2).get_texts():
         text.set_parse_math(False)  # a label is text, whatever it looks like
-    return figure
 
 
 def _draw_floors(axes: Any, curves: Curves) -> None:

@@ -59,15 +59,15 @@ def summary(curves: Curves, command: str) -> dict[str, Any]:
     }
     if claims.is_paper(experiment):
         table["claims"] = [claim.to_table() for claim in claims.judge(curves)]
-    return _plain(table)
+    return plain(table)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """JSON has no NaN or infinity: they become null."""
     if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
+        return {k: plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, float) and not abs(value) < float("inf"):
         return None
     return value
@@ -80,7 +80,7 @@ def _csv(curves: Curves) -> str:
     writer = csv.DictWriter(buffer, first, lineterminator="\n")
     writer.writeheader()
     for row in (first, *rows):
-        writer.writerow({key: _cell(value) for key, value in row.items()})
+        writer.writerow({key: cell(value) for key, value in row.items()})
     return buffer.getvalue()
 
 
@@ -92,11 +92,11 @@ def is_finished(path: Path, experiment: Experiment) -> bool:
         summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    same = summary.get("experiment") == _plain(experiment.to_table())
+    same = summary.get("experiment") == plain(experiment.to_table())
     return same and summary.get("runs") == experiment.runs
 
 
-def _cell(value: Any) -> Any:
+def cell(value: Any) -> Any:
     """Numbers as short as they are exact enough; nothing where there is no number."""
     if not isinstance(value, float):
         return value

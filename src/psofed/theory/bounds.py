@@ -117,12 +117,14 @@ class Alarm(NamedTuple):
     limit: float
 
 
-def alarms(experiment: Experiment, methods: list[Method], task: Task) -> list[Alarm]:
-    """The methods whose steps are unsafe, from a quick look at some hundred windows.
+def alarms(experiment: Experiment) -> list[Alarm]:
+    """The methods whose steps are unsafe, from a quick look at some windows of the first run.
 
     In place of the spectral radius it takes the ratio of traces, tr L(I) / tr N(I), which is the
     first step of the power method and within a few per cent of its end.
     """
+    task = experiment.task(0)
+    methods: list[Method] = experiment.start(task)
     count = max(min(2000, QUICK // task.dim), 10)
     drawn = experiment.stream.snapshot(task.seeds, "alarm", task.clients, count)
     z = task.features(drawn.x.astype(task.dtype)).astype(np.float64)

@@ -145,7 +145,7 @@ def radius(system: System, moments: Moments) -> Radius | None:
     if system.whole:  # the server's model alone: w+ = (I - mu mean_k R_k) w
         H = np.eye(system.dim) - system.step * moments.R.mean(axis=0)
         return Radius(float(np.abs(np.linalg.eigvalsh(H)).max()), 1, exact=True)
-    recursion = MeanRecursion(system, moments.R)
+    recursion = MeanRecursion(system, _fast(moments.R))
 
     def one_period(means: Means) -> Means:
         for n in range(period):
@@ -157,7 +157,7 @@ def radius(system: System, moments: Moments) -> Radius | None:
 
 def paper_radius(system: System, moments: Moments) -> Radius:
     """The spectral radius of eq. (13)."""
-    recursion = PaperRecursion(system, moments.R)
+    recursion = PaperRecursion(system, _fast(moments.R))
 
     def ten(means: Means) -> Means:
         for _ in range(10):
@@ -165,6 +165,11 @@ def paper_radius(system: System, moments: Moments) -> Radius:
         return means
 
     return _radius(ten, moments, system.dim, 10)
+
+
+def _fast(R: Array) -> Array:
+    """Where directions are only followed, single precision tells as much, in half the time."""
+    return R if (len(R) + 1) * R.shape[1] <= DENSE else R.astype(np.float32)
 
 
 def _radius(map: Any, moments: Moments, dim: int, period: int) -> Radius:
@@ -179,7 +184,7 @@ def _radius(map: Any, moments: Moments, dim: int, period: int) -> Radius:
     V = np.linalg.qr(np.hstack([np.tile(flat, (J + 1, 1)), random]))[0]
     value = 0.0
     for _ in range(PERIODS):
-        Y = _stack(map(_split(V, J, dim)))
+        Y = _stack(map(_split(V.astype(np.float32), J, dim))).astype(np.float64)
         before, value = value, float(np.abs(np.linalg.eigvals(V.T @ Y)).max())
         V = np.linalg.qr(Y)[0]
         if abs(value - before) < SETTLED * abs(1 - value) + RESOLUTION:

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from psofed.theory import predict
 from psofed.theory.reduced import Population, population
+from psofed.theory.system import System
 
 _here: dict[str, Any] = {}
 
@@ -37,7 +38,11 @@ def in_processes(
     counts = context.Array("q", methods)
     arguments = (light, replace(data, moments=bare), counts)
     with ProcessPoolExecutor(min(jobs, methods), context, _begin, arguments) as pool:
-        futures = [pool.submit(_one, index) for index in range(methods)]
+        # The longest first, so that no process is left alone with one at the end.
+        costs = [_cost(system) for system in predict.systems(world).values()]
+        order = sorted(range(methods), key=lambda index: -costs[index])
+        submitted = {index: pool.submit(_one, index) for index in order}
+        futures = [submitted[index] for index in range(methods)]
         try:
             while wait(futures, timeout=0.5, return_when="FIRST_EXCEPTION").not_done:
                 if on_round is not None:
@@ -50,6 +55,13 @@ def in_processes(
                 process.terminate()
             raise
         return [future.result() for future in futures]
+
+
+def _cost(system: System) -> float:
+    """How long a round takes, roughly: whole models are cheap, rows that all upload are dear."""
+    if system.whole:
+        return 1.0
+    return 2.0 + system.method.shared / system.dim if system.coordinated else 4.0
 
 
 def _begin(world: predict.World, data: Population, counts: Any) -> None:

@@ -131,8 +131,12 @@ class ReducedRecursion:
         # After the download: F = Cov(phi_k), X11 and X10 between selected and idle, B1 = Cov(w, .).
         F, X11 = _blend(rho, Pi, A, B, C), _blend(rho, pair, A, B, X)
         self._scatter(F, X11, state.means)
-        X10 = rho[:, None] * (B - X) + X
-        B1 = (A - B) * rho + B
+        X10 = B - X
+        X10 *= rho[:, None]
+        X10 += X
+        B1 = A - B
+        B1 *= rho
+        B1 += B
         # After learning, in the uploaded rows: Q1 = Cov(psi_k), Y between clients, V = Cov(w, .).
         rows: Any = np.flatnonzero(gam)
         rows = rows if len(rows) < system.dim // 2 else slice(None)
@@ -179,7 +183,10 @@ class ReducedRecursion:
         p, p2 = self.data.kind(self.system.p), self.data.kind(self.system.p2)
         H = self.H
         if self.system.idle:
-            mixed = p2 * X11 + (p - p2) * (X10 + X10.T) + (1 - 2 * p + p2) * X
+            mixed = X10 + X10.T
+            mixed *= p - p2
+            mixed += p2 * X11
+            mixed += (1 - 2 * p + p2) * X
             return H @ mixed @ H
         one = H @ X10
         return p2 * (H @ X11 @ H) + (p - p2) * (one + one.T) + (1 - 2 * p + p2) * X
@@ -188,8 +195,11 @@ class ReducedRecursion:
         """Rows of Cov(psi) = P - mu (R P + P R) + mu^2 N."""
         mu = self.data.kind(self.system.step)
         RP = self.R[rows] @ P
-        both = RP + (RP.T if len(RP) == len(P) else P[rows] @ self.R)
-        return P[rows] - mu * both + mu**2 * N[rows]
+        out = RP + (RP.T if len(RP) == len(P) else P[rows] @ self.R)
+        out *= -mu
+        out += P[rows]
+        out += mu**2 * N[rows]
+        return out
 
     def _noise(self, now: Round, state: State, P: tuple[Array, ...]) -> list[Array]:
         """N(P, m) - mean_k u_k u_k^T of selected clients and, if there are two P, of idle ones."""
@@ -233,9 +243,19 @@ def outer(a: Array) -> tuple[Array, Array]:
 
 def _blend(rho: Array, Pi: Array, A: Array, B: Array, C: Array) -> Array:
     """Cov(S w + (I - S) w_k, S' w + (I - S') w_l), where the means of S, S' are rho, of SS' Pi."""
-    left = rho[:, None] * (B - C)
-    return Pi * (A - B - B.T + C) + left + left.T + C
+    left = B - C
+    left *= rho[:, None]
+    out = A - B
+    out -= B.T
+    out += C
+    out *= Pi
+    out += left
+    out += left.T
+    out += C
+    return out
 
 
 def _symmetric(P: Array) -> Array:
-    return (P + P.T) / 2
+    out = P + P.T
+    out *= P.dtype.type(0.5)
+    return out

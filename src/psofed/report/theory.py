@@ -1,0 +1,321 @@
+"""What `psofed theory` says: in words, as a table for scripts, and as pictures."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.curves import Curves, table_rounds, to_db
+from psofed.provenance import versions
+from psofed.report import files, tables
+from psofed.theory.mean import RESOLUTION, Radius
+from psofed.theory.predict import DIVERGED, Prediction
+from psofed.theory.study import Judgement, Study, Sweep, deviations
+
+Array = NDArray[Any]
+WITHIN = 1.0  # dB of the end: how fast a method is there
+
+
+class Findings(NamedTuple):
+    """A study, what a simulation of the same world gave (if there was one), and the command."""
+
+    study: Study
+    curves: Curves | None
+    sweeps: list[Curves]  # as many as the study has, or none
+    command: str
+
+
+def text(found: Findings) -> str:
+    """All of it for people."""
+    study, curves = found.study, found.curves
+    parts = [_data(study), _limits(study), _judgements(study)]
+    if study.norms:
+        parts.append(_norms(study))
+    if study.predictions:
+        parts.append(_predictions(study))
+    if curves is not None:
+        parts.append(_deviations(study, curves))
+    if found.sweeps:
+        parts.append(_sweeps(study, found.sweeps))
+    return "\n\n".join(parts)
+
+
+def _data(study: Study) -> str:
+    world = study.world
+    data, task = world.moments, world.task
+    how = "exact (Gaussian inputs, closed form)" if data.analytic else f"sampled{_error(study)}"
+    lines = [
+        f"World {world.experiment.world}: the clients, features and windows of that run;"
+        " averaged over data and cohorts.",
+        f"R_k of {len(data.clients)} of {task.clients} clients, D = {task.dim}: {how};"
+        f" targets from {data.windows} windows per client.",
+    ]
+    if study.unknown:
+        lines.append(f"No theory for {', '.join(study.unknown)}: only PSO-Fed and Online-Fed.")
+    return "\n".join(lines)
+
+
+def _error(study: Study) -> str:
+    """The relative standard error of an entry of a sampled R_k, at most."""
+    return f" (an entry is off by about {100 / np.sqrt(study.world.moments.windows):.1f} %)"
+
+
+def _limits(study: Study) -> str:
+    b = study.bounds
+    rows = [
+        ["limits of the step", "mu", "what it means"],
+        ["2 / max|z|^2", f"{b.sure:.3f}", f"safe: no sample can enlarge an error ({b.seen} seen)"],
+        ["mean-square, M < D", f"{b.alone:.3f}", "unsafe above: a client that learns alone"],
+        ["mean-square, M = D", f"{b.averaged:.3f}", "unsafe above: the server averages a cohort"],
+        [
+            "eq. (14)",
+            f"{b.mean:.3f}",
+            "the paper's bound: of the mean only",
+        ],
+    ]
+    return _left(rows)
+
+
+def _left(rows: list[list[str]]) -> str:
+    """`tables.align` with the last column to the left."""
+    width = max(len(row[-1]) for row in rows)
+    return tables.align([[*row[:-1], row[-1].ljust(width)] for row in rows])
+
+
+def _judgements(study: Study) -> str:
+    rows = [["method", "step", "", "mean error: radius", "time constant", "by eq. (13)"]]
+    rows += [
+        [j.title, f"{j.step:g}", j.verdict, *_speed(j), _rounds(j.paper)] for j in study.judgements
+    ]
+    lines = [tables.align(rows)]
+    for j in study.judgements:
+        if j.verdict == "unsafe":
+            lines.append(
+                f"{j.title}: step {j.step:g} is above its mean-square limit {j.limit:.3f}:"
+                " the error grows without end."
+            )
+        if j.radius is not None and j.radius.value > 1 + RESOLUTION:
+            lines.append(
+                f"{j.title}: even the mean error grows, by {_factor(j.radius)} every"
+                f" {j.radius.period} rounds."
+            )
+    endless = [j for j in study.judgements if j.radius is not None and _is_endless(j.radius)]
+    if endless:
+        lines.append(
+            f"endless: some directions have no data to speak of (smallest eigenvalue of the mean"
+            f" R_k {study.bounds.flat:.1e}); they never converge, and hardly matter."
+        )
+    return "\n".join(lines)
+
+
+def _factor(radius: Radius) -> str:
+    return f"a factor {radius.value:.4g}"
+
+
+def _is_endless(radius: Radius) -> bool:
+    return abs(1 - radius.value) <= RESOLUTION
+
+
+def _speed(j: Judgement) -> list[str]:
+    if j.radius is None:
+        return ["-", "-"]
+    close = abs(1 - j.radius.value) <= RESOLUTION
+    shown = "1" if close else f"{j.radius.value:.6g}"
+    return [f"{shown} in {j.radius.period}", _rounds(j.radius)]
+
+
+def _rounds(radius: Radius | None) -> str:
+    if radius is None:
+        return "-"
+    if _is_endless(radius):
+        return "endless"
+    return "grows" if radius.value > 1 else f"{radius.time_constant:.4g} rounds"
+
+
+def _norms(study: Study) -> str:
+    rows = [["norms of eq. (13)", "infinity", "2-norm", "the paper takes"]]
+    takes = {"E[A]": "1", "E[B]": "1", "I - mu R_e": "below 1"}
+    rows += [[n.what, f"{n.infinity:.4f}", f"{n.two:.4f}", takes[n.what]] for n in study.norms]
+    words = (
+        "The first two are 1 in the infinity norm only; the third is never below 1, because the"
+        " server's block of R_e is zero."
+    )
+    return f"{tables.align(rows)}\n{words}"
+
+
+def _predictions(study: Study) -> str:
+    experiment = study.world.experiment
+    points = table_rounds(experiment)
+    points = sorted({*points, experiment.rounds})
+    head = ["predicted MSE in dB", *(f"n={n}" for n in points), "bias at the end", "within 1 dB"]
+    rows = [head]
+    notes = []
+    for p in study.predictions:
+        at = {int(n): float(v) for n, v in zip(p.rounds, p.mse_db, strict=True)}
+        shown = [f"{at[n]:.2f}" if np.isfinite(at[n]) else "diverged" for n in points]
+        late = p.lost is None
+        rows.append([
+            p.title, *shown,
+            f"{to_db(p.bias[-1]):.2f}" if late else "-",
+            f"n={arrival(p)}" if late else "-",
+        ])  # fmt: skip
+        if not late:
+            notes.append(
+                f"{p.title} diverges: at n = {p.lost} its MSE is {DIVERGED:g} times that of no"
+                " model at all."
+            )
+    kinds = {p.kind for p in study.predictions}
+    notes.append(
+        "Exact for data that are independent over time (every cohort enumerated)."
+        if kinds == {"exact"}
+        else "Reduced recursion (docs/theory.md): one mean per client, pooled covariances."
+    )
+    if not experiment.stream.independent:
+        notes.append(
+            "The samples of this stream are NOT independent over time, which the theory assumes:"
+            " with M < D it promises too much, most in the transient."
+        )
+    return "\n".join([tables.align(rows), *notes])
+
+
+def arrival(p: Prediction) -> int:
+    """The first evaluated round from which the MSE stays within 1 dB of its end."""
+    outside = np.flatnonzero(p.mse_db > p.mse_db[-1] + WITHIN)
+    return int(p.rounds[outside[-1] + 1]) if len(outside) else int(p.rounds[0])
+
+
+def _deviations(study: Study, curves: Curves) -> str:
+    rows = [["theory - simulation, dB", "largest, n >= 50", "at", "rms", "last fifth", "error"]]
+    found = deviations(study.predictions, curves.titles, curves.mse_db, curves.rounds)
+    for title, gap in found.items():
+        with np.errstate(invalid="ignore"):
+            error = np.nanmedian(curves.stderr_db[curves.titles.index(title)][1:])
+        rows.append([
+            title, f"{gap['largest_db']:+.2f}", f"n={gap['at']}", f"{gap['rms_db']:.2f}",
+            f"{gap['late_db']:+.2f}", f"{error:.2f}",
+        ])  # fmt: skip
+    lines = [tables.align(rows), f"error: the simulation's, of {curves.runs} runs."]
+    for p in study.predictions:
+        j = curves.titles.index(p.title)
+        if p.lost is not None:
+            lost = ~(curves.mse[j] <= DIVERGED * curves.mse[j, 0])
+            when = f"at n = {curves.rounds[lost.argmax()]}" if lost.any() else "not yet"
+            lines.append(f"{p.title} diverges in theory at n = {p.lost}, simulated {when}.")
+    return "\n".join(lines)
+
+
+def _sweeps(study: Study, simulated: list[Curves]) -> str:
+    """How far the quasi-static theory is from the simulated points of each sweep."""
+    lines = []
+    for sweep, curves in zip(study.sweeps, simulated, strict=True):
+        gap = to_db(sweep.mse) - points(sweep, curves)[0]
+        for i, title in enumerate(sweep.lines):
+            if np.isfinite(gap[i]).any():
+                worst = np.nanargmax(np.abs(np.where(np.isfinite(gap[i]), gap[i], np.nan)))
+                at = f"{'M' if sweep.what == 'shared' else 'mu'} = {sweep.x[worst]:g}"
+                lines.append([title, sweep.what, f"{gap[i][worst]:+.2f}", at])
+    head = ["at the end, theory - simulation", "against", "largest, dB", "at"]
+    return tables.align([head, *lines])
+
+
+def to_table(found: Findings) -> dict[str, Any]:
+    """All of it for scripts: what theory.json holds."""
+    study, curves = found.study, found.curves
+    experiment = study.world.experiment
+    table: dict[str, Any] = {
+        "command": found.command,
+        "versions": versions(),
+        "experiment": experiment.to_table(),
+        "bounds": vars(study.bounds),
+        "norms": [n._asdict() for n in study.norms],
+        "correlations": "analytic" if study.world.moments.analytic else "sampled",
+        "independent_data": experiment.stream.independent,
+        "methods": [_method(study, j) for j in study.judgements],
+        "sweeps": [_sweep(*pair) for pair in zip(study.sweeps, found.sweeps, strict=True)],
+    }
+    if curves is not None:
+        table["runs"] = curves.runs
+        table["deviations"] = deviations(
+            study.predictions, curves.titles, curves.mse_db, curves.rounds
+        )
+    plain: dict[str, Any] = files.plain(table)
+    return plain
+
+
+def _sweep(sweep: Sweep, simulated: Curves) -> dict[str, Any]:
+    value, error = points(sweep, simulated)
+    return {
+        "against": sweep.what,
+        "x": sweep.x.tolist(),
+        "lines": sweep.lines,
+        "mse_db": to_db(sweep.mse).tolist(),
+        "simulated_db": value.tolist(),
+        "simulated_stderr_db": error.tolist(),
+    }
+
+
+def _method(study: Study, j: Judgement) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "method": j.title, "step": j.step, "verdict": j.verdict, "limit": j.limit
+    }  # fmt: skip
+    for name, radius in (("mean", j.radius), ("eq_13", j.paper)):
+        if radius is not None:
+            entry[name] = radius._asdict() | {"time_constant": radius.time_constant}
+    for p in study.predictions:
+        if p.title == j.title:
+            rounds = table_rounds(study.world.experiment)
+            at = {str(n): float(p.mse_db[p.rounds == n][0]) for n in rounds}
+            entry["predicted"] = {
+                "kind": p.kind, "mse_db": at, "end_db": float(p.mse_db[-1]), "lost_at": p.lost
+            }  # fmt: skip
+    return entry
+
+
+def render(found: Findings) -> dict[str, bytes]:
+    """Every file of a result by name."""
+    study, curves = found.study, found.curves
+    out = {
+        "experiment.toml": study.world.experiment.to_toml().encode(),
+        "theory.json": (json.dumps(to_table(found), indent=2) + "\n").encode(),
+        "theory.csv": _csv(study, curves).encode(),
+        "theory.txt": (text(found) + "\n").encode(),
+    }
+    if not files.can_draw():
+        return out
+    from psofed.report import theory_figures as pictures
+    from psofed.report.figures import to_bytes
+
+    figures = {"theory": pictures.over_simulation(study, curves)}
+    for sweep, simulated in zip(study.sweeps, found.sweeps, strict=True):
+        figures[f"theory_{sweep.what}"] = pictures.sweep(study, sweep, points(sweep, simulated))
+    for name, figure in figures.items():
+        out |= {f"{name}.{suffix}": to_bytes(figure, suffix) for suffix in ("png", "pdf")}
+    return out
+
+
+def points(sweep: Sweep, simulated: Curves) -> tuple[Array, Array]:
+    """Steady MSE in dB and its standard error of the simulated points, [line, x]."""
+    steady = [simulated.point(j, "steady") for j in range(len(simulated.titles))]
+    table = np.array(steady).reshape(len(sweep.lines), len(sweep.x), 2)
+    return table[..., 0], table[..., 1]
+
+
+def _csv(study: Study, curves: Curves | None) -> str:
+    buffer = StringIO()
+    columns = ["method", "round", "mse", "mse_db", "bias_db", "error_db"]
+    columns += ["simulated_db", "simulated_stderr_db"] if curves is not None else []
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    for p in study.predictions:
+        parts = [p.rounds, p.mse, p.mse_db, to_db(p.bias), 10 / np.log(10) * p.error / p.mse]
+        if curves is not None:
+            j = curves.titles.index(p.title)
+            parts += [curves.mse_db[j], curves.stderr_db[j]]
+        for row in zip(*(part.tolist() for part in parts), strict=True):
+            writer.writerow([p.title, *map(files.cell, row)])
+    return buffer.getvalue()

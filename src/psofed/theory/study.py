@@ -1,0 +1,169 @@
+"""Everything the theory says about an experiment: limits, radii, curves and sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.methods import onlinefed, psofed
+from psofed.theory import bounds, mean, predict, steady
+from psofed.theory.bounds import Bounds, Norm, Verdict
+from psofed.theory.mean import Radius
+from psofed.theory.predict import Prediction, World
+from psofed.theory.reduced import population
+from psofed.theory.system import System
+
+Array = NDArray[Any]
+STEPS = (0.05, 0.1, 0.2, 0.35, 0.55, 0.75, 0.9)  # of a sweep, in units of the limit
+SHARES = (1, 2, 5, 10, 20, 40, 100, 200, 500, 1000)  # M of a sweep, as far as they fit
+AT = 0.9  # of the rounds: the middle of the last fifth, over which a simulation is averaged
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One method: whether its step is safe, and how fast its mean error goes."""
+
+    title: str
+    step: float
+    whole: bool
+    verdict: Verdict
+    limit: float
+    radius: Radius | None  # None: windows that have no period, or nobody asked
+    paper: Radius | None  # of eq. (13)
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """MSE after 0.9 N rounds against the step or against M: `mse` [line, x]."""
+
+    what: str  # "step" or "shared"
+    x: Array
+    lines: list[str]
+    mse: Array
+    methods: tuple[Any, ...]  # what a simulation of the same points has to run, line by line
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """The answers of the theory for one world."""
+
+    world: World
+    bounds: Bounds
+    norms: list[Norm]
+    judgements: list[Judgement]
+    unknown: list[str]  # methods that the theory does not know
+    predictions: list[Prediction] = field(default_factory=list)
+    sweeps: list[Sweep] = field(default_factory=list)
+
+
+def judge(world: World, radii: bool = True, on_method: Callable[..., None] | None = None) -> Study:
+    """The limits of the step and, with `radii`, the speed of the mean error."""
+    limits = bounds.bounds(world.experiment, world.task, world.moments)
+    known = predict.systems(world)
+    judged = []
+    for i, (title, system) in enumerate(known.items()):
+        if on_method is not None:
+            on_method(i, len(known))
+        judged.append(_judgement(world, limits, title, system, radii))
+    part = next((system for system in known.values() if not system.whole), None)
+    norms = bounds.norms(part, world.moments) if part is not None else []
+    titles = [options.title() for options in world.experiment.methods]
+    return Study(world, limits, norms, judged, [t for t in titles if t not in known])
+
+
+def _judgement(world: World, limits: Bounds, title: str, system: System, radii: bool) -> Judgement:
+    return Judgement(
+        title=title,
+        step=system.step,
+        whole=system.whole,
+        verdict=limits.verdict(system.step, system.whole),
+        limit=limits.limit(system.whole),
+        radius=mean.radius(system, world.moments) if radii else None,
+        paper=mean.paper_radius(system, world.moments) if radii else None,
+    )
+
+
+def sweeps(study: Study, on_round: Callable[[int, int], None] | None = None) -> list[Sweep]:
+    """Quasi-static MSE against the step for each method, and against M for each scheme."""
+    world = study.world
+    dim, known = world.task.dim, predict.systems(world)
+    options: dict[str, Any] = {o.title(): o for o in world.experiment.methods}
+    # The averaged windows of a sweep stand for those of the defaults, and nothing else.
+    lines = {t: s for t, s in known.items() if s.whole or s.idle}
+    base = next((s for s in lines.values() if not s.whole), next(iter(lines.values()), None))
+    if base is None:
+        return []
+    steps = _steps(study.bounds.alone)
+    by_step = [
+        (title, [(replace(_plain(options[title]), step=mu), mu) for mu in steps]) for title in lines
+    ]
+    shares = [m for m in SHARES if m < dim] + [dim]
+    schemes = list(dict.fromkeys(options[t].scheme for t, s in lines.items() if not s.whole))
+    by_share = [
+        (scheme, [(psofed.Options(shared=m, scheme=scheme), base.step) for m in shares])
+        for scheme in schemes
+    ]
+    tables = [("step", np.array(steps), by_step), ("shared", np.array(shares), by_share)]
+    tables = [table for table in tables if table[2]]
+    wanted = [
+        steady.Setting(_shared(o, dim), _coordinated(o), mu)
+        for _, _, rows in tables
+        for _, points in rows
+        for o, mu in points
+    ]
+    data, rounds = population(world.moments), round(AT * world.experiment.rounds)
+    mse = steady.quasi_static(base, data, world.test, study.bounds, wanted, rounds, on_round)
+    found = []
+    for what, x, rows in tables:
+        count = len(rows) * len(x)
+        here, mse = mse[:count].reshape(len(rows), len(x)), mse[count:]
+        methods = tuple(
+            replace(o, label=f"{title} {what} {value:g}")
+            for title, points in rows
+            for (o, _), value in zip(points, x, strict=True)
+        )
+        found.append(Sweep(what, x, [title for title, _ in rows], here, methods))
+    return found
+
+
+def _steps(limit: float) -> list[float]:
+    """Steps up to just below the limit, as short numbers."""
+    return [float(f"{share * limit:.2g}") for share in STEPS]
+
+
+def _plain(options: Any) -> Any:
+    return options if options.name == onlinefed.Options.name else replace(options, idle=True)
+
+
+def _shared(options: Any, dim: int) -> int:
+    return int(getattr(options, "shared", dim))
+
+
+def _coordinated(options: Any) -> bool:
+    return getattr(options, "scheme", "coordinated") == "coordinated"
+
+
+def deviations(
+    predictions: Sequence[Prediction], titles: list[str], mse_db: Array, rounds: Array
+) -> dict[str, dict[str, float]]:
+    """Theory minus simulation in dB from round 50 on: the largest, where, rms, and late."""
+    found = {}
+    for each in predictions:
+        with np.errstate(invalid="ignore"):
+            gap = each.mse_db - mse_db[titles.index(each.title)]
+        here = (rounds >= 50) & np.isfinite(gap)
+        if not here.any():
+            continue
+        worst = np.flatnonzero(here)[np.abs(gap[here]).argmax()]
+        late = here & (rounds >= 0.8 * rounds[-1])
+        found[each.title] = {
+            "largest_db": float(gap[worst]),
+            "at": int(rounds[worst]),
+            "rms_db": float(np.sqrt(np.square(gap[here]).mean())),
+            "late_db": float(gap[late].mean()) if late.any() else float("nan"),
+        }
+    return found

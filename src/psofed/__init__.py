@@ -20,12 +20,14 @@ _HOMES = {
     "read": "psofed.experiment",
     "Curves": "psofed.curves",
     "run": "psofed.simulate.montecarlo",
+    "predict": "psofed.theory.predict:curves",
     "InputError": "psofed.errors",
     "OnlineFed": "psofed.methods.onlinefed:Options",
     "PSOFed": "psofed.methods.psofed:Options",
     "LocalOnly": "psofed.methods.local:Options",
     "Centralised": "psofed.methods.centralised:Options",
     "PaperStream": "psofed.streams.paper:Options",
+    "IIDStream": "psofed.streams.iid:Options",
 }
 __all__ = ["__version__", *_HOMES]
 
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
     from psofed.methods.onlinefed import Options as OnlineFed  # noqa: F401
     from psofed.methods.psofed import Options as PSOFed  # noqa: F401
     from psofed.simulate.montecarlo import run as run
+    from psofed.streams.iid import Options as IIDStream  # noqa: F401
     from psofed.streams.paper import Options as PaperStream  # noqa: F401
+    from psofed.theory.predict import curves as predict  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from psofed.cli.progress import counting, say
+from psofed.errors import InputError
 
 if TYPE_CHECKING:
     from psofed.curves import Curves
@@ -65,6 +66,9 @@ def theory(file: Path, **wishes: Any) -> None:
 
     how = _Wishes(file=file, **wishes)
     experiment = predict.fix_world(experiments.read(file), how.world)
+    if not predict.knows(experiment):
+        found, right = "has none that the theory knows", "use psofed or onlinefed"
+        raise InputError("methods", found, right, str(file))
     folder = None
     if not how.only_bounds:
         out = how.out or files.default_folder(Path("results") / f"{file.stem}-theory", False)

@@ -58,6 +58,12 @@ def fix_world(experiment: Experiment, number: int | None = None) -> Experiment:
     return replace(experiment, world=number if number is not None else (experiment.world or 0))
 
 
+def knows(experiment: Experiment) -> bool:
+    """Whether there is any method in the experiment that the theory knows."""
+    methods = experiment.start(experiment.task(0))
+    return any(system(method, np.arange(1), experiment.cohort) for method in methods)
+
+
 def world(experiment: Experiment) -> World:
     """The data of the world that the experiment is fixed to, in float64."""
     task = replace(experiment, dtype="float64").task(0)
@@ -175,3 +181,17 @@ def predict(
         predictions.append(one(world, title, each, data, tell))
         before += world.experiment.rounds
     return predictions
+
+
+def curves(experiment: Experiment, number: int | None = None, jobs: int = 1) -> list[Prediction]:
+    """The predicted curves of an experiment in one world: `number`, or its own, or 0.
+
+    With `jobs` above 1 the script that calls this needs an `if __name__ == "__main__":` guard.
+
+    >>> from psofed.methods import psofed
+    >>> few = Experiment(clients=4, cohort=2, rounds=20, methods=(psofed.Options(shared=40),))
+    >>> [prediction] = curves(few)
+    >>> prediction.title, bool(prediction.mse[20] < prediction.mse[0])
+    ('PSO-Fed M=40 uncoordinated', True)
+    """
+    return predict(world(fix_world(experiment, number)), jobs)

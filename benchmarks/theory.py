@@ -1,0 +1,64 @@
+"""How good and how dear the theory is at the paper's scale: theory minus Monte Carlo, in dB.
+
+    python benchmarks/theory.py [--rounds 5000] [--runs 200] [--world 0] [--jobs 2]
+
+K = 100, D = 200, |S_n| = 4, mu = 0.75; Online-Fed and PSO-Fed with M = 1, 5, 40, both schemes; first on
+independent windows, for which the theory is made, then on the paper's AR(1) windows, for which it
+is not. Prints the deviation of each curve, the time of the predictions and the peak memory.
+"""
+
+import argparse
+import resource
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from psofed.experiment import Experiment
+from psofed.report.tables import align
+from psofed.simulate import montecarlo
+from psofed.streams import iid, paper
+from psofed.theory import predict, study
+
+
+def main() -> None:
+    """Both streams, one after the other."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5000)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--world", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    wanted = parser.parse_args()
+    for stream in (iid.Options(), paper.Options()):
+        experiment = Experiment(rounds=wanted.rounds, runs=wanted.runs, stream=stream)
+        compare(predict.fix_world(experiment, wanted.world), wanted.jobs)
+
+
+def compare(experiment: Experiment, jobs: int) -> None:
+    """The deviations on one stream."""
+    with threadpool_limits(1):
+        begin = perf_counter()
+        predictions = predict.predict(predict.world(experiment), jobs)
+        took = perf_counter() - begin
+    curves = montecarlo.run(replace(experiment, dtype="float32"))
+    gaps = study.deviations(predictions, curves.titles, curves.mse_db, curves.rounds)
+    rows = [
+        ["theory - simulation, dB", "largest, n >= 50", "at n", "rms", "last fifth", "MC error"]
+    ]
+    for title, gap in gaps.items():
+        error = np.median(curves.stderr_db[curves.titles.index(title)][50:])
+        numbers = (f"{gap['largest_db']:+.2f}", str(gap["at"]), f"{gap['rms_db']:.3f}")
+        rows.append([title, *numbers, f"{gap['late_db']:+.3f}", f"{error:.3f}"])
+    print(f"\nstream {experiment.stream.name!r}, world {experiment.world}, {curves.runs} runs")
+    print(align(rows))
+    parts = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    mine, child = (resource.getrusage(who).ru_maxrss / 1e3 for who in parts)
+    print(
+        f"{len(predictions)} curves of {experiment.rounds} rounds in {took:.0f} s on {jobs} processes;"
+    )
+    print(f"peak memory {mine:.0f} MB here (simulation included), {child:.0f} MB in a process")
+
+
+if __name__ == "__main__":
+    main()

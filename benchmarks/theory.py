@@ -2,9 +2,9 @@
 
     python benchmarks/theory.py [--rounds 5000] [--runs 200] [--world 0] [--jobs 2]
 
-K = 100, D = 200, |S_n| = 4, mu = 0.75; Online-Fed and PSO-Fed with M = 1, 5, 40, both schemes; first on
-independent windows, for which the theory is made, then on the paper's AR(1) windows, for which it
-is not. Prints the deviation of each curve, the time of the predictions and the peak memory.
+K = 100, D = 200, |S_n| = 4, mu = 0.75; Online-Fed and PSO-Fed with M = 1, 5, 40, both schemes;
+first on independent windows, for which the theory is made, then on the paper's AR(1) windows, for
+which it is not. Prints the deviation of each curve, the time of the predictions and peak memory.
 """
 
 import argparse
@@ -54,9 +54,8 @@ def compare(experiment: Experiment, jobs: int) -> None:
     print(align(rows))
     parts = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     mine, child = (resource.getrusage(who).ru_maxrss / 1e3 for who in parts)
-    print(
-        f"{len(predictions)} curves of {experiment.rounds} rounds in {took:.0f} s on {jobs} processes;"
-    )
+    count, rounds = len(predictions), experiment.rounds
+    print(f"{count} curves of {rounds} rounds in {took:.0f} s on {jobs} processes;")
     print(f"peak memory {mine:.0f} MB here (simulation included), {child:.0f} MB in a process")
 
 

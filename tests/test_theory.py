@@ -388,6 +388,30 @@ def test_processes_give_what_one_process_gives(small, monkeypatch):
     assert all(total == len(alone) * WORLD.rounds for _, total in seen)
 
 
+PAPER = Experiment(
+    rounds=200, runs=60, world=0, stream=iid.Options(), test_samples=2000,
+    methods=(
+        onlinefed.Options(),
+        psofed.Options(shared=1, scheme="coordinated"),
+        psofed.Options(shared=40),
+        psofed.Options(shared=5, step=2.6, label="too large a step"),
+    ),
+)  # fmt: skip
+
+
+def test_at_the_papers_scale_theory_and_simulation_agree_and_diverge_together():
+    theory = predict.curves(PAPER)
+    curves = montecarlo.run(PAPER)
+    for j, p in enumerate(theory[:3]):
+        assert p.kind == "reduced"
+        assert p.lost is None
+        assert np.abs(p.mse_db - curves.mse_db[j])[50:].max() < 0.5, p.title
+    lost = theory[3].lost
+    assert lost is not None
+    assert np.isnan(theory[3].mse[lost:]).all()
+    assert (curves.mse[3] > predict.DIVERGED * curves.mse[3, 0]).any()
+
+
 # Limits
 
 

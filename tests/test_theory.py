@@ -100,7 +100,8 @@ def test_a_stream_that_does_not_know_its_law_is_sampled():
 
 def test_many_clients_are_followed_by_evenly_spread_ones():
     some = moments.followed(10**6, 200)
-    assert len(some) == moments.MOST_NUMBERS // 200**2
+    assert len(some) == moments.MOST_CLIENTS
+    assert len(moments.followed(10**6, 1000)) == moments.MOST_NUMBERS // 1000**2
     assert some[0] == 0
     assert np.ptp(np.diff(some)) <= 1
     assert np.array_equal(moments.followed(7, 200), np.arange(7))
@@ -618,6 +619,29 @@ def test_an_experiment_without_any_method_that_the_theory_knows_is_refused(psofe
     assert result.returncode == 2
     assert "methods has none that the theory knows; use psofed or onlinefed" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_model_too_large_for_the_theory_is_refused(psofed, file, tmp_path):
+    file.write_text(TOML.replace("dim = 8", "dim = 2000"))
+    result = psofed("theory", file, "--out", tmp_path / "out")
+    assert result.returncode == 2
+    assert "small.toml: features.dim is 2000" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("rounds = 120", "rounds = 1"),
+        ("dim = 8", "dim = 2"),
+        ("cohort = 2", "cohort = 4"),
+        ("clients = 4", "clients = 2000"),
+    ],
+)
+def test_the_ends_of_the_range_work(psofed, file, tmp_path, change):
+    file.write_text(TOML.replace(*change))
+    result = psofed("theory", file, "--simulate", "--runs", "2", "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
 
 
 def test_a_run_with_an_unsafe_step_warns_before_it_starts(psofed, file, tmp_path):

@@ -119,7 +119,8 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
         nonlocal last
         if monotonic() - last >= EVERY:
             last = monotonic()
-            say(f"{what}: {done} of {total}, about {left(done, total):.0f} s left")
+            time = f", about {left(done, total):.0f} s left" if done else ""
+            say(f"{what}: {done} of {total}{time}")
 
     if not sys.stderr.isatty():
         yield line

@@ -75,9 +75,11 @@ def theory(file: Path, **wishes: Any) -> None:
         folder = files.Folder(out, how.force)
     try:
         _work(experiment, how, folder)
-    except BaseException:
+    except BaseException as error:
         if folder is not None:
             folder.discard()
+        if isinstance(error, InputError) and not error.where:
+            raise error.inside(where=str(file)) from None
         raise
 
 

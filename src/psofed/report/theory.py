@@ -78,7 +78,11 @@ def _limits(study: Study) -> str:
             "the paper's bound: of the mean only",
         ],
     ]
-    return _left(rows)
+    words = (
+        f"Safe up to {b.sure:.3g}; doubtful up to {b.alone:.3g} (M = D: {b.averaged:.3g}); unsafe"
+        " above."
+    )
+    return f"{_left(rows)}\n{words}"
 
 
 def _left(rows: list[list[str]]) -> str:
@@ -177,8 +181,8 @@ def _predictions(study: Study) -> str:
     )
     if not experiment.stream.independent:
         notes.append(
-            "The samples of this stream are NOT independent over time, which the theory assumes:"
-            " with M < D it promises too much, most in the transient."
+            "The samples of this stream are NOT independent over time, as the theory assumes: where"
+            " clients learn from one sample after another it promises too much, most early on."
         )
     return "\n".join([tables.align(rows), *notes])
 

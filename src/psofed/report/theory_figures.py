@@ -42,7 +42,7 @@ def over_simulation(study: Study, curves: Curves | None) -> Figure:
             markerfacecolor="white", markeredgewidth=0.9, linestyle="none",
         )  # fmt: skip
     axes.set_xscale("log")
-    axes.set_xlim(1, last)
+    axes.set_xlim(1, max(last, 2))
     axes.set_xlabel("round n")
     axes.set_ylabel("test MSE (dB)")
     finish(axes, _title(study, curves))

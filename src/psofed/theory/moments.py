@@ -13,7 +13,8 @@ from psofed.methods.contract import Task
 
 Array = NDArray[Any]
 WINDOWS = 2000  # sampled per client
-MOST_NUMBERS = 10**8  # of the matrices R_k that are kept; more clients are followed by some of them
+MOST_CLIENTS = 500  # that are followed; of more, evenly spread ones
+MOST_NUMBERS = 2 * 10**7  # in the matrices R_k that are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ class Yardstick:
 
 def followed(clients: int, dim: int) -> Array:
     """The clients that are followed: all, or evenly spread ones if there are too many."""
-    some = min(clients, max(MOST_NUMBERS // dim**2, 1))
+    some = min(clients, MOST_CLIENTS, max(MOST_NUMBERS // dim**2, 1))
     return np.arange(some) * clients // some
 
 

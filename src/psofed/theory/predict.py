@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method, Task
 from psofed.theory import dense
@@ -18,6 +19,7 @@ from psofed.theory.system import System, system
 
 Array = NDArray[Any]
 FOURTH_WINDOWS = 50_000  # per client, for the exact recursion
+MOST_DIM = 1000
 DIVERGED = 100.0  # times the initial MSE: a model that is worse than so many zeros is lost
 HEAVY = 5e8  # numbers to be updated, from which on processes pay
 
@@ -66,6 +68,10 @@ def knows(experiment: Experiment) -> bool:
 
 def world(experiment: Experiment) -> World:
     """The data of the world that the experiment is fixed to, in float64."""
+    dim = experiment.features.dim
+    if dim > MOST_DIM:
+        found = f"is {dim}, but the theory follows D x D matrices through every round"
+        raise InputError("features.dim", found, f"use at most {MOST_DIM}")
     task = replace(experiment, dtype="float64").task(0)
     data = moments(experiment, task)
     other = moments(experiment, task, purpose="moments again", exact=_exact(data))

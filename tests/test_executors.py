@@ -89,8 +89,8 @@ def test_a_method_that_changes_a_handler_is_not_run_by_the_kernel():
             pass
 
     task = case.draw(1).method().task
-    assert fused.is_fused(psofed.Method(psofed.Options(shared=1), task))
-    assert not fused.is_fused(Frozen(psofed.Options(shared=1), task))
+    assert psofed.is_pure(psofed.Method(psofed.Options(shared=1), task))
+    assert not psofed.is_pure(Frozen(psofed.Options(shared=1), task))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

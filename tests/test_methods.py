@@ -4,16 +4,29 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psofed import named
+from psofed.core import coding
 from psofed.core.schedule import UniformCohorts
 from psofed.deploy import memory
 from psofed.deploy.client import Client
 from psofed.deploy.server import RefusedError, Server
 from psofed.experiment import Experiment, Features
-from psofed.methods import centralised, local, onlinefed, psofed
+from psofed.methods import (
+    centralised,
+    fedavg,
+    fedprox,
+    local,
+    onlinefed,
+    periodic,
+    psofed,
+    qsgd,
+    raw,
+    sketch,
+    topk,
+)
 from psofed.simulate import fused, lockstep
 from psofed.simulate.draws import draw
 
@@ -31,6 +44,22 @@ VARIANTS = {
         ]
     ],
     "centralised": [{"form": "batch"}, {"form": "sequential"}],
+    "fedavg": [{"local_steps": e} for e in (1, 3, 7)],
+    "fedprox": [{"local_steps": 4, "prox": 0.1}],
+    "periodic": [
+        {"local_steps": 3, "shared": 4},
+        {"local_steps": 2, "shared": 3, "scheme": "coordinated", "selection": "stochastic"},
+        {"local_steps": 4, "shared": 2, "idle": False},
+    ],
+    "sketch": [
+        {"bits": 1},
+        {"bits": 3, "local_steps": 3},
+        {"bits": None, "shared": 4},
+        {"bits": 2, "rotate": True},
+        {"bits": 4, "rotate": True, "shared": 7},
+    ],
+    "qsgd": [{"levels": 1}, {"levels": 15}, {"levels": 4, "local_steps": 3}, {"levels": None}],
+    "topk": [{"kept": 1}, {"kept": 3, "memory": 0.5, "local_steps": 2}, {"kept": 9}],
 }
 METHODS = [
     named.load("psofed.methods", name).Options(**options)
@@ -57,7 +86,7 @@ def prepare(experiment, run=0, cohort_size=None):
 def simulate(experiment, run=0):
     """What the engine computes: the models that are judged, before each round."""
     method, draws = prepare(experiment, run)
-    if fused.is_fused(method):
+    if psofed.is_pure(method):
         return fused.replay(draws, [method]).w[:, 0]
     return stepwise(experiment, run)
 
@@ -103,7 +132,7 @@ def test_the_bytes_counted_are_the_bytes_sent(options):
     sent = exchange(experiment).traffic
     play = list(lockstep.play(draws, method, lockstep.Samples(draws)))
     assert [moment.traffic for moment in play[1:]] == [tuple(row) for row in sent]
-    if fused.is_fused(method):
+    if psofed.is_pure(method):
         marks = np.arange(draws.rounds + 1)
         counted = fused.traffic(draws, [method], marks)[:, 0, 1:].T
         assert np.array_equal(counted, sent)
@@ -120,12 +149,19 @@ def test_a_common_download_is_the_same_for_the_whole_cohort(options):
 
 @every_method
 def test_messages_survive_the_wire(options):
-    method, _ = prepare(small(options))
-    server, client = method.server(), method.client(0)
-    for message in (method.download(server, 0, 3), method.upload(client, 0, 3)):
-        if message is not None:
-            message = message + np.linspace(-1, 1, len(message))
-            assert np.array_equal(method.decode(method.encode(message)), message)
+    method, draws = prepare(small(options))
+    seen = []
+    encode = method.encode
+
+    def watched(message, up):
+        data = encode(message, up)
+        seen.append((message, up, data))
+        return data
+
+    method.encode = watched
+    memory.run(method, *samples(draws))
+    for message, up, data in seen:
+        assert np.array_equal(method.decode(data, up), message)
 
 
 @every_method
@@ -175,7 +211,7 @@ def test_a_client_that_is_asked_twice_answers_the_same_and_learns_once(options):
     x, y = samples(draws)
     client = Client(method, 0, memory._Samples(x[0], y[0]))
     message = method.download(method.server(), 0, 4)
-    data = b"" if message is None else method.encode(message)
+    data = b"" if message is None else method.encode(message, up=False)
     answer = client.take_part(4, data)
     state = {key: value.copy() for key, value in client.state.items()}
     assert client.take_part(4, data) == answer
@@ -251,10 +287,160 @@ def test_the_same_answer_twice_counts_once_and_a_different_one_is_refused():
     method, _ = prepare(small(psofed.Options(shared=3)))
     server = Server(method)
     k = server.cohort[0]
-    ones = method.encode(np.ones(3))
+    ones = method.encode(np.ones(3), up=True)
     server.collect(k, 0, ones)
     server.collect(k, 0, ones)
     with pytest.raises(RefusedError, match="twice"):
-        server.collect(k, 0, method.encode(np.zeros(3)))
+        server.collect(k, 0, method.encode(np.zeros(3), up=True))
     server.commit()
     assert server.state["w"].sum() == 3
+
+
+def same(one, other, tolerance=1e-12, **changes):
+    a, b = (simulate(small(options, **changes)) for options in (one, other))
+    return np.abs(a - b).max() <= tolerance
+
+
+@given(st.integers(1, 5))
+@settings(max_examples=5)
+def test_one_local_step_is_online_fed(cohort):
+    for options in (
+        fedavg.Options(local_steps=1),
+        fedprox.Options(local_steps=1, prox=0.3),
+        periodic.Options(local_steps=1, shared=10),
+        sketch.Options(bits=None),
+        sketch.Options(bits=None, rotate=True),
+        sketch.Options(bits=None, shared=10),
+        qsgd.Options(levels=None),
+        topk.Options(kept=10),
+        raw.Options(),
+    ):
+        assert same(options, onlinefed.Options(), cohort=cohort), options
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+def test_without_its_knob_a_method_is_fedavg(steps):
+    plain = fedavg.Options(local_steps=steps)
+    for options in (
+        fedprox.Options(local_steps=steps, prox=0.0),
+        periodic.Options(local_steps=steps, shared=10),
+        sketch.Options(bits=None, local_steps=steps),
+        qsgd.Options(levels=None, local_steps=steps),
+        topk.Options(kept=10, local_steps=steps),
+    ):
+        assert same(options, plain), options
+
+
+def test_talking_in_every_round_is_pso_fed():
+    for windows in (
+        {"shared": 3},
+        {"shared": 4, "scheme": "coordinated"},
+        {"shared": 2, "idle": False},
+    ):
+        assert same(periodic.Options(local_steps=1, **windows), psofed.Options(**windows))
+
+
+def test_fedavg_costs_what_pso_fed_costs_at_equal_m_over_e():
+    for m in (1, 2, 5):
+        pso = exchange(small(psofed.Options(shared=m), rounds=40)).traffic.sum(axis=0)
+        avg = exchange(small(fedavg.Options(local_steps=10 // m), rounds=40)).traffic.sum(axis=0)
+        assert (pso[:2] == avg[:2]).all()
+
+
+def test_an_unfinished_block_is_not_uploaded():
+    traffic = exchange(small(fedavg.Options(local_steps=7), rounds=30)).traffic
+    assert (traffic[:, 0] > 0).sum() == 4
+    assert (traffic[:, 1] > 0).sum() == 5
+
+
+BYTES = [  # of one upload at D = 200, float32
+    (fedavg.Options(local_steps=1), 800),
+    (psofed.Options(shared=40), 160),
+    (sketch.Options(bits=1), 33),
+    (sketch.Options(bits=2), 58),
+    (sketch.Options(bits=1, rotate=True), 40),
+    (sketch.Options(bits=None, shared=40), 160),
+    (sketch.Options(bits=2, rotate=True, shared=40), 18),
+    (qsgd.Options(levels=1), 54),
+    (qsgd.Options(levels=15), 129),
+    (topk.Options(kept=5), 25),
+    (topk.Options(kept=40), 185),
+    (raw.Options(), 20),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), BYTES, ids=lambda value: str(value)[:40])
+def test_an_upload_has_as_many_bytes_as_its_formula_says(options, expected):
+    experiment = Experiment(clients=3, cohort=1, rounds=3, methods=(options,))
+    task = experiment.task(0)
+    [method] = experiment.start(task)
+    play = lockstep.play(
+        draw(experiment, task, True), method, lockstep.Samples(draw(experiment, task, True))
+    )
+    assert [moment.traffic[0] for moment in play][1:] == [expected] * 3
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_quantisers_are_unbiased_and_bounded(bits):
+    rng = np.random.default_rng(0)
+    h = rng.normal(size=12)
+    values = np.array(
+        [coding.restore(coding.quantise(h, bits, u), bits) for u in rng.random((10_000, 12))]
+    )
+    width = np.ptp(h) / (2**bits - 1)
+    assert np.abs(values - h).max() <= width * (1 + 1e-9)
+    error = np.maximum(values.std(axis=0), 1e-12) / 100
+    assert (np.abs(values.mean(axis=0) - h) < 5 * error + 1e-12).all()
+
+
+def unbiased(options, count=4000):
+    """The mean of what the server reads from one update, over clients and rounds, as z-scores."""
+    method, _ = prepare(small(options))
+    h = np.linspace(-1, 2, 10)
+    read = np.array(
+        [
+            method.unpack(method.pack(method.client(0), h, k, n), k, n)
+            for k in range(4)
+            for n in range(count // 4)
+        ]
+    )
+    return (read.mean(axis=0) - h) / (read.std(axis=0) / np.sqrt(len(read)) + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        sketch.Options(bits=2), sketch.Options(bits=None, shared=3), sketch.Options(bits=3, rotate=True, shared=5),
+        qsgd.Options(levels=2),
+    ],
+    ids=lambda options: options.title(),
+)  # fmt: skip
+def test_what_the_server_reads_is_right_on_average(options):
+    assert np.abs(unbiased(options)).max() < 5
+
+
+@given(st.lists(st.integers(0, 2**11 - 1), min_size=1, max_size=50), st.integers(11, 20))
+def test_packed_codes_come_back(codes, bits):
+    data = coding.pack(np.array(codes), bits)
+    assert coding.unpack(data, bits, len(codes)).tolist() == codes
+    with pytest.raises(ValueError, match="bytes were expected"):
+        coding.unpack(data + b"x", bits, len(codes))
+
+
+@given(st.integers(1, 300), st.data())
+def test_positions_come_back_and_are_never_longer_than_a_bitmap(dim, data):
+    count = data.draw(st.integers(1, dim))
+    positions = np.sort(data.draw(st.permutations(range(dim)))[:count])
+    encoded = coding.encode_positions(positions, dim)
+    assert coding.decode_positions(encoded, count, dim).tolist() == positions.tolist()
+    assert len(encoded) <= -(-dim // 8)
+
+
+def test_error_feedback_forgets_nothing():
+    method, _ = prepare(small(topk.Options(kept=2)))
+    client, rng = method.client(0), np.random.default_rng(1)
+    updates = rng.normal(size=(50, 10))
+    read = sum(
+        method.unpack(method.pack(client, h.copy(), 0, n), 0, n) for n, h in enumerate(updates)
+    )
+    assert np.allclose(read + client["residual"], updates.sum(axis=0))

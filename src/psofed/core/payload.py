@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+NOTHING = b"\0"  # "nothing to report", which is not the same as no message
 FORMATS = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
 
 
@@ -22,3 +23,8 @@ def encode(values: NDArray[Any], wire: str) -> bytes:
 def decode(data: bytes, wire: str) -> NDArray[np.float64]:
     """The inverse of `encode`, exact wherever the values fit the wire format."""
     return np.frombuffer(data, FORMATS[wire]).astype(np.float64)
+
+
+def size(wire: str) -> int:
+    """Bytes of one value."""
+    return int(np.dtype(FORMATS[wire]).itemsize)

@@ -41,11 +41,13 @@ class Client:
             raise ValueError(f"round {n} is over: client {self.k} is at sample {self.position}")
         method = self.method
         self.catch_up(n)
-        method.receive(self.state, self.k, n, method.decode(invitation) if invitation else None)
+        method.receive(
+            self.state, self.k, n, method.decode(invitation, up=False) if invitation else None
+        )
         self._learn(n, n + 1)
         self.position = n + 1
         message = method.upload(self.state, self.k, n)
-        answer = b"" if message is None else method.encode(message)
+        answer = b"" if message is None else method.encode(message, up=True)
         self._last = (n, answer)
         return answer
 

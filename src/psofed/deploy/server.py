@@ -24,7 +24,9 @@ class Server:
     def invite(self) -> dict[int, bytes]:
         """What goes down to each member of the cohort of this round."""
         messages = {int(k): self.method.download(self.state, int(k), self.n) for k in self.cohort}
-        return {k: b"" if m is None else self.method.encode(m) for k, m in messages.items()}
+        return {
+            k: b"" if m is None else self.method.encode(m, up=False) for k, m in messages.items()
+        }
 
     @property
     def cohort(self) -> list[int]:
@@ -42,7 +44,7 @@ class Server:
                 raise RefusedError(f"client {k} answered round {n} twice, differently")
             return
         try:
-            message = self.method.decode(answer) if answer else None
+            message = self.method.decode(answer, up=True) if answer else None
         except ValueError as error:
             raise RefusedError(f"client {k} sent {len(answer)} bytes: {error}") from None
         if message is not None and not np.isfinite(message).all():

@@ -13,7 +13,9 @@ One round n, for every executor:
     for k in cohort(n):      uploads[k] = upload(client_k, k, n)
     fold(server, n, uploads, weights)                       in client order, weights 1/|S_n|
 
-A message is an array; None means that nothing is sent. Its bytes are `encode(message)`.
+A message is an array; None means that nothing is sent, and costs nothing. Its bytes are
+`encode(message, up)`: the two directions may have different forms. A member that decides not to
+send its update says so with an empty array, which is one byte, and still counts in |S_n|.
 """
 
 from __future__ import annotations
@@ -95,9 +97,9 @@ class Method(Protocol):
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None: ...
 
-    def encode(self, message: Array) -> bytes: ...
+    def encode(self, message: Array, up: bool) -> bytes: ...
 
-    def decode(self, data: bytes) -> Array: ...
+    def decode(self, data: bytes, up: bool) -> Array: ...
 
     def models(self, server: State, clients: State) -> Array: ...
 
@@ -124,13 +126,13 @@ class Plain:
         """The state of client k before round 0: w_{k,0} = 0."""
         return {"w": self.task.zeros(self.task.dim)}
 
-    def encode(self, message: Array) -> bytes:
-        """The bytes that travel."""
-        return payload.encode(message, self.task.wire)
+    def encode(self, message: Array, up: bool) -> bytes:
+        """The bytes that travel: up to the server, or down to a client."""
+        return payload.encode(message, self.task.wire) if len(message) else payload.NOTHING
 
-    def decode(self, data: bytes) -> Array:
+    def decode(self, data: bytes, up: bool) -> Array:
         """The message that `encode` was given, as exact as the wire format allows."""
-        return payload.decode(data, self.task.wire)
+        return np.empty(0) if data == payload.NOTHING else payload.decode(data, self.task.wire)
 
     def models(self, server: State, clients: State) -> Array:
         """What is evaluated: one model, or one per client, whose errors are then averaged."""

@@ -100,6 +100,13 @@ class Method(Plain):
         )
 
 
+def is_pure(method: object) -> bool:
+    """Whether this is PSO-Fed itself, with no handler changed: what kernel and theory know."""
+    own = ("cohort", "server", "client", "download", "receive", "learn", "upload", "fold",
+           "encode", "models")  # fmt: skip
+    return all(getattr(type(method), name, None) is getattr(Method, name) for name in own)
+
+
 def _schedule(options: Options, task: Task) -> Schedule:
     coordinated = options.scheme == "coordinated"
     if options.selection == "stochastic":

@@ -36,13 +36,6 @@ class Trajectory:
     finished: bool
 
 
-def is_fused(method: Any) -> bool:
-    """Whether the kernel computes exactly this method: its handlers are PSO-Fed's own."""
-    own = ("cohort", "server", "client", "download", "receive", "learn", "upload", "fold", "models")
-    kind = type(method)
-    return all(getattr(kind, name) is getattr(psofed.Method, name) for name in own)
-
-
 def run(
     draws: Draws,
     methods: list[psofed.Method],
@@ -254,7 +247,7 @@ def traffic(draws: Draws, methods: list[psofed.Method], marks: Array) -> Array:
     )
     out = np.empty((3, len(methods), len(marks)))
     for j, method in enumerate(methods):
-        window = len(method.encode(np.zeros(method.shared)))
+        window = len(method.encode(np.zeros(method.shared), up=True))
         multicast = copies if method.common else messages
         out[:, j] = window * messages, window * messages, window * multicast
     return out

@@ -74,6 +74,6 @@ def _round(
             method.learn(member[k], x[k], z[k], y[k])
     uploads = {k: method.upload(member[k], k, n) for k in cohort}
     method.fold(server, n, uploads, dict.fromkeys(cohort, 1 / max(len(cohort), 1)))
-    up = sum(len(method.encode(m)) for m in uploads.values() if m is not None)
-    sent = [len(method.encode(m)) for m in downloads.values() if m is not None]
+    up = sum(len(method.encode(m, up=True)) for m in uploads.values() if m is not None)
+    sent = [len(method.encode(m, up=False)) for m in downloads.values() if m is not None]
     return up, sum(sent), sum(sent[:1] if method.common else sent)

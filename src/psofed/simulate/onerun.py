@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
+from psofed.methods import psofed
 from psofed.methods.contract import Method
 from psofed.simulate import fused, lockstep
 from psofed.simulate.accumulate import OneRun
@@ -37,7 +38,7 @@ def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
     stop = np.zeros(1, np.int64) if stop is None else stop
     task = experiment.task(number)
     methods = experiment.start(task)
-    compiled = [j for j, method in enumerate(methods) if fused.is_fused(method)]
+    compiled = [j for j, method in enumerate(methods) if psofed.is_pure(method)]
     others = [j for j in range(len(methods)) if j not in compiled]
     draws = draw(experiment, task, everybody=bool(others))
     test = draw_test(experiment, task)

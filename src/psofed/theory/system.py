@@ -100,6 +100,7 @@ class System:
 
 def system(method: Method, clients: Array, cohort: int) -> System | None:
     """The method as a system of recursions, or None if the theory does not know it."""
-    if not isinstance(method, psofed.Method):
+    if not psofed.is_pure(method):
         return None
+    assert isinstance(method, psofed.Method)
     return System(method, clients, method.task.clients, cohort)

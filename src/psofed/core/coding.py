@@ -1,0 +1,82 @@
+"""Numbers in few bits, as they travel: packed codes, quantisers, positions, a fast rotation."""
+
+from __future__ import annotations
+
+from math import ceil, log2
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def pack(codes: Array, bits: int) -> bytes:
+    """Codes 0..2^bits - 1, `bits` bits each, rounded up to whole bytes.
+
+    >>> unpack(pack(np.array([5, 0, 7]), 3), 3, count=3).tolist()
+    [5, 0, 7]
+    """
+    whole = np.asarray(codes).astype(np.uint32)
+    return np.packbits((whole[:, None] >> np.arange(bits, dtype=np.uint32)) & 1).tobytes()
+
+
+def unpack(data: bytes, bits: int, count: int) -> NDArray[np.int64]:
+    """The codes that `pack` was given; ValueError if there are not as many bytes as they take."""
+    if len(data) != ceil(count * bits / 8):
+        raise ValueError(f"{ceil(count * bits / 8)} bytes were expected, {len(data)} came")
+    flat = np.unpackbits(np.frombuffer(data, np.uint8), count=count * bits)
+    return flat.reshape(count, bits).astype(np.int64) @ (1 << np.arange(bits))
+
+
+def quantise(h: Array, bits: int, u: Array) -> Array:
+    """Probabilistic q-bit quantisation: lo, hi, then c_j = floor((h_j - lo)/d + u_j), u_j ~ U(0,1).
+
+    d = (hi - lo) / (2^q - 1); the mean of `restore(quantise(h))` over u is h.
+    """
+    lo, hi = h.min(), h.max()
+    top = 2**bits - 1
+    scaled = (h - lo) * (top / (hi - lo)) if hi > lo else np.zeros_like(h)
+    codes = np.minimum(np.floor(scaled + u), top)
+    return np.concatenate([[lo, hi], codes]).astype(h.dtype)
+
+
+def restore(message: Array, bits: int) -> Array:
+    """U_j = lo + d c_j."""
+    lo, hi, codes = message[0], message[1], message[2:]
+    values: Array = lo + codes * ((hi - lo) / (2**bits - 1))
+    return values
+
+
+def encode_positions(positions: Array, dim: int) -> bytes:
+    """Sorted positions, as a bitmap or a list, whichever is shorter; both ends know how many."""
+    each = max(ceil(log2(dim)), 1)
+    if len(positions) * each < dim:
+        return pack(positions, each)
+    bitmap = np.zeros(dim, np.uint8)
+    bitmap[np.asarray(positions, np.intp)] = 1
+    return np.packbits(bitmap).tobytes()
+
+
+def decode_positions(data: bytes, count: int, dim: int) -> NDArray[np.int64]:
+    """The inverse of `encode_positions`."""
+    each = max(ceil(log2(dim)), 1)
+    if count * each < dim:
+        return unpack(data, each, count)
+    return np.flatnonzero(np.unpackbits(np.frombuffer(data, np.uint8), count=dim))
+
+
+def hadamard(v: Array) -> Array:
+    """H v / sqrt(len v), H the Walsh-Hadamard matrix; its own inverse. The length is a power of 2.
+
+    >>> hadamard(hadamard(np.array([1.0, 2.0, 3.0, 4.0]))).tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    size = len(v)
+    out, half = v.reshape(1, size), 1
+    while half < size:
+        pair = out.reshape(-1, 2, half)
+        out = np.stack([pair[:, 0] + pair[:, 1], pair[:, 0] - pair[:, 1]], axis=1)
+        half *= 2
+    scaled: Array = out.reshape(size) / np.sqrt(size)
+    return scaled

@@ -1,0 +1,136 @@
+"""FedAvg on streams: E local steps on whole models between two averages.
+
+H. B. McMahan, E. Moore, D. Ramage, S. Hampson, B. Agüera y Arcas, "Communication-efficient learning
+of deep networks from decentralized data", AISTATS 2017. On a stream E is a number of samples.
+At E = D/M it costs what PSO-Fed with M costs, and so belongs beside it in every comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from psofed.core import learner
+from psofed.core.schedule import Indices
+from psofed.errors import InputError
+from psofed.methods.contract import Array, Message, Plain, State, Task
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of FedAvg: E."""
+
+    name: ClassVar[str] = "fedavg"
+    local_steps: int = 5
+    step: float | None = None
+    label: str = ""
+
+    def title(self) -> str:
+        return self.label or f"FedAvg E={self.local_steps}"
+
+    def check(self, dim: int, clients: int) -> None:
+        """E is at least 1."""
+        at_least_one(self, "local_steps")
+
+
+def at_least_one(options: Any, *fields: str) -> None:
+    """Refuse counts below 1."""
+    for field in fields:
+        value = getattr(options, field)
+        if value is not None and value < 1:
+            raise InputError(field, f"is {value}", "use 1 or more")
+
+
+class Method(Plain):
+    """Blocks of E rounds; a block's cohort downloads first, learns in every round, uploads last.
+
+    w_{n+1} = w_n + sum_k a_k (w_k - w_n) at the end of a block. An unfinished last block is not
+    uploaded. Clients that are not selected would be overwritten, so they do not learn.
+    """
+
+    common = True
+
+    def __init__(self, options: Any, task: Task) -> None:
+        super().__init__(options, task)
+        self.local_steps = options.local_steps
+
+    def begins(self, n: int) -> bool:
+        """Whether a block begins with round n."""
+        return n % self.local_steps == 0
+
+    def ends(self, n: int) -> bool:
+        """Whether a block ends with round n."""
+        return (n + 1) % self.local_steps == 0
+
+    def cohort(self, n: int) -> Indices:
+        """The cohort of a block is that of its first round."""
+        return self.task.cohorts.cohort(n - n % self.local_steps)
+
+    def download(self, server: State, k: int, n: int) -> Message:
+        """w_n, at the beginning of a block."""
+        return server["w"].copy() if self.begins(n) else None
+
+    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+        """w_k <- w_n."""
+        if message is not None:
+            client["w"][:] = message
+
+    def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
+        """Eq. (5)."""
+        learner.lms(client["w"], z, y, self.step)
+
+    def upload(self, client: State, k: int, n: int) -> Message:
+        """w_k, at the end of a block."""
+        return client["w"].copy() if self.ends(n) else None
+
+    def fold(
+        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
+    ) -> None:
+        """Eq. (6), as a sum of differences."""
+        w = server["w"]
+        change = np.zeros_like(w)
+        for k, w_k in uploads.items():
+            if w_k is not None:
+                change += weights[k] * (w_k - w)
+        w += change
+
+
+class Compressed(Method):
+    """FedAvg whose clients send their update h = w_k - w_n in another form.
+
+    A method of this kind writes `pack`, what is sent for h, and `unpack`, the update U_k that the
+    server reads from it: w_{n+1} = w_n + sum_k a_k U_k.
+    """
+
+    def client(self, k: int) -> State:
+        """w_k, and the model it started the block from."""
+        return {"w": self.task.zeros(self.task.dim), "start": self.task.zeros(self.task.dim)}
+
+    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+        """w_k <- w_n, and w_n is remembered."""
+        if message is not None:
+            client["w"][:] = message
+            client["start"][:] = message
+
+    def upload(self, client: State, k: int, n: int) -> Message:
+        """The packed update, at the end of a block."""
+        return self.pack(client, client["w"] - client["start"], k, n) if self.ends(n) else None
+
+    def fold(
+        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
+    ) -> None:
+        """w_{n+1} = w_n + sum_k a_k U_k; who sends nothing contributes nothing and still counts."""
+        for k, message in uploads.items():
+            if message is not None and len(message):
+                server["w"] += weights[k] * self.unpack(message, k, n)
+
+    def pack(self, client: State, h: Array, k: int, n: int) -> Array:
+        """What is sent for the update h."""
+        raise NotImplementedError
+
+    def unpack(self, message: Array, k: int, n: int) -> Array:
+        """U_k."""
+        raise NotImplementedError

@@ -1,0 +1,60 @@
+"""FedProx: FedAvg with a pull towards the model that was received.
+
+T. Li, A. K. Sahu, M. Zaheer, M. Sanjabi, A. Talwalkar, V. Smith, "Federated optimization in
+heterogeneous networks", MLSys 2020. The penalty is (rho/2) |w_k - w_n|^2, the squared norm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from psofed.errors import InputError
+from psofed.methods import fedavg
+from psofed.methods.contract import Array, Message, State, Task
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of FedProx: E and rho."""
+
+    name: ClassVar[str] = "fedprox"
+    local_steps: int = 40
+    prox: float = 0.01
+    step: float | None = None
+    label: str = ""
+
+    def title(self) -> str:
+        return self.label or f"FedProx E={self.local_steps} rho={self.prox:g}"
+
+    def check(self, dim: int, clients: int) -> None:
+        """E is at least 1, rho at least 0."""
+        fedavg.at_least_one(self, "local_steps")
+        if not self.prox >= 0:
+            raise InputError("prox", f"is {self.prox}", "use 0 or more")
+
+
+class Method(fedavg.Method):
+    """w_k <- w_k + mu e z - mu rho (w_k - w_n), both terms at the old w_k."""
+
+    def __init__(self, options: Options, task: Task) -> None:
+        super().__init__(options, task)
+        self.prox = options.prox
+
+    def client(self, k: int) -> State:
+        """w_k, and the model it is pulled to."""
+        return {"w": self.task.zeros(self.task.dim), "start": self.task.zeros(self.task.dim)}
+
+    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+        """w_k <- w_n, and w_n is remembered."""
+        if message is not None:
+            client["w"][:] = message
+            client["start"][:] = message
+
+    def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
+        """Eq. (5) with the pull."""
+        w = client["w"]
+        error = y - np.vecdot(w, z)
+        w += (self.step * error)[..., None] * z - self.step * self.prox * (w - client["start"])

@@ -1,0 +1,86 @@
+"""The family (E, M): talk every E rounds, with M entries. It joins PSO-Fed and FedAvg.
+
+E = 1 is PSO-Fed with M; M = D is FedAvg with E, as far as the global model goes. The windows
+advance with every talk, so lines of equal cost are those of equal M/E.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from psofed.core import sharing
+from psofed.core.schedule import Indices
+from psofed.methods import fedavg, psofed
+from psofed.methods.contract import Message, State, Task
+
+
+@dataclass(frozen=True)
+class Options:
+    """E, M and the windows, as for PSO-Fed."""
+
+    name: ClassVar[str] = "periodic"
+    local_steps: int = 4
+    shared: int = 40
+    scheme: Literal["coordinated", "uncoordinated"] = "uncoordinated"
+    selection: Literal["sequential", "stochastic"] = "sequential"
+    mask: Literal["subset", "block"] = "subset"
+    shift: int | None = None
+    idle: bool = True
+    allow_uneven: bool = False
+    step: float | None = None
+    label: str = ""
+
+    def windows(self) -> psofed.Options:
+        """The same as options of PSO-Fed."""
+        return psofed.Options(
+            self.shared, self.scheme, self.selection, self.mask, self.shift, self.idle,
+            self.allow_uneven, self.step,
+        )  # fmt: skip
+
+    def title(self) -> str:
+        windows = replace(self.windows(), step=None).title().removeprefix("PSO-Fed ")
+        return self.label or f"PSO-Fed E={self.local_steps} {windows}"
+
+    def check(self, dim: int, clients: int) -> None:
+        """E is at least 1, and the windows are fit for PSO-Fed."""
+        fedavg.at_least_one(self, "local_steps")
+        self.windows().check(dim, clients)
+
+
+class Method(psofed.Method):
+    """Algorithm 1 in blocks of E rounds: window t goes down first, window t + 1 goes up last."""
+
+    def __init__(self, options: Options, task: Task) -> None:
+        super().__init__(options.windows(), task)
+        self.local_steps = options.local_steps
+
+    def cohort(self, n: int) -> Indices:
+        """The cohort of a block is that of its first round."""
+        return self.task.cohorts.cohort(n - n % self.local_steps)
+
+    def download(self, server: State, k: int, n: int) -> Message:
+        """S_{k,t} w_n, at the beginning of block t."""
+        t, rest = divmod(n, self.local_steps)
+        return sharing.share(server["w"], self.schedule.entries(k, t)) if rest == 0 else None
+
+    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+        """Eq. (9) with window t."""
+        if message is not None:
+            window = self.schedule.entries(k, n // self.local_steps)
+            sharing.receive(client["w"], window, message)
+
+    def upload(self, client: State, k: int, n: int) -> Message:
+        """S_{k,t+1} w_k, at the end of block t."""
+        t, rest = divmod(n + 1, self.local_steps)
+        return sharing.share(client["w"], self.schedule.entries(k, t)) if rest == 0 else None
+
+    def fold(
+        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
+    ) -> None:
+        """Eq. (11) with window t + 1."""
+        t = (n + 1) // self.local_steps
+        entries = self.schedule.entries
+        folded = [(entries(k, t), v, weights[k]) for k, v in uploads.items() if v is not None]
+        sharing.fold(server["w"], folded)

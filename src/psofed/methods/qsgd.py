@@ -1,0 +1,79 @@
+"""QSGD and FedPAQ: the update in stochastic levels of its norm.
+
+D. Alistarh, D. Grubic, J. Li, R. Tomioka, M. Vojnovic, "QSGD: communication-efficient SGD via
+gradient quantization and encoding", NIPS 2017. With E > 1 local steps it is FedPAQ: A. Reisizadeh,
+A. Mokhtari, H. Hassani, A. Jadbabaie, R. Pedarsani, AISTATS 2020. Only the uplink shrinks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log2
+from typing import ClassVar
+
+import numpy as np
+
+from psofed.core import coding, payload
+from psofed.errors import InputError
+from psofed.methods import fedavg
+from psofed.methods.contract import Array, State, Task
+
+
+@dataclass(frozen=True)
+class Options:
+    """l levels (none: no compression) and E."""
+
+    name: ClassVar[str] = "qsgd"
+    levels: int | None = 15
+    local_steps: int = 1
+    step: float | None = None
+    label: str = ""
+
+    def title(self) -> str:
+        name = "QSGD" if self.local_steps == 1 else f"FedPAQ E={self.local_steps}"
+        return self.label or (f"{name} {self.levels} levels" if self.levels else name)
+
+    def check(self, dim: int, clients: int) -> None:
+        """Levels and E in their ranges."""
+        fedavg.at_least_one(self, "local_steps", "levels")
+        if self.levels is not None and self.levels >= 2**16:
+            raise InputError("levels", f"is {self.levels}", "use 1 to 65535, or leave it out")
+
+
+class Method(fedavg.Compressed):
+    """U_j = |h| sign(h_j) floor(l |h_j| / |h| + u_j) / l, u_j ~ U(0, 1)."""
+
+    def __init__(self, options: Options, task: Task) -> None:
+        super().__init__(options, task)
+        self.levels = options.levels
+
+    def pack(self, client: State, h: Array, k: int, n: int) -> Array:
+        if self.levels is None:
+            return h
+        norm = np.sqrt(h @ h)
+        u = self.task.seeds.uniforms("qsgd", client=k, round=n, count=len(h))
+        scaled = np.abs(h) * (self.levels / norm) if norm > 0 else np.zeros_like(h)
+        signed = np.copysign(np.minimum(np.floor(scaled + u), self.levels), h)
+        return np.concatenate([[norm], signed]).astype(h.dtype)
+
+    def unpack(self, message: Array, k: int, n: int) -> Array:
+        if self.levels is None:
+            return message
+        update: Array = message[1:] * (message[0] / self.levels)
+        return update
+
+    def encode(self, message: Array, up: bool) -> bytes:
+        """Up: the norm as a value, then a sign and a level for each entry, in fixed length."""
+        if not up or self.levels is None or not len(message):
+            return super().encode(message, up)
+        codes = 2 * np.abs(message[1:]).astype(np.int64) + np.signbit(message[1:])
+        bits = 1 + ceil(log2(self.levels + 1))
+        return payload.encode(message[:1], self.task.wire) + coding.pack(codes, bits)
+
+    def decode(self, data: bytes, up: bool) -> Array:
+        if not up or self.levels is None or data == payload.NOTHING:
+            return super().decode(data, up)
+        head = payload.size(self.task.wire)
+        codes = coding.unpack(data[head:], 1 + ceil(log2(self.levels + 1)), self.task.dim)
+        signed = np.where(codes & 1, -1.0, 1.0) * (codes >> 1)
+        return np.concatenate([payload.decode(data[:head], self.task.wire), signed])

@@ -1,0 +1,39 @@
+"""Raw samples: the cohort sends (x, y), and the server does Online-Fed with them, exactly.
+
+A control: the update of one LMS step is mu e z(x), so L + 1 numbers say as much as D. What speaks
+against it is privacy and learning between contacts, not bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from psofed.core.schedule import Indices
+from psofed.methods import centralised
+from psofed.methods.contract import Task
+
+
+@dataclass(frozen=True)
+class Options:
+    """Sending samples has no options of its own."""
+
+    name: ClassVar[str] = "raw"
+    step: float | None = None
+    label: str = ""
+
+    def title(self) -> str:
+        return self.label or "Raw samples"
+
+    def check(self, dim: int, clients: int) -> None:
+        """Nothing can go wrong."""
+
+
+class Method(centralised.Method):
+    """Eq. (5) and (6) at the server: w <- w + (mu/|S_n|) sum_k e_k z_k, with the samples sent."""
+
+    def __init__(self, options: Options, task: Task) -> None:
+        super().__init__(centralised.Options("batch", options.step), task)
+
+    def cohort(self, n: int) -> Indices:
+        return self.task.cohorts.cohort(n)

@@ -1,0 +1,113 @@
+"""Sketched updates: subsampling, probabilistic quantisation, random rotation, and all of them.
+
+J. Konečný, H. B. McMahan, F. X. Yu, P. Richtárik, A. T. Suresh, D. Bacon, "Federated learning:
+strategies for improving communication efficiency", 2016. Only the uplink shrinks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log2
+from typing import ClassVar
+
+import numpy as np
+
+from psofed.core import coding, payload
+from psofed.core.seeds import subsets
+from psofed.errors import InputError
+from psofed.methods import fedavg
+from psofed.methods.contract import Array, State, Task
+
+
+@dataclass(frozen=True)
+class Options:
+    """q bits a value, M values of the update (all if left out), rotated or not, after E steps."""
+
+    name: ClassVar[str] = "sketch"
+    bits: int | None = 1
+    shared: int | None = None
+    rotate: bool = False
+    local_steps: int = 1
+    step: float | None = None
+    label: str = ""
+
+    def title(self) -> str:
+        parts = [f"{self.bits} bit" if self.bits else "", f"M={self.shared}" if self.shared else ""]
+        parts += [
+            "rotated" if self.rotate else "",
+            f"E={self.local_steps}" * (self.local_steps > 1),
+        ]
+        return self.label or " ".join(["Sketch", *filter(None, parts)])
+
+    def check(self, dim: int, clients: int) -> None:
+        """Bits and entries in their ranges."""
+        fedavg.at_least_one(self, "local_steps", "bits", "shared")
+        if self.bits is not None and self.bits > 24:
+            raise InputError("bits", f"is {self.bits}", "use 1 to 24, or leave it out")
+        size = padded(dim) if self.rotate else dim
+        if self.shared is not None and self.shared > size:
+            raise InputError(
+                "shared", f"is {self.shared}, but there are {size}", f"use 1 to {size}"
+            )
+
+
+def padded(dim: int) -> int:
+    """The power of 2 at or above D, which the rotation needs."""
+    return 2 ** ceil(log2(dim)) if dim > 1 else 1
+
+
+class Method(fedavg.Compressed):
+    """In this order: rotate h, take M entries times D/M, quantise. The server undoes it."""
+
+    def __init__(self, options: Options, task: Task) -> None:
+        super().__init__(options, task)
+        self.bits, self.rotate = options.bits, options.rotate
+        self.size = padded(task.dim) if options.rotate else task.dim
+        self.shared = options.shared or self.size
+        if options.shared is not None:
+            # Rescaled updates are D/M times as noisy: averaged over the cohort they bear this step.
+            size = getattr(task.cohorts, "size", 1)
+            self.step *= min(1.0, size * self.shared / self.size)
+
+    def pack(self, client: State, h: Array, k: int, n: int) -> Array:
+        if self.rotate:
+            h = coding.hadamard(self._signs() * np.pad(h, (0, self.size - len(h)))).astype(h.dtype)
+        if self.shared < self.size:
+            h = h[self._window(k, n)] * h.dtype.type(self.size / self.shared)
+        if self.bits is None:
+            return h
+        u = self.task.seeds.uniforms("sketch", client=k, round=n, count=len(h))
+        return coding.quantise(h, self.bits, u)
+
+    def unpack(self, message: Array, k: int, n: int) -> Array:
+        values = message if self.bits is None else coding.restore(message, self.bits)
+        if self.shared < self.size:
+            full = np.zeros(self.size, values.dtype)
+            full[self._window(k, n)] = values
+            values = full
+        if self.rotate:
+            values = (self._signs() * coding.hadamard(values))[: self.task.dim]
+        return values
+
+    def _window(self, k: int, n: int) -> Array:
+        u = self.task.seeds.uniforms(
+            f"subsample:{self.shared}", client=k, round=n, count=self.shared
+        )
+        return subsets(u, self.size)
+
+    def _signs(self) -> Array:
+        u = self.task.seeds.world.uniforms("signs", count=self.size)
+        return np.where(u < 0.5, -1.0, 1.0)
+
+    def encode(self, message: Array, up: bool) -> bytes:
+        """Up: lo and hi as values, then q bits each."""
+        if not up or self.bits is None or not len(message):
+            return super().encode(message, up)
+        return payload.encode(message[:2], self.task.wire) + coding.pack(message[2:], self.bits)
+
+    def decode(self, data: bytes, up: bool) -> Array:
+        if not up or self.bits is None or data == payload.NOTHING:
+            return super().decode(data, up)
+        head = 2 * payload.size(self.task.wire)
+        codes = coding.unpack(data[head:], self.bits, self.shared)
+        return np.concatenate([payload.decode(data[:head], self.task.wire), codes])

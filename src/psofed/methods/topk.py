@@ -1,0 +1,82 @@
+"""Top-k with error feedback: the k largest entries of the update, the rest kept for later.
+
+S. U. Stich, J.-B. Cordonnier, M. Jaggi, "Sparsified SGD with memory", NeurIPS 2018;
+S. P. Karimireddy, Q. Rebjock, S. Stich, M. Jaggi, ICML 2019. Only the uplink shrinks; positions
+are part of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from psofed.core import coding, payload
+from psofed.errors import InputError
+from psofed.methods import fedavg
+from psofed.methods.contract import Array, State, Task
+
+
+@dataclass(frozen=True)
+class Options:
+    """k, the share gamma of the rest that is remembered, and E."""
+
+    name: ClassVar[str] = "topk"
+    kept: int = 5
+    memory: float = 1.0
+    local_steps: int = 1
+    step: float | None = None
+    label: str = ""
+
+    def title(self) -> str:
+        steps = f" E={self.local_steps}" * (self.local_steps > 1)
+        return self.label or f"Top-{self.kept}{steps}{'' if self.memory else ', no memory'}"
+
+    def check(self, dim: int, clients: int) -> None:
+        """k fits, gamma is a share."""
+        fedavg.at_least_one(self, "local_steps", "kept")
+        if self.kept > dim:
+            raise InputError("kept", f"is {self.kept}, but dim is {dim}", f"use 1 to {dim}")
+        if not 0 <= self.memory <= 1:
+            raise InputError("memory", f"is {self.memory}", "use 0 to 1")
+
+
+class Method(fedavg.Compressed):
+    """v = h + r_k; U = v on the k largest |v_j|; r_k <- gamma (v - U)."""
+
+    def __init__(self, options: Options, task: Task) -> None:
+        super().__init__(options, task)
+        self.kept, self.memory = options.kept, options.memory
+
+    def client(self, k: int) -> State:
+        """And the residual r_k."""
+        return super().client(k) | {"residual": self.task.zeros(self.task.dim)}
+
+    def pack(self, client: State, h: Array, k: int, n: int) -> Array:
+        v = h + client["residual"]
+        # Stable, so that of equal entries the first goes: the same on every machine.
+        kept = np.sort(np.argsort(-np.abs(v), kind="stable")[: self.kept])
+        message = np.concatenate([kept, v[kept]])
+        v[kept] = 0
+        client["residual"][:] = self.memory * v
+        return message
+
+    def unpack(self, message: Array, k: int, n: int) -> Array:
+        update = np.zeros(self.task.dim, message.dtype)
+        update[message[: self.kept].astype(np.intp)] = message[self.kept :]
+        return update
+
+    def encode(self, message: Array, up: bool) -> bytes:
+        """Up: which entries, as a bitmap or as a list, whichever is shorter, and their values."""
+        if not up or not len(message):
+            return super().encode(message, up)
+        positions = coding.encode_positions(message[: self.kept], self.task.dim)
+        return positions + payload.encode(message[self.kept :], self.task.wire)
+
+    def decode(self, data: bytes, up: bool) -> Array:
+        if not up or data == payload.NOTHING:
+            return super().decode(data, up)
+        head = len(data) - self.kept * payload.size(self.task.wire)
+        positions = coding.decode_positions(data[: max(head, 0)], self.kept, self.task.dim)
+        return np.concatenate([positions, payload.decode(data[head:], self.task.wire)])

@@ -1,5 +1,6 @@
 """The contract battery: what every method must do, whatever it is."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -16,15 +17,19 @@ from psofed.deploy.server import RefusedError, Server
 from psofed.experiment import Experiment, Features
 from psofed.methods import (
     centralised,
+    etpsofed,
     fedavg,
     fedprox,
+    fedscr,
     local,
     onlinefed,
     periodic,
     psofed,
     qsgd,
+    quantised,
     raw,
     sketch,
+    structured,
     topk,
 )
 from psofed.simulate import fused, lockstep
@@ -59,6 +64,18 @@ VARIANTS = {
         {"bits": 4, "rotate": True, "shared": 7},
     ],
     "qsgd": [{"levels": 1}, {"levels": 15}, {"levels": 4, "local_steps": 3}, {"levels": None}],
+    "structured": [
+        {"form": "mask", "shared": 3},
+        {"form": "subspace", "shared": 4, "local_steps": 3},
+        {"form": "lowrank", "shared": 5, "rows": 2},
+    ],
+    "fedscr": [{"block": 2}, {"block": 5, "threshold": 1.3, "local_steps": 2}, {"block": 1}],
+    "etpsofed": [{"shared": 3}, {"shared": 4, "threshold": 1.0, "scheme": "coordinated"}],
+    "quantised": [
+        {"shared": 4, "bits": 4},
+        {"shared": 3, "bits": 2, "reference": "last"},
+        {"shared": 3, "bits": 3, "scheme": "coordinated", "idle": False},
+    ],
     "topk": [{"kept": 1}, {"kept": 3, "memory": 0.5, "local_steps": 2}, {"kept": 9}],
 }
 METHODS = [
@@ -313,6 +330,11 @@ def test_one_local_step_is_online_fed(cohort):
         sketch.Options(bits=None, shared=10),
         qsgd.Options(levels=None),
         topk.Options(kept=10),
+        structured.Options(shared=10),
+        structured.Options(form="subspace", shared=10),
+        structured.Options(form="lowrank", shared=10, rows=2),
+        fedscr.Options(block=5, threshold=0.0),
+        etpsofed.Options(shared=10, threshold=0.0),
         raw.Options(),
     ):
         assert same(options, onlinefed.Options(), cohort=cohort), options
@@ -327,6 +349,9 @@ def test_without_its_knob_a_method_is_fedavg(steps):
         sketch.Options(bits=None, local_steps=steps),
         qsgd.Options(levels=None, local_steps=steps),
         topk.Options(kept=10, local_steps=steps),
+        structured.Options(shared=10, local_steps=steps),
+        structured.Options(form="subspace", shared=10, local_steps=steps),
+        fedscr.Options(block=2, threshold=0.0, local_steps=steps),
     ):
         assert same(options, plain), options
 
@@ -366,6 +391,14 @@ BYTES = [  # of one upload at D = 200, float32
     (topk.Options(kept=5), 25),
     (topk.Options(kept=40), 185),
     (raw.Options(), 20),
+    (structured.Options(shared=40), 160),
+    (structured.Options(form="subspace", shared=40), 160),
+    (structured.Options(form="lowrank", shared=40), 160),
+    (fedscr.Options(threshold=0.0), 803),
+    (etpsofed.Options(threshold=1e9), 1),
+    (etpsofed.Options(threshold=0.0), 160),
+    (quantised.Options(), 28),
+    (quantised.Options(bits=2, reference="last"), 18),
 ]
 
 
@@ -444,3 +477,54 @@ def test_error_feedback_forgets_nothing():
         method.unpack(method.pack(client, h.copy(), 0, n), 0, n) for n, h in enumerate(updates)
     )
     assert np.allclose(read + client["residual"], updates.sum(axis=0))
+
+
+def test_a_trigger_at_zero_is_pso_fed_and_one_out_of_reach_leaves_the_server_as_it_is():
+    for windows in ({"shared": 3}, {"shared": 4, "scheme": "coordinated"}):
+        assert same(etpsofed.Options(threshold=0.0, **windows), psofed.Options(**windows))
+    assert not simulate(small(etpsofed.Options(shared=3, threshold=1e9))).any()
+
+
+@pytest.mark.parametrize("reference", ["range", "last"])
+def test_many_bits_are_pso_fed_and_each_bit_halves_the_error(reference):
+    exact = simulate(small(psofed.Options(shared=4)))
+    errors = [
+        np.abs(
+            simulate(small(quantised.Options(shared=4, bits=b, reference=reference))) - exact
+        ).max()
+        for b in (8, 12, 16, 24)
+    ]
+    assert errors[-1] < 1e-5
+    assert all(fine < coarse / 4 for coarse, fine in itertools.pairwise(errors))
+
+
+def test_both_ends_remember_the_same_after_every_message():
+    method, draws = prepare(small(quantised.Options(shared=3, bits=3, reference="last")))
+    for moment in lockstep.play(draws, method, lockstep.Samples(draws)):
+        assert np.array_equal(moment.server["last"], moment.clients["last"])
+    assert moment.server["last"].any()
+
+
+def test_blocks_that_stay_behind_are_sent_later():
+    method, _ = prepare(small(fedscr.Options(block=2, threshold=1.2)))
+    client, rng = method.client(0), np.random.default_rng(1)
+    updates = rng.normal(size=(50, 10))
+    messages = [method.pack(client, h.copy(), 0, n) for n, h in enumerate(updates)]
+    assert 0 < np.mean([m[:5].mean() for m in messages]) < 1
+    read = sum(method.unpack(m, 0, n) for n, m in enumerate(messages))
+    assert np.allclose(read + client["residual"], updates.sum(axis=0))
+
+
+@pytest.mark.parametrize("form", ["subspace", "lowrank"])
+def test_random_spaces_are_right_on_average(form):
+    method, draws = prepare(
+        small(structured.Options(form=form, shared=5, rows=2 if form == "lowrank" else None))
+    )
+    z, read = np.linspace(-1, 2, 10), []
+    for n in range(6000):
+        client = method.client(0)
+        method.receive(client, 0, n, np.zeros(10))
+        method.learn(client, None, z, 1.0)
+        read.append(method.unpack(method.upload(client, 0, n), 0, n) / method.step)
+    score = (np.mean(read, axis=0) - z) / (np.std(read, axis=0) / np.sqrt(len(read)) + 1e-12)
+    assert np.abs(score).max() < 5

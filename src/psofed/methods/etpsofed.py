@@ -1,0 +1,80 @@
+"""Event-triggered PSO-Fed: a client uploads only if its sample surprised it.
+
+V. C. Gogineni, S. Werner, Y.-F. Huang, A. Kuh, "Communication-efficient online federated learning
+strategies for kernel regression", IEEE Internet of Things J., 2023. The trigger is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from psofed.core import learner
+from psofed.errors import InputError
+from psofed.methods import psofed
+from psofed.methods.contract import Array, Message, State, Task
+
+
+@dataclass(frozen=True)
+class Options:
+    """The threshold c in units of the rms error, and the windows, as for PSO-Fed."""
+
+    name: ClassVar[str] = "etpsofed"
+    threshold: float = 0.6
+    shared: int = 40
+    scheme: Literal["coordinated", "uncoordinated"] = "uncoordinated"
+    selection: Literal["sequential", "stochastic"] = "sequential"
+    mask: Literal["subset", "block"] = "subset"
+    shift: int | None = None
+    allow_uneven: bool = False
+    step: float | None = None
+    label: str = ""
+
+    def windows(self) -> psofed.Options:
+        """The same as options of PSO-Fed."""
+        return psofed.Options(
+            shared=self.shared, scheme=self.scheme, selection=self.selection, mask=self.mask,
+            shift=self.shift, allow_uneven=self.allow_uneven, step=self.step,
+        )  # fmt: skip
+
+    def title(self) -> str:
+        windows = self.windows().title().removeprefix("PSO-Fed ")
+        return self.label or f"ETPSO-Fed c={self.threshold:g} {windows}"
+
+    def check(self, dim: int, clients: int) -> None:
+        """The windows are fit for PSO-Fed, the threshold is not negative."""
+        self.windows().check(dim, clients)
+        if not self.threshold >= 0:
+            raise InputError("threshold", f"is {self.threshold}", "use 0 or more")
+
+
+class Method(psofed.Method):
+    """Algorithm 1 with an upload only if |e_k| >= c sqrt(m_k), m_k a running mean of e_k^2."""
+
+    def __init__(self, options: Options, task: Task) -> None:
+        super().__init__(options.windows(), task)
+        self.threshold = options.threshold
+
+    def client(self, k: int) -> State:
+        """And m_k, and whether the last sample was a surprise."""
+        return super().client(k) | {"square": np.ones(()), "fire": np.zeros(())}
+
+    def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
+        """Eq. (10); m_k <- 0.99 m_k + 0.01 e_k^2 at every sample, after the comparison."""
+        error = learner.lms(client["w"], z, y, self.step)
+        client["fire"][...] = np.abs(error) >= self.threshold * np.sqrt(client["square"])
+        client["square"][...] = 0.99 * client["square"] + 0.01 * np.square(error)
+
+    def upload(self, client: State, k: int, n: int) -> Message:
+        """S_{k,n+1} w_{k,n+1}, or nothing to report."""
+        return super().upload(client, k, n) if client["fire"] else self.task.zeros(0)
+
+    def fold(
+        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
+    ) -> None:
+        """Eq. (11); who had nothing to report still counts in |S_n|."""
+        spoke = {k: v for k, v in uploads.items() if v is not None and len(v)}
+        super().fold(server, n, spoke, weights)

@@ -17,12 +17,14 @@ from psofed.deploy.server import RefusedError, Server
 from psofed.experiment import Experiment, Features
 from psofed.methods import (
     centralised,
+    cmfl,
     etpsofed,
     fedavg,
     fedprox,
     fedscr,
     local,
     onlinefed,
+    paofed,
     periodic,
     psofed,
     qsgd,
@@ -75,6 +77,15 @@ VARIANTS = {
         {"shared": 4, "bits": 4},
         {"shared": 3, "bits": 2, "reference": "last"},
         {"shared": 3, "bits": 3, "scheme": "coordinated", "idle": False},
+    ],
+    "cmfl": [
+        {"rule": "literal", "threshold": 0.5, "local_steps": 1},
+        {"keep": 0.5, "local_steps": 3},
+    ],
+    "paofed": [
+        {"shared": 5, "delay": 0.5, "longest": 3},
+        {"shared": 3, "mask": "subset", "scheme": "uncoordinated", "availability": 0.4},
+        {"shared": 2, "window": "same", "decay": 1.0},
     ],
     "topk": [{"kept": 1}, {"kept": 3, "memory": 0.5, "local_steps": 2}, {"kept": 9}],
 }
@@ -335,6 +346,9 @@ def test_one_local_step_is_online_fed(cohort):
         structured.Options(form="lowrank", shared=10, rows=2),
         fedscr.Options(block=5, threshold=0.0),
         etpsofed.Options(shared=10, threshold=0.0),
+        cmfl.Options(rule="literal", threshold=0.0, local_steps=1),
+        cmfl.Options(keep=1.0, local_steps=1),
+        paofed.Options(shared=10, delay=0.0),
         raw.Options(),
     ):
         assert same(options, onlinefed.Options(), cohort=cohort), options
@@ -352,6 +366,8 @@ def test_without_its_knob_a_method_is_fedavg(steps):
         structured.Options(shared=10, local_steps=steps),
         structured.Options(form="subspace", shared=10, local_steps=steps),
         fedscr.Options(block=2, threshold=0.0, local_steps=steps),
+        cmfl.Options(keep=1.0, local_steps=steps),
+        cmfl.Options(rule="literal", threshold=0.0, local_steps=steps),
     ):
         assert same(options, plain), options
 
@@ -398,6 +414,9 @@ BYTES = [  # of one upload at D = 200, float32
     (etpsofed.Options(threshold=1e9), 1),
     (etpsofed.Options(threshold=0.0), 160),
     (quantised.Options(), 28),
+    (paofed.Options(shared=4), 16),
+    (cmfl.Options(local_steps=1), 804),
+    (cmfl.Options(rule="literal", local_steps=1, threshold=0.0), 800),
     (quantised.Options(bits=2, reference="last"), 18),
 ]
 
@@ -517,7 +536,7 @@ def test_blocks_that_stay_behind_are_sent_later():
 
 @pytest.mark.parametrize("form", ["subspace", "lowrank"])
 def test_random_spaces_are_right_on_average(form):
-    method, draws = prepare(
+    method, _ = prepare(
         small(structured.Options(form=form, shared=5, rows=2 if form == "lowrank" else None))
     )
     z, read = np.linspace(-1, 2, 10), []
@@ -528,3 +547,30 @@ def test_random_spaces_are_right_on_average(form):
         read.append(method.unpack(method.upload(client, 0, n), 0, n) / method.step)
     score = (np.mean(read, axis=0) - z) / (np.std(read, axis=0) / np.sqrt(len(read)) + 1e-12)
     assert np.abs(score).max() < 5
+
+
+def test_without_delays_pao_fed_is_pso_fed():
+    for windows in ({"shared": 5, "mask": "block"}, {"shared": 3, "mask": "subset"}):
+        for scheme in ("coordinated", "uncoordinated"):
+            pao = paofed.Options(delay=0.0, scheme=scheme, **windows)
+            assert same(pao, psofed.Options(scheme=scheme, **windows))
+
+
+def test_delays_have_their_law_and_what_is_too_late_is_lost():
+    method, _ = prepare(small(paofed.Options(shared=5, delay=0.5, longest=3)))
+    delays = np.array([method._delay(k, n) for k in range(5) for n in range(2000)])
+    for i in range(1, 6):
+        assert abs((delays >= i).mean() - 0.5**i) < 5 * np.sqrt(0.5**i / len(delays))
+    late = prepare(small(paofed.Options(shared=5, delay=1.0)))[0]
+    server = late.server()
+    late.fold(server, 0, {0: np.ones(5)}, {0: 1.0})
+    assert not server["w"].any()
+
+
+def test_only_a_share_of_the_updates_passes_cmfl():
+    method, draws = prepare(small(cmfl.Options(keep=0.5, local_steps=1), rounds=600))
+    up = np.array([m.traffic[0] for m in lockstep.play(draws, method, lockstep.Samples(draws))])[
+        200:
+    ]
+    share = (up - 2 * 8).sum() / (2 * 80 * len(up))  # without the agreements; float64 on this wire
+    assert 0.4 < share < 0.7  # a half, and those that are forced

@@ -62,3 +62,12 @@ def test_uniforms_are_uniform():
     assert abs(u.var() - 1 / 12) < 4 * np.sqrt(1 / 180 / u.size)
     assert u.min() >= 0
     assert u.max() < 1
+
+
+@given(st.integers(1, 40), st.data())
+def test_a_few_subsets_are_those_of_many(population, data):
+    size = data.draw(st.integers(1, population))
+    uniforms = Seeds(3).uniforms("subsets", client=np.arange(30), count=size)
+    many = subsets(uniforms, population)
+    assert np.array_equal(many[:3], subsets(uniforms[:3], population))
+    assert np.array_equal(many[5], subsets(uniforms[5], population))

@@ -26,6 +26,7 @@ _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 _ROUNDS = 10
 _FEW = 128  # draws that are faster one by one
+_ONE_BY_ONE = 8  # subsets that are
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,10 @@ def subsets(uniforms: NDArray[np.float64], population: int) -> NDArray[np.intp]:
     if size == population:
         chosen[...] = np.arange(population)
         return chosen
+    if 0 < uniforms.size <= _ONE_BY_ONE * size:
+        for row, numbers in zip(chosen.reshape(-1, size), uniforms.reshape(-1, size), strict=True):
+            row[:] = _subset(numbers.tolist(), population)
+        return chosen
     for j in range(size):
         last = population - size + j
         pick = (uniforms[..., j] * (last + 1)).astype(np.intp)
@@ -144,3 +149,13 @@ def subsets(uniforms: NDArray[np.float64], population: int) -> NDArray[np.intp]:
         chosen[..., j] = np.where(taken, last, pick)
     chosen.sort(axis=-1)
     return chosen
+
+
+def _subset(uniforms: list[float], population: int) -> list[int]:
+    """The same for one row: a set is faster than arrays of one."""
+    chosen: set[int] = set()
+    for j, u in enumerate(uniforms):
+        last = population - len(uniforms) + j
+        pick = int(u * (last + 1))
+        chosen.add(last if pick in chosen else pick)
+    return sorted(chosen)

@@ -14,7 +14,8 @@ One round n, for every executor:
     fold(server, n, uploads, weights)                       in client order, weights 1/|S_n|
 
 A message is an array; None means that nothing is sent, and costs nothing. Its bytes are
-`encode(message, up)`: the two directions may have different forms. A member that decides not to
+`encode(message, up)`: the two directions may have different forms, and the number of bytes
+depends on the number of entries only. A member that decides not to
 send its update says so with an empty array, which is one byte, and still counts in |S_n|.
 """
 

@@ -64,6 +64,7 @@ class Method(fedavg.Compressed):
         self.bits, self.rotate = options.bits, options.rotate
         self.size = padded(task.dim) if options.rotate else task.dim
         self.shared = options.shared or self.size
+        self.signs = np.where(task.seeds.world.uniforms("signs", count=self.size) < 0.5, -1.0, 1.0)
         if options.shared is not None:
             # Rescaled updates are D/M times as noisy: averaged over the cohort they bear this step.
             size = getattr(task.cohorts, "size", 1)
@@ -71,7 +72,7 @@ class Method(fedavg.Compressed):
 
     def pack(self, client: State, h: Array, k: int, n: int) -> Array:
         if self.rotate:
-            h = coding.hadamard(self._signs() * np.pad(h, (0, self.size - len(h)))).astype(h.dtype)
+            h = coding.hadamard(self.signs * np.pad(h, (0, self.size - len(h)))).astype(h.dtype)
         if self.shared < self.size:
             h = h[self._window(k, n)] * h.dtype.type(self.size / self.shared)
         if self.bits is None:
@@ -86,7 +87,7 @@ class Method(fedavg.Compressed):
             full[self._window(k, n)] = values
             values = full
         if self.rotate:
-            values = (self._signs() * coding.hadamard(values))[: self.task.dim]
+            values = (self.signs * coding.hadamard(values))[: self.task.dim]
         return values
 
     def _window(self, k: int, n: int) -> Array:
@@ -94,10 +95,6 @@ class Method(fedavg.Compressed):
             f"subsample:{self.shared}", client=k, round=n, count=self.shared
         )
         return subsets(u, self.size)
-
-    def _signs(self) -> Array:
-        u = self.task.seeds.world.uniforms("signs", count=self.size)
-        return np.where(u < 0.5, -1.0, 1.0)
 
     def encode(self, message: Array, up: bool) -> bytes:
         """Up: lo and hi as values, then q bits each."""

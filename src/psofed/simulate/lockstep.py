@@ -44,20 +44,39 @@ class Samples:
         return self.chunk.x[:, i], self.z[:, n - self.begin], self.chunk.y[:, i]
 
 
+class Sizes:
+    """Bytes of a message: asked of the encoder once for each direction and number of entries."""
+
+    def __init__(self, method: Method) -> None:
+        self.method = method
+        self.known: dict[tuple[bool, int], int] = {}
+
+    def __call__(self, message: Array, up: bool) -> int:
+        key = up, len(message)
+        if key not in self.known:
+            self.known[key] = len(self.method.encode(message, up))
+        return self.known[key]
+
+
 def play(draws: Draws, method: Method, samples: Samples) -> Iterator[Moment]:
     """The moments before rounds 0, 1, ..., N. State is live: the next step changes it."""
     server = method.server()
     states = [method.client(k) for k in draws.ids]
     clients = {name: np.stack([state[name] for state in states]) for name in states[0]}
-    traffic = (0, 0, 0)
+    traffic, sizes = (0, 0, 0), Sizes(method)
     for n in range(draws.rounds):
         yield Moment(server, clients, traffic)
-        traffic = _round(n, method, samples.at(n), server, clients)
+        traffic = _round(n, method, samples.at(n), server, clients, sizes)
     yield Moment(server, clients, traffic)
 
 
 def _round(
-    n: int, method: Method, samples: tuple[Array, Array, Array], server: State, clients: State
+    n: int,
+    method: Method,
+    samples: tuple[Array, Array, Array],
+    server: State,
+    clients: State,
+    sizes: Sizes,
 ) -> tuple[int, int, int]:
     """One round in the order that the contract prescribes. Returns its bytes."""
     cohort = [int(k) for k in method.cohort(n)]
@@ -74,6 +93,6 @@ def _round(
             method.learn(member[k], x[k], z[k], y[k])
     uploads = {k: method.upload(member[k], k, n) for k in cohort}
     method.fold(server, n, uploads, dict.fromkeys(cohort, 1 / max(len(cohort), 1)))
-    up = sum(len(method.encode(m, up=True)) for m in uploads.values() if m is not None)
-    sent = [len(method.encode(m, up=False)) for m in downloads.values() if m is not None]
+    up = sum(sizes(m, True) for m in uploads.values() if m is not None)
+    sent = [sizes(m, False) for m in downloads.values() if m is not None]
     return up, sum(sent), sum(sent[:1] if method.common else sent)

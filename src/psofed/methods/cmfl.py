@@ -1,0 +1,148 @@
+"""CMFL: a client keeps its update to itself if its signs disagree with the last global update.
+
+L. Wang, W. Wang, B. Li, "CMFL: mitigating communication overhead for federated
+learning", ICDCS 2019.
+On LMS consecutive corrections partly undo each other, so agreement averages below one half: the
+literal rule keeps next to nothing at its published thresholds. The usable form (ours) sets the
+threshold so that a given share of the uploads passes, forces one now and then, and divides by
+|S_n|.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from psofed.core import payload
+from psofed.errors import InputError
+from psofed.methods import fedavg
+from psofed.methods.contract import Array, Message, State, Task
+
+HISTORY = 400  # agreements from which the usable threshold is taken
+PATIENCE = 3  # skips after which an upload is forced
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which rule; its threshold v (literal) or the share of uploads to keep (usable); E."""
+
+    name: ClassVar[str] = "cmfl"
+    rule: Literal["literal", "usable"] = "usable"
+    threshold: float = 0.8
+    keep: float = 0.6
+    local_steps: int = 10
+    step: float | None = None
+    label: str = ""
+
+    def title(self) -> str:
+        usable = self.rule == "usable"
+        knob = f"keep={self.keep:g}" if usable else f"v={self.threshold:g}, literal"
+        return self.label or f"CMFL {knob} E={self.local_steps}"
+
+    def check(self, dim: int, clients: int) -> None:
+        """Shares are shares."""
+        fedavg.at_least_one(self, "local_steps")
+        for field in ("threshold", "keep"):
+            if not 0 <= getattr(self, field) <= 1:
+                raise InputError(field, f"is {getattr(self, field)}", "use 0 to 1")
+
+
+class Method(fedavg.Method):
+    """FedAvg with an upload only if r = #{j : sign h_j = sign g_j} / D is at least the threshold.
+
+    g is the last global update that was not zero. In the first block everybody uploads.
+    """
+
+    def __init__(self, options: Options, task: Task) -> None:
+        super().__init__(options, task)
+        self.usable = options.rule == "usable"
+        self.threshold, self.keep = options.threshold, options.keep
+
+    def server(self) -> State:
+        """w, the signs of g, and the last agreements that were reported."""
+        history = {"history": np.zeros(HISTORY), "count": np.zeros((), np.int64)}
+        return super().server() | {"g": self.task.zeros(self.task.dim)} | history
+
+    def client(self, k: int) -> State:
+        """w_k, what came down with it, and how often this client has kept silent."""
+        zeros = self.task.zeros
+        more = {"signs": zeros(self.task.dim), "threshold": np.zeros(()), "skips": np.zeros(())}
+        return super().client(k) | {"start": zeros(self.task.dim)} | more
+
+    def download(self, server: State, k: int, n: int) -> Message:
+        """w_n, the signs of g and, if usable, the threshold."""
+        if not self.begins(n):
+            return None
+        tail = [self._quantile(server)] if self.usable else []
+        # One bit each: zero counts as minus, at both ends.
+        return np.concatenate([server["w"], np.where(server["g"] > 0, 1, -1), tail])
+
+    def _quantile(self, server: State) -> float:
+        count = min(int(server["count"]), HISTORY) * (self.keep < 1)
+        return float(np.quantile(server["history"][:count], 1 - self.keep)) if count else 0.0
+
+    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+        """w_k <- w_n; the signs and the threshold are remembered."""
+        if message is None:
+            return
+        D = self.task.dim
+        client["w"][:] = client["start"][:] = message[:D]
+        client["signs"][:] = message[D : 2 * D]
+        client["threshold"][...] = message[2 * D] if self.usable else self.threshold
+
+    def upload(self, client: State, k: int, n: int) -> Message:
+        """w_k if it is relevant; usable: with the agreement, which is also sent alone."""
+        if not self.ends(n):
+            return None
+        h, first = client["w"] - client["start"], n < self.local_steps
+        agreement = np.mean((h > 0) == (client["signs"] > 0))
+        relevant = first or agreement >= client["threshold"]
+        if self.usable and client["skips"] >= PATIENCE:
+            relevant = True
+        client["skips"][...] = 0 if relevant else client["skips"] + 1
+        head = [agreement] if self.usable else []
+        return np.concatenate([head, client["w"] if relevant else []]).astype(h.dtype)
+
+    def fold(
+        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
+    ) -> None:
+        """The mean over the relevant uploads (literal), or the sum of a_k U_k (usable)."""
+        if not self.ends(n):
+            return
+        head, models = int(self.usable), {}
+        for k, message in uploads.items():
+            if message is None:
+                continue
+            if self.usable:
+                server["history"][server["count"] % HISTORY] = message[0]
+                server["count"] += 1
+            if len(message) > head:
+                models[k] = message[head:]
+        share = {k: weights[k] if self.usable else 1 / len(models) for k in models}
+        before = server["w"].copy()
+        super().fold(server, n, models, share)
+        change = server["w"] - before
+        if change.any():
+            server["g"][:] = change
+
+    def encode(self, message: Array, up: bool) -> bytes:
+        """Down: the signs as bits, then the values and the threshold."""
+        if up or not len(message):
+            return super().encode(message, up)
+        D = self.task.dim
+        signs = np.packbits(message[D : 2 * D] > 0).tobytes()
+        values = np.concatenate([message[:D], message[2 * D :]])
+        return signs + payload.encode(values, self.task.wire)
+
+    def decode(self, data: bytes, up: bool) -> Array:
+        if up or data == payload.NOTHING:
+            return super().decode(data, up)
+        D = self.task.dim
+        head = ceil(D / 8)
+        signs = np.unpackbits(np.frombuffer(data[:head], np.uint8), count=D) * 2.0 - 1
+        values = payload.decode(data[head:], self.task.wire)
+        return np.concatenate([values[:D], signs, values[D:]])

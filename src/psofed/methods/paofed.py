@@ -1,0 +1,123 @@
+"""PAO-Fed: partial sharing with clients that come and go, and uploads that arrive late.
+
+F. Gauthier, V. C. Gogineni, S. Werner, Y.-F. Huang, A. Kuh, "Resource-aware asynchronous online
+federated learning for nonlinear regression", ICC 2022; "Asynchronous online federated learning with
+reduced communication requirements", IEEE Internet of Things J., 2023. Settings are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from psofed.core.schedule import Indices
+from psofed.errors import InputError
+from psofed.methods import psofed
+from psofed.methods.contract import Array, Message, State, Task
+
+
+@dataclass(frozen=True)
+class Options:
+    """Availability (none: the cohorts), delays, weights alpha_l = decay^l, and the windows."""
+
+    name: ClassVar[str] = "paofed"
+    availability: float | None = None
+    delay: float = 0.2
+    longest: int = 10
+    decay: float = 0.2
+    window: Literal["next", "same"] = "next"
+    shared: int = 4
+    scheme: Literal["coordinated", "uncoordinated"] = "coordinated"
+    mask: Literal["subset", "block"] = "block"
+    shift: int | None = None
+    allow_uneven: bool = False
+    step: float | None = None
+    label: str = ""
+
+    def windows(self) -> psofed.Options:
+        """The same as options of PSO-Fed."""
+        return psofed.Options(
+            shared=self.shared, scheme=self.scheme, mask=self.mask, shift=self.shift,
+            allow_uneven=self.allow_uneven, step=self.step,
+        )  # fmt: skip
+
+    def title(self) -> str:
+        windows = self.windows().title().removeprefix("PSO-Fed ")
+        return self.label or f"PAO-Fed {windows} delay={self.delay:g}"
+
+    def check(self, dim: int, clients: int) -> None:
+        """Probabilities are probabilities."""
+        self.windows().check(dim, clients)
+        for field in ("availability", "delay", "decay"):
+            value = getattr(self, field)
+            if value is not None and not 0 <= value <= 1:
+                raise InputError(field, f"is {value}", "use 0 to 1")
+        if not 0 <= self.longest <= 1000:
+            raise InputError("longest", f"is {self.longest}", "use 0 to 1000")
+
+
+class Method(psofed.Method):
+    """Algorithm 1 whose uploads arrive l rounds later, P(l >= i) = delta^i; l > l_max is lost.
+
+    w_{n+1} = w_n + sum_l alpha_l mean over the uploads of delay l of (value - w_n), entry by entry;
+    an entry that comes with several delays takes the shortest only.
+    """
+
+    def __init__(self, options: Options, task: Task) -> None:
+        super().__init__(options.windows(), task)
+        self.options = options
+        self.ahead = int(options.window == "next")
+
+    def cohort(self, n: int) -> Indices:
+        """Those who are available: each with its probability, or the cohort."""
+        p = self.options.availability
+        if p is None:
+            return super().cohort(n)
+        u = self.task.seeds.uniforms("available", round=n, count=self.task.clients)
+        return np.flatnonzero(u < p)
+
+    def server(self) -> State:
+        """w_n and the uploads under way: by round of arrival (modulo), by delay, by client."""
+        slots, K = self.options.longest + 1, self.task.clients
+        late = {"mail": self.task.zeros(slots, slots, K, self.shared)}
+        return super().server() | late | {"full": np.zeros((slots, slots, K), bool)}
+
+    def upload(self, client: State, k: int, n: int) -> Message:
+        """S_{k,n+1} w_{k,n+1}, or S_{k,n} w_{k,n+1}."""
+        window: Array = client["w"][self.schedule.entries(k, n + self.ahead)]
+        return window
+
+    def fold(
+        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
+    ) -> None:
+        """Post the uploads, then fold in what arrives in this round."""
+        slots = self.options.longest + 1
+        for k, message in uploads.items():
+            delay = self._delay(k, n)
+            if message is not None and delay < slots:
+                server["mail"][(n + delay) % slots, delay, k] = message
+                server["full"][(n + delay) % slots, delay, k] = True
+        here = server["full"][n % slots]
+        change, free = np.zeros_like(server["w"]), np.ones(self.task.dim, bool)
+        for late in np.flatnonzero(here.any(axis=1)).tolist():
+            members = np.flatnonzero(here[late]).tolist()
+            sums, touched = np.zeros_like(change), np.zeros(self.task.dim, bool)
+            for k in members:
+                window = self.schedule.entries(k, n - late + self.ahead)
+                sums[window] += server["mail"][n % slots, late, k] - server["w"][window]
+                touched[window] = True
+            new = touched & free
+            change[new] += self.options.decay**late * sums[new] / len(members)
+            free &= ~touched
+        here[:] = False
+        server["w"] += change
+
+    def _delay(self, k: int, n: int) -> int:
+        u = float(self.task.seeds.uniforms("delay", client=k, round=n, count=1)[0])
+        delta = self.options.delay
+        if delta <= 0:
+            return 0
+        return int(np.log(1 - u) / np.log(delta)) if delta < 1 else self.options.longest + 1

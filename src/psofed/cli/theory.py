@@ -44,9 +44,7 @@ SWEEP_RUNS = 20
 @click.option(
     "--runs",
     type=click.IntRange(min=2),
-    default=RUNS,
-    show_default=True,
-    help="Runs of the simulation.",
+    help="Runs of the simulation. [default: FILE's, at most 100]",
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes. [default: all cores]")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results.")
@@ -65,7 +63,12 @@ def theory(file: Path, **wishes: Any) -> None:
     from psofed.theory import predict
 
     how = _Wishes(file=file, **wishes)
+    if how.only_bounds and (how.simulate or how.out or how.force):
+        raise click.UsageError(
+            "--bounds writes no files: it goes with none of --simulate, --out, --force"
+        )
     experiment = predict.fix_world(experiments.read(file), how.world)
+    how = replace(how, runs=how.runs or max(min(experiment.runs, RUNS), 2))
     if not predict.knows(experiment):
         found, right = "has none that the theory knows", "use psofed or onlinefed"
         raise InputError("methods", found, right, str(file))
@@ -89,7 +92,7 @@ class _Wishes:
     simulate: bool
     only_bounds: bool
     world: int | None
-    runs: int
+    runs: int | None
     jobs: int | None
     out: Path | None
     force: bool
@@ -119,7 +122,7 @@ def _work(experiment: Experiment, how: _Wishes, folder: Any) -> None:
             curves, simulated = _simulate(study, how)
     found = words.Findings(study, curves, simulated, _command(how))
     if folder is not None:
-        folder.write(words.render(found))
+        folder.write(words.render(found), words.FILES)
     _show(found, folder, how)
 
 
@@ -128,9 +131,10 @@ def _simulate(study: Study, how: _Wishes) -> tuple[Curves, list[Curves]]:
     known = {p.title for p in study.predictions}
     experiment = study.world.experiment
     methods = tuple(o for o in experiment.methods if o.title() in known)
-    experiment = replace(experiment, methods=methods, runs=how.runs)
+    wanted = how.runs or RUNS
+    experiment = replace(experiment, methods=methods, runs=wanted)
     curves = _run(experiment, how, "simulating, runs")
-    runs = max(min(how.runs, SWEEP_RUNS), 2)
+    runs = max(min(wanted, SWEEP_RUNS), 2)
     points = [
         _run(replace(experiment, methods=s.methods, runs=runs), how, f"simulating {s.what}, runs")
         for s in study.sweeps
@@ -152,7 +156,8 @@ def _run(experiment: Experiment, how: _Wishes, what: str) -> Curves:
 def _command(how: _Wishes) -> str:
     # The folder holds the experiment, with its world, so the command that repeats it starts there.
     simulate = f" --simulate --runs {how.runs}" if how.simulate else ""
-    return f"psofed theory experiment.toml{simulate}"
+    bounds = " --bounds" if how.only_bounds else ""
+    return f"psofed theory {how.file.name if bounds else 'experiment.toml'}{simulate}{bounds}"
 
 
 def _show(found: Findings, folder: Any, how: _Wishes) -> None:

@@ -81,8 +81,8 @@ def work(
     if wishes.resume and files.is_finished(out, experiment):
         say(f"Nothing to do: {out} holds the finished result.")
         return
-    folder = files.Folder(out, wishes.force, wishes.resume)
     warn_of_steps(experiment)
+    folder = files.Folder(out, wishes.force, wishes.resume)
     if not files.can_draw():
         say("No figures: they need matplotlib (pip install 'psofed[plot]').")
     curves, finished, store = compute(experiment, folder, wishes)
@@ -136,7 +136,7 @@ def compute(
     from psofed.simulate.checkpoint import Store
 
     store = Store(folder.path, experiment)
-    pool = pools.cluster(wishes.cluster) if wishes.cluster else pools.threads(wishes.jobs)
+    pool = pools.cluster(wishes.cluster) if wishes.cluster else pools.local(experiment, wishes.jobs)
     try:
         if not (wishes.resume and store.exists()):
             store.begin()

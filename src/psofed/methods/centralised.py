@@ -21,6 +21,7 @@ class Options:
     """One averaged step per round (batch), or one step per sample (sequential)."""
 
     name: ClassVar[str] = "centralised"
+    knob: ClassVar[str] = ""
     form: Literal["batch", "sequential"] = "batch"
     step: float | None = None
     label: str = ""

@@ -31,6 +31,7 @@ class Options:
     """Which rule; its threshold v (literal) or the share of uploads to keep (usable); E."""
 
     name: ClassVar[str] = "cmfl"
+    knob: ClassVar[str] = "local_steps"
     rule: Literal["literal", "usable"] = "usable"
     threshold: float = 0.8
     keep: float = 0.6

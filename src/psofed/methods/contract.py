@@ -61,6 +61,7 @@ class Options(Protocol):
     """The options of a method: frozen, with a name, a title and a check against the experiment."""
 
     name: ClassVar[str]
+    knob: ClassVar[str]  # the option that decides the traffic: "shared", "local_steps", or none
 
     @property
     def step(self) -> float | None: ...

@@ -23,6 +23,7 @@ class Options:
     """The threshold c in units of the rms error, and the windows, as for PSO-Fed."""
 
     name: ClassVar[str] = "etpsofed"
+    knob: ClassVar[str] = "shared"
     threshold: float = 0.6
     shared: int = 40
     scheme: Literal["coordinated", "uncoordinated"] = "uncoordinated"

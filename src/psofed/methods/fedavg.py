@@ -24,6 +24,7 @@ class Options:
     """The options of FedAvg: E."""
 
     name: ClassVar[str] = "fedavg"
+    knob: ClassVar[str] = "local_steps"
     local_steps: int = 5
     step: float | None = None
     label: str = ""

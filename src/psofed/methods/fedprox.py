@@ -21,6 +21,7 @@ class Options:
     """The options of FedProx: E and rho."""
 
     name: ClassVar[str] = "fedprox"
+    knob: ClassVar[str] = "local_steps"
     local_steps: int = 40
     prox: float = 0.01
     step: float | None = None

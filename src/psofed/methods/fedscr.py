@@ -24,6 +24,7 @@ class Options:
     """g features to a block, the threshold c in units of the mean block, and E."""
 
     name: ClassVar[str] = "fedscr"
+    knob: ClassVar[str] = "local_steps"
     block: int = 10
     threshold: float = 1.0
     local_steps: int = 1

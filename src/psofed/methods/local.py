@@ -22,6 +22,7 @@ class Options:
     """Learning alone has no options of its own."""
 
     name: ClassVar[str] = "local"
+    knob: ClassVar[str] = ""
     step: float | None = None
     label: str = ""
 

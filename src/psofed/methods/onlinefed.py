@@ -21,6 +21,7 @@ class Options:
     """Online-Fed has no options of its own."""
 
     name: ClassVar[str] = "onlinefed"
+    knob: ClassVar[str] = ""
     step: float | None = None
     label: str = ""
 

@@ -24,6 +24,7 @@ class Options:
     """Availability (none: the cohorts), delays, weights alpha_l = decay^l, and the windows."""
 
     name: ClassVar[str] = "paofed"
+    knob: ClassVar[str] = "shared"
     availability: float | None = None
     delay: float = 0.2
     longest: int = 10

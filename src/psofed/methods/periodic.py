@@ -21,6 +21,7 @@ class Options:
     """E, M and the windows, as for PSO-Fed."""
 
     name: ClassVar[str] = "periodic"
+    knob: ClassVar[str] = "shared"
     local_steps: int = 4
     shared: int = 40
     scheme: Literal["coordinated", "uncoordinated"] = "uncoordinated"

@@ -22,6 +22,7 @@ class Options:
     """The options of PSO-Fed: M, how windows are chosen, and whether idle clients learn."""
 
     name: ClassVar[str] = "psofed"
+    knob: ClassVar[str] = "shared"
     shared: int = 40
     scheme: Literal["coordinated", "uncoordinated"] = "uncoordinated"
     selection: Literal["sequential", "stochastic"] = "sequential"

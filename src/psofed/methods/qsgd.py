@@ -24,6 +24,7 @@ class Options:
     """l levels (none: no compression) and E."""
 
     name: ClassVar[str] = "qsgd"
+    knob: ClassVar[str] = "local_steps"
     levels: int | None = 15
     local_steps: int = 1
     step: float | None = None

@@ -24,6 +24,7 @@ class Options:
     """b, what the code refers to, and the windows, as for PSO-Fed."""
 
     name: ClassVar[str] = "quantised"
+    knob: ClassVar[str] = "shared"
     bits: int = 4
     reference: Literal["range", "last"] = "range"
     shared: int = 40

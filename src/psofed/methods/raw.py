@@ -19,6 +19,7 @@ class Options:
     """Sending samples has no options of its own."""
 
     name: ClassVar[str] = "raw"
+    knob: ClassVar[str] = ""
     step: float | None = None
     label: str = ""
 

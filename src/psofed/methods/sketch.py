@@ -24,6 +24,7 @@ class Options:
     """q bits a value, M values of the update (all if left out), rotated or not, after E steps."""
 
     name: ClassVar[str] = "sketch"
+    knob: ClassVar[str] = "local_steps"
     bits: int | None = 1
     shared: int | None = None
     rotate: bool = False

@@ -23,6 +23,7 @@ class Options:
     """The kind of space, its M coordinates (rank times columns, if low rank), and E."""
 
     name: ClassVar[str] = "structured"
+    knob: ClassVar[str] = "local_steps"
     form: Literal["mask", "subspace", "lowrank"] = "mask"
     shared: int = 40
     rows: int | None = None

@@ -23,6 +23,7 @@ class Options:
     """k, the share gamma of the rest that is remembered, and E."""
 
     name: ClassVar[str] = "topk"
+    knob: ClassVar[str] = "local_steps"
     kept: int = 5
     memory: float = 1.0
     local_steps: int = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from io import StringIO
@@ -134,14 +135,19 @@ class Folder:
             found = "holds nothing to resume, but other files" if resume else "is not empty"
             raise InputError(str(path), found, "give another --out, or --force")
 
-    def write(self, files: dict[str, bytes]) -> None:
-        """All files or none: they get their names only when every one has been written."""
+    def write(self, files: dict[str, bytes], stale: Iterable[str] = ()) -> None:
+        """All files or none: they get their names only when every one has been written.
+
+        Files of the names `stale` that are not written again are removed: they told of another run.
+        """
         drafts = {name: self.path / f".{name}.draft" for name in files}
         try:
             for name, data in files.items():
                 drafts[name].write_bytes(data)
             for name, draft in drafts.items():
                 draft.replace(self.path / name)
+            for name in set(stale) - set(files):
+                (self.path / name).unlink(missing_ok=True)
         except BaseException as error:
             for draft in drafts.values():
                 draft.unlink(missing_ok=True)

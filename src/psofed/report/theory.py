@@ -10,14 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.curves import Curves, table_rounds, to_db
+from psofed.curves import PER_DB, Curves, table_rounds, to_db
 from psofed.provenance import versions
 from psofed.report import files, tables
 from psofed.theory.mean import RESOLUTION, Radius
-from psofed.theory.predict import DIVERGED, Prediction
+from psofed.theory.predict import DIVERGED, Prediction, systems
 from psofed.theory.study import Judgement, Study, Sweep, deviations
 
 Array = NDArray[Any]
+FILES = [
+    f"{name}.{kind}"
+    for name in ("theory", "theory_step", "theory_shared")
+    for kind in ("png", "pdf")
+]
 WITHIN = 1.0  # dB of the end: how fast a method is there
 
 
@@ -69,9 +74,9 @@ def _limits(study: Study) -> str:
     b = study.bounds
     rows = [
         ["limits of the step", "mu", "what it means"],
-        ["2 / max|z|^2", f"{b.sure:.3f}", f"safe: no sample can enlarge an error ({b.seen} seen)"],
-        ["mean-square, M < D", f"{b.alone:.3f}", "unsafe above: a client that learns alone"],
-        ["mean-square, M = D", f"{b.averaged:.3f}", "unsafe above: the server averages a cohort"],
+        ["2 / max|z|^2", f"{b.sure:.3f}", f"below, no sample enlarges an error ({b.seen} seen)"],
+        ["mean-square, alone", f"{b.alone:.3f}", "of a client that learns alone, as with M << D"],
+        ["mean-square, M = D", f"{b.averaged:.3f}", "of the server, which averages a cohort"],
         [
             "eq. (14)",
             f"{b.mean:.3f}",
@@ -79,8 +84,8 @@ def _limits(study: Study) -> str:
         ],
     ]
     words = (
-        f"Safe up to {b.sure:.3g}; doubtful up to {b.alone:.3g} (M = D: {b.averaged:.3g}); unsafe"
-        " above."
+        f"Safe up to {b.sure:.3g}, if the mean error does not grow; doubtful up to {b.alone:.3g}"
+        f" (M = D, or exchanges that are frequent: {b.averaged:.3g}); unsafe above."
     )
     return f"{_left(rows)}\n{words}"
 
@@ -92,57 +97,56 @@ def _left(rows: list[list[str]]) -> str:
 
 
 def _judgements(study: Study) -> str:
-    rows = [["method", "step", "", "mean error: radius", "time constant", "by eq. (13)"]]
-    rows += [
-        [j.title, f"{j.step:g}", j.verdict, *_speed(j), _rounds(j.paper)] for j in study.judgements
-    ]
+    radii = any(j.radius is not None for j in study.judgements)
+    head = ["method", "step", "verdict"]
+    rows = [[*head, "mean error: radius", "time constant", "by eq. (13)"] if radii else head]
+    for j in study.judgements:
+        speed = [*_speed(j), _rounds(j.paper)] if radii else []
+        rows.append([j.title, f"{j.step:g}", j.verdict, *speed])
     lines = [tables.align(rows)]
     for j in study.judgements:
-        if j.verdict == "unsafe":
+        if j.step >= j.limit:
             lines.append(
-                f"{j.title}: step {j.step:g} is above its mean-square limit {j.limit:.3f}:"
-                " the error grows without end."
+                f"{j.title}: step {j.step:g} is above its mean-square limit {j.limit:.3f}: the"
+                " error grows without end."
             )
-        if j.radius is not None and j.radius.value > 1 + RESOLUTION:
+        if j.radius is not None and j.radius.value > 1 and not j.radius.endless:
             lines.append(
-                f"{j.title}: even the mean error grows, by {_factor(j.radius)} every"
+                f"{j.title}: even the mean error grows, by a factor of {j.radius.value:.4g} in"
                 f" {j.radius.period} rounds."
             )
-    endless = [j for j in study.judgements if j.radius is not None and _is_endless(j.radius)]
-    if endless:
+    endless = [j for j in study.judgements if j.radius is not None and j.radius.endless]
+    if any(j.step * study.bounds.flat < RESOLUTION for j in endless):
         lines.append(
-            f"endless: some directions have no data to speak of (smallest eigenvalue of the mean"
+            "endless: some directions have no data to speak of (smallest eigenvalue of the mean"
             f" R_k {study.bounds.flat:.1e}); they never converge, and hardly matter."
         )
     return "\n".join(lines)
 
 
-def _factor(radius: Radius) -> str:
-    return f"a factor {radius.value:.4g}"
-
-
-def _is_endless(radius: Radius) -> bool:
-    return abs(1 - radius.value) <= RESOLUTION
-
-
 def _speed(j: Judgement) -> list[str]:
     if j.radius is None:
         return ["-", "-"]
-    close = abs(1 - j.radius.value) <= RESOLUTION
-    shown = "1" if close else f"{j.radius.value:.6g}"
+    digits = 6 if j.radius.exact else 4
+    shown = "1" if j.radius.endless else f"{j.radius.value:.{digits}g}"
     return [f"{shown} in {j.radius.period}", _rounds(j.radius)]
 
 
 def _rounds(radius: Radius | None) -> str:
+    """A time constant; one that was not computed from the whole matrix is "about"."""
     if radius is None:
         return "-"
-    if _is_endless(radius):
+    if radius.endless:
         return "endless"
-    return "grows" if radius.value > 1 else f"{radius.time_constant:.4g} rounds"
+    if radius.value > 1:
+        return "grows"
+    exact = f"{radius.time_constant:.4g} rounds"
+    return exact if radius.exact else f"about {radius.time_constant:.2g} rounds"
 
 
 def _norms(study: Study) -> str:
-    rows = [["norms of eq. (13)", "infinity", "2-norm", "the paper takes"]]
+    part = next(title for title, s in systems(study.world).items() if not s.whole)
+    rows = [[f"norms, {part}", "infinity", "2-norm", "the paper takes"]]
     takes = {"E[A]": "1", "E[B]": "1", "I - mu R_e": "below 1"}
     rows += [[n.what, f"{n.infinity:.4f}", f"{n.two:.4f}", takes[n.what]] for n in study.norms]
     words = (
@@ -162,13 +166,13 @@ def _predictions(study: Study) -> str:
     for p in study.predictions:
         at = {int(n): float(v) for n, v in zip(p.rounds, p.mse_db, strict=True)}
         shown = [f"{at[n]:.2f}" if np.isfinite(at[n]) else "diverged" for n in points]
-        late = p.lost is None
+        survives = p.lost is None
         rows.append([
             p.title, *shown,
-            f"{to_db(p.bias[-1]):.2f}" if late else "-",
-            f"n={arrival(p)}" if late else "-",
+            f"{to_db(p.bias[-1]):.2f}" if survives else "-",
+            f"n={arrival(p)}" if survives else "-",
         ])  # fmt: skip
-        if not late:
+        if not survives:
             notes.append(
                 f"{p.title} diverges: at n = {p.lost} its MSE is {DIVERGED:g} times that of no"
                 " model at all."
@@ -199,11 +203,14 @@ def _deviations(study: Study, curves: Curves) -> str:
     for title, gap in found.items():
         with np.errstate(invalid="ignore"):
             error = np.nanmedian(curves.stderr_db[curves.titles.index(title)][1:])
+        late = gap["late_db"]
         rows.append([
             title, f"{gap['largest_db']:+.2f}", f"n={gap['at']}", f"{gap['rms_db']:.2f}",
-            f"{gap['late_db']:+.2f}", f"{error:.2f}",
+            "-" if late is None else f"{late:+.2f}", f"{error:.2f}",
         ])  # fmt: skip
-    lines = [tables.align(rows), f"error: the simulation's, of {curves.runs} runs."]
+    lines = [f"Too short for a comparison: {curves.rounds[-1]} rounds, and it begins at n = 50."]
+    if found:
+        lines = [tables.align(rows), f"error: the simulation's, of {curves.runs} runs."]
     for p in study.predictions:
         j = curves.titles.index(p.title)
         if p.lost is not None:
@@ -223,8 +230,12 @@ def _sweeps(study: Study, simulated: list[Curves]) -> str:
                 worst = np.nanargmax(np.abs(np.where(np.isfinite(gap[i]), gap[i], np.nan)))
                 at = f"{'M' if sweep.what == 'shared' else 'mu'} = {sweep.x[worst]:g}"
                 lines.append([title, sweep.what, f"{gap[i][worst]:+.2f}", at])
+    if not lines:
+        return "Sweeps: nothing to compare."
     head = ["at the end, theory - simulation", "against", "largest, dB", "at"]
-    return tables.align([head, *lines])
+    note = "Quasi-static theory with windows averaged over their rotation"
+    steps = [f"M swept at step {s.step:g}" for s in study.sweeps if s.step is not None]
+    return f"{tables.align([head, *lines])}\n{'; '.join([note, *steps])}."
 
 
 def to_table(found: Findings) -> dict[str, Any]:
@@ -255,6 +266,7 @@ def _sweep(sweep: Sweep, simulated: Curves) -> dict[str, Any]:
     value, error = points(sweep, simulated)
     return {
         "against": sweep.what,
+        "step": sweep.step,
         "x": sweep.x.tolist(),
         "lines": sweep.lines,
         "mse_db": to_db(sweep.mse).tolist(),
@@ -316,7 +328,7 @@ def _csv(study: Study, curves: Curves | None) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
     for p in study.predictions:
-        parts = [p.rounds, p.mse, p.mse_db, to_db(p.bias), 10 / np.log(10) * p.error / p.mse]
+        parts = [p.rounds, p.mse, p.mse_db, to_db(p.bias), PER_DB * p.error / p.mse]
         if curves is not None:
             j = curves.titles.index(p.title)
             parts += [curves.mse_db[j], curves.stderr_db[j]]

@@ -77,7 +77,9 @@ def sweep(study: Study, sweep: Sweep, simulated: tuple[Array, Array]) -> Figure:
     axes.set_ylabel(f"test MSE at the end of {last} rounds (dB)")
     if sweep.what == "step":
         _mark_limits(axes, study)
-    finish(axes, f"World {study.world.experiment.world}; lines: theory, points: simulated ±1 s.e.")
+    at = "" if sweep.step is None else f" at step {sweep.step:g}"
+    words = "lines: quasi-static theory, points: simulated ±1 s.e."
+    finish(axes, f"World {study.world.experiment.world}{at}; {words}")
     return figure
 
 

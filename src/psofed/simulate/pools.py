@@ -6,8 +6,8 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from importlib import metadata
 from typing import Any, Protocol
 
@@ -17,8 +17,10 @@ from threadpoolctl import threadpool_limits
 from psofed import provenance
 from psofed.errors import InputError
 from psofed.experiment import Experiment
+from psofed.methods import psofed
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.onerun import one_run
+from psofed.workers import deaf, processes
 
 _ADDRESS = re.compile(r"((tcp|tls)://)?[\w.\-\[\]:]+:\d+")
 
@@ -57,6 +59,33 @@ def threads(jobs: int | None = None) -> Iterator[Pool]:
             yield workers
         finally:
             workers.stop()
+
+
+class _Processes:
+    def __init__(self, pool: ProcessPoolExecutor, jobs: int) -> None:
+        self.pool, self.ahead = pool, 2 * jobs + 1
+
+    def submit(self, experiment: Experiment, number: int) -> Future[Any]:
+        with deaf():
+            return self.pool.submit(_remote, experiment, number)
+
+    def stop(self) -> None:
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def fresh_processes(jobs: int | None = None) -> Iterator[Pool]:
+    """A pool of processes, for methods that are not compiled and would wait for one another."""
+    jobs = jobs or os.cpu_count() or 1
+    with processes(jobs) as pool:
+        yield _Processes(pool, jobs)
+
+
+def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextManager[Pool]:
+    """Threads if all methods are compiled, else processes (scripts then need a main guard)."""
+    methods = experiment.start(experiment.task(0))
+    compiled = all(psofed.is_pure(method) for method in methods)
+    return threads(jobs) if compiled or jobs == 1 else fresh_processes(jobs)
 
 
 class _Cluster:

@@ -2,14 +2,17 @@
 
 Eq. (14) bounds the mean of the error only. Two other numbers bound its square:
 
-- a step below 2 / max|z|^2 is safe whatever happens: no sample can enlarge the error of a model;
+- below 2 / max|z|^2 no sample enlarges the error of the model that learns it. Exchanging entries
+  may still do so (docs/theory.md has a case), so the radius of the mean error has the last word;
 - a step above the mean-square limit lets the expected squared error grow without end. With L(P) =
   R P + P R and N(P) = E[z z^T (z^T P z)], one step of LMS maps Cov(w) to P - mu L(P) + mu^2 N(P);
   N and the inverse of L keep matrices positive, so the limit is 1 / rho(L^-1 N), rho the
   spectral radius.
 
-With M < D an idle client learns alone for a long time, and its own limit counts. With M = D the
-server averages |S_n| models at once, and N/|S_n| + (1 - 1/|S_n|) R P R takes the place of N.
+With M = D the server averages |S_n| models at once, and N/|S_n| + (1 - 1/|S_n|) R P R takes the
+place of N. With M < D a client learns alone between exchanges. Where these touch less than one
+entry in twenty for each sample learned, as in the paper, its own limit decides; where they touch
+more, they may hold it, and the range between the two limits is called doubtful.
 """
 
 from __future__ import annotations
@@ -21,17 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
-from psofed.methods import psofed
 from psofed.methods.contract import Method, Task
 from psofed.theory.moments import Moments, sample
-from psofed.theory.system import System
+from psofed.theory.system import System, system
 
 Array = NDArray[Any]
 Verdict = Literal["safe", "doubtful", "unsafe"]
 WINDOWS = 1000  # per client, for fourth moments
 CLIENTS = 100  # whose limits are computed; of more, evenly spread ones
 FILLED = 1e-7  # eigenvalues of R below this share of the largest are directions without data
+TINY = 1e-100  # features that are as good as zero
 POWER_STEPS = 12  # the ratio settles in three or four
+LONELY = 0.05  # entries exchanged per entry and sample, below which a client learns alone
+GROWS = 1e-6  # a radius above 1 by less is not told from 1
 QUICK = 200_000  # features that the check before a run looks at
 
 
@@ -41,23 +46,29 @@ class Bounds:
 
     mean: float  # eq. (14)
     sure: float  # 2 / max|z|^2
-    alone: float  # mean-square limit of the client that bears least, learning alone
+    alone: float  # mean-square limit of the followed client that bears least, learning alone
     averaged: float  # mean-square limit with M = D
     largest: float  # max_k lambda_max(R_k)
     energy: float  # max|z|^2 of the windows seen
-    energy_mean: float  # E|z|^2
     seen: int  # windows
     flat: float  # the smallest eigenvalue of the mean of R_k
 
-    def limit(self, whole: bool) -> float:
-        """The mean-square limit of a method: with M = D, or with M < D."""
-        return self.averaged if whole else self.alone
+    def limit(self, system: System) -> float:
+        """The mean-square limit above which a method is unsafe."""
+        return self.alone if is_lonely(system) else self.averaged
 
-    def verdict(self, step: float, whole: bool) -> Verdict:
-        """Safe: no sample enlarges the error. Unsafe: the mean-square error grows without end."""
-        if step >= self.limit(whole):
+    def verdict(self, system: System, radius: float | None = None) -> Verdict:
+        """Safe, doubtful or unsafe; `radius` is that of the mean error, if it is known."""
+        if system.step >= self.limit(system) or (radius is not None and radius > 1 + GROWS):
             return "unsafe"
-        return "safe" if step <= self.sure else "doubtful"
+        return "safe" if system.step <= self.sure else "doubtful"
+
+
+def is_lonely(system: System) -> bool:
+    """Whether clients learn alone, as good as: exchanges touch few entries per sample learned."""
+    share = system.method.shared / system.dim
+    touched = share * system.p if system.idle else share
+    return not system.whole and touched < LONELY
 
 
 def bounds(experiment: Experiment, task: Task, moments: Moments) -> Bounds:
@@ -74,13 +85,12 @@ def bounds(experiment: Experiment, task: Task, moments: Moments) -> Bounds:
     squares = np.concatenate(energy)
     largest = float(moments.largest().max())
     return Bounds(
-        mean=2 / largest,
-        sure=float(2 / squares.max()),
+        mean=2 / largest if largest > 0 else np.inf,
+        sure=float(2 / squares.max()) if squares.max() > 0 else np.inf,
         alone=min(limits),
         averaged=_limit(np.concatenate(pooled), experiment.cohort),
         largest=largest,
         energy=float(squares.max()),
-        energy_mean=float(squares.mean()),
         seen=squares.size,
         flat=float(np.linalg.eigvalsh(moments.R.mean(axis=0))[0]),
     )
@@ -92,7 +102,9 @@ def _limit(z: Array, average: int = 1) -> float:
     The power method in the eigenbasis of R, where L^-1 divides by lambda_i + lambda_j.
     """
     values, vectors = np.linalg.eigh(z.T @ z / len(z))
-    filled = values > FILLED * values[-1]
+    filled = values > max(FILLED * values[-1], TINY)
+    if not filled.any():
+        return np.inf  # no data, no noise
     values, z = values[filled], z @ vectors[:, filled]
     sums = np.add.outer(values, values)
     P, ratio = np.diag(np.ones(len(values))), 0.0
@@ -124,26 +136,21 @@ def alarms(experiment: Experiment) -> list[Alarm]:
     """
     task = experiment.task(0)
     methods: list[Method] = experiment.start(task)
+    found = [system(method, np.arange(1), experiment.cohort) for method in methods]
+    titles = [options.title() for options in experiment.methods]
+    known = {title: each for title, each in zip(titles, found, strict=True) if each is not None}
     count = min(max(QUICK // task.dim, 10), 600)
     drawn = experiment.stream.snapshot(task.seeds, "alarm", task.clients, count)
     z = task.features(drawn.x.astype(task.dtype)).astype(np.float64)
-    known = [method.step for method in methods if isinstance(method, psofed.Method)]
-    if max(known, default=0.0) <= 2 / np.square(z).sum(axis=1).max():
-        return []  # safe whatever happens, and nothing more to compute
+    largest = np.square(z).sum(axis=1).max()
+    if all(each.step * largest <= 2 for each in known.values()):
+        return []  # nothing more to compute
     if count < task.dim:  # in the space that they span, which is smaller
         u, s, _ = np.linalg.svd(z, full_matrices=False)
         z = u * s
-    limits: dict[int, float] = {}
-    found = []
-    for options, method in zip(experiment.methods, methods, strict=True):
-        if not isinstance(method, psofed.Method):
-            continue
-        average = experiment.cohort if method.shared == task.dim else 1
-        if average not in limits:
-            limits[average] = _limit(z, average)
-        if method.step >= limits[average]:
-            found.append(Alarm(options.title(), method.step, limits[average]))
-    return found
+    alone, averaged = _limit(z), _limit(z, experiment.cohort)
+    limits = {title: alone if is_lonely(each) else averaged for title, each in known.items()}
+    return [Alarm(t, each.step, limits[t]) for t, each in known.items() if each.step >= limits[t]]
 
 
 class Norm(NamedTuple):
@@ -160,18 +167,17 @@ def norms(system: System, moments: Moments) -> list[Norm]:
     The paper takes all of them as 1, or as smaller, "in any matrix norm".
     """
     K, q, p = system.total, system.method.shared / system.dim, system.p
-    A = np.eye(min(K, 2000) + 1) * (1 - p * q)
-    A[:, 0] += p * q
-    B = np.eye(len(A))
-    B[0] = q / (len(A) - 1)
-    B[0, 0] = 1 - q
+    # Of vectors that are equal at all clients, where the norms are attained; elsewhere they are at
+    # most 1.
+    A = np.array([[1, 0], [p * q * np.sqrt(K), 1 - p * q]])
+    B = np.array([[1 - q, q / np.sqrt(K)], [0, 1]])
     spectrum = np.linalg.eigvalsh(moments.R)
     # The server's block of R_e is zero, and I minus nothing has norm 1.
     two = max(1.0, float(np.abs(1 - system.step * spectrum).max()))
     H = np.eye(system.dim) - system.step * moments.R
     rows = max(1.0, float(np.abs(H).sum(axis=2).max()))
     return [
-        Norm("E[A]", float(np.abs(A).sum(axis=1).max()), float(np.linalg.norm(A, 2))),
-        Norm("E[B]", float(np.abs(B).sum(axis=1).max()), float(np.linalg.norm(B, 2))),
+        Norm("E[A]", 1.0, float(np.linalg.norm(A, 2))),  # rows sum to 1 and are not negative
+        Norm("E[B]", 1.0, float(np.linalg.norm(B, 2))),
         Norm("I - mu R_e", rows, two),
     ]

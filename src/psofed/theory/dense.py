@@ -21,7 +21,7 @@ from psofed.theory.system import System
 Array = NDArray[Any]
 MOST_NUMBERS = 120  # in all models together
 MOST_DIM = 16  # the fourth moments are D^4 numbers for every client
-MOST_COHORTS = 256
+MOST_WORK = 6e6  # cohorts times the cube of those numbers: a hundredth of a second a round
 PART = 5000  # windows whose products are in memory at once
 
 
@@ -80,8 +80,9 @@ def _sums(z: Array, f: Array, v: Array) -> tuple[Array, ...]:
 
 def feasible(clients: int, cohort: int, dim: int) -> bool:
     """Whether the exact recursion is affordable."""
-    small = (clients + 1) * dim <= MOST_NUMBERS and dim <= MOST_DIM
-    return small and comb(clients, cohort) <= MOST_COHORTS
+    size = (clients + 1) * dim
+    small = size <= MOST_NUMBERS and dim <= MOST_DIM
+    return small and comb(clients, cohort) * size**3 <= MOST_WORK
 
 
 @dataclass(frozen=True, eq=False)

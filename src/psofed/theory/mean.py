@@ -128,13 +128,18 @@ class Radius(NamedTuple):
     exact: bool  # from the matrix itself; otherwise from a few directions that were followed
 
     @property
+    def endless(self) -> bool:
+        """Whether it is not told from 1."""
+        return abs(1 - self.value) <= (1e-12 if self.exact else RESOLUTION)
+
+    @property
     def time_constant(self) -> float:
         """Rounds in which the slowest error falls to 1/e; infinite where it does not."""
-        below = 1 - self.value
-        return -self.period / np.log1p(-below) if below > RESOLUTION else np.inf
+        falls = self.value < 1 and not self.endless
+        return -self.period / np.log(self.value) if falls else np.inf
 
 
-RESOLUTION = 1e-6  # an eigenvalue nearer to 1 is not told from 1
+RESOLUTION = 1e-6  # of directions that are followed in single precision
 
 
 def radius(system: System, moments: Moments) -> Radius | None:

@@ -12,7 +12,8 @@ from psofed.experiment import Experiment
 from psofed.methods.contract import Task
 
 Array = NDArray[Any]
-WINDOWS = 2000  # sampled per client
+WINDOWS = 4000  # sampled per client
+BATCHES = 8  # parts of them, whose spread tells the error
 MOST_CLIENTS = 500  # that are followed; of more, evenly spread ones
 MOST_NUMBERS = 2 * 10**7  # in the matrices R_k that are kept
 
@@ -28,6 +29,7 @@ class Moments:
     v: Array  # [J]
     analytic: bool  # whether R_k is exact; r_k, c_k and v_k are sampled
     windows: int  # samples per client
+    batches: Array  # [b, D]: mean_k r_k of each of b parts of the windows, minus that of all
 
     def largest(self) -> Array:
         """lambda_max(R_k) of each client."""
@@ -69,17 +71,15 @@ def moments(
     task: Task,
     windows: int = WINDOWS,
     purpose: str = "moments",
-    exact: Array | None = None,
 ) -> Moments:
     """The moments of the followed clients of one world.
 
-    R_k is exact where the stream knows the law of its inputs and the features their correlation;
-    `exact` hands over what was computed already. The rest is sampled, with the regression on the
-    features as control variate: only what the features do not explain is left to chance.
+    R_k is exact where the stream knows the law of its inputs. The rest is sampled, with the
+    regression on the features as control variate: only what they do not explain is left to chance.
     """
     clients = followed(task.clients, task.dim)
     x, f, noise = sample(experiment, task, windows, purpose, clients)
-    R = analytic(experiment, task, clients) if exact is None else exact
+    R = analytic(experiment, task, clients)
     sampled = R is None
     R = np.empty((len(clients), task.dim, task.dim)) if R is None else R
     r = np.empty((len(clients), task.dim))
@@ -88,25 +88,26 @@ def moments(
         r[k] = z.T @ f[k] / windows
         if sampled:
             R[k] = z.T @ z / windows
-    c = np.square(f).mean(axis=1)
-    if not sampled:
-        r, c = _controlled(task, x, f, R, r)
+    r, c, batches = _controlled(task, x, f, R, r)
     v = np.square(noise).mean(axis=1)
-    return Moments(clients, R, r, c, v, not sampled, windows)
+    return Moments(clients, R, r, c, v, not sampled, windows, batches)
 
 
-def _controlled(task: Task, x: Array, f: Array, R: Array, r: Array) -> tuple[Array, Array]:
+def _controlled(task: Task, x: Array, f: Array, R: Array, r: Array) -> tuple[Array, Array, Array]:
     """E[z f] = R w + E[z (f - z^T w)], E[f^2] = E[(f - z^T w)^2] + 2 w^T r - w^T R w, for any w."""
     pooled = R.mean(axis=0)
     ridge = 1e-6 * np.trace(pooled) / task.dim
     w = np.linalg.solve(pooled + ridge * np.eye(task.dim), r.mean(axis=0))
     r, c = R @ w, np.empty(len(R))
+    parts = np.array_split(np.arange(f.shape[1]), BATCHES)
+    batches = np.zeros((len(parts), task.dim))
     for k in range(len(R)):
         z = task.features(x[k]).astype(np.float64)
         rest = f[k] - z @ w
         r[k] += z.T @ rest / len(rest)
         c[k] = np.square(rest).mean() + 2 * w @ r[k] - w @ R[k] @ w
-    return r, c
+        batches += [z[part].T @ rest[part] / max(len(part), 1) / len(R) for part in parts]
+    return r, c, batches - batches.mean(axis=0)
 
 
 def analytic(experiment: Experiment, task: Task, clients: Array) -> Array | None:

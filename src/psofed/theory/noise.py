@@ -26,7 +26,10 @@ class Noise(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Closure:
-    """N(P, m) = mean_k R_k (tr(R_k P) + E_k (y - z^T m_k)^2): exact where |z|^2 does not vary.
+    """N(P, m) = mean_k R_k (tr(R_k P) + E_k (y - z^T m_k)^2), as if zz^T knew nothing of the rest.
+
+    It is exact for P = c I if |z|^2 does not vary; beyond that it is an approximation, which was
+    found good for cosine features (docs/theory.md).
 
     Clients whose laws have a few parameters have R_k = sum_q L_kq E_q with a few E_q: then the two
     passes over all R_k are passes over those.

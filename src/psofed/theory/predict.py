@@ -31,7 +31,7 @@ class World:
     experiment: Experiment
     task: Task
     moments: Moments
-    doubt: Array  # [D], half the difference of mean_k r_k between two halves of the windows
+    doubt: Array  # [b, D]: so wrong may mean_k r_k be, in b independent directions
     test: Yardstick
     fourth: dense.Fourth | None  # for the exact recursion, where it is affordable
 
@@ -46,7 +46,7 @@ class Prediction:
     rounds: Array
     mse: Array  # up to the last round before it is lost; nan from there on
     bias: Array  # the part of the means: what would be left if nothing were random
-    error: Array  # standard error, from the windows that the moments were sampled with
+    error: Array  # standard error that the sampling of r_k leaves, to first order
     lost: int | None  # the round at which the MSE is DIVERGED times the initial one
 
     @property
@@ -74,23 +74,14 @@ def world(experiment: Experiment) -> World:
         raise InputError("features.dim", found, f"use at most {MOST_DIM}")
     task = replace(experiment, dtype="float64").task(0)
     data = moments(experiment, task)
-    other = moments(experiment, task, purpose="moments again", exact=_exact(data))
-    doubt = (data.r.mean(axis=0) - other.r.mean(axis=0)) / 2
-    data = _merged(data, other)
+    b = len(data.batches)
+    doubt = data.batches / np.sqrt(b * (b - 1))
     four = None
     if dense.feasible(task.clients, experiment.cohort, task.dim):
         x, f, noise = sample(experiment, task, FOURTH_WINDOWS, "fourth", data.clients)
         four = dense.fourth(task.features(x), f, np.square(noise).mean(axis=1))
+        doubt = doubt * np.sqrt(data.windows / FOURTH_WINDOWS)  # the exact recursion has more
     return World(experiment, task, data, doubt, yardstick(experiment, task), four)
-
-
-def _exact(data: Moments) -> Array | None:
-    return data.R if data.analytic else None
-
-
-def _merged(one: Moments, two: Moments) -> Moments:
-    mean = {name: (getattr(one, name) + getattr(two, name)) / 2 for name in ("R", "r", "c", "v")}
-    return replace(one, windows=one.windows + two.windows, **mean)
 
 
 def systems(world: World) -> dict[str, System]:
@@ -127,8 +118,8 @@ def one(
             if not mse <= DIVERGED * world.test.c:
                 lost = n
                 break
-            slope = 2 * (world.test.G @ mean - world.test.g) @ doubt
-            rows.append((n, mse, world.test.mse(mean), abs(slope) + doubt @ world.test.G @ doubt))
+            slopes = 2 * doubt @ (world.test.G @ mean - world.test.g)
+            rows.append((n, mse, world.test.mse(mean), np.sqrt(slopes @ slopes)))
     table = np.full((len(marks), 4), np.nan)
     table[:, 0] = experiment.evaluated
     table[: len(rows)] = rows
@@ -158,7 +149,7 @@ def _doubts(world: World, system: System) -> Iterator[Array]:
     doubt = np.zeros_like(world.doubt)
     while True:
         yield doubt
-        doubt = doubt + system.step * (world.doubt - R @ doubt)
+        doubt = doubt + system.step * (world.doubt - doubt @ R)
 
 
 def predict(

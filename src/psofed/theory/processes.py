@@ -7,9 +7,8 @@ interpreter's lock.
 from __future__ import annotations
 
 import multiprocessing
-import signal
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures import wait
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from psofed.theory import predict
 from psofed.theory.reduced import Population, population
 from psofed.theory.system import System
+from psofed.workers import deaf, processes
 
 _here: dict[str, Any] = {}
 
@@ -30,30 +30,24 @@ def in_processes(
     on_round: Callable[[int, int], None] | None,
 ) -> list[predict.Prediction]:
     """The predictions of the world's methods, in their order."""
-    context = multiprocessing.get_context("spawn")
     data = population(world.moments)
     # The other processes need the population, which is small, and not the matrices R_k behind it.
     bare = replace(data.moments, R=data.moments.R.mean(axis=0, keepdims=True))
     light = replace(world, moments=bare)
-    counts = context.Array("q", methods)
+    counts = multiprocessing.get_context("spawn").Array("q", methods)
+    # The longest first, so that no process is left alone with one at the end.
+    costs = [_cost(system) for system in predict.systems(world).values()]
+    order = sorted(range(methods), key=lambda index: -costs[index])
     arguments = (light, replace(data, moments=bare), counts)
-    with ProcessPoolExecutor(min(jobs, methods), context, _begin, arguments) as pool:
-        # The longest first, so that no process is left alone with one at the end.
-        costs = [_cost(system) for system in predict.systems(world).values()]
-        order = sorted(range(methods), key=lambda index: -costs[index])
-        submitted = {index: pool.submit(_one, index) for index in order}
+    with processes(min(jobs, methods), _begin, arguments) as pool:
+        with deaf():
+            submitted = {index: pool.submit(_one, index) for index in order}
         futures = [submitted[index] for index in range(methods)]
-        try:
-            while wait(futures, timeout=0.5, return_when="FIRST_EXCEPTION").not_done:
-                if on_round is not None:
-                    on_round(sum(counts[:]), methods * world.experiment.rounds)
-                if any(future.done() and future.exception() for future in futures):
-                    break
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
+        while wait(futures, timeout=0.5, return_when="FIRST_EXCEPTION").not_done:
+            if on_round is not None:
+                on_round(sum(counts[:]), methods * world.experiment.rounds)
+            if any(future.done() and future.exception() for future in futures):
+                break
         return [future.result() for future in futures]
 
 
@@ -65,7 +59,6 @@ def _cost(system: System) -> float:
 
 
 def _begin(world: predict.World, data: Population, counts: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides when to end
     threadpool_limits(1)
     _here.update(world=world, data=data, counts=counts)
 

@@ -82,17 +82,15 @@ def quasi_static(
     on_round: Callable[[int, int], None] | None = None,
 ) -> Array:
     """The MSE after `rounds` rounds for each setting; nan where the step is unsafe."""
-    dim = system.dim
-    safe = [s for s in settings if bounds.verdict(s.step, s.shared == dim) != "unsafe"]
-    safe = list(dict.fromkeys(safe))
+    systems = {s: _setting(system, s) for s in settings}
+    safe = [s for s, one in systems.items() if bounds.verdict(one) != "unsafe"]
     if not safe:
         return np.full(len(settings), np.nan)
     ends = _means(system, data, safe, rounds, on_round)
     found = {}
     for i, s in enumerate(safe):
         means = Means(*(m[..., [i]] for m in ends))
-        one = _setting(system, s)
-        second = _settled(AveragedRecursion(one, data), means, test)
+        second = _settled(AveragedRecursion(systems[s], data), means, test)
         found[s] = test.mse(means.server[:, 0].astype(np.float64), second.A)
     return np.array([found.get(s, np.nan) for s in settings])
 
@@ -151,7 +149,7 @@ def _settled(recursion: AveragedRecursion, means: Means, test: Yardstick) -> Sec
         points, images = points[-MEMORY:], images[-MEMORY:]
         points.append(_flat(second, whole))
         images.append(_flat(image, whole))
-        if abs(mse - before) < SETTLED * (mse - floor):
+        if not abs(mse - before) >= SETTLED * (mse - floor):  # settled, or lost
             break
         second = _unflat(_anderson(np.array(points), np.array(images)), second, whole)
     return image

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.methods import onlinefed, psofed
+from psofed.methods import psofed
 from psofed.theory import bounds, mean, predict, steady
 from psofed.theory.bounds import Bounds, Norm, Verdict
 from psofed.theory.mean import Radius
@@ -29,7 +29,6 @@ class Judgement:
 
     title: str
     step: float
-    whole: bool
     verdict: Verdict
     limit: float
     radius: Radius | None  # None: windows that have no period, or nobody asked
@@ -41,6 +40,7 @@ class Sweep:
     """MSE after 0.9 N rounds against the step or against M: `mse` [line, x]."""
 
     what: str  # "step" or "shared"
+    step: float | None  # of all points, if it is not what is swept
     x: Array
     lines: list[str]
     mse: Array
@@ -76,15 +76,11 @@ def judge(world: World, radii: bool = True, on_method: Callable[..., None] | Non
 
 
 def _judgement(world: World, limits: Bounds, title: str, system: System, radii: bool) -> Judgement:
-    return Judgement(
-        title=title,
-        step=system.step,
-        whole=system.whole,
-        verdict=limits.verdict(system.step, system.whole),
-        limit=limits.limit(system.whole),
-        radius=mean.radius(system, world.moments) if radii else None,
-        paper=mean.paper_radius(system, world.moments) if radii else None,
-    )
+    radius = mean.radius(system, world.moments) if radii else None
+    # Eq. (13) lets everybody learn in every round, and stands for nothing else.
+    paper = mean.paper_radius(system, world.moments) if radii and system.idle else None
+    verdict = limits.verdict(system, None if radius is None else radius.value)
+    return Judgement(title, system.step, verdict, limits.limit(system), radius, paper)
 
 
 def sweeps(study: Study, on_round: Callable[[int, int], None] | None = None) -> list[Sweep]:
@@ -92,33 +88,33 @@ def sweeps(study: Study, on_round: Callable[[int, int], None] | None = None) -> 
     world = study.world
     dim, known = world.task.dim, predict.systems(world)
     options: dict[str, Any] = {o.title(): o for o in world.experiment.methods}
-    # The averaged windows of a sweep stand for those of the defaults, and nothing else.
-    lines = {t: s for t, s in known.items() if s.whole or s.idle}
-    base = next((s for s in lines.values() if not s.whole), next(iter(lines.values()), None))
-    if base is None:
+    lines = {t: s for t, s in known.items() if s.whole or _is_default(options[t])}
+    base = next((s for s in lines.values() if not s.whole), None)
+    if not lines or not np.isfinite(study.bounds.alone):
         return []
     steps = _steps(study.bounds.alone)
-    by_step = [
-        (title, [(replace(_plain(options[title]), step=mu), mu) for mu in steps]) for title in lines
-    ]
-    shares = [m for m in SHARES if m < dim] + [dim]
-    schemes = list(dict.fromkeys(options[t].scheme for t, s in lines.items() if not s.whole))
-    by_share = [
-        (scheme, [(psofed.Options(shared=m, scheme=scheme), base.step) for m in shares])
-        for scheme in schemes
-    ]
-    tables = [("step", np.array(steps), by_step), ("shared", np.array(shares), by_share)]
-    tables = [table for table in tables if table[2]]
+    by_step = [(t, [(replace(options[t], step=mu), mu) for mu in steps]) for t in lines]
+    tables: list[Any] = [("step", None, np.array(steps), by_step)]
+    if base is not None:
+        shares = [m for m in SHARES if m < dim] + [dim]
+        schemes = dict.fromkeys(options[t].scheme for t, s in lines.items() if not s.whole)
+        mu = base.step
+        by_share = [
+            (c, [(psofed.Options(shared=m, scheme=c, step=mu), mu) for m in shares])
+            for c in schemes
+        ]
+        tables.append(("shared", mu, np.array(shares), by_share))
     wanted = [
         steady.Setting(_shared(o, dim), _coordinated(o), mu)
-        for _, _, rows in tables
+        for *_, rows in tables
         for _, points in rows
         for o, mu in points
     ]
+    base = base or next(iter(lines.values()))
     data, rounds = population(world.moments), round(AT * world.experiment.rounds)
     mse = steady.quasi_static(base, data, world.test, study.bounds, wanted, rounds, on_round)
     found = []
-    for what, x, rows in tables:
+    for what, step, x, rows in tables:
         count = len(rows) * len(x)
         here, mse = mse[:count].reshape(len(rows), len(x)), mse[count:]
         methods = tuple(
@@ -126,7 +122,7 @@ def sweeps(study: Study, on_round: Callable[[int, int], None] | None = None) -> 
             for title, points in rows
             for (o, _), value in zip(points, x, strict=True)
         )
-        found.append(Sweep(what, x, [title for title, _ in rows], here, methods))
+        found.append(Sweep(what, step, x, [title for title, _ in rows], here, methods))
     return found
 
 
@@ -135,8 +131,10 @@ def _steps(limit: float) -> list[float]:
     return [float(f"{share * limit:.2g}") for share in STEPS]
 
 
-def _plain(options: Any) -> Any:
-    return options if options.name == onlinefed.Options.name else replace(options, idle=True)
+def _is_default(options: Any) -> bool:
+    """Windows that a sweep's average stands for: subsets that rotate by 1, with idle learning."""
+    usual = options.selection == "sequential" and options.mask == "subset" and options.tau == 1
+    return bool(usual and options.idle)
 
 
 def _shared(options: Any, dim: int) -> int:
@@ -149,7 +147,7 @@ def _coordinated(options: Any) -> bool:
 
 def deviations(
     predictions: Sequence[Prediction], titles: list[str], mse_db: Array, rounds: Array
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, Any]]:
     """Theory minus simulation in dB from round 50 on: the largest, where, rms, and late."""
     found = {}
     for each in predictions:
@@ -164,6 +162,6 @@ def deviations(
             "largest_db": float(gap[worst]),
             "at": int(rounds[worst]),
             "rms_db": float(np.sqrt(np.square(gap[here]).mean())),
-            "late_db": float(gap[late].mean()) if late.any() else float("nan"),
+            "late_db": float(gap[late].mean()) if late.any() else None,
         }
     return found

@@ -7,6 +7,7 @@ and over nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 from typing import Any
 
@@ -88,14 +89,17 @@ class System:
         ids = self.clients[:1] if self.coordinated else self.clients
         if isinstance(schedule, Stochastic):
             return schedule.draw(ids, n)
-        if "initial" not in self.__dict__:
-            if isinstance(schedule, Sequential):
-                first = np.atleast_2d(schedule.initial(ids))
-            else:
-                assert isinstance(schedule, Rotating)
-                first = schedule.masks if len(schedule.masks) == 1 else schedule.masks[ids]
-            self.__dict__["initial"] = first  # the dataclass is frozen, its cache is not
-        return (self.__dict__["initial"] + schedule.shift * n % self.dim) % self.dim
+        return (self._initial + schedule.shift * n % self.dim) % self.dim
+
+    @cached_property
+    def _initial(self) -> Array:
+        """S_{k,0}."""
+        schedule = self.method.schedule
+        ids = self.clients[:1] if self.coordinated else self.clients
+        if isinstance(schedule, Sequential):
+            return np.atleast_2d(schedule.initial(ids))
+        assert isinstance(schedule, Rotating)
+        return schedule.masks if len(schedule.masks) == 1 else schedule.masks[ids]
 
 
 def system(method: Method, clients: Array, cohort: int) -> System | None:

@@ -41,19 +41,23 @@ STEPS = (0.1, 0.2, 0.35, 0.55, 0.75, 1.0, 1.4)  # among which each method finds 
 PILOT_RUNS, PILOT_ROUNDS = 3, 1500  # of the search for the step, on a seed of its own
 PILOT_SEED = 10**9
 BYTE_ROUNDS = 200  # in which the bytes of a setting are counted
+EXACT = 1.0001  # a share may exceed the budget by rounding
 STAYS = 100  # rounds for which a curve has to stay below a target to have reached it
 LIKELY = 1.96  # standard errors
 
 
-def everything() -> tuple[Options, ...]:
-    """All methods that this package knows, each in the form that is worth comparing."""
+def everything(dim: int) -> tuple[Options, ...]:
+    """All methods that this package knows, each in the form that is worth comparing, for this D."""
+    M, block = max(dim // 5, 1), max(d for d in range(1, 11) if dim % d == 0)
+    divisor = max(d for d in range(1, M + 1) if dim % d == 0)
     return (
-        onlinefed.Options(), psofed.Options(scheme="coordinated"), psofed.Options(),
-        fedavg.Options(), fedprox.Options(), periodic.Options(local_steps=4),
-        etpsofed.Options(), quantised.Options(), quantised.Options(bits=2, reference="last"),
-        paofed.Options(delay=0.2), sketch.Options(), sketch.Options(bits=2, rotate=True),
-        qsgd.Options(), topk.Options(), structured.Options(), structured.Options(form="subspace"),
-        fedscr.Options(), cmfl.Options(), raw.Options(), centralised.Options(), local.Options(),
+        onlinefed.Options(), psofed.Options(M, "coordinated"), psofed.Options(M),
+        fedavg.Options(), fedprox.Options(), periodic.Options(4, M), etpsofed.Options(shared=M),
+        quantised.Options(4, shared=M), quantised.Options(2, "last", shared=M),
+        paofed.Options(shared=divisor), sketch.Options(), sketch.Options(2, rotate=True),
+        qsgd.Options(), topk.Options(min(5, dim)), structured.Options(shared=M),
+        structured.Options("subspace", M), fedscr.Options(block), cmfl.Options(),
+        raw.Options(), centralised.Options(), local.Options(),
     )  # fmt: skip
 
 
@@ -70,26 +74,33 @@ def fit(experiment: Experiment, options: Options, budget: float) -> Fitted:
 
     Bytes are counted in a short run with real messages, not computed.
     """
-    knob = options.knob
+    knob, dim = options.knob, experiment.features.dim
     share = traffic_share(experiment, options)
     if not knob:  # controls and Online-Fed stand as they are
         return Fitted(options, share)
-    dim = experiment.features.dim
-    for _ in range(8):
+    given = getattr(options, knob)
+    for _ in range(6):
         value = getattr(options, knob)
         if knob == "local_steps":
-            wanted = max(ceil(value * share / budget - 1e-9), 1)
-            most = max(experiment.rounds // 20, 1)
+            wanted, most = max(ceil(value * share / budget - 1e-9), 1), experiment.rounds // 20
+            if wanted > max(most, 1):
+                return Fitted(None, share, f"would talk less than every {most} rounds")
         else:
-            wanted, most = max(floor(value * budget / share + 1e-9), 1), dim
-        if wanted > most and knob == "local_steps":
-            return Fitted(None, share, f"would talk less than every {most} rounds")
-        if min(wanted, most) == value:
+            most = given if getattr(options, "keeps", False) else dim
+            wanted = min(max(floor(value * budget / share + 1e-9), 1), most)
+        if wanted == value:
             break
-        options = _turned(options, knob, min(wanted, most), dim)
+        options = _turned(options, knob, wanted, dim)
         share = traffic_share(experiment, options)
-    if share > budget * 1.0001:
-        return Fitted(None, share, f"costs {100 * share:.3g} % at the least")
+    while share > EXACT * budget:  # where bytes depend on data, the last turn may miss
+        value = getattr(options, knob)
+        if knob == "local_steps":
+            options = replace(options, local_steps=value + 1)  # type: ignore[type-var]
+        elif value == 1:
+            return Fitted(None, share, f"costs {100 * share:.3g} % at the least")
+        else:
+            options = _turned(options, knob, value - max(value // 40, 1), dim)
+        share = traffic_share(experiment, options)
     return Fitted(options, share)
 
 
@@ -154,6 +165,15 @@ def tune(
         options: Any = replace(f.options, step=best)  # type: ignore[type-var]
         entries.append(Entry(options, f.share, best, tuple(zip(STEPS, row.tolist(), strict=True))))
     return entries
+
+
+def untuned(experiment: Experiment, fitted: Sequence[Fitted]) -> list[Entry]:
+    """Each method with the step it has."""
+    return [
+        Entry(f.options, f.share, f.options.step or experiment.step, ())
+        for f in fitted
+        if f.options is not None
+    ]
 
 
 class Reached(NamedTuple):

@@ -173,6 +173,11 @@ def paper_methods() -> tuple[Options, ...]:
 
 def read(path: str | Path) -> Experiment:
     """The experiment in a TOML file; every mistake in it is an InputError that names it."""
+    return read_for(path, {})[0]
+
+
+def read_for(path: str | Path, missing: dict[str, Any]) -> tuple[Experiment, bool]:
+    """The same with other defaults for what is missing, and whether nothing of it was."""
     text = schema.read_text(path, "an experiment file")
     try:
         table = tomllib.loads(text)
@@ -180,7 +185,7 @@ def read(path: str | Path) -> Experiment:
         right = "mend that line, or start from `psofed init`"
         raise InputError("", f"is not TOML: {error}", right, str(path)) from None
     try:
-        return parse(table)
+        return parse(missing | table), missing.keys() <= table.keys()
     except InputError as error:
         raise error.inside(where=str(path)) from None
 

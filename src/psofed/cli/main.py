@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 from psofed import __version__
+from psofed.cli.compare import compare
 from psofed.cli.init import init
 from psofed.cli.reproduce import reproduce
 from psofed.cli.run import run
@@ -27,7 +28,7 @@ def cli() -> None:
     """
 
 
-for _verb in (reproduce, run, theory, init, verify):
+for _verb in (reproduce, run, compare, theory, init, verify):
     cli.add_command(_verb)
 
 

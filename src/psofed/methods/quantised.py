@@ -25,6 +25,7 @@ class Options:
 
     name: ClassVar[str] = "quantised"
     knob: ClassVar[str] = "shared"
+    keeps: ClassVar[bool] = True  # a budget may lower M, not raise it: few bits on all are too few
     bits: int = 4
     reference: Literal["range", "last"] = "range"
     shared: int = 40

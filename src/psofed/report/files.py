@@ -26,7 +26,7 @@ def render(
     """Every file of a result by name. `figures` gives the rows and the title of each picture."""
     files = {
         "experiment.toml": curves.experiment.to_toml().encode(),
-        "curves.csv": _csv(curves).encode(),
+        "curves.csv": curves_csv(curves).encode(),
         "summary.json": (json.dumps(summary(curves, command), indent=2) + "\n").encode(),
     }
     if not can_draw():
@@ -74,7 +74,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _csv(curves: Curves) -> str:
+def curves_csv(curves: Curves) -> str:
+    """The curves as a long table: what curves.csv holds."""
     buffer = StringIO()
     rows = curves.rows()
     first = next(rows)

@@ -1,0 +1,160 @@
+"""`psofed compare [FILE.toml]`: all methods on the same data, at equal bytes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from psofed.cli.progress import counting
+from psofed.cli.work import Wishes, compute, leave_interrupted, options, runs_asked
+from psofed.errors import InputError
+
+if TYPE_CHECKING:
+    from psofed.compare import Entry, Fitted
+    from psofed.experiment import Experiment
+
+RUNS = 100
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--budget",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.2,
+    show_default=True,
+    help="Share of Online-Fed's traffic, up and down, to which each method is fitted.",
+)
+@click.option("--runs", type=click.IntRange(min=2), help=f"Independent runs. [default: {RUNS}]")
+@click.option("--rounds", type=click.IntRange(min=100), help="Instead of the rounds in FILE.")
+@click.option(
+    "--target",
+    type=float,
+    metavar="DB",
+    help="Test MSE to be reached. [default: 1 dB above where Online-Fed ends]",
+)
+@click.option(
+    "--total",
+    type=click.Choice(["unicast", "up", "multicast"]),
+    default="unicast",
+    show_default=True,
+    help="Which bytes count on the way to the target.",
+)
+@click.option(
+    "--sort",
+    type=click.Choice(["bytes", "mse"]),
+    default="bytes",
+    show_default=True,
+    help="By bytes to the target, or by the MSE at the end.",
+)
+@click.option("--no-tune", is_flag=True, help="Keep the steps as they are.")  # fmt: skip
+@options
+def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -> None:
+    """Compare methods on the same streams, features and cohorts, at equal traffic.
+
+    Turns each method's own knob (M, or E) to the given share of Online-Fed's bytes, counted from
+    encoded messages; finds its step in a pilot on another seed; runs all of them on the same draws.
+    FILE says on what, and which methods if it has any; without it, all methods in the paper's
+    setting. Writes figures over rounds, over bytes and of the frontier, and a table.
+    """
+    from psofed.report import files
+
+    asked = {key: wishes.pop(key) for key in ("rounds", "target", "total", "sort", "no_tune")}
+    how = Wishes(**wishes)
+    experiment = _experiment(file, asked["rounds"])
+    experiment = replace(experiment, runs=runs_asked(runs, RUNS, how))
+    name = f"{file.stem}-compare" if file else "compare"
+    out = how.out or files.default_folder(Path("results") / name, how.resume)
+    folder = files.Folder(out, how.force, how.resume)
+    try:
+        fitted = _fit(experiment, budget)
+        entries = _tune(experiment, [f for _, f in fitted], how, asked["no_tune"])
+    except BaseException:
+        folder.discard()
+        raise
+    every = experiment.evaluate_every or max(experiment.rounds // 1000, 1)
+    methods = tuple(entry.options for entry in entries)
+    experiment = replace(experiment, methods=methods, evaluate_every=every)
+    curves, finished, store = compute(experiment, folder, how)
+    if curves is None or not finished:
+        leave_interrupted(folder, store)
+    command = _command(file, budget, curves.experiment, asked)
+    _write(curves, entries, fitted, folder, command, budget, asked, how)
+    store.remove()
+
+
+def _experiment(file: Path | None, rounds: int | None) -> Experiment:
+    """What to compare on, with the methods to compare."""
+    from psofed import compare as comparing
+    from psofed import experiment as experiments
+    from psofed.methods import fedavg, onlinefed
+
+    experiment, own = experiments.Experiment(), False
+    if file is not None:
+        experiment, own = experiments.read_for(file, {"methods": [{"name": "onlinefed"}]})
+    methods = list(experiment.methods if own else comparing.everything(experiment.features.dim))
+    names = [method.name for method in methods]
+    # The two that no comparison of partial sharing is honest without.
+    methods = ([] if "onlinefed" in names else [onlinefed.Options()]) + methods
+    methods += [] if "fedavg" in names else [fedavg.Options()]
+    rounds = rounds or experiment.rounds
+    every = experiment.evaluate_every
+    every = every if every is not None and every <= rounds else None
+    return replace(experiment, methods=tuple(methods), rounds=rounds, evaluate_every=every)
+
+
+def _fit(experiment: Experiment, budget: float) -> list[tuple[str, Fitted]]:
+    from psofed import compare as comparing
+
+    fitted = []
+    with counting("fitting to the budget") as on_step:
+        for i, each in enumerate(experiment.methods):
+            on_step(i, len(experiment.methods))
+            fitted.append((each.title(), comparing.fit(experiment, each, budget)))
+    if sum(f.options is not None for _, f in fitted) < 2:
+        found = f"is {budget:g}, which no method fits"
+        raise InputError("--budget", found, "give a larger share")
+    return fitted
+
+
+def _tune(experiment: Experiment, fitted: list[Fitted], how: Wishes, keep: bool) -> list[Entry]:
+    from psofed import compare as comparing
+    from psofed.simulate import pools
+
+    if keep:
+        return comparing.untuned(experiment, fitted)
+    with counting("tuning steps, pilot runs") as on_run:
+        return comparing.tune(experiment, fitted, lambda e: pools.local(e, how.jobs), on_run)
+
+
+def _command(file: Path | None, budget: float, experiment: Experiment, asked: Any) -> str:
+    parts = ["psofed compare", str(file) if file else "", f"--budget {budget:g}"]
+    parts += [f"--runs {experiment.runs}", f"--rounds {experiment.rounds}"]
+    parts += [f"--target {asked['target']:g}"] if asked["target"] is not None else []
+    parts += [f"--total {asked['total']}", f"--sort {asked['sort']}"]
+    return " ".join(filter(None, [*parts, "--no-tune" if asked["no_tune"] else ""]))
+
+
+def _write(
+    curves: Any, entries: Any, fitted: Any, folder: Any, command: str, budget: float, asked: Any,
+    how: Wishes,
+) -> None:  # fmt: skip
+    from psofed.compare import default_target
+    from psofed.report import comparison as words
+
+    target = asked["target"] if asked["target"] is not None else default_target(curves)
+    left_out = [(title, f.why) for title, f in fitted if f.options is None]
+    result = words.Comparison(
+        curves, entries, left_out, budget, target, asked["total"], asked["sort"],
+        not asked["no_tune"], command,
+    )  # fmt: skip
+    folder.write(words.render(result))
+    if how.as_json:
+        print(json.dumps(words.to_table(result) | {"folder": str(folder.path)}, indent=2))
+        return
+    print(words.text(result))
+    print(f"\n{curves.runs} runs of {curves.rounds[-1]} rounds; results in {folder.path}")

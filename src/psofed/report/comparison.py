@@ -1,0 +1,189 @@
+"""What `psofed compare` says: a table, one sentence, and pictures over rounds and over bytes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.compare import Entry, Reached, bytes_to_target, cumulative_bytes
+from psofed.curves import Curves
+from psofed.provenance import versions
+from psofed.report import files, tables
+
+Array = NDArray[Any]
+CONTROLS = ("raw", "centralised", "local")  # not federated learning: they place the others
+TOTALS = {"up": "uplink", "unicast": "up and down", "multicast": "up and multicast down"}
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A finished comparison, and how it was asked for."""
+
+    curves: Curves
+    entries: list[Entry]
+    left_out: list[tuple[str, str]]  # title, why
+    budget: float
+    target: float
+    total: str
+    sort: str
+    tuned: bool
+    command: str
+
+    def reached(self, j: int) -> Reached:
+        """Bytes of method j to the target."""
+        return bytes_to_target(self.curves, j, self.target, self.total)
+
+    def order(self) -> list[int]:
+        """The methods as the user wants them sorted; what never gets there comes last."""
+        steady = [self.curves.point(j, "steady").value for j in range(len(self.entries))]
+        steady = [value if np.isfinite(value) else np.inf for value in steady]
+        if self.sort == "mse":
+            return sorted(range(len(steady)), key=lambda j: steady[j])
+        return sorted(range(len(steady)), key=lambda j: (self.reached(j).bytes, steady[j]))
+
+
+def text(c: Comparison) -> str:
+    """The table, the sentence and the small print."""
+    head = ["method", "step", "traffic", "steady, dB", f"kB to {c.target:g} dB", "95 %", "at n"]
+    rows = [head]
+    for j in c.order():
+        entry, reached = c.entries[j], c.reached(j)
+        steady = c.curves.point(j, "steady")
+        shown = f"{steady.value:.2f}" if np.isfinite(steady.value) else "diverged"
+        error = f" ±{1.96 * steady.stderr:.2f}" if np.isfinite(steady.stderr) else ""
+        at = "-" if reached.round is None else str(reached.round)
+        rows.append([
+            c.curves.titles[j], f"{entry.step:g}", f"{100 * entry.share:.3g} %", shown + error,
+            _kb(reached.bytes), f"{_kb(reached.low)} - {_kb(reached.high)}", at,
+        ])  # fmt: skip
+    lines = [tables.align(rows), "", sentence(c), ""]
+    lines += [f"Left out: {title}, {why}." for title, why in c.left_out]
+    lines.append(
+        f"Traffic: share of Online-Fed's bytes, {TOTALS['unicast']}; bytes to the target:"
+        f" {TOTALS[c.total]}, first n from which the mean stays there for 100 rounds."
+    )
+    lines.append(
+        "Each method has the best of seven steps in a pilot of 3 runs on another seed."
+        if c.tuned
+        else "Steps are not tuned."
+    )
+    controls = [c.curves.titles[j] for j in range(len(c.entries)) if _is_control(c.entries[j])]
+    if controls:
+        lines.append(f"Controls, not federated learning: {', '.join(controls)}.")
+    return "\n".join(lines)
+
+
+def _is_control(entry: Entry) -> bool:
+    return entry.options.name in CONTROLS
+
+
+def _kb(value: float) -> str:
+    return f"{value / 1000:.4g}" if np.isfinite(value) else "not reached"
+
+
+def sentence(c: Comparison) -> str:
+    """Which method needs the fewest bytes at this budget, and by how much; or that it is open."""
+    able = [
+        j for j in range(len(c.entries))
+        if not _is_control(c.entries[j]) and c.entries[j].share <= 1.001 * c.budget
+    ]  # fmt: skip
+    ranked = sorted((c.reached(j), c.curves.titles[j]) for j in able)
+    ranked = [pair for pair in ranked if np.isfinite(pair[0].bytes)]
+    where = f"at {100 * c.budget:g} % of Online-Fed's traffic on the {_stream(c)} stream"
+    if not ranked:
+        return f"No method reaches {c.target:g} dB {where}."
+    (best, winner), rest = ranked[0], ranked[1:]
+    if not rest:
+        return f"{winner} alone reaches {c.target:g} dB {where}, with {_kb(best.bytes)} kB."
+    second, runner = rest[0]
+    ratio = second.bytes / best.bytes
+    if best.high >= second.low:
+        return (
+            f"{winner} and {runner} need about the same to reach {c.target:g} dB {where}:"
+            f" {_kb(best.bytes)} and {_kb(second.bytes)} kB, a difference within error."
+        )
+    return (
+        f"{winner} reaches {c.target:g} dB with the fewest bytes {where}: {_kb(best.bytes)} kB,"
+        f" {ratio:.2f} times less than {runner}."
+    )
+
+
+def _stream(c: Comparison) -> str:
+    return c.curves.experiment.stream.name
+
+
+def to_table(c: Comparison) -> dict[str, Any]:
+    """All of it for scripts: what comparison.json holds."""
+    methods = []
+    for j in c.order():
+        entry, steady = c.entries[j], c.curves.point(j, "steady")
+        methods.append({
+            "method": c.curves.titles[j], "name": entry.options.name, "step": entry.step,
+            "traffic_share": entry.share, "control": _is_control(entry),
+            "steady_db": {"value": steady.value, "stderr": steady.stderr},
+            "bytes_to_target": c.reached(j)._asdict(),
+            "pilot_db": [{"step": mu, "end_db": end} for mu, end in entry.steps],
+        })  # fmt: skip
+    table: dict[str, Any] = {
+        "command": c.command, "versions": versions(), "budget": c.budget, "target_db": c.target,
+        "total": c.total, "runs": c.curves.runs, "experiment": c.curves.experiment.to_table(),
+        "answer": sentence(c), "methods": methods,
+        "left_out": [{"method": title, "why": why} for title, why in c.left_out],
+    }  # fmt: skip
+    plain: dict[str, Any] = files.plain(table)
+    return plain
+
+
+def render(c: Comparison) -> dict[str, bytes]:
+    """Every file of a result by name."""
+    out = {
+        "experiment.toml": c.curves.experiment.to_toml().encode(),
+        "comparison.json": (json.dumps(to_table(c), indent=2) + "\n").encode(),
+        "comparison.txt": (text(c) + "\n").encode(),
+        "frontier.csv": _frontier_csv(c).encode(),
+        "curves.csv": files.curves_csv(c.curves).encode(),
+    }
+    if not files.can_draw():
+        return out
+    from psofed.report import comparison_figures as pictures
+    from psofed.report.figures import to_bytes
+
+    figures = {
+        "rounds": pictures.over_rounds(c),
+        "bytes": pictures.over_bytes(c),
+        "frontier": pictures.frontier(c, targets(c)),
+    }
+    for name, figure in figures.items():
+        out |= {f"{name}.{suffix}": to_bytes(figure, suffix) for suffix in ("png", "pdf")}
+    return out
+
+
+def targets(c: Comparison) -> Array:
+    """The targets of the frontier: half dB steps between the start and the best end."""
+    finite = c.curves.mse_db[np.isfinite(c.curves.mse_db)]
+    low = np.ceil(2 * finite.min()) / 2
+    return np.arange(min(c.target + 4, finite.max()), low - 0.25, -0.5)
+
+
+def _frontier_csv(c: Comparison) -> str:
+    buffer = StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["method", "target_db", "bytes", "low", "high", "round"])
+    for j, title in enumerate(c.curves.titles):
+        for target in targets(c).tolist():
+            value, low, high, n = bytes_to_target(c.curves, j, target, c.total)
+            cells = [files.cell(each) for each in (value, low, high)]
+            writer.writerow([title, target, *cells, "" if n is None else n])
+    return buffer.getvalue()
+
+
+def bytes_axis(c: Comparison, j: int) -> Array:
+    """Cumulative bytes of method j before each mark."""
+    axis: Array = cumulative_bytes(c.curves, c.total)[j]
+    return axis

@@ -1,0 +1,173 @@
+"""Methods at equal bytes: fitted, tuned, run on the same draws, and judged in one sentence."""
+
+import csv
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from psofed import compare
+from psofed.curves import Curves
+from psofed.experiment import Experiment, Features
+from psofed.methods import etpsofed, fedavg, local, onlinefed, psofed, quantised, sketch, topk
+from psofed.report import comparison as words
+from psofed.simulate import montecarlo, pools
+
+SMALL = Experiment(
+    clients=12, cohort=3, rounds=400, runs=2, test_samples=100, features=Features(dim=20),
+    methods=(onlinefed.Options(),),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("budget", [0.5, 0.2, 0.05])
+@pytest.mark.parametrize("options", compare.everything(20), ids=lambda o: o.title())
+def test_a_fitted_method_costs_what_the_budget_allows(options, budget):
+    fitted = compare.fit(SMALL, options, budget)
+    if not options.knob:
+        assert fitted.options == options
+    elif fitted.options is None:
+        assert fitted.why
+    else:
+        assert fitted.share <= budget * 1.0001
+        measured = montecarlo.run(
+            replace(SMALL, methods=(onlinefed.Options(), replace(fitted.options, label="x")))
+        )
+        assert measured.traffic_share(1, 0) < 1.2 * budget  # where bytes depend on data, about
+
+
+def test_pso_fed_and_fedavg_meet_the_budget_exactly():
+    for budget, m, e in ((0.2, 4, 5), (0.05, 1, 20), (1.0, 20, 1)):
+        assert compare.fit(SMALL, psofed.Options(shared=7), budget).options.shared == m
+        fitted = compare.fit(SMALL, fedavg.Options(local_steps=3), budget)
+        assert fitted.options.local_steps == e
+        assert fitted.share == pytest.approx(budget)
+
+
+def test_what_cannot_be_that_cheap_is_left_out_with_a_reason():
+    assert "at the least" in compare.fit(SMALL, psofed.Options(shared=5), 0.01).why
+    assert "would talk less" in compare.fit(SMALL, sketch.Options(), 0.01).why
+
+
+def test_tuning_takes_the_step_that_ends_lowest_on_another_seed():
+    fitted = [
+        compare.Fitted(o, 1.0) for o in (onlinefed.Options(), fedavg.Options(), local.Options())
+    ]
+    seen = []
+    entries = compare.tune(SMALL, fitted, lambda e: seen.append(e.seed) or pools.threads(1))
+    assert seen == [compare.PILOT_SEED + SMALL.seed]
+    for entry in entries:
+        assert entry.options.step == entry.step
+        ends = dict(entry.steps)
+        assert ends[entry.step] == min(ends.values())
+        assert set(ends) == set(compare.STEPS)
+
+
+def made_up(mse_db, stderr_db, rounds):
+    """Curves with these values and one kilobyte up and down in each round, for every method."""
+    methods = tuple(psofed.Options(shared=1 + j) for j in range(len(mse_db) - 1))
+    experiment = replace(SMALL, rounds=int(rounds[-1]), methods=(onlinefed.Options(), *methods))
+    mse = 10 ** (np.array(mse_db) / 10)
+    stderr = np.array(stderr_db) * mse * np.log(10) / 10
+    spent = np.tile(np.diff(rounds, prepend=0) * 500.0, (len(mse), 1))
+    points = np.ones((len(mse), 9)) * mse[:, -1:]
+    return Curves(
+        experiment,
+        9,
+        rounds,
+        mse,
+        stderr,
+        spent,
+        spent,
+        spent,
+        points,
+        np.ones((9, len(mse), len(mse))) * 1e-9,
+    )
+
+
+def test_a_target_is_reached_where_the_curve_stays_below_it():
+    rounds = np.arange(0, 601, 10)
+    curve = np.where(rounds < 200, 0.0, -5.0)
+    curve[rounds == 250] = 0.0  # it comes back within a hundred rounds
+    curves = made_up([curve, np.zeros(61)], [np.zeros(61), np.zeros(61)], rounds)
+    reached = compare.bytes_to_target(curves, 0, -4.0)
+    assert reached.round == 260
+    assert reached.bytes == reached.low == reached.high == 260_000
+    assert compare.bytes_to_target(curves, 0, -4.0, "up").bytes == 130_000
+    assert compare.bytes_to_target(curves, 1, -4.0).bytes == np.inf
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"), [(0.01, "2.00 times less than"), (3.0, "within error")]
+)
+def test_the_sentence_knows_what_is_within_error(error, expected):
+    rounds = np.arange(0, 1001, 10)
+    fast, slow = -rounds / 100.0, -rounds / 200.0
+    flat = np.full(101, error)
+    curves = made_up([np.zeros(101), fast, slow], [flat, flat, flat], rounds)
+    entries = [
+        compare.Entry(o, s, 0.5, ())
+        for o, s in zip(curves.experiment.methods, (1, 0.2, 0.2), strict=True)
+    ]
+    made = words.Comparison(curves, entries, [], 0.2, -2.0, "unicast", "bytes", True, "")
+    assert expected in words.sentence(made)
+    assert made.order()[0] == 1
+
+
+TOML = """
+clients = 8
+cohort = 2
+rounds = 200
+test_samples = 100
+[features]
+dim = 10
+[[methods]]
+name = "psofed"
+shared = 3
+[[methods]]
+name = "topk"
+kept = 2
+"""
+
+
+def test_the_command_compares_and_keeps_fedavg_beside_pso_fed(psofed, tmp_path):
+    (tmp_path / "small.toml").write_text(TOML)
+    result = psofed(
+        "compare", "small.toml", "--runs", "3", "--budget", "0.3", "--target", "-1", "--out", "out"
+    )
+    assert result.returncode == 0, result.stderr
+    for title in ("Online-Fed", "PSO-Fed M=3 uncoordinated", "Top-2", "FedAvg E=4"):
+        assert title in result.stdout
+    folder = tmp_path / "out"
+    pictures = {
+        f"{name}.{kind}" for name in ("rounds", "bytes", "frontier") for kind in ("png", "pdf")
+    }
+    tables = {"experiment.toml", "comparison.json", "comparison.txt", "frontier.csv", "curves.csv"}
+    assert {path.name for path in folder.iterdir()} == pictures | tables
+    table = json.loads((folder / "comparison.json").read_text())
+    assert table["answer"] in result.stdout
+    assert all(m["traffic_share"] <= 0.3001 for m in table["methods"] if m["name"] != "onlinefed")
+    with open(folder / "frontier.csv") as file:
+        assert {row["method"] for row in csv.DictReader(file)} == {
+            m["method"] for m in table["methods"]
+        }
+
+
+def test_a_budget_that_nobody_fits_is_refused(psofed, tmp_path):
+    (tmp_path / "small.toml").write_text(TOML)
+    result = psofed("compare", "small.toml", "--budget", "0.0001", "--out", "out")
+    assert result.returncode == 2
+    assert "--budget is 0.0001, which no method fits" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_runs_in_processes_are_those_in_threads():
+    experiment = replace(
+        SMALL,
+        rounds=60,
+        methods=(topk.Options(kept=2), etpsofed.Options(shared=4), quantised.Options(shared=4)),
+    )
+    one = montecarlo.run(experiment, pool=pools.threads(1))
+    two = montecarlo.run(experiment, pool=pools.fresh_processes(2))
+    assert np.array_equal(one.mse, two.mse)
+    assert np.array_equal(one.uplink, two.uplink)

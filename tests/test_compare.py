@@ -98,7 +98,7 @@ def test_a_target_is_reached_where_the_curve_stays_below_it():
 
 
 @pytest.mark.parametrize(
-    ("error", "expected"), [(0.01, "2.00 times less than"), (3.0, "within error")]
+    ("error", "expected"), [(0.01, "needs 2.00 times as many"), (3.0, "within error")]
 )
 def test_the_sentence_knows_what_is_within_error(error, expected):
     rounds = np.arange(0, 1001, 10)
@@ -109,7 +109,7 @@ def test_the_sentence_knows_what_is_within_error(error, expected):
         compare.Entry(o, s, 0.5, ())
         for o, s in zip(curves.experiment.methods, (1, 0.2, 0.2), strict=True)
     ]
-    made = words.Comparison(curves, entries, [], 0.2, -2.0, "unicast", "bytes", True, "")
+    made = words.Comparison(curves, entries, [], 0.2, -1.999, "unicast", "bytes", True, "")
     assert expected in words.sentence(made)
     assert made.order()[0] == 1
 

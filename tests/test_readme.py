@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from conftest import ROOT
+from psofed.report.methods_page import page
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -37,3 +38,8 @@ def test_every_file_that_the_paper_index_names_exists():
     text = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
     for name in re.findall(r"`(\w+/\w+\.py)`", text):
         assert (ROOT / "src" / "psofed" / name).exists(), name
+
+
+def test_the_page_of_methods_is_what_the_code_says():
+    written = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert written == page(), "run: python -m psofed.report.methods_page docs/methods.md"

@@ -109,8 +109,8 @@ def sentence(c: Comparison) -> str:
             f" {_kb(best.bytes)} and {_kb(second.bytes)} kB, a difference within error."
         )
     return (
-        f"{winner} reaches {c.target:g} dB with the fewest bytes {where}: {_kb(best.bytes)} kB,"
-        f" {ratio:.2f} times less than {runner}."
+        f"{winner} reaches {c.target:g} dB with the fewest bytes {where}: {_kb(best.bytes)} kB;"
+        f" {runner}, which is next, needs {ratio:.2f} times as many."
     )
 
 

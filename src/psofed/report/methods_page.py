@@ -1,0 +1,87 @@
+"""The page that lists every method: written from the code, so that it cannot say anything else.
+
+python -m psofed.report.methods_page docs/methods.md
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from inspect import getdoc
+from pathlib import Path
+from typing import Any
+
+from psofed import named
+from psofed.experiment import Experiment
+from psofed.simulate.draws import draw
+from psofed.simulate.lockstep import Samples, play
+
+HEAD = """# Methods
+
+Written from the code by `python -m psofed.report.methods_page docs/methods.md`. Symbols are the
+paper's: w the server's model, w_k a client's, S_n the cohort, D features, M entries that travel, E
+local steps. Bytes per round are those of encoded messages in the paper's setting (D = 200, |S_n| = 4,
+float32 values) with the options as shown, the mean of {rounds} rounds: up from all, down to each, and
+down once where all get the same. `psofed compare` turns the knob until a method fits a budget.
+"""
+ROUNDS = 120
+
+
+def page() -> str:
+    """The whole page."""
+    names = named.names("psofed.methods")
+    parts = [HEAD.format(rounds=ROUNDS), _overview(names), *map(_section, names)]
+    return "\n".join(parts)
+
+
+def _overview(names: list[str]) -> str:
+    lines = ["| method | `name` | knob | up | down | multicast down |", "|---|---|---|---|---|---|"]
+    for name in names:
+        options = named.load("psofed.methods", name).Options()
+        up, down, multicast = (f"{value:.4g}" for value in traffic(options))
+        knob = f"`{options.knob}`" if options.knob else "-"
+        title = f"[{options.title()}](#{name})"
+        lines.append(f"| {title} | `{name}` | {knob} | {up} | {down} | {multicast} |")
+    return "\n".join(lines) + "\n"
+
+
+def traffic(options: Any) -> tuple[float, float, float]:
+    """Bytes per round: up, down, multicast down; from real messages."""
+    # In double precision, so that triggers fire alike on every machine.
+    experiment = Experiment(clients=8, rounds=ROUNDS, runs=1, dtype="float64", methods=(options,))
+    task = experiment.task(0)
+    [method] = experiment.start(task)
+    draws = draw(experiment, task, everybody=True)
+    total = [0, 0, 0]
+    for moment in play(draws, method, Samples(draws)):
+        total = [a + b for a, b in zip(total, moment.traffic, strict=True)]
+    scale = 100 / 8 if options.name == "centralised" else 1.0  # it hears all of the 100
+    up, down, multicast = (scale * value / ROUNDS for value in total)
+    return up, down, multicast
+
+
+def _section(name: str) -> str:
+    module = named.load("psofed.methods", name)
+    about = (module.__doc__ or "").strip()
+    first, _, rest = about.partition("\n\n")
+    rule = (getdoc(module.Method) or "").strip()
+    rows = [
+        f"| `{field.name}` | {_default(field)} |"
+        for field in dataclasses.fields(module.Options)
+        if field.name != "label"
+    ]
+    table = "\n".join(["| option | default |", "|---|---|", *rows])
+    text = [f"## {name}", first, rest, f"```\n{rule}\n```", getdoc(module.Options) or "", table]
+    return "\n\n".join(filter(None, text)) + "\n"
+
+
+def _default(field: Any) -> str:
+    shared = {None: "not set", "": "not set"}
+    if field.name == "step":
+        return "the experiment's"
+    value = field.default
+    return shared.get(value, f"`{str(value).lower() if isinstance(value, bool) else value}`")
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

@@ -52,8 +52,8 @@ def everything(dim: int) -> tuple[Options, ...]:
     divisor = max(d for d in range(1, M + 1) if dim % d == 0)
     return (
         onlinefed.Options(), psofed.Options(M, "coordinated"), psofed.Options(M),
-        fedavg.Options(), fedprox.Options(), periodic.Options(4, M), etpsofed.Options(shared=M),
-        quantised.Options(4, shared=M), quantised.Options(2, "last", shared=M),
+        fedavg.Options(), fedprox.Options(), periodic.Options(M, local_steps=4),
+        etpsofed.Options(M), quantised.Options(M), quantised.Options(M, bits=2, reference="last"),
         paofed.Options(shared=divisor), sketch.Options(), sketch.Options(2, rotate=True),
         qsgd.Options(), topk.Options(min(5, dim)), structured.Options(shared=M),
         structured.Options("subspace", M), fedscr.Options(block), cmfl.Options(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,35 +19,19 @@ from psofed.methods.contract import Array, Message, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
-    """The threshold c in units of the rms error, and the windows, as for PSO-Fed."""
+class Options(psofed.Options):
+    """The options of PSO-Fed, and the threshold c in units of the rms error."""
 
     name: ClassVar[str] = "etpsofed"
     knob: ClassVar[str] = "shared"
     threshold: float = 0.6
-    shared: int = 40
-    scheme: Literal["coordinated", "uncoordinated"] = "uncoordinated"
-    selection: Literal["sequential", "stochastic"] = "sequential"
-    mask: Literal["subset", "block"] = "subset"
-    shift: int | None = None
-    allow_uneven: bool = False
-    step: float | None = None
-    label: str = ""
-
-    def windows(self) -> psofed.Options:
-        """The same as options of PSO-Fed."""
-        return psofed.Options(
-            shared=self.shared, scheme=self.scheme, selection=self.selection, mask=self.mask,
-            shift=self.shift, allow_uneven=self.allow_uneven, step=self.step,
-        )  # fmt: skip
 
     def title(self) -> str:
-        windows = self.windows().title().removeprefix("PSO-Fed ")
-        return self.label or f"ETPSO-Fed c={self.threshold:g} {windows}"
+        return self.label or f"ETPSO-Fed c={self.threshold:g} {self.windows()}"
 
     def check(self, dim: int, clients: int) -> None:
         """The windows are fit for PSO-Fed, the threshold is not negative."""
-        self.windows().check(dim, clients)
+        super().check(dim, clients)
         if not self.threshold >= 0:
             raise InputError("threshold", f"is {self.threshold}", "use 0 or more")
 
@@ -56,7 +40,7 @@ class Method(psofed.Method):
     """Algorithm 1 with an upload only if |e_k| >= c sqrt(m_k), m_k a running mean of e_k^2."""
 
     def __init__(self, options: Options, task: Task) -> None:
-        super().__init__(options.windows(), task)
+        super().__init__(options, task)
         self.threshold = options.threshold
 
     def client(self, k: int) -> State:

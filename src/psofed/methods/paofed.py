@@ -20,38 +20,26 @@ from psofed.methods.contract import Array, Message, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
-    """Availability (none: the cohorts), delays, weights alpha_l = decay^l, and the windows."""
+class Options(psofed.Options):
+    """The options of PSO-Fed; availability (none: the cohorts), delays, weights decay^l."""
 
     name: ClassVar[str] = "paofed"
     knob: ClassVar[str] = "shared"
+    shared: int = 4
+    scheme: Literal["coordinated", "uncoordinated"] = "coordinated"
+    mask: Literal["subset", "block"] = "block"
     availability: float | None = None
     delay: float = 0.2
     longest: int = 10
     decay: float = 0.2
     window: Literal["next", "same"] = "next"
-    shared: int = 4
-    scheme: Literal["coordinated", "uncoordinated"] = "coordinated"
-    mask: Literal["subset", "block"] = "block"
-    shift: int | None = None
-    allow_uneven: bool = False
-    step: float | None = None
-    label: str = ""
-
-    def windows(self) -> psofed.Options:
-        """The same as options of PSO-Fed."""
-        return psofed.Options(
-            shared=self.shared, scheme=self.scheme, mask=self.mask, shift=self.shift,
-            allow_uneven=self.allow_uneven, step=self.step,
-        )  # fmt: skip
 
     def title(self) -> str:
-        windows = self.windows().title().removeprefix("PSO-Fed ")
-        return self.label or f"PAO-Fed {windows} delay={self.delay:g}"
+        return self.label or f"PAO-Fed {self.windows()} delay={self.delay:g}"
 
     def check(self, dim: int, clients: int) -> None:
         """Probabilities are probabilities."""
-        self.windows().check(dim, clients)
+        super().check(dim, clients)
         for field in ("availability", "delay", "decay"):
             value = getattr(self, field)
             if value is not None and not 0 <= value <= 1:
@@ -68,7 +56,7 @@ class Method(psofed.Method):
     """
 
     def __init__(self, options: Options, task: Task) -> None:
-        super().__init__(options.windows(), task)
+        super().__init__(options, task)
         self.options = options
         self.ahead = int(options.window == "next")
 

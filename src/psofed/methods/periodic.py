@@ -7,8 +7,8 @@ advance with every talk, so lines of equal cost are those of equal M/E.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
 from psofed.core import sharing
 from psofed.core.schedule import Indices
@@ -17,44 +17,27 @@ from psofed.methods.contract import Message, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
-    """E, M and the windows, as for PSO-Fed."""
+class Options(psofed.Options):
+    """The options of PSO-Fed, and E."""
 
     name: ClassVar[str] = "periodic"
     knob: ClassVar[str] = "shared"
     local_steps: int = 4
-    shared: int = 40
-    scheme: Literal["coordinated", "uncoordinated"] = "uncoordinated"
-    selection: Literal["sequential", "stochastic"] = "sequential"
-    mask: Literal["subset", "block"] = "subset"
-    shift: int | None = None
-    idle: bool = True
-    allow_uneven: bool = False
-    step: float | None = None
-    label: str = ""
-
-    def windows(self) -> psofed.Options:
-        """The same as options of PSO-Fed."""
-        return psofed.Options(
-            self.shared, self.scheme, self.selection, self.mask, self.shift, self.idle,
-            self.allow_uneven, self.step,
-        )  # fmt: skip
 
     def title(self) -> str:
-        windows = replace(self.windows(), step=None).title().removeprefix("PSO-Fed ")
-        return self.label or f"PSO-Fed E={self.local_steps} {windows}"
+        return self.label or f"PSO-Fed E={self.local_steps} {self.windows()}"
 
     def check(self, dim: int, clients: int) -> None:
         """E is at least 1, and the windows are fit for PSO-Fed."""
         fedavg.at_least_one(self, "local_steps")
-        self.windows().check(dim, clients)
+        super().check(dim, clients)
 
 
 class Method(psofed.Method):
     """Algorithm 1 in blocks of E rounds: window t goes down first, window t + 1 goes up last."""
 
     def __init__(self, options: Options, task: Task) -> None:
-        super().__init__(options.windows(), task)
+        super().__init__(options, task)
         self.local_steps = options.local_steps
 
     def cohort(self, n: int) -> Indices:

@@ -41,9 +41,11 @@ class Options:
         return self.shared if self.mask == "block" else 1
 
     def title(self) -> str:
-        return (
-            self.label or f"PSO-Fed M={self.shared} {self.scheme}{'' if self.idle else ', no idle'}"
-        )
+        return self.label or f"PSO-Fed {self.windows()}"
+
+    def windows(self) -> str:
+        """What travels, in short; methods built on these options put their own words before it."""
+        return f"M={self.shared} {self.scheme}{'' if self.idle else ', no idle'}"
 
     def check(self, dim: int, clients: int) -> None:
         """Refuse a window that does not fit, and a schedule that starves entries."""

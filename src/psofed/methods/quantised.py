@@ -20,38 +20,22 @@ from psofed.methods.contract import Array, Message, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
-    """b, what the code refers to, and the windows, as for PSO-Fed."""
+class Options(psofed.Options):
+    """The options of PSO-Fed, b, and what the code refers to."""
 
     name: ClassVar[str] = "quantised"
     knob: ClassVar[str] = "shared"
     keeps: ClassVar[bool] = True  # a budget may lower M, not raise it: few bits on all are too few
     bits: int = 4
     reference: Literal["range", "last"] = "range"
-    shared: int = 40
-    scheme: Literal["coordinated", "uncoordinated"] = "uncoordinated"
-    selection: Literal["sequential", "stochastic"] = "sequential"
-    mask: Literal["subset", "block"] = "subset"
-    shift: int | None = None
-    idle: bool = True
-    allow_uneven: bool = False
-    step: float | None = None
-    label: str = ""
-
-    def windows(self) -> psofed.Options:
-        """The same as options of PSO-Fed."""
-        return psofed.Options(
-            self.shared, self.scheme, self.selection, self.mask, self.shift, self.idle,
-            self.allow_uneven, self.step,
-        )  # fmt: skip
 
     def title(self) -> str:
         last = ", differences" if self.reference == "last" else ""
-        return self.label or f"{self.windows().title()}, {self.bits} bit{last}"
+        return self.label or f"PSO-Fed {self.windows()}, {self.bits} bit{last}"
 
     def check(self, dim: int, clients: int) -> None:
         """The windows are fit for PSO-Fed, the bits for a code."""
-        self.windows().check(dim, clients)
+        super().check(dim, clients)
         if not 1 <= self.bits <= 24:
             raise InputError("bits", f"is {self.bits}", "use 1 to 24")
 
@@ -64,7 +48,7 @@ class Method(psofed.Method):
     """
 
     def __init__(self, options: Options, task: Task) -> None:
-        super().__init__(options.windows(), task)
+        super().__init__(options, task)
         self.bits, self.last = options.bits, options.reference == "last"
         self.common = self.common and not self.last  # references differ between clients
 

@@ -20,9 +20,10 @@ HEAD = """# Methods
 
 Written from the code by `python -m psofed.report.methods_page docs/methods.md`. Symbols are the
 paper's: w the server's model, w_k a client's, S_n the cohort, D features, M entries that travel, E
-local steps. Bytes per round are those of encoded messages in the paper's setting (D = 200, |S_n| = 4,
-float32 values) with the options as shown, the mean of {rounds} rounds: up from all, down to each, and
-down once where all get the same. `psofed compare` turns the knob until a method fits a budget.
+local steps. Bytes per round are those of encoded messages in the paper's setting (D = 200,
+|S_n| = 4, float32 values) with the options as shown, the mean of {rounds} rounds: up from all, down
+to each, and down once where all get the same. `psofed compare` turns the knob until a method fits a
+budget.
 """
 ROUNDS = 120
 

@@ -283,3 +283,13 @@ def test_the_project_says_nothing_about_one_machine():
             text = path.read_text(encoding="utf-8")
             assert not re.search(r"(?<![\w.])/(work|root|home)/", text), name
             assert not re.search(r"files\.python" + r"hosted|pypi\.org/simple", text), name
+
+
+def test_many_methods_fit_into_one_figure(psofed, tmp_path):
+    tables = "".join(f'[[methods]]\nname = "psofed"\nshared = {m}\n' for m in range(1, 31))
+    (tmp_path / "many.toml").write_text(
+        f"clients = 4\nrounds = 5\nruns = 2\ntest_samples = 40\n[features]\ndim = 31\n{tables}"
+    )
+    result = psofed("run", "many.toml", "--out", "out")
+    assert result.returncode == 0, result.stderr
+    assert "Warning" not in result.stderr

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from psofed.compare import bytes_to_target
 from psofed.report import comparison as words
 from psofed.report.comparison import Comparison
-from psofed.report.figures import STYLES
+from psofed.report.figures import STYLES, finish
 
 Array = NDArray[Any]
 MARKERS = "osD^vPX*<>ph"
@@ -82,12 +82,6 @@ def _cut(axes: Any, c: Comparison) -> None:
 
 
 def _finished(figure: Figure, axes: Any, c: Comparison) -> Figure:
-    axes.grid(color="0.9")
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
     shown = f"{100 * c.budget:g} % of Online-Fed's traffic, mean of {c.curves.runs} runs"
-    axes.set_title(shown, fontsize=10, loc="left")
-    legend = figure.legend(loc="outside right upper", frameon=False, fontsize=8, handlelength=3.4)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    finish(axes, shown)
     return figure

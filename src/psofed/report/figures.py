@@ -21,6 +21,7 @@ STYLES = [
     ("#56B4E9", (0, (4, 1, 1, 1, 1, 1))),
     ("#E69F00", (0, (2, 2))),
 ]
+INSIDE = 10  # curves whose names fit into the axes; of more they stand beside them
 FLOORS = {"ridge": "ridge regression on 200 D samples", "noise": "noise variance"}
 
 
@@ -53,7 +54,16 @@ def finish(axes: Any, title: str) -> None:
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, fontsize=10, loc="left")
-    for text in axes.legend(frameon=False, fontsize=9, handlelength=3.2).get_texts():
+    curves = len(axes.get_legend_handles_labels()[0])
+    if curves <= INSIDE:
+        legend = axes.legend(frameon=False, fontsize=9, handlelength=3.2)
+    else:
+        figure = axes.get_figure()
+        figure.set_size_inches(10, max(5, 0.2 * curves))
+        legend = figure.legend(
+            loc="outside right upper", frameon=False, fontsize=8, handlelength=3.4
+        )
+    for text in legend.get_texts():
         text.set_parse_math(False)  # a label is text, whatever it looks like
 
 

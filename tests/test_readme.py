@@ -5,6 +5,8 @@ import subprocess
 import sys
 
 from conftest import ROOT
+from psofed import experiment as experiments
+from psofed import named
 from psofed.report.methods_page import page
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -43,3 +45,8 @@ def test_every_file_that_the_paper_index_names_exists():
 def test_the_page_of_methods_is_what_the_code_says():
     written = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     assert written == page(), "run: python -m psofed.report.methods_page docs/methods.md"
+
+
+def test_the_experiment_of_all_methods_has_all_methods():
+    experiment = experiments.read(ROOT / "benchmarks" / "all_methods.toml")
+    assert {options.name for options in experiment.methods} == set(named.names("psofed.methods"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import gcd
 from typing import Any, Protocol
 
@@ -103,7 +104,19 @@ class UniformCohorts:
     size: int
 
     def cohort(self, n: ArrayLike) -> Indices:
+        return _one_cohort(self, n) if isinstance(n, int) else self.draw(n)
+
+    def draw(self, n: ArrayLike) -> Indices:
+        """The cohorts of one round or of many."""
         return subsets(self.seeds.uniforms("cohort", round=n, count=self.size), self.clients)
+
+
+@lru_cache(maxsize=64)
+def _one_cohort(cohorts: UniformCohorts, n: int) -> Indices:
+    """Remembered for a while: all methods that run in lockstep ask for the same one."""
+    members = cohorts.draw(n)
+    members.flags.writeable = False
+    return members
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ _HALF = np.uint64(32)
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 _ROUNDS = 10
+_spare: Any = local()
 _FEW = 128  # draws that are faster one by one
 _ONE_BY_ONE = 8  # subsets that are
 
@@ -50,6 +52,8 @@ class Seeds:
         self, purpose: str, *, client: ArrayLike = 0, round: ArrayLike = 0, count: int
     ) -> NDArray[np.float64]:
         """`count` numbers in [0, 1) for each (client, round); the two broadcast."""
+        if isinstance(client, int) and isinstance(round, int):
+            return self._one_by_one(purpose, np.array(client), np.array(round), count)
         clients, rounds = np.broadcast_arrays(
             np.asarray(client, np.uint64), np.asarray(round, np.uint64)
         )
@@ -68,9 +72,14 @@ class Seeds:
     def _one_by_one(self, purpose: str, clients: Any, rounds: Any, count: int) -> Any:
         """The same through NumPy's generator: faster for few draws, slower for many."""
         out = np.empty((rounds.size, count))
-        generator = self.generator(purpose)
+        # A generator costs far more to make than to move; each thread keeps one.
+        if not hasattr(_spare, "generator"):
+            _spare.generator = self.generator(purpose)
+            _spare.state = _spare.generator.bit_generator.state
+        generator, state = _spare.generator, _spare.state
         bits = generator.bit_generator
-        state: Any = bits.state
+        state["state"]["key"][:] = _key(self.seed, purpose)
+        state["state"]["counter"][:] = 0, 0, 0, self.run
         for row, client, n in zip(out, clients.flat, rounds.flat, strict=True):
             state["state"]["counter"][1:3] = n, client
             bits.state = state

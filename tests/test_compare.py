@@ -153,6 +153,13 @@ def test_the_command_compares_and_keeps_fedavg_beside_pso_fed(psofed, tmp_path):
         }
 
 
+def test_a_target_that_is_no_number_is_refused(psofed, tmp_path):
+    result = psofed("compare", "--target", "nan", "--out", "out")
+    assert result.returncode == 2
+    assert "--target is nan" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_budget_that_nobody_fits_is_refused(psofed, tmp_path):
     (tmp_path / "small.toml").write_text(TOML)
     result = psofed("compare", "small.toml", "--budget", "0.0001", "--out", "out")

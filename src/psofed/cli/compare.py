@@ -65,6 +65,8 @@ def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -
 
     asked = {key: wishes.pop(key) for key in ("rounds", "target", "total", "sort", "no_tune")}
     how = Wishes(**wishes)
+    if asked["target"] is not None and not abs(asked["target"]) < 1000:
+        raise InputError("--target", f"is {asked['target']}", "use a number of dB, such as -11")
     experiment = _experiment(file, asked["rounds"])
     experiment = replace(experiment, runs=runs_asked(runs, RUNS, how))
     name = f"{file.stem}-compare" if file else "compare"

@@ -7,6 +7,7 @@ At E = D/M it costs what PSO-Fed with M costs, and so belongs beside it in every
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -99,12 +100,8 @@ class Method(Plain):
         w += change
 
 
-class Compressed(Method):
-    """FedAvg whose clients send their update h = w_k - w_n in another form.
-
-    A method of this kind writes `pack`, what is sent for h, and `unpack`, the update U_k that the
-    server reads from it: w_{n+1} = w_n + sum_k a_k U_k.
-    """
+class Anchored(Method):
+    """FedAvg whose clients remember the model that a block began with."""
 
     def client(self, k: int) -> State:
         """w_k, and the model it started the block from."""
@@ -115,6 +112,14 @@ class Compressed(Method):
         if message is not None:
             client["w"][:] = message
             client["start"][:] = message
+
+
+class Compressed(Anchored, ABC):
+    """FedAvg whose clients send their update h = w_k - w_n in another form.
+
+    A method of this kind writes `pack`, what is sent for h, and `unpack`, the update U_k that the
+    server reads from it: w_{n+1} = w_n + sum_k a_k U_k.
+    """
 
     def upload(self, client: State, k: int, n: int) -> Message:
         """The packed update, at the end of a block."""
@@ -128,10 +133,10 @@ class Compressed(Method):
             if message is not None and len(message):
                 server["w"] += weights[k] * self.unpack(message, k, n)
 
+    @abstractmethod
     def pack(self, client: State, h: Array, k: int, n: int) -> Array:
         """What is sent for the update h."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unpack(self, message: Array, k: int, n: int) -> Array:
         """U_k."""
-        raise NotImplementedError

@@ -13,7 +13,7 @@ import numpy as np
 
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Message, State, Task
+from psofed.methods.contract import Array, State, Task
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,12 @@ class Options:
             raise InputError("prox", f"is {self.prox}", "use 0 or more")
 
 
-class Method(fedavg.Method):
+class Method(fedavg.Anchored):
     """w_k <- w_k + mu e z - mu rho (w_k - w_n), both terms at the old w_k."""
 
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.prox = options.prox
-
-    def client(self, k: int) -> State:
-        """w_k, and the model it is pulled to."""
-        return {"w": self.task.zeros(self.task.dim), "start": self.task.zeros(self.task.dim)}
-
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
-        """w_k <- w_n, and w_n is remembered."""
-        if message is not None:
-            client["w"][:] = message
-            client["start"][:] = message
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (5) with the pull."""

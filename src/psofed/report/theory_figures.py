@@ -43,6 +43,9 @@ def over_simulation(study: Study, curves: Curves | None) -> Figure:
         )  # fmt: skip
     axes.set_xscale("log")
     axes.set_xlim(1, max(last, 2))
+    lowest = min(np.nanmin(p.mse_db) for p in study.predictions)
+    # What is worse than no model at all is cut off: a method that diverges would hide the rest.
+    axes.set_ylim(lowest - 1, study.predictions[0].mse_db[0] + 2)
     axes.set_xlabel("round n")
     axes.set_ylabel("test MSE (dB)")
     finish(axes, _title(study, curves))

@@ -170,7 +170,9 @@ def test_the_bytes_counted_are_the_bytes_sent(options):
 def test_a_common_download_is_the_same_for_the_whole_cohort(options):
     method, draws = prepare(small(options))
     for n, moment in enumerate(lockstep.play(draws, method, lockstep.Samples(draws))):
-        downloads = [method.download(moment.server, int(k), n) for k in method.cohort(n)]
+        downloads = [
+            method.download(moment.server, int(k), n) for k in method.cohort(n, moment.server)
+        ]
         if method.common:
             assert all(np.array_equal(downloads[0], other) for other in downloads)
 

@@ -95,7 +95,7 @@ def fit(experiment: Experiment, options: Options, budget: float) -> Fitted:
     while share > EXACT * budget:  # where bytes depend on data, the last turn may miss
         value = getattr(options, knob)
         if knob == "local_steps":
-            options = replace(options, local_steps=value + 1)  # type: ignore[type-var]
+            options = _turned(options, knob, value + 1, dim)
         elif value == 1:
             return Fitted(None, share, f"costs {100 * share:.3g} % at the least")
         else:
@@ -119,7 +119,7 @@ def traffic_share(experiment: Experiment, options: Options) -> float:
     online = onlinefed.Options(label="the base")
     pilot = replace(
         experiment, clients=few, rounds=rounds, runs=1, test_samples=10, world=None,
-        evaluate_every=rounds, methods=(online, replace(options, label="fitted")),  # type: ignore[type-var]
+        evaluate_every=rounds, methods=(online, replace(options, label="fitted")),
     )  # fmt: skip
     share = montecarlo.run(pilot, 1).traffic_share(1, 0)
     # Centralised learning hears every client, of which the pilot has fewer.

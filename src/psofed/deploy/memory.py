@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from psofed.deploy.client import Client
 from psofed.deploy.server import Server
-from psofed.methods.contract import Method
+from psofed.methods.contract import Method, traffic
 
 Array = NDArray[Any]
 
@@ -50,9 +50,8 @@ def _round(server: Server, clients: list[Client]) -> tuple[int, int, int]:
     for k, answer in answers.items():
         server.collect(k, n, answer)
     server.commit()
-    down = [len(data) for data in invitations.values()]
-    copies = down[:1] if server.method.common else down
-    return sum(map(len, answers.values())), sum(down), sum(copies)
+    up, down = (list(map(len, each.values())) for each in (answers, invitations))
+    return traffic(server.method, up, down)
 
 
 class _Samples:

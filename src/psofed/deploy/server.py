@@ -31,7 +31,7 @@ class Server:
     @property
     def cohort(self) -> list[int]:
         """S_n of this round."""
-        return [int(k) for k in self.method.cohort(self.n)]
+        return [int(k) for k in self.method.cohort(self.n, self.state)]
 
     def collect(self, k: int, n: int, answer: bytes) -> None:
         """Take one answer: checked whole, then kept. The first valid one wins."""

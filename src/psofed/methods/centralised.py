@@ -13,24 +13,19 @@ import numpy as np
 
 from psofed.core import learner
 from psofed.core.schedule import Indices
-from psofed.methods.contract import Array, Message, Plain, State, Task
+from psofed.methods.contract import Array, Common, Message, Plain, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Common):
     """One averaged step per round (batch), or one step per sample (sequential)."""
 
     name: ClassVar[str] = "centralised"
     knob: ClassVar[str] = ""
     form: Literal["batch", "sequential"] = "batch"
-    step: float | None = None
-    label: str = ""
 
-    def title(self) -> str:
-        return self.label or f"Centralised, {self.form}"
-
-    def check(self, dim: int, clients: int) -> None:
-        """Nothing can go wrong."""
+    def describe(self) -> str:
+        return f"Centralised, {self.form}"
 
 
 class Method(Plain):
@@ -40,7 +35,7 @@ class Method(Plain):
         super().__init__(options, task)
         self.sequential = options.form == "sequential"
 
-    def cohort(self, n: int) -> Indices:
+    def cohort(self, n: int, server: State) -> Indices:
         return np.arange(self.task.clients)
 
     def client(self, k: int) -> State:

@@ -20,14 +20,14 @@ import numpy as np
 from psofed.core import payload
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Message, State, Task
+from psofed.methods.contract import Array, Common, Message, State, Task
 
 HISTORY = 400  # agreements from which the usable threshold is taken
 PATIENCE = 3  # skips after which an upload is forced
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Common):
     """Which rule; its threshold v (literal) or the share of uploads to keep (usable); E."""
 
     name: ClassVar[str] = "cmfl"
@@ -36,13 +36,11 @@ class Options:
     threshold: float = 0.8
     keep: float = 0.6
     local_steps: int = 10
-    step: float | None = None
-    label: str = ""
 
-    def title(self) -> str:
+    def describe(self) -> str:
         usable = self.rule == "usable"
         knob = f"keep={self.keep:g}" if usable else f"v={self.threshold:g}, literal"
-        return self.label or f"CMFL {knob} E={self.local_steps}"
+        return f"CMFL {knob} E={self.local_steps}"
 
     def check(self, dim: int, clients: int) -> None:
         """Shares are shares."""

@@ -8,10 +8,10 @@ clock and no randomness but `task.seeds`, so every executor gives the same numbe
 
 One round n, for every executor:
 
-    for k in cohort(n):      receive(client_k, k, n, download(server, k, n))
-    for k that learn:        learn(client_k, x, z, y)       all clients if `idle`, else the cohort
-    for k in cohort(n):      uploads[k] = upload(client_k, k, n)
-    fold(server, n, uploads, weights)                       in client order, weights 1/|S_n|
+    for k in cohort(n, server):  receive(client_k, k, n, download(server, k, n))
+    for k that learn:            learn(client_k, x, z, y)       all if `idle`, else the cohort
+    for k in cohort(n, server):  uploads[k] = upload(client_k, k, n)
+    fold(server, n, uploads, weights)                           in client order, weights 1/|S_n|
 
 A message is an array; None means that nothing is sent, and costs nothing. Its bytes are
 `encode(message, up)`: the two directions may have different forms, and the number of bytes
@@ -21,7 +21,7 @@ send its update says so with an empty array, which is one byte, and still counts
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -57,21 +57,28 @@ class Task:
         return np.zeros(shape, self.dtype)
 
 
-class Options(Protocol):
-    """The options of a method: frozen, with a name, a title and a check against the experiment."""
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """What every method can be told: its own step (or the experiment's) and a label of its own."""
 
     name: ClassVar[str]
-    knob: ClassVar[str]  # the option that decides the traffic: "shared", "local_steps", or none
+    knob: ClassVar[str] = ""  # the option that decides the traffic, if there is one
+    step: float | None = None
+    label: str = ""
 
-    @property
-    def step(self) -> float | None: ...
+    def title(self) -> str:
+        """The name in tables and figures."""
+        return self.label or self.describe()
 
-    @property
-    def label(self) -> str: ...
+    def describe(self) -> str:
+        """The method and its options, in short."""
+        raise NotImplementedError
 
-    def title(self) -> str: ...
+    def check(self, dim: int, clients: int) -> None:
+        """Refuse options that do not fit the experiment."""
 
-    def check(self, dim: int, clients: int) -> None: ...
+
+Options = Common
 
 
 class Method(Protocol):
@@ -79,9 +86,14 @@ class Method(Protocol):
 
     idle: bool
     common: bool  # the whole cohort gets the same download, so a multicast sends it once
+    peers: bool  # there is no server: what goes down is what neighbours have sent
     task: Task
 
-    def cohort(self, n: int) -> Indices: ...
+    def cohort(self, n: int, server: State) -> Indices: ...
+
+    def begins(self, n: int) -> bool: ...
+
+    def ends(self, n: int) -> bool: ...
 
     def server(self) -> State: ...
 
@@ -111,14 +123,23 @@ class Plain:
 
     idle = False
     common = False
+    peers = False
 
     def __init__(self, options: Options, task: Task) -> None:
         self.task = task
         self.step = task.step if options.step is None else options.step
 
-    def cohort(self, n: int) -> Indices:
+    def cohort(self, n: int, server: State) -> Indices:
         """S_n."""
         return self.task.cohorts.cohort(n)
+
+    def begins(self, n: int) -> bool:
+        """Whether the cohort of round n is a new one."""
+        return True
+
+    def ends(self, n: int) -> bool:
+        """Whether the cohort of round n uploads in it."""
+        return True
 
     def server(self) -> State:
         """The server's state before round 0: w_0 = 0."""
@@ -139,3 +160,13 @@ class Plain:
     def models(self, server: State, clients: State) -> Array:
         """What is evaluated: one model, or one per client, whose errors are then averaged."""
         return server["w"]
+
+
+def traffic(method: Method, up: Sequence[int], down: Sequence[int]) -> tuple[int, int, int]:
+    """Bytes of a round from those of its messages: up, down, and down where equal ones go once.
+
+    Neighbours hear what a node says once (multicast); point to point, it says it to each of them.
+    """
+    if method.peers:
+        return sum(up), max(sum(down) - sum(up), 0), 0
+    return sum(up), sum(down), sum(down[:1] if method.common else down)

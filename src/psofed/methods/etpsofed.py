@@ -26,8 +26,8 @@ class Options(psofed.Options):
     knob: ClassVar[str] = "shared"
     threshold: float = 0.6
 
-    def title(self) -> str:
-        return self.label or f"ETPSO-Fed c={self.threshold:g} {self.windows()}"
+    def describe(self) -> str:
+        return f"ETPSO-Fed c={self.threshold:g} {self.windows()}"
 
     def check(self, dim: int, clients: int) -> None:
         """The windows are fit for PSO-Fed, the threshold is not negative."""

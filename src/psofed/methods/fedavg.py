@@ -17,21 +17,19 @@ import numpy as np
 from psofed.core import learner
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
-from psofed.methods.contract import Array, Message, Plain, State, Task
+from psofed.methods.contract import Array, Common, Message, Plain, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Common):
     """The options of FedAvg: E."""
 
     name: ClassVar[str] = "fedavg"
     knob: ClassVar[str] = "local_steps"
     local_steps: int = 5
-    step: float | None = None
-    label: str = ""
 
-    def title(self) -> str:
-        return self.label or f"FedAvg E={self.local_steps}"
+    def describe(self) -> str:
+        return f"FedAvg E={self.local_steps}"
 
     def check(self, dim: int, clients: int) -> None:
         """E is at least 1."""
@@ -67,7 +65,7 @@ class Method(Plain):
         """Whether a block ends with round n."""
         return (n + 1) % self.local_steps == 0
 
-    def cohort(self, n: int) -> Indices:
+    def cohort(self, n: int, server: State) -> Indices:
         """The cohort of a block is that of its first round."""
         return self.task.cohorts.cohort(n - n % self.local_steps)
 

@@ -13,22 +13,20 @@ import numpy as np
 
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, State, Task
+from psofed.methods.contract import Array, Common, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Common):
     """The options of FedProx: E and rho."""
 
     name: ClassVar[str] = "fedprox"
     knob: ClassVar[str] = "local_steps"
     local_steps: int = 40
     prox: float = 0.01
-    step: float | None = None
-    label: str = ""
 
-    def title(self) -> str:
-        return self.label or f"FedProx E={self.local_steps} rho={self.prox:g}"
+    def describe(self) -> str:
+        return f"FedProx E={self.local_steps} rho={self.prox:g}"
 
     def check(self, dim: int, clients: int) -> None:
         """E is at least 1, rho at least 0."""

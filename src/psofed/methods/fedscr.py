@@ -16,11 +16,11 @@ import numpy as np
 from psofed.core import payload
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, State, Task
+from psofed.methods.contract import Array, Common, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Common):
     """g features to a block, the threshold c in units of the mean block, and E."""
 
     name: ClassVar[str] = "fedscr"
@@ -28,12 +28,10 @@ class Options:
     block: int = 10
     threshold: float = 1.0
     local_steps: int = 1
-    step: float | None = None
-    label: str = ""
 
-    def title(self) -> str:
+    def describe(self) -> str:
         steps = f" E={self.local_steps}" * (self.local_steps > 1)
-        return self.label or f"FedSCR c={self.threshold:g}{steps}"
+        return f"FedSCR c={self.threshold:g}{steps}"
 
     def check(self, dim: int, clients: int) -> None:
         """Blocks fill the model."""

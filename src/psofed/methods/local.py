@@ -14,23 +14,18 @@ import numpy as np
 
 from psofed.core import learner
 from psofed.core.schedule import Indices
-from psofed.methods.contract import Array, Message, Plain, State
+from psofed.methods.contract import Array, Common, Message, Plain, State
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Common):
     """Learning alone has no options of its own."""
 
     name: ClassVar[str] = "local"
     knob: ClassVar[str] = ""
-    step: float | None = None
-    label: str = ""
 
-    def title(self) -> str:
-        return self.label or "Local only"
-
-    def check(self, dim: int, clients: int) -> None:
-        """Nothing can go wrong."""
+    def describe(self) -> str:
+        return "Local only"
 
 
 class Method(Plain):
@@ -38,7 +33,7 @@ class Method(Plain):
 
     idle = True
 
-    def cohort(self, n: int) -> Indices:
+    def cohort(self, n: int, server: State) -> Indices:
         return np.empty(0, np.intp)
 
     def download(self, server: State, k: int, n: int) -> Message:

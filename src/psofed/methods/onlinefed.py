@@ -13,23 +13,18 @@ import numpy as np
 
 from psofed.core.schedule import Rotating
 from psofed.methods import psofed
-from psofed.methods.contract import Task
+from psofed.methods.contract import Common, Task
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Common):
     """Online-Fed has no options of its own."""
 
     name: ClassVar[str] = "onlinefed"
     knob: ClassVar[str] = ""
-    step: float | None = None
-    label: str = ""
 
-    def title(self) -> str:
-        return self.label or "Online-Fed"
-
-    def check(self, dim: int, clients: int) -> None:
-        """Nothing can go wrong."""
+    def describe(self) -> str:
+        return "Online-Fed"
 
 
 class Method(psofed.Method):

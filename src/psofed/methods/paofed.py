@@ -34,8 +34,8 @@ class Options(psofed.Options):
     decay: float = 0.2
     window: Literal["next", "same"] = "next"
 
-    def title(self) -> str:
-        return self.label or f"PAO-Fed {self.windows()} delay={self.delay:g}"
+    def describe(self) -> str:
+        return f"PAO-Fed {self.windows()} delay={self.delay:g}"
 
     def check(self, dim: int, clients: int) -> None:
         """Probabilities are probabilities."""
@@ -60,11 +60,11 @@ class Method(psofed.Method):
         self.options = options
         self.ahead = int(options.window == "next")
 
-    def cohort(self, n: int) -> Indices:
+    def cohort(self, n: int, server: State) -> Indices:
         """Those who are available: each with its probability, or the cohort."""
         p = self.options.availability
         if p is None:
-            return super().cohort(n)
+            return super().cohort(n, server)
         u = self.task.seeds.uniforms("available", round=n, count=self.task.clients)
         return np.flatnonzero(u < p)
 

@@ -24,8 +24,8 @@ class Options(psofed.Options):
     knob: ClassVar[str] = "shared"
     local_steps: int = 4
 
-    def title(self) -> str:
-        return self.label or f"PSO-Fed E={self.local_steps} {self.windows()}"
+    def describe(self) -> str:
+        return f"PSO-Fed E={self.local_steps} {self.windows()}"
 
     def check(self, dim: int, clients: int) -> None:
         """E is at least 1, and the windows are fit for PSO-Fed."""
@@ -40,7 +40,15 @@ class Method(psofed.Method):
         super().__init__(options, task)
         self.local_steps = options.local_steps
 
-    def cohort(self, n: int) -> Indices:
+    def begins(self, n: int) -> bool:
+        """Whether a block begins with round n."""
+        return n % self.local_steps == 0
+
+    def ends(self, n: int) -> bool:
+        """Whether a block ends with round n."""
+        return (n + 1) % self.local_steps == 0
+
+    def cohort(self, n: int, server: State) -> Indices:
         """The cohort of a block is that of its first round."""
         return self.task.cohorts.cohort(n - n % self.local_steps)
 

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Literal
 from psofed.core import learner, sharing
 from psofed.core.schedule import Schedule, Sequential, Stochastic, is_even
 from psofed.errors import InputError
-from psofed.methods.contract import Array, Message, Plain, State, Task
+from psofed.methods.contract import Array, Common, Message, Plain, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Common):
     """The options of PSO-Fed: M, how windows are chosen, and whether idle clients learn."""
 
     name: ClassVar[str] = "psofed"
@@ -30,8 +30,6 @@ class Options:
     shift: int | None = None
     idle: bool = True
     allow_uneven: bool = False
-    step: float | None = None
-    label: str = ""
 
     @property
     def tau(self) -> int:
@@ -40,8 +38,8 @@ class Options:
             return self.shift
         return self.shared if self.mask == "block" else 1
 
-    def title(self) -> str:
-        return self.label or f"PSO-Fed {self.windows()}"
+    def describe(self) -> str:
+        return f"PSO-Fed {self.windows()}"
 
     def windows(self) -> str:
         """What travels, in short; methods built on these options put their own words before it."""

@@ -16,23 +16,21 @@ import numpy as np
 from psofed.core import coding, payload
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, State, Task
+from psofed.methods.contract import Array, Common, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Common):
     """l levels (none: no compression) and E."""
 
     name: ClassVar[str] = "qsgd"
     knob: ClassVar[str] = "local_steps"
     levels: int | None = 15
     local_steps: int = 1
-    step: float | None = None
-    label: str = ""
 
-    def title(self) -> str:
+    def describe(self) -> str:
         name = "QSGD" if self.local_steps == 1 else f"FedPAQ E={self.local_steps}"
-        return self.label or (f"{name} {self.levels} levels" if self.levels else name)
+        return f"{name} {self.levels} levels" if self.levels else name
 
     def check(self, dim: int, clients: int) -> None:
         """Levels and E in their ranges."""

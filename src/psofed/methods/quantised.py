@@ -29,9 +29,9 @@ class Options(psofed.Options):
     bits: int = 4
     reference: Literal["range", "last"] = "range"
 
-    def title(self) -> str:
+    def describe(self) -> str:
         last = ", differences" if self.reference == "last" else ""
-        return self.label or f"PSO-Fed {self.windows()}, {self.bits} bit{last}"
+        return f"PSO-Fed {self.windows()}, {self.bits} bit{last}"
 
     def check(self, dim: int, clients: int) -> None:
         """The windows are fit for PSO-Fed, the bits for a code."""

@@ -11,30 +11,25 @@ from typing import ClassVar
 
 from psofed.core.schedule import Indices
 from psofed.methods import centralised
-from psofed.methods.contract import Task
+from psofed.methods.contract import Common, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Common):
     """Sending samples has no options of its own."""
 
     name: ClassVar[str] = "raw"
     knob: ClassVar[str] = ""
-    step: float | None = None
-    label: str = ""
 
-    def title(self) -> str:
-        return self.label or "Raw samples"
-
-    def check(self, dim: int, clients: int) -> None:
-        """Nothing can go wrong."""
+    def describe(self) -> str:
+        return "Raw samples"
 
 
 class Method(centralised.Method):
     """Eq. (5) and (6) at the server: w <- w + (mu/|S_n|) sum_k e_k z_k, with the samples sent."""
 
     def __init__(self, options: Options, task: Task) -> None:
-        super().__init__(centralised.Options("batch", options.step), task)
+        super().__init__(centralised.Options("batch", step=options.step), task)
 
-    def cohort(self, n: int) -> Indices:
+    def cohort(self, n: int, server: State) -> Indices:
         return self.task.cohorts.cohort(n)

@@ -16,11 +16,11 @@ from psofed.core import coding, payload
 from psofed.core.seeds import subsets
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, State, Task
+from psofed.methods.contract import Array, Common, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Common):
     """q bits a value, M values of the update (all if left out), rotated or not, after E steps."""
 
     name: ClassVar[str] = "sketch"
@@ -29,16 +29,14 @@ class Options:
     shared: int | None = None
     rotate: bool = False
     local_steps: int = 1
-    step: float | None = None
-    label: str = ""
 
-    def title(self) -> str:
+    def describe(self) -> str:
         parts = [f"{self.bits} bit" if self.bits else "", f"M={self.shared}" if self.shared else ""]
         parts += [
             "rotated" if self.rotate else "",
             f"E={self.local_steps}" * (self.local_steps > 1),
         ]
-        return self.label or " ".join(["Sketch", *filter(None, parts)])
+        return " ".join(["Sketch", *filter(None, parts)])
 
     def check(self, dim: int, clients: int) -> None:
         """Bits and entries in their ranges."""

@@ -15,11 +15,11 @@ import numpy as np
 from psofed.core.seeds import subsets
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Message, State, Task
+from psofed.methods.contract import Array, Common, Message, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Common):
     """The kind of space, its M coordinates (rank times columns, if low rank), and E."""
 
     name: ClassVar[str] = "structured"
@@ -28,13 +28,11 @@ class Options:
     shared: int = 40
     rows: int | None = None
     local_steps: int = 1
-    step: float | None = None
-    label: str = ""
 
-    def title(self) -> str:
+    def describe(self) -> str:
         names = {"mask": "Random mask", "subspace": "Random subspace", "lowrank": "Low rank"}
         steps = f" E={self.local_steps}" * (self.local_steps > 1)
-        return self.label or f"{names[self.form]} M={self.shared}{steps}"
+        return f"{names[self.form]} M={self.shared}{steps}"
 
     def check(self, dim: int, clients: int) -> None:
         """M fits; a low rank has a shape."""

@@ -15,11 +15,11 @@ import numpy as np
 from psofed.core import coding, payload
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, State, Task
+from psofed.methods.contract import Array, Common, State, Task
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Common):
     """k, the share gamma of the rest that is remembered, and E."""
 
     name: ClassVar[str] = "topk"
@@ -27,12 +27,10 @@ class Options:
     kept: int = 5
     memory: float = 1.0
     local_steps: int = 1
-    step: float | None = None
-    label: str = ""
 
-    def title(self) -> str:
+    def describe(self) -> str:
         steps = f" E={self.local_steps}" * (self.local_steps > 1)
-        return self.label or f"Top-{self.kept}{steps}{'' if self.memory else ', no memory'}"
+        return f"Top-{self.kept}{steps}{'' if self.memory else ', no memory'}"
 
     def check(self, dim: int, clients: int) -> None:
         """k fits, gamma is a share."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.methods.contract import Method, State
+from psofed.methods.contract import Method, State, traffic
 from psofed.simulate.draws import Draws
 
 Array = NDArray[Any]
@@ -63,11 +63,11 @@ def play(draws: Draws, method: Method, samples: Samples) -> Iterator[Moment]:
     server = method.server()
     states = [method.client(k) for k in draws.ids]
     clients = {name: np.stack([state[name] for state in states]) for name in states[0]}
-    traffic, sizes = (0, 0, 0), Sizes(method)
+    sent, sizes = (0, 0, 0), Sizes(method)
     for n in range(draws.rounds):
-        yield Moment(server, clients, traffic)
-        traffic = _round(n, method, samples.at(n), server, clients, sizes)
-    yield Moment(server, clients, traffic)
+        yield Moment(server, clients, sent)
+        sent = _round(n, method, samples.at(n), server, clients, sizes)
+    yield Moment(server, clients, sent)
 
 
 def _round(
@@ -79,7 +79,7 @@ def _round(
     sizes: Sizes,
 ) -> tuple[int, int, int]:
     """One round in the order that the contract prescribes. Returns its bytes."""
-    cohort = [int(k) for k in method.cohort(n)]
+    cohort = [int(k) for k in method.cohort(n, server)]
     x, z, y = samples
     # An ellipsis keeps scalars of the state as views, so that handlers can change them.
     member = {k: {name: array[k, ...] for name, array in clients.items()} for k in cohort}
@@ -93,6 +93,6 @@ def _round(
             method.learn(member[k], x[k], z[k], y[k])
     uploads = {k: method.upload(member[k], k, n) for k in cohort}
     method.fold(server, n, uploads, dict.fromkeys(cohort, 1 / max(len(cohort), 1)))
-    up = sum(sizes(m, True) for m in uploads.values() if m is not None)
-    sent = [sizes(m, False) for m in downloads.values() if m is not None]
-    return up, sum(sent), sum(sent[:1] if method.common else sent)
+    up = [sizes(m, True) for m in uploads.values() if m is not None]
+    down = [sizes(m, False) for m in downloads.values() if m is not None]
+    return traffic(method, up, down)

@@ -87,6 +87,12 @@ VARIANTS = {
         {"shared": 3, "mask": "subset", "scheme": "uncoordinated", "availability": 0.4},
         {"shared": 2, "window": "same", "decay": 1.0},
     ],
+    "memofed": [
+        {"budget": 20.0, "size": 6},
+        {"budget": None, "size": 8, "bits": 8, "silent": 0, "curvature": "unit"},
+        {"budget": 80.0, "size": 10, "bits": None, "forget": 0.97, "inputs": "columns"},
+        {"budget": None, "basis": "none", "bits": 3},
+    ],
     "topk": [{"kept": 1}, {"kept": 3, "memory": 0.5, "local_steps": 2}, {"kept": 9}],
 }
 METHODS = [

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+SMALLEST = -63  # of the quarter octaves in which a companded message tells its scale
 
 
 def pack(codes: Array, bits: int) -> bytes:
@@ -46,6 +47,33 @@ def restore(message: Array, bits: int) -> Array:
     lo, hi, codes = message[0], message[1], message[2:]
     values: Array = lo + codes * ((hi - lo) / (2**bits - 1))
     return values
+
+
+def compand(v: Array, bits: int) -> Array:
+    """Square-root companding: e, then 2 level + sign for each value; no randomness.
+
+    s = 2^(e/4) is just above max |v|, H = 2^(b-1), level = floor(H sqrt(|v|/s)). Small values keep
+    more of their precision than in equal steps, which is what differences to a reference need.
+    """
+    out = np.zeros(len(v) + 1)
+    top = np.abs(v).max()
+    if top < 2.0 ** (SMALLEST / 4):
+        out[0] = SMALLEST - 1  # nothing worth sending: decoded as zeros
+        return out
+    out[0] = min(np.ceil(4 * np.log2(top)), -SMALLEST)
+    half = 2 ** (bits - 1)
+    levels = np.minimum(np.floor(half * np.sqrt(np.abs(v) / 2.0 ** (out[0] / 4))), half - 1)
+    out[1:] = 2 * levels + np.signbit(v)
+    return out
+
+
+def expand(message: Array, bits: int) -> Array:
+    """v_j = +-s ((level + 1/2) / H)^2."""
+    if message[0] < SMALLEST:
+        return np.zeros(len(message) - 1)
+    codes, half = message[1:].astype(np.int64), 2 ** (bits - 1)
+    size: Array = 2.0 ** (message[0] / 4) * np.square(((codes >> 1) + 0.5) / half)
+    return np.where(codes & 1, -size, size)
 
 
 def encode_positions(positions: Array, dim: int) -> bytes:

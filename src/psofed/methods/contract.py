@@ -15,8 +15,11 @@ One round n, for every executor:
 
 A message is an array; None means that nothing is sent, and costs nothing. Its bytes are
 `encode(message, up)`: the two directions may have different forms, and the number of bytes
-depends on the number of entries only. A member that decides not to
-send its update says so with an empty array, which is one byte, and still counts in |S_n|.
+depends on the number of entries only. A member that decides not to send its update says so with
+an empty array, which is one byte, and still counts in |S_n|.
+
+A method may be `lazy`: what an idle client has learned is then read at its contacts only, and it
+also has `absorb(client, x, z, y)`, which learns from many samples of one client at once.
 """
 
 from __future__ import annotations
@@ -87,6 +90,7 @@ class Method(Protocol):
     idle: bool
     common: bool  # the whole cohort gets the same download, so a multicast sends it once
     peers: bool  # there is no server: what goes down is what neighbours have sent
+    lazy: bool  # what a client learned is read at its contacts only; see `absorb`
     task: Task
 
     def cohort(self, n: int, server: State) -> Indices: ...
@@ -124,6 +128,7 @@ class Plain:
     idle = False
     common = False
     peers = False
+    lazy = False
 
     def __init__(self, options: Options, task: Task) -> None:
         self.task = task

@@ -30,18 +30,49 @@ class Samples:
 
     def __init__(self, draws: Draws) -> None:
         self.features, self.chunks = draws.features, draws.chunks()
-        self.chunk = next(self.chunks)
+        self.chunk = self.before = next(self.chunks)
         self.begin, self.z = -BLOCK, np.empty(0)
 
-    def at(self, n: int) -> tuple[Array, Array, Array]:
-        """x_{k,n}, z_{k,n} and y_{k,n} for all k; rounds are asked for in order."""
+    def move_to(self, n: int) -> None:
+        """Have the samples of round n at hand; rounds are asked for in order."""
         if n - self.chunk.first >= self.chunk.y.shape[1]:
-            self.chunk = next(self.chunks)
+            self.before, self.chunk = self.chunk, next(self.chunks)
+
+    def at(self, n: int) -> tuple[Array, Array, Array]:
+        """x_{k,n}, z_{k,n} and y_{k,n} for all k, of a round that was moved to."""
         i = n - self.chunk.first
         if not self.begin <= n < self.begin + BLOCK:
             self.begin = n
             self.z = self.features(self.chunk.x[:, i : i + BLOCK])
         return self.chunk.x[:, i], self.z[:, n - self.begin], self.chunk.y[:, i]
+
+    def past(self, k: int, start: int, stop: int) -> tuple[Array, Array, Array]:
+        """x, z and y of one client in rounds start..stop-1 of this chunk or the one before."""
+        chunk = self.chunk if start >= self.chunk.first else self.before
+        here = slice(start - chunk.first, stop - chunk.first)
+        x = chunk.x[k, here]
+        return x, self.features(x), chunk.y[k, here]
+
+
+class Backlog:
+    """Clients that catch up when they are asked, in one go; `learn` would do it round by round."""
+
+    def __init__(self, method: Any, samples: Samples, clients: State) -> None:
+        self.method, self.samples, self.clients = method, samples, clients
+        self.position = [0] * len(next(iter(clients.values())))
+
+    def settle(self, n: int) -> None:
+        """Before the samples of an old chunk are forgotten, everybody learns from them."""
+        if n and n == self.samples.chunk.first:
+            for k in range(len(self.position)):
+                self.catch_up(k, n)
+
+    def catch_up(self, k: int, stop: int) -> None:
+        """Client k learns from its samples before round `stop`."""
+        if self.position[k] < stop:
+            member = {name: array[k, ...] for name, array in self.clients.items()}
+            self.method.absorb(member, *self.samples.past(k, self.position[k], stop))
+            self.position[k] = stop
 
 
 class Sizes:
@@ -64,31 +95,38 @@ def play(draws: Draws, method: Method, samples: Samples) -> Iterator[Moment]:
     states = [method.client(k) for k in draws.ids]
     clients = {name: np.stack([state[name] for state in states]) for name in states[0]}
     sent, sizes = (0, 0, 0), Sizes(method)
+    backlog = Backlog(method, samples, clients) if method.lazy else None
     for n in range(draws.rounds):
         yield Moment(server, clients, sent)
-        sent = _round(n, method, samples.at(n), server, clients, sizes)
+        sent = _round(n, method, samples, server, clients, sizes, backlog)
     yield Moment(server, clients, sent)
 
 
 def _round(
     n: int,
     method: Method,
-    samples: tuple[Array, Array, Array],
+    samples: Samples,
     server: State,
     clients: State,
     sizes: Sizes,
+    backlog: Backlog | None,
 ) -> tuple[int, int, int]:
     """One round in the order that the contract prescribes. Returns its bytes."""
     cohort = [int(k) for k in method.cohort(n, server)]
-    x, z, y = samples
+    samples.move_to(n)
     # An ellipsis keeps scalars of the state as views, so that handlers can change them.
     member = {k: {name: array[k, ...] for name, array in clients.items()} for k in cohort}
     downloads = {k: method.download(server, k, n) for k in cohort}
     for k, message in downloads.items():
         method.receive(member[k], k, n, message)
-    if method.idle:
-        method.learn(clients, x, z, y)
-    else:
+    if backlog:
+        backlog.settle(n)
+        for k in cohort:
+            backlog.catch_up(k, n + 1)
+    elif method.idle:
+        method.learn(clients, *samples.at(n))
+    elif cohort:
+        x, z, y = samples.at(n)
         for k in cohort:
             method.learn(member[k], x[k], z[k], y[k])
     uploads = {k: method.upload(member[k], k, n) for k in cohort}

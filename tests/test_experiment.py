@@ -94,7 +94,7 @@ WRONG = {
     "[stream]\nname = 'paper'\nnoise = [-1, 1]": "stream.noise is [-1.0, 1.0]; no value may be negative",
     "[stream]\nname = 'paper'\nmean = [1]": "stream.mean is [1]; use a list of 2 numbers",
     "methods = []": "methods is empty; give at least one [[methods]] table",
-    "[[methods]]\nshared = 3": "methods[0].name is missing; use one of centralised, cmfl, etpsofed, fedavg",
+    "[[methods]]\nshared = 3": "methods[0].name is missing; use one of asofed, ",
     "[[methods]]\nname = 'pso-fed'": "methods[0].name is 'pso-fed', which does not exist; did you mean 'psofed'?",
     "[[methods]]\nname = 'psofed'\nshared = 201": "methods[0].shared is 201, but dim is 200; use 1 to 200",
     "[[methods]]\nname = 'psofed'\nstep = -1.0": "methods[0].step is -1.0; use a number above 0",

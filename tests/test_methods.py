@@ -16,6 +16,7 @@ from psofed.deploy.client import Client
 from psofed.deploy.server import RefusedError, Server
 from psofed.experiment import Experiment, Features
 from psofed.methods import (
+    asofed,
     centralised,
     cmfl,
     etpsofed,
@@ -25,8 +26,11 @@ from psofed.methods import (
     local,
     onlinefed,
     paofed,
+    pdlms,
+    pdrls,
     periodic,
     psofed,
+    psorls,
     qsgd,
     quantised,
     raw,
@@ -92,6 +96,28 @@ VARIANTS = {
         {"budget": None, "size": 8, "bits": 8, "silent": 0, "curvature": "unit"},
         {"budget": 80.0, "size": 10, "bits": None, "forget": 0.97, "inputs": "columns"},
         {"budget": None, "basis": "none", "bits": 3},
+    ],
+    "asofed": [
+        {},
+        {"memory": True, "lam": 0.01, "step": 0.25},
+        {"lam": 0.1, "delays": "log"},
+        {"barrier": True},
+    ],
+    "pdlms": [
+        {"shared": 3, "degree": 2},
+        {"shared": 4, "graph": "star", "scheme": "coordinated", "weights": "uniform"},
+        {"shared": 5, "graph": "geometric", "mask": "block"},
+        {"shared": 2, "graph": "complete", "selection": "stochastic"},
+        {"shared": 10},
+    ],
+    "pdrls": [
+        {"shared": 3, "degree": 2},
+        {"shared": 4, "graph": "star", "forget": 0.99, "regular": 0.1},
+    ],
+    "psorls": [
+        {"shared": 3},
+        {"shared": 4, "scheme": "coordinated", "regular": 0.0},
+        {"shared": 5, "forget": 1.0, "start": 10.0, "idle": False},
     ],
     "topk": [{"kept": 1}, {"kept": 3, "memory": 0.5, "local_steps": 2}, {"kept": 9}],
 }
@@ -426,6 +452,10 @@ BYTES = [  # of one upload at D = 200, float32
     (cmfl.Options(local_steps=1), 804),
     (cmfl.Options(rule="literal", local_steps=1, threshold=0.0), 800),
     (quantised.Options(bits=2, reference="last"), 18),
+    (asofed.Options(), 800),
+    (psorls.Options(shared=40), 160),
+    (pdlms.Options(shared=40), 3 * 160),
+    (pdrls.Options(shared=4), 3 * 16),
 ]
 
 

@@ -22,3 +22,48 @@ def lms(w: NDArray[Any], z: NDArray[Any], y: Any, step: float) -> Any:
     error = y - np.vecdot(w, z)
     w += (step * error)[..., None] * z
     return error
+
+
+def rls(w: NDArray[Any], Q: NDArray[np.float64], z: NDArray[Any], y: Any, forget: float) -> Any:
+    """RLS: g = Q z / (lambda + z^T Q z), w <- w + g epsilon, Q <- (Q - g z^T Q) / lambda.
+
+    In place; returns epsilon. Leading axes broadcast. Q is float64 whatever w is, because it spans
+    many orders of magnitude; it stays symmetric to the bit, as g z^T Q is taken as v v^T.
+
+    >>> w, Q = np.zeros(2), 3 * np.eye(2)
+    >>> float(rls(w, Q, np.array([1.0, 0.0]), 2.0, forget=1.0))
+    2.0
+    >>> w.tolist(), Q.tolist()
+    ([1.5, 0.0], [[0.75, 0.0], [0.0, 3.0]])
+    """
+    error = y - np.vecdot(w, z)
+    v = (Q @ z[..., None].astype(np.float64))[..., 0]
+    scale = forget + np.vecdot(z, v)
+    w += (error / scale)[..., None] * v
+    v /= np.sqrt(scale)[..., None]
+    _lower(Q, v, forget)
+    return error
+
+
+def inform(Q: NDArray[np.float64], i: Any, amount: float) -> None:
+    """Q^-1 <- Q^-1 + a e_i e_i^T: entry i is held where it is, as if by samples. In place.
+
+    Leading axes broadcast: `i` has one entry for each matrix.
+
+    >>> Q = 2 * np.eye(2)
+    >>> inform(Q, np.array(1), 0.5)
+    >>> Q.tolist()
+    [[2.0, 0.0], [0.0, 1.0]]
+    """
+    v = np.take_along_axis(Q, i[..., None, None], axis=-1)[..., 0]
+    v *= np.sqrt(amount / (1 + amount * np.take_along_axis(v, i[..., None], axis=-1)))
+    _lower(Q, v)
+
+
+def _lower(Q: NDArray[np.float64], v: NDArray[np.float64], forget: float = 1.0) -> None:
+    """Q <- (Q - v v^T) / lambda, matrix by matrix: one fits into a cache, all do not."""
+    for i in np.ndindex(Q.shape[:-2]):
+        one = Q[i]
+        one -= np.multiply.outer(v[i], v[i])
+        if forget != 1:
+            one *= 1 / forget

@@ -22,8 +22,9 @@ Written from the code by `python -m psofed.report.methods_page docs/methods.md`.
 paper's: w the server's model, w_k a client's, S_n the cohort, D features, M entries that travel, E
 local steps. Bytes per round are those of encoded messages in the paper's setting (D = 200,
 |S_n| = 4, float32 values) with the options as shown, the mean of {rounds} rounds: up from all, down
-to each, and down once where all get the same. `psofed compare` turns the knob until a method fits a
-budget.
+to each, and down once where all get the same. On a graph of 100 nodes without a server, up is every
+broadcast once, and down what a copy of its own for each neighbour adds. `psofed compare` turns the
+knob until a method fits a budget.
 """
 ROUNDS = 120
 
@@ -39,11 +40,15 @@ def _overview(names: list[str]) -> str:
     lines = ["| method | `name` | knob | up | down | multicast down |", "|---|---|---|---|---|---|"]
     for name in names:
         options = named.load("psofed.methods", name).Options()
-        up, down, multicast = (f"{value:.4g}" for value in traffic(options))
+        up, down, multicast = (_short(value) for value in traffic(options))
         knob = f"`{options.knob}`" if options.knob else "-"
         title = f"[{options.title()}](#{name})"
         lines.append(f"| {title} | `{name}` | {knob} | {up} | {down} | {multicast} |")
     return "\n".join(lines) + "\n"
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}" if value < 10_000 else f"{value:.0f}"
 
 
 def traffic(options: Any) -> tuple[float, float, float]:
@@ -56,7 +61,8 @@ def traffic(options: Any) -> tuple[float, float, float]:
     total = [0, 0, 0]
     for moment in play(draws, method, Samples(draws)):
         total = [a + b for a, b in zip(total, moment.traffic, strict=True)]
-    scale = 100 / 8 if options.name == "centralised" else 1.0  # it hears all of the 100
+    everybody = method.peers or options.name == "centralised"
+    scale = 100 / 8 if everybody else 1.0  # where all of the 100 speak
     up, down, multicast = (scale * value / ROUNDS for value in total)
     return up, down, multicast
 

@@ -1,0 +1,134 @@
+"""ASO-Fed: the server folds in one client at a time, and everybody learns on between its visits.
+
+Y. Chen, Y. Ning, M. Slawski, H. Rangwala, "Asynchronous online federated learning for edge devices
+with non-IID data", IEEE Big Data 2020, arXiv 1911.02134. The visitors of round n are S_n.
+The default is the form that suits LMS: no memory, no proximal term, the experiment's step. The
+original form is memory = true with lam and beta above 0; with gradients of one sample the memory
+triples their noise and diverges at mu = 0.75, so give it step = 0.25 (and lam = 0.01): lam = 1 as
+published ties a client to what it last received. Steps by delay multiply mu by about ln(K / |S_n|),
+3.2 in the paper's setting, and diverge there at mu = 0.75 as well. The feature learning of the
+original, a rescaling of the model by its own softmax, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from psofed.core.schedule import Indices
+from psofed.errors import InputError
+from psofed.methods.contract import Array, Common, Message, Plain, State, Task
+
+
+@dataclass(frozen=True)
+class Options(Common):
+    """Memory of gradients and its beta, proximal weight lam, steps by delay, replies at the end."""
+
+    name: ClassVar[str] = "asofed"
+    knob: ClassVar[str] = ""
+    memory: bool = False
+    lam: float = 0.0
+    beta: float = 0.001
+    delays: Literal["off", "log"] = "off"
+    barrier: bool = False
+
+    def describe(self) -> str:
+        parts = ["ASO-Fed"]
+        parts += ["memory"] * self.memory + [f"lam={self.lam:g}"] * (self.lam > 0)
+        parts += ["log delays"] * (self.delays == "log") + ["barrier"] * self.barrier
+        return " ".join(parts)
+
+    def check(self, dim: int, clients: int) -> None:
+        """lam is not negative, beta is a share."""
+        if not 0 <= self.lam < float("inf"):
+            raise InputError("lam", f"is {self.lam}", "use 0 or more")
+        if not 0 <= self.beta <= 1:
+            raise InputError("beta", f"is {self.beta}", "use 0 to 1")
+
+
+class Method(Plain):
+    """w_k <- w_k - r_k mu zeta_k for all k, zeta_k = grad, or grad - v_k + h_k with memory.
+
+    grad = -e_k z_k + lam (w_k - c_k), c_k what k last received; h_k <- beta h_k + (1 - beta) v_k,
+    then v_k <- grad. For k in S_n, one after another: w <- w + (w_k - o_k) n_k / sum n, o_k <- w_k,
+    and w is the reply to k. All learn in every round, so n_k / sum n is 1/K. The reply reaches k
+    when round n + 1 begins, before anybody learns. With delays, r_k = max(1, ln of the mean number
+    of rounds between two visits of k).
+    """
+
+    idle = True
+
+    def __init__(self, options: Options, task: Task) -> None:
+        super().__init__(options, task)
+        self.options = options
+
+    def visitors(self, n: int) -> Indices:
+        """S_n: those who upload in round n. Nobody did before round 0."""
+        return self.task.cohorts.cohort(n) if n >= 0 else np.empty(0, np.intp)
+
+    def cohort(self, n: int, server: State) -> Indices:
+        """The visitors of this round, and those of the last, whose replies are on the way."""
+        return np.union1d(self.visitors(n), self.visitors(n - 1))
+
+    def server(self) -> State:
+        """w, the last copies o_k, the replies, and the rounds that they answer."""
+        K, D = self.task.clients, self.task.dim
+        copies = {"copy": self.task.zeros(K, D), "reply": self.task.zeros(K, D)}
+        return super().server() | copies | {"visit": np.full(K, -2)}
+
+    def client(self, k: int) -> State:
+        """w_k, c_k, r_k, the number of visits; v_k and h_k only if they are needed."""
+        zeros, D = self.task.zeros, self.task.dim
+        state = super().client(k) | {"received": zeros(D), "visits": np.zeros(())}
+        state["rate"] = np.ones((), self.task.dtype)
+        return state | ({"v": zeros(D), "h": zeros(D)} if self.options.memory else {})
+
+    def download(self, server: State, k: int, n: int) -> Message:
+        """The reply to the visit of the round before, if that was heard."""
+        return server["reply"][k].copy() if server["visit"][k] == n - 1 else None
+
+    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+        """c_k <- w, w_k <- w."""
+        if message is not None:
+            client["w"][:] = client["received"][:] = message
+
+    def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
+        """Eq. (10) with zeta_k in the place of the gradient, and r_k mu in that of mu."""
+        w, lam, beta = client["w"], self.options.lam, self.options.beta
+        change = (np.vecdot(w, z) - y)[..., None] * z
+        if lam:
+            change += lam * (w - client["received"])
+        if self.options.memory:
+            v, h = client["v"], client["h"]
+            grad, change = change, change - v + h
+            h[...] = beta * h + (1 - beta) * v
+            v[...] = grad
+        w -= (self.step * client["rate"])[..., None] * change
+
+    def upload(self, client: State, k: int, n: int) -> Message:
+        """w_k of a visitor; r_k follows from the rounds so far and the visits among them."""
+        if k not in self.visitors(n):
+            return None
+        client["visits"] += 1
+        if self.options.delays == "log":
+            client["rate"][...] = max(1.0, float(np.log((n + 1) / client["visits"])))
+        return client["w"].copy()
+
+    def fold(
+        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
+    ) -> None:
+        """w <- w + (w_k - o_k) / K, o_k <- w_k, one client after another."""
+        w, arrived = server["w"], []
+        for k, w_k in uploads.items():
+            if w_k is None:
+                continue
+            w += (w_k - server["copy"][k]) / self.task.clients
+            server["copy"][k] = w_k
+            server["reply"][k] = w
+            server["visit"][k] = n
+            arrived.append(k)
+        if self.options.barrier:
+            server["reply"][arrived] = w

@@ -1,0 +1,146 @@
+"""Partial-diffusion LMS: no server; every node learns and tells its neighbours M of D entries.
+
+R. Arablouei, S. Werner, Y.-F. Huang, K. Dogancay, "Distributed least mean-square estimation with
+partial diffusion", IEEE Trans. Signal Process. 62(2), 2014: where partial sharing comes from.
+Every node speaks in every round, so it is dear: 4 M K bytes a round where one broadcast reaches all
+neighbours, and 4 M for every neighbour of every node where it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from psofed.core import graphs, sharing
+from psofed.core.graphs import Neighbours
+from psofed.core.schedule import Indices
+from psofed.errors import InputError
+from psofed.methods import psofed
+from psofed.methods.contract import Array, Message, State, Task
+
+MOST = 2000  # nodes of a graph whose pairs are all looked at
+
+
+@dataclass(frozen=True)
+class Options(psofed.Options):
+    """The windows of PSO-Fed; the graph, its degree if it is a ring, and the weights."""
+
+    name: ClassVar[str] = "pdlms"
+    knob: ClassVar[str] = "shared"
+    graph: Literal["ring", "complete", "star", "geometric"] = "ring"
+    degree: int = 4
+    weights: Literal["metropolis", "uniform"] = "metropolis"
+
+    def describe(self) -> str:
+        return f"PdLMS {self.windows()}, {self.place()}"
+
+    def place(self) -> str:
+        """The graph in short."""
+        ring = f" {self.degree}" if self.graph == "ring" else ""
+        return f"{self.graph}{ring}{', uniform' if self.weights == 'uniform' else ''}"
+
+    def check(self, dim: int, clients: int) -> None:
+        """The windows are fit for PSO-Fed, everybody learns, a ring has two sides."""
+        super().check(dim, clients)
+        if not self.idle:
+            raise InputError("idle", "is false, but every node learns in every round", "leave it")
+        if self.degree < 2 or self.degree % 2:
+            raise InputError("degree", f"is {self.degree}", "use an even number, 2 or more")
+        if self.graph in ("complete", "geometric") and clients > MOST:
+            found = f"is {self.graph!r}, but there are {clients} clients"
+            raise InputError("graph", found, f'use "ring" or "star", or {MOST} clients at most')
+
+
+class Method(psofed.Method):
+    """phi_k = w_k + mu e_k z_k; k broadcasts phi_k on S_{k,n}; w_k = phi_k + what neighbours say:
+
+    w_k = c_kk phi_k + sum_l c_lk (phi_l on S_{l,n}, phi_k elsewhere), sum_l c_lk = 1.
+
+    Metropolis weights are c_lk = 1 / (1 + max(deg_k, deg_l)), uniform ones 1 / (1 + deg_k). A
+    neighbour that is not heard leaves its weight to phi_k. What is judged is the mean error of the
+    w_k. Broadcasts of round n are combined when round n + 1 begins, before anybody learns; until
+    then a client's state has phi_k.
+    """
+
+    peers = True
+
+    def __init__(self, options: Options, task: Task, graph: Neighbours | None = None) -> None:
+        super().__init__(options, task)
+        self.idle, self.common = True, False
+        self.neighbours = draw(options, task) if graph is None else graph
+        form = graphs.metropolis if options.weights == "metropolis" else graphs.uniform
+        self.weights = [np.array(shares) for shares in form(self.neighbours)]
+        # All neighbours of a node ask for its window of the same round.
+        self.entries = lru_cache(4 * task.clients)(self.schedule.entries)
+
+    def cohort(self, n: int, server: State) -> Indices:
+        """Every node, in every round."""
+        return np.arange(self.task.clients)
+
+    def server(self) -> State:
+        """What is in the air: the newest broadcast of each node, which were heard, their round."""
+        K = self.task.clients
+        air = {"air": self.task.zeros(K, self.shared), "heard": np.zeros(K, bool)}
+        return air | {"round": np.full((), -2)}
+
+    def download(self, server: State, k: int, n: int) -> Message:
+        """The neighbours' broadcasts of the round before; one that was not heard is not a number.
+
+        It is counted all the same, because it was sent.
+        """
+        near = list(self.neighbours[k])
+        if not near or server["round"] != n - 1:
+            return None
+        heard = server["heard"][near, None]
+        said: Array = np.where(heard, server["air"][near], np.nan).ravel()
+        return said.astype(self.task.dtype)
+
+    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+        """w_k from phi_k and the broadcasts of the round before."""
+        if message is not None:
+            self._combine(client["w"], k, n - 1, message)
+
+    def _combine(self, phi: Array, k: int, n: int, message: Array) -> None:
+        """Eq. (11) with the node as server: w_k = phi_k + sum_l c_lk S_{l,n} (phi_l - phi_k)."""
+        windows = np.concatenate([self.entries(j, n) for j in self.neighbours[k]])
+        change = np.repeat(self.weights[k], self.shared) * (message - phi[windows])
+        change[np.isnan(message)] = 0
+        phi += np.bincount(windows, change, minlength=len(phi))  # in one go: a node may hear many
+
+    def upload(self, client: State, k: int, n: int) -> Message:
+        """phi_k on S_{k,n}; nothing if nobody is near."""
+        return sharing.share(client["w"], self.entries(k, n)) if self.neighbours[k] else None
+
+    def fold(
+        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
+    ) -> None:
+        """Nobody adds up: the broadcasts stay in the air until the next round begins."""
+        server["round"][...] = n
+        server["heard"][:] = False
+        for k, said in uploads.items():
+            if said is not None:
+                server["air"][k] = said
+                server["heard"][k] = True
+
+    def models(self, server: State, clients: State) -> Array:
+        """w_k for all k, as the next round will begin with them."""
+        models: Array = clients["w"].copy()
+        n = int(server["round"])
+        for k, phi in enumerate(models):
+            message = self.download(server, k, n + 1)
+            if message is not None:
+                self._combine(phi, k, n, message)
+        return models
+
+
+def draw(options: Options, task: Task) -> Neighbours:
+    """The graph that the options name."""
+    if options.graph == "ring":
+        return graphs.ring(task.clients, options.degree)
+    if options.graph == "geometric":
+        return graphs.geometric(task.seeds, task.clients)
+    return (graphs.star if options.graph == "star" else graphs.complete)(task.clients)

@@ -56,7 +56,7 @@ class Case:
             step=self.step,
             seeds=Seeds(0),
             features=self.features,
-            cohorts=GivenCohorts(self.cohorts),
+            cohorts=GivenCohorts(self.cohorts, clients),
             wire="float64",
         )
         if self.algorithm == "online":

@@ -63,6 +63,7 @@ class Experiment:
     runs: int = 500
     seed: int = 0
     cohort: int = 4
+    absent: float = 0.0  # share of the clients that never take part, but are judged by
     step: float = 0.75
     dtype: Literal["float32", "float64"] = "float32"
     evaluate_every: int | None = None
@@ -84,6 +85,12 @@ class Experiment:
         if self.cohort > self.clients:
             found = f"is {self.cohort}, but there are only {self.clients} clients"
             raise InputError("cohort", found, f"use 1 to {self.clients}")
+        if not 0 <= self.absent < 1:
+            raise InputError("absent", f"is {self.absent}", "use a share of the clients, 0 to 1")
+        if self.cohort > self.clients - self.gone:
+            left = self.clients - self.gone
+            found = f"is {self.cohort}, but only {left} of the clients ever take part"
+            raise InputError("cohort", found, f"use 1 to {left}" if left else "lower absent")
         if self.every > self.rounds:
             found = f"is {self.evaluate_every}, but there are only {self.rounds} rounds"
             raise InputError("evaluate_every", found, f"use 1 to {self.rounds}")
@@ -106,6 +113,11 @@ class Experiment:
                 raise InputError(f"methods[{i}].label", found, "give each method its own label")
 
     @property
+    def gone(self) -> int:
+        """How many clients never take part."""
+        return round(self.absent * self.clients)
+
+    @property
     def every(self) -> int:
         """Rounds between two test errors: as given, or so many that a curve has 10,000 at most."""
         return self.evaluate_every or -(-self.rounds // MOST_MARKS)
@@ -126,7 +138,7 @@ class Experiment:
             step=self.step,
             seeds=seeds,
             features=self.draw_features(seeds).astype(self.dtype),
-            cohorts=UniformCohorts(seeds, self.clients, self.cohort),
+            cohorts=UniformCohorts(seeds, self.clients, self.cohort, self.gone),
             dtype=self.dtype,
             wire=wire,
         )
@@ -152,6 +164,8 @@ class Experiment:
         for key in ("evaluate_every", "world"):
             if table[key] is None:
                 del table[key]
+        if not self.absent:
+            del table["absent"]
         table["stream"] = _table(self.stream)
         table["features"] = dataclasses.asdict(self.features)
         table["methods"] = [_table(options) for options in self.methods]

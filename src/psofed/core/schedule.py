@@ -102,13 +102,29 @@ class UniformCohorts:
     seeds: Seeds
     clients: int
     size: int
+    absent: int = 0  # clients that never take part
+
+    def present(self) -> Indices:
+        """Those who may take part, in order; who does not is drawn once."""
+        if not self.absent:
+            return np.arange(self.clients)
+        gone = subsets(self.seeds.world.uniforms("absent", count=self.absent), self.clients)
+        return np.setdiff1d(np.arange(self.clients), gone)
 
     def cohort(self, n: ArrayLike) -> Indices:
         return _one_cohort(self, n) if isinstance(n, int) else self.draw(n)
 
     def draw(self, n: ArrayLike) -> Indices:
         """The cohorts of one round or of many."""
-        return subsets(self.seeds.uniforms("cohort", round=n, count=self.size), self.clients)
+        u = self.seeds.uniforms("cohort", round=n, count=self.size)
+        if not self.absent:
+            return subsets(u, self.clients)
+        return _present(self)[subsets(u, self.clients - self.absent)]
+
+
+@lru_cache(maxsize=4)
+def _present(cohorts: UniformCohorts) -> Indices:
+    return cohorts.present()
 
 
 @lru_cache(maxsize=64)
@@ -124,6 +140,10 @@ class GivenCohorts:
     """S_n from a list."""
 
     members: tuple[Any, ...]
+    clients: int = 0
+
+    def present(self) -> Indices:
+        return np.arange(self.clients)
 
     def cohort(self, n: Any) -> Indices:
         return np.asarray(self.members[n], np.intp)

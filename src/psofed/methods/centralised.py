@@ -36,7 +36,7 @@ class Method(Plain):
         self.sequential = options.form == "sequential"
 
     def cohort(self, n: int, server: State) -> Indices:
-        return np.arange(self.task.clients)
+        return self.task.cohorts.present()
 
     def client(self, k: int) -> State:
         return {"sample": self.task.zeros(self.task.taps + 1)}

@@ -66,7 +66,7 @@ class Method(psofed.Method):
         if p is None:
             return super().cohort(n, server)
         u = self.task.seeds.uniforms("available", round=n, count=self.task.clients)
-        return np.flatnonzero(u < p)
+        return np.intersect1d(np.flatnonzero(u < p), self.task.cohorts.present())
 
     def server(self) -> State:
         """w_n and the uploads under way: by round of arrival (modulo), by delay, by client."""

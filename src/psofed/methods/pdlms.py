@@ -78,8 +78,8 @@ class Method(psofed.Method):
         self.entries = lru_cache(4 * task.clients)(self.schedule.entries)
 
     def cohort(self, n: int, server: State) -> Indices:
-        """Every node, in every round."""
-        return np.arange(self.task.clients)
+        """Every node that ever speaks, in every round."""
+        return self.task.cohorts.present()
 
     def server(self) -> State:
         """What is in the air: the newest broadcast of each node, which were heard, their round."""

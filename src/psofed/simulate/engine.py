@@ -295,16 +295,17 @@ def judge_followed(mark: int, plans: Plans, models: Models, judge: Judge, pad: S
         if mark % REFRESH == 0:
             fit[:] = 0
             follow(fit, judge, models.w[j], pad.every, plans.dim)
-        judge.mse[mark, j] = error_of(fit, judge)
+        judge.mse[mark, j] = error_of(fit, judge, mark)
 
 
 @_compiled
-def error_of(fit: Array, judge: Judge) -> Any:
-    """mse = scale |fit - target|^2 + rest."""
+def error_of(fit: Array, judge: Judge, mark: int) -> Any:
+    """mse = scale |fit - target|^2 + rest, the target moved as far as f has changed."""
     total = judge.target[0] - judge.target[0]
+    a = judge.shares[mark]
     for d in range(fit.shape[0]):
-        total += (fit[d] - judge.target[d]) ** 2
-    return judge.scale * total + judge.rest
+        total += (fit[d] - (judge.target[d] + a * judge.shift[d])) ** 2
+    return judge.scale * total + judge.rest[mark]
 
 
 @_compiled
@@ -333,7 +334,7 @@ def judge_held(mark: int, count: int, plans: Plans, judge: Judge, pad: Scratch) 
                 fits[2, d] += a2 * f + b2 * g
                 fits[3, d] += a3 * f + b3 * g
         for k in range(count):
-            judge.mse[mark - count + k, j] = error_of(fits[k], judge)
+            judge.mse[mark - count + k, j] = error_of(fits[k], judge, mark - count + k)
 
 
 @_compiled

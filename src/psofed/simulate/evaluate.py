@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
 from psofed.methods.contract import Task
+from psofed.streams.contract import varies
 
 Array = NDArray[Any]
 JITTER = 1e-11  # relative to the trace: keeps the factor real, and is far below any error
@@ -20,50 +21,68 @@ class TestSet:
     """A test set as its MSE needs it: scale |factor^T w - target|^2 + rest.
 
     With more samples than features the factor is the triangle L of Z Z^T / N_test = L L^T, which
-    costs D^2/2 for a model, not N_test D; otherwise it is Z_test itself.
+    costs D^2/2 for a model, not N_test D; otherwise it is Z_test itself. Where f changes over time,
+    by a share a, the target moves by a times `shift`, and the rest with it.
     """
 
     __test__ = False  # not a test, whatever pytest thinks of the name
 
     factor: Array  # [D, row]
     target: Array  # [row]
+    shift: Array  # [row]
     scale: float
-    rest: float
+    outside: Array  # [2, 2]: of the target and its shift, what no model reaches
     triangular: bool = False
 
-    def mse(self, w: Array) -> NDArray[np.float64]:
+    def mse(self, w: Array, a: float = 0.0) -> NDArray[np.float64]:
         """MSE = |y_test - Z_test^T w|^2 / N_test of each model in w [..., D]."""
-        misfit = (w @ self.factor - self.target).astype(np.float64)
-        return self.scale * np.vecdot(misfit, misfit) + self.rest
+        target = self.target + self.target.dtype.type(a) * self.shift if a else self.target
+        misfit = (w @ self.factor - target).astype(np.float64)
+        return self.scale * np.vecdot(misfit, misfit) + self.rest(a)
+
+    def rest(self, a: Any) -> Any:
+        """The squared length of what lies outside, when f has changed by a."""
+        first, second = self.outside
+        return (first[0] + a * second[0]) ** 2 + (a * second[1]) ** 2
 
 
-def make_test(z: Array, y: Array, dtype: Any) -> TestSet:
-    """The test set of features z [N_test, D] and targets y, for models of precision `dtype`."""
+def make_test(z: Array, y: Array, dtype: Any, later: Array | None = None) -> TestSet:
+    """The test set of features z [N_test, D] and targets y, for models of precision `dtype`.
+
+    `later` has the targets after f has changed, if it does.
+    """
     count, dim = z.shape
+    shift = np.zeros(count) if later is None else later - y
     if count < dim:
-        return TestSet(np.ascontiguousarray(z.T, dtype), y.astype(dtype), 1 / count, 0.0)
+        factor = np.ascontiguousarray(z.T, dtype)
+        return TestSet(factor, y.astype(dtype), shift.astype(dtype), 1 / count, np.zeros((2, 2)))
     # In float64 always: the features are so redundant that float32 cannot tell them apart. With
-    # the targets as one more feature, the last row of the triangle is the target and the rest.
-    both = np.empty((count, dim + 1))
-    both[:, :dim], both[:, dim] = z, y
+    # the targets as more features, the last rows of the triangle are the targets and the rest.
+    columns = [y] if later is None else [y, shift]
+    both = np.column_stack([z, *columns])
     moments = both.T @ both / count
-    moments[np.diag_indices(dim + 1)] += JITTER * np.trace(moments)
-    L = np.linalg.cholesky(moments)
-    target, rest = L[dim, :dim], L[dim, dim] ** 2
+    moments[np.diag_indices(len(moments))] += JITTER * np.trace(moments)
+    L = np.zeros((dim + 2, dim + 2))
+    L[: len(moments), : len(moments)] = np.linalg.cholesky(moments)
+    target, shift = L[dim:, :dim].astype(dtype)
     factor = L[:dim, :dim].astype(dtype)
-    return TestSet(factor, target.astype(dtype), 1.0, float(rest), triangular=True)
+    return TestSet(factor, target, shift, 1.0, L[dim:, dim:], triangular=True)
 
 
 def draw_test(experiment: Experiment, task: Task) -> TestSet:
     """Noise-free samples of all clients, fixed within the run."""
     sample = experiment.stream.snapshot(task.seeds, "test", task.clients, experiment.test_samples)
-    return make_test(task.features(sample.x.astype(task.dtype)), sample.clean, task.dtype)
+    stream: Any = experiment.stream
+    later = stream.later(sample.x) if varies(stream) else None
+    z = task.features(sample.x.astype(task.dtype))
+    return make_test(z, sample.clean, task.dtype, later)
 
 
 def floors(experiment: Experiment, run: int) -> tuple[float, float]:
     """The test MSE of a ridge regression on far more data than any client sees; the noise variance.
 
     w = (sum z z^T + lambda I)^-1 sum z y, lambda = 1e-6 n / D, on n = 200 D noise-free samples.
+    Where f changes, they are those of the beginning.
     """
     task = experiment.task(run)
     count = 200 * task.dim

@@ -41,10 +41,14 @@ def run(
     methods: list[psofed.Method],
     marks: Array,
     test: TestSet,
+    shares: Array | None = None,
     stop: Array | None = None,
 ) -> Trajectory:
-    """The test errors of all `methods`, in lockstep on the same draws, at the rounds `marks`."""
-    return _run(draws, methods, marks, test, stop=stop)
+    """The test errors of all `methods`, in lockstep on the same draws, at the rounds `marks`.
+
+    `shares` says how far f has changed at each of them.
+    """
+    return _run(draws, methods, marks, test, shares=shares, stop=stop)
 
 
 def replay(
@@ -52,7 +56,7 @@ def replay(
 ) -> Trajectory:
     """The models themselves before every round; the local ones too if clients are not lazy."""
     marks, dim = np.arange(draws.rounds + 1), draws.features.dim
-    nothing = TestSet(np.zeros((dim, 1)), np.zeros(1), 1.0, 0.0)
+    nothing = TestSet(np.zeros((dim, 1)), np.zeros(1), np.zeros(1), 1.0, np.zeros((2, 2)))
     return _run(draws, methods, marks, nothing, start=start, keep=True, lazy=lazy)
 
 
@@ -65,6 +69,7 @@ def _run(
     start: Start | None = None,
     keep: bool = False,
     lazy: bool = True,
+    shares: Array | None = None,
     stop: Array | None = None,
 ) -> Trajectory:
     # Those that learn when idle come first: the kernel treats them as one stack, in pairs.
@@ -74,7 +79,8 @@ def _run(
     dtype, dim = np.dtype(methods[0].task.dtype), draws.features.dim
     models = _models(draws, len(order), dtype, start, _padded(test.factor.shape[1]))
     features, windows = feature_map(draws.features, dtype), _Tables(draws, methods, order, marks)
-    judge = _judge(test, marks, models, keep)
+    shares = np.zeros(len(marks)) if shares is None else shares
+    judge = _judge(test, marks, shares, models, keep)
     stop = np.zeros(1, np.int64) if stop is None else stop
     mark, local = 0, [] if lazy else [models.local.copy()]
     for chunk in draws.chunks(None if lazy else 1):
@@ -130,15 +136,19 @@ def _data(draws: Draws, chunk: Chunk, dtype: Any) -> tables.Data:
     )
 
 
-def _judge(test: TestSet, marks: Array, models: tables.Models, keep: bool) -> tables.Judge:
+def _judge(
+    test: TestSet, marks: Array, shares: Array, models: tables.Models, keep: bool
+) -> tables.Judge:
     methods, dim = models.w.shape
     dtype, rows = models.w.dtype, models.fit.shape[1]
     return tables.Judge(
         _pad(test.factor, (dim, rows), dtype),
         test.triangular,
         _pad(test.target, (rows,), dtype),
+        _pad(test.shift, (rows,), dtype),
+        shares.astype(dtype),
         test.scale,
-        test.rest,
+        np.array([test.rest(a) for a in shares.tolist()], np.float64),
         np.asarray(marks, np.int64),
         np.empty((len(marks), methods)),
         np.empty((len(marks) if keep else 0, methods, dim), dtype),

@@ -14,6 +14,7 @@ from psofed.simulate import fused, lockstep
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.draws import Draws, draw
 from psofed.simulate.evaluate import TestSet, draw_test, floors
+from psofed.streams.contract import blend
 
 Array = NDArray[Any]
 # The floors are lines in a figure: ten runs place them well enough, not the first, for which people
@@ -43,25 +44,26 @@ def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
     draws = draw(experiment, task, everybody=bool(others))
     test = draw_test(experiment, task)
     marks = experiment.evaluated
+    shares = blend(experiment.stream, marks)
     mse = np.empty((len(methods), len(marks)))
     traffic = np.zeros((3, len(methods), len(marks)))
     if compiled:
         family: Any = [methods[j] for j in compiled]
-        trajectory = fused.run(draws, family, marks, test, stop)
+        trajectory = fused.run(draws, family, marks, test, shares, stop)
         if not trajectory.finished:
             raise StoppedError
         mse[compiled] = trajectory.mse
         traffic[:, compiled] = fused.traffic(draws, family, marks)
     if others:
         rest = [methods[j] for j in others]
-        mse[others], traffic[:, others] = _in_lockstep(draws, rest, marks, test, stop)
+        mse[others], traffic[:, others] = _in_lockstep(draws, rest, marks, test, shares, stop)
     wanted = number in FLOOR_RUNS and task.dim <= FLOOR_DIM
     lines = floors(experiment, number) if wanted else ()
     return OneRun(mse, traffic, np.array(lines))
 
 
 def _in_lockstep(
-    draws: Draws, methods: list[Method], marks: Array, test: TestSet, stop: Array
+    draws: Draws, methods: list[Method], marks: Array, test: TestSet, shares: Array, stop: Array
 ) -> tuple[Array, Array]:
     """Test error and traffic at the marks, for methods that the kernel does not know."""
     samples = lockstep.Samples(draws)
@@ -75,6 +77,7 @@ def _in_lockstep(
         traffic[:, :, mark] += np.transpose([moment.traffic for moment in moments])
         if marks[mark] == n:
             for j, (method, moment) in enumerate(zip(methods, moments, strict=True)):
-                mse[j, mark] = test.mse(method.models(moment.server, moment.clients)).mean()
+                w = method.models(moment.server, moment.clients)
+                mse[j, mark] = test.mse(w, shares[mark]).mean()
             mark += 1
     return mse, traffic

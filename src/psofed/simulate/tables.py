@@ -80,8 +80,10 @@ class Judge(NamedTuple):
     factor: Array  # [feature, row]
     triangular: bool  # factor[i, d] is zero for d > i
     target: Array  # [row]
+    shift: Array  # [row]: how the target moves when f has changed
+    shares: Array  # [mark]: how far it has
     scale: float
-    rest: float
+    rest: Array  # [mark]
     marks: Array  # the rounds n whose w_n is judged
     mse: Array  # [mark, method]: the result
     history: Array  # [mark, method, feature]: the models themselves, or nothing

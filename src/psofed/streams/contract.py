@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from psofed.core.seeds import Seeds
@@ -30,6 +31,17 @@ class Samples:
         return self.clean + self.noise
 
 
+def blend(stream: Any, rounds: Array) -> Array:
+    """a_n: how far f has changed into something else at each of these rounds."""
+    share: Array = stream.blend(rounds) if varies(stream) else np.zeros(len(rounds))
+    return share
+
+
+def varies(stream: Any) -> bool:
+    """Whether f changes over time."""
+    return hasattr(stream, "later")
+
+
 class Stream(Protocol):
     """Where samples come from. Its fields are the keys of the experiment's [stream] table.
 
@@ -40,6 +52,9 @@ class Stream(Protocol):
 
     A stream whose inputs are Gaussian may say so with a method `input_law(seeds, clients)`, mean
     [K, L] and covariance [K, L, L]: the theory then computes R_k, where it would sample it.
+
+    A stream whose f changes over time has `later(x)`, what it changes into, and `blend(rounds)`,
+    the weight of that at each round: f_n = (1 - a_n) f + a_n later. Models are judged by f_n.
     """
 
     name: ClassVar[str]

@@ -94,7 +94,11 @@ class Options:
         x = windows(series, self.taps)
         noise = normals[1]
         noise *= np.sqrt(laws.noise).astype(dtype)[:, None]
-        return Samples(x, f(x), noise, series[:, 1 - self.taps :])
+        return Samples(x, self.clean(x, first), noise, series[:, 1 - self.taps :])
+
+    def clean(self, x: Array, first: int) -> Array:
+        """The noise-free f(x) of rounds first, first + 1, ..."""
+        return f(x)
 
     def snapshot(self, seeds: Seeds, purpose: str, clients: int | Array, count: int) -> Samples:
         """`count` independent samples that cover the laws of all clients, or of some, evenly."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method, Task
+from psofed.streams.contract import varies
 from psofed.theory import dense
 from psofed.theory.moments import Moments, Yardstick, moments, sample, yardstick
 from psofed.theory.reduced import Population, ReducedRecursion, population
@@ -69,6 +70,12 @@ def knows(experiment: Experiment) -> bool:
 def world(experiment: Experiment) -> World:
     """The data of the world that the experiment is fixed to, in float64."""
     dim = experiment.features.dim
+    if varies(experiment.stream):
+        found = f"is {experiment.stream.name!r}, whose f changes over time"
+        raise InputError("stream.name", found, 'the theory knows "paper" and "iid"')
+    if experiment.absent:
+        found = f"is {experiment.absent}, but the theory has every client take part at times"
+        raise InputError("absent", found, "leave it out")
     if dim > MOST_DIM:
         found = f"is {dim}, but the theory follows D x D matrices through every round"
         raise InputError("features.dim", found, f"use at most {MOST_DIM}")

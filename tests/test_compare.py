@@ -10,7 +10,17 @@ import pytest
 from psofed import compare
 from psofed.curves import Curves
 from psofed.experiment import Experiment, Features
-from psofed.methods import etpsofed, fedavg, local, onlinefed, psofed, quantised, sketch, topk
+from psofed.methods import (
+    etpsofed,
+    fedavg,
+    local,
+    memofed,
+    onlinefed,
+    psofed,
+    quantised,
+    sketch,
+    topk,
+)
 from psofed.report import comparison as words
 from psofed.simulate import montecarlo, pools
 
@@ -51,16 +61,40 @@ def test_what_cannot_be_that_cheap_is_left_out_with_a_reason():
 
 def test_tuning_takes_the_step_that_ends_lowest_on_another_seed():
     fitted = [
-        compare.Fitted(o, 1.0) for o in (onlinefed.Options(), fedavg.Options(), local.Options())
+        compare.Fitted(o, compare.Cost(1.0))
+        for o in (onlinefed.Options(), fedavg.Options(), local.Options())
     ]
     seen = []
     entries = compare.tune(SMALL, fitted, lambda e: seen.append(e.seed) or pools.threads(1))
     assert seen == [compare.PILOT_SEED + SMALL.seed]
     for entry in entries:
         assert entry.options.step == entry.step
-        ends = dict(entry.steps)
+        ends = {mu: end for mu, _, end in entry.trials}
         assert ends[entry.step] == min(ends.values())
         assert set(ends) == set(compare.STEPS)
+
+
+def test_a_cost_is_that_of_the_encoded_messages():
+    paper = replace(SMALL, features=Features(dim=200), cohort=4)
+    online, avg, pso, memo = (
+        compare.cost(paper, o)
+        for o in (onlinefed.Options(), fedavg.Options(5), psofed.Options(5), memofed.Options())
+    )
+    assert online == (1.0, 800, 6400, 8 * 12)
+    assert (avg.share, avg.largest, avg.peak) == (pytest.approx(0.2), 800, 3200)
+    assert (pso.share, pso.largest, pso.peak) == (5 / 200, 20, 160)
+    assert memo.share <= 1 / 40
+    assert memo.largest == 51
+    assert compare.cost(paper, local.Options()) == (0, 0, 0, 0)
+
+
+def test_averaging_is_offered_where_the_server_has_a_model_and_taken_where_it_helps():
+    fitted = [compare.Fitted(o, compare.Cost(1.0)) for o in (fedavg.Options(), local.Options())]
+    fed, alone = compare.tune(SMALL, fitted, lambda e: pools.threads(1), average=True)
+    assert {a for _, a, _ in fed.trials} == {True, False}
+    assert {a for _, a, _ in alone.trials} == {False}
+    best = min(fed.trials, key=lambda trial: trial[2])
+    assert (fed.step, fed.options.average) == best[:2]
 
 
 def made_up(mse_db, stderr_db, rounds):
@@ -106,7 +140,7 @@ def test_the_sentence_knows_what_is_within_error(error, expected):
     flat = np.full(101, error)
     curves = made_up([np.zeros(101), fast, slow], [flat, flat, flat], rounds)
     entries = [
-        compare.Entry(o, s, 0.5, ())
+        compare.Entry(o, compare.Cost(s), 0.5, ())
         for o, s in zip(curves.experiment.methods, (1, 0.2, 0.2), strict=True)
     ]
     made = words.Comparison(curves, entries, [], 0.2, -1.999, "unicast", "bytes", True, "")

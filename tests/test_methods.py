@@ -53,9 +53,10 @@ VARIANTS = {
             (3, "uncoordinated", "sequential", "subset", False),
             (10, "uncoordinated", "sequential", "subset", True),
         ]
-    ],
+    ]
+    + [{"shared": 3, "average": True}],
     "centralised": [{"form": "batch"}, {"form": "sequential"}],
-    "fedavg": [{"local_steps": e} for e in (1, 3, 7)],
+    "fedavg": [{"local_steps": e} for e in (1, 3, 7)] + [{"average": True}],
     "fedprox": [{"local_steps": 4, "prox": 0.1}],
     "periodic": [
         {"local_steps": 3, "shared": 4},
@@ -420,6 +421,14 @@ def test_fedavg_costs_what_pso_fed_costs_at_equal_m_over_e():
         pso = exchange(small(psofed.Options(shared=m), rounds=40)).traffic.sum(axis=0)
         avg = exchange(small(fedavg.Options(local_steps=10 // m), rounds=40)).traffic.sum(axis=0)
         assert (pso[:2] == avg[:2]).all()
+
+
+def test_the_average_is_that_of_all_models_weighed_by_the_cube_of_their_age():
+    plain, mean = (simulate(small(fedavg.Options(local_steps=2, average=a))) for a in (False, True))
+    v = np.zeros(10)
+    for n in range(30):
+        v = v + (plain[n + 1] - v) * 4 / (n + 4)
+        assert np.abs(mean[n + 1] - v).max() <= 1e-12
 
 
 def test_an_unfinished_block_is_not_uploaded():

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from psofed.curves import STEADY_SHARE, Curves, to_db
 from psofed.experiment import Experiment
 from psofed.methods import (
+    asofed,
     centralised,
     cmfl,
     etpsofed,
@@ -21,8 +22,10 @@ from psofed.methods import (
     fedprox,
     fedscr,
     local,
+    memofed,
     onlinefed,
     paofed,
+    pdlms,
     periodic,
     psofed,
     qsgd,
@@ -33,7 +36,8 @@ from psofed.methods import (
     topk,
 )
 from psofed.methods.contract import Options
-from psofed.simulate import montecarlo
+from psofed.simulate import lockstep, montecarlo
+from psofed.simulate.draws import draw
 from psofed.simulate.pools import Pool
 
 Array = NDArray[Any]
@@ -47,26 +51,43 @@ LIKELY = 1.96  # standard errors
 
 
 def everything(dim: int) -> tuple[Options, ...]:
-    """All methods that this package knows, each in the form that is worth comparing, for this D."""
+    """All methods that this package knows, each in the form that is worth comparing, for this D.
+
+    Without those that learn by RLS: D^2 operations a sample take hours, not minutes.
+    """
     M, block = max(dim // 5, 1), max(d for d in range(1, 11) if dim % d == 0)
     divisor = max(d for d in range(1, M + 1) if dim % d == 0)
     return (
         onlinefed.Options(), psofed.Options(M, "coordinated"), psofed.Options(M),
         fedavg.Options(), fedprox.Options(), periodic.Options(M, local_steps=4),
         etpsofed.Options(M), quantised.Options(M), quantised.Options(M, bits=2, reference="last"),
-        paofed.Options(shared=divisor), sketch.Options(), sketch.Options(2, rotate=True),
-        qsgd.Options(), topk.Options(min(5, dim)), structured.Options(shared=M),
-        structured.Options("subspace", M), fedscr.Options(block), cmfl.Options(),
-        raw.Options(), centralised.Options(), local.Options(),
+        paofed.Options(shared=divisor), asofed.Options(), memofed.Options(), sketch.Options(),
+        sketch.Options(2, rotate=True), qsgd.Options(), topk.Options(min(5, dim)),
+        structured.Options(shared=M), structured.Options("subspace", M), fedscr.Options(block),
+        cmfl.Options(), pdlms.Options(M), raw.Options(), centralised.Options(), local.Options(),
     )  # fmt: skip
+
+
+class Cost(NamedTuple):
+    """What a method sends, counted from its encoded messages."""
+
+    share: float  # of Online-Fed's bytes, up and down
+    largest: int = 0  # bytes of its longest message
+    peak: int = 0  # bytes of its busiest round, up and down
+    setup: int = 0  # bytes to all clients before round 0
 
 
 class Fitted(NamedTuple):
     """A method at its setting for the budget, and what that costs; None and why, if none fits."""
 
     options: Options | None
-    share: float  # of Online-Fed's bytes, up and down
+    cost: Cost
     why: str = ""
+
+    @property
+    def share(self) -> float:
+        """Of Online-Fed's bytes."""
+        return self.cost.share
 
 
 def fit(experiment: Experiment, options: Options, budget: float) -> Fitted:
@@ -75,56 +96,73 @@ def fit(experiment: Experiment, options: Options, budget: float) -> Fitted:
     Bytes are counted in a short run with real messages, not computed.
     """
     knob, dim = options.knob, experiment.features.dim
-    share = traffic_share(experiment, options)
+    spent = cost(experiment, options)
     if not knob:  # controls and Online-Fed stand as they are
-        return Fitted(options, share)
-    given = getattr(options, knob)
+        return Fitted(options, spent)
+    if knob == "budget":
+        options = _turned(options, knob, budget * online_bytes(experiment), dim)
+        return Fitted(options, cost(experiment, options))
+    given, share = getattr(options, knob), spent.share
     for _ in range(6):
         value = getattr(options, knob)
         if knob == "local_steps":
             wanted, most = max(ceil(value * share / budget - 1e-9), 1), experiment.rounds // 20
             if wanted > max(most, 1):
-                return Fitted(None, share, f"would talk less than every {most} rounds")
+                return Fitted(None, spent, f"would talk less than every {most} rounds")
         else:
             most = given if getattr(options, "keeps", False) else dim
             wanted = min(max(floor(value * budget / share + 1e-9), 1), most)
         if wanted == value:
             break
         options = _turned(options, knob, wanted, dim)
-        share = traffic_share(experiment, options)
+        spent = cost(experiment, options)
+        share = spent.share
     while share > EXACT * budget:  # where bytes depend on data, the last turn may miss
         value = getattr(options, knob)
         if knob == "local_steps":
             options = _turned(options, knob, value + 1, dim)
         elif value == 1:
-            return Fitted(None, share, f"costs {100 * share:.3g} % at the least")
+            return Fitted(None, spent, f"costs {100 * share:.3g} % at the least")
         else:
             options = _turned(options, knob, value - max(value // 40, 1), dim)
-        share = traffic_share(experiment, options)
-    return Fitted(options, share)
+        spent = cost(experiment, options)
+        share = spent.share
+    return Fitted(options, spent)
 
 
-def _turned(options: Any, knob: str, value: int, dim: int) -> Any:
+def _turned(options: Any, knob: str, value: Any, dim: int) -> Any:
     """The method with its knob at this value; blocks need an M that divides D."""
     if knob == "shared" and getattr(options, "mask", "") == "block":
         value = max(d for d in range(1, value + 1) if dim % d == 0)
     return replace(options, **{knob: value})
 
 
-def traffic_share(experiment: Experiment, options: Options) -> float:
-    """Bytes of a method, up and down, over those of Online-Fed."""
+def cost(experiment: Experiment, options: Options) -> Cost:
+    """What a method sends, counted in a short run with real messages and fewer clients."""
     blocks = getattr(options, "local_steps", 1)
     rounds = max(ceil(BYTE_ROUNDS / blocks), 2) * blocks
     few = min(experiment.clients, 2 * experiment.cohort)
-    online = onlinefed.Options(label="the base")
     pilot = replace(
-        experiment, clients=few, rounds=rounds, runs=1, test_samples=10, world=None,
-        evaluate_every=rounds, methods=(online, replace(options, label="fitted")),
+        experiment, clients=few, rounds=rounds, runs=1, world=None, absent=0.0, evaluate_every=1,
+        methods=(options,),
     )  # fmt: skip
-    share = montecarlo.run(pilot, 1).traffic_share(1, 0)
-    # Centralised learning hears every client, of which the pilot has fewer.
-    everybody = options.name == centralised.Options.name
-    return share * experiment.clients / few if everybody else share
+    task = pilot.task(0)
+    [method] = pilot.start(task)
+    draws, sizes = draw(pilot, task, everybody=True), lockstep.Sizes(method)
+    play = lockstep.play(draws, method, lockstep.Samples(draws), sizes)
+    sent = np.array([sum(moment.traffic[:2]) for moment in play])
+    # Where everybody speaks, the pilot has fewer who do.
+    scale = experiment.clients / few if method.peers or options.name == "centralised" else 1.0
+    share = scale * sent.sum() / rounds / online_bytes(experiment)
+    largest = max(sizes.known.values(), default=0)
+    return Cost(share, largest, round(scale * sent.max()), method.setup * experiment.clients)
+
+
+def online_bytes(experiment: Experiment) -> float:
+    """Bytes of Online-Fed in a round, up and down: the whole model to and from each member."""
+    task = experiment.task(0)
+    method = onlinefed.Method(onlinefed.Options(), task)
+    return 2.0 * experiment.cohort * len(method.encode(np.zeros(task.dim), up=True))
 
 
 @dataclass(frozen=True)
@@ -132,9 +170,14 @@ class Entry:
     """A method of the comparison as it is run."""
 
     options: Options
-    share: float
-    step: float
-    steps: tuple[tuple[float, float], ...]  # every step that was tried, with its pilot's MSE in dB
+    cost: Cost
+    step: float | None  # None if it has none
+    trials: tuple[tuple[float | None, bool, float], ...]  # step, averaged or not, dB in the pilot
+
+    @property
+    def share(self) -> float:
+        """Of Online-Fed's bytes."""
+        return self.cost.share
 
 
 def tune(
@@ -142,13 +185,18 @@ def tune(
     fitted: Sequence[Fitted],
     pool: Callable[[Experiment], AbstractContextManager[Pool]],
     on_run: Callable[[int, int], None] | None = None,
+    average: bool = False,
 ) -> list[Entry]:
-    """Each method with the step that ended lowest in a pilot, on a seed of its own."""
+    """Each method with the step that ended lowest in a pilot, on a seed of its own.
+
+    With `average` each that has a model at the server may also serve an average of its models.
+    """
     kept = [f for f in fitted if f.options is not None]
+    choices = [_choices(f.options, average) for f in kept]
     trials: list[Any] = [
-        replace(f.options, step=mu, label=f"{i} {mu}")  # type: ignore[type-var]
+        replace(f.options, step=mu, average=a, label=f"{i} {mu} {a}")  # type: ignore[type-var]
         for i, f in enumerate(kept)
-        for mu in STEPS
+        for mu, a in choices[i]
     ]
     rounds = min(experiment.rounds, PILOT_ROUNDS)
     pilot = replace(
@@ -158,21 +206,29 @@ def tune(
     done = (lambda total: on_run(total.runs, PILOT_RUNS)) if on_run else None
     curves = montecarlo.run(pilot, pool=pool(pilot), on_run=done)
     late = curves.rounds >= curves.rounds[-1] * (1 - STEADY_SHARE)
-    ends = to_db(curves.mse[:, late].mean(axis=1)).reshape(len(kept), len(STEPS))
+    ends = iter(to_db(curves.mse[:, late].mean(axis=1)).tolist())
     entries = []
-    for f, row in zip(kept, ends, strict=True):
-        best = STEPS[int(np.nanargmin(np.where(np.isfinite(row), row, np.inf)))]
-        options: Any = replace(f.options, step=best)  # type: ignore[type-var]
-        entries.append(Entry(options, f.share, best, tuple(zip(STEPS, row.tolist(), strict=True))))
+    for f, tried in zip(kept, choices, strict=True):
+        results = [(mu, a, next(ends)) for mu, a in tried]
+        mu, a, _ = min(results, key=lambda r: r[2] if np.isfinite(r[2]) else np.inf)
+        options: Any = replace(f.options, step=mu, average=a)  # type: ignore[type-var]
+        entries.append(Entry(options, f.cost, mu, tuple(results)))
     return entries
+
+
+def _choices(options: Any, average: bool) -> list[tuple[float | None, bool]]:
+    """The steps to try, each without and, if wanted, with averaging."""
+    steps: tuple[float | None, ...] = STEPS if options.steps else (options.step,)
+    both = (False, True) if average and options.serves else (options.average,)
+    return [(mu, a) for mu in steps for a in both]
 
 
 def untuned(experiment: Experiment, fitted: Sequence[Fitted]) -> list[Entry]:
     """Each method with the step it has."""
     return [
-        Entry(f.options, f.share, f.options.step or experiment.step, ())
+        Entry(o, f.cost, (o.step or experiment.step) if o.steps else None, ())
         for f in fitted
-        if f.options is not None
+        if (o := f.options) is not None
     ]
 
 

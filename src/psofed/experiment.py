@@ -18,7 +18,7 @@ from psofed.core.schedule import UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.methods import onlinefed, psofed
-from psofed.methods.contract import Method, Options, Task
+from psofed.methods.contract import Averaged, Method, Options, Task
 from psofed.named import nearest
 from psofed.streams import paper
 from psofed.streams.contract import Stream
@@ -101,6 +101,9 @@ class Experiment:
                 schema.check(options)
                 schema.positive(options, "step")
                 options.check(self.features.dim, self.clients)
+                if options.average and not options.serves:
+                    found = f"is true, but the server of {options.name} has no model"
+                    raise InputError("average", found, "leave it out")
             except InputError as error:
                 raise error.inside(f"methods[{i}].") from None
         self._check_titles()
@@ -156,7 +159,11 @@ class Experiment:
     def start(self, task: Task) -> list[Method]:
         """The methods of the experiment, bound to one run."""
         modules = [named.load("psofed.methods", options.name) for options in self.methods]
-        return [m.Method(options, task) for m, options in zip(modules, self.methods, strict=True)]
+        started = [m.Method(o, task) for m, o in zip(modules, self.methods, strict=True)]
+        return [
+            Averaged(method) if options.average else method
+            for method, options in zip(started, self.methods, strict=True)
+        ]
 
     def to_table(self) -> dict[str, Any]:
         """The experiment as plain values: what `to_toml` writes and `read` reads."""

@@ -51,7 +51,8 @@ RUNS = 100
     show_default=True,
     help="By bytes to the target, or by the MSE at the end.",
 )
-@click.option("--no-tune", is_flag=True, help="Keep the steps as they are.")  # fmt: skip
+@click.option("--no-tune", is_flag=True, help="Keep the steps as they are.")
+@click.option("--average", is_flag=True, help="Let each method average its models, if that helps.")
 @options
 def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -> None:
     """Compare methods on the same streams, features and cohorts, at equal traffic.
@@ -63,7 +64,8 @@ def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -
     """
     from psofed.report import files
 
-    asked = {key: wishes.pop(key) for key in ("rounds", "target", "total", "sort", "no_tune")}
+    asked = {key: wishes.pop(key) for key in ("rounds", "target", "total", "sort")}
+    asked |= {key: wishes.pop(key) for key in ("no_tune", "average")}
     how = Wishes(**wishes)
     if asked["target"] is not None and not abs(asked["target"]) < 1000:
         raise InputError("--target", f"is {asked['target']}", "use a number of dB, such as -11")
@@ -74,7 +76,7 @@ def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -
     folder = files.Folder(out, how.force, how.resume)
     try:
         fitted = _fit(experiment, budget)
-        entries = _tune(experiment, [f for _, f in fitted], how, asked["no_tune"])
+        entries = _tune(experiment, [f for _, f in fitted], how, asked)
     except BaseException:
         folder.discard()
         raise
@@ -123,14 +125,17 @@ def _fit(experiment: Experiment, budget: float) -> list[tuple[str, Fitted]]:
     return fitted
 
 
-def _tune(experiment: Experiment, fitted: list[Fitted], how: Wishes, keep: bool) -> list[Entry]:
+def _tune(experiment: Experiment, fitted: list[Fitted], how: Wishes, asked: Any) -> list[Entry]:
     from psofed import compare as comparing
     from psofed.simulate import pools
 
-    if keep:
+    if asked["no_tune"]:
         return comparing.untuned(experiment, fitted)
     with counting("tuning steps, pilot runs") as on_run:
-        return comparing.tune(experiment, fitted, lambda e: pools.local(e, how.jobs), on_run)
+        average = asked["average"]
+        return comparing.tune(
+            experiment, fitted, lambda e: pools.local(e, how.jobs), on_run, average
+        )
 
 
 def _command(file: Path | None, budget: float, experiment: Experiment, asked: Any) -> str:
@@ -138,7 +143,8 @@ def _command(file: Path | None, budget: float, experiment: Experiment, asked: An
     parts += [f"--runs {experiment.runs}", f"--rounds {experiment.rounds}"]
     parts += [f"--target {asked['target']:g}"] if asked["target"] is not None else []
     parts += [f"--total {asked['total']}", f"--sort {asked['sort']}"]
-    return " ".join(filter(None, [*parts, "--no-tune" if asked["no_tune"] else ""]))
+    parts += ["--no-tune" if asked["no_tune"] else "", "--average" if asked["average"] else ""]
+    return " ".join(filter(None, parts))
 
 
 def _write(
@@ -152,7 +158,7 @@ def _write(
     left_out = [(title, f.why) for title, f in fitted if f.options is None]
     result = words.Comparison(
         curves, entries, left_out, budget, target, asked["total"], asked["sort"],
-        not asked["no_tune"], command,
+        not asked["no_tune"], command, asked["average"],
     )  # fmt: skip
     folder.write(words.render(result))
     if how.as_json:

@@ -31,6 +31,8 @@ class Options(Common):
 class Method(Plain):
     """Eq. (3) minimised by one learner that sees the samples of all clients."""
 
+    setup = 0  # clients need to know nothing
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.sequential = options.form == "sequential"

@@ -62,16 +62,19 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Common:
-    """What every method can be told: its own step (or the experiment's) and a label of its own."""
+    """What every method can be told: a step of its own, averaging at the server, and a label."""
 
     name: ClassVar[str]
     knob: ClassVar[str] = ""  # the option that decides the traffic, if there is one
+    steps: ClassVar[bool] = True  # whether it has a step to tune
+    serves: ClassVar[bool] = True  # whether it is judged by a model that the server has
     step: float | None = None
+    average: bool = False
     label: str = ""
 
     def title(self) -> str:
         """The name in tables and figures."""
-        return self.label or self.describe()
+        return self.label or self.describe() + (", averaged" if self.average else "")
 
     def describe(self) -> str:
         """The method and its options, in short."""
@@ -91,6 +94,7 @@ class Method(Protocol):
     common: bool  # the whole cohort gets the same download, so a multicast sends it once
     peers: bool  # there is no server: what goes down is what neighbours have sent
     lazy: bool  # what a client learned is read at its contacts only; see `absorb`
+    setup: int  # bytes that every client gets once, before round 0
     task: Task
 
     def cohort(self, n: int, server: State) -> Indices: ...
@@ -122,6 +126,36 @@ class Method(Protocol):
     def models(self, server: State, clients: State) -> Array: ...
 
 
+class Averaged:
+    """Any method, judged by an average of its models that costs D numbers and no bytes.
+
+    The average of Shamir and Zhang (2013): v_{n+1} = v_n + (w_{n+1} - v_n) 4 / (n + 4), in which
+    model n weighs as n^3, so that the last fifth of the rounds has more than half of the weight.
+    """
+
+    def __init__(self, method: Method) -> None:
+        self.method = method
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.method, name)
+
+    def server(self) -> State:
+        """And v."""
+        return self.method.server() | {"average": self.method.task.zeros(self.method.task.dim)}
+
+    def fold(
+        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
+    ) -> None:
+        """As the method does; then v follows."""
+        self.method.fold(server, n, uploads, weights)
+        v = server["average"]
+        v += (self.method.models(server, {}) - v) * v.dtype.type(4 / (n + 4))
+
+    def models(self, server: State, clients: State) -> Array:
+        """v."""
+        return server["average"]
+
+
 class Plain:
     """What most methods share: the task's cohorts, plain values on the wire, a global model `w`."""
 
@@ -129,6 +163,7 @@ class Plain:
     common = False
     peers = False
     lazy = False
+    setup = 8  # the seed: features, masks and all later draws follow from it
 
     def __init__(self, options: Options, task: Task) -> None:
         self.task = task

@@ -23,6 +23,7 @@ class Options(Common):
 
     name: ClassVar[str] = "local"
     knob: ClassVar[str] = ""
+    serves: ClassVar[bool] = False
 
     def describe(self) -> str:
         return "Local only"
@@ -32,6 +33,7 @@ class Method(Plain):
     """Eq. (10) without an exchange; judged by the mean error of the clients' own models."""
 
     idle = True
+    setup = 0
 
     def cohort(self, n: int, server: State) -> Indices:
         return np.empty(0, np.intp)

@@ -27,6 +27,7 @@ class Options(pdlms.Options):
 
     name: ClassVar[str] = "pdrls"
     knob: ClassVar[str] = "shared"
+    steps: ClassVar[bool] = False
     forget: float | None = None
     start: float = 100.0
     regular: float = 0.0

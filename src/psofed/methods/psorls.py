@@ -45,6 +45,7 @@ class Options(psofed.Options):
 
     name: ClassVar[str] = "psorls"
     knob: ClassVar[str] = "shared"
+    steps: ClassVar[bool] = False
     forget: float | None = None
     start: float = 100.0
     regular: float = 0.1

@@ -34,6 +34,7 @@ class Comparison:
     sort: str
     tuned: bool
     command: str
+    average: bool = False
 
     def reached(self, j: int) -> Reached:
         """Bytes of method j to the target."""
@@ -50,7 +51,8 @@ class Comparison:
 
 def text(c: Comparison) -> str:
     """The table, the sentence and the small print."""
-    head = ["method", "step", "traffic", "steady, dB", f"kB to {c.target:g} dB", "95 %", "at n"]
+    head = ["method", "step", "traffic", "longest, B", "peak, B", "steady, dB"]
+    head += [f"kB to {c.target:g} dB", "95 %", "at n"]
     rows = [head]
     for j in c.order():
         entry, reached = c.entries[j], c.reached(j)
@@ -59,17 +61,22 @@ def text(c: Comparison) -> str:
         error = f" ±{1.96 * steady.stderr:.2f}" if np.isfinite(steady.stderr) else ""
         at = "-" if reached.round is None else str(reached.round)
         rows.append([
-            c.curves.titles[j], f"{entry.step:g}", f"{100 * entry.share:.3g} %", shown + error,
-            _kb(reached.bytes), f"{_kb(reached.low)} - {_kb(reached.high)}", at,
+            c.curves.titles[j], "-" if entry.step is None else f"{entry.step:g}",
+            f"{100 * entry.share:.3g} %", str(entry.cost.largest), str(entry.cost.peak),
+            shown + error, _kb(reached.bytes), f"{_kb(reached.low)} - {_kb(reached.high)}", at,
         ])  # fmt: skip
     lines = [tables.align(rows), "", sentence(c), ""]
     lines += [f"Left out: {title}, {why}." for title, why in c.left_out]
     lines.append(
         f"Traffic: share of Online-Fed's bytes, {TOTALS['unicast']}; bytes to the target:"
         f" {TOTALS[c.total]}, first n from which the mean stays there for 100 rounds."
+        " Longest: of its messages; peak: of its rounds, up and down."
     )
+    most = max(entry.cost.setup for entry in c.entries)
+    lines.append(f"Before round 0 a seed goes to all clients: {most} B, once; not counted above.")
     lines.append(
-        "Each method has the best of seven steps in a pilot of 3 runs on another seed."
+        "Each method has the best of seven steps in a pilot of 3 runs on another seed"
+        f"{', and averages its models if that was better' if c.average else ''}."
         if c.tuned
         else "Steps are not tuned."
     )
@@ -126,9 +133,13 @@ def to_table(c: Comparison) -> dict[str, Any]:
         methods.append({
             "method": c.curves.titles[j], "name": entry.options.name, "step": entry.step,
             "traffic_share": entry.share, "control": _is_control(entry),
+            "longest_message": entry.cost.largest, "peak_round": entry.cost.peak,
+            "setup_bytes": entry.cost.setup, "averaged": entry.options.average,
             "steady_db": {"value": steady.value, "stderr": steady.stderr},
             "bytes_to_target": c.reached(j)._asdict(),
-            "pilot_db": [{"step": mu, "end_db": end} for mu, end in entry.steps],
+            "pilot_db": [
+                {"step": mu, "averaged": a, "end_db": end} for mu, a, end in entry.trials
+            ],
         })  # fmt: skip
     table: dict[str, Any] = {
         "command": c.command, "versions": versions(), "budget": c.budget, "target_db": c.target,

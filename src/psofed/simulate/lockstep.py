@@ -89,12 +89,14 @@ class Sizes:
         return self.known[key]
 
 
-def play(draws: Draws, method: Method, samples: Samples) -> Iterator[Moment]:
+def play(
+    draws: Draws, method: Method, samples: Samples, sizes: Sizes | None = None
+) -> Iterator[Moment]:
     """The moments before rounds 0, 1, ..., N. State is live: the next step changes it."""
     server = method.server()
     states = [method.client(k) for k in draws.ids]
     clients = {name: np.stack([state[name] for state in states]) for name in states[0]}
-    sent, sizes = (0, 0, 0), Sizes(method)
+    sent, sizes = (0, 0, 0), sizes or Sizes(method)
     backlog = Backlog(method, samples, clients) if method.lazy else None
     for n in range(draws.rounds):
         yield Moment(server, clients, sent)

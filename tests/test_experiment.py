@@ -7,16 +7,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from psofed import compare
 from psofed import experiment as experiments
+from psofed.cli.init import PRESETS
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.methods import psofed
 
 
 def test_the_template_is_the_papers_setting():
-    table = tomllib.loads(files("psofed").joinpath("template.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads(
+        files("psofed").joinpath("presets/paper.toml").read_text(encoding="utf-8")
+    )
     assert table["methods"][1].pop("shift") == psofed.Options(shared=1).tau
     assert experiments.parse(table) == Experiment()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_is_an_experiment(preset, tmp_path):
+    path = tmp_path / "x.toml"
+    path.write_text(files("psofed").joinpath(f"presets/{preset}.toml").read_text("utf-8"))
+    assert experiments.read(path).methods[0].name == "onlinefed"
+
+
+def test_the_lean_presets_methods_cost_the_same():
+    table = files("psofed").joinpath("presets/lean.toml").read_text(encoding="utf-8")
+    experiment = experiments.parse(tomllib.loads(table))
+    shares = {o.name: compare.cost(experiment, o).share for o in experiment.methods}
+    assert shares.pop("onlinefed") == 1
+    assert shares.pop("memofed") <= 1 / 40
+    assert set(shares.values()) == {1 / 40}
 
 
 @given(

@@ -8,14 +8,23 @@ from importlib.resources import files
 
 import click
 
+PRESETS = ("paper", "lean", "tracking")
+
 
 @click.command()
 @click.argument("file")
-def init(file: str) -> None:
-    """Write a commented experiment with the paper's setting to FILE ("-" prints it)."""
+@click.option(
+    "--preset",
+    type=click.Choice(PRESETS),
+    default="paper",
+    show_default=True,
+    help="The paper's setting; the fewest bytes (MEMO-Fed); an f that changes.",
+)
+def init(file: str, preset: str) -> None:
+    """Write a commented experiment to FILE ("-" prints it): the paper's setting, or another."""
     from psofed.errors import InputError
 
-    text = files("psofed").joinpath("template.toml").read_text(encoding="utf-8")
+    text = files("psofed").joinpath(f"presets/{preset}.toml").read_text(encoding="utf-8")
     if file == "-":
         print(text, end="")
         return

@@ -12,6 +12,7 @@ from psofed.experiment import Experiment, Features
 from psofed.methods import memofed, onlinefed
 from psofed.simulate import lockstep
 from psofed.simulate.draws import draw
+from psofed.simulate.onerun import one_run
 
 
 def small(*methods, **changes):
@@ -159,9 +160,12 @@ def test_the_basis_whitens_the_law_it_assumes():
     task = experiment.task(0)
     law = curvature.guess(4, 1.0, 0.5)
     R = task.features.correlation(np.zeros(4), law)
-    T, values = basis.whitened(R, 7)
-    assert np.allclose(T.T @ R @ T, np.eye(7), atol=1e-8)
-    assert (np.diff(values) <= 0).all()
+    T, penalty = basis.whitened(R, 7)
+    values = np.linalg.eigvalsh(R)[::-1][:7]
+    assert np.allclose(T.T @ R @ T, np.diag(values * penalty), atol=1e-8)
+    assert np.allclose(values[:4] * penalty[:4], 1, atol=0.05)
+    c = np.arange(7.0)
+    assert (T @ c) @ (T @ c) == pytest.approx(c @ (penalty * c))
     assert (T[np.abs(T).argmax(axis=0), np.arange(7)] > 0).all()
 
 
@@ -176,3 +180,15 @@ def test_moments_give_back_the_curvature_of_gaussian_inputs(signal):
     assert len(told) == known.numbers == (5 if signal else 14)
     expected = T.T @ features.correlation(mean, law) @ T
     assert np.allclose(known.matrix(told, 1e9), expected, atol=5e-3)
+
+
+@pytest.mark.parametrize(("spread", "correlation"), [(0.1, 0.0), (10.0, 0.0), (0.3, 0.9)])
+def test_a_guess_of_the_inputs_that_is_far_off_ends_where_a_good_one_ends(spread, correlation):
+    good = memofed.Options(budget=160.0)
+    poor = memofed.Options(budget=160.0, spread=spread, correlation=correlation, label="poor")
+    experiment = Experiment(
+        clients=10, rounds=800, runs=1, methods=(good, poor), evaluate_every=100, test_samples=500
+    )
+    mse = one_run(experiment, 0).mse
+    assert abs(10 * np.log10(mse[1, -1] / mse[0, -1])) < 0.5
+    assert 10 * np.log10(mse[0, -1]) < -10

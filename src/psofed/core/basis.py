@@ -10,28 +10,33 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
+FLAT = 1e-4  # of the largest eigenvalue: what lies far below it is not blown up to the same size
+
+
 class Basis(NamedTuple):
-    """u = T^T z has E[u u^T] = I under the law that was assumed; w = T c."""
+    """u = T^T z has about E[u u^T] = I under the law that was assumed; w = T c, |w|^2 = c^T P c."""
 
     T: Array  # [D, d]
-    eigenvalues: Array  # [d]: of R, the largest first
+    penalty: Array  # [d]: the diagonal of P
 
 
 def whitened(R: Array, size: int) -> Basis:
-    """R = V L V^T; T = V_d L_d^(-1/2), of the d largest eigenvalues.
+    """R = V L V^T; T = V_d (L_d + epsilon)^(-1/2), of the d largest eigenvalues.
 
-    Eigenvectors are unique up to their sign, so the largest entry of each is made positive.
+    Epsilon keeps directions that the assumed law calls flat from filling a message, should they not
+    be: with it, a law that is wrong by a factor of ten does almost as well. Eigenvectors are unique
+    up to their sign, so the largest entry of each is made positive.
 
-    >>> whitened(np.diag([1.0, 4.0]), 1).T.tolist()
+    >>> whitened(np.diag([1.0, 4.0]), 1).T.round(3).tolist()
     [[0.0], [0.5]]
     """
     values, vectors = np.linalg.eigh(R)
     values, vectors = values[::-1][:size], vectors[:, ::-1][:, :size]
     # The features are redundant: eigenvalues far down are rounding errors, of either sign.
-    values = np.maximum(values, 1e-12 * values[0])
+    raised = np.maximum(values, 0) + FLAT * values[0]
     largest = np.abs(vectors).argmax(axis=0)
     signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])
-    return Basis(vectors * signs / np.sqrt(values), values)
+    return Basis(vectors * signs / np.sqrt(raised), 1 / raised)
 
 
 def plain(dim: int) -> Basis:

@@ -6,14 +6,14 @@ all its samples, and at a contact sends the gradient of its whole past at the mo
 server keeps a quadratic model of every client's loss and minimises their sum:
 
     g_k = (q_k - A_k r_k) / n_k                               at the reference r_k, exact but for Q
-    c = (sum_k n_k kappa B_k + rho L_d^-1)^-1 sum_k n_k (g_k + kappa B_k r_k)            w = T c
+    c = (sum_k n_k kappa B_k + rho P)^-1 sum_k n_k (g_k + kappa B_k r_k)            w = T c
 
 Its fixed point is the pooled ridge regression of all samples, whatever B_k and kappa are: these
 only set the pace. B_k is the curvature that the moments of the client's inputs imply (or I/mu if
 nothing about the inputs shall leave the client), plus a little for the rounding of what travels.
 kappa needs no step size and no bytes: when r_k moves by dr and g_k by dg between two contacts,
 -dr^T dg / dr^T B_k dr is the true curvature over the assumed one. Where it is above what a Newton
-iteration bears, kappa grows, so that no law of the inputs makes it run away.
+iteration bears, kappa grows, so that what would run away comes back.
 
 A client needs d^2 multiplications a sample and d^2 numbers of memory; the LMS needs 2 D and D.
 """
@@ -99,12 +99,12 @@ class Method(Plain):
         super().__init__(options, task)
         self.options, self.bits, self.forget = options, options.bits, options.forget
         guess = curvature.guess(task.taps, options.spread, options.correlation)
-        self.T, eigenvalues = basis.plain(task.dim)
+        self.T, penalty = basis.plain(task.dim)
         if options.basis == "whitened":
             R = task.features.correlation(np.zeros(task.taps), guess)
-            self.T, eigenvalues = basis.whitened(R, options.size)
-        self.size = len(eigenvalues)
-        self.prior = np.diag(options.ridge / eigenvalues)
+            self.T, penalty = basis.whitened(R, options.size)
+        self.size = len(penalty)
+        self.prior = np.diag(options.ridge * penalty)
         signal = options.inputs == "signal"
         self.curvature = curvature.Curvature(task.features, self.T, guess, signal)
         self.tells = options.curvature == "moments"

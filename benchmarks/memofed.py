@@ -1,0 +1,127 @@
+"""MEMO-Fed beside tuned baselines: three budgets, a steady f, one that changes, absent clients.
+
+    python benchmarks/memofed.py results/memofed --runs 100
+    python benchmarks/memofed.py results/memofed --table
+
+Every method is fitted to the budget by its own knob and has the best of seven steps and the better
+of its last model and an average of its models, in a pilot on another seed. What is finished is kept
+in the folder, so that the command can be interrupted and given again. With --table it prints what
+the folder has, as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from psofed import compare
+from psofed.experiment import Experiment
+from psofed.methods import fedavg, memofed, onlinefed, psofed, quantised, raw
+from psofed.simulate import montecarlo, pools
+from psofed.streams import change, drift
+
+ROUNDS, SEED = 3000, 20_000
+BUDGETS = {"1/5": 1 / 5, "1/40": 1 / 40, "1/200": 1 / 200}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "steady": {},
+    "change at half time": {"stream": change.Options(at=ROUNDS // 2)},
+    "slow drift": {"stream": drift.Options(period=2 * ROUNDS)},
+    "10 % absent": {"absent": 0.1},
+    "50 % absent": {"absent": 0.5},
+}
+METHODS = (
+    onlinefed.Options(label="Online-Fed"),
+    psofed.Options(label="PSO-Fed"),
+    fedavg.Options(label="FedAvg"),
+    quantised.Options(bits=2, reference="last", label="PSO-Fed, 2 bit"),
+    memofed.Options(label="MEMO-Fed"),
+    memofed.Options(forget=0.995, label="MEMO-Fed, forgets"),
+    memofed.Options(curvature="unit", label="MEMO-Fed, no moments"),
+    memofed.Options(spread=0.1, correlation=0.0, label="MEMO-Fed, poor guess"),
+    raw.Options(label="Raw samples"),
+)
+TARGETS = (-10.0, -11.0, -12.0)
+SHOWN = (100, 500, 1000, 1500, 1600, 2000)
+
+
+def study(setting: str, budget: str, runs: int, jobs: int) -> dict[str, Any]:
+    """One setting at one budget: what each method reached, and for how many bytes."""
+    experiment = Experiment(rounds=ROUNDS, runs=runs, seed=SEED, **SETTINGS[setting])
+    fitted = [compare.fit(experiment, options, BUDGETS[budget]) for options in METHODS]
+    entries = compare.tune(experiment, fitted, lambda e: pools.local(e, jobs), average=True)
+    methods = tuple(entry.options for entry in entries)
+    experiment = replace(experiment, methods=methods, evaluate_every=10)
+    curves = montecarlo.run(experiment, pool=pools.local(experiment, jobs))
+    rows = []
+    for j, entry in enumerate(entries):
+        at = {str(n): float(curves.mse_db[j][curves.rounds == n][0]) for n in SHOWN}
+        reached = {
+            f"{target:g}": compare.bytes_to_target(curves, j, target)._asdict()
+            for target in TARGETS
+        }
+        end = curves.point(j, "steady")
+        rows.append({
+            "method": entry.options.title(), "share": entry.share, "step": entry.step,
+            "average": entry.options.average, "longest": entry.cost.largest, "at": at,
+            "end": end._asdict(), "reached": reached,
+        })  # fmt: skip
+    return {"setting": setting, "budget": budget, "runs": runs, "rows": rows}
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """What is known so far, as Markdown."""
+    head = ["method", "share", "step", *(f"n={n}" for n in SHOWN), "last fifth, dB"]
+    head += [f"kB to {target:g}" for target in TARGETS]
+    lines = []
+    for result in results:
+        title = f"### {result['setting']}, {result['budget']} of the traffic"
+        lines += ["", f"{title} ({result['runs']} runs)", ""]
+        lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+        for row in result["rows"]:
+            name = row["method"] + (", averaged" if row["average"] else "")
+            step = "-" if row["step"] is None else f"{row['step']:g}"
+            values = [f"{row['at'][str(n)]:.2f}" for n in SHOWN]
+            end = f"{row['end']['value']:.2f} ±{1.96 * row['end']['stderr']:.2f}"
+            kb = [_kb(row["reached"][f"{target:g}"]) for target in TARGETS]
+            cells = [name, f"{row['share']:.4f}", step, *values, end, *kb]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _kb(reached: dict[str, Any]) -> str:
+    value, low, high = (reached[key] for key in ("bytes", "low", "high"))
+    if value is None or value == float("inf"):
+        return "-"
+    return f"{value / 1000:.3g} ({low / 1000:.3g}-{high / 1000:.3g})"
+
+
+def main() -> None:
+    """What is missing is computed, or what is there is printed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--only", help="a part of a setting's or budget's name")
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    results = []
+    for i, setting in enumerate(SETTINGS):
+        for budget in BUDGETS:
+            path = asked.folder / f"{i} {setting} {budget.replace('/', ' of ')}.json"
+            wanted = asked.only is None or asked.only in f"{setting} {budget}"
+            if not path.exists() and wanted and not asked.table:
+                result = study(setting, budget, asked.runs, asked.jobs)
+                path.write_text(json.dumps(result, indent=1))
+                print(table([result]), flush=True)
+            if path.exists():
+                results.append(json.loads(path.read_text()))
+    if asked.table:
+        print(table(results))
+
+
+if __name__ == "__main__":
+    main()

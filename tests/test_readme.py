@@ -4,10 +4,16 @@ import re
 import subprocess
 import sys
 
+import numpy as np
+import pytest
+
 from conftest import ROOT
 from psofed import experiment as experiments
-from psofed import named
+from psofed import methods, named
+from psofed.deploy import memory
 from psofed.report.methods_page import page
+from psofed.simulate import lockstep
+from psofed.simulate.draws import draw
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -50,3 +56,41 @@ def test_the_page_of_methods_is_what_the_code_says():
 def test_the_experiment_of_all_methods_has_all_methods():
     experiment = experiments.read(ROOT / "benchmarks" / "all_methods.toml")
     assert {options.name for options in experiment.methods} == set(named.names("psofed.methods"))
+
+
+@pytest.fixture
+def worked_example(tmp_path, monkeypatch):
+    """The method of docs/adding_a_method.md, as if its file were in the folder of methods."""
+    text = (ROOT / "docs" / "adding_a_method.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "signs.py").write_text(code)
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
+    yield named.load("psofed.methods", "signs")
+    sys.modules.pop("psofed.methods.signs")
+
+
+def test_the_worked_example_of_a_method_does_what_the_contract_asks(worked_example):
+    options = worked_example.Options(local_steps=2)
+    small = experiments.Experiment(
+        clients=5, cohort=2, rounds=40, runs=1, dtype="float64", methods=(options,),
+        features=experiments.Features(dim=10),
+    )  # fmt: skip
+    task = small.task(0, wire="float64")
+    (method,) = small.start(task)
+    draws = draw(small, task, everybody=True)
+    (chunk,) = draws.chunks()
+    sent = memory.run(method, chunk.x, chunk.y)
+    play = lockstep.play(draws, method, lockstep.Samples(draws))
+    models, traffic = zip(*((m.server["w"].copy(), m.traffic) for m in play), strict=True)
+    assert np.abs(np.array(models) - sent.models).max() <= 1e-12
+    assert np.abs(sent.models[-1]).max() > 0
+    assert [tuple(row) for row in sent.traffic] == list(traffic[1:])
+    assert sent.traffic[1, 0] == 2 * (8 + 2)  # two members, a float64 and ten bits each
+
+
+def test_the_worked_example_is_found_by_an_experiment(worked_example, tmp_path):
+    path = tmp_path / "signs.toml"
+    text = (ROOT / "docs" / "adding_a_method.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    path.write_text(table)
+    assert experiments.read(path).methods == (worked_example.Options(local_steps=5),)

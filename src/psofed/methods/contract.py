@@ -13,6 +13,9 @@ One round n, for every executor:
     for k in cohort(n, server):  uploads[k] = upload(client_k, k, n)
     fold(server, n, uploads, weights)                           in client order, weights 1/|S_n|
 
+A policy (see `policies/contract.py`) may say in the cohort's place who takes part, who of them
+uploads, and the weights, which then need not sum to 1: `fold` adds weighted differences to w.
+
 A message is an array; None means that nothing is sent, and costs nothing. Its bytes are
 `encode(message, up)`: the two directions may have different forms, and the number of bytes
 depends on the number of entries only. A member that decides not to send its update says so with
@@ -25,16 +28,20 @@ also has `absorb(client, x, z, y)`, which learns from many samples of one client
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import schema
 from psofed.core import payload
 from psofed.core.features import FeatureMap
 from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts
 from psofed.core.seeds import Seeds
+from psofed.errors import InputError
+from psofed.policies import contract as policies
+from psofed.policies.contract import Policy
 
 Array = NDArray[Any]
 State = dict[str, Array]
@@ -62,16 +69,21 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Common:
-    """What every method can be told: its own step (or the experiment's) and a label of its own."""
+    """What every method can be told: its own step (or the experiment's), a label, a policy."""
 
     name: ClassVar[str]
     knob: ClassVar[str] = ""  # the option that decides the traffic, if there is one
+    selects: ClassVar[bool] = (
+        False  # the method itself decides who takes part, and with what weight
+    )
     step: float | None = None
     label: str = ""
+    policy: policies.Options | None = None
 
     def title(self) -> str:
         """The name in tables and figures."""
-        return self.label or self.describe()
+        by = "" if self.policy is None else f", {self.policy.describe()}"
+        return self.label or self.describe() + by
 
     def describe(self) -> str:
         """The method and its options, in short."""
@@ -79,6 +91,21 @@ class Common:
 
     def check(self, dim: int, clients: int) -> None:
         """Refuse options that do not fit the experiment."""
+
+    def check_policy(self, clients: int, cohort: int) -> None:
+        """Refuse a policy where the method selects, and one that does not fit the experiment."""
+        if self.policy is None:
+            return
+        if not isinstance(self.policy, policies.Options):
+            raise InputError("policy", f"is {self.policy!r}", "use the Options of a policy")
+        if self.selects:
+            found = f"is given, but {self.name} itself decides who takes part"
+            raise InputError("policy", found, "leave it out")
+        try:
+            schema.check(self.policy)
+            self.policy.check(clients, cohort)
+        except InputError as error:
+            raise error.inside("policy.") from None
 
 
 Options = Common
@@ -92,6 +119,7 @@ class Method(Protocol):
     peers: bool  # there is no server: what goes down is what neighbours have sent
     lazy: bool  # what a client learned is read at its contacts only; see `absorb`
     task: Task
+    policy: Policy | None  # who takes part in the cohort's place
 
     def cohort(self, n: int, server: State) -> Indices: ...
 
@@ -131,6 +159,10 @@ class Plain:
     lazy = False
 
     def __init__(self, options: Options, task: Task) -> None:
+        self.policy = _bound(options, task)
+        if self.policy is not None:
+            cohorts = UniformCohorts(task.seeds, task.clients, self.policy.size)
+            task = replace(task, cohorts=cohorts)
         self.task = task
         self.step = task.step if options.step is None else options.step
 
@@ -165,6 +197,14 @@ class Plain:
     def models(self, server: State, clients: State) -> Array:
         """What is evaluated: one model, or one per client, whose errors are then averaged."""
         return server["w"]
+
+
+def _bound(options: Options, task: Task) -> Policy | None:
+    if options.policy is None:
+        return None
+    cohort, model_bytes = getattr(task.cohorts, "size", 1), task.dim * payload.size(task.wire)
+    federation = policies.Federation(task.clients, cohort, model_bytes, task.seeds)
+    return policies.bind(options.policy, federation)
 
 
 def traffic(method: Method, up: Sequence[int], down: Sequence[int]) -> tuple[int, int, int]:

@@ -23,6 +23,7 @@ class Options(Common):
 
     name: ClassVar[str] = "local"
     knob: ClassVar[str] = ""
+    selects: ClassVar[bool] = True
 
     def describe(self) -> str:
         return "Local only"

@@ -31,6 +31,7 @@ class Options(psofed.Options):
 
     name: ClassVar[str] = "pdlms"
     knob: ClassVar[str] = "shared"
+    selects: ClassVar[bool] = True
     graph: Literal["ring", "complete", "star", "geometric"] = "ring"
     degree: int = 4
     weights: Literal["metropolis", "uniform"] = "metropolis"

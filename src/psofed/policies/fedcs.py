@@ -2,8 +2,10 @@
 
 T. Nishio, R. Yonetani, "Client selection for federated learning with heterogeneous resources in
 mobile edge", ICC 2019, arXiv 1804.08333. Rates, computing times and the deadline are ours. Fast
-clients are preferred and the weights do not make up for it, as published. Short messages let more
-clients fit.
+clients are preferred and the weights do not make up for it, as published: Online-Fed, with 4.0
+clients a round, ends 0.20 (0.04) dB above its uniform self. Short messages let more fit: PSO-Fed
+with M = 40 has 7.4 clients within the same deadline, and ends 0.17 (0.03) dB below its uniform self
+with 4.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 E. Rizk, S. Vlaski, A. H. Sayed, "Optimal importance sampling for federated learning", ICASSP 2021,
 arXiv 2010.13600. The form is ours: the original also samples within a client's data, which has no
 counterpart with one sample a round. The server computes the scores from uploads, so nothing is
-added to the traffic. On the paper's task clients differ little, and there is nothing to gain.
+added to the traffic. On the paper's task there is nothing to gain: Online-Fed ends 0.00 (0.05) dB,
+PSO-Fed with M = 40 0.05 (0.01) dB above its uniform self.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MEMORY = 0.9  # of a client's score is kept when a new one comes
 
 @dataclass(frozen=True)
 class Options(Base):
-    """beta, how much scores count: 0 is uniform; weights stay below 1/((1 - beta) s)."""
+    """beta, how much scores count: 0 is uniform; weights are at most 1/((1 - beta) s)."""
 
     name: ClassVar[str] = "importance"
     scores: ClassVar[Literal["none", "server", "client"]] = "server"

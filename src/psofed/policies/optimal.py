@@ -4,6 +4,8 @@ W. Chen, S. Horvath, P. Richtarik, "Optimal client sampling for federated learni
 arXiv 2010.13723, in its exact form. Everybody who is asked downloads the model, which is charged.
 Clients report the size of their own update, and it decides their weight: fine in a simulation, an
 invitation to cheat where clients are not trusted, so that the deployed server refuses it.
+Online-Fed ends 0.23 (0.03) dB below its uniform self; PSO-Fed with M = 40, whose windows carry more
+than what was learned last, 0.07 (0.05) dB above.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ class Options(Base):
 
     def describe(self) -> str:
         within = "" if self.deadline is None else f" within {self.deadline:g} s"
+        within = ", no deadline" if self.deadline == inf else within
         return f"FedCS {100 * self.share:g} % asked{within}"
 
     def check(self, clients: int, cohort: int) -> None:

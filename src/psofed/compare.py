@@ -142,6 +142,8 @@ def cost(experiment: Experiment, options: Options) -> Cost:
     blocks = getattr(options, "local_steps", 1)
     rounds = max(ceil(BYTE_ROUNDS / blocks), 2) * blocks
     few = min(experiment.clients, 2 * experiment.cohort)
+    if options.policy is not None:  # whom a policy asks depends on how many there are
+        few = experiment.clients
     pilot = replace(
         experiment, clients=few, rounds=rounds, runs=1, world=None, absent=0.0, evaluate_every=1,
         methods=(options,),
@@ -273,5 +275,5 @@ def cumulative_bytes(curves: Curves, total: str) -> Array:
 
 def default_target(curves: Curves) -> float:
     """1 dB above where Online-Fed ends, to a tenth of a dB."""
-    titles = [options.name for options in curves.experiment.methods]
-    return round(curves.point(titles.index("onlinefed"), "steady").value + 1.0, 1)
+    names = [o.name if o.policy is None else "" for o in curves.experiment.methods]
+    return round(curves.point(names.index("onlinefed"), "steady").value + 1.0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from psofed.named import nearest
 from psofed.streams import paper
 from psofed.streams.contract import Stream
 
+Reader = Callable[[str, Any], Any]
 MOST_MARKS = 10_000
 TABLE_ROUNDS = (100, 200, 500, 1000, 2000)  # those of the tables
 LIMITS = {"clients": 10**9, "rounds": 10**8, "runs": 10**8, "test_samples": 10**7}
@@ -98,9 +99,13 @@ class Experiment:
             raise InputError("methods", "is empty", "give at least one [[methods]] table")
         for i, options in enumerate(self.methods):
             try:
-                schema.check(options)
+                schema.check(options, skip=("policy",))
                 schema.positive(options, "step")
+                options.check_policy(self.clients, self.cohort)
                 options.check(self.features.dim, self.clients)
+                if options.policy is not None and self.absent:
+                    found = "is given, but a policy expects that everybody may be asked"
+                    raise InputError("policy", found, "leave out one of policy and absent")
                 if options.average and not options.serves:
                     found = f"is true, but the server of {options.name} has no model"
                     raise InputError("average", found, "leave it out")
@@ -227,12 +232,12 @@ def _features(key: str, table: Any) -> Features:
 
 
 def _methods(key: str, tables: Any) -> tuple[Options, ...]:
-    read_one = _named("psofed.methods")
+    read_one = _named("psofed.methods", {"policy": _named("psofed.policies")})
     entries = schema.convert(key, tables, list)
     return tuple(read_one(f"{key}[{i}]", table) for i, table in enumerate(entries))
 
 
-def _named(package: str) -> Callable[[str, Any], Any]:
+def _named(package: str, nested: Mapping[str, Reader] | None = None) -> Reader:
     """A reader of tables whose `name` says which file of `package` knows the other keys."""
 
     def read_table(key: str, table: Any) -> Any:
@@ -240,7 +245,7 @@ def _named(package: str) -> Callable[[str, Any], Any]:
         try:
             if "name" not in values:
                 raise InputError("name", "is missing", nearest("", named.names(package)))
-            return schema.build(named.load(package, values.pop("name")).Options, values)
+            return schema.build(named.load(package, values.pop("name")).Options, values, nested)
         except InputError as error:
             raise error.inside(key + ".") from None
 
@@ -249,5 +254,10 @@ def _named(package: str) -> Callable[[str, Any], Any]:
 
 def _table(options: Any) -> dict[str, Any]:
     values = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
-    kept = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items() if v is not None}
-    return {"name": options.name, **kept}
+    return {"name": options.name, **{k: _plain(v) for k, v in values.items() if v is not None}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return _table(value) if dataclasses.is_dataclass(value) else value

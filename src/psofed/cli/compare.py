@@ -101,7 +101,7 @@ def _experiment(file: Path | None, rounds: int | None) -> Experiment:
     if file is not None:
         experiment, own = experiments.read_for(file, {"methods": [{"name": "onlinefed"}]})
     methods = list(experiment.methods if own else comparing.everything(experiment.features.dim))
-    names = [method.name for method in methods]
+    names = [method.name for method in methods if method.policy is None]
     # The two that no comparison of partial sharing is honest without.
     methods = ([] if "onlinefed" in names else [onlinefed.Options()]) + methods
     methods += [] if "fedavg" in names else [fedavg.Options()]

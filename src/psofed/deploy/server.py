@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from psofed.errors import InputError
 from psofed.methods.contract import Message, Method
 
 
@@ -15,6 +16,11 @@ class Server:
     """The handlers of the server. Nothing of a round counts until `commit`."""
 
     def __init__(self, method: Method) -> None:
+        if method.policy is not None:
+            found = f"is {method.policy.options.name}, which the messages have no place for"
+            if method.policy.options.scores == "client":
+                found = f"is {method.policy.options.name}, whose weights clients could choose"
+            raise InputError("policy", found, "deploy the method without it")
         self.method = method
         self.state = method.server()
         self.n = 0

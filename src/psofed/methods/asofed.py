@@ -29,6 +29,7 @@ class Options(Common):
 
     name: ClassVar[str] = "asofed"
     knob: ClassVar[str] = ""
+    selects: ClassVar[bool] = True
     memory: bool = False
     lam: float = 0.0
     beta: float = 0.001

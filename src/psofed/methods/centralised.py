@@ -22,6 +22,7 @@ class Options(Common):
 
     name: ClassVar[str] = "centralised"
     knob: ClassVar[str] = ""
+    selects: ClassVar[bool] = True
     form: Literal["batch", "sequential"] = "batch"
 
     def describe(self) -> str:

@@ -48,6 +48,9 @@ class Options(Common):
         for field in ("threshold", "keep"):
             if not 0 <= getattr(self, field) <= 1:
                 raise InputError(field, f"is {getattr(self, field)}", "use 0 to 1")
+        if self.rule == "literal" and self.policy is not None:
+            found = "is given, but the literal rule has weights of its own"
+            raise InputError("policy", found, 'use rule = "usable", or leave it out')
 
 
 class Method(fedavg.Method):

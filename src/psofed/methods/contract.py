@@ -13,6 +13,9 @@ One round n, for every executor:
     for k in cohort(n, server):  uploads[k] = upload(client_k, k, n)
     fold(server, n, uploads, weights)                           in client order, weights 1/|S_n|
 
+A policy (see `policies/contract.py`) may say in the cohort's place who takes part, who of them
+uploads, and the weights, which then need not sum to 1: `fold` adds weighted differences to w.
+
 A message is an array; None means that nothing is sent, and costs nothing. Its bytes are
 `encode(message, up)`: the two directions may have different forms, and the number of bytes
 depends on the number of entries only. A member that decides not to send its update says so with
@@ -25,16 +28,20 @@ also has `absorb(client, x, z, y)`, which learns from many samples of one client
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import schema
 from psofed.core import payload
 from psofed.core.features import FeatureMap
 from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts
 from psofed.core.seeds import Seeds
+from psofed.errors import InputError
+from psofed.policies import contract as policies
+from psofed.policies.contract import Policy
 
 Array = NDArray[Any]
 State = dict[str, Array]
@@ -62,19 +69,22 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Common:
-    """What every method can be told: a step of its own, averaging at the server, and a label."""
+    """What every method can be told: a step, averaging at the server, a label and a policy."""
 
     name: ClassVar[str]
     knob: ClassVar[str] = ""  # the option that decides the traffic, if there is one
     steps: ClassVar[bool] = True  # whether it has a step to tune
     serves: ClassVar[bool] = True  # whether it is judged by a model that the server has
+    selects: ClassVar[bool] = False  # whether it decides itself who takes part
     step: float | None = None
     average: bool = False
     label: str = ""
+    policy: policies.Options | None = None
 
     def title(self) -> str:
         """The name in tables and figures."""
-        return self.label or self.describe() + (", averaged" if self.average else "")
+        by = "" if self.policy is None else f", {self.policy.describe()}"
+        return self.label or self.describe() + by + (", averaged" if self.average else "")
 
     def describe(self) -> str:
         """The method and its options, in short."""
@@ -82,6 +92,21 @@ class Common:
 
     def check(self, dim: int, clients: int) -> None:
         """Refuse options that do not fit the experiment."""
+
+    def check_policy(self, clients: int, cohort: int) -> None:
+        """Refuse a policy where the method selects, and one that does not fit the experiment."""
+        if self.policy is None:
+            return
+        if not isinstance(self.policy, policies.Options):
+            raise InputError("policy", f"is {self.policy!r}", "use the Options of a policy")
+        if self.selects:
+            found = f"is given, but {self.name} itself decides who takes part"
+            raise InputError("policy", found, "leave it out")
+        try:
+            schema.check(self.policy)
+            self.policy.check(clients, cohort)
+        except InputError as error:
+            raise error.inside("policy.") from None
 
 
 Options = Common
@@ -96,6 +121,7 @@ class Method(Protocol):
     lazy: bool  # what a client learned is read at its contacts only; see `absorb`
     setup: int  # bytes that every client gets once, before round 0
     task: Task
+    policy: Policy | None  # who takes part in the cohort's place
 
     def cohort(self, n: int, server: State) -> Indices: ...
 
@@ -166,6 +192,10 @@ class Plain:
     setup = 8  # the seed: features, masks and all later draws follow from it
 
     def __init__(self, options: Options, task: Task) -> None:
+        self.policy = _bound(options, task)
+        if self.policy is not None:
+            cohorts = UniformCohorts(task.seeds, task.clients, self.policy.size)
+            task = replace(task, cohorts=cohorts)
         self.task = task
         self.step = task.step if options.step is None else options.step
 
@@ -200,6 +230,14 @@ class Plain:
     def models(self, server: State, clients: State) -> Array:
         """What is evaluated: one model, or one per client, whose errors are then averaged."""
         return server["w"]
+
+
+def _bound(options: Options, task: Task) -> Policy | None:
+    if options.policy is None:
+        return None
+    cohort, model_bytes = getattr(task.cohorts, "size", 1), task.dim * payload.size(task.wire)
+    federation = policies.Federation(task.clients, cohort, model_bytes, task.seeds)
+    return policies.bind(options.policy, federation)
 
 
 def traffic(method: Method, up: Sequence[int], down: Sequence[int]) -> tuple[int, int, int]:

@@ -24,6 +24,7 @@ class Options(Common):
     name: ClassVar[str] = "local"
     knob: ClassVar[str] = ""
     serves: ClassVar[bool] = False
+    selects: ClassVar[bool] = True
 
     def describe(self) -> str:
         return "Local only"

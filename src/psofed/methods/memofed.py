@@ -47,6 +47,7 @@ class Options(Common):
     name: ClassVar[str] = "memofed"
     knob: ClassVar[str] = "budget"
     steps: ClassVar[bool] = False
+    selects: ClassVar[bool] = True
     budget: float | None = 160.0
     size: int = 80
     bits: int | None = 4

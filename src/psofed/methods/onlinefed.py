@@ -32,6 +32,7 @@ class Method(psofed.Method):
 
     def __init__(self, options: Options, task: Task) -> None:
         everything = psofed.Options(
-            shared=task.dim, scheme="coordinated", idle=False, step=options.step
-        )
+            shared=task.dim, scheme="coordinated", idle=False, step=options.step,
+            policy=options.policy,
+        )  # fmt: skip
         super().__init__(everything, task, Rotating(np.arange(task.dim)[None], 0, task.dim))

@@ -25,6 +25,7 @@ class Options(psofed.Options):
 
     name: ClassVar[str] = "paofed"
     knob: ClassVar[str] = "shared"
+    selects: ClassVar[bool] = True
     shared: int = 4
     scheme: Literal["coordinated", "uncoordinated"] = "coordinated"
     mask: Literal["subset", "block"] = "block"

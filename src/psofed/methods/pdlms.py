@@ -32,6 +32,7 @@ class Options(psofed.Options):
     name: ClassVar[str] = "pdlms"
     knob: ClassVar[str] = "shared"
     serves: ClassVar[bool] = False
+    selects: ClassVar[bool] = True
     graph: Literal["ring", "complete", "star", "geometric"] = "ring"
     degree: int = 4
     weights: Literal["metropolis", "uniform"] = "metropolis"

@@ -105,6 +105,8 @@ def is_pure(method: object) -> bool:
     """Whether this is PSO-Fed itself, with no handler changed: what kernel and theory know."""
     own = ("cohort", "server", "client", "download", "receive", "learn", "upload", "fold",
            "encode", "models")  # fmt: skip
+    if getattr(method, "policy", None) is not None:
+        return False
     return all(getattr(type(method), name, None) is getattr(Method, name) for name in own)
 
 

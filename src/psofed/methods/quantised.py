@@ -38,6 +38,9 @@ class Options(psofed.Options):
         super().check(dim, clients)
         if not 1 <= self.bits <= 24:
             raise InputError("bits", f"is {self.bits}", "use 1 to 24")
+        if self.reference == "last" and self.policy is not None and self.policy.scores == "client":
+            found = f"is {self.policy.name}, but who downloads and then keeps silent loses track"
+            raise InputError("policy", found, 'use another, or reference = "range"')
 
 
 class Method(psofed.Method):

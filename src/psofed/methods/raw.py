@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from psofed.core.schedule import Indices
+from psofed.errors import InputError
 from psofed.methods import centralised
 from psofed.methods.contract import Common, State, Task
 
@@ -24,12 +25,20 @@ class Options(Common):
     def describe(self) -> str:
         return "Raw samples"
 
+    def check(self, dim: int, clients: int) -> None:
+        """Clients have no model, so they cannot say how much theirs has changed."""
+        if self.policy is not None and self.policy.scores == "client":
+            found = f"is {self.policy.name}, but clients that send samples have no update to report"
+            raise InputError("policy", found, "use another")
+
 
 class Method(centralised.Method):
     """Eq. (5) and (6) at the server: w <- w + (mu/|S_n|) sum_k e_k z_k, with the samples sent."""
 
     def __init__(self, options: Options, task: Task) -> None:
-        super().__init__(centralised.Options("batch", step=options.step), task)
+        super().__init__(
+            centralised.Options("batch", step=options.step, policy=options.policy), task
+        )
 
     def cohort(self, n: int, server: State) -> Indices:
         return self.task.cohorts.cohort(n)

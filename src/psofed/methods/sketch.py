@@ -66,7 +66,7 @@ class Method(fedavg.Compressed):
         self.signs = np.where(task.seeds.world.uniforms("signs", count=self.size) < 0.5, -1.0, 1.0)
         if options.shared is not None:
             # Rescaled updates are D/M times as noisy: averaged over the cohort they bear this step.
-            size = getattr(task.cohorts, "size", 1)
+            size = getattr(self.task.cohorts, "size", 1)
             self.step *= min(1.0, size * self.shared / self.size)
 
     def pack(self, client: State, h: Array, k: int, n: int) -> Array:

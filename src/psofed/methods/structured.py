@@ -72,7 +72,7 @@ class Method(fedavg.Compressed):
         self.rows = shape_rows(D, options.rows) if options.form == "lowrank" else D
         self.rank = M * self.rows // D
         if options.form != "mask":
-            size = getattr(task.cohorts, "size", 1)
+            size = getattr(self.task.cohorts, "size", 1)
             self.step *= min(1.0, size * M / D)  # rescaled, the update is D/M times as noisy
             normal = task.seeds.world.generator("basis").standard_normal((self.rows, self.rows))
             self.basis = np.linalg.qr(normal)[0].astype(task.dtype)

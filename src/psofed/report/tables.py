@@ -15,7 +15,7 @@ def summary(curves: Curves) -> list[dict[str, Any]]:
 
 def baseline(curves: Curves) -> int | None:
     """What the others are compared with: Online-Fed if it is there, else the first of many."""
-    names = [options.name for options in curves.experiment.methods]
+    names = [o.name if o.policy is None else "" for o in curves.experiment.methods]
     if "onlinefed" in names:
         return names.index("onlinefed")
     return 0 if len(names) > 1 else None

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.methods.contract import Method, State, traffic
+from psofed.simulate import selecting
 from psofed.simulate.draws import Draws
 
 Array = NDArray[Any]
@@ -98,8 +99,12 @@ def play(
     clients = {name: np.stack([state[name] for state in states]) for name in states[0]}
     sent, sizes = (0, 0, 0), sizes or Sizes(method)
     backlog = Backlog(method, samples, clients) if method.lazy else None
+    selected = selecting.start(method, sizes)
     for n in range(draws.rounds):
         yield Moment(server, clients, sent)
+        if selected is not None:
+            sent = selected(n, samples, server, clients)
+            continue
         sent = _round(n, method, samples, server, clients, sizes, backlog)
     yield Moment(server, clients, sent)
 

@@ -1,0 +1,1 @@
+"""Who takes part, and with which weight: one file per policy, for any method with a server."""

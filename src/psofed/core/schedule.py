@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from psofed.core.seeds import Seeds, subsets
 
 Indices = NDArray[np.intp]
+Who = int | Indices  # one client, or several at once
 
 
 class Schedule(Protocol):
-    """`entries(k, n)`: the positions of the ones of S_{k,n}."""
+    """`entries(k, n)`: the positions of the ones of S_{k,n}, one row for each client of `k`."""
 
-    def entries(self, k: int, n: int) -> Indices: ...
+    def entries(self, k: Who, n: int) -> Indices: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +36,8 @@ class Rotating:
     shift: int
     dim: int
 
-    def entries(self, k: int, n: int) -> Indices:
-        row = 0 if len(self.masks) == 1 else k
+    def entries(self, k: Who, n: int) -> Indices:
+        row = k * 0 if len(self.masks) == 1 else k
         # Reduced first, so that a late round cannot overflow.
         return (self.masks[row] + self.shift * n % self.dim) % self.dim
 
@@ -52,6 +53,7 @@ class Sequential:
     coordinated: bool
     block: bool
     _drawn: dict[int, Indices] = field(default_factory=dict, repr=False)
+    _all: Rotating | None = field(default=None, repr=False)
 
     def initial(self, clients: ArrayLike) -> Indices:
         """S_{k,0} for each of `clients`, or the one row that all share."""
@@ -64,11 +66,26 @@ class Sequential:
         offset = self.seeds.world.uniforms("offset", client=ids, count=1) * (not self.coordinated)
         return ((offset * self.dim).astype(np.intp) + np.arange(self.shared)) % self.dim
 
-    def entries(self, k: int, n: int) -> Indices:
+    def entries(self, k: Who, n: int) -> Indices:
+        if not isinstance(k, int):
+            return _of_several(self, tuple(k.tolist()), n)
+        return Rotating(self._mask(k), self.shift, self.dim).entries(0, n)
+
+    def draw(self, k: Indices, n: int) -> Indices:
+        """The windows of clients `k`, whose masks are drawn with those of all clients before."""
+        rows = 1 if self.coordinated else int(k.max(initial=0)) + 1
+        if self._all is None or len(self._all.masks) < rows:
+            masks = self.initial(np.arange(2 * rows))
+            object.__setattr__(self, "_all", Rotating(masks, self.shift, self.dim))
+        assert self._all is not None
+        return self._all.entries(k, n)
+
+    def _mask(self, k: int) -> Indices:
+        """S_{k,0}, as one row."""
         row = 0 if self.coordinated else k
         if row not in self._drawn:
             self._drawn[row] = self.initial(row)
-        return Rotating(self._drawn[row], self.shift, self.dim).entries(0, n)
+        return self._drawn[row]
 
 
 @dataclass(frozen=True)
@@ -87,8 +104,16 @@ class Stochastic:
         uniforms = self.seeds.world.uniforms(purpose, client=ids, round=n, count=self.shared)
         return subsets(uniforms, self.dim)
 
-    def entries(self, k: int, n: int) -> Indices:
-        return self.draw(k, n)
+    def entries(self, k: Who, n: int) -> Indices:
+        return self.draw(k, n) if isinstance(k, int) else _of_several(self, tuple(k.tolist()), n)
+
+
+@lru_cache(maxsize=64)
+def _of_several(schedule: Sequential | Stochastic, clients: tuple[int, ...], n: int) -> Indices:
+    """Remembered for a while: client and server both ask for the windows of a cohort."""
+    windows = schedule.draw(np.array(clients, np.intp), n)
+    windows.flags.writeable = False
+    return windows
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,17 @@ an empty array, which is one byte, and still counts in |S_n|.
 
 A method may be `lazy`: what an idle client has learned is then read at its contacts only, and it
 also has `absorb(client, x, z, y)`, which learns from many samples of one client at once.
+
+A class may say of itself that it is `stacked`: its handlers then also take several clients at once,
+which is faster. `k` is then an array [s] and state has a leading axis, as it has in `learn`.
+`download` and `upload` give None, an array [s, m], a list of messages, or one message [m] that is
+the same for all; `receive` is given what `download` gave. This is not inherited, because a subclass
+may change a handler. `fold` has a message for each client, whoever calls it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -33,12 +39,13 @@ from numpy.typing import NDArray
 
 from psofed.core import payload
 from psofed.core.features import FeatureMap
-from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts
+from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts, Who
 from psofed.core.seeds import Seeds
 
 Array = NDArray[Any]
 State = dict[str, Array]
 Message = Array | None
+Messages = Array | list[Array] | None  # of one client, or of several
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +110,13 @@ class Method(Protocol):
 
     def client(self, k: int) -> State: ...
 
-    def download(self, server: State, k: int, n: int) -> Message: ...
+    def download(self, server: State, k: Any, n: int) -> Any: ...
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None: ...
+    def receive(self, client: State, k: Any, n: int, message: Any) -> None: ...
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None: ...
 
-    def upload(self, client: State, k: int, n: int) -> Message: ...
+    def upload(self, client: State, k: Any, n: int) -> Any: ...
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
@@ -165,6 +172,50 @@ class Plain:
     def models(self, server: State, clients: State) -> Array:
         """What is evaluated: one model, or one per client, whose errors are then averaged."""
         return server["w"]
+
+
+def is_stacked(method: object) -> bool:
+    """Whether the class of this method says so; what a class above it says does not count."""
+    return bool(vars(type(method)).get("stacked", False))
+
+
+class Rows(Mapping[int, Message]):
+    """The uploads of a cohort that are rows of one array."""
+
+    def __init__(self, clients: Indices, array: Array) -> None:
+        self.clients, self.array = clients, array
+        self.ids: list[int] = clients.tolist()
+
+    def __getitem__(self, k: int) -> Message:
+        row: Array = self.array[self.ids.index(k)]
+        return row
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def stack(
+    uploads: Mapping[int, Message], weights: Mapping[int, float]
+) -> tuple[Indices, Array, Array]:
+    """Who sent anything, messages of equal length as rows, and weights in their precision."""
+    if isinstance(uploads, Rows):
+        array = uploads.array
+        return uploads.clients, array, np.array([weights[k] for k in uploads.ids], array.dtype)
+    heard = {k: m for k, m in uploads.items() if m is not None and len(m)}
+    if not heard:
+        return np.empty(0, np.intp), np.empty((0, 0)), np.empty(0)
+    rows = np.concatenate(list(heard.values())).reshape(len(heard), -1)
+    return np.array(list(heard)), rows, np.array([weights[k] for k in heard], rows.dtype)
+
+
+def are_equally_long(uploads: Mapping[int, Message]) -> bool:
+    """Whether those who sent anything sent arrays of one length, as `stack` wants it."""
+    if isinstance(uploads, Rows):
+        return True
+    return len({len(m) for m in uploads.values() if m is not None and len(m)}) == 1
 
 
 def traffic(method: Method, up: Sequence[int], down: Sequence[int]) -> tuple[int, int, int]:

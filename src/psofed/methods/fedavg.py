@@ -12,12 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from psofed.core import learner
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
-from psofed.methods.contract import Array, Common, Message, Plain, State, Task
+from psofed.methods.contract import (
+    Array,
+    Common,
+    Message,
+    Messages,
+    Plain,
+    State,
+    Task,
+    Who,
+    are_equally_long,
+    is_stacked,
+    stack,
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,7 @@ class Method(Plain):
     """
 
     common = True
+    stacked = True
 
     def __init__(self, options: Any, task: Task) -> None:
         super().__init__(options, task)
@@ -69,11 +80,11 @@ class Method(Plain):
         """The cohort of a block is that of its first round."""
         return self.task.cohorts.cohort(n - n % self.local_steps)
 
-    def download(self, server: State, k: int, n: int) -> Message:
+    def download(self, server: State, k: Who, n: int) -> Message:
         """w_n, at the beginning of a block."""
         return server["w"].copy() if self.begins(n) else None
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+    def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """w_k <- w_n."""
         if message is not None:
             client["w"][:] = message
@@ -82,7 +93,7 @@ class Method(Plain):
         """Eq. (5)."""
         learner.lms(client["w"], z, y, self.step)
 
-    def upload(self, client: State, k: int, n: int) -> Message:
+    def upload(self, client: State, k: Who, n: int) -> Messages:
         """w_k, at the end of a block."""
         return client["w"].copy() if self.ends(n) else None
 
@@ -90,12 +101,11 @@ class Method(Plain):
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
         """Eq. (6), as a sum of differences."""
-        w = server["w"]
-        change = np.zeros_like(w)
-        for k, w_k in uploads.items():
-            if w_k is not None:
-                change += weights[k] * (w_k - w)
-        w += change
+        if not self.ends(n):
+            return
+        _, models, shares = stack(uploads, weights)
+        if len(models):
+            server["w"] += shares @ (models - server["w"])
 
 
 class Anchored(Method):
@@ -105,7 +115,7 @@ class Anchored(Method):
         """w_k, and the model it started the block from."""
         return {"w": self.task.zeros(self.task.dim), "start": self.task.zeros(self.task.dim)}
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+    def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """w_k <- w_n, and w_n is remembered."""
         if message is not None:
             client["w"][:] = message
@@ -119,7 +129,7 @@ class Compressed(Anchored, ABC):
     server reads from it: w_{n+1} = w_n + sum_k a_k U_k.
     """
 
-    def upload(self, client: State, k: int, n: int) -> Message:
+    def upload(self, client: State, k: Who, n: int) -> Messages:
         """The packed update, at the end of a block."""
         return self.pack(client, client["w"] - client["start"], k, n) if self.ends(n) else None
 
@@ -127,14 +137,20 @@ class Compressed(Anchored, ABC):
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
         """w_{n+1} = w_n + sum_k a_k U_k; who sends nothing contributes nothing and still counts."""
+        if not self.ends(n):
+            return
+        if is_stacked(self) and are_equally_long(uploads):
+            ks, messages, shares = stack(uploads, weights)
+            server["w"] += shares @ self.unpack(messages, ks, n)
+            return
         for k, message in uploads.items():
             if message is not None and len(message):
                 server["w"] += weights[k] * self.unpack(message, k, n)
 
     @abstractmethod
-    def pack(self, client: State, h: Array, k: int, n: int) -> Array:
+    def pack(self, client: State, h: Array, k: Any, n: int) -> Any:
         """What is sent for the update h."""
 
     @abstractmethod
-    def unpack(self, message: Array, k: int, n: int) -> Array:
+    def unpack(self, message: Array, k: Any, n: int) -> Array:
         """U_k."""

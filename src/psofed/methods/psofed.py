@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from psofed.core import learner, sharing
 from psofed.core.schedule import Schedule, Sequential, Stochastic, is_even
 from psofed.errors import InputError
-from psofed.methods.contract import Array, Common, Message, Plain, State, Task
+from psofed.methods.contract import Array, Common, Message, Plain, State, Task, Who, stack
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ class Options(Common):
 class Method(Plain):
     """Algorithm 1. A subclass that changes no handler is run by the compiled kernel too."""
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task, schedule: Schedule | None = None) -> None:
         super().__init__(options, task)
         self.idle = options.idle
@@ -73,11 +75,11 @@ class Method(Plain):
         self.common = options.scheme == "coordinated" or options.shared == task.dim
         self.schedule: Schedule = schedule or _schedule(options, task)
 
-    def download(self, server: State, k: int, n: int) -> Message:
+    def download(self, server: State, k: Who, n: int) -> Message:
         """S_{k,n} w_n."""
         return sharing.share(server["w"], self.schedule.entries(k, n))
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+    def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """Eq. (9): S_{k,n} w_n + (I - S_{k,n}) w_{k,n}."""
         if message is not None:
             sharing.receive(client["w"], self.schedule.entries(k, n), message)
@@ -86,7 +88,7 @@ class Method(Plain):
         """Eq. (10), for members of the cohort and for everybody else."""
         learner.lms(client["w"], z, y, self.step)
 
-    def upload(self, client: State, k: int, n: int) -> Message:
+    def upload(self, client: State, k: Who, n: int) -> Message:
         """S_{k,n+1} w_{k,n+1}: the *next* window."""
         return sharing.share(client["w"], self.schedule.entries(k, n + 1))
 
@@ -94,11 +96,9 @@ class Method(Plain):
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
         """Eq. (11)."""
-        entries = self.schedule.entries
-        sharing.fold(
-            server["w"],
-            [(entries(k, n + 1), v, weights[k]) for k, v in uploads.items() if v is not None],
-        )
+        ks, values, shares = stack(uploads, weights)
+        if len(ks):
+            sharing.fold(server["w"], self.schedule.entries(ks, n + 1), values, shares)
 
 
 def is_pure(method: object) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from psofed.core import coding, payload
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, State, Task
+from psofed.methods.contract import Array, Common, State, Task, Who
 
 
 @dataclass(frozen=True)
@@ -42,23 +42,25 @@ class Options(Common):
 class Method(fedavg.Compressed):
     """U_j = |h| sign(h_j) floor(l |h_j| / |h| + u_j) / l, u_j ~ U(0, 1)."""
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.levels = options.levels
 
-    def pack(self, client: State, h: Array, k: int, n: int) -> Array:
+    def pack(self, client: State, h: Array, k: Who, n: int) -> Array:
         if self.levels is None:
             return h
-        norm = np.sqrt(h @ h)
-        u = self.task.seeds.uniforms("qsgd", client=k, round=n, count=len(h))
-        scaled = np.abs(h) * (self.levels / norm) if norm > 0 else np.zeros_like(h)
+        norm = np.sqrt(np.vecdot(h, h))[..., None]
+        u = self.task.seeds.uniforms("qsgd", client=k, round=n, count=h.shape[-1])
+        scaled = np.abs(h) * (self.levels / np.where(norm > 0, norm, np.inf))
         signed = np.copysign(np.minimum(np.floor(scaled + u), self.levels), h)
-        return np.concatenate([[norm], signed]).astype(h.dtype)
+        return np.concatenate([norm, signed], axis=-1).astype(h.dtype)
 
-    def unpack(self, message: Array, k: int, n: int) -> Array:
+    def unpack(self, message: Array, k: Who, n: int) -> Array:
         if self.levels is None:
             return message
-        update: Array = message[1:] * (message[0] / self.levels)
+        update: Array = message[..., 1:] * (message[..., :1] / self.levels)
         return update
 
     def encode(self, message: Array, up: bool) -> bytes:

@@ -12,11 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from psofed.core import coding, payload
+from psofed.core import coding, payload, sharing
 from psofed.core.seeds import subsets
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, State, Task
+from psofed.methods.contract import Array, Common, State, Task, Who
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ def padded(dim: int) -> int:
 class Method(fedavg.Compressed):
     """In this order: rotate h, take M entries times D/M, quantise. The server undoes it."""
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.bits, self.rotate = options.bits, options.rotate
@@ -69,27 +71,29 @@ class Method(fedavg.Compressed):
             size = getattr(task.cohorts, "size", 1)
             self.step *= min(1.0, size * self.shared / self.size)
 
-    def pack(self, client: State, h: Array, k: int, n: int) -> Array:
+    def pack(self, client: State, h: Array, k: Who, n: int) -> Array:
         if self.rotate:
-            h = coding.hadamard(self.signs * np.pad(h, (0, self.size - len(h)))).astype(h.dtype)
+            full = np.zeros((*h.shape[:-1], self.size))
+            full[..., : self.task.dim] = h
+            h = coding.hadamard(self.signs * full).astype(h.dtype)
         if self.shared < self.size:
-            h = h[self._window(k, n)] * h.dtype.type(self.size / self.shared)
+            h = h[sharing.at(self._window(k, n))] * h.dtype.type(self.size / self.shared)
         if self.bits is None:
             return h
-        u = self.task.seeds.uniforms("sketch", client=k, round=n, count=len(h))
+        u = self.task.seeds.uniforms("sketch", client=k, round=n, count=h.shape[-1])
         return coding.quantise(h, self.bits, u)
 
-    def unpack(self, message: Array, k: int, n: int) -> Array:
+    def unpack(self, message: Array, k: Who, n: int) -> Array:
         values = message if self.bits is None else coding.restore(message, self.bits)
         if self.shared < self.size:
-            full = np.zeros(self.size, values.dtype)
-            full[self._window(k, n)] = values
+            full = np.zeros((*values.shape[:-1], self.size), values.dtype)
+            full[sharing.at(self._window(k, n))] = values
             values = full
         if self.rotate:
-            values = (self.signs * coding.hadamard(values))[: self.task.dim]
+            values = (self.signs * coding.hadamard(values))[..., : self.task.dim]
         return values
 
-    def _window(self, k: int, n: int) -> Array:
+    def _window(self, k: Who, n: int) -> Array:
         u = self.task.seeds.uniforms(
             f"subsample:{self.shared}", client=k, round=n, count=self.shared
         )

@@ -13,13 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 from psofed.core.seeds import Seeds, subsets
 
 Indices = NDArray[np.intp]
+MOST = 2**16  # clients whose masks are kept as a table
+PART = 1024  # members of cohorts that are drawn at once
 Who = int | Indices  # one client, or several at once
 
 
 class Schedule(Protocol):
-    """`entries(k, n)`: the positions of the ones of S_{k,n}, one row for each client of `k`."""
+    """`entries(k, n)`: the positions of the ones of S_{k,n}.
 
-    def entries(self, k: Who, n: int) -> Indices: ...
+    `k` and `n` may be arrays, which broadcast: there is one row of positions for each pair.
+    """
+
+    def entries(self, k: Who, n: Any) -> Indices: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +41,15 @@ class Rotating:
     shift: int
     dim: int
 
-    def entries(self, k: Who, n: int) -> Indices:
-        row = k * 0 if len(self.masks) == 1 else k
-        # Reduced first, so that a late round cannot overflow.
-        return (self.masks[row] + self.shift * n % self.dim) % self.dim
+    def entries(self, k: Who, n: Any) -> Indices:
+        return rotated(self.masks[k * 0 if len(self.masks) == 1 else k], self.shift, n, self.dim)
+
+
+def rotated(mask: Indices, shift: int, n: Any, dim: int) -> Indices:
+    """(S + tau n) mod D; `n` has one axis less than `mask`, or none."""
+    # Reduced first, so that a late round cannot overflow.
+    moved = shift % dim * (n % dim)
+    return (mask + (moved if isinstance(n, int) else moved[..., None])) % dim
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +63,7 @@ class Sequential:
     coordinated: bool
     block: bool
     _drawn: dict[int, Indices] = field(default_factory=dict, repr=False)
-    _all: Rotating | None = field(default=None, repr=False)
+    _table: list[Indices] = field(default_factory=list, repr=False)  # one array, once it is drawn
 
     def initial(self, clients: ArrayLike) -> Indices:
         """S_{k,0} for each of `clients`, or the one row that all share."""
@@ -66,26 +76,28 @@ class Sequential:
         offset = self.seeds.world.uniforms("offset", client=ids, count=1) * (not self.coordinated)
         return ((offset * self.dim).astype(np.intp) + np.arange(self.shared)) % self.dim
 
-    def entries(self, k: Who, n: int) -> Indices:
-        if not isinstance(k, int):
-            return _of_several(self, tuple(k.tolist()), n)
-        return Rotating(self._mask(k), self.shift, self.dim).entries(0, n)
-
-    def draw(self, k: Indices, n: int) -> Indices:
-        """The windows of clients `k`, whose masks are drawn with those of all clients before."""
-        rows = 1 if self.coordinated else int(k.max(initial=0)) + 1
-        if self._all is None or len(self._all.masks) < rows:
-            masks = self.initial(np.arange(2 * rows))
-            object.__setattr__(self, "_all", Rotating(masks, self.shift, self.dim))
-        assert self._all is not None
-        return self._all.entries(k, n)
+    def entries(self, k: Who, n: Any) -> Indices:
+        mask = self._mask(k) if isinstance(k, int) else self._masks(k)
+        return rotated(mask, self.shift, n, self.dim)
 
     def _mask(self, k: int) -> Indices:
-        """S_{k,0}, as one row."""
+        """S_{k,0}."""
         row = 0 if self.coordinated else k
         if row not in self._drawn:
-            self._drawn[row] = self.initial(row)
+            self._drawn[row] = self.initial(row)[0]
         return self._drawn[row]
+
+    def _masks(self, k: Indices) -> Indices:
+        """S_{k,0} for each of several clients, from a table of all clients up to the last."""
+        if self.coordinated:
+            k = k * 0
+        rows = int(k.max(initial=0)) + 1
+        if rows > MOST:
+            masks = np.array([self._mask(one) for one in k.ravel().tolist()])
+            return masks.reshape(*k.shape, self.shared)
+        if not self._table or len(self._table[0]) < rows:
+            self._table[:] = [self.initial(np.arange(2 * rows))]
+        return self._table[0][k]
 
 
 @dataclass(frozen=True)
@@ -104,16 +116,8 @@ class Stochastic:
         uniforms = self.seeds.world.uniforms(purpose, client=ids, round=n, count=self.shared)
         return subsets(uniforms, self.dim)
 
-    def entries(self, k: Who, n: int) -> Indices:
-        return self.draw(k, n) if isinstance(k, int) else _of_several(self, tuple(k.tolist()), n)
-
-
-@lru_cache(maxsize=64)
-def _of_several(schedule: Sequential | Stochastic, clients: tuple[int, ...], n: int) -> Indices:
-    """Remembered for a while: client and server both ask for the windows of a cohort."""
-    windows = schedule.draw(np.array(clients, np.intp), n)
-    windows.flags.writeable = False
-    return windows
+    def entries(self, k: Who, n: Any) -> Indices:
+        return self.draw(k, n)
 
 
 @dataclass(frozen=True)
@@ -129,17 +133,26 @@ class UniformCohorts:
     size: int
 
     def cohort(self, n: ArrayLike) -> Indices:
-        return _one_cohort(self, n) if isinstance(n, int) else self.draw(n)
+        if not isinstance(n, int):
+            return self.draw(n)
+        part, i = divmod(n, self._rounds)
+        return _some_cohorts(self, part)[i]
+
+    @property
+    def _rounds(self) -> int:
+        """Rounds whose cohorts are drawn at once."""
+        return max(PART // max(self.size, 1), 1)
 
     def draw(self, n: ArrayLike) -> Indices:
         """The cohorts of one round or of many."""
         return subsets(self.seeds.uniforms("cohort", round=n, count=self.size), self.clients)
 
 
-@lru_cache(maxsize=64)
-def _one_cohort(cohorts: UniformCohorts, n: int) -> Indices:
-    """Remembered for a while: all methods that run in lockstep ask for the same one."""
-    members = cohorts.draw(n)
+@lru_cache(maxsize=8)
+def _some_cohorts(cohorts: UniformCohorts, part: int) -> Indices:
+    """Remembered for a while: all methods that run in lockstep ask for the same ones."""
+    rounds = cohorts._rounds
+    members = cohorts.draw(np.arange(part * rounds, (part + 1) * rounds))
     members.flags.writeable = False
     return members
 

@@ -32,7 +32,7 @@ _FRESH = {
     "uinteger": 0,
 }  # fmt: skip
 _FEW = 128  # draws that are faster one by one
-_ONE_BY_ONE = 8  # subsets that are
+_ONE_BY_ONE = 64  # subsets that are
 
 
 @dataclass(frozen=True)

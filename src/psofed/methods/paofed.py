@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from psofed.core import sharing
+from psofed.core.ahead import Ahead
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
 from psofed.methods import psofed
@@ -61,7 +62,9 @@ class Method(psofed.Method):
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.options = options
-        self.ahead = int(options.window == "next")
+        if options.window == "same":
+            self.up = self.down
+        self.late = Ahead(self._delay, task.cohorts)
 
     def cohort(self, n: int, server: State) -> Indices:
         """Those who are available: each with its probability, or the cohort."""
@@ -79,7 +82,7 @@ class Method(psofed.Method):
 
     def upload(self, client: State, k: Who, n: int) -> Message:
         """S_{k,n+1} w_{k,n+1}, or S_{k,n} w_{k,n+1}."""
-        return sharing.share(client["w"], self.schedule.entries(k, n + self.ahead))
+        return sharing.share(client["w"], self.up(k, n))
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
@@ -88,7 +91,7 @@ class Method(psofed.Method):
         slots, dim = self.options.longest + 1, self.task.dim
         ks, messages, _ = stack(uploads, weights)
         if len(ks):
-            delay = self._delay(ks, n)
+            delay = self.late(ks, n)
             ks, messages, delay = (array[delay < slots] for array in (ks, messages, delay))
             place = (n + delay) % slots, delay, ks
             server["mail"][place], server["full"][place] = messages, True
@@ -96,7 +99,7 @@ class Method(psofed.Method):
         change, free = np.zeros_like(server["w"]), np.ones(dim, bool)
         for late in np.flatnonzero(here.any(axis=1)).tolist():
             members = np.flatnonzero(here[late])
-            window = self.schedule.entries(members, n - late + self.ahead)
+            window = self.up.draw(members, n - late)
             news = server["mail"][n % slots, late, members] - server["w"][window]
             # Entries that a shorter delay has brought do not count.
             news *= free[window] * (self.options.decay**late / len(members))
@@ -105,13 +108,13 @@ class Method(psofed.Method):
         here[:] = False
         server["w"] += change
 
-    def _delay(self, k: Who, n: int) -> Indices:
+    def _delay(self, k: Any, n: Any) -> Indices:
         """l of each client; above l_max it is lost."""
         u = self.task.seeds.uniforms("delay", client=k, round=n, count=1)[..., 0]
         delta = self.options.delay
         if delta <= 0:
-            return np.zeros_like(k)
+            return np.zeros_like(u, np.intp)
         if delta >= 1:
-            return np.full_like(k, self.options.longest + 1)
+            return np.full_like(u, self.options.longest + 1, np.intp)
         late = np.log(1 - u) / np.log(delta)
         return late.astype(np.intp)

@@ -12,6 +12,7 @@ from math import gcd
 from typing import Any, ClassVar, Literal
 
 from psofed.core import learner, sharing
+from psofed.core.ahead import Ahead
 from psofed.core.schedule import Schedule, Sequential, Stochastic, is_even
 from psofed.errors import InputError
 from psofed.methods.contract import Array, Common, Message, Plain, State, Task, Who, stack
@@ -64,7 +65,10 @@ class Options(Common):
 
 
 class Method(Plain):
-    """Algorithm 1. A subclass that changes no handler is run by the compiled kernel too."""
+    """Algorithm 1. A subclass that changes no handler is run by the compiled kernel too.
+
+    `down(k, n)` is the window S_{k,n}, `up(k, n)` the next one, S_{k,n+1}.
+    """
 
     stacked = True
 
@@ -74,15 +78,17 @@ class Method(Plain):
         self.shared = options.shared
         self.common = options.scheme == "coordinated" or options.shared == task.dim
         self.schedule: Schedule = schedule or _schedule(options, task)
+        self.down = Ahead(self.schedule.entries, task.cohorts)
+        self.up = Ahead(lambda k, n: self.schedule.entries(k, n + 1), task.cohorts)
 
     def download(self, server: State, k: Who, n: int) -> Message:
         """S_{k,n} w_n."""
-        return sharing.share(server["w"], self.schedule.entries(k, n))
+        return sharing.share(server["w"], self.down(k, n))
 
     def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """Eq. (9): S_{k,n} w_n + (I - S_{k,n}) w_{k,n}."""
         if message is not None:
-            sharing.receive(client["w"], self.schedule.entries(k, n), message)
+            sharing.receive(client["w"], self.down(k, n), message)
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (10), for members of the cohort and for everybody else."""
@@ -90,7 +96,7 @@ class Method(Plain):
 
     def upload(self, client: State, k: Who, n: int) -> Message:
         """S_{k,n+1} w_{k,n+1}: the *next* window."""
-        return sharing.share(client["w"], self.schedule.entries(k, n + 1))
+        return sharing.share(client["w"], self.up(k, n))
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
@@ -98,7 +104,7 @@ class Method(Plain):
         """Eq. (11)."""
         ks, values, shares = stack(uploads, weights)
         if len(ks):
-            sharing.fold(server["w"], self.schedule.entries(ks, n + 1), values, shares)
+            sharing.fold(server["w"], self.up(ks, n), values, shares)
 
 
 def is_pure(method: object) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, log2
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from psofed.core import coding, payload
+from psofed.core.ahead import Ahead
 from psofed.errors import InputError
 from psofed.methods import fedavg
 from psofed.methods.contract import Array, Common, State, Task, Who
@@ -47,14 +48,18 @@ class Method(fedavg.Compressed):
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.levels = options.levels
+        self.luck = Ahead(self._uniforms, task.cohorts)
+
+    def _uniforms(self, k: Any, n: Any) -> Array:
+        return self.task.seeds.uniforms("qsgd", client=k, round=n, count=self.task.dim)
 
     def pack(self, client: State, h: Array, k: Who, n: int) -> Array:
         if self.levels is None:
             return h
         norm = np.sqrt(np.vecdot(h, h))[..., None]
-        u = self.task.seeds.uniforms("qsgd", client=k, round=n, count=h.shape[-1])
         scaled = np.abs(h) * (self.levels / np.where(norm > 0, norm, np.inf))
-        signed = np.copysign(np.minimum(np.floor(scaled + u), self.levels), h)
+        codes = np.minimum(np.floor(scaled + self.luck(k, n)), self.levels)
+        signed = np.copysign(codes, h)
         return np.concatenate([norm, signed], axis=-1).astype(h.dtype)
 
     def unpack(self, message: Array, k: Who, n: int) -> Array:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from psofed.core import coding, payload, sharing
+from psofed.core.ahead import Ahead
 from psofed.errors import InputError
 from psofed.methods import psofed
 from psofed.methods.contract import Array, Message, State, Task, Who, stack
@@ -53,6 +54,7 @@ class Method(psofed.Method):
         super().__init__(options, task)
         self.bits, self.last = options.bits, options.reference == "last"
         self.common = self.common and not self.last  # references differ between clients
+        self.luck = [Ahead(draw, task.cohorts) for draw in (self._down_bits, self._up_bits)]
 
     def server(self) -> State:
         """w_n and, for differences, what last travelled to and from each client."""
@@ -68,19 +70,19 @@ class Method(psofed.Method):
 
     def download(self, server: State, k: Who, n: int) -> Message:
         """Q(w_n) on S_{k,n}."""
-        window = self.schedule.entries(k, n)
+        window = self.down(k, n)
         return self._quantise(server["w"][window], server, _of(k, window), k, n, up=False)
 
     def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """Eq. (9) with decoded values."""
         if message is not None:
-            window = self.schedule.entries(k, n)
+            window = self.down(k, n)
             here = sharing.at(window)
             sharing.receive(client["w"], window, self._restore(message, client, here))
 
     def upload(self, client: State, k: Who, n: int) -> Message:
         """Q(w_{k,n+1}) on S_{k,n+1}."""
-        here = sharing.at(self.schedule.entries(k, n + 1))
+        here = sharing.at(self.up(k, n))
         message = self._quantise(client["w"][here], client, here, k, n, up=True)
         self._restore(message, client, here)
         return message
@@ -94,17 +96,22 @@ class Method(psofed.Method):
             return
         if self.last:  # what these clients were sent
             down = self.download(server, ks, n)
-            self._restore(down, server, _of(ks, self.schedule.entries(ks, n)))
-        window = self.schedule.entries(ks, n + 1)
+            self._restore(down, server, _of(ks, self.down(ks, n)))
+        window = self.up(ks, n)
         values = self._restore(messages, server, _of(ks, window))
         sharing.fold(server["w"], window, values, shares)
 
     def _quantise(self, values: Array, state: State, here: Any, k: Who, n: int, up: bool) -> Array:
         """The code of the values; a download that all get is rounded alike for all."""
-        who = 0 if self.common and not up else k
-        purpose = "upload bits" if up else "download bits"
-        u = self.task.seeds.uniforms(purpose, client=who, round=n, count=self.shared)
+        u = self.luck[up](k, n)
         return coding.quantise(values - state["last"][here] if self.last else values, self.bits, u)
+
+    def _down_bits(self, k: Any, n: Any) -> Array:
+        who = k * 0 if self.common else k
+        return self.task.seeds.uniforms("download bits", client=who, round=n, count=self.shared)
+
+    def _up_bits(self, k: Any, n: Any) -> Array:
+        return self.task.seeds.uniforms("upload bits", client=k, round=n, count=self.shared)
 
     def _restore(self, message: Array, state: State, here: Any) -> Array:
         """The decoded values; of differences, what they make of what last travelled."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, log2
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from psofed.core import coding, payload, sharing
+from psofed.core.ahead import Ahead
 from psofed.core.seeds import subsets
 from psofed.errors import InputError
 from psofed.methods import fedavg
@@ -65,6 +66,8 @@ class Method(fedavg.Compressed):
         self.bits, self.rotate = options.bits, options.rotate
         self.size = padded(task.dim) if options.rotate else task.dim
         self.shared = options.shared or self.size
+        self.luck = Ahead(self._uniforms, task.cohorts)
+        self.window = Ahead(self._window, task.cohorts)
         self.signs = np.where(task.seeds.world.uniforms("signs", count=self.size) < 0.5, -1.0, 1.0)
         if options.shared is not None:
             # Rescaled updates are D/M times as noisy: averaged over the cohort they bear this step.
@@ -77,23 +80,25 @@ class Method(fedavg.Compressed):
             full[..., : self.task.dim] = h
             h = coding.hadamard(self.signs * full).astype(h.dtype)
         if self.shared < self.size:
-            h = h[sharing.at(self._window(k, n))] * h.dtype.type(self.size / self.shared)
+            h = h[sharing.at(self.window(k, n))] * h.dtype.type(self.size / self.shared)
         if self.bits is None:
             return h
-        u = self.task.seeds.uniforms("sketch", client=k, round=n, count=h.shape[-1])
-        return coding.quantise(h, self.bits, u)
+        return coding.quantise(h, self.bits, self.luck(k, n))
 
     def unpack(self, message: Array, k: Who, n: int) -> Array:
         values = message if self.bits is None else coding.restore(message, self.bits)
         if self.shared < self.size:
             full = np.zeros((*values.shape[:-1], self.size), values.dtype)
-            full[sharing.at(self._window(k, n))] = values
+            full[sharing.at(self.window(k, n))] = values
             values = full
         if self.rotate:
             values = (self.signs * coding.hadamard(values))[..., : self.task.dim]
         return values
 
-    def _window(self, k: Who, n: int) -> Array:
+    def _uniforms(self, k: Any, n: Any) -> Array:
+        return self.task.seeds.uniforms("sketch", client=k, round=n, count=self.shared)
+
+    def _window(self, k: Any, n: Any) -> Array:
         u = self.task.seeds.uniforms(
             f"subsample:{self.shared}", client=k, round=n, count=self.shared
         )

@@ -8,12 +8,12 @@ coordinates travel; only the uplink shrinks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from psofed.core import sharing
+from psofed.core.ahead import Ahead
 from psofed.core.seeds import subsets
 from psofed.errors import InputError
 from psofed.methods import fedavg
@@ -72,7 +72,7 @@ class Method(fedavg.Compressed):
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.form, self.shared = options.form, options.shared
-        self._drawn = lru_cache(4)(self._draw)
+        self.axes = Ahead(self._axes, task.cohorts)
         D, M = task.dim, options.shared
         self.rows = shape_rows(D, options.rows) if options.form == "lowrank" else D
         self.rank = M * self.rows // D
@@ -90,7 +90,7 @@ class Method(fedavg.Compressed):
         """w_k <- w_n, and a fresh space."""
         super().receive(client, k, n, message)
         if message is not None:
-            client["axes"][:] = self._axes(k, n)
+            client["axes"][:] = self.axes(k, n)
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (5), projected."""
@@ -103,7 +103,7 @@ class Method(fedavg.Compressed):
         return self._coordinates(h, client["axes"])
 
     def unpack(self, message: Array, k: Who, n: int) -> Array:
-        return self._image(message, self._axes(k, n - n % self.local_steps))
+        return self._image(message, self.axes(k, n - n % self.local_steps))
 
     def _coordinates(self, v: Array, axes: Array) -> Array:
         """A^T v, one matrix of columns as the other: v is [..., D], A^T v is [..., M]."""
@@ -127,12 +127,7 @@ class Method(fedavg.Compressed):
         turned: Array = (V.swapaxes(-1, -2) @ B).swapaxes(-1, -2)
         return turned.reshape(v.shape)
 
-    def _axes(self, k: Who, n: int) -> Array:
-        """Both ends draw the same."""
-        who = k if isinstance(k, int) else tuple(k.tolist())
-        return self._drawn(who, n)
-
-    def _draw(self, k: int | tuple[int, ...], n: int) -> Array:
+    def _axes(self, k: Any, n: Any) -> Array:
         purpose = f"structured:{self.form}:{self.rank}"
         u = self.task.seeds.uniforms(purpose, client=k, round=n, count=self.rank)
         return subsets(u, self.rows)

@@ -30,14 +30,14 @@ may change a handler. `fold` has a message for each client, whoever calls it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.core import payload
+from psofed.core import learner, payload
 from psofed.core.features import FeatureMap
 from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts, Who
 from psofed.core.seeds import Seeds
@@ -45,6 +45,7 @@ from psofed.core.seeds import Seeds
 Array = NDArray[Any]
 State = dict[str, Array]
 Message = Array | None
+Learner = Callable[[Array, Array, Any, float], Any]
 Messages = Array | list[Array] | None  # of one client, or of several
 
 
@@ -140,6 +141,7 @@ class Plain:
     def __init__(self, options: Options, task: Task) -> None:
         self.task = task
         self.step = task.step if options.step is None else options.step
+        self.lms: Learner = learner.lms  # an executor may put a compiled one in its place
 
     def cohort(self, n: int, server: State) -> Indices:
         """S_n."""

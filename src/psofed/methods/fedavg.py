@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from psofed.core import learner
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
 from psofed.methods.contract import (
@@ -91,7 +90,7 @@ class Method(Plain):
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (5)."""
-        learner.lms(client["w"], z, y, self.step)
+        self.lms(client["w"], z, y, self.step)
 
     def upload(self, client: State, k: Who, n: int) -> Messages:
         """w_k, at the end of a block."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any, ClassVar, Literal
 
-from psofed.core import learner, sharing
+from psofed.core import sharing
 from psofed.core.ahead import Ahead
 from psofed.core.schedule import Schedule, Sequential, Stochastic, is_even
 from psofed.errors import InputError
@@ -92,7 +92,7 @@ class Method(Plain):
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (10), for members of the cohort and for everybody else."""
-        learner.lms(client["w"], z, y, self.step)
+        self.lms(client["w"], z, y, self.step)
 
     def upload(self, client: State, k: Who, n: int) -> Message:
         """S_{k,n+1} w_{k,n+1}: the *next* window."""

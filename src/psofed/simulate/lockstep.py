@@ -9,12 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.core import learner
 from psofed.core.schedule import Indices
 from psofed.methods.contract import Message, Messages, Method, Rows, State, is_stacked, traffic
+from psofed.simulate import engine
 from psofed.simulate.draws import Draws
 
 Array = NDArray[Any]
 BLOCK = 16  # rounds whose features are computed at once
+
+
+def lms(w: Array, z: Array, y: Any, step: float) -> Any:
+    """`learner.lms`, compiled for a stack of clients."""
+    same = w.dtype == z.dtype == getattr(y, "dtype", None)
+    if not (w.ndim == 2 and same and w.flags.c_contiguous and z.flags.c_contiguous):
+        return learner.lms(w, z, y, step)
+    error = np.empty(len(w), w.dtype)
+    engine.learn_rows(w, z, y, w.dtype.type(step), error)
+    return error
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +44,8 @@ class Samples:
     def __init__(self, draws: Draws) -> None:
         self.features, self.chunks = draws.features, draws.chunks()
         self.chunk = self.before = next(self.chunks)
-        self.begin, self.z = -BLOCK, np.empty(0)
+        self.begin = -BLOCK
+        self.x = self.z = self.y = np.empty(0)
         self.some: dict[Any, tuple[Array, Array, Array]] = {}
 
     def move_to(self, n: int) -> None:
@@ -42,18 +55,21 @@ class Samples:
 
     def at(self, n: int) -> tuple[Array, Array, Array]:
         """x_{k,n}, z_{k,n} and y_{k,n} for all k, of a round that was moved to."""
-        i = n - self.chunk.first
         if not self.begin <= n < self.begin + BLOCK:
-            self.begin = n
-            self.z = self.features(self.chunk.x[:, i : i + BLOCK])
-        return self.chunk.x[:, i], self.z[:, n - self.begin], self.chunk.y[:, i]
+            i = (n - self.chunk.first) // BLOCK * BLOCK
+            self.begin = self.chunk.first + i
+            self.some.clear()
+            # Round by round in memory, as methods read them.
+            self.x = np.ascontiguousarray(self.chunk.x[:, i : i + BLOCK].swapaxes(0, 1))
+            self.y = np.ascontiguousarray(self.chunk.y[:, i : i + BLOCK].T)
+            self.z = self.features(self.x)
+        i = n - self.begin
+        return self.x[i], self.z[i], self.y[i]
 
     def of(self, n: int, cohort: Indices) -> tuple[Array, Array, Array]:
         """The same for some clients; remembered for the methods that ask for the same ones."""
         key = n, cohort.tobytes()
         if key not in self.some:
-            if not self.begin <= n < self.begin + BLOCK:
-                self.some.clear()
             x, z, y = self.at(n)
             self.some[key] = x[cohort], z[cohort], y[cohort]
         return self.some[key]
@@ -188,6 +204,8 @@ class Together:
 
 def play(draws: Draws, method: Method, samples: Samples) -> Iterator[Moment]:
     """The moments before rounds 0, 1, ..., N. State is live: the next step changes it."""
+    if hasattr(method, "lms"):
+        method.lms = lms
     server = method.server()
     states = [method.client(k) for k in draws.ids]
     clients = {name: np.stack([state[name] for state in states]) for name in states[0]}

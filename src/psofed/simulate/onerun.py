@@ -77,11 +77,12 @@ def _in_lockstep(
     traffic = np.zeros((3, len(methods), len(marks)))
     plays = [lockstep.play(draws, method, samples) for method in methods]
     judges = [Judge(test, marks, *rows) for rows in zip(mse, traffic.swapaxes(0, 1), strict=True)]
-    for first in range(0, draws.rounds + 1, lockstep.BLOCK):
+    # The moment before round 0, then those after each round of a block.
+    for first in (0, *range(1, draws.rounds + 1, lockstep.BLOCK)):
         if stop[0]:
             raise StoppedError
         for method, play, judge in zip(methods, plays, judges, strict=True):
-            for n, moment in enumerate(islice(play, lockstep.BLOCK), first):
+            for n, moment in enumerate(islice(play, lockstep.BLOCK if first else 1), first):
                 judge.see(n, method, moment)
     return mse, traffic
 

@@ -96,6 +96,7 @@ def measure(experiment: Experiment) -> Clock:
 
 
 def main() -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=5)
@@ -113,7 +114,9 @@ def main() -> None:
         clocks = [measure(short) for _ in range(asked.repeats)]
         # What is done once in a run shall not count for each of so few rounds.
         once = min(whole(replace(experiment, rounds=20)) for _ in range(asked.repeats))
-        all_of_it = min(whole(replace(short, rounds=asked.rounds + 20)) for _ in range(asked.repeats))
+        all_of_it = min(
+            whole(replace(short, rounds=asked.rounds + 20)) for _ in range(asked.repeats)
+        )
     least = {name: min(clock.seconds[name] for clock in clocks) for name in clocks[0].seconds}
     for name, seconds in Counter(least).most_common():
         print(f"{1e3 * seconds / asked.rounds:8.4f} ms  {name}")

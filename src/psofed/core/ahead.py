@@ -1,4 +1,4 @@
-"""What the members of a cohort draw, for the cohorts of many rounds at once: the same, but sooner."""
+"""What the members of a cohort draw, for the cohorts of many rounds at once: the same, sooner."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from psofed.core.schedule import GivenCohorts, UniformCohorts, Who
 
 Array = NDArray[Any]
-ROUNDS = 16  # that are drawn at once
+ROUNDS = 32  # that are drawn at once
 
 
 class Ahead:
     """`draw(k, n)`, a pure function of clients and rounds that broadcasts, asked once in a while.
 
-    Drawing for sixteen cohorts costs little more than for one. Whoever asks for others than the
+    Drawing for many cohorts costs little more than for one. Whoever asks for others than the
     cohort of round n gets what `draw` gives.
 
     >>> tens = Ahead(lambda k, n: 10 * k + n, GivenCohorts(()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import gcd
 from typing import Any, Protocol
 
@@ -15,6 +14,7 @@ from psofed.core.seeds import Seeds, subsets
 Indices = NDArray[np.intp]
 MOST = 2**16  # clients whose masks are kept as a table
 PART = 1024  # members of cohorts that are drawn at once
+KEPT = 8  # such parts that are remembered
 Who = int | Indices  # one client, or several at once
 
 
@@ -131,30 +131,26 @@ class UniformCohorts:
     seeds: Seeds
     clients: int
     size: int
+    _parts: dict[int, Indices] = field(default_factory=dict, repr=False, compare=False)
 
     def cohort(self, n: ArrayLike) -> Indices:
         if not isinstance(n, int):
             return self.draw(n)
-        part, i = divmod(n, self._rounds)
-        return _some_cohorts(self, part)[i]
-
-    @property
-    def _rounds(self) -> int:
-        """Rounds whose cohorts are drawn at once."""
-        return max(PART // max(self.size, 1), 1)
+        # Remembered for a while: all methods that run in lockstep ask for the same ones.
+        rounds = max(PART // max(self.size, 1), 1)
+        part, i = divmod(n, rounds)
+        members = self._parts.get(part)
+        if members is None:
+            if len(self._parts) >= KEPT:
+                self._parts.clear()
+            members = self.draw(np.arange(part * rounds, (part + 1) * rounds))
+            members.flags.writeable = False
+            self._parts[part] = members
+        return members[i]
 
     def draw(self, n: ArrayLike) -> Indices:
         """The cohorts of one round or of many."""
         return subsets(self.seeds.uniforms("cohort", round=n, count=self.size), self.clients)
-
-
-@lru_cache(maxsize=8)
-def _some_cohorts(cohorts: UniformCohorts, part: int) -> Indices:
-    """Remembered for a while: all methods that run in lockstep ask for the same ones."""
-    rounds = cohorts._rounds
-    members = cohorts.draw(np.arange(part * rounds, (part + 1) * rounds))
-    members.flags.writeable = False
-    return members
 
 
 @dataclass(frozen=True, eq=False)

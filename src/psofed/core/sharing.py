@@ -5,6 +5,7 @@ All of it for one client, or for several at once: models [s, D], windows [s, M],
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,13 @@ Window = NDArray[np.intp]
 
 def at(window: Window) -> Any:
     """The index of the entries `window` [M] of a model, or [s, M] of the models of s clients."""
-    return window if window.ndim == 1 else (np.arange(len(window))[:, None], window)
+    return window if window.ndim == 1 else (_rows(len(window)), window)
+
+
+@lru_cache(maxsize=64)
+def _rows(count: int) -> NDArray[np.intp]:
+    """0, 1, ... as a column."""
+    return np.arange(count)[:, None]
 
 
 def receive(w_k: NDArray[Any], window: Window, values: NDArray[Any]) -> None:

@@ -39,12 +39,13 @@ from numpy.typing import NDArray
 
 from psofed.core import learner, payload
 from psofed.core.features import FeatureMap
-from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts, Who
+from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts
 from psofed.core.seeds import Seeds
 
 Array = NDArray[Any]
 State = dict[str, Array]
 Message = Array | None
+Who = Any  # one client, or an array [s] of several; a method that is not stacked has an int
 Learner = Callable[[Array, Array, Any, float], Any]
 Messages = Array | list[Array] | None  # of one client, or of several
 
@@ -111,13 +112,13 @@ class Method(Protocol):
 
     def client(self, k: int) -> State: ...
 
-    def download(self, server: State, k: Any, n: int) -> Any: ...
+    def download(self, server: State, k: Who, n: int) -> Any: ...
 
-    def receive(self, client: State, k: Any, n: int, message: Any) -> None: ...
+    def receive(self, client: State, k: Who, n: int, message: Any) -> None: ...
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None: ...
 
-    def upload(self, client: State, k: Any, n: int) -> Any: ...
+    def upload(self, client: State, k: Who, n: int) -> Any: ...
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
@@ -201,23 +202,19 @@ class Rows(Mapping[int, Message]):
 
 def stack(
     uploads: Mapping[int, Message], weights: Mapping[int, float]
-) -> tuple[Indices, Array, Array]:
-    """Who sent anything, messages of equal length as rows, and weights in their precision."""
+) -> tuple[Indices, Any, Array]:
+    """Who sent anything, the messages as rows, or as a list if their lengths differ; weights."""
     if isinstance(uploads, Rows):
         array = uploads.array
         return uploads.clients, array, np.array([weights[k] for k in uploads.ids], array.dtype)
     heard = {k: m for k, m in uploads.items() if m is not None and len(m)}
     if not heard:
         return np.empty(0, np.intp), np.empty((0, 0)), np.empty(0)
-    rows = np.concatenate(list(heard.values())).reshape(len(heard), -1)
-    return np.array(list(heard)), rows, np.array([weights[k] for k in heard], rows.dtype)
-
-
-def are_equally_long(uploads: Mapping[int, Message]) -> bool:
-    """Whether those who sent anything sent arrays of one length, as `stack` wants it."""
-    if isinstance(uploads, Rows):
-        return True
-    return len({len(m) for m in uploads.values() if m is not None and len(m)}) == 1
+    ids, messages = np.array(list(heard)), list(heard.values())
+    shares = np.array([weights[k] for k in heard], messages[0].dtype)
+    if len(set(map(len, messages))) > 1:
+        return ids, messages, shares
+    return ids, np.concatenate(messages).reshape(len(ids), -1), shares
 
 
 def traffic(method: Method, up: Sequence[int], down: Sequence[int]) -> tuple[int, int, int]:

@@ -55,7 +55,8 @@ class Method(psofed.Method):
 
     def upload(self, client: State, k: Who, n: int) -> Messages:
         """S_{k,n+1} w_{k,n+1}, or nothing to report; who reports nothing still counts in |S_n|."""
-        fire, window, nothing = client["fire"], super().upload(client, k, n), self.task.zeros(0)
+        fire, nothing = client["fire"], self.task.zeros(0)
+        window: Any = super().upload(client, k, n)
         if fire.ndim == 0:
             return window if fire else nothing
         return [row if one else nothing for row, one in zip(window, fire, strict=True)]

@@ -23,7 +23,6 @@ from psofed.methods.contract import (
     State,
     Task,
     Who,
-    are_equally_long,
     is_stacked,
     stack,
 )
@@ -138,9 +137,10 @@ class Compressed(Anchored, ABC):
         """w_{n+1} = w_n + sum_k a_k U_k; who sends nothing contributes nothing and still counts."""
         if not self.ends(n):
             return
-        if is_stacked(self) and are_equally_long(uploads):
+        if is_stacked(self):
             ks, messages, shares = stack(uploads, weights)
-            server["w"] += shares @ self.unpack(messages, ks, n)
+            if len(ks):
+                server["w"] += shares @ self.unpack(messages, ks, n)
             return
         for k, message in uploads.items():
             if message is not None and len(message):
@@ -151,5 +151,5 @@ class Compressed(Anchored, ABC):
         """What is sent for the update h."""
 
     @abstractmethod
-    def unpack(self, message: Array, k: Any, n: int) -> Array:
-        """U_k."""
+    def unpack(self, message: Any, k: Any, n: int) -> Array:
+        """U_k; of several clients at once, if the class is stacked."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -68,9 +68,14 @@ class Method(fedavg.Compressed):
             return _message(sent, v)
         return [_message(blocks, values) for blocks, values in zip(sent, v, strict=True)]
 
-    def unpack(self, message: Array, k: Who, n: int) -> Array:
-        sent, values = message[..., : self.blocks] > 0, message[..., self.blocks :]
-        update = np.zeros((*sent.shape, self.block), message.dtype)
+    def unpack(self, message: Any, k: Who, n: int) -> Array:
+        if isinstance(message, list):
+            heads = np.array([one[: self.blocks] for one in message])
+            values = np.concatenate([one[self.blocks :] for one in message])
+        else:
+            heads, values = message[..., : self.blocks], message[..., self.blocks :]
+        sent = heads > 0
+        update = np.zeros((*sent.shape, self.block), values.dtype)
         update[sent] = values.reshape(-1, self.block)
         return update.reshape(*sent.shape[:-1], self.task.dim)
 

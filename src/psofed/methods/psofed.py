@@ -15,7 +15,7 @@ from psofed.core import sharing
 from psofed.core.ahead import Ahead
 from psofed.core.schedule import Schedule, Sequential, Stochastic, is_even
 from psofed.errors import InputError
-from psofed.methods.contract import Array, Common, Message, Plain, State, Task, Who, stack
+from psofed.methods.contract import Array, Common, Message, Messages, Plain, State, Task, Who, stack
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Method(Plain):
         """Eq. (10), for members of the cohort and for everybody else."""
         self.lms(client["w"], z, y, self.step)
 
-    def upload(self, client: State, k: Who, n: int) -> Message:
+    def upload(self, client: State, k: Who, n: int) -> Messages:
         """S_{k,n+1} w_{k,n+1}: the *next* window."""
         return sharing.share(client["w"], self.up(k, n))
 

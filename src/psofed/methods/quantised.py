@@ -95,7 +95,7 @@ class Method(psofed.Method):
         if not len(ks):
             return
         if self.last:  # what these clients were sent
-            down = self.download(server, ks, n)
+            down: Any = self.download(server, ks, n)
             self._restore(down, server, _of(ks, self.down(ks, n)))
         window = self.up(ks, n)
         values = self._restore(messages, server, _of(ks, window))

@@ -123,6 +123,8 @@ class Method(fedavg.Compressed):
 
     def _turned(self, v: Array, B: Array) -> Array:
         """B^T V, the model as a matrix V of these rows."""
+        if self.rows == self.task.dim:
+            return v @ B
         V = v.reshape(*v.shape[:-1], self.rows, -1)
         turned: Array = (V.swapaxes(-1, -2) @ B).swapaxes(-1, -2)
         return turned.reshape(v.shape)

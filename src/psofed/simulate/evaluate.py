@@ -33,7 +33,9 @@ class TestSet:
 
     def mse(self, w: Array) -> NDArray[np.float64]:
         """MSE = |y_test - Z_test^T w|^2 / N_test of each model in w [..., D]."""
-        misfit = (w @ self.factor - self.target).astype(np.float64)
+        misfit = w @ self.factor
+        misfit -= self.target
+        misfit = misfit.astype(np.float64, copy=False)
         return self.scale * np.vecdot(misfit, misfit) + self.rest
 
 

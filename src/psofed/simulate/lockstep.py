@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from psofed.simulate import engine
 from psofed.simulate.draws import Draws
 
 Array = NDArray[Any]
-BLOCK = 16  # rounds whose features are computed at once
+BLOCK = 32  # rounds whose features are computed at once
 
 
 def lms(w: Array, z: Array, y: Any, step: float) -> Any:
@@ -29,8 +28,7 @@ def lms(w: Array, z: Array, y: Any, step: float) -> Any:
     return error
 
 
-@dataclass(frozen=True, eq=False)
-class Moment:
+class Moment(NamedTuple):
     """The state before a round, and the bytes of the round before it: up, down, multicast down."""
 
     server: State
@@ -109,6 +107,7 @@ class Sizes:
     def __init__(self, method: Method) -> None:
         self.method = method
         self.known: dict[tuple[bool, int], int] = {}
+        self.rounds: dict[tuple[int, ...], tuple[int, int, int]] = {}
 
     def __call__(self, message: Array, up: bool) -> int:
         key = up, len(message)
@@ -124,6 +123,17 @@ class Sizes:
             return [self(message, up) for message in messages if message is not None]
         one = messages if messages.ndim == 1 else messages[0]
         return [self(one, up)] * members
+
+    def traffic(self, up: Messages, down: Messages, members: int) -> tuple[int, int, int]:
+        """Of a round, by what goes up and down; remembered where all members send alike."""
+        if isinstance(up, list) or isinstance(down, list):
+            return traffic(self.method, self.of(up, members, True), self.of(down, members, False))
+        lengths = tuple(-1 if m is None else m.shape[-1] for m in (up, down))
+        key = (*lengths, members)
+        if key not in self.rounds:
+            sizes = self.of(up, members, True), self.of(down, members, False)
+            self.rounds[key] = traffic(self.method, *sizes)
+        return self.rounds[key]
 
 
 class OneByOne:
@@ -248,7 +258,7 @@ def _round(
     members.put_back()
     size = len(members.ids)
     method.fold(server, n, members.by_client(uploads), dict.fromkeys(members.ids, 1 / size))
-    return traffic(method, sizes.of(uploads, size, True), sizes.of(downloads, size, False))
+    return sizes.traffic(uploads, downloads, size)
 
 
 def _quiet_round(

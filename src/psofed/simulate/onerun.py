@@ -95,7 +95,8 @@ class Judge:
 
     def __init__(self, test: TestSet, marks: Array, mse: Array, traffic: Array) -> None:
         self.test, self.marks, self.mse, self.traffic = test, marks.tolist(), mse, traffic
-        self.mark, self.bytes, self.held = 0, (0, 0, 0), []
+        self.mark, self.bytes = 0, (0, 0, 0)
+        self.held: list[Array] = []
 
     def see(self, n: int, method: Method, moment: Moment) -> None:
         """The state before round n."""

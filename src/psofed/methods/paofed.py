@@ -64,7 +64,7 @@ class Method(psofed.Method):
         self.options = options
         if options.window == "same":
             self.up = self.down
-        self.late = Ahead(self._delay, task.cohorts)
+        self.late = Ahead(self._delay, task.cohorts, count=1)
 
     def cohort(self, n: int, server: State) -> Indices:
         """Those who are available: each with its probability, or the cohort."""

@@ -78,8 +78,8 @@ class Method(Plain):
         self.shared = options.shared
         self.common = options.scheme == "coordinated" or options.shared == task.dim
         self.schedule: Schedule = schedule or _schedule(options, task)
-        self.down = Ahead(self.schedule.entries, task.cohorts)
-        self.up = Ahead(lambda k, n: self.schedule.entries(k, n + 1), task.cohorts)
+        self.down = Ahead(self.schedule.entries, task.cohorts, self.shared)
+        self.up = Ahead(lambda k, n: self.schedule.entries(k, n + 1), task.cohorts, self.shared)
 
     def download(self, server: State, k: Who, n: int) -> Message:
         """S_{k,n} w_n."""

@@ -48,7 +48,7 @@ class Method(fedavg.Compressed):
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.levels = options.levels
-        self.luck = Ahead(self._uniforms, task.cohorts)
+        self.luck = Ahead(self._uniforms, task.cohorts, task.dim)
 
     def _uniforms(self, k: Any, n: Any) -> Array:
         return self.task.seeds.uniforms("qsgd", client=k, round=n, count=self.task.dim)

@@ -54,7 +54,8 @@ class Method(psofed.Method):
         super().__init__(options, task)
         self.bits, self.last = options.bits, options.reference == "last"
         self.common = self.common and not self.last  # references differ between clients
-        self.luck = [Ahead(draw, task.cohorts) for draw in (self._down_bits, self._up_bits)]
+        draws = self._down_bits, self._up_bits
+        self.luck = [Ahead(draw, task.cohorts, self.shared) for draw in draws]
 
     def server(self) -> State:
         """w_n and, for differences, what last travelled to and from each client."""

@@ -66,8 +66,8 @@ class Method(fedavg.Compressed):
         self.bits, self.rotate = options.bits, options.rotate
         self.size = padded(task.dim) if options.rotate else task.dim
         self.shared = options.shared or self.size
-        self.luck = Ahead(self._uniforms, task.cohorts)
-        self.window = Ahead(self._window, task.cohorts)
+        self.luck = Ahead(self._uniforms, task.cohorts, self.shared)
+        self.window = Ahead(self._window, task.cohorts, self.shared)
         self.signs = np.where(task.seeds.world.uniforms("signs", count=self.size) < 0.5, -1.0, 1.0)
         if options.shared is not None:
             # Rescaled updates are D/M times as noisy: averaged over the cohort they bear this step.

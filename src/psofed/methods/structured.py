@@ -72,10 +72,10 @@ class Method(fedavg.Compressed):
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.form, self.shared = options.form, options.shared
-        self.axes = Ahead(self._axes, task.cohorts)
         D, M = task.dim, options.shared
         self.rows = shape_rows(D, options.rows) if options.form == "lowrank" else D
         self.rank = M * self.rows // D
+        self.axes = Ahead(self._axes, task.cohorts, self.rank)
         if options.form != "mask":
             size = getattr(task.cohorts, "size", 1)
             self.step *= min(1.0, size * M / D)  # rescaled, the update is D/M times as noisy

@@ -15,7 +15,7 @@ from psofed.simulate import engine
 from psofed.simulate.draws import Draws
 
 Array = NDArray[Any]
-BLOCK = 32  # rounds whose features are computed at once
+BLOCK = 32  # rounds whose features are computed at once; divides the rounds of a chunk
 
 
 def lms(w: Array, z: Array, y: Any, step: float) -> Any:

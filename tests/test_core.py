@@ -69,10 +69,12 @@ def test_fold_is_eq_11_as_printed(data):
     dim, cohort = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 5))
     w = data.draw(arrays(float, dim, elements=values))
     models = data.draw(arrays(float, (cohort, dim), elements=values))
-    masks = data.draw(arrays(bool, (cohort, dim)))
+    shared = data.draw(st.integers(1, dim))
+    order = data.draw(st.lists(st.permutations(range(dim)), min_size=cohort, max_size=cohort))
+    windows = np.array(order)[:, :shared]
+    masks = (windows[:, :, None] == np.arange(dim)).any(axis=1)
     expected = np.where(masks, models, w).mean(axis=0)
-    uploads = [(np.flatnonzero(m), v[m], 1 / cohort) for m, v in zip(masks, models, strict=True)]
-    sharing.fold(w, uploads)
+    sharing.fold(w, windows, sharing.share(models, windows), np.full(cohort, 1 / cohort))
     assert np.allclose(w, expected, rtol=1e-12, atol=1e-12)
 
 

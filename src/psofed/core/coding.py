@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import ceil, log2
 from typing import Any
 
@@ -33,18 +34,19 @@ def unpack(data: bytes, bits: int, count: int) -> NDArray[np.int64]:
 def quantise(h: Array, bits: int, u: Array) -> Array:
     """Probabilistic q-bit quantisation: lo, hi, then c_j = floor((h_j - lo)/d + u_j), u_j ~ U(0,1).
 
-    d = (hi - lo) / (2^q - 1); the mean of `restore(quantise(h))` over u is h.
+    d = (hi - lo) / (2^q - 1); the mean of `restore(quantise(h))` over u is h. Rows of h [..., m]
+    are quantised each by itself.
     """
-    lo, hi = h.min(), h.max()
+    lo, hi = h.min(axis=-1, keepdims=True), h.max(axis=-1, keepdims=True)
     top = 2**bits - 1
-    scaled = (h - lo) * (top / (hi - lo)) if hi > lo else np.zeros_like(h)
-    codes = np.minimum(np.floor(scaled + u), top)
-    return np.concatenate([[lo, hi], codes]).astype(h.dtype)
+    scale = top / np.where(hi > lo, hi - lo, np.inf)  # equal values have the code floor(u) = 0
+    codes = np.minimum(np.floor((h - lo) * scale + u), top)
+    return np.concatenate([lo, hi, codes], axis=-1).astype(h.dtype)
 
 
 def restore(message: Array, bits: int) -> Array:
     """U_j = lo + d c_j."""
-    lo, hi, codes = message[0], message[1], message[2:]
+    lo, hi, codes = message[..., :1], message[..., 1:2], message[..., 2:]
     values: Array = lo + codes * ((hi - lo) / (2**bits - 1))
     return values
 
@@ -95,16 +97,28 @@ def decode_positions(data: bytes, count: int, dim: int) -> NDArray[np.int64]:
 
 
 def hadamard(v: Array) -> Array:
-    """H v / sqrt(len v), H the Walsh-Hadamard matrix; its own inverse. The length is a power of 2.
+    """H v / sqrt(m), H the Walsh-Hadamard matrix; its own inverse. v is [..., m], m a power of 2.
 
     >>> hadamard(hadamard(np.array([1.0, 2.0, 3.0, 4.0]))).tolist()
     [1.0, 2.0, 3.0, 4.0]
     """
-    size = len(v)
-    out, half = v.reshape(1, size), 1
-    while half < size:
-        pair = out.reshape(-1, 2, half)
-        out = np.stack([pair[:, 0] + pair[:, 1], pair[:, 0] - pair[:, 1]], axis=1)
-        half *= 2
-    scaled: Array = out.reshape(size) / np.sqrt(size)
+    # H of size a b is that of a times that of b (Kronecker): two small products, not log2 m passes.
+    size = v.shape[-1]
+    power = size.bit_length() - 1
+    left, right = signs(power // 2), signs(power - power // 2)
+    square = v.reshape(*v.shape[:-1], len(left), len(right))
+    scaled: Array = (left @ square @ right).reshape(v.shape) / np.sqrt(size)
     return scaled
+
+
+@lru_cache(maxsize=32)
+def signs(power: int) -> Array:
+    """The Walsh-Hadamard matrix of size 2^power, of ones and minus ones.
+
+    >>> signs(1).tolist()
+    [[1.0, 1.0], [1.0, -1.0]]
+    """
+    H = np.ones((1, 1))
+    for _ in range(power):
+        H = np.block([[H, H], [H, -H]])
+    return H

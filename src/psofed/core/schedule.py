@@ -13,12 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 from psofed.core.seeds import Seeds, subsets
 
 Indices = NDArray[np.intp]
+MOST = 2**16  # clients whose masks are kept as a table
+PART = 1024  # members of cohorts that are drawn at once
+KEPT = 8  # such parts that are remembered
+Who = int | Indices  # one client, or several at once
 
 
 class Schedule(Protocol):
-    """`entries(k, n)`: the positions of the ones of S_{k,n}."""
+    """`entries(k, n)`: the positions of the ones of S_{k,n}.
 
-    def entries(self, k: int, n: int) -> Indices: ...
+    `k` and `n` may be arrays, which broadcast: there is one row of positions for each pair.
+    """
+
+    def entries(self, k: Who, n: Any) -> Indices: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +42,15 @@ class Rotating:
     shift: int
     dim: int
 
-    def entries(self, k: int, n: int) -> Indices:
-        row = 0 if len(self.masks) == 1 else k
-        # Reduced first, so that a late round cannot overflow.
-        return (self.masks[row] + self.shift * n % self.dim) % self.dim
+    def entries(self, k: Who, n: Any) -> Indices:
+        return rotated(self.masks[k * 0 if len(self.masks) == 1 else k], self.shift, n, self.dim)
+
+
+def rotated(mask: Indices, shift: int, n: Any, dim: int) -> Indices:
+    """(S + tau n) mod D; `n` has one axis less than `mask`, or none."""
+    # Reduced first, so that a late round cannot overflow.
+    moved = shift % dim * (n % dim)
+    return (mask + (moved if isinstance(n, int) else moved[..., None])) % dim
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +64,7 @@ class Sequential:
     coordinated: bool
     block: bool
     _drawn: dict[int, Indices] = field(default_factory=dict, repr=False)
+    _table: list[Indices] = field(default_factory=list, repr=False)  # one array, once it is drawn
 
     def initial(self, clients: ArrayLike) -> Indices:
         """S_{k,0} for each of `clients`, or the one row that all share."""
@@ -64,11 +77,28 @@ class Sequential:
         offset = self.seeds.world.uniforms("offset", client=ids, count=1) * (not self.coordinated)
         return ((offset * self.dim).astype(np.intp) + np.arange(self.shared)) % self.dim
 
-    def entries(self, k: int, n: int) -> Indices:
+    def entries(self, k: Who, n: Any) -> Indices:
+        mask = self._mask(k) if isinstance(k, int) else self._masks(k)
+        return rotated(mask, self.shift, n, self.dim)
+
+    def _mask(self, k: int) -> Indices:
+        """S_{k,0}."""
         row = 0 if self.coordinated else k
         if row not in self._drawn:
-            self._drawn[row] = self.initial(row)
-        return Rotating(self._drawn[row], self.shift, self.dim).entries(0, n)
+            self._drawn[row] = self.initial(row)[0]
+        return self._drawn[row]
+
+    def _masks(self, k: Indices) -> Indices:
+        """S_{k,0} for each of several clients, from a table of all clients up to the last."""
+        if self.coordinated:
+            k = k * 0
+        rows = int(k.max(initial=0)) + 1
+        if rows > MOST:
+            masks = np.array([self._mask(one) for one in k.ravel().tolist()])
+            return masks.reshape(*k.shape, self.shared)
+        if not self._table or len(self._table[0]) < rows:
+            self._table[:] = [self.initial(np.arange(2 * rows))]
+        return self._table[0][k]
 
 
 @dataclass(frozen=True)
@@ -87,7 +117,7 @@ class Stochastic:
         uniforms = self.seeds.world.uniforms(purpose, client=ids, round=n, count=self.shared)
         return subsets(uniforms, self.dim)
 
-    def entries(self, k: int, n: int) -> Indices:
+    def entries(self, k: Who, n: Any) -> Indices:
         return self.draw(k, n)
 
 
@@ -103,6 +133,7 @@ class UniformCohorts:
     clients: int
     size: int
     absent: int = 0  # clients that never take part
+    _parts: dict[int, Indices] = field(default_factory=dict, repr=False, compare=False)
 
     def present(self) -> Indices:
         """Those who may take part, in order; who does not is drawn once."""
@@ -112,7 +143,19 @@ class UniformCohorts:
         return np.setdiff1d(np.arange(self.clients), gone)
 
     def cohort(self, n: ArrayLike) -> Indices:
-        return _one_cohort(self, n) if isinstance(n, int) else self.draw(n)
+        if not isinstance(n, int):
+            return self.draw(n)
+        # Remembered for a while: all methods that run in lockstep ask for the same ones.
+        rounds = max(PART // max(self.size, 1), 1)
+        part, i = divmod(n, rounds)
+        members = self._parts.get(part)
+        if members is None:
+            if len(self._parts) >= KEPT:
+                self._parts.clear()
+            members = self.draw(np.arange(part * rounds, (part + 1) * rounds))
+            members.flags.writeable = False
+            self._parts[part] = members
+        return members[i]
 
     def draw(self, n: ArrayLike) -> Indices:
         """The cohorts of one round or of many."""
@@ -125,14 +168,6 @@ class UniformCohorts:
 @lru_cache(maxsize=4)
 def _present(cohorts: UniformCohorts) -> Indices:
     return cohorts.present()
-
-
-@lru_cache(maxsize=64)
-def _one_cohort(cohorts: UniformCohorts, n: int) -> Indices:
-    """Remembered for a while: all methods that run in lockstep ask for the same one."""
-    members = cohorts.draw(n)
-    members.flags.writeable = False
-    return members
 
 
 @dataclass(frozen=True, eq=False)

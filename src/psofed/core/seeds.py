@@ -27,8 +27,12 @@ _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 _ROUNDS = 10
 _spare: Any = local()
+_FRESH = {
+    "bit_generator": "Philox", "buffer": (0, 0, 0, 0), "buffer_pos": 4, "has_uint32": 0,
+    "uinteger": 0,
+}  # fmt: skip
 _FEW = 128  # draws that are faster one by one
-_ONE_BY_ONE = 8  # subsets that are
+_ONE_BY_ONE = 64  # subsets that are
 
 
 @dataclass(frozen=True)
@@ -52,13 +56,14 @@ class Seeds:
         self, purpose: str, *, client: ArrayLike = 0, round: ArrayLike = 0, count: int
     ) -> NDArray[np.float64]:
         """`count` numbers in [0, 1) for each (client, round); the two broadcast."""
-        if isinstance(client, int) and isinstance(round, int):
-            return self._one_by_one(purpose, np.array(client), np.array(round), count)
+        if isinstance(round, int) and np.size(client) <= _FEW:
+            ids = np.asarray(client)
+            return self._one_by_one(purpose, ids, [round] * ids.size, count)
         clients, rounds = np.broadcast_arrays(
             np.asarray(client, np.uint64), np.asarray(round, np.uint64)
         )
         if rounds.size <= _FEW:
-            return self._one_by_one(purpose, clients, rounds, count)
+            return self._one_by_one(purpose, clients, rounds.ravel().tolist(), count)
         blocks = -(-count // 4)
         # NumPy's Philox raises its counter before it draws: the first block is number 1.
         block = np.arange(1, blocks + 1, dtype=np.uint64)
@@ -69,22 +74,22 @@ class Seeds:
         raw = raw.reshape(*rounds.shape, 4 * blocks)[..., :count]
         return (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
-    def _one_by_one(self, purpose: str, clients: Any, rounds: Any, count: int) -> Any:
+    def _one_by_one(self, purpose: str, clients: Any, rounds: list[int], count: int) -> Any:
         """The same through NumPy's generator: faster for few draws, slower for many."""
-        out = np.empty((rounds.size, count))
+        out = np.empty((*clients.shape, count))
         # A generator costs far more to make than to move; each thread keeps one.
         if not hasattr(_spare, "generator"):
             _spare.generator = self.generator(purpose)
-            _spare.state = _spare.generator.bit_generator.state
-        generator, state = _spare.generator, _spare.state
-        bits = generator.bit_generator
-        state["state"]["key"][:] = _key(self.seed, purpose)
-        state["state"]["counter"][:] = 0, 0, 0, self.run
-        for row, client, n in zip(out, clients.flat, rounds.flat, strict=True):
-            state["state"]["counter"][1:3] = n, client
+        generator, key = _spare.generator, _key(self.seed, purpose)
+        # Plain numbers: the generator reads them faster than arrays.
+        bits, counter = generator.bit_generator, [0, 0, 0, self.run]
+        state = _FRESH | {"state": {"counter": counter, "key": key}}
+        rows = out.reshape(clients.size, count)
+        for row, client, n in zip(rows, clients.ravel().tolist(), rounds, strict=True):
+            counter[1:3] = n % 2**64, client
             bits.state = state
             generator.random(out=row)
-        return out.reshape(*rounds.shape, count)
+        return out
 
     def generator(self, purpose: str, *, client: int = 0, round: int = 0) -> np.random.Generator:
         """NumPy's generator at the first number of (purpose, client, round)."""
@@ -148,9 +153,10 @@ def subsets(uniforms: NDArray[np.float64], population: int) -> NDArray[np.intp]:
         chosen[...] = np.arange(population)
         return chosen
     if 0 < uniforms.size <= _ONE_BY_ONE * size:
-        for row, numbers in zip(chosen.reshape(-1, size), uniforms.reshape(-1, size), strict=True):
-            row[:] = _subset(numbers.tolist(), population)
-        return chosen
+        lasts = np.arange(population - size, population)
+        picks = (uniforms * (lasts + 1)).astype(np.intp).reshape(-1, size).tolist()
+        rows = [_subset(row, lasts.tolist()) for row in picks]
+        return np.array(rows, np.intp).reshape(uniforms.shape)
     for j in range(size):
         last = population - size + j
         pick = (uniforms[..., j] * (last + 1)).astype(np.intp)
@@ -160,11 +166,9 @@ def subsets(uniforms: NDArray[np.float64], population: int) -> NDArray[np.intp]:
     return chosen
 
 
-def _subset(uniforms: list[float], population: int) -> list[int]:
+def _subset(picks: list[int], lasts: list[int]) -> list[int]:
     """The same for one row: a set is faster than arrays of one."""
     chosen: set[int] = set()
-    for j, u in enumerate(uniforms):
-        last = population - len(uniforms) + j
-        pick = int(u * (last + 1))
+    for pick, last in zip(picks, lasts, strict=True):
         chosen.add(last if pick in chosen else pick)
     return sorted(chosen)

@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from psofed.core import learner
 from psofed.core.schedule import Indices
-from psofed.methods.contract import Array, Common, Message, Plain, State, Task
+from psofed.methods.contract import Array, Common, Message, Plain, State, Task, Who, stack
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,7 @@ class Method(Plain):
     """Eq. (3) minimised by one learner that sees the samples of all clients."""
 
     setup = 0  # clients need to know nothing
+    stacked = True
 
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
@@ -44,10 +43,10 @@ class Method(Plain):
     def client(self, k: int) -> State:
         return {"sample": self.task.zeros(self.task.taps + 1)}
 
-    def download(self, server: State, k: int, n: int) -> Message:
+    def download(self, server: State, k: Who, n: int) -> Message:
         return None
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+    def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """Nothing comes down."""
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
@@ -55,21 +54,20 @@ class Method(Plain):
         client["sample"][..., :-1] = x
         client["sample"][..., -1] = y
 
-    def upload(self, client: State, k: int, n: int) -> Message:
+    def upload(self, client: State, k: Who, n: int) -> Message:
         return client["sample"].copy()
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
         """Eq. (5) for all samples: w <- w + mu sum_k a_k e_k z_k at one w, or one after another."""
-        if not uploads:
+        _, samples, share = stack(uploads, weights)
+        if not len(samples):
             return
         w = server["w"]
-        samples = np.stack([message for message in uploads.values() if message is not None])
         z, y = self.task.features(samples[:, :-1].astype(w.dtype)), samples[:, -1]
         if self.sequential:
             for z_k, y_k in zip(z, y, strict=True):
                 learner.lms(w, z_k, y_k, self.step)
         else:
-            share = np.array([weights[k] for k in uploads], w.dtype)
             w += self.step * (share * (y - z @ w)) @ z

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from psofed.core import payload
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, Message, State, Task
+from psofed.methods.contract import Array, Common, Message, Messages, State, Task, Who
 
 HISTORY = 400  # agreements from which the usable threshold is taken
 PATIENCE = 3  # skips after which an upload is forced
@@ -59,6 +59,8 @@ class Method(fedavg.Method):
     g is the last global update that was not zero. In the first block everybody uploads.
     """
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.usable = options.rule == "usable"
@@ -75,7 +77,7 @@ class Method(fedavg.Method):
         more = {"signs": zeros(self.task.dim), "threshold": np.zeros(()), "skips": np.zeros(())}
         return super().client(k) | {"start": zeros(self.task.dim)} | more
 
-    def download(self, server: State, k: int, n: int) -> Message:
+    def download(self, server: State, k: Who, n: int) -> Message:
         """w_n, the signs of g and, if usable, the threshold."""
         if not self.begins(n):
             return None
@@ -87,27 +89,32 @@ class Method(fedavg.Method):
         count = min(int(server["count"]), HISTORY) * (self.keep < 1)
         return float(np.quantile(server["history"][:count], 1 - self.keep)) if count else 0.0
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+    def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """w_k <- w_n; the signs and the threshold are remembered."""
         if message is None:
             return
         D = self.task.dim
-        client["w"][:] = client["start"][:] = message[:D]
-        client["signs"][:] = message[D : 2 * D]
-        client["threshold"][...] = message[2 * D] if self.usable else self.threshold
+        client["w"][:] = client["start"][:] = message[..., :D]
+        client["signs"][:] = message[..., D : 2 * D]
+        client["threshold"][...] = message[..., 2 * D] if self.usable else self.threshold
 
-    def upload(self, client: State, k: int, n: int) -> Message:
+    def upload(self, client: State, k: Who, n: int) -> Messages:
         """w_k if it is relevant; usable: with the agreement, which is also sent alone."""
         if not self.ends(n):
             return None
-        h, first = client["w"] - client["start"], n < self.local_steps
-        agreement = np.mean((h > 0) == (client["signs"] > 0))
-        relevant = first or agreement >= client["threshold"]
-        if self.usable and client["skips"] >= PATIENCE:
-            relevant = True
-        client["skips"][...] = 0 if relevant else client["skips"] + 1
+        w, h = client["w"], client["w"] - client["start"]
+        agreement = ((h > 0) == (client["signs"] > 0)).mean(axis=-1)
+        relevant = (agreement >= client["threshold"]) | (n < self.local_steps)
+        if self.usable:
+            relevant |= client["skips"] >= PATIENCE
+        client["skips"][...] = np.where(relevant, 0, client["skips"] + 1)
+        if w.ndim == 1:
+            return self._message(w, agreement, relevant)
+        return [self._message(*one) for one in zip(w, agreement, relevant, strict=True)]
+
+    def _message(self, w: Array, agreement: Any, relevant: Any) -> Array:
         head = [agreement] if self.usable else []
-        return np.concatenate([head, client["w"] if relevant else []]).astype(h.dtype)
+        return np.concatenate([head, w if relevant else []]).astype(w.dtype)
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]

@@ -23,11 +23,17 @@ an empty array, which is one byte, and still counts in |S_n|.
 
 A method may be `lazy`: what an idle client has learned is then read at its contacts only, and it
 also has `absorb(client, x, z, y)`, which learns from many samples of one client at once.
+
+A class may say of itself that it is `stacked`: its handlers then also take several clients at once,
+which is faster. `k` is then an array [s] and state has a leading axis, as it has in `learn`.
+`download` and `upload` give None, an array [s, m], a list of messages, or one message [m] that is
+the same for all; `receive` is given what `download` gave. This is not inherited, because a subclass
+may change a handler. `fold` has a message for each client, whoever calls it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -35,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import schema
-from psofed.core import payload
+from psofed.core import learner, payload
 from psofed.core.features import FeatureMap
 from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts
 from psofed.core.seeds import Seeds
@@ -46,6 +52,9 @@ from psofed.policies.contract import Policy
 Array = NDArray[Any]
 State = dict[str, Array]
 Message = Array | None
+Who = Any  # one client, or an array [s] of several; a method that is not stacked has an int
+Learner = Callable[[Array, Array, Any, float], Any]
+Messages = Array | list[Array] | None  # of one client, or of several
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +142,13 @@ class Method(Protocol):
 
     def client(self, k: int) -> State: ...
 
-    def download(self, server: State, k: int, n: int) -> Message: ...
+    def download(self, server: State, k: Who, n: int) -> Any: ...
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None: ...
+    def receive(self, client: State, k: Who, n: int, message: Any) -> None: ...
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None: ...
 
-    def upload(self, client: State, k: int, n: int) -> Message: ...
+    def upload(self, client: State, k: Who, n: int) -> Any: ...
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
@@ -198,6 +207,7 @@ class Plain:
             task = replace(task, cohorts=cohorts)
         self.task = task
         self.step = task.step if options.step is None else options.step
+        self.lms: Learner = learner.lms  # an executor may put a compiled one in its place
 
     def cohort(self, n: int, server: State) -> Indices:
         """S_n."""
@@ -238,6 +248,49 @@ def _bound(options: Options, task: Task) -> Policy | None:
     cohort, model_bytes = getattr(task.cohorts, "size", 1), task.dim * payload.size(task.wire)
     federation = policies.Federation(task.clients, cohort, model_bytes, task.seeds)
     return policies.bind(options.policy, federation)
+
+
+def is_stacked(method: object) -> bool:
+    """Whether the class of this method says so; what a class above it says does not count."""
+    inner = getattr(
+        method, "method", method
+    )  # what only averages handles as many as what it averages
+    return bool(vars(type(inner)).get("stacked", False))
+
+
+class Rows(Mapping[int, Message]):
+    """The uploads of a cohort that are rows of one array."""
+
+    def __init__(self, clients: Indices, array: Array) -> None:
+        self.clients, self.array = clients, array
+        self.ids: list[int] = clients.tolist()
+
+    def __getitem__(self, k: int) -> Message:
+        row: Array = self.array[self.ids.index(k)]
+        return row
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def stack(
+    uploads: Mapping[int, Message], weights: Mapping[int, float]
+) -> tuple[Indices, Any, Array]:
+    """Who sent anything, the messages as rows, or as a list if their lengths differ; weights."""
+    if isinstance(uploads, Rows):
+        array = uploads.array
+        return uploads.clients, array, np.array([weights[k] for k in uploads.ids], array.dtype)
+    heard = {k: m for k, m in uploads.items() if m is not None and len(m)}
+    if not heard:
+        return np.empty(0, np.intp), np.empty((0, 0)), np.empty(0)
+    ids, messages = np.array(list(heard)), list(heard.values())
+    shares = np.array([weights[k] for k in heard], messages[0].dtype)
+    if len(set(map(len, messages))) > 1:
+        return ids, messages, shares
+    return ids, np.concatenate(messages).reshape(len(ids), -1), shares
 
 
 def traffic(method: Method, up: Sequence[int], down: Sequence[int]) -> tuple[int, int, int]:

@@ -6,16 +6,14 @@ strategies for kernel regression", IEEE Internet of Things J., 2023. The trigger
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from psofed.core import learner
 from psofed.errors import InputError
 from psofed.methods import psofed
-from psofed.methods.contract import Array, Message, State, Task
+from psofed.methods.contract import Array, Messages, State, Task, Who
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,8 @@ class Options(psofed.Options):
 class Method(psofed.Method):
     """Algorithm 1 with an upload only if |e_k| >= c sqrt(m_k), m_k a running mean of e_k^2."""
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.threshold = options.threshold
@@ -49,17 +49,14 @@ class Method(psofed.Method):
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (10); m_k <- 0.99 m_k + 0.01 e_k^2 at every sample, after the comparison."""
-        error = learner.lms(client["w"], z, y, self.step)
+        error = self.lms(client["w"], z, y, self.step)
         client["fire"][...] = np.abs(error) >= self.threshold * np.sqrt(client["square"])
         client["square"][...] = 0.99 * client["square"] + 0.01 * np.square(error)
 
-    def upload(self, client: State, k: int, n: int) -> Message:
-        """S_{k,n+1} w_{k,n+1}, or nothing to report."""
-        return super().upload(client, k, n) if client["fire"] else self.task.zeros(0)
-
-    def fold(
-        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
-    ) -> None:
-        """Eq. (11); who had nothing to report still counts in |S_n|."""
-        spoke = {k: v for k, v in uploads.items() if v is not None and len(v)}
-        super().fold(server, n, spoke, weights)
+    def upload(self, client: State, k: Who, n: int) -> Messages:
+        """S_{k,n+1} w_{k,n+1}, or nothing to report; who reports nothing still counts in |S_n|."""
+        fire, nothing = client["fire"], self.task.zeros(0)
+        window: Any = super().upload(client, k, n)
+        if fire.ndim == 0:
+            return window if fire else nothing
+        return [row if one else nothing for row, one in zip(window, fire, strict=True)]

@@ -12,12 +12,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
-from psofed.core import learner
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
-from psofed.methods.contract import Array, Common, Message, Plain, State, Task
+from psofed.methods.contract import (
+    Array,
+    Common,
+    Message,
+    Messages,
+    Plain,
+    State,
+    Task,
+    Who,
+    is_stacked,
+    stack,
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,7 @@ class Method(Plain):
     """
 
     common = True
+    stacked = True
 
     def __init__(self, options: Any, task: Task) -> None:
         super().__init__(options, task)
@@ -69,20 +78,20 @@ class Method(Plain):
         """The cohort of a block is that of its first round."""
         return self.task.cohorts.cohort(n - n % self.local_steps)
 
-    def download(self, server: State, k: int, n: int) -> Message:
+    def download(self, server: State, k: Who, n: int) -> Message:
         """w_n, at the beginning of a block."""
         return server["w"].copy() if self.begins(n) else None
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+    def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """w_k <- w_n."""
         if message is not None:
             client["w"][:] = message
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (5)."""
-        learner.lms(client["w"], z, y, self.step)
+        self.lms(client["w"], z, y, self.step)
 
-    def upload(self, client: State, k: int, n: int) -> Message:
+    def upload(self, client: State, k: Who, n: int) -> Messages:
         """w_k, at the end of a block."""
         return client["w"].copy() if self.ends(n) else None
 
@@ -90,12 +99,11 @@ class Method(Plain):
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
         """Eq. (6), as a sum of differences."""
-        w = server["w"]
-        change = np.zeros_like(w)
-        for k, w_k in uploads.items():
-            if w_k is not None:
-                change += weights[k] * (w_k - w)
-        w += change
+        if not self.ends(n):
+            return
+        _, models, shares = stack(uploads, weights)
+        if len(models):
+            server["w"] += shares @ (models - server["w"])
 
 
 class Anchored(Method):
@@ -105,7 +113,7 @@ class Anchored(Method):
         """w_k, and the model it started the block from."""
         return {"w": self.task.zeros(self.task.dim), "start": self.task.zeros(self.task.dim)}
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+    def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """w_k <- w_n, and w_n is remembered."""
         if message is not None:
             client["w"][:] = message
@@ -119,7 +127,7 @@ class Compressed(Anchored, ABC):
     server reads from it: w_{n+1} = w_n + sum_k a_k U_k.
     """
 
-    def upload(self, client: State, k: int, n: int) -> Message:
+    def upload(self, client: State, k: Who, n: int) -> Messages:
         """The packed update, at the end of a block."""
         return self.pack(client, client["w"] - client["start"], k, n) if self.ends(n) else None
 
@@ -127,14 +135,21 @@ class Compressed(Anchored, ABC):
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
         """w_{n+1} = w_n + sum_k a_k U_k; who sends nothing contributes nothing and still counts."""
+        if not self.ends(n):
+            return
+        if is_stacked(self):
+            ks, messages, shares = stack(uploads, weights)
+            if len(ks):
+                server["w"] += shares @ self.unpack(messages, ks, n)
+            return
         for k, message in uploads.items():
             if message is not None and len(message):
                 server["w"] += weights[k] * self.unpack(message, k, n)
 
     @abstractmethod
-    def pack(self, client: State, h: Array, k: int, n: int) -> Array:
+    def pack(self, client: State, h: Array, k: Any, n: int) -> Any:
         """What is sent for the update h."""
 
     @abstractmethod
-    def unpack(self, message: Array, k: int, n: int) -> Array:
-        """U_k."""
+    def unpack(self, message: Any, k: Any, n: int) -> Array:
+        """U_k; of several clients at once, if the class is stacked."""

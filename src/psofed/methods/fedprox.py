@@ -38,6 +38,8 @@ class Options(Common):
 class Method(fedavg.Anchored):
     """w_k <- w_k + mu e z - mu rho (w_k - w_n), both terms at the old w_k."""
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.prox = options.prox

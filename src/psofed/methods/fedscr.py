@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from psofed.core import payload
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, State, Task
+from psofed.methods.contract import Array, Common, State, Task, Who
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Options(Common):
 class Method(fedavg.Compressed):
     """v = h + r_k; block i goes if B_i = sum |v_j| >= c b_k, b_k the running mean; r_k <- v - U."""
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.block, self.threshold = options.block, options.threshold
@@ -55,21 +57,27 @@ class Method(fedavg.Compressed):
         extra = {"residual": self.task.zeros(self.task.dim), "mean": np.full((), -1.0)}
         return super().client(k) | extra
 
-    def pack(self, client: State, h: Array, k: int, n: int) -> Array:
-        v = (h + client["residual"]).reshape(self.blocks, self.block)
-        sums = np.abs(v).sum(axis=1)
-        old = client["mean"]
-        client["mean"][...] = sums.mean() if old < 0 else 0.9 * old + 0.1 * sums.mean()
-        sent = sums >= self.threshold * client["mean"]
-        message = np.concatenate([sent, v[sent].reshape(-1)]).astype(h.dtype)
-        client["residual"][:] = np.where(sent[:, None], 0, v).reshape(-1)
-        return message
+    def pack(self, client: State, h: Array, k: Who, n: int) -> Array | list[Array]:
+        v = (h + client["residual"]).reshape(*h.shape[:-1], self.blocks, self.block)
+        sums = np.abs(v).sum(axis=-1)
+        old, now = client["mean"], sums.mean(axis=-1)
+        client["mean"][...] = np.where(old < 0, now, 0.9 * old + 0.1 * now)
+        sent = sums >= self.threshold * client["mean"][..., None]
+        client["residual"][:] = np.where(sent[..., None], 0, v).reshape(h.shape)
+        if h.ndim == 1:
+            return _message(sent, v)
+        return [_message(blocks, values) for blocks, values in zip(sent, v, strict=True)]
 
-    def unpack(self, message: Array, k: int, n: int) -> Array:
-        update = np.zeros((self.blocks, self.block), message.dtype)
-        sent = message[: self.blocks] > 0
-        update[sent] = message[self.blocks :].reshape(-1, self.block)
-        return update.reshape(-1)
+    def unpack(self, message: Any, k: Who, n: int) -> Array:
+        if isinstance(message, list):
+            heads = np.array([one[: self.blocks] for one in message])
+            values = np.concatenate([one[self.blocks :] for one in message])
+        else:
+            heads, values = message[..., : self.blocks], message[..., self.blocks :]
+        sent = heads > 0
+        update = np.zeros((*sent.shape, self.block), values.dtype)
+        update[sent] = values.reshape(-1, self.block)
+        return update.reshape(*sent.shape[:-1], self.task.dim)
 
     def encode(self, message: Array, up: bool) -> bytes:
         """Up: a bitmap of the blocks, and their values."""
@@ -87,3 +95,8 @@ class Method(fedavg.Compressed):
         if len(values) != bitmap.sum() * self.block:
             raise ValueError(f"{bitmap.sum()} blocks were announced, {len(values)} values came")
         return np.concatenate([bitmap, values])
+
+
+def _message(sent: Array, v: Array) -> Array:
+    """Which blocks go, and their values."""
+    return np.concatenate([sent, v[sent].reshape(-1)]).astype(v.dtype)

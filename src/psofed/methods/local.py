@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from psofed.core import learner
 from psofed.core.schedule import Indices
 from psofed.methods.contract import Array, Common, Message, Plain, State
 
@@ -47,7 +46,7 @@ class Method(Plain):
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (10)."""
-        learner.lms(client["w"], z, y, self.step)
+        self.lms(client["w"], z, y, self.step)
 
     def upload(self, client: State, k: int, n: int) -> Message:
         return None

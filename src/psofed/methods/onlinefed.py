@@ -30,6 +30,8 @@ class Options(Common):
 class Method(psofed.Method):
     """Eq. (7): PSO-Fed that shares every entry."""
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         everything = psofed.Options(
             shared=task.dim, scheme="coordinated", idle=False, step=options.step,

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from psofed.core import sharing
+from psofed.core.ahead import Ahead
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
 from psofed.methods import psofed
-from psofed.methods.contract import Array, Message, State, Task
+from psofed.methods.contract import Message, State, Task, Who, stack
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,14 @@ class Method(psofed.Method):
     an entry that comes with several delays takes the shortest only.
     """
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.options = options
-        self.ahead = int(options.window == "next")
+        if options.window == "same":
+            self.up = self.down
+        self.late = Ahead(self._delay, task.cohorts, count=1)
 
     def cohort(self, n: int, server: State) -> Indices:
         """Those who are available: each with its probability, or the cohort."""
@@ -75,39 +81,41 @@ class Method(psofed.Method):
         late = {"mail": self.task.zeros(slots, slots, K, self.shared)}
         return super().server() | late | {"full": np.zeros((slots, slots, K), bool)}
 
-    def upload(self, client: State, k: int, n: int) -> Message:
+    def upload(self, client: State, k: Who, n: int) -> Message:
         """S_{k,n+1} w_{k,n+1}, or S_{k,n} w_{k,n+1}."""
-        window: Array = client["w"][self.schedule.entries(k, n + self.ahead)]
-        return window
+        return sharing.share(client["w"], self.up(k, n))
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
         """Post the uploads, then fold in what arrives in this round."""
-        slots = self.options.longest + 1
-        for k, message in uploads.items():
-            delay = self._delay(k, n)
-            if message is not None and delay < slots:
-                server["mail"][(n + delay) % slots, delay, k] = message
-                server["full"][(n + delay) % slots, delay, k] = True
+        slots, dim = self.options.longest + 1, self.task.dim
+        ks, messages, _ = stack(uploads, weights)
+        if len(ks):
+            delay = self.late(ks, n)
+            ks, messages, delay = (array[delay < slots] for array in (ks, messages, delay))
+            place = (n + delay) % slots, delay, ks
+            server["mail"][place], server["full"][place] = messages, True
         here = server["full"][n % slots]
-        change, free = np.zeros_like(server["w"]), np.ones(self.task.dim, bool)
+        change, free = np.zeros_like(server["w"]), np.ones(dim, bool)
         for late in np.flatnonzero(here.any(axis=1)).tolist():
-            members = np.flatnonzero(here[late]).tolist()
-            sums, touched = np.zeros_like(change), np.zeros(self.task.dim, bool)
-            for k in members:
-                window = self.schedule.entries(k, n - late + self.ahead)
-                sums[window] += server["mail"][n % slots, late, k] - server["w"][window]
-                touched[window] = True
-            new = touched & free
-            change[new] += self.options.decay**late * sums[new] / len(members)
-            free &= ~touched
+            members = np.flatnonzero(here[late])
+            window = self.up.draw(members, n - late)
+            news = server["mail"][n % slots, late, members] - server["w"][window]
+            # Entries that a shorter delay has brought do not count.
+            news *= free[window] * (self.options.decay**late / len(members))
+            change += np.bincount(window.ravel(), news.ravel(), minlength=dim)
+            free[window] = False
         here[:] = False
         server["w"] += change
 
-    def _delay(self, k: int, n: int) -> int:
-        u = float(self.task.seeds.uniforms("delay", client=k, round=n, count=1)[0])
+    def _delay(self, k: Any, n: Any) -> Indices:
+        """l of each client; above l_max it is lost."""
+        u = self.task.seeds.uniforms("delay", client=k, round=n, count=1)[..., 0]
         delta = self.options.delay
         if delta <= 0:
-            return 0
-        return int(np.log(1 - u) / np.log(delta)) if delta < 1 else self.options.longest + 1
+            return np.zeros_like(u, np.intp)
+        if delta >= 1:
+            return np.full_like(u, self.options.longest + 1, np.intp)
+        late = np.log(1 - u) / np.log(delta)
+        return late.astype(np.intp)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from psofed.core.graphs import Neighbours
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
 from psofed.methods import psofed
-from psofed.methods.contract import Array, Message, State, Task
+from psofed.methods.contract import Array, Message, State, Task, Who, stack
 
 MOST = 2000  # nodes of a graph whose pairs are all looked at
 
@@ -69,6 +69,7 @@ class Method(psofed.Method):
     """
 
     peers = True
+    stacked = True
 
     def __init__(self, options: Options, task: Task, graph: Neighbours | None = None) -> None:
         super().__init__(options, task)
@@ -76,8 +77,16 @@ class Method(psofed.Method):
         self.neighbours = draw(options, task) if graph is None else graph
         form = graphs.metropolis if options.weights == "metropolis" else graphs.uniform
         self.weights = [np.array(shares) for shares in form(self.neighbours)]
-        # All neighbours of a node ask for its window of the same round.
-        self.entries = lru_cache(4 * task.clients)(self.schedule.entries)
+        self.degrees = np.array([len(nodes) for nodes in self.neighbours])
+        # Every node asks for the windows of the same round.
+        self.windows = lru_cache(4)(lambda n: self.schedule.entries(np.arange(task.clients), n))
+        self.edges = lru_cache(task.clients + 1)(self._edges)
+
+    def _edges(self, ks: tuple[int, ...]) -> tuple[Array, Array, Array]:
+        """Of the edges that lead to these nodes: the row of the node, who speaks, its weight."""
+        rows = np.repeat(np.arange(len(ks)), self.degrees[list(ks)])
+        speakers = np.array([j for k in ks for j in self.neighbours[k]], np.intp)
+        return rows, speakers, np.concatenate([self.weights[k] for k in ks])
 
     def cohort(self, n: int, server: State) -> Indices:
         """Every node that ever speaks, in every round."""
@@ -89,33 +98,50 @@ class Method(psofed.Method):
         air = {"air": self.task.zeros(K, self.shared), "heard": np.zeros(K, bool)}
         return air | {"round": np.full((), -2)}
 
-    def download(self, server: State, k: int, n: int) -> Message:
+    def download(self, server: State, k: Who, n: int) -> Any:
         """The neighbours' broadcasts of the round before; one that was not heard is not a number.
 
         It is counted all the same, because it was sent.
         """
-        near = list(self.neighbours[k])
-        if not near or server["round"] != n - 1:
+        if server["round"] != n - 1:
             return None
-        heard = server["heard"][near, None]
-        said: Array = np.where(heard, server["air"][near], np.nan).ravel()
-        return said.astype(self.task.dtype)
+        rows, near, _ = self.edges(_ids(k))
+        said = np.where(server["heard"][near, None], server["air"][near], np.nan)
+        said = said.astype(self.task.dtype, copy=False)
+        if isinstance(k, int):
+            return said.ravel() if len(near) else None
+        if len(near) and (self.degrees[k] == self.degrees[k[0]]).all():
+            return said.reshape(len(k), -1)
+        parts = np.split(said, np.searchsorted(rows, np.arange(1, len(k))))
+        return [part.ravel() if len(part) else None for part in parts]
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+    def receive(self, client: State, k: Who, n: int, message: Any) -> None:
         """w_k from phi_k and the broadcasts of the round before."""
+        if isinstance(message, list):  # nodes have different numbers of neighbours
+            heard = [part for part in message if part is not None]
+            message = np.concatenate(heard) if heard else None
         if message is not None:
-            self._combine(client["w"], k, n - 1, message)
+            self._combine(client["w"], k, n - 1, message.reshape(-1, self.shared))
 
-    def _combine(self, phi: Array, k: int, n: int, message: Array) -> None:
+    def _combine(self, phi: Array, k: Who, n: int, said: Array) -> None:
         """Eq. (11) with the node as server: w_k = phi_k + sum_l c_lk S_{l,n} (phi_l - phi_k)."""
-        windows = np.concatenate([self.entries(j, n) for j in self.neighbours[k]])
-        change = np.repeat(self.weights[k], self.shared) * (message - phi[windows])
-        change[np.isnan(message)] = 0
-        phi += np.bincount(windows, change, minlength=len(phi))  # in one go: a node may hear many
+        rows, near, shares = self.edges(_ids(k))
+        windows = self.schedule.entries(near, n) if isinstance(k, int) else self.windows(n)[near]
+        models = phi.reshape(-1)  # the models of all nodes in one row, so that one sum serves all
+        places = rows[:, None] * self.task.dim + windows
+        change = shares[:, None] * (said - models[places])
+        change[np.isnan(said)] = 0
+        models += np.bincount(places.ravel(), change.ravel(), minlength=len(models))
 
-    def upload(self, client: State, k: int, n: int) -> Message:
+    def upload(self, client: State, k: Who, n: int) -> Any:
         """phi_k on S_{k,n}; nothing if nobody is near."""
-        return sharing.share(client["w"], self.entries(k, n)) if self.neighbours[k] else None
+        if isinstance(k, int):
+            window = self.schedule.entries(k, n)
+            return sharing.share(client["w"], window) if self.degrees[k] else None
+        said = sharing.share(client["w"], self.windows(n)[k])
+        if self.degrees[k].all():
+            return said
+        return [row if near else None for row, near in zip(said, self.degrees[k], strict=True)]
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
@@ -123,20 +149,22 @@ class Method(psofed.Method):
         """Nobody adds up: the broadcasts stay in the air until the next round begins."""
         server["round"][...] = n
         server["heard"][:] = False
-        for k, said in uploads.items():
-            if said is not None:
-                server["air"][k] = said
-                server["heard"][k] = True
+        ks, said, _ = stack(uploads, dict.fromkeys(uploads, 1.0))  # the weights are those of edges
+        if len(ks):
+            server["air"][ks] = said
+            server["heard"][ks] = True
 
     def models(self, server: State, clients: State) -> Array:
         """w_k for all k, as the next round will begin with them."""
         models: Array = clients["w"].copy()
-        n = int(server["round"])
-        for k, phi in enumerate(models):
-            message = self.download(server, k, n + 1)
-            if message is not None:
-                self._combine(phi, k, n, message)
+        n, everybody = int(server["round"]), np.arange(self.task.clients)
+        message = self.download(server, everybody, n + 1)
+        self.receive({"w": models}, everybody, n + 1, message)
         return models
+
+
+def _ids(k: Who) -> tuple[int, ...]:
+    return (k,) if isinstance(k, int) else tuple(k.tolist())
 
 
 def draw(options: Options, task: Task) -> Neighbours:

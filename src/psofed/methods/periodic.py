@@ -13,7 +13,7 @@ from typing import ClassVar
 from psofed.core import sharing
 from psofed.core.schedule import Indices
 from psofed.methods import fedavg, psofed
-from psofed.methods.contract import Message, State, Task
+from psofed.methods.contract import Message, State, Task, Who, stack
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class Options(psofed.Options):
 class Method(psofed.Method):
     """Algorithm 1 in blocks of E rounds: window t goes down first, window t + 1 goes up last."""
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.local_steps = options.local_steps
@@ -52,18 +54,18 @@ class Method(psofed.Method):
         """The cohort of a block is that of its first round."""
         return self.task.cohorts.cohort(n - n % self.local_steps)
 
-    def download(self, server: State, k: int, n: int) -> Message:
+    def download(self, server: State, k: Who, n: int) -> Message:
         """S_{k,t} w_n, at the beginning of block t."""
         t, rest = divmod(n, self.local_steps)
         return sharing.share(server["w"], self.schedule.entries(k, t)) if rest == 0 else None
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+    def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """Eq. (9) with window t."""
         if message is not None:
             window = self.schedule.entries(k, n // self.local_steps)
             sharing.receive(client["w"], window, message)
 
-    def upload(self, client: State, k: int, n: int) -> Message:
+    def upload(self, client: State, k: Who, n: int) -> Message:
         """S_{k,t+1} w_k, at the end of block t."""
         t, rest = divmod(n + 1, self.local_steps)
         return sharing.share(client["w"], self.schedule.entries(k, t)) if rest == 0 else None
@@ -73,6 +75,6 @@ class Method(psofed.Method):
     ) -> None:
         """Eq. (11) with window t + 1."""
         t = (n + 1) // self.local_steps
-        entries = self.schedule.entries
-        folded = [(entries(k, t), v, weights[k]) for k, v in uploads.items() if v is not None]
-        sharing.fold(server["w"], folded)
+        ks, values, shares = stack(uploads, weights)
+        if len(ks):
+            sharing.fold(server["w"], self.schedule.entries(ks, t), values, shares)

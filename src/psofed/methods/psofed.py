@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any, ClassVar, Literal
 
-from psofed.core import learner, sharing
+from psofed.core import sharing
+from psofed.core.ahead import Ahead
 from psofed.core.schedule import Schedule, Sequential, Stochastic, is_even
 from psofed.errors import InputError
-from psofed.methods.contract import Array, Common, Message, Plain, State, Task
+from psofed.methods.contract import Array, Common, Message, Messages, Plain, State, Task, Who, stack
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,12 @@ class Options(Common):
 
 
 class Method(Plain):
-    """Algorithm 1. A subclass that changes no handler is run by the compiled kernel too."""
+    """Algorithm 1. A subclass that changes no handler is run by the compiled kernel too.
+
+    `down(k, n)` is the window S_{k,n}, `up(k, n)` the next one, S_{k,n+1}.
+    """
+
+    stacked = True
 
     def __init__(self, options: Options, task: Task, schedule: Schedule | None = None) -> None:
         super().__init__(options, task)
@@ -72,33 +78,33 @@ class Method(Plain):
         self.shared = options.shared
         self.common = options.scheme == "coordinated" or options.shared == task.dim
         self.schedule: Schedule = schedule or _schedule(options, task)
+        self.down = Ahead(self.schedule.entries, task.cohorts, self.shared)
+        self.up = Ahead(lambda k, n: self.schedule.entries(k, n + 1), task.cohorts, self.shared)
 
-    def download(self, server: State, k: int, n: int) -> Message:
+    def download(self, server: State, k: Who, n: int) -> Message:
         """S_{k,n} w_n."""
-        return sharing.share(server["w"], self.schedule.entries(k, n))
+        return sharing.share(server["w"], self.down(k, n))
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+    def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """Eq. (9): S_{k,n} w_n + (I - S_{k,n}) w_{k,n}."""
         if message is not None:
-            sharing.receive(client["w"], self.schedule.entries(k, n), message)
+            sharing.receive(client["w"], self.down(k, n), message)
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (10), for members of the cohort and for everybody else."""
-        learner.lms(client["w"], z, y, self.step)
+        self.lms(client["w"], z, y, self.step)
 
-    def upload(self, client: State, k: int, n: int) -> Message:
+    def upload(self, client: State, k: Who, n: int) -> Messages:
         """S_{k,n+1} w_{k,n+1}: the *next* window."""
-        return sharing.share(client["w"], self.schedule.entries(k, n + 1))
+        return sharing.share(client["w"], self.up(k, n))
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
         """Eq. (11)."""
-        entries = self.schedule.entries
-        sharing.fold(
-            server["w"],
-            [(entries(k, n + 1), v, weights[k]) for k, v in uploads.items() if v is not None],
-        )
+        ks, values, shares = stack(uploads, weights)
+        if len(ks):
+            sharing.fold(server["w"], self.up(ks, n), values, shares)
 
 
 def is_pure(method: object) -> bool:

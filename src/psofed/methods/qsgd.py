@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, log2
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from psofed.core import coding, payload
+from psofed.core.ahead import Ahead
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, State, Task
+from psofed.methods.contract import Array, Common, State, Task, Who
 
 
 @dataclass(frozen=True)
@@ -42,23 +43,29 @@ class Options(Common):
 class Method(fedavg.Compressed):
     """U_j = |h| sign(h_j) floor(l |h_j| / |h| + u_j) / l, u_j ~ U(0, 1)."""
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.levels = options.levels
+        self.luck = Ahead(self._uniforms, task.cohorts, task.dim)
 
-    def pack(self, client: State, h: Array, k: int, n: int) -> Array:
+    def _uniforms(self, k: Any, n: Any) -> Array:
+        return self.task.seeds.uniforms("qsgd", client=k, round=n, count=self.task.dim)
+
+    def pack(self, client: State, h: Array, k: Who, n: int) -> Array:
         if self.levels is None:
             return h
-        norm = np.sqrt(h @ h)
-        u = self.task.seeds.uniforms("qsgd", client=k, round=n, count=len(h))
-        scaled = np.abs(h) * (self.levels / norm) if norm > 0 else np.zeros_like(h)
-        signed = np.copysign(np.minimum(np.floor(scaled + u), self.levels), h)
-        return np.concatenate([[norm], signed]).astype(h.dtype)
+        norm = np.sqrt(np.vecdot(h, h))[..., None]
+        scaled = np.abs(h) * (self.levels / np.where(norm > 0, norm, np.inf))
+        codes = np.minimum(np.floor(scaled + self.luck(k, n)), self.levels)
+        signed = np.copysign(codes, h)
+        return np.concatenate([norm, signed], axis=-1).astype(h.dtype)
 
-    def unpack(self, message: Array, k: int, n: int) -> Array:
+    def unpack(self, message: Array, k: Who, n: int) -> Array:
         if self.levels is None:
             return message
-        update: Array = message[1:] * (message[0] / self.levels)
+        update: Array = message[..., 1:] * (message[..., :1] / self.levels)
         return update
 
     def encode(self, message: Array, up: bool) -> bytes:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from psofed.core import coding, payload
+from psofed.core import coding, payload, sharing
+from psofed.core.ahead import Ahead
 from psofed.errors import InputError
 from psofed.methods import psofed
-from psofed.methods.contract import Array, Message, State, Task
+from psofed.methods.contract import Array, Message, State, Task, Who, stack
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,14 @@ class Method(psofed.Method):
     round is folded, and not before: a download that is asked for twice is the same twice.
     """
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.bits, self.last = options.bits, options.reference == "last"
         self.common = self.common and not self.last  # references differ between clients
+        draws = self._down_bits, self._up_bits
+        self.luck = [Ahead(draw, task.cohorts, self.shared) for draw in draws]
 
     def server(self) -> State:
         """w_n and, for differences, what last travelled to and from each client."""
@@ -67,57 +72,57 @@ class Method(psofed.Method):
     def _memory(self, rows: int) -> State:
         return {"last": self.task.zeros(rows, self.task.dim)} if self.last else {}
 
-    def download(self, server: State, k: int, n: int) -> Message:
+    def download(self, server: State, k: Who, n: int) -> Message:
         """Q(w_n) on S_{k,n}."""
-        window = self.schedule.entries(k, n)
-        return self._quantise(server["w"][window], self._last(server, k)[window], k, n, up=False)
+        window = self.down(k, n)
+        return self._quantise(server["w"][window], server, _of(k, window), k, n, up=False)
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+    def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """Eq. (9) with decoded values."""
         if message is not None:
-            window = self.schedule.entries(k, n)
-            client["w"][window] = self._restore(message, self._last(client), window)
+            window = self.down(k, n)
+            here = sharing.at(window)
+            sharing.receive(client["w"], window, self._restore(message, client, here))
 
-    def upload(self, client: State, k: int, n: int) -> Message:
+    def upload(self, client: State, k: Who, n: int) -> Message:
         """Q(w_{k,n+1}) on S_{k,n+1}."""
-        window = self.schedule.entries(k, n + 1)
-        last = self._last(client)
-        message = self._quantise(client["w"][window], last[window], k, n, up=True)
-        self._restore(message, last, window)
+        here = sharing.at(self.up(k, n))
+        message = self._quantise(client["w"][here], client, here, k, n, up=True)
+        self._restore(message, client, here)
         return message
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
         """Eq. (11) with decoded values."""
-        decoded: dict[int, Message] = {}
-        for k, message in uploads.items():
-            if message is not None:
-                last, window = self._last(server, k), self.schedule.entries(k, n)
-                if self.last:  # what this client was sent
-                    down = self._quantise(server["w"][window], last[window], k, n, up=False)
-                    self._restore(down, last, window)
-                decoded[k] = self._restore(message, last, self.schedule.entries(k, n + 1))
-        super().fold(server, n, decoded, weights)
+        ks, messages, shares = stack(uploads, weights)
+        if not len(ks):
+            return
+        if self.last:  # what these clients were sent
+            down: Any = self.download(server, ks, n)
+            self._restore(down, server, _of(ks, self.down(ks, n)))
+        window = self.up(ks, n)
+        values = self._restore(messages, server, _of(ks, window))
+        sharing.fold(server["w"], window, values, shares)
 
-    def _last(self, state: State, k: int | None = None) -> Array:
-        if not self.last:
-            return self.task.zeros(self.task.dim)
-        return state["last"] if k is None else state["last"][k]
-
-    def _quantise(self, values: Array, last: Array, k: int, n: int, up: bool) -> Array:
+    def _quantise(self, values: Array, state: State, here: Any, k: Who, n: int, up: bool) -> Array:
         """The code of the values; a download that all get is rounded alike for all."""
-        who = 0 if self.common and not up else k
-        purpose = "upload bits" if up else "download bits"
-        u = self.task.seeds.uniforms(purpose, client=who, round=n, count=len(values))
-        return coding.quantise(values - last if self.last else values, self.bits, u)
+        u = self.luck[up](k, n)
+        return coding.quantise(values - state["last"][here] if self.last else values, self.bits, u)
 
-    def _restore(self, message: Array, last: Array, window: Array) -> Array:
-        """The decoded values, which become what last travelled."""
+    def _down_bits(self, k: Any, n: Any) -> Array:
+        who = k * 0 if self.common else k
+        return self.task.seeds.uniforms("download bits", client=who, round=n, count=self.shared)
+
+    def _up_bits(self, k: Any, n: Any) -> Array:
+        return self.task.seeds.uniforms("upload bits", client=k, round=n, count=self.shared)
+
+    def _restore(self, message: Array, state: State, here: Any) -> Array:
+        """The decoded values; of differences, what they make of what last travelled."""
         values = coding.restore(message, self.bits)
         if self.last:
-            last[window] += values
-            values = last[window]
+            values += state["last"][here]
+            state["last"][here] = values
         return values
 
     def encode(self, message: Array, up: bool) -> bytes:
@@ -128,3 +133,8 @@ class Method(psofed.Method):
         head = 2 * payload.size(self.task.wire)
         codes = coding.unpack(data[head:], self.bits, self.shared)
         return np.concatenate([payload.decode(data[:head], self.task.wire), codes])
+
+
+def _of(k: Who, window: Array) -> Any:
+    """Where the server keeps the entries of these clients."""
+    return np.asarray(k)[..., None], window

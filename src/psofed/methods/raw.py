@@ -35,6 +35,8 @@ class Options(Common):
 class Method(centralised.Method):
     """Eq. (5) and (6) at the server: w <- w + (mu/|S_n|) sum_k e_k z_k, with the samples sent."""
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(
             centralised.Options("batch", step=options.step, policy=options.policy), task

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, log2
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from psofed.core import coding, payload
+from psofed.core import coding, payload, sharing
+from psofed.core.ahead import Ahead
 from psofed.core.seeds import subsets
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, State, Task
+from psofed.methods.contract import Array, Common, State, Task, Who
 
 
 @dataclass(frozen=True)
@@ -58,38 +59,46 @@ def padded(dim: int) -> int:
 class Method(fedavg.Compressed):
     """In this order: rotate h, take M entries times D/M, quantise. The server undoes it."""
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.bits, self.rotate = options.bits, options.rotate
         self.size = padded(task.dim) if options.rotate else task.dim
         self.shared = options.shared or self.size
+        self.luck = Ahead(self._uniforms, task.cohorts, self.shared)
+        self.window = Ahead(self._window, task.cohorts, self.shared)
         self.signs = np.where(task.seeds.world.uniforms("signs", count=self.size) < 0.5, -1.0, 1.0)
         if options.shared is not None:
             # Rescaled updates are D/M times as noisy: averaged over the cohort they bear this step.
             size = getattr(self.task.cohorts, "size", 1)
             self.step *= min(1.0, size * self.shared / self.size)
 
-    def pack(self, client: State, h: Array, k: int, n: int) -> Array:
+    def pack(self, client: State, h: Array, k: Who, n: int) -> Array:
         if self.rotate:
-            h = coding.hadamard(self.signs * np.pad(h, (0, self.size - len(h)))).astype(h.dtype)
+            full = np.zeros((*h.shape[:-1], self.size))
+            full[..., : self.task.dim] = h
+            h = coding.hadamard(self.signs * full).astype(h.dtype)
         if self.shared < self.size:
-            h = h[self._window(k, n)] * h.dtype.type(self.size / self.shared)
+            h = h[sharing.at(self.window(k, n))] * h.dtype.type(self.size / self.shared)
         if self.bits is None:
             return h
-        u = self.task.seeds.uniforms("sketch", client=k, round=n, count=len(h))
-        return coding.quantise(h, self.bits, u)
+        return coding.quantise(h, self.bits, self.luck(k, n))
 
-    def unpack(self, message: Array, k: int, n: int) -> Array:
+    def unpack(self, message: Array, k: Who, n: int) -> Array:
         values = message if self.bits is None else coding.restore(message, self.bits)
         if self.shared < self.size:
-            full = np.zeros(self.size, values.dtype)
-            full[self._window(k, n)] = values
+            full = np.zeros((*values.shape[:-1], self.size), values.dtype)
+            full[sharing.at(self.window(k, n))] = values
             values = full
         if self.rotate:
-            values = (self.signs * coding.hadamard(values))[: self.task.dim]
+            values = (self.signs * coding.hadamard(values))[..., : self.task.dim]
         return values
 
-    def _window(self, k: int, n: int) -> Array:
+    def _uniforms(self, k: Any, n: Any) -> Array:
+        return self.task.seeds.uniforms("sketch", client=k, round=n, count=self.shared)
+
+    def _window(self, k: Any, n: Any) -> Array:
         u = self.task.seeds.uniforms(
             f"subsample:{self.shared}", client=k, round=n, count=self.shared
         )

@@ -12,10 +12,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from psofed.core import sharing
+from psofed.core.ahead import Ahead
 from psofed.core.seeds import subsets
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, Message, State, Task
+from psofed.methods.contract import Array, Common, Message, State, Task, Who
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,15 @@ class Method(fedavg.Compressed):
     matrix; a low rank takes columns of a smaller one for all columns of the model as a matrix.
     """
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.form, self.shared = options.form, options.shared
         D, M = task.dim, options.shared
         self.rows = shape_rows(D, options.rows) if options.form == "lowrank" else D
         self.rank = M * self.rows // D
+        self.axes = Ahead(self._axes, task.cohorts, self.rank)
         if options.form != "mask":
             size = getattr(self.task.cohorts, "size", 1)
             self.step *= min(1.0, size * M / D)  # rescaled, the update is D/M times as noisy
@@ -81,41 +86,50 @@ class Method(fedavg.Compressed):
         """And the axes of this block's space."""
         return super().client(k) | {"axes": np.zeros(self.rank, np.int64)}
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+    def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """w_k <- w_n, and a fresh space."""
         super().receive(client, k, n, message)
         if message is not None:
-            client["axes"][:] = self._axes(k, n)
+            client["axes"][:] = self.axes(k, n)
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (5), projected."""
         w = client["w"]
-        error = y - w @ z
-        if self.form == "mask":
-            axes = client["axes"]
-            w[axes] += self.step * error * z[axes]
-        else:
-            A = self.basis[:, client["axes"]]
-            gradient = A @ (A.T @ z.reshape(self.rows, -1))
-            w += (self.step * error * (self.rows / self.rank)) * gradient.reshape(-1)
+        error, axes = y - np.vecdot(w, z), client["axes"]
+        change = (self.step * error)[..., None] * self._coordinates(z, axes)
+        w += self._image(change if self.form == "mask" else change * (self.rows / self.rank), axes)
 
-    def pack(self, client: State, h: Array, k: int, n: int) -> Array:
-        if self.form == "mask":
-            return h[client["axes"]]
-        A = self.basis[:, client["axes"]]
-        coordinates: Array = (A.T @ h.reshape(self.rows, -1)).reshape(-1)
-        return coordinates
+    def pack(self, client: State, h: Array, k: Who, n: int) -> Array:
+        return self._coordinates(h, client["axes"])
 
-    def unpack(self, message: Array, k: int, n: int) -> Array:
-        axes = self._axes(k, n - n % self.local_steps)
-        if self.form == "mask":
-            update = np.zeros(self.task.dim, message.dtype)
-            update[axes] = message
-            return update
-        image: Array = (self.basis[:, axes] @ message.reshape(self.rank, -1)).reshape(-1)
-        return image
+    def unpack(self, message: Array, k: Who, n: int) -> Array:
+        return self._image(message, self.axes(k, n - n % self.local_steps))
 
-    def _axes(self, k: int, n: int) -> Array:
+    def _coordinates(self, v: Array, axes: Array) -> Array:
+        """A^T v, one matrix of columns as the other: v is [..., D], A^T v is [..., M]."""
+        head = v.shape[:-1]
+        if self.form != "mask":
+            # With the whole basis, of which A is some columns: faster than to gather those.
+            v = self._turned(v, self.basis)
+        return v.reshape(*head, self.rows, -1)[sharing.at(axes)].reshape(*head, -1)
+
+    def _image(self, coordinates: Array, axes: Array) -> Array:
+        """A c: c is [..., M], A c is [..., D]."""
+        head, D = coordinates.shape[:-1], self.task.dim
+        full = np.zeros((*head, self.rows, D // self.rows), coordinates.dtype)
+        full[sharing.at(axes)] = coordinates.reshape(*head, self.rank, -1)
+        v = full.reshape(*head, D)
+        return v if self.form == "mask" else self._turned(v, self.basis.T)
+
+    def _turned(self, v: Array, B: Array) -> Array:
+        """B^T V, the model as a matrix V of these rows."""
+        if self.rows == self.task.dim:
+            return v @ B
+        V = v.reshape(*v.shape[:-1], self.rows, -1)
+        turned: Array = (V.swapaxes(-1, -2) @ B).swapaxes(-1, -2)
+        return turned.reshape(v.shape)
+
+    def _axes(self, k: Any, n: Any) -> Array:
         purpose = f"structured:{self.form}:{self.rank}"
         u = self.task.seeds.uniforms(purpose, client=k, round=n, count=self.rank)
         return subsets(u, self.rows)

@@ -12,10 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from psofed.core import coding, payload
+from psofed.core import coding, payload, sharing
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, State, Task
+from psofed.methods.contract import Array, Common, State, Task, Who
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class Options(Common):
 class Method(fedavg.Compressed):
     """v = h + r_k; U = v on the k largest |v_j|; r_k <- gamma (v - U)."""
 
+    stacked = True
+
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.kept, self.memory = options.kept, options.memory
@@ -52,18 +54,20 @@ class Method(fedavg.Compressed):
         """And the residual r_k."""
         return super().client(k) | {"residual": self.task.zeros(self.task.dim)}
 
-    def pack(self, client: State, h: Array, k: int, n: int) -> Array:
+    def pack(self, client: State, h: Array, k: Who, n: int) -> Array:
         v = h + client["residual"]
         # Stable, so that of equal entries the first goes: the same on every machine.
-        kept = np.sort(np.argsort(-np.abs(v), kind="stable")[: self.kept])
-        message = np.concatenate([kept, v[kept]])
-        v[kept] = 0
+        kept = np.sort(np.argsort(-np.abs(v), kind="stable")[..., : self.kept])
+        here = sharing.at(kept)
+        message = np.concatenate([kept, v[here]], axis=-1)
+        v[here] = 0
         client["residual"][:] = self.memory * v
         return message
 
-    def unpack(self, message: Array, k: int, n: int) -> Array:
-        update = np.zeros(self.task.dim, message.dtype)
-        update[message[: self.kept].astype(np.intp)] = message[self.kept :]
+    def unpack(self, message: Array, k: Who, n: int) -> Array:
+        update = np.zeros((*message.shape[:-1], self.task.dim), message.dtype)
+        kept = message[..., : self.kept].astype(np.intp)
+        update[sharing.at(kept)] = message[..., self.kept :]
         return update
 
     def encode(self, message: Array, up: bool) -> bytes:

@@ -116,6 +116,19 @@ def learn_one(w: Array, z: Array, i: int, y: Any, step: Array) -> None:
 
 
 @_compiled
+def learn_rows(w: Array, z: Array, y: Array, step: Any, error: Array) -> None:
+    """Eq. (10) for one sample of each client: rows of w and z belong together."""
+    for c in range(w.shape[0]):
+        p = step - step
+        for d in range(w.shape[1]):
+            p += w[c, d] * z[c, d]
+        error[c] = y[c] - p
+        e = step * error[c]
+        for d in range(w.shape[1]):
+            w[c, d] += e * z[c, d]
+
+
+@_compiled
 def errors_of_four(p: Any, g: Any, y: Array, i: int, step: Any) -> Any:
     """mu epsilon of samples i..i+3, from w^T z before the first of them and from their z^T z."""
     e0 = step * (y[i] - p[0])

@@ -34,10 +34,13 @@ class TestSet:
     outside: Array  # [2, 2]: of the target and its shift, what no model reaches
     triangular: bool = False
 
-    def mse(self, w: Array, a: float = 0.0) -> NDArray[np.float64]:
-        """MSE = |y_test - Z_test^T w|^2 / N_test of each model in w [..., D]."""
-        target = self.target + self.target.dtype.type(a) * self.shift if a else self.target
-        misfit = (w @ self.factor - target).astype(np.float64)
+    def mse(self, w: Array, a: Any = 0.0) -> NDArray[np.float64]:
+        """MSE = |y_test - Z_test^T w|^2 / N_test of each model in w [..., D], each with its a."""
+        misfit = w @ self.factor
+        misfit -= self.target
+        if np.any(a):
+            misfit -= np.multiply.outer(np.asarray(a, misfit.dtype), self.shift)
+        misfit = misfit.astype(np.float64, copy=False)
         return self.scale * np.vecdot(misfit, misfit) + self.rest(a)
 
     def rest(self, a: Any) -> Any:

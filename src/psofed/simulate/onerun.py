@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,14 @@ from psofed.simulate import fused, lockstep
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.draws import Draws, draw
 from psofed.simulate.evaluate import TestSet, draw_test, floors
+from psofed.simulate.lockstep import Moment
 from psofed.streams.contract import blend
 
 Array = NDArray[Any]
 # The floors are lines in a figure: ten runs place them well enough, not the first, for which people
 # wait; and where there are many features they would cost more than the runs.
 FLOOR_RUNS, FLOOR_DIM = range(2, 12), 500
+HOLD = 16  # models that are judged at once
 
 
 class StoppedError(Exception):
@@ -65,19 +69,54 @@ def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
 def _in_lockstep(
     draws: Draws, methods: list[Method], marks: Array, test: TestSet, shares: Array, stop: Array
 ) -> tuple[Array, Array]:
-    """Test error and traffic at the marks, for methods that the kernel does not know."""
+    """Test error and traffic at the marks, for methods that the kernel does not know.
+
+    Each method goes on for a few rounds before it is the next one's turn: what it works on then
+    stays in the caches.
+    """
     samples = lockstep.Samples(draws)
     mse = np.empty((len(methods), len(marks)))
     traffic = np.zeros((3, len(methods), len(marks)))
     plays = [lockstep.play(draws, method, samples) for method in methods]
-    mark = 0
-    for n, moments in enumerate(zip(*plays, strict=True)):
+    rows = zip(mse, traffic.swapaxes(0, 1), strict=True)
+    judges = [Judge(test, marks, shares, *row) for row in rows]
+    # The moment before round 0, then those after each round of a block.
+    for first in (0, *range(1, draws.rounds + 1, lockstep.BLOCK)):
         if stop[0]:
             raise StoppedError
-        traffic[:, :, mark] += np.transpose([moment.traffic for moment in moments])
-        if marks[mark] == n:
-            for j, (method, moment) in enumerate(zip(methods, moments, strict=True)):
-                w = method.models(moment.server, moment.clients)
-                mse[j, mark] = test.mse(w, shares[mark]).mean()
-            mark += 1
+        for method, play, judge in zip(methods, plays, judges, strict=True):
+            for n, moment in enumerate(islice(play, lockstep.BLOCK if first else 1), first):
+                judge.see(n, method, moment)
     return mse, traffic
+
+
+class Judge:
+    """Notes the traffic and the test errors of one method, the errors of several marks at once.
+
+    Of how many does not depend on the other methods, so that these cannot change a bit.
+    """
+
+    def __init__(
+        self, test: TestSet, marks: Array, shares: Array, mse: Array, traffic: Array
+    ) -> None:
+        self.test, self.marks, self.mse, self.traffic = test, marks.tolist(), mse, traffic
+        self.shares = shares
+        self.mark, self.bytes = 0, (0, 0, 0)
+        self.held: list[Array] = []
+
+    def see(self, n: int, method: Method, moment: Moment) -> None:
+        """The state before round n."""
+        self.bytes = tuple(map(add, self.bytes, moment.traffic))
+        if n != self.marks[self.mark]:
+            return
+        self.traffic[:, self.mark], self.bytes = self.bytes, (0, 0, 0)
+        self.mark += 1
+        models = method.models(moment.server, moment.clients)
+        if models.ndim > 1:
+            self.mse[self.mark - 1] = self.test.mse(models, self.shares[self.mark - 1]).mean()
+            return
+        self.held.append(models.copy())
+        if len(self.held) == HOLD or self.mark == len(self.marks):
+            here = slice(self.mark - len(self.held), self.mark)
+            self.mse[here] = self.test.mse(np.array(self.held), self.shares[here])
+            self.held = []

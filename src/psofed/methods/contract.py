@@ -26,9 +26,9 @@ also has `absorb(client, x, z, y)`, which learns from many samples of one client
 
 A class may say of itself that it is `stacked`: its handlers then also take several clients at once,
 which is faster. `k` is then an array [s] and state has a leading axis, as it has in `learn`.
-`download` and `upload` give None, an array [s, m], a list of messages, or one message [m] that is
-the same for all; `receive` is given what `download` gave. This is not inherited, because a subclass
-may change a handler. `fold` has a message for each client, whoever calls it.
+`download` and `upload` give None, an array [s, m] or a list of messages, and `download` also one
+message [m] that is the same for all; `receive` is given what `download` gave. `fold` has a message
+for each client, whoever calls it. Being stacked is not inherited: a subclass may change a handler.
 """
 
 from __future__ import annotations

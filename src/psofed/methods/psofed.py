@@ -65,10 +65,7 @@ class Options(Common):
 
 
 class Method(Plain):
-    """Algorithm 1. A subclass that changes no handler is run by the compiled kernel too.
-
-    `down(k, n)` is the window S_{k,n}, `up(k, n)` the next one, S_{k,n+1}.
-    """
+    """Algorithm 1. A subclass that changes no handler is run by the compiled kernel too."""
 
     stacked = True
 
@@ -78,6 +75,7 @@ class Method(Plain):
         self.shared = options.shared
         self.common = options.scheme == "coordinated" or options.shared == task.dim
         self.schedule: Schedule = schedule or _schedule(options, task)
+        # The window S_{k,n}, which goes down in round n, and the next one, which goes up in it.
         self.down = Ahead(self.schedule.entries, task.cohorts, self.shared)
         self.up = Ahead(lambda k, n: self.schedule.entries(k, n + 1), task.cohorts, self.shared)
 

@@ -89,7 +89,8 @@ def measure(experiment: Experiment) -> Clock:
     object.__setattr__(draws, "features", watched(clock, "(features)", draws.features))
     lockstep.play = timed_play
     try:
-        clock("(evaluation and the rest)", onerun._in_lockstep, draws, others, marks, test, stop)
+        rest = draws, others, marks, test, np.zeros(len(marks)), stop
+        clock("(evaluation and the rest)", onerun._in_lockstep, *rest)
     finally:
         lockstep.play = play
     return clock

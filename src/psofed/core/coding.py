@@ -73,8 +73,14 @@ def expand(message: Array, bits: int) -> Array:
     """v_j = +-s ((level + 1/2) / H)^2."""
     if message[0] < SMALLEST:
         return np.zeros(len(message) - 1)
-    codes, half = message[1:].astype(np.int64), 2 ** (bits - 1)
-    size: Array = 2.0 ** (message[0] / 4) * np.square(((codes >> 1) + 0.5) / half)
+    return 2.0 ** (message[0] / 4) * _expanded(bits)[message[1:].astype(np.intp)]
+
+
+@lru_cache
+def _expanded(bits: int) -> Array:
+    """What each code stands for, at the scale 1."""
+    codes, half = np.arange(2**bits), 2 ** (bits - 1)
+    size = np.square(((codes >> 1) + 0.5) / half)
     return np.where(codes & 1, -size, size)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,9 @@ class Curvature:
     @property
     def numbers(self) -> int:
         """Numbers to send."""
-        return self.means + len(self._places())
+        return self.means + len(self._places)
 
+    @cached_property
     def _places(self) -> list[tuple[Array, Array]]:
         """Rows and columns of the covariances that share one number."""
         L = len(self.guess)
@@ -55,14 +57,14 @@ class Curvature:
         if self.signal:
             mean = np.full_like(mean, mean.mean())
         C = square - np.outer(mean, mean)
-        told = [*mean[: self.means], *(C[place].mean() for place in self._places())]
+        told = [*mean[: self.means], *(C[place].mean() for place in self._places)]
         return np.clip(told, -6e4, 6e4).astype(np.float16).astype(np.float64)
 
     def matrix(self, moments: Array, count: float) -> Array:
         """T^T R T for Gaussian inputs with these moments, drawn to the guess while n is small."""
         L, trust = len(self.guess), count / (count + TRUST)
         C = np.zeros((L, L))
-        for (rows, columns), value in zip(self._places(), moments[self.means :], strict=True):
+        for (rows, columns), value in zip(self._places, moments[self.means :], strict=True):
             C[rows, columns] = C[columns, rows] = value
         values, vectors = np.linalg.eigh(trust * C + (1 - trust) * self.guess)
         # Rounded moments, or those of few samples, need not make a covariance: this one does.

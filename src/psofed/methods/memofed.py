@@ -109,6 +109,8 @@ class Method(Plain):
         signal = options.inputs == "signal"
         self.curvature = curvature.Curvature(task.features, self.T, guess, signal)
         self.tells = options.curvature == "moments"
+        self._bases: dict[Any, Array] = {}
+        self._offers: dict[int, tuple[int, Array, Array]] = {}
 
     # What a contact costs, and who is contacted.
 
@@ -136,9 +138,9 @@ class Method(Plain):
         return server["contacts"][k] == 0 and server["contacts"].sum() < self.options.silent
 
     def _more(self, contacts: Any) -> bool:
-        """Whether the contact after so many tells the moments: 1, 2, 4, 8, ..."""
+        """Whether the contact after so many tells the moments: 1, 4, 16, 64, ..."""
         number = int(contacts) + 1
-        return self.tells and number & (number - 1) == 0
+        return self.tells and number & (number - 1) == 0 and number.bit_length() % 2 == 1
 
     # State.
 
@@ -176,14 +178,25 @@ class Method(Plain):
 
     def absorb(self, client: State, x: Array, z: Array, y: Array) -> None:
         """`learn` for many samples of one client, one after the other."""
-        count = len(y)
-        past = self.forget ** np.arange(count - 1, -1, -1)
-        x, u = x.astype(np.float64), z.astype(np.float64) @ self.T
-        news = {"A": (u.T * past) @ u, "q": (y * past) @ u, "n": past.sum(), "s": past @ x,
-                "C": (x.T * past) @ x}  # fmt: skip
-        for name, new in news.items():
-            client[name] *= self.forget**count
-            client[name] += new
+        count, u = len(y), z @ self._basis(z.dtype)
+        x, past = x.astype(np.float64), np.ones(1)
+        left, weighed = u.T, y
+        if self.forget < 1:
+            past = self.forget ** np.arange(count - 1.0, -1, -1)
+            left, weighed = u.T * past, y * past
+            for name in ("A", "q", "n", "s", "C"):
+                client[name] *= self.forget**count
+        client["A"] += left @ u
+        client["q"] += weighed @ u
+        client["n"] += past.sum() if self.forget < 1 else count
+        client["s"] += (x.T * past).sum(axis=1)
+        client["C"] += (x.T * past) @ x
+
+    def _basis(self, dtype: Any) -> Array:
+        """T in the precision of the features: a sum of many samples needs no better one."""
+        if dtype not in self._bases:
+            self._bases[dtype] = self.T.astype(dtype)
+        return self._bases[dtype]
 
     def receive(self, client: State, k: int, n: int, message: Message) -> None:
         """r_k <- r_k + Q(c - r_k), after taking back a contact that was never folded."""
@@ -219,8 +232,13 @@ class Method(Plain):
         """Whether the contacts folded so far are odd, and Q(c - r_k)."""
         if self._is_silent(server, k):
             return np.empty(0)
-        values = self._quantise(server["c"] - server["r"][k])
-        return np.concatenate([[server["contacts"][k] % 2], values])
+        away = server["c"] - server["r"][k]
+        known = self._offers.get(k)
+        if known is not None and known[0] == n and np.array_equal(known[1], away):
+            return known[2]  # asked for again, as when the round is folded
+        message = np.append(server["contacts"][k] % 2, self._quantise(away))
+        self._offers[k] = n, away, message
+        return message
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
@@ -248,32 +266,32 @@ class Method(Plain):
         """Client k at its new reference: B_k, g_k and B_k r_k, and their part of the sums."""
         r, h, B, g, Br = (server[name][k] for name in ("r", "h", "B", "g", "Br"))
         known, count = server["contacts"][k] > 0, _count(self.forget, n + 1)
-        before = r.copy(), g.copy()
-        self._count_in(server, k, -server["weight"][k])
+        told, weight = len(message) > self._entries, server["weight"][k]
+        before = r.copy(), g.copy(), Br.copy()
+        if told:
+            server["sum_B"] -= weight * B
         if down is not None and len(down):
             r += self._restore(down[1:])
         if not known:
             h[:], B[:] = r, np.eye(self.size) / self.step
         h += self._restore(message[: self._entries])
-        if len(message) > self._entries:
+        if told:
             B[:] = self.curvature.matrix(message[self._entries :], count)
             B += DAMP * np.eye(self.size)
         g[:], Br[:] = h - r, B @ r
-        if known:
-            self._measure(server, r - before[0], g - before[1], B, count)
+        if known and not told:
+            self._measure(server, r - before[0], g - before[1], Br - before[2], count)
+        server["sum_B"] += (count if told else count - weight) * B
+        server["sum_g"] += count * g - weight * before[1]
+        server["sum_Br"] += count * Br - weight * before[2]
         server["weight"][k] = count
-        self._count_in(server, k, count)
         server["contacts"][k] += 1
         server["heard"][k] = n
 
-    def _count_in(self, server: State, k: int, weight: float) -> None:
-        for name in ("B", "Br", "g"):
-            server[f"sum_{name}"] += weight * server[name][k]
-
-    def _measure(self, server: State, dr: Array, dg: Array, B: Array, count: float) -> None:
+    def _measure(self, server: State, dr: Array, dg: Array, dBr: Array, count: float) -> None:
         """-dr^T dg and dr^T B dr, averaged over recent contacts so that new samples average out."""
         server["secant"] *= 1 - 1 / max(RECENT * self.task.clients, 1)
-        server["secant"] += -count * dr @ dg, count * dr @ B @ dr
+        server["secant"] += -count * dr @ dg, count * dr @ dBr
 
     def models(self, server: State, clients: State) -> Array:
         """w = T c."""

@@ -106,6 +106,10 @@ class Method(fedavg.Method):
         head = [agreement] if self.usable else []
         return np.concatenate([head, client["w"] if relevant else []]).astype(h.dtype)
 
+    def lengths(self, n: int) -> tuple[int, ...] | None:
+        head = int(self.usable)
+        return (head, head + self.task.dim) if self.ends(n) else ()
+
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:

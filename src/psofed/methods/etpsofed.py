@@ -57,6 +57,9 @@ class Method(psofed.Method):
         """S_{k,n+1} w_{k,n+1}, or nothing to report."""
         return super().upload(client, k, n) if client["fire"] else self.task.zeros(0)
 
+    def lengths(self, n: int) -> tuple[int, ...] | None:
+        return (0, self.shared)
+
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:

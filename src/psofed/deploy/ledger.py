@@ -29,14 +29,8 @@ class Ledger:
         self.reasons = dict.fromkeys(REASONS, 0)
         self.accepted = np.zeros(clients, np.int64)  # uploads folded in, by client
         self.flagged = np.zeros(clients, np.int64)  # answers that contradict an earlier one
-        self.lost_at = np.full(clients, -1, np.int64)  # the last round that got no answer
+        self.lost_at = np.full(clients, -1, np.int64)  # the last round without an answer
         self._tried: set[int] = set()
-
-    def accept(self, k: int) -> None:
-        """Rule 8: the first valid upload of a round."""
-        self.counts["received"] += 1
-        self.counts["accepted"] += 1
-        self.accepted[k] += 1
 
     def repeat(self) -> None:
         """Rule 8: the same bytes again are acknowledged, not counted."""
@@ -61,11 +55,14 @@ class Ledger:
             self.counts["refused"] += 1
 
     def close(self, n: int, cohort: Iterable[int], answered: Iterable[int]) -> None:
-        """Rule 9: every member that was asked is accounted for."""
+        """Rule 9: every member that was asked is accounted for; only now is an upload accepted."""
         members, here = set(cohort), set(answered)
         refused = (members & self._tried) - here
         lost = members - here - refused
         self.counts["asked"] += len(members)
+        self.counts["accepted"] += len(here)
+        self.counts["received"] += len(here)
+        self.accepted[list(here)] += 1
         self.counts["refused"] += len(refused)
         self.counts["lost"] += len(lost)
         self.lost_at[list(lost)] = n

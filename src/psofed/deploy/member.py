@@ -67,6 +67,10 @@ class Member:
         if frame.incarnation < self.incarnation:
             found = f"server start {frame.incarnation} was replaced by {self.incarnation}"
             raise wire.WireError("fenced", f"{found}; stop the old server")
+        if self.client.source is not None and frame.n >= self.plan.experiment.rounds:
+            # Or a wrong number would have the client learn for days to catch up.
+            found = f"round {frame.n} was asked for, the experiment has"
+            raise wire.WireError("round", f"{found} {self.plan.experiment.rounds}")
         return frame
 
     def save(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,7 +66,7 @@ class Plan:
         ours = {"run": self.deploy.run, "clock": self.deploy.clock, "wire": self.deploy.wire}
         return {**ours, "method": method, **table}
 
-    @property
+    @cached_property
     def digest(self) -> int:
         """Rule 3: the four bytes that every message carries."""
         return wire.digest(self.agreement)

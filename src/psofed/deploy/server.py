@@ -63,7 +63,6 @@ class Server:
             self.ledger.repeat()
             return "repeated"
         self._answers[k], self._uploads[k] = answer, upload
-        self.ledger.accept(k)
         return "accepted"
 
     def _check(self, k: int, n: int, answer: bytes) -> Message:

@@ -36,7 +36,7 @@ def judge(network):
     assert counts["received"] == counts["accepted"] + counts["repeated"] + counts["rejected"]
     assert trace.sent == trace.delivered + trace.dropped
     assert all(len(bodies) == 1 for bodies in trace.answers.values())
-    w, local = models(network.plan, onlooker.heard[:-1], trace.took_part)
+    w, local = models(network.plan, onlooker.heard[:-1], trace.took_part, network.streams)
     assert np.abs(server.state["w"] - w).max() <= 1e-12
     for member in network.members:
         assert np.abs(member.client.state["w"] - local[member.k]).max() <= 1e-12

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from psofed.core.seeds import Seeds
+from psofed.deploy.client import Source
 from psofed.deploy.coordinator import Coordinator
 from psofed.deploy.member import Member
 from psofed.deploy.onlooker import Onlooker
@@ -132,8 +133,11 @@ RETRY = 12  # ticks after which those who have not answered are asked again
 class Network:
     """One run of a plan under some weather."""
 
-    def __init__(self, plan: Plan, weather: Weather, chance: Chance) -> None:
+    def __init__(
+        self, plan: Plan, weather: Weather, chance: Chance, streams: list[Source] | None = None
+    ) -> None:
         self.plan, self.weather, self.chance = plan, weather, chance
+        self.streams = streams or [replay(plan.experiment, k) for k in range(self._clients)]
         self.trace = Trace(took_part=[set() for _ in range(plan.experiment.clients)])
         self.time = self._order = self.rounds = 0
         self._post: list[tuple[int, int, int, int, bytes]] = []
@@ -148,7 +152,7 @@ class Network:
         return self.plan.experiment.clients
 
     def _member(self, k: int) -> Member:
-        return Member(self.plan, k, self.disks[k], replay(self.plan.experiment, k))
+        return Member(self.plan, k, self.disks[k], self.streams[k])
 
     def run(self, rounds: int, most: int = 100_000) -> Trace:
         """Play until so many rounds are closed; what is still under way then is delivered."""

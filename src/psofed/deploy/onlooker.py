@@ -6,14 +6,14 @@ when a round is closed, and knows what must have become of each; from that it co
 
 from __future__ import annotations
 
-from copy import deepcopy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.deploy.client import Source
 from psofed.deploy.plan import Plan
-from psofed.deploy.sources import replay
 
 Array = NDArray[Any]
 
@@ -27,11 +27,10 @@ class Onlooker:
         self.lost: set[tuple[int, int]] = set()
         self.late: set[tuple[int, int]] = set()
         self.repeated = self.rejected = 0
-        self._saved: dict[str, Any] = {}
         self._save()
 
     def _save(self) -> None:
-        self._saved = deepcopy({k: v for k, v in vars(self).items() if k not in KEPT})
+        self._saved = set(self.lost), set(self.late), self.repeated, self.rejected
 
     def upload(self, k: int, data: bytes) -> None:
         """Whole, unchanged bytes of client k arrive."""
@@ -57,7 +56,8 @@ class Onlooker:
 
     def crash(self) -> None:
         """The server is back where the last round was closed."""
-        vars(self).update(deepcopy(self._saved))
+        lost, late, self.repeated, self.rejected = self._saved
+        self.lost, self.late, self.heard[-1] = set(lost), set(late), set()
 
     def counts(self) -> dict[str, int]:
         """What the ledger must say."""
@@ -70,10 +70,9 @@ class Onlooker:
         return members | more
 
 
-KEPT = ("cohorts", "_saved")
-
-
-def models(plan: Plan, heard: list[set[int]], part: list[set[int]]) -> tuple[Array, Array]:
+def models(
+    plan: Plan, heard: list[set[int]], part: list[set[int]], streams: Sequence[Source]
+) -> tuple[Array, Array]:
     """Eq. (9)-(11) in loops, from who took part and who was heard: w and all w_k at the end.
 
     Each w_k is that of a lazy client: as it was after the last round in which it took part.
@@ -82,7 +81,6 @@ def models(plan: Plan, heard: list[set[int]], part: list[set[int]]) -> tuple[Arr
     D, K, tau = method.task.dim, plan.experiment.clients, method.schedule.shift
     w, local, seen = np.zeros(D), np.zeros((K, D)), [0] * K
     masks = [method.schedule.initial(k)[0] for k in range(K)]
-    streams = [replay(plan.experiment, k) for k in range(K)]
     for n in range(len(heard)):
         new = w.copy()
         for k in range(K):

@@ -52,6 +52,10 @@ class Plan:
 
     def method(self) -> Method:
         """The method, bound to run 0 of the experiment: a simulation of that run is its twin."""
+        return self._method
+
+    @cached_property
+    def _method(self) -> Method:
         task = self.experiment.task(0, self.deploy.wire)
         return self.experiment.start(task)[self.deploy.method or 0]
 

@@ -89,6 +89,13 @@ class Coordinator:
         self._down += sum(map(len, frames.values()))
         return frames
 
+    def frame_for(self, k: int) -> bytes | None:
+        """What to send to a client that has come back, if it is waited for."""
+        if k not in self.missing:
+            return None
+        self._down += len(self._frames[k])
+        return self._frames[k]
+
     def take(self, k: int, data: bytes) -> str:
         """One message that the channel says is client k's; what became of it, in one word."""
         try:

@@ -10,13 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-
-from psofed.deploy.coordinator import Coordinator
-from psofed.deploy.member import Member
-from psofed.deploy.sources import replay
-from psofed.deploy.store import Folder
-
 ENV = os.environ | {"PYTHONWARNINGS": "error", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -105,19 +98,3 @@ class Team:
 
     def log(self, who):
         return (self.folder / f"{who}.log").read_text()
-
-
-def final_models(plan, folder, rounds):
-    """Global and local models as the state folders hold them; lazy clients are brought up to date."""
-    opened = Folder(folder / "server")
-    server = Coordinator(plan, opened).server
-    opened.close()
-    assert server.n == rounds
-    local = []
-    for k in range(plan.experiment.clients):
-        opened = Folder(folder / str(k))
-        client = Member(plan, k, opened, replay(plan.experiment, k)).client
-        opened.close()
-        client.catch_up(rounds)
-        local.append(client.state["w"])
-    return server, np.array(local)

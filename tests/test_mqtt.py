@@ -10,9 +10,9 @@ import time
 import numpy as np
 import pytest
 
-from devices import Mosquitto, Team, final_models, free_port, mosquitto, wait_for
+from devices import Mosquitto, Team, free_port, mosquitto, wait_for
 from psofed.deploy import plan as plans
-from psofed.report.twin import simulate
+from psofed.report.twin import deployed, simulate
 
 FULL = """
 clients = 10
@@ -65,7 +65,9 @@ def committed(team):
 
 def assert_equal_to_the_engine(team, rounds):
     plan = plans.read(team.file)
-    server, local = final_models(plan, team.folder, rounds)
+    folders = [team.folder / str(k) for k in range(plan.experiment.clients)]
+    server, local = deployed(plan, team.folder / "server", folders)
+    assert server.n == rounds
     w, expected = simulate(plan, rounds)
     assert np.abs(server.state["w"] - w).max() <= 1e-12
     assert np.abs(local - expected).max() <= 1e-12
@@ -207,3 +209,12 @@ def test_a_port_that_is_taken_is_one_clear_line(psofed, tmp_path, broker):
     assert result.returncode == 2, result.stderr
     assert "cannot be listened at" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_the_demo_ends_with_the_proof(psofed):
+    result = psofed("demo", "--rounds", 60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.endswith("The deployment equals the simulation.\n")
+    assert "240 of 240 uploads folded in" in result.stdout
+    assert result.stderr.count("kill -9 the server") == 2
+    assert "kill -9 client 3" in result.stderr

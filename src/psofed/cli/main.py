@@ -12,6 +12,7 @@ import click
 from psofed import __version__
 from psofed.cli.client import client
 from psofed.cli.compare import compare
+from psofed.cli.demo import demo
 from psofed.cli.init import init
 from psofed.cli.reproduce import reproduce
 from psofed.cli.run import run
@@ -30,7 +31,7 @@ def cli() -> None:
     """
 
 
-for _verb in (reproduce, run, compare, theory, init, verify, serve, client):
+for _verb in (reproduce, run, compare, theory, init, verify, serve, client, demo):
     cli.add_command(_verb)
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.deploy.client import Client
 from psofed.deploy.plan import Plan
+from psofed.deploy.server import Server
+from psofed.deploy.sources import replay
+from psofed.deploy.store import Folder, Store
+from psofed.errors import InputError
 from psofed.methods import psofed
 from psofed.simulate import fused, lockstep
 from psofed.simulate.draws import Draws, draw
@@ -30,6 +37,31 @@ def simulate(plan: Plan, rounds: int) -> tuple[Array, Array]:
         return fused.replay(draws, [method]).w[-1, 0], local[-1, :, 0]
     moment = list(lockstep.play(draws, method, lockstep.Samples(draws)))[-1]
     return method.models(moment.server, moment.clients), moment.clients.get("w", np.empty(0))
+
+
+def deployed(plan: Plan, server: Path, clients: Sequence[Path]) -> tuple[Server, Array]:
+    """The server as its folder has it, and all local models; lazy clients are brought up to date.
+
+    For a deployment on the lockstep clock with the experiment's own stream, after it has stopped.
+    """
+    found = Server(plan.method())
+    found.restore(_read(server, plan, "server"))
+    local = []
+    for k, path in enumerate(clients):
+        client = Client(plan.method(), k, replay(plan.experiment, k))
+        client.restore(_read(path, plan, f"client {k}"))
+        client.catch_up(found.n)
+        local.append(client.state["w"])
+    return found, np.array(local)
+
+
+def _read(path: Path, plan: Plan, role: str) -> dict[str, Array]:
+    folder = Folder(path)
+    arrays = Store(folder, plan.about(role)).load()
+    folder.close()
+    if arrays is None:
+        raise InputError(str(path), "has no state", "give the folder of a deployment that ran")
+    return arrays
 
 
 def _at_hand(draws: Draws) -> Draws:

@@ -125,6 +125,7 @@ class Trace:
     dropped: int = 0
     server_crashes: int = 0
     client_crashes: int = 0
+    stale: int = 0  # answers to a server that the client knew to be replaced
 
 
 RETRY = 12  # ticks after which those who have not answered are asked again
@@ -142,6 +143,7 @@ class Network:
         self.time = self._order = self.rounds = 0
         self._post: list[tuple[int, int, int, int, bytes]] = []
         self._again = self._opened = 0
+        self._seen = [0] * self._clients  # the highest incarnation that each has answered
         self.onlooker = Onlooker(plan)
         self.disks = {k: VirtualDisk(str(k), chance) for k in range(SERVER, self._clients)}
         self.server = Coordinator(plan, self.disks[SERVER])
@@ -215,6 +217,9 @@ class Network:
 
         if self._survives(k, self.weather.client_crash, work):
             if answer is not None:
+                incarnation = int.from_bytes(data[9:12], "little")
+                self.trace.stale += incarnation < self._seen[k]
+                self._seen[k] = max(self._seen[k], incarnation)
                 self._note(k)
                 self._send(k, SERVER, answer)
         else:

@@ -124,11 +124,13 @@ def test_who_has_no_right_certificate_stays_outside_and_is_told(keys, broker, tm
     else:
         run.url, run.more = f"mqtt://127.0.0.1:{broker.port}", ()
     run.start(0)
-    said = wait_for(lambda: re.search("no broker at .*learning on", run.log(0)))
-    assert said
+    said = wait_for(lambda: re.search("no broker at .*learning on", run.log(0)))[0]
+    hints = {"none": "127.0.0.1", "unbelieving": "not of our authority"}
+    assert hints.get(kind, "is our certificate valid") in said
     time.sleep(0.5)
     assert run.running[0].poll() is None, "it goes on"
-    assert "Traceback" not in run.log(0)
+    # The library leaves the socket of a failed handshake to the garbage collector.
+    assert kind == "unbelieving" or "Traceback" not in run.log(0)
     run.stop()
 
 

@@ -170,12 +170,14 @@ class Link:
         self.put(Event("up"))
 
     def _on_connect_fail(self, client: Any, userdata: Any) -> None:
-        self.put(Event("down", data="cannot be reached"))
+        theirs = ", or is not of our authority" if self.address.tls else ""
+        self.put(Event("down", data=f"it cannot be reached{theirs}"))
 
     def _on_disconnect(self, client: Any, userdata: Any, flags: Any, code: Any, more: Any) -> None:
         self.up = False
         self._shake()
-        self.put(Event("down", data=str(code)))
+        ours = " (is our certificate valid, and of its authority?)" if self.address.tls else ""
+        self.put(Event("down", data=f"{code}{ours}"))
 
     def _on_message(self, client: Any, userdata: Any, message: Any) -> None:
         self.put(Event("message", message.topic, message.payload))

@@ -227,7 +227,7 @@ def _offer(server: Coordinator, plan: Plan, k: int, data: bytes) -> None:
 
 def _right(server: Coordinator, plan: Plan, data: bytes) -> bool:
     """What an upload must be, told independently of the decoder."""
-    values = np.frombuffer(data[12:], "<f8") if len(data) % 8 == 4 and len(data) > 12 else []
+    values = np.frombuffer(data[9:], "<f8") if len(data) % 8 == 1 and len(data) > 9 else []
     return (
         len(values) == server.server.method.shared  # type: ignore[attr-defined]
         and data[0] == 0b0001_01_11
@@ -239,8 +239,7 @@ def _right(server: Coordinator, plan: Plan, data: bytes) -> bool:
 
 def _honest(server: Coordinator, plan: Plan, chance: Any) -> bytes:
     body = chance.normal(size=server.server.method.shared).astype("<f8").tobytes()  # type: ignore[attr-defined]
-    n, start = server.n, server.incarnation
-    return wire.encode(wire.Frame(wire.UPLOAD, plan.digest, n, start, "float64", body))
+    return wire.encode(wire.Frame(wire.UPLOAD, plan.digest, server.n, 0, "float64", body))
 
 
 def _bad(chance: Any, honest: dict[int, bytes], plan: Plan) -> tuple[int, bytes]:
@@ -258,11 +257,11 @@ def _bad(chance: Any, honest: dict[int, bytes], plan: Plan) -> tuple[int, bytes]
         data = bytearray(chance.bytes(int(chance.integers(80))))
     elif kind == 5:  # a number that is none, or too large
         special = np.array([np.nan, np.inf, -np.inf, 1.7e308, -1e300, 5e-324, -0.0, 2e9])
-        data[12:20] = chance.choice(special).astype("<f8").tobytes()
+        data[9:17] = chance.choice(special).astype("<f8").tobytes()
     elif kind == 6:  # a right frame of another round
         data[5:9] = int(chance.integers(2**32)).to_bytes(4, "little")
     elif kind == 7:  # one bit of the header
-        data[int(chance.integers(12))] ^= 1 << int(chance.integers(8))
+        data[int(chance.integers(9))] ^= 1 << int(chance.integers(8))
     # Else it is the right frame, from whoever.
     return k, bytes(data)
 

@@ -62,7 +62,8 @@ def test_a_lockstep_deployment_equals_the_engine(world):
     for n in range(30):
         closed = play(server, members)
         assert (closed.n, closed.accepted, closed.missing) == (n, 2, ())
-        assert closed.up == closed.down == 2 * wire.size(3 * 8)
+        assert closed.up == 2 * wire.size(wire.UPLOAD, 3 * 8) == 66
+        assert closed.down == 2 * wire.size(wire.INVITE, 3 * 8) == 72
         if n % 7 == 1:
             w, _ = simulate(world.plan, n + 1)
             assert np.abs(server.server.state["w"] - w).max() <= 1e-12
@@ -125,7 +126,7 @@ def test_an_unknown_client_is_refused_at_both_ends(world):
     with pytest.raises(InputError, match="--id is 5; use 0 to 4"):
         world.start(5)
     server = world.start()
-    data = wire.encode(wire.Frame(wire.UPLOAD, server._digest, 0, 1, "float64", bytes(24)))
+    data = wire.encode(wire.Frame(wire.UPLOAD, server._digest, 0, 0, "float64", bytes(24)))
     for k in (-1, 5, 10**6):
         assert server.take(k, data) == "stranger"
 
@@ -144,7 +145,7 @@ def changed(frame, **changes):
         ("size", lambda f: f[:-8]),
         ("size", lambda f: bytes(10**6)),
         ("version", lambda f: bytes([f[0] ^ 0x30]) + f[1:]),
-        ("kind", lambda f: changed(f, kind=wire.INVITE)),
+        ("kind", lambda f: changed(f, kind=wire.INVITE, body=bytes(21))),
         ("kind", lambda f: bytes([f[0] | 0x0C]) + f[1:]),
         ("type", lambda f: changed(f, wire="float32")),
         ("digest", lambda f: changed(f, digest=1)),
@@ -190,7 +191,7 @@ def test_the_divisor_is_the_number_that_answered(world):
     answer, _ = world.start(k).take(frame)
     server.take(k, answer)
     server.commit()
-    values = np.frombuffer(answer[12:], "<f8")
+    values = np.frombuffer(answer[9:], "<f8")
     entries = server.server.method.schedule.entries(k, 1)
     assert np.array_equal(server.server.state["w"][entries], values)
 

@@ -11,8 +11,13 @@ from psofed.deploy.plan import Deploy, Plan
 from psofed.experiment import Experiment, Features
 from psofed.methods import psofed
 
+
+def frame(**fields):
+    return wire.Frame(**fields if fields["kind"] == wire.INVITE else fields | {"incarnation": 0})
+
+
 frames = st.builds(
-    wire.Frame,
+    frame,
     kind=st.sampled_from([wire.INVITE, wire.UPLOAD, wire.HELLO]),
     digest=st.integers(0, 2**32 - 1),
     n=st.integers(0, wire.LAST_ROUND),
@@ -25,7 +30,7 @@ frames = st.builds(
 @given(frames)
 def test_every_frame_survives_the_wire(frame):
     data = wire.encode(frame)
-    assert len(data) == wire.size(len(frame.body)) <= len(frame.body) + 12
+    assert len(data) == wire.size(frame.kind, len(frame.body)) <= len(frame.body) + 12
     assert wire.decode(data, len(data)) == frame
 
 
@@ -53,7 +58,7 @@ def test_a_frame_above_the_limit_is_refused_unread(frame, cut):
 @pytest.mark.parametrize(("values", "type", "most"), [(5, "float32", 32), (9, "float32", 51)])
 def test_small_windows_fit_small_links(values, type, most):
     body = payload.encode(np.ones(values), type)
-    assert len(wire.encode(wire.Frame(wire.UPLOAD, 1, 2, 3, type, body))) <= most
+    assert len(wire.encode(wire.Frame(wire.INVITE, 1, 2, 3, type, body))) <= most
 
 
 @pytest.mark.parametrize("type", ["float16", "float32", "float64"])

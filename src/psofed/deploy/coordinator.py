@@ -149,4 +149,4 @@ def limit(method: Method, n: int) -> int:
     """The largest frame that can come up in round n."""
     sizes = allowed(method, n)
     # Methods whose length varies send positions, codes and values: never more than this.
-    return wire.size(max(sizes) if sizes is not None else 32 * method.task.dim + 64)
+    return wire.size(wire.UPLOAD, max(sizes) if sizes is not None else 32 * method.task.dim + 64)

@@ -100,6 +100,7 @@ class Device:
             elif refused < sum(self.member.refused.values()) and what != self._trouble:
                 self._trouble = what
                 self.on_news(f"an invitation is refused: {what}")
+            self.link.handled(event)
         elif event.kind == "up":
             self._trouble = ""
             self.on_news(f"connected to {self.link.address}")

@@ -37,7 +37,7 @@ class Member:
 
     def hello(self) -> bytes:
         """What is said after each connect: a server that waits for this client asks again."""
-        return wire.encode(wire.Frame(wire.HELLO, self._digest, 0, self.incarnation))
+        return wire.encode(wire.Frame(wire.HELLO, self._digest, 0))
 
     def take(self, data: bytes) -> tuple[bytes | None, str]:
         """One message from the server: the answer, and what happened in one word or sentence."""
@@ -51,13 +51,15 @@ class Member:
         if not known or frame.incarnation > self.incarnation:
             self.incarnation = frame.incarnation
             self.save()
-        kind, type = wire.UPLOAD, self.plan.deploy.wire
-        reply = wire.Frame(kind, self._digest, frame.n, frame.incarnation, type, answer)
+        type = self.plan.deploy.wire
+        reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=type, body=answer)
         return wire.encode(reply), "repeated" if known else "answered"
 
     def _read(self, data: bytes) -> wire.Frame:
         """Rules 3 and 7: a frame of this run, from no server that was replaced."""
-        frame = wire.decode(data, wire.size(32 * self.plan.experiment.features.dim + 64))
+        frame = wire.decode(
+            data, wire.size(wire.INVITE, 32 * self.plan.experiment.features.dim + 64)
+        )
         if frame.digest != self._digest:
             found = f"the server runs another experiment ({frame.digest:08x}, not"
             advice = f"{self._digest:08x}); give both the same file"

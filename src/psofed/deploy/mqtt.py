@@ -91,6 +91,7 @@ class Event:
     kind: Literal["up", "down", "message", "sample"]
     topic: str = ""
     data: Any = b""
+    receipt: tuple[int, int] = (0, 0)  # what the broker wants to hear when the message is handled
 
 
 class Link:
@@ -110,7 +111,7 @@ class Link:
         self.up = False
         self.dropped = 0  # messages for which the inbox had no room
         self._client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2, client_id=name, reconnect_on_failure=True
+            mqtt.CallbackAPIVersion.VERSION2, client_id=name, manual_ack=True
         )
         if address.tls:
             if identity is None:
@@ -138,6 +139,12 @@ class Link:
         """Publish; if the broker is away it is lost, and whoever misses it asks again."""
         if self.up:
             self._client.publish(topic, data, self.qos)
+
+    def handled(self, event: Event) -> None:
+        """Tell the broker (QoS 1) that a message has done what it should; before, it may repeat."""
+        number, qos = event.receipt
+        if qos and self.up:
+            self._client.ack(number, qos)
 
     def get(self, seconds: float | None) -> Event | None:
         """The next event, or None if there is none in time."""
@@ -180,7 +187,7 @@ class Link:
         self.put(Event("down", data=f"{code}{ours}"))
 
     def _on_message(self, client: Any, userdata: Any, message: Any) -> None:
-        self.put(Event("message", message.topic, message.payload))
+        self.put(Event("message", message.topic, message.payload, (message.mid, message.qos)))
 
 
 def _no_delay(client: Any, userdata: Any, connection: Any) -> None:

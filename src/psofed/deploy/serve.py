@@ -83,6 +83,7 @@ class Server:
             return
         if event.kind == "message":
             self._message(mqtt.speaker(event.topic), event.data)
+            self.link.handled(event)
         elif event.kind == "up":
             self.status.connected, self.status.trouble = True, ""
             self.on_news(f"connected to {self.link.address}")

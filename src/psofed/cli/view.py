@@ -42,7 +42,7 @@ class View:
         counts = server.coordinator.server.ledger.counts
         table = Table.grid(padding=(0, 2))
         broker = "connected" if status.connected else f"no broker {status.trouble}"
-        waiting = ", ".join(map(str, status.waiting[:12])) or "nobody"
+        waiting = ", ".join(map(str, server.coordinator.missing[:12])) or "nobody"
         table.add_row("round", str(server.coordinator.n), f"{broker}, waiting for {waiting}")
         table.add_row("clients", str(len(status.seen)), "heard since the start")
         outcomes = f"{counts['accepted']} / {counts['refused']} / {counts['lost']}"

@@ -79,6 +79,11 @@ class Coordinator:
         return self.server.n
 
     @property
+    def complete(self) -> bool:
+        """Whether all of the cohort have answered."""
+        return self.server.complete
+
+    @property
     def missing(self) -> list[int]:
         """Members of the cohort that have not answered."""
         return self.server.missing

@@ -19,7 +19,6 @@ class Status:
 
     connected: bool = False
     seen: set[int] = field(default_factory=set)  # clients that were heard since the start
-    waiting: list[int] = field(default_factory=list)
     trouble: str = ""
 
 
@@ -52,7 +51,7 @@ class Server:
         """Rule 9: wait for the cohort; whether the round is to be closed."""
         self._ask()
         opened = asked = monotonic()
-        while self.coordinator.missing and not self.stopped:
+        while not self.coordinator.complete and not self.stopped:
             now = monotonic()
             if not self.link.up:
                 opened = now  # a server that nobody can reach does not hold it against them
@@ -70,7 +69,6 @@ class Server:
             self._handle(self.link.get(min(left, POLL)))
 
     def _ask(self) -> None:
-        self.status.waiting = self.coordinator.missing
         if self.link.up:
             for k, frame in self.coordinator.frames().items():
                 self._send(k, frame)
@@ -104,4 +102,3 @@ class Server:
                 self._send(k, frame)
         elif outcome not in ("accepted", "repeated", "late"):
             self.on_news(f"refused a message of client {k}: {outcome}")
-        self.status.waiting = self.coordinator.missing

@@ -29,6 +29,7 @@ class Server:
         self.state = method.server()
         self.n = 0
         self.ledger = Ledger(method.task.clients)
+        self._drawn: tuple[int, list[int]] = (-1, [])
         self._answers: dict[int, bytes] = {}
         self._uploads: dict[int, Message] = {}
 
@@ -41,8 +42,15 @@ class Server:
 
     @property
     def cohort(self) -> list[int]:
-        """S_n of this round."""
-        return [int(k) for k in self.method.cohort(self.n, self.state)]
+        """S_n of this round; drawn once, because every message asks for it."""
+        if self._drawn[0] != self.n:
+            self._drawn = self.n, [int(k) for k in self.method.cohort(self.n, self.state)]
+        return self._drawn[1]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the cohort have answered."""
+        return len(self._answers) == len(self.cohort)
 
     @property
     def missing(self) -> list[int]:
@@ -132,6 +140,7 @@ class Server:
         self.n = int(arrays["n"])
         self.state = {name: arrays[f"state.{name}"] for name in self.state}
         self.ledger.restore(arrays)
+        self._drawn = (-1, [])
         self._answers, self._uploads = {}, {}
 
 

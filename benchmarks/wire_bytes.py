@@ -110,7 +110,6 @@ def measure(folder: Path, shared: int, qos: int, tls: bool, spaced: bool, rounds
     members = [_member(plan, k, folder) for k in range(CLIENTS)]
     devices = [Device(m, _link(address, m.k, qos, files)) for m in members]
     for device in devices:
-        device.link.open()
         threading.Thread(target=device.run, daemon=True).start()
     wait_for(lambda: all(device.link.up for device in devices))
     capture.ports = {d.link._client.socket().getsockname()[1] for d in devices}  # type: ignore[union-attr]
@@ -125,7 +124,8 @@ def measure(folder: Path, shared: int, qos: int, tls: bool, spaced: bool, rounds
     capture.counting = False
     for each in (*devices, server):
         each.stop()
-        each.link.close()
+    server.link.close()
+    wait_for(lambda: not any(device.link.up for device in devices))
     capture.stopped = True
     capture.join()
     broker.stop()

@@ -5,13 +5,17 @@ import random
 import re
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
 
 from devices import Mosquitto, Team, free_port, mosquitto, wait_for
+from psofed.deploy import join
 from psofed.deploy import plan as plans
+from psofed.deploy.mqtt import Address
+from psofed.deploy.sources import Sample
 from psofed.report.twin import deployed, simulate
 
 FULL = """
@@ -167,6 +171,39 @@ def test_a_live_client_learns_from_lines_and_answers_questions(tmp_path, team, b
     for part in ("line 201: 3 values came", "line 202", "line 203: a value is not finite", "3 so"):
         assert part in said
     assert "Stopped after 200 samples" in said
+
+
+@needs_mosquitto
+def test_a_device_learns_from_any_iterator(tmp_path, team, broker):
+    run = team(LIVE, broker.url, serve=("--deadline", "0.5", "--every", "0.1"))
+    run.start("server")
+    samples = (Sample(np.full(4, i / 50), 2.0) for i in range(100))
+    plan = plans.read(run.file)
+    device = join.device(plan, 0, tmp_path / "own", Address.parse(broker.url), samples)
+    thread = threading.Thread(target=device.run)
+    thread.start()
+    wait_for(lambda: device.member.client.last_round >= 0 and device.member.client.position == 100)
+    device.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    device.member.store.disk.close()
+    again = join.device(plan, 0, tmp_path / "own", Address.parse(broker.url)).member
+    assert again.client.position == 100
+    again.store.disk.close()
+
+
+@needs_mosquitto
+def test_a_client_of_another_run_or_experiment_is_told_so(tmp_path, team, broker):
+    run = team(SMALL, broker.url)
+    run.start("server")
+    other, lonely = tmp_path / "other.toml", tmp_path / "lonely.toml"
+    other.write_text(SMALL.replace("dim = 200", "dim = 100"))
+    lonely.write_text(SMALL + 'run = "q"\n')
+    for k, file in ((0, other), (1, lonely)):
+        run.file = file
+        run.start(k)
+    wait_for(lambda: "the server runs another experiment" in run.log(0))
+    wait_for(lambda: "no server of run q answers" in run.log(1))
 
 
 def test_mistakes_are_one_clear_line_each(psofed, tmp_path):

@@ -34,31 +34,27 @@ def client(file: Path, k: int, state: Path, broker: str, **wishes: Any) -> None:
     is a question: the prediction of this client's own model is printed. A line that is neither is
     reported, counted and skipped. Server or broker gone: it learns on and comes back by itself.
     """
-    from psofed.deploy import mqtt
+    from psofed.deploy import join, mqtt
     from psofed.deploy import plan as plans
-    from psofed.deploy.join import Device
-    from psofed.deploy.member import Member
-    from psofed.deploy.store import Folder
 
     plan = plans.read(file)
     address = mqtt.Address.parse(broker)
     if warning := address.check(wishes["plain"]):
         _say(f"Warning: {warning}")
-    run, lockstep = plan.deploy.run, plan.deploy.clock == "lockstep"
+    lockstep = plan.deploy.clock == "lockstep"
     source = _source(plan, k, wishes["stream"]) if lockstep else None
-    member = Member(plan, k, Folder(state), source)
-    for note in member.store.notes:
-        _say(f"Warning: {state}: {note}")
-    samples = () if lockstep else _samples(plan, member, wishes["stream"], wishes["rate"])
     who = identity(wishes["ca"], wishes["cert"], wishes["key"])
-    link = mqtt.Link(address, f"{run}-{k}", mqtt.down_topic(run, k), wishes["qos"], who)
-    device = Device(member, link, samples, _say, _predicted)
+    device = join.device(plan, k, state, address, (), source, wishes["qos"], who)
+    device.on_news, device.on_prediction = _say, _predicted
+    if not lockstep:
+        device.samples = _samples(plan, device.member, wishes["stream"], wishes["rate"])
+    for note in device.member.store.notes:
+        _say(f"Warning: {state}: {note}")
     on_stop(device.stop)
-    link.open()
-    _say(f"Client {k} of run {run}, {member.client.position} samples learned so far")
+    learned = device.member.client.position
+    _say(f"Client {k} of run {plan.deploy.run}, {learned} samples learned so far")
     device.run()
-    link.close()
-    _say(f"Stopped after {member.client.position} samples; the state is in {state}")
+    _say(f"Stopped after {device.member.client.position} samples; the state is in {state}")
 
 
 def _say(line: str) -> None:

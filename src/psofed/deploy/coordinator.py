@@ -101,6 +101,10 @@ class Coordinator:
         self._down += len(self._frames[k])
         return self._frames[k]
 
+    def hello(self) -> bytes:
+        """The answer to a client that says hello, or that belongs to another run: who we are."""
+        return wire.encode(wire.Frame(wire.HELLO, self._digest, self.n))
+
     def take(self, k: int, data: bytes) -> str:
         """One message that the channel says is client k's; what became of it, in one word."""
         try:

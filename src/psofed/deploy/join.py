@@ -5,17 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from psofed.deploy import mqtt
+from psofed.deploy.client import Source
 from psofed.deploy.member import Member
-from psofed.deploy.mqtt import POLL, Event, Link
+from psofed.deploy.mqtt import POLL, Address, Event, Identity, Link
+from psofed.deploy.plan import Plan
 from psofed.deploy.sources import MalformedError, Sample
+from psofed.deploy.store import Folder
 
 SAVE_EVERY = 5.0  # seconds between records of what was learned between two rounds (live clock)
+PATIENCE, MOST_PATIENCE = 5.0, 60.0  # seconds until hello is said again, if nobody answers
 BATCH = 256  # samples that are learned before the network is looked at again
 
 
@@ -31,24 +36,43 @@ class Device:
     malformed: int = 0
     stopped: bool = False
     _trouble: str = ""
+    _hello_at: float | None = None  # when it said hello, until somebody answers
+    _patience: float = 0.0
     _unsaved: int = 0
     _saved_at: float = field(default_factory=monotonic)
 
     def run(self) -> None:
         """Rule 15: until `stop`, whatever happens to server and broker."""
+        self.link.open()
         threading.Thread(target=self._read, daemon=True, name="samples").start()
         while not self.stopped:
             event = self.link.get(POLL)
             if event is not None:
                 self._handle(event)
+            if self._hello_at is not None and monotonic() >= self._hello_at + self._patience:
+                self._unheard()
             if self._unsaved and monotonic() >= self._saved_at + SAVE_EVERY:
                 self._save()
         if self._unsaved:
             self._save()
+        self.link.close()
 
     def stop(self) -> None:
         """End soon, with everything that was learned on disk."""
         self.stopped = True  # nothing else: a signal handler may not wait for a lock
+
+    def _unheard(self) -> None:
+        """Nobody answers: say so, once, and say hello again, less and less often."""
+        run = self.member.plan.deploy.run
+        if self._patience == PATIENCE:
+            self.on_news(f"no server of run {run} answers; learning on until one comes")
+        self._patience = min(2 * self._patience, MOST_PATIENCE)
+        self._hello()
+
+    def _hello(self) -> None:
+        topic = mqtt.up_topic(self.member.plan.deploy.run, self.member.k)
+        self.link.send(topic, self.member.hello())
+        self._hello_at = monotonic()
 
     def _read(self) -> None:
         for sample in self.samples:
@@ -91,6 +115,7 @@ class Device:
     def _network(self, event: Event) -> None:
         run, k = self.member.plan.deploy.run, self.member.k
         if event.kind == "message":
+            self._hello_at = None
             refused = sum(self.member.refused.values())
             answer, what = self.member.take(event.data)
             if what == "answered":
@@ -104,8 +129,26 @@ class Device:
         elif event.kind == "up":
             self._trouble = ""
             self.on_news(f"connected to {self.link.address}")
-            self.link.send(mqtt.up_topic(run, k), self.member.hello())
+            self._patience = PATIENCE
+            self._hello()
         elif event.kind == "down" and event.data != self._trouble:
             self._trouble = event.data
             why = f"no broker at {self.link.address}: {event.data}"
             self.on_news(f"{why}; learning on, trying again")
+
+
+def device(
+    plan: Plan,
+    k: int,
+    state: str | Path,
+    broker: Address,
+    samples: Iterable[Sample | MalformedError] = (),
+    source: Source | None = None,
+    qos: int = 0,
+    identity: Identity | None = None,
+) -> Device:
+    """Client k of a plan, ready to `run`: samples from any iterator (live), or by number."""
+    member = Member(plan, k, Folder(state), source)
+    run = plan.deploy.run
+    link = Link(broker, f"{run}-{k}", mqtt.down_topic(run, k), qos, identity)
+    return Device(member, link, samples)

@@ -43,6 +43,8 @@ class Member:
         """One message from the server: the answer, and what happened in one word or sentence."""
         try:
             frame = self._read(data)
+            if frame.kind == wire.HELLO:
+                return None, "welcome"
             known = frame.n == self.client.last_round
             answer = self.client.take_part(frame.n, frame.body)
         except (wire.WireError, RefusedError) as error:
@@ -64,6 +66,8 @@ class Member:
             found = f"the server runs another experiment ({frame.digest:08x}, not"
             advice = f"{self._digest:08x}); give both the same file"
             raise wire.WireError("digest", f"{found} {advice}")
+        if frame.kind == wire.HELLO:
+            return frame
         if frame.kind != wire.INVITE or frame.wire != self.plan.deploy.wire:
             raise wire.WireError("kind", "a message came that is no invitation to this run")
         if frame.incarnation < self.incarnation:

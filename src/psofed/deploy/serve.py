@@ -97,8 +97,9 @@ class Server:
         if outcome in ("hello", "accepted", "repeated", "late"):
             self.status.seen.add(k)
         if outcome == "hello":
-            frame = self.coordinator.frame_for(k)
-            if frame is not None:
-                self._send(k, frame)
-        elif outcome not in ("accepted", "repeated", "late"):
+            self._send(k, self.coordinator.frame_for(k) or self.coordinator.hello())
+            return
+        if outcome == "digest":
+            self._send(k, self.coordinator.hello())  # so that the other end can say what is wrong
+        if outcome not in ("accepted", "repeated", "late"):
             self.on_news(f"refused a message of client {k}: {outcome}")

@@ -1,5 +1,8 @@
 """Server and client as they are deployed, without a network: the rules of the protocol."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -14,6 +17,8 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.methods import psofed
 from psofed.report.twin import simulate
+from psofed.simulate import fused
+from psofed.simulate.draws import draw
 
 K = 5
 
@@ -71,6 +76,26 @@ def test_a_lockstep_deployment_equals_the_engine(world):
     for member in members:
         member.client.catch_up(30)
         assert np.abs(member.client.state["w"] - local[member.k]).max() <= 1e-12
+
+
+def test_the_bytes_sent_are_those_the_simulator_counts_and_the_heads(world):
+    server, members = world.start(), [world.start(k) for k in range(K)]
+    closed = [play(server, members) for _ in range(30)]
+    experiment = world.plan.experiment
+    task = experiment.task(0, "float64")
+    draws = draw(experiment, task, everybody=True)
+    up, down, _ = fused.traffic(draws, experiment.start(task), np.array([0, 30]))[:, 0].sum(axis=1)
+    assert up == sum(each.up - 2 * wire.head(wire.UPLOAD) for each in closed)
+    assert down == sum(each.down - 2 * wire.head(wire.INVITE) for each in closed)
+
+
+def test_a_device_imports_numpy_and_the_mqtt_client_and_nothing_heavy():
+    heavy = ("numba", "matplotlib", "rich", "pandas", "amqtt", "cryptography", "psofed.simulate")
+    code = f"import psofed.cli.client, psofed.deploy.join, paho.mqtt.client, sys; print([m for m in {heavy} if m in sys.modules])"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert loaded.stdout.strip() == "[]"
 
 
 def test_everybody_restarting_in_every_round_changes_nothing(world):

@@ -83,7 +83,7 @@ def assert_equal_to_the_engine(team, rounds):
 @needs_mosquitto
 def test_killed_twenty_times_each_server_and_clients_still_equal_the_engine(team, broker):
     chance, kills = random.Random(1), {"server": 0, "client": 0}
-    run = team(FULL, broker.url, serve=("--every", "0.05"))
+    run = team(FULL, broker.url, serve=("--every", "0.1"))
     for who in ("server", *range(10)):
         run.start(who)
     wait_for(lambda: committed(run) > 2)

@@ -107,6 +107,9 @@ class Coordinator:
 
     def take(self, k: int, data: bytes) -> str:
         """One message that the channel says is client k's; what became of it, in one word."""
+        if not 0 <= k < self.plan.experiment.clients:
+            self.server.ledger.reject(k, "stranger")
+            return "stranger"
         try:
             frame = self._read(data)
             if frame.kind == wire.HELLO:

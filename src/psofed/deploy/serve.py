@@ -34,6 +34,7 @@ class Server:
     on_news: Callable[[str], None] = lambda line: None
     status: Status = field(default_factory=Status)
     stopped: bool = False
+    _told: dict[str, int] = field(default_factory=dict)
 
     def run(self, rounds: int | None) -> None:
         """Play rounds until so many are committed, or until `stop`."""
@@ -102,4 +103,11 @@ class Server:
         if outcome == "digest":
             self._send(k, self.coordinator.hello())  # so that the other end can say what is wrong
         if outcome not in ("accepted", "repeated", "late"):
-            self.on_news(f"refused a message of client {k}: {outcome}")
+            self._tell(k, outcome)
+
+    def _tell(self, k: int, outcome: str) -> None:
+        """The 1st, 10th, 100th, ... message that is refused for a reason: a flood fills no log."""
+        count = self._told[outcome] = self._told.get(outcome, 0) + 1
+        if str(count).strip("0") == "1":
+            more = f", {count} so far" if count > 1 else ""
+            self.on_news(f"refused a message of client {k}: {outcome}{more}")

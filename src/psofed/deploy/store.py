@@ -57,6 +57,7 @@ class Folder:
         self.name = str(path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            _fsync(self.path.parent)  # or a new folder could be gone with the power
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             found = f"cannot be used: {error.strerror}"

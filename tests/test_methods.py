@@ -228,6 +228,24 @@ def test_messages_survive_the_wire(options):
 
 
 @every_method
+def test_uploads_have_a_length_that_the_server_accepts(options):
+    method, draws = prepare(small(options))
+    upload, seen = method.upload, []
+
+    def watched(client, k, n):
+        message = upload(client, k, n)
+        seen.append((n, message))
+        return message
+
+    method.upload = watched
+    memory.run(method, *samples(draws))
+    for n, message in seen:
+        lengths = method.lengths(n)
+        if lengths is not None:
+            assert lengths == () if message is None else len(message) in lengths
+
+
+@every_method
 def test_zero_targets_leave_zero_models(options):
     method, draws = prepare(small(options))
     x, y = samples(draws)

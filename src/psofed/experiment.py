@@ -204,16 +204,22 @@ def read(path: str | Path) -> Experiment:
 
 def read_for(path: str | Path, missing: dict[str, Any]) -> tuple[Experiment, bool]:
     """The same with other defaults for what is missing, and whether nothing of it was."""
-    text = schema.read_text(path, "an experiment file")
-    try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        right = "mend that line, or start from `psofed init`"
-        raise InputError("", f"is not TOML: {error}", right, str(path)) from None
+    table = load(path)
+    table.pop("deploy", None)  # read by those who deploy it
     try:
         return parse(missing | table), missing.keys() <= table.keys()
     except InputError as error:
         raise error.inside(where=str(path)) from None
+
+
+def load(path: str | Path) -> dict[str, Any]:
+    """The tables of an experiment file as they are."""
+    text = schema.read_text(path, "an experiment file")
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        right = "mend that line, or start from `psofed init`"
+        raise InputError("", f"is not TOML: {error}", right, str(path)) from None
 
 
 def parse(table: dict[str, Any]) -> Experiment:

@@ -10,10 +10,14 @@ from collections.abc import Sequence
 import click
 
 from psofed import __version__
+from psofed.cli.client import client
 from psofed.cli.compare import compare
+from psofed.cli.demo import demo
 from psofed.cli.init import init
+from psofed.cli.keys import keys
 from psofed.cli.reproduce import reproduce
 from psofed.cli.run import run
+from psofed.cli.serve import serve
 from psofed.cli.theory import theory
 from psofed.cli.verify import verify
 from psofed.errors import InputError
@@ -28,7 +32,7 @@ def cli() -> None:
     """
 
 
-for _verb in (reproduce, run, compare, theory, init, verify):
+for _verb in (reproduce, run, compare, theory, init, verify, serve, client, demo, keys):
     cli.add_command(_verb)
 
 

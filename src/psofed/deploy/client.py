@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
-from psofed.methods.contract import Method
+from psofed.deploy.server import BOUND, RefusedError
+from psofed.methods.contract import Message, Method
 
 Array = NDArray[Any]
 BLOCK = 32  # samples whose features are computed at once
@@ -19,13 +21,24 @@ class Source(Protocol):
 
 
 class Client:
-    """The handlers of client k. Sample n belongs to round n (the lockstep clock)."""
+    """The handlers of client k.
 
-    def __init__(self, method: Method, k: int, source: Source) -> None:
-        self.method, self.k, self.source = method, k, source
+    With a source, sample n belongs to round n (the lockstep clock). Without one, samples come
+    through `learn` whenever there are some, and rounds come when they come (the live clock).
+    """
+
+    def __init__(
+        self, method: Method, k: int, source: Source | None = None, bound: float = BOUND
+    ) -> None:
+        self.method, self.k, self.source, self.bound = method, k, source, bound
         self.state = method.client(k)
         self.position = 0  # the next sample to learn from
         self._last: tuple[int, bytes] | None = None
+
+    @property
+    def last_round(self) -> int:
+        """The last round in which this client took part, or -1."""
+        return -1 if self._last is None else self._last[0]
 
     def catch_up(self, n: int) -> None:
         """Learn from the samples before round n that have not been learned from."""
@@ -34,26 +47,69 @@ class Client:
         self.position = max(self.position, n)
 
     def take_part(self, n: int, invitation: bytes) -> bytes:
-        """Round n: receive, learn, answer. Asked again for the same round, it repeats itself."""
+        """Rule 5, round n: receive, learn, answer. Asked again for the same round, it repeats."""
         if self._last is not None and self._last[0] == n:
             return self._last[1]
-        if n < self.position:
-            raise ValueError(f"round {n} is over: client {self.k} is at sample {self.position}")
+        if n < self.last_round or (self.source and n < self.position):
+            found = f"round {n} is over: client {self.k} is at sample {self.position}"
+            raise RefusedError("late", found)
+        message = self._read(n, invitation)
         method = self.method
-        self.catch_up(n)
-        method.receive(
-            self.state, self.k, n, method.decode(invitation, up=False) if invitation else None
-        )
-        self._learn(n, n + 1)
-        self.position = n + 1
-        message = method.upload(self.state, self.k, n)
-        answer = b"" if message is None else method.encode(message, up=True)
+        if self.source:
+            self.catch_up(n)
+        method.receive(self.state, self.k, n, message)
+        if self.source:
+            self._learn(n, n + 1)
+            self.position = n + 1
+        upload = method.upload(self.state, self.k, n)
+        with np.errstate(over="ignore"):  # what does not fit the wire format is refused there
+            answer = b"" if upload is None else method.encode(upload, up=True)
         self._last = (n, answer)
         return answer
 
+    def _read(self, n: int, invitation: bytes) -> Message:
+        """Rule 11, for what comes down: whole and finite, or not at all."""
+        expected = self.method.download(self.method.server(), self.k, n)
+        size = 0 if expected is None else len(self.method.encode(expected, up=False))
+        if len(invitation) != size:
+            raise RefusedError("size", f"{len(invitation)} bytes came for round {n}, not {size}")
+        if not invitation:
+            return None
+        message = self.method.decode(invitation, up=False)
+        if not np.isfinite(message).all() or np.abs(message).max(initial=0) > self.bound:
+            raise RefusedError("finite", f"values came for round {n} that are not finite or huge")
+        return message
+
     def _learn(self, start: int, stop: int) -> None:
-        for begin in range(start, stop, BLOCK):
-            x, y = self.source(begin, min(begin + BLOCK, stop))
-            z = self.method.task.features(x)
-            for i in range(len(y)):
-                self.method.learn(self.state, x[i], z[i], y[i])
+        if self.source is not None:
+            for begin in range(start, stop, BLOCK):
+                self._steps(*self.source(begin, min(begin + BLOCK, stop)))
+
+    def learn(self, x: Array, y: Array) -> None:
+        """Eq. (10) for samples x [count, L] and y [count] that have just arrived."""
+        for begin in range(0, len(y), BLOCK):
+            self._steps(x[begin : begin + BLOCK], y[begin : begin + BLOCK])
+        self.position += len(y)
+
+    def _steps(self, x: Array, y: Array) -> None:
+        z = self.method.task.features(x)
+        for i in range(len(y)):
+            self.method.learn(self.state, x[i], z[i], y[i])
+
+    def predict(self, x: Array) -> Array:
+        """Eq. (2): w_k^T z(x) with the client's own model, whoever can be reached or not."""
+        values: Array = self.method.task.features(x) @ self.state["w"]
+        return values
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What is stored before an answer leaves: state, position, round and answer."""
+        n, answer = self._last or (-1, b"")
+        state = {f"state.{name}": array for name, array in self.state.items()}
+        numbers = np.array([self.position, n], np.int64)
+        return {"numbers": numbers, "answer": np.frombuffer(answer, np.uint8), **state}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """The inverse of `to_arrays`."""
+        self.position, n = (int(number) for number in arrays["numbers"])
+        self._last = None if n < 0 else (n, arrays["answer"].tobytes())
+        self.state = {name: arrays[f"state.{name}"] for name in self.state}

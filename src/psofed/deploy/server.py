@@ -2,65 +2,157 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.deploy.ledger import Ledger
 from psofed.errors import InputError
-from psofed.methods.contract import Message, Method
+from psofed.methods.contract import Message, Method, State
+
+BOUND = 1e9  # two finite uploads of 1.7e308 sum to infinity; of models, none is that large
 
 
 class RefusedError(ValueError):
-    """An answer that is not folded in, and why; nothing has changed."""
+    """An answer that is not folded in, why in one word and in a sentence; nothing has changed."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
 
 
 class Server:
     """The handlers of the server. Nothing of a round counts until `commit`."""
 
-    def __init__(self, method: Method) -> None:
+    def __init__(self, method: Method, bound: float = BOUND) -> None:
         if method.policy is not None:
             found = f"is {method.policy.options.name}, which the messages have no place for"
             if method.policy.options.scores == "client":
                 found = f"is {method.policy.options.name}, whose weights clients could choose"
             raise InputError("policy", found, "deploy the method without it")
-        self.method = method
+        self.method, self.bound = method, bound
         self.state = method.server()
         self.n = 0
+        self.ledger = Ledger(method.task.clients)
+        self._drawn: tuple[int, list[int]] = (-1, [])
         self._answers: dict[int, bytes] = {}
         self._uploads: dict[int, Message] = {}
 
     def invite(self) -> dict[int, bytes]:
         """What goes down to each member of the cohort of this round."""
-        messages = {int(k): self.method.download(self.state, int(k), self.n) for k in self.cohort}
+        messages = {k: self.method.download(self.state, k, self.n) for k in self.cohort}
         return {
             k: b"" if m is None else self.method.encode(m, up=False) for k, m in messages.items()
         }
 
     @property
     def cohort(self) -> list[int]:
-        """S_n of this round."""
-        return [int(k) for k in self.method.cohort(self.n, self.state)]
+        """S_n of this round; drawn once, because every message asks for it."""
+        if self._drawn[0] != self.n:
+            self._drawn = self.n, [int(k) for k in self.method.cohort(self.n, self.state)]
+        return self._drawn[1]
 
-    def collect(self, k: int, n: int, answer: bytes) -> None:
-        """Take one answer: checked whole, then kept. The first valid one wins."""
-        if n != self.n or k not in self.cohort:
-            raise RefusedError(
-                f"client {k} is not asked in round {n}: the server is in round {self.n}"
-            )
+    @property
+    def complete(self) -> bool:
+        """Whether all of the cohort have answered."""
+        return len(self._answers) == len(self.cohort)
+
+    @property
+    def missing(self) -> list[int]:
+        """Members of the cohort that have not answered yet."""
+        return [k for k in self.cohort if k not in self._answers]
+
+    def collect(self, k: int, n: int, answer: bytes) -> str:
+        """Rules 8 and 11: take one answer, checked whole, then kept. The first valid one wins.
+
+        Says whether it is "accepted" or "repeated"; a RefusedError has changed counters only.
+        """
+        try:
+            upload = self._check(k, n, answer)
+        except RefusedError as error:
+            self.ledger.reject(k, error.reason, n)
+            raise
+        if k in self._answers:
+            self.ledger.repeat()
+            return "repeated"
+        self._answers[k], self._uploads[k] = answer, upload
+        return "accepted"
+
+    def _check(self, k: int, n: int, answer: bytes) -> Message:
+        if n != self.n:
+            found = f"client {k} answers round {n}: the server is in round {self.n}"
+            raise RefusedError("late" if n < self.n else "early", found)
+        if k not in self.cohort:
+            raise RefusedError("stranger", f"client {k} is not asked in round {n}")
         if k in self._answers:
             if self._answers[k] != answer:
-                raise RefusedError(f"client {k} answered round {n} twice, differently")
-            return
-        try:
-            message = self.method.decode(answer, up=True) if answer else None
-        except ValueError as error:
-            raise RefusedError(f"client {k} sent {len(answer)} bytes: {error}") from None
-        if message is not None and not np.isfinite(message).all():
-            raise RefusedError(f"client {k} sent values that are not finite")
-        self._answers[k], self._uploads[k] = answer, message
+                raise RefusedError("conflict", f"client {k} answered round {n} twice, differently")
+            return None
+        sizes = allowed(self.method, n)
+        if sizes is not None and len(answer) not in sizes:
+            raise RefusedError("size", f"client {k} sent {len(answer)} bytes, not {sorted(sizes)}")
+        return self._decode(k, answer)
 
-    def commit(self) -> None:
-        """Close the round: fold in what arrived, in client order, divided by how many answered."""
-        uploads = {k: self._uploads[k] for k in sorted(self._uploads)}
+    def _decode(self, k: int, answer: bytes) -> Message:
+        """Rule 11: the values of an answer, if each is finite, bounded and can be folded in."""
+        if not answer:
+            return None
+        try:
+            message = self.method.decode(answer, up=True)
+        except (ValueError, IndexError) as error:
+            raise RefusedError("size", f"client {k} sent {len(answer)} bytes: {error}") from None
+        if not np.isfinite(message).all():
+            raise RefusedError("finite", f"client {k} sent values that are not finite")
+        if len(message) and np.abs(message).max() > self.bound:
+            raise RefusedError("bound", f"client {k} sent values above {self.bound:g}")
+        if self.method.lengths(self.n) is None:
+            try:
+                self._fold({k: message})
+            except (ValueError, IndexError) as error:
+                raise RefusedError("values", f"client {k} sent useless values: {error}") from None
+        return message
+
+    def _fold(self, uploads: dict[int, Message]) -> State:
+        """The state after folding these in; the state itself is not touched."""
+        state = {name: array.copy() for name, array in self.state.items()}
         if uploads:
-            self.method.fold(self.state, self.n, uploads, dict.fromkeys(uploads, 1 / len(uploads)))
+            weights = dict.fromkeys(uploads, 1 / len(uploads))
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.method.fold(state, self.n, uploads, weights)
+        if not all(np.isfinite(array).all() for array in state.values()):
+            raise ValueError("the model would not be finite")
+        return state
+
+    def commit(self) -> list[int]:
+        """Rules 9 and 10: close the round. Fold what arrived in client order, divide by how many.
+
+        Returns the members that answered.
+        """
+        answered = sorted(self._uploads)
+        self.state = self._fold({k: self._uploads[k] for k in answered})
+        self.ledger.close(self.n, self.cohort, answered)
         self._answers, self._uploads = {}, {}
         self.n += 1
+        return answered
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """What is stored at a commit: the next round, the model, the counters."""
+        state = {f"state.{name}": array for name, array in self.state.items()}
+        return {"n": np.array(self.n, np.int64), **state, **self.ledger.to_arrays()}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Rule 6: go on after the last commit; of an unfinished round nothing is left."""
+        self.n = int(arrays["n"])
+        self.state = {name: arrays[f"state.{name}"] for name in self.state}
+        self.ledger.restore(arrays)
+        self._drawn = (-1, [])
+        self._answers, self._uploads = {}, {}
+
+
+def allowed(method: Method, n: int) -> set[int] | None:
+    """Bytes that an answer of round n can have; None if only its decoder knows."""
+    lengths = method.lengths(n)
+    if lengths is None:
+        return None
+    return {len(method.encode(np.zeros(length), up=True)) for length in lengths} or {0}

@@ -57,6 +57,9 @@ class Method(Plain):
     def upload(self, client: State, k: Who, n: int) -> Message:
         return client["sample"].copy()
 
+    def lengths(self, n: int) -> tuple[int, ...] | None:
+        return (self.task.taps + 1,)
+
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:

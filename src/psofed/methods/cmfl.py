@@ -116,6 +116,10 @@ class Method(fedavg.Method):
         head = [agreement] if self.usable else []
         return np.concatenate([head, w if relevant else []]).astype(w.dtype)
 
+    def lengths(self, n: int) -> tuple[int, ...] | None:
+        head = int(self.usable)
+        return (head, head + self.task.dim) if self.ends(n) else ()
+
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:

@@ -158,6 +158,8 @@ class Method(Protocol):
 
     def decode(self, data: bytes, up: bool) -> Array: ...
 
+    def lengths(self, n: int) -> tuple[int, ...] | None: ...
+
     def models(self, server: State, clients: State) -> Array: ...
 
 
@@ -236,6 +238,10 @@ class Plain:
     def decode(self, data: bytes, up: bool) -> Array:
         """The message that `encode` was given, as exact as the wire format allows."""
         return np.empty(0) if data == payload.NOTHING else payload.decode(data, self.task.wire)
+
+    def lengths(self, n: int) -> tuple[int, ...] | None:
+        """How many entries an upload of round n can have, or None if only `decode` knows."""
+        return None
 
     def models(self, server: State, clients: State) -> Array:
         """What is evaluated: one model, or one per client, whose errors are then averaged."""

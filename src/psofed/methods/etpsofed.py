@@ -60,3 +60,6 @@ class Method(psofed.Method):
         if fire.ndim == 0:
             return window if fire else nothing
         return [row if one else nothing for row, one in zip(window, fire, strict=True)]
+
+    def lengths(self, n: int) -> tuple[int, ...] | None:
+        return (0, self.shared)

@@ -95,6 +95,9 @@ class Method(Plain):
         """w_k, at the end of a block."""
         return client["w"].copy() if self.ends(n) else None
 
+    def lengths(self, n: int) -> tuple[int, ...] | None:
+        return (self.task.dim,) if self.ends(n) else ()
+
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
@@ -130,6 +133,9 @@ class Compressed(Anchored, ABC):
     def upload(self, client: State, k: Who, n: int) -> Messages:
         """The packed update, at the end of a block."""
         return self.pack(client, client["w"] - client["start"], k, n) if self.ends(n) else None
+
+    def lengths(self, n: int) -> tuple[int, ...] | None:
+        return None if self.ends(n) else ()
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]

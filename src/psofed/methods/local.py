@@ -51,6 +51,9 @@ class Method(Plain):
     def upload(self, client: State, k: int, n: int) -> Message:
         return None
 
+    def lengths(self, n: int) -> tuple[int, ...] | None:
+        return ()
+
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:

@@ -316,6 +316,9 @@ class Method(Plain):
             return self.size * payload.size(self.task.wire) + (not up)
         return 1 + ceil(self.size * self.bits / 8)
 
+    def lengths(self, n: int) -> tuple[int, ...] | None:
+        return self._entries, self._entries + self.curvature.numbers
+
     def encode(self, message: Array, up: bool) -> bytes:
         """d values in b bits under one scale; down: and a bit; up: moments in half precision."""
         if not len(message):

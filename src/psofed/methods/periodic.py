@@ -70,6 +70,9 @@ class Method(psofed.Method):
         t, rest = divmod(n + 1, self.local_steps)
         return sharing.share(client["w"], self.schedule.entries(k, t)) if rest == 0 else None
 
+    def lengths(self, n: int) -> tuple[int, ...] | None:
+        return (self.shared,) if (n + 1) % self.local_steps == 0 else ()
+
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:

@@ -96,6 +96,9 @@ class Method(Plain):
         """S_{k,n+1} w_{k,n+1}: the *next* window."""
         return sharing.share(client["w"], self.up(k, n))
 
+    def lengths(self, n: int) -> tuple[int, ...] | None:
+        return (self.shared,)
+
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:

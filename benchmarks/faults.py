@@ -1,0 +1,249 @@
+"""Planted faults: mistakes that the campaign must catch. Each patches the code for a while."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from psofed.core import sharing
+from psofed.deploy import client, coordinator, ledger, member, server, store
+from psofed.deploy.network import VirtualDisk
+from psofed.methods import psofed
+
+FAULTS: dict[str, Callable[[], Callable[[], None]]] = {}
+
+
+def fault(target: Any, name: str, title: str) -> Callable[[Callable[..., Any]], Any]:
+    """A fault that replaces `target.name` by what the decorated function makes of it."""
+
+    def register(make: Callable[[Any], Any]) -> Any:
+        def plant() -> Callable[[], None]:
+            good = getattr(target, name)
+            setattr(target, name, make(good))
+            return lambda: setattr(target, name, good)
+
+        FAULTS[title] = plant
+        return make
+
+    return register
+
+
+@fault(VirtualDisk, "sync", "no fsync of the file")
+def _(good: Any) -> Any:
+    return lambda self, name: None
+
+
+@fault(VirtualDisk, "sync_folder", "no fsync of the folder")
+def _(good: Any) -> Any:
+    return lambda self: None
+
+
+@fault(store.Store, "save", "written in place, not renamed")
+def _(good: Any) -> Any:
+    def save(self: Any, arrays: Any) -> None:
+        self.sequence += 1
+        data = store.pack(store.Record(self.about, dict(arrays), self.sequence))
+        for name in store.SLOTS:  # both, as a store with one generation would
+            self.disk.write(name, data)
+            self.disk.sync(name)
+        self.disk.sync_folder()
+
+    return save
+
+
+@fault(store, "unpack", "digest of a record not checked")
+def _(good: Any) -> Any:
+    def unpack(data: bytes) -> Any:
+        try:
+            return good(data)
+        except store.DamagedError:
+            body = data + bytes(4096)
+            start = len(store.MAGIC) + 4
+            stop = start + int.from_bytes(body[start - 4 : start], "little")
+            try:
+                header = json.loads(body[start:stop])
+            except ValueError:
+                raise store.DamagedError("no header") from None
+            arrays = {}
+            for name, dtype, shape in header["arrays"]:
+                array = np.frombuffer(body, dtype, int(np.prod(shape)), stop).reshape(shape)
+                arrays[name], stop = array.copy(), stop + array.nbytes
+            return store.Record(header["about"], arrays, header["sequence"])
+
+    return lambda data: unpack(data) if len(data) > 40 else good(data)
+
+
+@fault(store.Store, "load", "the older generation is taken")
+def _(good: Any) -> Any:
+    def load(self: Any) -> Any:
+        found = [store.unpack(d) for d in map(self.disk.read, store.SLOTS) if d is not None]
+        if not found:
+            return None
+        oldest = min(found, key=lambda record: record.sequence)
+        self.sequence = oldest.sequence
+        return oldest.arrays
+
+    return load
+
+
+@fault(member.Member, "save", "the answer leaves before the record is made")
+def _(good: Any) -> Any:
+    return lambda self: None
+
+
+@fault(client.Client, "take_part", "asked again, it learns again")
+def _(good: Any) -> Any:
+    def take_part(self: Any, n: int, invitation: bytes) -> bytes:
+        if self.last_round == n and invitation:
+            self._learn(n, n + 1)
+            upload = self.method.upload(self.state, self.k, n)
+            self._last = (n, self.method.encode(upload, up=True))
+        return good(self, n, invitation)
+
+    return take_part
+
+
+@fault(psofed.Method, "upload", "the window of the upload is that of the download")
+def _(good: Any) -> Any:
+    return lambda self, state, k, n: sharing.share(state["w"], self.schedule.entries(k, n))
+
+
+@fault(psofed.Method, "receive", "the schedule counts what arrives, not rounds")
+def _(good: Any) -> Any:
+    def receive(self: Any, state: Any, k: int, n: int, message: Any) -> None:
+        counter = self.__dict__.setdefault("counted", {})
+        counter[k] = counter.get(k, -1) + 1
+        good(self, state, k, counter[k], message)
+
+    return receive
+
+
+@fault(server.Server, "collect", "an upload that comes twice counts twice")
+def _(good: Any) -> Any:
+    def collect(self: Any, k: int, n: int, answer: bytes) -> str:
+        outcome = good(self, k, n, answer)
+        if outcome == "repeated":
+            self._uploads[k] = 2 * self._uploads[k]
+        return outcome
+
+    return collect
+
+
+@fault(server.Server, "_check", "late uploads are taken for this round's")
+def _(good: Any) -> Any:
+    return lambda self, k, n, answer: good(self, k, self.n if n < self.n else n, answer)
+
+
+@fault(ledger.Ledger, "reject", "late uploads are not counted")
+def _(good: Any) -> Any:
+    return lambda self, k, reason, n=None: None if reason == "late" else good(self, k, reason, n)
+
+
+@fault(ledger.Ledger, "close", "lost clients are not counted")
+def _(good: Any) -> Any:
+    return lambda self, n, cohort, answered: good(self, n, answered, answered)
+
+
+@fault(server.Server, "commit", "divided by the cohort, not by those who answered")
+def _(good: Any) -> Any:
+    def commit(self: Any) -> Any:
+        share = len(self._uploads) / max(len(self.cohort), 1)
+        before = self.state["w"].copy()
+        answered = good(self)
+        self.state["w"] = before + share * (self.state["w"] - before)
+        return answered
+
+    return commit
+
+
+@fault(server.Server, "_decode", "values are not checked to be finite")
+def _(good: Any) -> Any:
+    def decode(self: Any, k: int, answer: bytes) -> Any:
+        self._fold = lambda uploads: _fold_unchecked(self, uploads)
+        return self.method.decode(answer, up=True)
+
+    return decode
+
+
+def _fold_unchecked(self: Any, uploads: Any) -> Any:
+    state = {name: array.copy() for name, array in self.state.items()}
+    if uploads:
+        weights = dict.fromkeys(uploads, 1 / len(uploads))
+        self.method.fold(state, self.n, uploads, weights)
+    return state
+
+
+@fault(server.Server, "_check", "applied before it is checked")
+def _(good: Any) -> Any:
+    def check(self: Any, k: int, n: int, answer: bytes) -> Any:
+        if n == self.n and k in self.cohort and k not in self._answers and len(answer) >= 8:
+            self.state["w"][0] = np.frombuffer(answer[:8])[0]
+        return good(self, k, n, answer)
+
+    return check
+
+
+@fault(server, "allowed", "the length is not checked")
+def _(good: Any) -> Any:
+    return lambda method, n: None
+
+
+@fault(coordinator.Coordinator, "_read", "the digest of a message is not looked at")
+def _(good: Any) -> Any:
+    def read(self: Any, data: bytes) -> Any:
+        right = self._digest.to_bytes(4, "little")
+        return good(self, data[:1] + right + data[5:] if len(data) >= 5 else data)
+
+    return read
+
+
+@fault(coordinator.Coordinator, "_read", "the type of the values is not looked at")
+def _(good: Any) -> Any:
+    def read(self: Any, data: bytes) -> Any:
+        return good(self, bytes([data[0] | 3]) + data[1:] if data else data)
+
+    return read
+
+
+@fault(member.Member, "_read", "a server that was replaced is obeyed")
+def _(good: Any) -> Any:
+    def read(self: Any, data: bytes) -> Any:
+        seen, self.incarnation = self.incarnation, 0
+        try:
+            return good(self, data)
+        finally:
+            self.incarnation = seen
+
+    return read
+
+
+@fault(client.Client, "restore", "a client that restarts forgets which server it has seen")
+def _(good: Any) -> Any:
+    def restore(self: Any, arrays: Any) -> None:
+        good(self, arrays)
+        arrays["incarnation"] = np.array(0)
+
+    return restore
+
+
+@fault(server.Server, "restore", "counters do not survive a restart")
+def _(good: Any) -> Any:
+    def restore(self: Any, arrays: Any) -> None:
+        good(self, arrays)
+        self.ledger = ledger.Ledger(len(self.ledger.accepted))
+
+    return restore
+
+
+@fault(server.Server, "to_arrays", "the record of round n has the model of round n - 1")
+def _(good: Any) -> Any:
+    def to_arrays(self: Any) -> Any:
+        arrays = good(self)
+        old = self.__dict__.get("_old", arrays["state.w"])
+        self._old = arrays["state.w"].copy()
+        return arrays | {"state.w": old}
+
+    return to_arrays

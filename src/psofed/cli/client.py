@@ -1,0 +1,108 @@
+"""`psofed client FILE.toml --id K`: one device of a deployment."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from psofed.cli.network import identity, on_stop, options
+
+if TYPE_CHECKING:
+    from psofed.deploy.plan import Plan
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--id", "k", type=int, required=True, help="Which client this is, from 0 on.")
+@click.option("--state", type=click.Path(path_type=Path), required=True, help="Folder to keep it.")
+@click.option("--broker", metavar="URL", required=True, help="mqtt:// or mqtts://HOST:PORT.")
+@click.option("--stream", metavar="SOURCE", default="paper", show_default=True,
+              help='"paper": the stream in FILE. Or a CSV file. "-": lines.')  # fmt: skip
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=10.0,
+              show_default=True, help="Samples a second of a stream or file (live).")  # fmt: skip
+@options
+def client(file: Path, k: int, state: Path, broker: str, **wishes: Any) -> None:
+    """Be client K of the run in FILE: learn for ever, take part when invited.
+
+    A line on standard input is {"x": [...], "y": ...} or L inputs and y, with commas. Without y it
+    is a question: the prediction of this client's own model is printed. A line that is neither is
+    reported, counted and skipped. Server or broker gone: it learns on and comes back by itself.
+    """
+    from psofed.deploy import join, mqtt
+    from psofed.deploy import plan as plans
+
+    plan = plans.read(file)
+    address = mqtt.Address.parse(broker)
+    if warning := address.check(wishes["plain"]):
+        _say(f"Warning: {warning}")
+    lockstep = plan.deploy.clock == "lockstep"
+    source = _source(plan, k, wishes["stream"]) if lockstep else None
+    who = identity(wishes["ca"], wishes["cert"], wishes["key"])
+    device = join.device(plan, k, state, address, (), source, wishes["qos"], who)
+    device.on_news, device.on_prediction = _say, _predicted
+    if not lockstep:
+        device.samples = _samples(plan, device.member, wishes["stream"], wishes["rate"])
+    for note in device.member.store.notes:
+        _say(f"Warning: {state}: {note}")
+    on_stop(device.stop)
+    learned = device.member.client.position
+    _say(f"Client {k} of run {plan.deploy.run}, {learned} samples learned so far")
+    device.run()
+    _say(f"Stopped after {device.member.client.position} samples; the state is in {state}")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _predicted(y: float) -> None:
+    print(json.dumps({"y": y}), flush=True)
+
+
+def _source(plan: Plan, k: int, stream: str) -> Any:
+    """Lockstep: sample n for round n, from the experiment or from row n of a table."""
+    from psofed.deploy import sources
+    from psofed.errors import InputError
+
+    if stream == "paper":
+        return sources.replay(plan.experiment, k)
+    if stream == "-":
+        right = 'put clock = "live" under [deploy] at both ends'
+        raise InputError("--stream -", "cannot give sample n to round n", right)
+    x, y = sources.table(stream, plan.experiment.stream.taps)
+    if len(y) < plan.experiment.rounds:
+        right = f"lockstep needs one for each of {plan.experiment.rounds} rounds"
+        raise InputError(stream, f"has {len(y)} samples", f'{right}; or use clock = "live"')
+    x, y = x.astype(plan.experiment.dtype), y.astype(plan.experiment.dtype)
+    return lambda start, stop: (x[start:stop], y[start:stop])
+
+
+def _samples(plan: Plan, member: Any, stream: str, rate: float) -> Iterator[Any]:
+    """Live: samples as they come; a file or the experiment's stream at a rate."""
+    from psofed.deploy import sources
+
+    taps, position = plan.experiment.stream.taps, member.client.position
+    if stream == "-":
+        return sources.lines(sys.stdin, taps)
+    if stream == "paper":
+        replayed = sources.replay(plan.experiment, member.k)
+        return _paced(replayed, position, None, rate)
+    x, y = sources.table(stream, taps)
+    return _paced(lambda start, stop: (x[start:stop], y[start:stop]), position, len(y), rate)
+
+
+def _paced(source: Any, start: int, end: int | None, rate: float) -> Iterator[Any]:
+    from psofed.deploy.sources import Sample
+
+    begin, count = time.monotonic(), 0
+    while end is None or start + count < end:
+        x, y = source(start + count, start + count + 1)
+        yield Sample(x[0], float(y[0]))
+        count += 1
+        time.sleep(max(begin + count / rate - time.monotonic(), 0))

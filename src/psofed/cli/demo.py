@@ -1,0 +1,172 @@
+"""`psofed demo`: broker, server and ten clients on this machine, with accidents, and the proof."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from psofed.cli.progress import say
+
+if TYPE_CHECKING:
+    from psofed.deploy.plan import Plan
+
+CLIENTS = 10
+
+
+@click.command()
+@click.option("--rounds", type=click.IntRange(min=10), default=300, show_default=True)
+@click.option("--shared", type=click.IntRange(1, 200), default=40, show_default=True,
+              help="M, of D = 200 entries.")  # fmt: skip
+@click.option("--keep", type=click.Path(path_type=Path), help="A new folder for files and logs.")
+def demo(rounds: int, shared: int, keep: Path | None) -> None:
+    """Run a whole deployment here: broker, server, ten clients, each a process of its own.
+
+    On the way the server and a client are killed (kill -9) and started again. At the end global and
+    local models are compared with a simulation of the same run. Needs no set-up; loopback only.
+    """
+    if keep is not None:
+        _play(keep, rounds, shared)
+        return
+    with tempfile.TemporaryDirectory(prefix="psofed-demo-") as folder:
+        _play(Path(folder), rounds, shared)
+
+
+def _play(folder: Path, rounds: int, shared: int) -> None:
+    from psofed.deploy import plan as plans
+    from psofed.errors import InputError
+
+    file = folder / "run.toml"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with file.open("x") as new:
+            new.write(_text(rounds, shared))
+    except OSError as error:
+        raise InputError(
+            str(file), f"cannot be made: {error.strerror}", "give a new folder"
+        ) from None
+    plan = plans.read(file)
+    say(f"{CLIENTS} clients, cohorts of {plan.experiment.cohort}, M = {shared} of D = 200 entries.")
+    team = Team(folder, file)
+    try:
+        bytes_moved = _rounds(team, rounds)
+    finally:
+        team.stop()
+    _prove(plan, folder, rounds, bytes_moved)
+
+
+def _text(rounds: int, shared: int) -> str:
+    return (
+        f"clients = {CLIENTS}\nrounds = {rounds}\ncohort = 4\n"
+        'dtype = "float64"\ntest_samples = 500\n'
+        f'[[methods]]\nname = "psofed"\nshared = {shared}\n[deploy]\nwire = "float64"\n'
+    )
+
+
+class Team:
+    """The processes of the demo: a server with its broker, and the clients."""
+
+    def __init__(self, folder: Path, file: Path) -> None:
+        self.folder, self.file, self.port = folder, file, _free_port()
+        self.running: dict[str, subprocess.Popen[str]] = {}
+        for who in ["server", *map(str, range(CLIENTS))]:
+            self.start(who)
+
+    def start(self, who: str) -> None:
+        """The server, or a client by its number."""
+        here = f"127.0.0.1:{self.port}"
+        if who == "server":
+            rest = ["serve", "--listen", here, "--log-json", "--every", "0.02"]
+        else:
+            rest = ["client", "--id", who, "--broker", f"mqtt://{here}"]
+        command = [sys.executable, "-m", "psofed", rest[0], str(self.file), *rest[1:]]
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+        with (self.folder / f"{who}.log").open("a") as log:
+            self.running[who] = subprocess.Popen(
+                [*command, "--state", str(self.folder / who)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if who == "server" else log,
+                stderr=log,
+                env=environment,
+                text=True,
+            )
+
+    def kill(self, who: str) -> None:
+        """kill -9, and start again."""
+        say(f"  kill -9 {'the server' if who == 'server' else f'client {who}'}, and start it again")
+        process = self.running.pop(who)
+        process.kill()
+        process.communicate()
+        self.start(who)
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """What the server reports, until it ends by itself."""
+        from psofed.errors import InputError
+
+        while True:
+            process = self.running["server"]
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if line:
+                yield json.loads(line)
+            elif process.wait():
+                text = (self.folder / "server.log").read_text().splitlines()
+                raise InputError("the server", f"ended: {text[-1] if text else ''}", "")
+            else:
+                return
+
+    def stop(self) -> None:
+        """End what was started."""
+        for process in self.running.values():
+            process.terminate()
+        for process in self.running.values():
+            process.communicate()
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _rounds(team: Team, rounds: int) -> int:
+    """Watch the rounds and cause the accidents; returns the bytes of all frames."""
+    accidents = {rounds // 3: "server", rounds // 2: "3", rounds * 2 // 3: "server"}
+    total = 0
+    for row in team.lines():
+        total += row["up"] + row["down"]
+        if (row["n"] + 1) % max(rounds // 10, 1) == 0 or row["n"] == 0:
+            counts = f"{row['total_accepted']} answers, {row['total_lost']} lost"
+            say(f"round {row['n'] + 1:4d}: MSE {row['mse_db']:6.2f} dB, {counts}, {total} bytes")
+        for n in [n for n in accidents if n <= row["n"]]:
+            team.kill(accidents.pop(n))
+    return total
+
+
+def _prove(plan: Plan, folder: Path, rounds: int, bytes_moved: int) -> None:
+    import numpy as np
+
+    from psofed.case import TOLERANCE
+    from psofed.report.twin import deployed, simulate
+
+    say("Simulating the same run ...")
+    server, local = deployed(plan, folder / "server", [folder / str(k) for k in range(CLIENTS)])
+    w, expected = simulate(plan, rounds)
+    differences = [np.abs(server.state["w"] - w).max(), np.abs(local - expected).max()]
+    counts = server.ledger.counts
+    print(f"{server.n} rounds, {counts['accepted']} of {counts['asked']} uploads folded in, "
+          f"{bytes_moved} bytes in frames as reported")  # fmt: skip
+    print(f"largest difference to the simulation: global {differences[0]:.1e}, "
+          f"local {differences[1]:.1e}")  # fmt: skip
+    equal = server.n == rounds and max(differences) <= TOLERANCE
+    print("The deployment equals the simulation." if equal else "The deployment DIFFERS.")
+    sys.exit(0 if equal else 1)

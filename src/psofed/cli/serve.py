@@ -1,0 +1,155 @@
+"""`psofed serve FILE.toml`: the server of a deployment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from psofed.cli.network import identity, on_stop, options
+from psofed.cli.progress import say
+
+if TYPE_CHECKING:
+    from psofed.deploy.coordinator import Closed, Coordinator
+    from psofed.deploy.mqtt import Address
+    from psofed.deploy.plan import Plan
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--state", type=click.Path(path_type=Path), required=True, help="Folder to keep it.")
+@click.option("--broker", metavar="URL", help="mqtt:// or mqtts://HOST:PORT. [default: embedded]")
+@click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:1883", show_default=True,
+              help="Where the embedded broker listens.")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(min=1), help="Stop after round N. [default: FILE's]")
+@click.option("--deadline", type=click.FloatRange(min=0, min_open=True), metavar="S",
+              help="Seconds that a round waits. [default: lockstep for ever, live 10]")  # fmt: skip
+@click.option("--every", type=click.FloatRange(min=0), metavar="S", help="Seconds between rounds."
+              " [default: lockstep 0, live 1]")  # fmt: skip
+@click.option("--test", type=click.Path(path_type=Path), help="CSV to judge the model by.")
+@click.option("--log-json", is_flag=True, help="One JSON line a round.")
+@options
+def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: Any) -> None:
+    """Serve the run in FILE: invite, collect, fold, commit, round after round.
+
+    The state folder holds everything: started again, the server goes on after its last commit.
+    model.npy in it is the global model. Ends in order on SIGTERM and Ctrl-C.
+    """
+    from psofed.deploy import plan as plans
+    from psofed.deploy.mqtt import Address
+
+    plan = plans.read(file)
+    rounds = last_round(plan, wishes["rounds"])
+    if broker is None:
+        address = Address.parse(f"mqtt://{listen}", "--listen")
+    else:
+        address = Address.parse(broker)
+    if warning := address.check(wishes["plain"]):
+        say(f"Warning: {warning}")
+    run(plan, state, address, rounds, broker is None, wishes)
+
+
+def last_round(plan: Plan, wanted: int | None) -> int | None:
+    """How many rounds to serve: those of the experiment on the lockstep clock, or for ever."""
+    from psofed.errors import InputError
+
+    if plan.deploy.clock == "live":
+        return wanted
+    most = plan.experiment.rounds
+    if wanted is not None and wanted > most:
+        raise InputError("--rounds", f"is {wanted}", f"the experiment has {most} rounds")
+    return wanted or most
+
+
+def run(
+    plan: Plan, state: Path, address: Address, rounds: int | None, embedded: bool, wishes: Any
+) -> None:
+    """Start everything, play, end everything."""
+    from psofed.deploy import mqtt
+    from psofed.deploy.broker import Broker
+    from psofed.deploy.coordinator import Coordinator
+    from psofed.deploy.serve import Server
+    from psofed.deploy.store import Folder
+
+    who = identity(wishes["ca"], wishes["cert"], wishes["key"])
+    name, topic = f"{plan.deploy.run}-server", mqtt.up_topic(plan.deploy.run, "+")
+    link = mqtt.Link(address, name, topic, wishes["qos"], who)
+    coordinator = Coordinator(plan, Folder(state))
+    for note in coordinator.store.notes:
+        say(f"Warning: {state}: {note}")
+    live = plan.deploy.clock == "live"
+    deadline, every = wishes["deadline"] or (10.0 if live else None), wishes["every"]
+    every = (1.0 if live else 0.0) if every is None else every
+    log = Log(coordinator, state, wishes["test"], wishes["log_json"])
+    server = Server(coordinator, link, deadline, every, log.round, say)
+    on_stop(server.stop)
+    broker = Broker(address) if embedded else None
+    if broker is not None:
+        broker.open()
+    link.open()
+    where = f"round {coordinator.n}, start {coordinator.incarnation}"
+    say(f"Serving run {plan.deploy.run} from {where}")
+    try:
+        log.watch(server)
+        server.run(rounds)
+    finally:
+        log.close()
+        link.close()
+        if broker is not None:
+            broker.close()
+    say(f"Stopped at round {coordinator.n}; the state is in {state}")
+
+
+class Log:
+    """What is said about each round: a line, or a live view on a terminal; and model.npy."""
+
+    def __init__(
+        self, coordinator: Coordinator, state: Path, test: Path | None, as_json: bool
+    ) -> None:
+        import numpy as np
+
+        from psofed.deploy.evaluate import test_set
+
+        self.coordinator, self.model, self.as_json = coordinator, state / "model.npy", as_json
+        self.judge, self.save = test_set(coordinator.plan, test), np.save
+        self.view: Any = None
+
+    def watch(self, server: Any) -> None:
+        """Show the status while it runs, if somebody is looking."""
+        import sys
+
+        if sys.stderr.isatty() and not self.as_json:
+            from psofed.cli.view import View
+
+            self.view = View(server)
+            self.view.open()
+
+    def close(self) -> None:
+        """End the view."""
+        if self.view is not None:
+            self.view.close()
+
+    def round(self, closed: Closed) -> None:
+        """One line about a round, after its model was written."""
+        w = self.coordinator.server.state["w"]
+        beside = self.model.with_name("model.new.npy")
+        self.save(beside, w)
+        beside.replace(self.model)
+        mse = self.judge(w) if self.judge is not None else None
+        counts = self.coordinator.server.ledger.counts
+        if self.view is not None:
+            self.view.update(closed, mse, counts)
+        elif self.as_json:
+            totals = {f"total_{key}": counts[key] for key in ("accepted", "refused", "lost")}
+            table = {**vars(closed), "mse_db": mse, **totals}
+            print(json.dumps(table), flush=True)
+        else:
+            error = "" if mse is None else f", MSE {mse:.2f} dB"
+            missing = f", missing {', '.join(map(str, closed.missing))}" if closed.missing else ""
+            print(
+                f"round {closed.n}: {closed.accepted} of {closed.asked} answered{missing},"
+                f" {closed.up} bytes up, {closed.down} down{error}",
+                flush=True,
+            )

@@ -1,0 +1,62 @@
+"""The embedded broker: amqtt in a thread of this process, so that one command is enough."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import Any
+
+from psofed.deploy.mqtt import Address
+from psofed.errors import InputError
+
+ANYBODY = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
+
+
+class Broker:
+    """A broker at an address; it knows no certificates, so it belongs on this machine."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="broker")
+
+    def open(self) -> None:
+        """Listen; an InputError if the port is taken or the broker is not installed."""
+        try:
+            from amqtt.broker import Broker as Amqtt
+            from amqtt.errors import AMQTTError, BrokerError
+        except ImportError:
+            right = "pip install 'psofed[deploy]', or give a --broker"
+            raise InputError("amqtt", "is not installed", right) from None
+        for name in ("amqtt", "transitions"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        self._thread.start()
+        listener = {"type": "tcp", "bind": f"{self.address.host}:{self.address.port}"}
+        config = {"listeners": {"default": listener}, "plugins": ANYBODY}
+        try:
+            self._broker = self._call(_start(Amqtt, config))
+        except (AMQTTError, BrokerError, OSError) as error:
+            self._stop_loop()
+            found = f"cannot be listened at: {error.__cause__ or error}"
+            right = "if a broker is there, name it with --broker; or give another --listen"
+            raise InputError(str(self.address), found, right) from None
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._call(self._broker.shutdown())
+        self._stop_loop()
+
+    def _call(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=20)
+
+    def _stop_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=10)
+        self._loop.close()
+
+
+async def _start(amqtt: Any, config: dict[str, Any]) -> Any:
+    broker = amqtt(config)
+    await broker.start()
+    return broker

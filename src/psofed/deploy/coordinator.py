@@ -1,0 +1,164 @@
+"""The server's end of the line: frames in, frames out, one durable record per round.
+
+It knows no transport and no clock: whoever moves the bytes decides when a round closes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.deploy import wire
+from psofed.deploy.plan import Plan
+from psofed.deploy.server import RefusedError, Server, allowed
+from psofed.deploy.store import Disk, Store
+from psofed.errors import InputError
+from psofed.methods.contract import Method
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Closed:
+    """What became of a round."""
+
+    n: int
+    asked: int
+    accepted: int
+    missing: tuple[int, ...]
+    up: int  # bytes of the frames that were accepted
+    down: int  # bytes of the frames that were sent, repetitions included
+    gap: int  # rounds since the entry that waits longest was last folded in (rule 4)
+
+
+class Coordinator:
+    """Server, store and wire: what the transport talks to."""
+
+    def __init__(self, plan: Plan, disk: Disk) -> None:
+        self.plan = plan
+        self.server = Server(plan.method(), plan.deploy.bound)
+        self.store = Store(disk, plan.about("server"))
+        self.incarnation = 0
+        self.fresh = np.zeros(self.server.method.task.dim, np.int64)  # by entry: last folded
+        self._digest = plan.digest
+        self._up = self._down = 0
+        self._frames: dict[int, bytes] = {}
+        self._restore()
+
+    def _restore(self) -> None:
+        """Rule 7: go on after the last commit, with a higher incarnation, durable before use."""
+        arrays = self.store.load()
+        if arrays is not None:
+            self.server.restore(arrays)
+            self.incarnation, self.fresh = int(arrays["incarnation"]), arrays["fresh"]
+        self.incarnation += 1
+        if self.incarnation > wire.LAST_INCARNATION:
+            raise InputError(self.store.disk.name, "was started too often", "begin a new run")
+        self._save()
+        self._open()
+
+    def _open(self) -> None:
+        """Encode the invitations once: repeated ones have the same bytes."""
+        if self.server.n > wire.LAST_ROUND:
+            raise InputError("the round", f"is {self.server.n}", "begin a new run")
+        self._frames = {k: self._frame(body) for k, body in self.server.invite().items()}
+        self._up = self._down = 0
+
+    def _frame(self, body: bytes) -> bytes:
+        n, kind = self.server.n, wire.INVITE
+        return wire.encode(
+            wire.Frame(kind, self._digest, n, self.incarnation, self.plan.deploy.wire, body)
+        )
+
+    @property
+    def n(self) -> int:
+        """The round that is open."""
+        return self.server.n
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the cohort have answered."""
+        return self.server.complete
+
+    @property
+    def missing(self) -> list[int]:
+        """Members of the cohort that have not answered."""
+        return self.server.missing
+
+    def frames(self) -> dict[int, bytes]:
+        """What to send to each member that has not answered: at first, and again to be sure."""
+        frames = {k: self._frames[k] for k in self.missing}
+        self._down += sum(map(len, frames.values()))
+        return frames
+
+    def frame_for(self, k: int) -> bytes | None:
+        """What to send to a client that has come back, if it is waited for."""
+        if k not in self.missing:
+            return None
+        self._down += len(self._frames[k])
+        return self._frames[k]
+
+    def hello(self) -> bytes:
+        """The answer to a client that says hello, or that belongs to another run: who we are."""
+        return wire.encode(wire.Frame(wire.HELLO, self._digest, self.n))
+
+    def take(self, k: int, data: bytes) -> str:
+        """One message that the channel says is client k's; what became of it, in one word."""
+        if not 0 <= k < self.plan.experiment.clients:
+            self.server.ledger.reject(k, "stranger")
+            return "stranger"
+        try:
+            frame = self._read(data)
+            if frame.kind == wire.HELLO:
+                return "hello"
+            outcome = self.server.collect(k, frame.n, frame.body)
+        except wire.WireError as error:
+            self.server.ledger.reject(k, error.reason)
+            return error.reason
+        except RefusedError as error:
+            return error.reason
+        if outcome == "accepted":
+            self._up += len(data)
+        return outcome
+
+    def _read(self, data: bytes) -> wire.Frame:
+        """Rules 3 and 11: a frame of this run, of a possible size."""
+        frame = wire.decode(data, limit(self.server.method, self.n))
+        if frame.digest != self._digest:
+            raise wire.WireError("digest", f"a message of run {frame.digest:08x} came")
+        if frame.kind == wire.INVITE:
+            raise wire.WireError("kind", "an invitation came up")
+        if frame.kind == wire.UPLOAD and frame.wire != self.plan.deploy.wire:
+            raise wire.WireError("type", f"values of type {frame.wire or 'none'} came")
+        return frame
+
+    def commit(self) -> Closed:
+        """Rule 6: close the round and make it durable, in one record."""
+        n, cohort = self.n, self.server.cohort
+        answered = self.server.commit()
+        self._note_entries(n, answered)
+        self._save()
+        missing = tuple(k for k in cohort if k not in answered)
+        gap = int(self.n - self.fresh.min())
+        closed = Closed(n, len(cohort), len(answered), missing, self._up, self._down, gap)
+        self._open()
+        return closed
+
+    def _note_entries(self, n: int, answered: list[int]) -> None:
+        schedule = getattr(self.server.method, "schedule", None)
+        for k in answered:
+            self.fresh[... if schedule is None else schedule.entries(k, n + 1)] = n + 1
+
+    def _save(self) -> None:
+        more = {"incarnation": np.array(self.incarnation, np.int64), "fresh": self.fresh}
+        self.store.save({**self.server.to_arrays(), **more})
+
+
+def limit(method: Method, n: int) -> int:
+    """The largest frame that can come up in round n."""
+    sizes = allowed(method, n)
+    # Methods whose length varies send positions, codes and values: never more than this.
+    return wire.size(wire.UPLOAD, max(sizes) if sizes is not None else 32 * method.task.dim + 64)

@@ -1,0 +1,154 @@
+"""The client's loop: learn whenever there are samples, answer whenever it is asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from psofed.deploy import mqtt
+from psofed.deploy.client import Source
+from psofed.deploy.member import Member
+from psofed.deploy.mqtt import POLL, Address, Event, Identity, Link
+from psofed.deploy.plan import Plan
+from psofed.deploy.sources import MalformedError, Sample
+from psofed.deploy.store import Folder
+
+SAVE_EVERY = 5.0  # seconds between records of what was learned between two rounds (live clock)
+PATIENCE, MOST_PATIENCE = 5.0, 60.0  # seconds until hello is said again, if nobody answers
+BATCH = 256  # samples that are learned before the network is looked at again
+
+
+@dataclass
+class Device:
+    """A member on a link, and the samples that arrive at it (none on the lockstep clock)."""
+
+    member: Member
+    link: Link
+    samples: Iterable[Sample | MalformedError] = ()
+    on_news: Callable[[str], None] = lambda line: None
+    on_prediction: Callable[[float], None] = lambda y: None
+    malformed: int = 0
+    stopped: bool = False
+    _trouble: str = ""
+    _hello_at: float | None = None  # when it said hello, until somebody answers
+    _patience: float = 0.0
+    _unsaved: int = 0
+    _saved_at: float = field(default_factory=monotonic)
+
+    def run(self) -> None:
+        """Rule 15: until `stop`, whatever happens to server and broker."""
+        self.link.open()
+        threading.Thread(target=self._read, daemon=True, name="samples").start()
+        while not self.stopped:
+            event = self.link.get(POLL)
+            if event is not None:
+                self._handle(event)
+            if self._hello_at is not None and monotonic() >= self._hello_at + self._patience:
+                self._unheard()
+            if self._unsaved and monotonic() >= self._saved_at + SAVE_EVERY:
+                self._save()
+        if self._unsaved:
+            self._save()
+        self.link.close()
+
+    def stop(self) -> None:
+        """End soon, with everything that was learned on disk."""
+        self.stopped = True  # nothing else: a signal handler may not wait for a lock
+
+    def _unheard(self) -> None:
+        """Nobody answers: say so, once, and say hello again, less and less often."""
+        run = self.member.plan.deploy.run
+        if self._patience == PATIENCE:
+            self.on_news(f"no server of run {run} answers; learning on until one comes")
+        self._patience = min(2 * self._patience, MOST_PATIENCE)
+        self._hello()
+
+    def _hello(self) -> None:
+        topic = mqtt.up_topic(self.member.plan.deploy.run, self.member.k)
+        self.link.send(topic, self.member.hello())
+        self._hello_at = monotonic()
+
+    def _read(self) -> None:
+        for sample in self.samples:
+            self.link.inbox.put(Event("sample", data=sample))  # waits while there is no room
+
+    def _save(self) -> None:
+        self.member.save()
+        self._unsaved, self._saved_at = 0, monotonic()
+
+    def _handle(self, event: Event) -> None:
+        batch: list[Sample] = []
+        later: Event | None = event
+        while later is not None and later.kind == "sample" and len(batch) < BATCH:
+            if isinstance(later.data, MalformedError):
+                self.malformed += 1
+                self.on_news(f"{later.data}; skipped, {self.malformed} so far")
+            elif later.data.y is None:
+                self._learn(batch)
+                batch = []
+                self.on_prediction(float(self.member.client.predict(self._cast(later.data.x))))
+            else:
+                batch.append(later.data)
+            later = self.link.get(0) if self.link.inbox.qsize() else None
+        self._learn(batch)
+        if later is not None:
+            if later.kind == "sample":
+                self._handle(later)
+            else:
+                self._network(later)
+
+    def _cast(self, x: Any) -> Any:
+        return np.asarray(x, self.member.client.method.task.dtype)
+
+    def _learn(self, batch: list[Sample]) -> None:
+        if batch:
+            x, y = ([getattr(sample, name) for sample in batch] for name in ("x", "y"))
+            self.member.client.learn(self._cast(x), self._cast(y))
+            self._unsaved += len(batch)
+
+    def _network(self, event: Event) -> None:
+        run, k = self.member.plan.deploy.run, self.member.k
+        if event.kind == "message":
+            self._hello_at = None
+            refused = sum(self.member.refused.values())
+            answer, what = self.member.take(event.data)
+            if what == "answered":
+                self._unsaved, self._saved_at = 0, monotonic()
+            if answer is not None:
+                self.link.send(mqtt.up_topic(run, k), answer)
+            elif refused < sum(self.member.refused.values()) and what != self._trouble:
+                self._trouble = what
+                self.on_news(f"an invitation is refused: {what}")
+            self.link.handled(event)
+        elif event.kind == "up":
+            self._trouble = ""
+            self.on_news(f"connected to {self.link.address}")
+            self._patience = PATIENCE
+            self._hello()
+        elif event.kind == "down" and event.data != self._trouble:
+            self._trouble = event.data
+            why = f"no broker at {self.link.address}: {event.data}"
+            self.on_news(f"{why}; learning on, trying again")
+
+
+def device(
+    plan: Plan,
+    k: int,
+    state: str | Path,
+    broker: Address,
+    samples: Iterable[Sample | MalformedError] = (),
+    source: Source | None = None,
+    qos: int = 0,
+    identity: Identity | None = None,
+) -> Device:
+    """Client k of a plan, ready to `run`: samples from any iterator (live), or by number."""
+    member = Member(plan, k, Folder(state), source)
+    run = plan.deploy.run
+    link = Link(broker, f"{run}-{k}", mqtt.down_topic(run, k), qos, identity)
+    return Device(member, link, samples)

@@ -1,0 +1,224 @@
+"""MQTT: one connection to a broker that comes back by itself, and an inbox.
+
+The library's thread does the network; what happens is put into the inbox, from which one thread
+takes it, so nothing else needs a lock.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import socket
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from psofed.errors import InputError
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+DELAYS = (0.1, 15.0)  # seconds between two attempts: the first, and the longest
+INBOX = 20_000
+POLL = 0.25  # seconds after which a loop looks whether it was told to stop
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a broker listens, and whether through TLS.
+
+    >>> Address.parse("mqtts://broker.example")
+    Address(host='broker.example', port=8883, tls=True)
+    """
+
+    host: str
+    port: int
+    tls: bool = False
+
+    @staticmethod
+    def parse(url: str, field: str = "--broker") -> Address:
+        right = "use mqtt://HOST:PORT or, with TLS, mqtts://HOST:PORT"
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            raise InputError(field, f"is {url!r}", right) from None
+        if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname or parts.path.strip("/"):
+            raise InputError(field, f"is {url!r}", right)
+        tls = parts.scheme == "mqtts"
+        return Address(parts.hostname, port or (8883 if tls else 1883), tls)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"mqtt{'s' if self.tls else ''}://{host}:{self.port}"
+
+    def check(self, plain: bool) -> str:
+        """Rule 13: plain text beyond this machine needs a flag; returns the warning it deserves."""
+        if self.tls or self.host in LOOPBACK:
+            return ""
+        if not plain:
+            right = "use mqtts:// with certificates (`psofed keys`), or allow it with --plain"
+            raise InputError(str(self), "would send everything in plain text", right)
+        return f"{self} is plain text: anybody on the way can read and change what is sent"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Rule 13: who one is, by certificate."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """TLS 1.3 with both ends known by certificate."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        try:
+            context.load_verify_locations(self.ca)
+            context.load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            found = f"cannot be used: {error.strerror or error}"
+            files = f"{self.ca}, {self.certificate} or {self.key}"
+            raise InputError(files, found, "make them with `psofed keys`") from None
+        return context
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened: a connection, its loss, a message, or what else was put there."""
+
+    kind: Literal["up", "down", "message", "sample"]
+    topic: str = ""
+    data: Any = b""
+    receipt: tuple[int, int] = (0, 0)  # what the broker wants to hear when the message is handled
+
+
+class Link:
+    """A connection to a broker under a name, with what it subscribes to."""
+
+    def __init__(
+        self,
+        address: Address,
+        name: str,
+        topic: str,
+        qos: int = 0,
+        identity: Identity | None = None,
+    ) -> None:
+        mqtt = _library()
+        self.address, self.topic, self.qos = address, topic, qos
+        self.inbox: queue.Queue[Event] = queue.Queue(INBOX)
+        self.up = False
+        self.dropped = 0  # messages for which the inbox had no room
+        self._client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2, client_id=name, manual_ack=True
+        )
+        if address.tls:
+            if identity is None:
+                right = "give --ca, --cert and --key (`psofed keys` makes them)"
+                raise InputError(str(address), "needs certificates", right)
+            self._client.tls_set_context(identity.context())
+        self._client.on_socket_open = _no_delay
+        self._client.on_connect = self._on_connect
+        self._client.on_connect_fail = self._on_connect_fail
+        self._client.on_disconnect = self._on_disconnect
+        self._client.on_message = self._on_message
+
+    def open(self) -> None:
+        """Connect in the background, and again whenever the connection is lost."""
+        self._shake()
+        self._client.connect_async(self.address.host, self.address.port, keepalive=30)
+        self._client.loop_start()
+
+    def close(self) -> None:
+        """Leave the broker in order."""
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def send(self, topic: str, data: bytes) -> None:
+        """Publish; if the broker is away it is lost, and whoever misses it asks again."""
+        if self.up:
+            self._client.publish(topic, data, self.qos)
+
+    def handled(self, event: Event) -> None:
+        """Tell the broker (QoS 1) that a message has done what it should; before, it may repeat."""
+        number, qos = event.receipt
+        if qos and self.up:
+            self._client.ack(number, qos)
+
+    def get(self, seconds: float | None) -> Event | None:
+        """The next event, or None if there is none in time."""
+        try:
+            return self.inbox.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def put(self, event: Event) -> None:
+        """Into the inbox, unless it is full: a flood must not fill the memory."""
+        try:
+            self.inbox.put_nowait(event)
+        except queue.Full:
+            self.dropped += 1
+
+    def _shake(self) -> None:
+        """Backoff with jitter: devices that lost the same broker do not come back as one."""
+        first, longest = DELAYS
+        self._client.reconnect_delay_set(
+            first * random.uniform(1, 5),
+            longest * random.uniform(0.5, 1),
+        )
+
+    def _on_connect(self, client: Any, userdata: Any, flags: Any, code: Any, more: Any) -> None:
+        if code.is_failure:
+            self.put(Event("down", data=str(code)))
+            return
+        client.subscribe(self.topic, self.qos)
+        self.up = True
+        self.put(Event("up"))
+
+    def _on_connect_fail(self, client: Any, userdata: Any) -> None:
+        theirs = ", or is not of our authority" if self.address.tls else ""
+        self.put(Event("down", data=f"it cannot be reached{theirs}"))
+
+    def _on_disconnect(self, client: Any, userdata: Any, flags: Any, code: Any, more: Any) -> None:
+        self.up = False
+        self._shake()
+        ours = " (is our certificate valid, and of its authority?)" if self.address.tls else ""
+        self.put(Event("down", data=f"{code}{ours}"))
+
+    def _on_message(self, client: Any, userdata: Any, message: Any) -> None:
+        self.put(Event("message", message.topic, message.payload, (message.mid, message.qos)))
+
+
+def _no_delay(client: Any, userdata: Any, connection: Any) -> None:
+    """Small messages leave at once: with Nagle's algorithm a QoS 1 round takes six times longer."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _library() -> Any:
+    try:
+        from paho.mqtt import client
+    except ImportError:
+        right = "pip install 'psofed[deploy]' (or 'psofed[client]' on devices)"
+        raise InputError("paho-mqtt", "is not installed", right) from None
+    return client
+
+
+def up_topic(run: str, k: int | str) -> str:
+    """Where client k speaks; "+" for all of them."""
+    return f"{run}/{k}/u"
+
+
+def down_topic(run: str, k: int | str) -> str:
+    """Where client k listens."""
+    return f"{run}/{k}/d"
+
+
+def speaker(topic: str) -> int:
+    """Rule 13: who speaks, by the channel; -1 if that is no client.
+
+    >>> speaker("p/7/u"), speaker("p/x/u")
+    (7, -1)
+    """
+    k = topic.split("/")[1]
+    return int(k) if k.isdecimal() and len(k) < 10 else -1

@@ -1,0 +1,94 @@
+"""What is deployed: an experiment with one method, and the table [deploy] of its file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from psofed import experiment as experiments
+from psofed import schema
+from psofed.deploy import wire
+from psofed.deploy.server import BOUND
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.methods.contract import Method
+
+
+@dataclass(frozen=True)
+class Deploy:
+    """The table [deploy]: the run's name in topics, the clock, the values' type and bound."""
+
+    run: str = "p"
+    clock: Literal["lockstep", "live"] = "lockstep"
+    wire: Literal["float16", "float32", "float64"] = "float32"
+    bound: float = BOUND
+    method: int | None = None  # which of the methods, if there are several
+
+    def __post_init__(self) -> None:
+        schema.check(self)
+        schema.positive(self, "bound")
+        good = self.run.isascii() and self.run.replace("-", "").replace("_", "").isalnum()
+        if not good or len(self.run) > 40:
+            raise InputError("run", f"is {self.run!r}", "use up to 40 letters, digits, - and _")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Both ends make the same of the same file; the digest tells whether they did."""
+
+    experiment: Experiment
+    deploy: Deploy = field(default_factory=Deploy)
+
+    def __post_init__(self) -> None:
+        count, chosen = len(self.experiment.methods), self.deploy.method
+        if chosen is None and count > 1:
+            found = f"has {count} tables, but one method is deployed"
+            right = f"leave one, or choose: method = 0 to {count - 1} under [deploy]"
+            raise InputError("methods", found, right)
+        if chosen is not None and not 0 <= chosen < count:
+            raise InputError("deploy.method", f"is {chosen}", f"use 0 to {count - 1}")
+
+    def method(self) -> Method:
+        """The method, bound to run 0 of the experiment: a simulation of that run is its twin."""
+        return self._method
+
+    @cached_property
+    def _method(self) -> Method:
+        task = self.experiment.task(0, self.deploy.wire)
+        return self.experiment.start(task)[self.deploy.method or 0]
+
+    @property
+    def agreement(self) -> dict[str, Any]:
+        """Rule 3: what must be the same at both ends."""
+        table = self.experiment.to_table()
+        method = table.pop("methods")[self.deploy.method or 0]
+        method.pop("label", None)
+        for key in ("rounds", "runs", "evaluate_every", "test_samples"):
+            table.pop(key, None)
+        ours = {"run": self.deploy.run, "clock": self.deploy.clock, "wire": self.deploy.wire}
+        return {**ours, "method": method, **table}
+
+    @cached_property
+    def digest(self) -> int:
+        """Rule 3: the four bytes that every message carries."""
+        return wire.digest(self.agreement)
+
+    def about(self, role: str) -> dict[str, Any]:
+        """What a state folder says about itself."""
+        return {"run": self.deploy.run, "role": role, "digest": f"{self.digest:08x}"}
+
+
+def read(path: str | Path) -> Plan:
+    """The plan in an experiment file; every mistake in it is an InputError that names it."""
+    experiment = experiments.read(path)
+    try:
+        table = experiments.load(path).get("deploy", {})
+        try:
+            deploy: Deploy = schema.build(Deploy, schema.convert("deploy", table, dict))
+        except InputError as error:
+            raise error if error.field == "deploy" else error.inside("deploy.") from None
+        return Plan(experiment, deploy)
+    except InputError as error:
+        raise error.inside(where=str(path)) from None

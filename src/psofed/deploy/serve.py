@@ -1,0 +1,113 @@
+"""The server's loop: ask the cohort, collect until all have answered or the deadline, commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+
+from psofed.deploy import mqtt
+from psofed.deploy.coordinator import Closed, Coordinator
+from psofed.deploy.mqtt import POLL, Event, Link
+
+RETRY = 1.0  # seconds after which those who have not answered are asked again
+
+
+@dataclass
+class Status:
+    """What a live view shows."""
+
+    connected: bool = False
+    seen: set[int] = field(default_factory=set)  # clients that were heard since the start
+    trouble: str = ""
+
+
+@dataclass
+class Server:
+    """A coordinator on a link. Seconds are only about patience: no result depends on them."""
+
+    coordinator: Coordinator
+    link: Link
+    deadline: float | None = None  # seconds that a round waits; None: for all of the cohort
+    every: float = 0.0  # seconds from one round to the next, at least
+    on_close: Callable[[Closed], None] = lambda closed: None
+    on_news: Callable[[str], None] = lambda line: None
+    status: Status = field(default_factory=Status)
+    stopped: bool = False
+    _told: dict[str, int] = field(default_factory=dict)
+
+    def run(self, rounds: int | None) -> None:
+        """Play rounds until so many are committed, or until `stop`."""
+        while not self.stopped and (rounds is None or self.coordinator.n < rounds):
+            begun = monotonic()
+            if self._collect() and not self.stopped:
+                self.on_close(self.coordinator.commit())
+                self._wait(begun + self.every)
+
+    def stop(self) -> None:
+        """End soon; a round that is open is not committed, and is repeated at the next start."""
+        self.stopped = True  # nothing else: a signal handler may not wait for a lock
+
+    def _collect(self) -> bool:
+        """Rule 9: wait for the cohort; whether the round is to be closed."""
+        self._ask()
+        opened = asked = monotonic()
+        while not self.coordinator.complete and not self.stopped:
+            now = monotonic()
+            if not self.link.up:
+                opened = now  # a server that nobody can reach does not hold it against them
+            if self.deadline is not None and now >= opened + self.deadline:
+                return True
+            if now >= asked + RETRY:
+                self._ask()
+                asked = now
+            until = [asked + RETRY] + ([] if self.deadline is None else [opened + self.deadline])
+            self._handle(self.link.get(min(max(min(until) - now, 0.0), POLL)))
+        return True
+
+    def _wait(self, until: float) -> None:
+        while not self.stopped and (left := until - monotonic()) > 0:
+            self._handle(self.link.get(min(left, POLL)))
+
+    def _ask(self) -> None:
+        if self.link.up:
+            for k, frame in self.coordinator.frames().items():
+                self._send(k, frame)
+
+    def _send(self, k: int, frame: bytes) -> None:
+        self.link.send(mqtt.down_topic(self.coordinator.plan.deploy.run, k), frame)
+
+    def _handle(self, event: Event | None) -> None:
+        if event is None:
+            return
+        if event.kind == "message":
+            self._message(mqtt.speaker(event.topic), event.data)
+            self.link.handled(event)
+        elif event.kind == "up":
+            self.status.connected, self.status.trouble = True, ""
+            self.on_news(f"connected to {self.link.address}")
+            self._ask()
+        elif event.kind == "down":
+            self.status.connected = False
+            if event.data != self.status.trouble:  # say it once, not at every attempt
+                self.status.trouble = event.data
+                self.on_news(f"no broker at {self.link.address}: {event.data}; trying again")
+
+    def _message(self, k: int, data: bytes) -> None:
+        outcome = self.coordinator.take(k, data)
+        if outcome in ("hello", "accepted", "repeated", "late"):
+            self.status.seen.add(k)
+        if outcome == "hello":
+            self._send(k, self.coordinator.frame_for(k) or self.coordinator.hello())
+            return
+        if outcome == "digest":
+            self._send(k, self.coordinator.hello())  # so that the other end can say what is wrong
+        if outcome not in ("accepted", "repeated", "late"):
+            self._tell(k, outcome)
+
+    def _tell(self, k: int, outcome: str) -> None:
+        """The 1st, 10th, 100th, ... message that is refused for a reason: a flood fills no log."""
+        count = self._told[outcome] = self._told.get(outcome, 0) + 1
+        if str(count).strip("0") == "1":
+            more = f", {count} so far" if count > 1 else ""
+            self.on_news(f"refused a message of client {k}: {outcome}{more}")

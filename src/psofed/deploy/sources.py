@@ -1,0 +1,149 @@
+"""Where a deployed client's samples come from: the experiment's stream, a table, lines, anything.
+
+Lockstep sources give sample n when asked for it. Live sources are iterators of `Sample`: with y to
+learn from, without y to be answered.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core.seeds import Seeds
+from psofed.deploy.client import Source
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.streams.contract import BLOCK
+
+Array = NDArray[Any]
+
+
+def replay(experiment: Experiment, k: int, run: int = 0) -> Source:
+    """The experiment's own stream of client k: what the simulation gives it (lockstep)."""
+    return _Replay(experiment, k, run)
+
+
+class _Replay:
+    """The stream block by block; a step back starts again, because it has a memory."""
+
+    def __init__(self, experiment: Experiment, k: int, run: int) -> None:
+        self.experiment, self.clients = experiment, np.array([k])
+        self.seeds = Seeds(experiment.seed, run, experiment.world)
+        self._rewind()
+
+    def _rewind(self) -> None:
+        self.first = self.end = 0  # the samples at hand are those of first..end-1
+        self.x, self.y = np.empty((0, self.experiment.stream.taps)), np.empty(0)
+        self.memory: Any = None
+
+    def _advance(self) -> None:
+        self.first, self.end = self.end, self.end + BLOCK
+        samples = self.experiment.stream.samples(
+            self.seeds, self.clients, self.first, self.end, self.experiment.dtype, self.memory
+        )
+        self.memory, self.x, self.y = samples.memory, samples.x[0], samples.y[0]
+
+    def __call__(self, start: int, stop: int) -> tuple[Array, Array]:
+        if start < self.first:
+            self._rewind()
+        xs, ys = [], []
+        while start < stop:
+            if start >= self.end:
+                self._advance()
+                continue
+            here = slice(start - self.first, stop - self.first)
+            xs.append(self.x[here])
+            ys.append(self.y[here])
+            start = self.end
+        return np.concatenate(xs), np.concatenate(ys)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Inputs x [L]; y to learn from, or None to be predicted."""
+
+    x: Array
+    y: float | None
+
+
+class MalformedError(ValueError):
+    """A line that is no sample, and why."""
+
+
+def parse(line: str, taps: int) -> Sample:
+    """A line of JSON, {"x": [...], "y": ...}, or of CSV, L inputs and y; without y: a question.
+
+    >>> parse('{"x": [1, 2], "y": 3}', taps=2).y
+    3.0
+    >>> parse("1, 2", taps=2).y is None
+    True
+    """
+    text = line.strip()
+    try:
+        if text.startswith("{"):
+            table = json.loads(text)
+            unknown = sorted(table.keys() - {"x", "y"})
+            if "x" not in table or unknown:
+                raise MalformedError('a JSON line is {"x": [...], "y": ...}, or without y')
+            values, y = table["x"], table.get("y")
+            numbers = [*(values if isinstance(values, list) else [values])]
+            numbers += [] if y is None else [y]
+        else:
+            numbers = next(csv.reader([text]), [])
+        if any(isinstance(number, bool | list | dict) for number in numbers):
+            raise MalformedError("a value is not a number")
+        row = np.array([float(number) for number in numbers])
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        if isinstance(error, MalformedError):
+            raise
+        raise MalformedError("a value is not a number, or the line is not whole") from None
+    if len(row) not in (taps, taps + 1):
+        found = f"{len(row)} values came, {taps} inputs and y are wanted"
+        raise MalformedError(f"{found} (without y: a question)")
+    if not np.isfinite(row).all():
+        raise MalformedError("a value is not finite")
+    return Sample(row[:taps], float(row[taps]) if len(row) > taps else None)
+
+
+def lines(source: Iterable[str], taps: int) -> Iterator[Sample | MalformedError]:
+    """The samples of lines as they come; a malformed line is one too, so that others go on."""
+    for number, line in enumerate(source, 1):
+        if line.strip():
+            try:
+                yield parse(line, taps)
+            except MalformedError as error:
+                yield MalformedError(f"line {number}: {error}")
+
+
+def table(path: str | Path, taps: int) -> tuple[Array, Array]:
+    """x and y of a CSV file whose last column is y; a first line of names is skipped."""
+    try:
+        text = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}", "give a CSV") from None
+    except UnicodeDecodeError:
+        raise InputError(str(path), "is not text", "give a CSV in UTF-8") from None
+    rows = []
+    for number, line in enumerate(text, 1):
+        if not line.strip():
+            continue
+        try:
+            sample = parse(line, taps)
+            if sample.y is None:
+                raise MalformedError(f"{taps} values came, {taps} inputs and y are wanted")
+        except MalformedError as error:
+            if number == 1 and not any(cell.strip()[:1].isdigit() for cell in line.split(",")):
+                continue  # names of columns
+            raise InputError(f"line {number}", str(error), "mend it", str(path)) from None
+        rows.append((*sample.x, sample.y))
+    if not rows:
+        raise InputError(str(path), "has no samples", f"give {taps} inputs and y a line")
+    array = np.array(rows)
+    return array[:, :taps], array[:, taps]

@@ -1,0 +1,102 @@
+"""Wire: the only truth about bytes. A short head, little-endian, then what the method encodes.
+
+Byte 0: version (4 bits), kind (2 bits), type of the values (2 bits).
+Bytes 1-4: digest of everything that both ends must agree on.
+Bytes 5-8: round n of the task.
+Bytes 9-11: incarnation of the server, in invitations only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+VERSION = 1
+INVITE, UPLOAD, HELLO = range(3)
+TYPES = {"": 0, "float16": 1, "float32": 2, "float64": 3}
+LAST_ROUND, LAST_INCARNATION = 2**32 - 1, 2**24 - 1
+_HEAD, _INCARNATION = Struct("<BII"), Struct("<HB")
+
+
+class WireError(ValueError):
+    """Bytes that are no frame of this run: why in one word, and in a sentence."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One message: its kind, the run it belongs to, the round, the incarnation and its values."""
+
+    kind: int
+    digest: int
+    n: int
+    incarnation: int = 0
+    wire: str = ""
+    body: bytes = b""
+
+
+def encode(frame: Frame) -> bytes:
+    """A frame as bytes.
+
+    >>> len(encode(Frame(INVITE, digest=7, n=3, incarnation=1, wire="float32", body=bytes(20))))
+    32
+    """
+    if not (0 <= frame.n <= LAST_ROUND and 0 <= frame.incarnation <= LAST_INCARNATION):
+        raise WireError(
+            "number", f"round {frame.n} or incarnation {frame.incarnation} is too large"
+        )
+    first = VERSION << 4 | frame.kind << 2 | TYPES[frame.wire]
+    start = _HEAD.pack(first, frame.digest, frame.n)
+    if frame.kind == INVITE:
+        high, low = divmod(frame.incarnation, 2**16)
+        start += _INCARNATION.pack(low, high)
+    return start + frame.body
+
+
+def decode(data: bytes, limit: int) -> Frame:
+    """The frame that `encode` was given; the size is checked before anything else is looked at."""
+    if not _HEAD.size <= len(data) <= limit:
+        raise WireError("size", f"{len(data)} bytes came, {_HEAD.size} to {limit} are possible")
+    first, digest, n = _HEAD.unpack_from(data)
+    if first >> 4 != VERSION:
+        raise WireError("version", f"protocol version {first >> 4} came, this is {VERSION}")
+    kind, incarnation = first >> 2 & 3, 0
+    if kind > HELLO:
+        raise WireError("kind", f"a message of unknown kind {kind} came")
+    if len(data) < head(kind):
+        raise WireError("size", f"{len(data)} bytes came, the head alone has {head(kind)}")
+    if kind == INVITE:
+        low, high = _INCARNATION.unpack_from(data, _HEAD.size)
+        incarnation = high << 16 | low
+    wire = next(name for name, code in TYPES.items() if code == first & 3)
+    return Frame(kind, digest, n, incarnation, wire, bytes(data[head(kind) :]))
+
+
+def head(kind: int) -> int:
+    """Bytes besides the values."""
+    return _HEAD.size + (_INCARNATION.size if kind == INVITE else 0)
+
+
+def size(kind: int, values: int) -> int:
+    """Bytes of a frame whose values take so many bytes.
+
+    >>> size(UPLOAD, 20), size(INVITE, 20)
+    (29, 32)
+    """
+    return head(kind) + values
+
+
+def digest(agreement: dict[str, Any]) -> int:
+    """Rule 3: four bytes that differ when the two ends do not compute the same thing.
+
+    >>> digest({"seed": 1, "dim": 200}) == digest({"dim": 200, "seed": 1})
+    True
+    """
+    text = json.dumps({"version": VERSION, **agreement}, sort_keys=True)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")

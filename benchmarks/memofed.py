@@ -38,9 +38,10 @@ METHODS = (
     fedavg.Options(label="FedAvg"),
     quantised.Options(bits=2, reference="last", label="PSO-Fed, 2 bit"),
     memofed.Options(label="MEMO-Fed"),
-    memofed.Options(forget=0.995, label="MEMO-Fed, forgets"),
 )
-STEADY = (
+FORGETS = memofed.Options(forget=0.995, label="MEMO-Fed, forgets")
+ONCE = (  # on a steady f at 1/40
+    FORGETS,
     memofed.Options(curvature="unit", label="MEMO-Fed, no moments"),
     memofed.Options(spread=0.1, correlation=0.0, label="MEMO-Fed, poor guess"),
     raw.Options(label="Raw samples"),
@@ -55,7 +56,11 @@ SHOWN = (100, 500, 750, 850, 1000, 1500)
 def study(setting: str, budget: str, runs: int, jobs: int) -> dict[str, Any]:
     """One setting at one budget: what each method reached, and for how many bytes."""
     experiment = Experiment(rounds=ROUNDS, runs=runs, seed=SEED, **SETTINGS[setting])
-    methods = METHODS + (STEADY if setting == "steady" else ())
+    methods = METHODS
+    if "stream" in SETTINGS[setting]:
+        methods += (FORGETS,)
+    elif (setting, budget) == ("steady", "1/40"):
+        methods += ONCE
     fitted = [compare.fit(experiment, options, BUDGETS[budget]) for options in methods]
     entries = compare.tune(experiment, fitted, lambda e: pools.local(e, jobs), average=True)
     chosen = tuple(entry.options for entry in entries)

@@ -52,15 +52,8 @@ def at_least_one(options: Any, *fields: str) -> None:
             raise InputError(field, f"is {value}", "use 1 or more")
 
 
-class Method(Plain):
-    """Blocks of E rounds; a block's cohort downloads first, learns in every round, uploads last.
-
-    w_{n+1} = w_n + sum_k a_k (w_k - w_n) at the end of a block. An unfinished last block is not
-    uploaded. Clients that are not selected would be overwritten, so they do not learn.
-    """
-
-    common = True
-    stacked = True
+class Blocks(Plain):
+    """Rounds in blocks of E, each with one cohort; to be put before what a block does."""
 
     def __init__(self, options: Any, task: Task) -> None:
         super().__init__(options, task)
@@ -77,6 +70,17 @@ class Method(Plain):
     def cohort(self, n: int, server: State) -> Indices:
         """The cohort of a block is that of its first round."""
         return self.task.cohorts.cohort(n - n % self.local_steps)
+
+
+class Method(Blocks):
+    """Blocks of E rounds; a block's cohort downloads first, learns in every round, uploads last.
+
+    w_{n+1} = w_n + sum_k a_k (w_k - w_n) at the end of a block. An unfinished last block is not
+    uploaded. Clients that are not selected would be overwritten, so they do not learn.
+    """
+
+    common = True
+    stacked = True
 
     def download(self, server: State, k: Who, n: int) -> Message:
         """w_n, at the beginning of a block."""

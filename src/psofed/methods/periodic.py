@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from psofed.core import sharing
-from psofed.core.schedule import Indices
 from psofed.methods import fedavg, psofed
-from psofed.methods.contract import Message, State, Task, Who, stack
+from psofed.methods.contract import Message, State, Who, stack
 
 
 @dataclass(frozen=True)
@@ -33,26 +32,10 @@ class Options(psofed.Options):
         super().check(dim, clients)
 
 
-class Method(psofed.Method):
+class Method(fedavg.Blocks, psofed.Method):
     """Algorithm 1 in blocks of E rounds: window t goes down first, window t + 1 goes up last."""
 
     stacked = True
-
-    def __init__(self, options: Options, task: Task) -> None:
-        super().__init__(options, task)
-        self.local_steps = options.local_steps
-
-    def begins(self, n: int) -> bool:
-        """Whether a block begins with round n."""
-        return n % self.local_steps == 0
-
-    def ends(self, n: int) -> bool:
-        """Whether a block ends with round n."""
-        return (n + 1) % self.local_steps == 0
-
-    def cohort(self, n: int, server: State) -> Indices:
-        """The cohort of a block is that of its first round."""
-        return self.task.cohorts.cohort(n - n % self.local_steps)
 
     def download(self, server: State, k: Who, n: int) -> Message:
         """S_{k,t} w_n, at the beginning of block t."""

@@ -6,19 +6,22 @@ import sys
 import numpy as np
 import pytest
 
-from psofed.deploy import wire
+from psofed.deploy import memory, wire
 from psofed.deploy.coordinator import Coordinator
 from psofed.deploy.member import Member
+from psofed.deploy.network import Chance, VirtualDisk
 from psofed.deploy.plan import Deploy, Plan
 from psofed.deploy.server import Server
 from psofed.deploy.sources import replay
 from psofed.deploy.store import Folder
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.methods import psofed
+from psofed.methods import memofed, psofed, raw
+from psofed.policies import fedcs
 from psofed.report.twin import simulate
 from psofed.simulate import fused
 from psofed.simulate.draws import draw
+from test_methods import METHODS
 
 K = 5
 
@@ -285,3 +288,53 @@ def test_a_file_with_many_methods_must_say_which():
 def test_a_run_name_must_fit_a_topic(run):
     with pytest.raises(InputError, match="run is"):
         Deploy(run=run)
+
+
+def disk():
+    return VirtualDisk("memory", Chance(0, 0))
+
+
+@pytest.mark.parametrize("options", METHODS, ids=lambda o: f"{o.name}-{o.title()}")
+def test_every_method_is_refused_at_the_start_or_runs_as_its_messages_do(options):
+    if options.name in ("asofed", "local", "pdlms", "pdrls"):
+        with pytest.raises(InputError, match=f"method is {options.name}, which cannot be deployed"):
+            plan(methods=(options,))
+        return
+    given = plan(methods=(options,))
+    server = Coordinator(given, disk())
+    streams = [replay(given.experiment, k) for k in range(K)]
+    members = [Member(given, k, disk(), streams[k]) for k in range(K)]
+    for _ in range(12):
+        play(server, members)
+    x, y = (np.stack(each) for each in zip(*(stream(0, 12) for stream in streams), strict=True))
+    expected = memory.run(plan(methods=(options,)).method(), x, y).models[-1]
+    assert np.abs(server.server.model - expected).max() <= 1e-12
+    assert expected.shape == (10,)
+
+
+def test_memofed_bears_lost_answers_and_restarts(tmp_path):
+    options = memofed.Options(budget=None, size=8, silent=2)
+    given = plan(methods=(options,), rounds=60)
+    disks = [disk() for _ in range(K + 1)]
+    for n in range(60):
+        server = Coordinator(given, disks[K])
+        for k, frame in server.frames().items():
+            member = Member(given, k, disks[k], replay(given.experiment, k))
+            answer, what = member.take(frame)
+            assert what == "answered"
+            if (n + k) % 3:
+                assert server.take(k, answer) == "accepted"
+        server.commit()
+    state, r = server.server.state, [Member(given, k, disks[k]).client.state for k in range(K)]
+    for k in range(K):
+        last = "old_r" if r[k]["contacts"] > state["contacts"][k] else "r"
+        assert np.array_equal(r[k][last], state["r"][k])
+    assert np.isfinite(Member(given, 0, disks[0]).client.predict(np.ones(4)))
+
+
+def test_a_client_without_a_model_says_so_and_policies_are_refused_at_both_ends():
+    given = plan(Deploy(clock="live"), methods=(raw.Options(),))
+    with pytest.raises(ValueError, match="have no model"):
+        Member(given, 0, disk()).client.predict(np.ones(4))
+    with pytest.raises(InputError, match="policy is fedcs"):
+        plan(methods=(psofed.Options(shared=3, policy=fedcs.Options()),))

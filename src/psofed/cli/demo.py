@@ -161,7 +161,7 @@ def _prove(plan: Plan, folder: Path, rounds: int, bytes_moved: int) -> None:
     say("Simulating the same run ...")
     server, local = deployed(plan, folder / "server", [folder / str(k) for k in range(CLIENTS)])
     w, expected = simulate(plan, rounds)
-    differences = [np.abs(server.state["w"] - w).max(), np.abs(local - expected).max()]
+    differences = [np.abs(server.model - w).max(), np.abs(local - expected).max()]
     counts = server.ledger.counts
     print(f"{server.n} rounds, {counts['accepted']} of {counts['asked']} uploads folded in, "
           f"{bytes_moved} bytes in frames as reported")  # fmt: skip

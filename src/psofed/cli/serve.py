@@ -133,7 +133,7 @@ class Log:
 
     def round(self, closed: Closed) -> None:
         """One line about a round, after its model was written."""
-        w = self.coordinator.server.state["w"]
+        w = self.coordinator.server.model
         beside = self.model.with_name("model.new.npy")
         self.save(beside, w)
         beside.replace(self.model)

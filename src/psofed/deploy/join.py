@@ -16,6 +16,7 @@ from psofed.deploy.client import Source
 from psofed.deploy.member import Member
 from psofed.deploy.mqtt import POLL, Address, Event, Identity, Link
 from psofed.deploy.plan import Plan
+from psofed.deploy.server import RefusedError
 from psofed.deploy.sources import MalformedError, Sample
 from psofed.deploy.store import Folder
 
@@ -92,7 +93,7 @@ class Device:
             elif later.data.y is None:
                 self._learn(batch)
                 batch = []
-                self.on_prediction(float(self.member.client.predict(self._cast(later.data.x))))
+                self._answer(later.data)
             else:
                 batch.append(later.data)
             later = self.link.get(0) if self.link.inbox.qsize() else None
@@ -102,6 +103,12 @@ class Device:
                 self._handle(later)
             else:
                 self._network(later)
+
+    def _answer(self, question: Sample) -> None:
+        try:
+            self.on_prediction(float(self.member.client.predict(self._cast(question.x))))
+        except RefusedError as error:
+            self.on_news(f"a question is not answered: {error}")
 
     def _cast(self, x: Any) -> Any:
         return np.asarray(x, self.member.client.method.task.dtype)

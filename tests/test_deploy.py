@@ -1,16 +1,19 @@
 """Server and client as they are deployed, without a network: the rules of the protocol."""
 
+import queue
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from psofed.deploy import memory, wire
+from psofed.deploy import memory, mqtt, wire
 from psofed.deploy.coordinator import Coordinator
+from psofed.deploy.join import Device
 from psofed.deploy.member import Member
 from psofed.deploy.network import Chance, VirtualDisk
 from psofed.deploy.plan import Deploy, Plan
+from psofed.deploy.serve import Server as Loop
 from psofed.deploy.server import Server
 from psofed.deploy.sources import replay
 from psofed.deploy.store import Folder
@@ -338,3 +341,69 @@ def test_a_client_without_a_model_says_so_and_policies_are_refused_at_both_ends(
         Member(given, 0, disk()).client.predict(np.ones(4))
     with pytest.raises(InputError, match="policy is fedcs"):
         plan(methods=(psofed.Options(shared=3, policy=fedcs.Options()),))
+
+
+class Line(mqtt.Link):
+    """A link without a broker: what is sent is handed to somebody, who may answer."""
+
+    def __init__(self, given=()):
+        self.address, self.inbox, self.dropped = mqtt.Address("nowhere", 1), queue.Queue(50), 0
+        self.up, self.sent, self.hand = True, [], lambda topic, data: None
+        for event in given:
+            self.put(event)
+
+    def open(self):
+        pass
+
+    def close(self):
+        pass
+
+    def send(self, topic, data):
+        self.sent.append(data)
+        self.hand(topic, data)
+
+
+def connect(server, devices, run="p"):
+    """Messages between the loops of a server and of devices, handled at once."""
+
+    def down(topic, data):
+        k = mqtt.speaker(topic)
+        devices[k]._network(mqtt.Event("message", topic, data))
+
+    server.link.hand = down
+    for k, device in devices.items():
+        device.link.hand = lambda topic, data, k=k: server._message(k, data)
+
+
+def test_a_server_that_lost_its_newest_record_ends_with_a_line_if_a_client_is_ahead():
+    given, disks = plan(cohort=K), [disk() for _ in range(K + 1)]
+    members = [Member(given, k, disks[k], replay(given.experiment, k)) for k in range(K)]
+    server = Coordinator(given, disks[K])
+    for _ in range(6):
+        play(server, members)
+    members[2].take(server.frames()[2])  # in round 6 already
+    newest = f"record.{server.store.sequence % 2}"
+    disks[K].files[newest] = disks[K].files[newest][:-1]
+    server = Coordinator(given, disks[K])
+    assert server.n == 5
+    loop = Loop(server, Line())
+    connect(loop, {member.k: Device(member, Line()) for member in members})
+    with pytest.raises(InputError, match=r"at round 5, but client 2 .* later one; .*--deadline"):
+        loop.run(30)
+    assert server.missing == [2, 3, 4], "those before it have repeated their answers"
+
+
+def test_a_server_that_lost_its_newest_record_goes_on_with_a_deadline():
+    given, disks = plan(cohort=K), [disk() for _ in range(K + 1)]
+    members = [Member(given, k, disks[k], replay(given.experiment, k)) for k in range(K)]
+    server = Coordinator(given, disks[K])
+    for _ in range(6):
+        play(server, members)
+    members[2].take(server.frames()[2])
+    del disks[K].files[f"record.{server.store.sequence % 2}"]
+    loop = Loop(Coordinator(given, disks[K]), Line(), deadline=0.05)
+    rows = []
+    loop.on_close = rows.append
+    connect(loop, {member.k: Device(member, Line()) for member in members})
+    loop.run(10)
+    assert [row.missing for row in rows] == [(2,), (), (), (), ()]

@@ -113,7 +113,8 @@ class Coordinator:
         try:
             frame = self._read(data)
             if frame.kind == wire.HELLO:
-                return "hello"
+                # Who took part in a later round cannot answer this one again, ever.
+                return "ahead" if k in self.missing and frame.n > self.n + 1 else "hello"
             outcome = self.server.collect(k, frame.n, frame.body)
         except wire.WireError as error:
             self.server.ledger.reject(k, error.reason)

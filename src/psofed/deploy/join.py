@@ -123,7 +123,7 @@ class Device:
         run, k = self.member.plan.deploy.run, self.member.k
         if event.kind == "message":
             self._hello_at = None
-            refused = sum(self.member.refused.values())
+            refused, late = sum(self.member.refused.values()), self.member.refused.get("late", 0)
             answer, what = self.member.take(event.data)
             if what == "answered":
                 self._unsaved, self._saved_at = 0, monotonic()
@@ -132,6 +132,8 @@ class Device:
             elif refused < sum(self.member.refused.values()) and what != self._trouble:
                 self._trouble = what
                 self.on_news(f"an invitation is refused: {what}")
+            if late < self.member.refused.get("late", 0):
+                self._hello()  # says how far it is: the server may have fallen behind
             self.link.handled(event)
         elif event.kind == "up":
             self._trouble = ""

@@ -3,6 +3,7 @@
 import queue
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from psofed.deploy.network import Chance, VirtualDisk
 from psofed.deploy.plan import Deploy, Plan
 from psofed.deploy.serve import Server as Loop
 from psofed.deploy.server import Server
-from psofed.deploy.sources import replay
+from psofed.deploy.sources import MalformedError, Sample, lines, parse, replay
 from psofed.deploy.store import Folder
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
@@ -407,3 +408,76 @@ def test_a_server_that_lost_its_newest_record_goes_on_with_a_deadline():
     connect(loop, {member.k: Device(member, Line()) for member in members})
     loop.run(10)
     assert [row.missing for row in rows] == [(2,), (), (), (), ()]
+
+
+def live(samples, **changes):
+    """A client on the live clock with these samples, and what it says."""
+    given, said = plan(Deploy(clock="live"), dtype="float32", **changes), []
+    device = Device(Member(given, 0, disk()), Line(), samples, said.append, said.append)
+    return device, said
+
+
+def drain(device):
+    """Read all samples and learn from them, as `run` does."""
+    reader = threading.Thread(target=device._read)
+    reader.start()
+    while reader.is_alive() or device._waiting.qsize():
+        device._step()
+    reader.join()
+
+
+def test_a_sample_that_is_useless_in_the_tasks_precision_is_counted_and_skipped():
+    x = np.ones(4)
+    useless = [Sample(x, 1e39), Sample(x, np.nan), Sample(x * np.inf, 1.0), Sample(x, 1e10),
+               Sample(x * 1e300, None), Sample(np.ones(3), 1.0), Sample("abc", 1.0), Sample(x, x)]  # fmt: skip
+    device, said = live([Sample(x, 1.0), *useless, Sample(x, 1.0), Sample(x, None)])
+    drain(device)
+    assert device.malformed == len(useless)
+    assert device.member.client.position == 2
+    assert "1e+39" not in "".join(map(str, said))
+    assert "not finite in float32; skipped, 1 so far" in said[0]
+    assert isinstance(said[-1], float)
+    assert np.isfinite(device.member.client.state["w"]).all()
+
+
+def test_samples_that_come_faster_than_they_are_learned_stop_nothing():
+    device, _ = live(Sample(np.ones(4), 1.0) for _ in range(10**9))
+    stopper = threading.Timer(1.0, device.stop)
+    stopper.start()
+    device.run()
+    assert device.member.client.position > 1000
+    assert device._unsaved == 0
+
+
+def test_samples_push_no_message_out():
+    device, _ = live(Sample(np.ones(4), 1.0) for _ in range(3000))
+    reader = threading.Thread(target=device._read)
+    reader.start()
+    reader.join(10)
+    assert device.link.inbox.qsize() == 1
+    device.link.put(mqtt.Event("up"))
+    assert device.link.dropped == 0
+    drained = [device.link.get(0).kind for _ in range(2)]
+    assert drained == ["sample", "up"]
+
+
+def test_an_iterator_that_fails_is_reported_and_the_client_goes_on():
+    def sensor():
+        yield Sample(np.ones(4), 1.0)
+        raise OSError("unplugged")
+
+    device, said = live(sensor())
+    drain(device)
+    assert device.member.client.position == 1
+    assert said == ["the samples have ended: OSError: unplugged"]
+
+
+@pytest.mark.parametrize("line", [
+    "1," * 100_000, b"\xff\xfe,1\n", '{"x": [1, 2, 3, 4, 5]}', '{"x": [1, 2, 3], "y": 4}',
+    '{"x": []}', "1\0,2,3,4", '"1,2,3,4',
+])  # fmt: skip
+def test_a_malformed_line_is_reported_and_the_next_one_read(line):
+    bad, good = lines([line, "1,2,3,4,5"], 4)
+    assert isinstance(bad, MalformedError)
+    assert good.y == 5
+    assert parse('{"x": [1, 2, 3, 4]}', 4).y is None

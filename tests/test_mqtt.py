@@ -234,6 +234,12 @@ def test_mistakes_are_one_clear_line_each(psofed, tmp_path):
     wrong("client", "a.toml", "--id", 0, *to, "--stream", "few.csv", parts=["has 1 samples"])
     wrong("serve", "a.toml", "--state", "a.toml/x", parts=["cannot be used"])
     wrong("serve", "a.toml", "--state", "s", "--rounds", 41, parts=["--rounds is 41"])
+    for option in ("--every", "--deadline"):
+        result = psofed("serve", "a.toml", *to, option, "nan")
+        assert (result.returncode, "not a finite number" in result.stderr) == (2, True)
+    assert psofed("client", "a.toml", "--id", 0, *to, "--rate", "nan").returncode == 2
+    (tmp_path / "big.csv").write_text("1,2,3,4,5\n" * 39 + "1,2,3,4,5e20\n")
+    wrong("client", "a.toml", "--id", 0, *to, "--stream", "big.csv", parts=["sample 39 a value is"])
     wrong("serve", "a.toml", *to, "--ca", "x", parts=["belong together"])
     tls = ("--state", "s", "--broker", "mqtts://127.0.0.1:1")
     wrong("client", "a.toml", "--id", 0, *tls, parts=["needs certificates"])

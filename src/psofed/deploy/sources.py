@@ -92,15 +92,13 @@ def parse(line: str, taps: int) -> Sample:
             unknown = sorted(table.keys() - {"x", "y"})
             if "x" not in table or unknown:
                 raise MalformedError('a JSON line is {"x": [...], "y": ...}, or without y')
-            values, y = table["x"], table.get("y")
-            numbers = [*(values if isinstance(values, list) else [values])]
-            numbers += [] if y is None else [y]
+            numbers = _of_json(table, taps)
         else:
             numbers = next(csv.reader([text]), [])
         if any(isinstance(number, bool | list | dict) for number in numbers):
             raise MalformedError("a value is not a number")
         row = np.array([float(number) for number in numbers])
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError, csv.Error) as error:
         if isinstance(error, MalformedError):
             raise
         raise MalformedError("a value is not a number, or the line is not whole") from None
@@ -112,12 +110,43 @@ def parse(line: str, taps: int) -> Sample:
     return Sample(row[:taps], float(row[taps]) if len(row) > taps else None)
 
 
-def lines(source: Iterable[str], taps: int) -> Iterator[Sample | MalformedError]:
+def _of_json(table: dict[str, Any], taps: int) -> list[Any]:
+    """Inputs and y in one row; here they have names, so none can be taken for the other."""
+    values, y = table["x"], table.get("y")
+    numbers = [*(values if isinstance(values, list) else [values])]
+    if len(numbers) != taps:
+        raise MalformedError(f"{len(numbers)} inputs came, {taps} are wanted")
+    return numbers + ([] if y is None else [y])
+
+
+def checked(sample: Sample, taps: int, dtype: str, bound: float) -> Sample:
+    """The sample in the precision that is learned in, or why it is useless."""
+    x = np.asarray(sample.x)
+    if x.shape != (taps,):
+        raise MalformedError(f"a sample has inputs of shape {x.shape}, {taps} are wanted")
+    row = np.empty(taps + 1, dtype)
+    try:
+        with np.errstate(over="ignore"):
+            row[:taps] = x
+            row[taps] = 0 if sample.y is None else sample.y
+    except (ValueError, TypeError, OverflowError):
+        raise MalformedError("a value is not a number") from None
+    largest = np.abs(row).max()
+    if not np.isfinite(largest):
+        raise MalformedError(f"a value is not finite in {dtype}")
+    if largest > bound:
+        raise MalformedError(f"a value is above {bound:g}")
+    return Sample(row[:taps], None if sample.y is None else float(row[taps]))
+
+
+def lines(source: Iterable[str | bytes], taps: int) -> Iterator[Sample | MalformedError]:
     """The samples of lines as they come; a malformed line is one too, so that others go on."""
     for number, line in enumerate(source, 1):
         if line.strip():
             try:
-                yield parse(line, taps)
+                yield parse(line if isinstance(line, str) else line.decode(), taps)
+            except UnicodeDecodeError:
+                yield MalformedError(f"line {number}: it is not UTF-8")
             except MalformedError as error:
                 yield MalformedError(f"line {number}: {error}")
 

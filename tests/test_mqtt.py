@@ -254,6 +254,17 @@ def test_a_port_that_is_taken_is_one_clear_line(psofed, tmp_path, broker):
     assert "Traceback" not in result.stderr
 
 
+def test_a_demo_that_is_terminated_ends_what_it_started(tmp_path):
+    command = [sys.executable, "-m", "psofed", "demo", "--rounds", "5000", "--keep", tmp_path / "d"]
+    demo = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
+    logs = [tmp_path / "d" / f"{who}.log" for who in ("server", *range(10))]
+    wait_for(lambda: all(log.exists() and "connected" in log.read_text() for log in logs), 60)
+    demo.terminate()
+    assert "Traceback" not in demo.communicate(timeout=60)[1]
+    assert demo.returncode == 143
+    assert all("Stopped" in log.read_text() for log in logs)
+
+
 def test_the_demo_ends_with_the_proof(psofed):
     result = psofed("demo", "--rounds", 60)
     assert result.returncode == 0, result.stderr

@@ -163,6 +163,15 @@ def test_an_unknown_client_is_refused_at_both_ends(world):
         assert server.take(k, data) == "stranger"
 
 
+def test_who_has_another_file_and_a_number_that_does_not_exist_is_told_about_the_file():
+    given, other = plan(), plan(clients=20)
+    server, member = Loop(Coordinator(given, disk()), Line()), Member(other, 15, disk())
+    server._message(15, member.hello())
+    assert "another experiment" in member.take(server.link.sent[0])[1]
+    server._message(-1, member.hello())
+    assert len(server.link.sent) == 1
+
+
 def changed(frame, **changes):
     return wire.encode(wire.Frame(**vars(wire.decode(frame, 1000)) | changes))
 

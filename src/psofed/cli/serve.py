@@ -74,6 +74,8 @@ def run(
     from psofed.deploy.store import Folder
 
     who = identity(wishes["ca"], wishes["cert"], wishes["key"])
+    if address.tls and who is not None:
+        who.check("server")
     name, topic = f"{plan.deploy.run}-server", mqtt.up_topic(plan.deploy.run, "+")
     link = mqtt.Link(address, name, topic, wishes["qos"], who)
     coordinator = Coordinator(plan, Folder(state))

@@ -180,6 +180,8 @@ def device(
     identity: Identity | None = None,
 ) -> Device:
     """Client k of a plan, ready to `run`: samples from any iterator (live), or by number."""
+    if broker.tls and identity is not None:
+        identity.check(str(k))
     member = Member(plan, k, Folder(state), source)
     run = plan.deploy.run
     link = Link(broker, f"{run}-{k}", mqtt.down_topic(run, k), qos, identity)

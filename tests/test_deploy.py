@@ -16,7 +16,7 @@ from psofed.deploy.network import Chance, VirtualDisk
 from psofed.deploy.plan import Deploy, Plan
 from psofed.deploy.serve import Server as Loop
 from psofed.deploy.server import Server
-from psofed.deploy.sources import MalformedError, Sample, lines, parse, replay
+from psofed.deploy.sources import MalformedError, Sample, lines, parse, read_lines, replay
 from psofed.deploy.store import Folder
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
@@ -479,6 +479,29 @@ def test_an_iterator_that_fails_is_reported_and_the_client_goes_on():
     drain(device)
     assert device.member.client.position == 1
     assert said == ["the samples have ended: OSError: unplugged"]
+
+
+def test_lines_are_read_whole_and_one_without_an_end_fills_no_memory(tmp_path):
+    file = tmp_path / "lines"
+    file.write_bytes(b"1,2\n\n3,4\n" + b"5," * 10**6 + b"6\n7,8\n9,1")
+    with file.open("rb") as opened:
+        found = list(read_lines(opened.fileno()))
+    assert found[:3] + found[4:] == [b"1,2", b"", b"3,4", b"7,8", b"9,1"]
+    assert len(found[3]) < 2**21 - 2**17
+
+
+def test_a_client_whose_input_stays_open_ends_in_order(tmp_path):
+    given = plan(Deploy(clock="live"))
+    (tmp_path / "run.toml").write_text(given.experiment.to_toml() + '[deploy]\nclock = "live"\n')
+    command = [sys.executable, "-m", "psofed", "client", "run.toml", "--id", "0", "--state", "s",
+               "--broker", "mqtt://127.0.0.1:1", "--stream", "-"]  # fmt: skip
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as client:
+        print("1,2,3,4,5\n1,2,3,4", file=client.stdin, flush=True)
+        assert "y" in client.stdout.readline()
+        client.terminate()
+        assert client.wait(20) == 0, client.stderr.read()
+        assert "Stopped after 1 samples" in client.stderr.read()
 
 
 @pytest.mark.parametrize("line", [

@@ -95,7 +95,7 @@ def _samples(plan: Plan, member: Any, stream: str, rate: float) -> Iterator[Any]
 
     taps, position = plan.experiment.stream.taps, member.client.position
     if stream == "-":
-        return sources.lines(sys.stdin.buffer, taps)
+        return sources.lines(sources.read_lines(sys.stdin.fileno()), taps)
     if stream == "paper":
         replayed = sources.replay(plan.experiment, member.k)
         return _paced(replayed, position, None, rate)

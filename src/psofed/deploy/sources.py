@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from psofed.experiment import Experiment
 from psofed.streams.contract import BLOCK
 
 Array = NDArray[Any]
+LONGEST = 2**20  # bytes of a line
 
 
 def replay(experiment: Experiment, k: int, run: int = 0) -> Source:
@@ -137,6 +139,28 @@ def checked(sample: Sample, taps: int, dtype: str, bound: float) -> Sample:
     if largest > bound:
         raise MalformedError(f"a value is above {bound:g}")
     return Sample(row[:taps], None if sample.y is None else float(row[taps]))
+
+
+def read_lines(handle: int) -> Iterator[bytes]:
+    """The lines of an open file as they come; of one without an end, the first part only.
+
+    Without Python's buffers: a thread that waits for input would hold their lock at the end of the
+    process, which Python answers with an abort.
+    """
+    os.set_blocking(handle, True)
+    rest, skip = b"", False
+    while data := os.read(handle, 2**16):
+        *whole, rest = (rest + data).split(b"\n")
+        for line in whole:
+            if not skip:
+                yield line
+            skip = False
+        if len(rest) > LONGEST:
+            if not skip:
+                yield rest
+            rest, skip = b"", True
+    if not skip:
+        yield rest
 
 
 def lines(source: Iterable[str | bytes], taps: int) -> Iterator[Sample | MalformedError]:

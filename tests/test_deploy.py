@@ -1,24 +1,31 @@
 """Server and client as they are deployed, without a network: the rules of the protocol."""
 
+import queue
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
-from psofed.deploy import wire
+from psofed.deploy import memory, mqtt, wire
 from psofed.deploy.coordinator import Coordinator
+from psofed.deploy.join import Device
 from psofed.deploy.member import Member
+from psofed.deploy.network import Chance, VirtualDisk
 from psofed.deploy.plan import Deploy, Plan
+from psofed.deploy.serve import Server as Loop
 from psofed.deploy.server import Server
-from psofed.deploy.sources import replay
+from psofed.deploy.sources import MalformedError, Sample, lines, parse, read_lines, replay
 from psofed.deploy.store import Folder
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.methods import psofed
+from psofed.methods import memofed, psofed, raw
+from psofed.policies import fedcs
 from psofed.report.twin import simulate
 from psofed.simulate import fused
 from psofed.simulate.draws import draw
+from test_methods import METHODS
 
 K = 5
 
@@ -156,6 +163,15 @@ def test_an_unknown_client_is_refused_at_both_ends(world):
         assert server.take(k, data) == "stranger"
 
 
+def test_who_has_another_file_and_a_number_that_does_not_exist_is_told_about_the_file():
+    given, other = plan(), plan(clients=20)
+    server, member = Loop(Coordinator(given, disk()), Line()), Member(other, 15, disk())
+    server._message(15, member.hello())
+    assert "another experiment" in member.take(server.link.sent[0])[1]
+    server._message(-1, member.hello())
+    assert len(server.link.sent) == 1
+
+
 def changed(frame, **changes):
     return wire.encode(wire.Frame(**vars(wire.decode(frame, 1000)) | changes))
 
@@ -285,3 +301,215 @@ def test_a_file_with_many_methods_must_say_which():
 def test_a_run_name_must_fit_a_topic(run):
     with pytest.raises(InputError, match="run is"):
         Deploy(run=run)
+
+
+def disk():
+    return VirtualDisk("memory", Chance(0, 0))
+
+
+@pytest.mark.parametrize("options", METHODS, ids=lambda o: f"{o.name}-{o.title()}")
+def test_every_method_is_refused_at_the_start_or_runs_as_its_messages_do(options):
+    if options.name in ("asofed", "local", "pdlms", "pdrls"):
+        with pytest.raises(InputError, match=f"method is {options.name}, which cannot be deployed"):
+            plan(methods=(options,))
+        return
+    given = plan(methods=(options,))
+    server = Coordinator(given, disk())
+    streams = [replay(given.experiment, k) for k in range(K)]
+    members = [Member(given, k, disk(), streams[k]) for k in range(K)]
+    for _ in range(12):
+        play(server, members)
+    x, y = (np.stack(each) for each in zip(*(stream(0, 12) for stream in streams), strict=True))
+    expected = memory.run(plan(methods=(options,)).method(), x, y).models[-1]
+    assert np.abs(server.server.model - expected).max() <= 1e-12
+    assert expected.shape == (10,)
+
+
+def test_memofed_bears_lost_answers_and_restarts(tmp_path):
+    options = memofed.Options(budget=None, size=8, silent=2)
+    given = plan(methods=(options,), rounds=60)
+    disks = [disk() for _ in range(K + 1)]
+    for n in range(60):
+        server = Coordinator(given, disks[K])
+        for k, frame in server.frames().items():
+            member = Member(given, k, disks[k], replay(given.experiment, k))
+            answer, what = member.take(frame)
+            assert what == "answered"
+            if (n + k) % 3:
+                assert server.take(k, answer) == "accepted"
+        server.commit()
+    state, r = server.server.state, [Member(given, k, disks[k]).client.state for k in range(K)]
+    for k in range(K):
+        last = "old_r" if r[k]["contacts"] > state["contacts"][k] else "r"
+        assert np.array_equal(r[k][last], state["r"][k])
+    assert np.isfinite(Member(given, 0, disks[0]).client.predict(np.ones(4)))
+
+
+def test_a_client_without_a_model_says_so_and_policies_are_refused_at_both_ends():
+    given = plan(Deploy(clock="live"), methods=(raw.Options(),))
+    with pytest.raises(ValueError, match="have no model"):
+        Member(given, 0, disk()).client.predict(np.ones(4))
+    with pytest.raises(InputError, match="policy is fedcs"):
+        plan(methods=(psofed.Options(shared=3, policy=fedcs.Options()),))
+
+
+class Line(mqtt.Link):
+    """A link without a broker: what is sent is handed to somebody, who may answer."""
+
+    def __init__(self, given=()):
+        self.address, self.inbox, self.dropped = mqtt.Address("nowhere", 1), queue.Queue(50), 0
+        self.up, self.sent, self.hand = True, [], lambda topic, data: None
+        for event in given:
+            self.put(event)
+
+    def open(self):
+        pass
+
+    def close(self):
+        pass
+
+    def send(self, topic, data):
+        self.sent.append(data)
+        self.hand(topic, data)
+
+
+def connect(server, devices, run="p"):
+    """Messages between the loops of a server and of devices, handled at once."""
+
+    def down(topic, data):
+        k = mqtt.speaker(topic)
+        devices[k]._network(mqtt.Event("message", topic, data))
+
+    server.link.hand = down
+    for k, device in devices.items():
+        device.link.hand = lambda topic, data, k=k: server._message(k, data)
+
+
+def test_a_server_that_lost_its_newest_record_ends_with_a_line_if_a_client_is_ahead():
+    given, disks = plan(cohort=K), [disk() for _ in range(K + 1)]
+    members = [Member(given, k, disks[k], replay(given.experiment, k)) for k in range(K)]
+    server = Coordinator(given, disks[K])
+    for _ in range(6):
+        play(server, members)
+    members[2].take(server.frames()[2])  # in round 6 already
+    newest = f"record.{server.store.sequence % 2}"
+    disks[K].files[newest] = disks[K].files[newest][:-1]
+    server = Coordinator(given, disks[K])
+    assert server.n == 5
+    loop = Loop(server, Line())
+    connect(loop, {member.k: Device(member, Line()) for member in members})
+    with pytest.raises(InputError, match=r"at round 5, but client 2 .* later one; .*--deadline"):
+        loop.run(30)
+    assert server.missing == [2, 3, 4], "those before it have repeated their answers"
+
+
+def test_a_server_that_lost_its_newest_record_goes_on_with_a_deadline():
+    given, disks = plan(cohort=K), [disk() for _ in range(K + 1)]
+    members = [Member(given, k, disks[k], replay(given.experiment, k)) for k in range(K)]
+    server = Coordinator(given, disks[K])
+    for _ in range(6):
+        play(server, members)
+    members[2].take(server.frames()[2])
+    del disks[K].files[f"record.{server.store.sequence % 2}"]
+    loop = Loop(Coordinator(given, disks[K]), Line(), deadline=0.05)
+    rows = []
+    loop.on_close = rows.append
+    connect(loop, {member.k: Device(member, Line()) for member in members})
+    loop.run(10)
+    assert [row.missing for row in rows] == [(2,), (), (), (), ()]
+
+
+def live(samples, **changes):
+    """A client on the live clock with these samples, and what it says."""
+    given, said = plan(Deploy(clock="live"), dtype="float32", **changes), []
+    device = Device(Member(given, 0, disk()), Line(), samples, said.append, said.append)
+    return device, said
+
+
+def drain(device):
+    """Read all samples and learn from them, as `run` does."""
+    reader = threading.Thread(target=device._read)
+    reader.start()
+    while reader.is_alive() or device._waiting.qsize():
+        device._step()
+    reader.join()
+
+
+def test_a_sample_that_is_useless_in_the_tasks_precision_is_counted_and_skipped():
+    x = np.ones(4)
+    useless = [Sample(x, 1e39), Sample(x, np.nan), Sample(x * np.inf, 1.0), Sample(x, 1e10),
+               Sample(x * 1e300, None), Sample(np.ones(3), 1.0), Sample("abc", 1.0), Sample(x, x)]  # fmt: skip
+    device, said = live([Sample(x, 1.0), *useless, Sample(x, 1.0), Sample(x, None)])
+    drain(device)
+    assert device.malformed == len(useless)
+    assert device.member.client.position == 2
+    assert "1e+39" not in "".join(map(str, said))
+    assert "not finite in float32; skipped, 1 so far" in said[0]
+    assert isinstance(said[-1], float)
+    assert np.isfinite(device.member.client.state["w"]).all()
+
+
+def test_samples_that_come_faster_than_they_are_learned_stop_nothing():
+    device, _ = live(Sample(np.ones(4), 1.0) for _ in range(10**9))
+    stopper = threading.Timer(1.0, device.stop)
+    stopper.start()
+    device.run()
+    assert device.member.client.position > 1000
+    assert device._unsaved == 0
+
+
+def test_samples_push_no_message_out():
+    device, _ = live(Sample(np.ones(4), 1.0) for _ in range(3000))
+    reader = threading.Thread(target=device._read)
+    reader.start()
+    reader.join(10)
+    assert device.link.inbox.qsize() == 1
+    device.link.put(mqtt.Event("up"))
+    assert device.link.dropped == 0
+    drained = [device.link.get(0).kind for _ in range(2)]
+    assert drained == ["sample", "up"]
+
+
+def test_an_iterator_that_fails_is_reported_and_the_client_goes_on():
+    def sensor():
+        yield Sample(np.ones(4), 1.0)
+        raise OSError("unplugged")
+
+    device, said = live(sensor())
+    drain(device)
+    assert device.member.client.position == 1
+    assert said == ["the samples have ended: OSError: unplugged"]
+
+
+def test_lines_are_read_whole_and_one_without_an_end_fills_no_memory(tmp_path):
+    file = tmp_path / "lines"
+    file.write_bytes(b"1,2\n\n3,4\n" + b"5," * 10**6 + b"6\n7,8\n9,1")
+    with file.open("rb") as opened:
+        found = list(read_lines(opened.fileno()))
+    assert found[:3] + found[4:] == [b"1,2", b"", b"3,4", b"7,8", b"9,1"]
+    assert len(found[3]) < 2**21 - 2**17
+
+
+def test_a_client_whose_input_stays_open_ends_in_order(tmp_path):
+    given = plan(Deploy(clock="live"))
+    (tmp_path / "run.toml").write_text(given.experiment.to_toml() + '[deploy]\nclock = "live"\n')
+    command = [sys.executable, "-m", "psofed", "client", "run.toml", "--id", "0", "--state", "s",
+               "--broker", "mqtt://127.0.0.1:1", "--stream", "-"]  # fmt: skip
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as client:
+        print("1,2,3,4,5\n1,2,3,4", file=client.stdin, flush=True)
+        assert "y" in client.stdout.readline()
+        client.terminate()
+        assert client.wait(20) == 0, client.stderr.read()
+        assert "Stopped after 1 samples" in client.stderr.read()
+
+
+@pytest.mark.parametrize("line", [
+    "1," * 100_000, b"\xff\xfe,1\n", '{"x": [1, 2, 3, 4, 5]}', '{"x": [1, 2, 3], "y": 4}',
+    '{"x": []}', "1\0,2,3,4", '"1,2,3,4',
+])  # fmt: skip
+def test_a_malformed_line_is_reported_and_the_next_one_read(line):
+    bad, good = lines([line, "1,2,3,4,5"], 4)
+    assert isinstance(bad, MalformedError)
+    assert good.y == 5
+    assert parse('{"x": [1, 2, 3, 4]}', 4).y is None

@@ -234,6 +234,12 @@ def test_mistakes_are_one_clear_line_each(psofed, tmp_path):
     wrong("client", "a.toml", "--id", 0, *to, "--stream", "few.csv", parts=["has 1 samples"])
     wrong("serve", "a.toml", "--state", "a.toml/x", parts=["cannot be used"])
     wrong("serve", "a.toml", "--state", "s", "--rounds", 41, parts=["--rounds is 41"])
+    for option in ("--every", "--deadline"):
+        result = psofed("serve", "a.toml", *to, option, "nan")
+        assert (result.returncode, "not a finite number" in result.stderr) == (2, True)
+    assert psofed("client", "a.toml", "--id", 0, *to, "--rate", "nan").returncode == 2
+    (tmp_path / "big.csv").write_text("1,2,3,4,5\n" * 39 + "1,2,3,4,5e20\n")
+    wrong("client", "a.toml", "--id", 0, *to, "--stream", "big.csv", parts=["sample 39 a value is"])
     wrong("serve", "a.toml", *to, "--ca", "x", parts=["belong together"])
     tls = ("--state", "s", "--broker", "mqtts://127.0.0.1:1")
     wrong("client", "a.toml", "--id", 0, *tls, parts=["needs certificates"])
@@ -246,6 +252,17 @@ def test_a_port_that_is_taken_is_one_clear_line(psofed, tmp_path, broker):
     assert result.returncode == 2, result.stderr
     assert "cannot be listened at" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_demo_that_is_terminated_ends_what_it_started(tmp_path):
+    command = [sys.executable, "-m", "psofed", "demo", "--rounds", "5000", "--keep", tmp_path / "d"]
+    demo = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
+    logs = [tmp_path / "d" / f"{who}.log" for who in ("server", *range(10))]
+    wait_for(lambda: all(log.exists() and "connected" in log.read_text() for log in logs), 60)
+    demo.terminate()
+    assert "Traceback" not in demo.communicate(timeout=60)[1]
+    assert demo.returncode == 143
+    assert all("Stopped" in log.read_text() for log in logs)
 
 
 def test_the_demo_ends_with_the_proof(psofed):

@@ -143,9 +143,36 @@ def test_keys_are_private_and_an_authority_is_not_overwritten(psofed, tmp_path):
     again = psofed("keys", "init")
     assert again.returncode == 2
     assert "has an authority already" in again.stderr
-    wrong = psofed("keys", "client", "../x")
-    assert wrong.returncode == 2
-    assert "use the number of a client" in wrong.stderr
+    for name in ("../x", "server", "broker", "ca", "03", "", "٣", "9" * 30):
+        wrong = psofed("keys", "client", name)
+        assert wrong.returncode == 2, name
+        assert "use the number of a client" in wrong.stderr
+    before = (tmp_path / "keys" / "3.key").read_bytes()
+    twice = psofed("keys", "client", "3")
+    assert twice.returncode == 2
+    assert "has a certificate of client 3 already" in twice.stderr
+    assert (tmp_path / "keys" / "3.key").read_bytes() == before
+
+
+@pytest.mark.parametrize("host", ["bücher.example", "a b", "", "mqtts://x/", "a/b"])
+def test_a_host_that_fits_no_certificate_is_refused_before_anything_is_written(tmp_path, host):
+    with pytest.raises(InputError, match="--host is"):
+        identity.init(tmp_path / "new", "p", [host], 8883)
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_certificate_of_somebody_else_is_refused_at_the_start(psofed, keys, tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text(SMALL)
+    to = ("--state", "s", "--broker", "mqtts://127.0.0.1:1")
+    for command, name in ((("client", file, "--id", 1), "0"), (("serve", file), "0")):
+        result = psofed(*command, *to, *files(keys, name))
+        assert result.returncode == 2, result.stderr
+        assert f"{name}.pem is that of '0'; give the certificate of" in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "s").exists()
+    for name in ("server", "broker", "2"):
+        assert mqtt.common_name((keys / f"{name}.pem").read_text()) == name
 
 
 def test_files_that_are_no_certificates_are_named(tmp_path):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.network import identity, on_stop, options
+from psofed.cli.network import Finite, identity, on_stop, options
 
 if TYPE_CHECKING:
     from psofed.deploy.plan import Plan
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--broker", metavar="URL", required=True, help="mqtt:// or mqtts://HOST:PORT.")
 @click.option("--stream", metavar="SOURCE", default="paper", show_default=True,
               help='"paper": the stream in FILE. Or a CSV file. "-": lines.')  # fmt: skip
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=10.0,
+@click.option("--rate", type=Finite(min=0, min_open=True), default=10.0,
               show_default=True, help="Samples a second of a stream or file (live).")  # fmt: skip
 @options
 def client(file: Path, k: int, state: Path, broker: str, **wishes: Any) -> None:
@@ -79,7 +79,13 @@ def _source(plan: Plan, k: int, stream: str) -> Any:
     if len(y) < plan.experiment.rounds:
         right = f"lockstep needs one for each of {plan.experiment.rounds} rounds"
         raise InputError(stream, f"has {len(y)} samples", f'{right}; or use clock = "live"')
-    x, y = x.astype(plan.experiment.dtype), y.astype(plan.experiment.dtype)
+    dtype, bound = plan.experiment.dtype, plan.deploy.bound
+    for row in range(len(y)):  # lockstep cannot skip a sample: all have to be fit
+        try:
+            sources.checked(sources.Sample(x[row], float(y[row])), x.shape[1], dtype, bound)
+        except sources.MalformedError as error:
+            raise InputError(f"sample {row}", str(error), "mend it", stream) from None
+    x, y = x.astype(dtype), y.astype(dtype)
     return lambda start, stop: (x[start:stop], y[start:stop])
 
 
@@ -89,7 +95,7 @@ def _samples(plan: Plan, member: Any, stream: str, rate: float) -> Iterator[Any]
 
     taps, position = plan.experiment.stream.taps, member.client.position
     if stream == "-":
-        return sources.lines(sys.stdin, taps)
+        return sources.lines(sources.read_lines(sys.stdin.fileno()), taps)
     if stream == "paper":
         replayed = sources.replay(plan.experiment, member.k)
         return _paced(replayed, position, None, rate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -55,11 +56,18 @@ def _play(folder: Path, rounds: int, shared: int) -> None:
     plan = plans.read(file)
     say(f"{CLIENTS} clients, cohorts of {plan.experiment.cohort}, M = {shared} of D = 200 entries.")
     team = Team(folder, file)
+    signal.signal(signal.SIGTERM, _terminated)
     try:
+        team.start_all()
         bytes_moved = _rounds(team, rounds)
     finally:
         team.stop()
     _prove(plan, folder, rounds, bytes_moved)
+
+
+def _terminated(*_: object) -> None:
+    """SIGTERM ends the demo as Ctrl-C does: with all that it started."""
+    sys.exit(128 + signal.SIGTERM)
 
 
 def _text(rounds: int, shared: int) -> str:
@@ -76,6 +84,9 @@ class Team:
     def __init__(self, folder: Path, file: Path) -> None:
         self.folder, self.file, self.port = folder, file, _free_port()
         self.running: dict[str, subprocess.Popen[str]] = {}
+
+    def start_all(self) -> None:
+        """The server and all clients."""
         for who in ["server", *map(str, range(CLIENTS))]:
             self.start(who)
 
@@ -123,7 +134,8 @@ class Team:
                 return
 
     def stop(self) -> None:
-        """End what was started."""
+        """End what was started, whoever else wants us to stop meanwhile."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         for process in self.running.values():
             process.terminate()
         for process in self.running.values():
@@ -161,7 +173,7 @@ def _prove(plan: Plan, folder: Path, rounds: int, bytes_moved: int) -> None:
     say("Simulating the same run ...")
     server, local = deployed(plan, folder / "server", [folder / str(k) for k in range(CLIENTS)])
     w, expected = simulate(plan, rounds)
-    differences = [np.abs(server.state["w"] - w).max(), np.abs(local - expected).max()]
+    differences = [np.abs(server.model - w).max(), np.abs(local - expected).max()]
     counts = server.ledger.counts
     print(f"{server.n} rounds, {counts['accepted']} of {counts['asked']} uploads folded in, "
           f"{bytes_moved} bytes in frames as reported")  # fmt: skip

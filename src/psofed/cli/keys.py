@@ -35,11 +35,11 @@ def init(folder: Path, run: str, hosts: tuple[str, ...], port: int) -> None:
 @keys.command()
 @click.argument("name")
 @_folder
-@click.option("--days", type=click.IntRange(min=1), help="How long it is valid. [default: 825]")
+@click.option("--days", type=click.IntRange(1, 36500), help="How long it is valid. [default: 825]")
 def client(name: str, folder: Path, days: int | None) -> None:
     """Make the certificate of client NAME (its number): it can speak for that client only."""
     from psofed.deploy import identity
 
-    identity.issue(folder, name, days=days or identity.DAYS)
+    identity.client(folder, name, days=days or identity.DAYS)
     files = f"--ca ca.pem --cert {name}.pem --key {name}.key"
     print(f"Wrote {folder}/{name}.pem and .key. Give them and ca.pem to the device: {files}")

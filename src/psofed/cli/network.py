@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,16 @@ import click
 
 if TYPE_CHECKING:
     from psofed.deploy.mqtt import Identity
+
+
+class Finite(click.FloatRange):
+    """A number in a range; nan, which is in every range, and inf are none."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:

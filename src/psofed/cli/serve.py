@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.network import identity, on_stop, options
+from psofed.cli.network import Finite, identity, on_stop, options
 from psofed.cli.progress import say
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 @click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:1883", show_default=True,
               help="Where the embedded broker listens.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(min=1), help="Stop after round N. [default: FILE's]")
-@click.option("--deadline", type=click.FloatRange(min=0, min_open=True), metavar="S",
+@click.option("--deadline", type=Finite(min=0, min_open=True), metavar="S",
               help="Seconds that a round waits. [default: lockstep for ever, live 10]")  # fmt: skip
-@click.option("--every", type=click.FloatRange(min=0), metavar="S", help="Seconds between rounds."
+@click.option("--every", type=Finite(min=0), metavar="S", help="Seconds between rounds."
               " [default: lockstep 0, live 1]")  # fmt: skip
 @click.option("--test", type=click.Path(path_type=Path), help="CSV to judge the model by.")
 @click.option("--log-json", is_flag=True, help="One JSON line a round.")
@@ -74,6 +74,8 @@ def run(
     from psofed.deploy.store import Folder
 
     who = identity(wishes["ca"], wishes["cert"], wishes["key"])
+    if address.tls and who is not None:
+        who.check("server")
     name, topic = f"{plan.deploy.run}-server", mqtt.up_topic(plan.deploy.run, "+")
     link = mqtt.Link(address, name, topic, wishes["qos"], who)
     coordinator = Coordinator(plan, Folder(state))
@@ -133,7 +135,7 @@ class Log:
 
     def round(self, closed: Closed) -> None:
         """One line about a round, after its model was written."""
-        w = self.coordinator.server.state["w"]
+        w = self.coordinator.server.model
         beside = self.model.with_name("model.new.npy")
         self.save(beside, w)
         beside.replace(self.model)

@@ -107,13 +107,16 @@ class Coordinator:
 
     def take(self, k: int, data: bytes) -> str:
         """One message that the channel says is client k's; what became of it, in one word."""
-        if not 0 <= k < self.plan.experiment.clients:
+        if k < 0:
             self.server.ledger.reject(k, "stranger")
             return "stranger"
         try:
-            frame = self._read(data)
+            frame = self._read(data)  # first: who has another file is to be told that
+            if k >= self.plan.experiment.clients:
+                raise wire.WireError("stranger", f"there is no client {k}")
             if frame.kind == wire.HELLO:
-                return "hello"
+                # Who took part in a later round cannot answer this one again, ever.
+                return "ahead" if k in self.missing and frame.n > self.n + 1 else "hello"
             outcome = self.server.collect(k, frame.n, frame.body)
         except wire.WireError as error:
             self.server.ledger.reject(k, error.reason)

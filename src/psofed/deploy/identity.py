@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ pattern read {run}/%u/d
 def init(folder: Path, run: str, hosts: list[str], port: int) -> None:
     """A new authority, the certificates of broker and server, mosquitto.conf and its ACL."""
     x = _library()
+    for host in hosts:
+        x.check_host(host)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / "ca.key").exists():
@@ -63,6 +66,16 @@ def init(folder: Path, run: str, hosts: list[str], port: int) -> None:
     except OSError as error:
         found = f"cannot be written: {error.strerror}"
         raise InputError(str(folder), found, "give another folder") from None
+
+
+def client(folder: Path, name: str, days: int = DAYS) -> None:
+    """A key and a certificate for a client that has none."""
+    if not (name.isascii() and name.isdecimal() and str(int(name[:20])) == name):
+        raise InputError("the name", f"is {name!r}", "use the number of a client: 0, 1, 2, ...")
+    if any((folder / f"{name}.{kind}").exists() for kind in ("pem", "key")):
+        right = f"to renew it, move {name}.pem and {name}.key away first"
+        raise InputError(str(folder), f"has a certificate of client {name} already", right)
+    issue(folder, name, days=days)
 
 
 def issue(folder: Path, name: str, hosts: list[str] | None = None, days: int = DAYS) -> None:
@@ -120,6 +133,16 @@ class _Library:
 
     def names(self, hosts: list[str]) -> Any:
         return self.x509.SubjectAlternativeName([self._host(host) for host in hosts])
+
+    def check_host(self, host: str) -> None:
+        try:
+            self._host(host)
+            good = bool(re.fullmatch(r"[A-Za-z0-9_.*:-]+", host))
+        except ValueError:
+            good = False
+        if not good:
+            right = "use a name in ASCII such as broker.example, or an address"
+            raise InputError("--host", f"is {host!r}", right)
 
     def _host(self, host: str) -> Any:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -11,16 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from psofed.deploy import mqtt
+from psofed.deploy import mqtt, sources
 from psofed.deploy.client import Source
 from psofed.deploy.member import Member
 from psofed.deploy.mqtt import POLL, Address, Event, Identity, Link
 from psofed.deploy.plan import Plan
+from psofed.deploy.server import RefusedError
 from psofed.deploy.sources import MalformedError, Sample
 from psofed.deploy.store import Folder
 
 SAVE_EVERY = 5.0  # seconds between records of what was learned between two rounds (live clock)
 PATIENCE, MOST_PATIENCE = 5.0, 60.0  # seconds until hello is said again, if nobody answers
+WAITING = 5_000  # samples that wait to be learned; a faster source waits too
 BATCH = 256  # samples that are learned before the network is looked at again
 
 
@@ -40,22 +43,31 @@ class Device:
     _patience: float = 0.0
     _unsaved: int = 0
     _saved_at: float = field(default_factory=monotonic)
+    _nudged: bool = False  # whether the inbox says that there are samples
+    _waiting: queue.Queue[Any] = field(default_factory=lambda: queue.Queue(WAITING))
 
     def run(self) -> None:
         """Rule 15: until `stop`, whatever happens to server and broker."""
         self.link.open()
         threading.Thread(target=self._read, daemon=True, name="samples").start()
         while not self.stopped:
-            event = self.link.get(POLL)
-            if event is not None:
-                self._handle(event)
-            if self._hello_at is not None and monotonic() >= self._hello_at + self._patience:
-                self._unheard()
-            if self._unsaved and monotonic() >= self._saved_at + SAVE_EVERY:
-                self._save()
+            self._step()
         if self._unsaved:
             self._save()
         self.link.close()
+
+    def _step(self) -> None:
+        """What came from the network, then some samples, then what has been waited for."""
+        event = self.link.get(POLL if self._waiting.empty() else 0)
+        if event is not None and event.kind == "sample":
+            self._nudged = False
+        elif event is not None:
+            self._network(event)
+        self._take_samples()
+        if self._hello_at is not None and monotonic() >= self._hello_at + self._patience:
+            self._unheard()
+        if self._unsaved and monotonic() >= self._saved_at + SAVE_EVERY:
+            self._save()
 
     def stop(self) -> None:
         """End soon, with everything that was learned on disk."""
@@ -75,33 +87,51 @@ class Device:
         self._hello_at = monotonic()
 
     def _read(self) -> None:
-        for sample in self.samples:
-            self.link.inbox.put(Event("sample", data=sample))  # waits while there is no room
+        """The samples, in a thread. They have a queue of their own, or would push messages out."""
+        try:
+            for sample in self.samples:
+                self._waiting.put(sample)  # waits while there is no room
+                if not self._nudged:  # one nudge at a time: samples need no more room than that
+                    self._nudged = True
+                    self.link.put(Event("sample"))
+        except Exception as error:  # whatever a sensor's iterator raises, the client goes on
+            self.on_news(f"the samples have ended: {type(error).__name__}: {error}")
 
     def _save(self) -> None:
         self.member.save()
         self._unsaved, self._saved_at = 0, monotonic()
 
-    def _handle(self, event: Event) -> None:
+    def _take_samples(self) -> None:
+        """Learn from those that wait, but not so many that the network has to."""
         batch: list[Sample] = []
-        later: Event | None = event
-        while later is not None and later.kind == "sample" and len(batch) < BATCH:
-            if isinstance(later.data, MalformedError):
+        for _ in range(min(BATCH, self._waiting.qsize())):
+            sample = self._waiting.get()
+            try:
+                sample = self._checked(sample)
+            except MalformedError as error:
                 self.malformed += 1
-                self.on_news(f"{later.data}; skipped, {self.malformed} so far")
-            elif later.data.y is None:
+                self.on_news(f"{error}; skipped, {self.malformed} so far")
+                continue
+            if sample.y is None:
                 self._learn(batch)
                 batch = []
-                self.on_prediction(float(self.member.client.predict(self._cast(later.data.x))))
+                self._answer(sample)
             else:
-                batch.append(later.data)
-            later = self.link.get(0) if self.link.inbox.qsize() else None
+                batch.append(sample)
         self._learn(batch)
-        if later is not None:
-            if later.kind == "sample":
-                self._handle(later)
-            else:
-                self._network(later)
+
+    def _checked(self, sample: Sample | MalformedError) -> Sample:
+        """In the precision of the task, in which a finite number may be none any more."""
+        if isinstance(sample, MalformedError):
+            raise sample
+        task, bound = self.member.client.method.task, self.member.plan.deploy.bound
+        return sources.checked(sample, task.taps, task.dtype, bound)
+
+    def _answer(self, question: Sample) -> None:
+        try:
+            self.on_prediction(float(self.member.client.predict(question.x)))
+        except RefusedError as error:
+            self.on_news(f"a question is not answered: {error}")
 
     def _cast(self, x: Any) -> Any:
         return np.asarray(x, self.member.client.method.task.dtype)
@@ -116,7 +146,7 @@ class Device:
         run, k = self.member.plan.deploy.run, self.member.k
         if event.kind == "message":
             self._hello_at = None
-            refused = sum(self.member.refused.values())
+            refused, late = sum(self.member.refused.values()), self.member.refused.get("late", 0)
             answer, what = self.member.take(event.data)
             if what == "answered":
                 self._unsaved, self._saved_at = 0, monotonic()
@@ -125,6 +155,8 @@ class Device:
             elif refused < sum(self.member.refused.values()) and what != self._trouble:
                 self._trouble = what
                 self.on_news(f"an invitation is refused: {what}")
+            if late < self.member.refused.get("late", 0):
+                self._hello()  # says how far it is: the server may have fallen behind
             self.link.handled(event)
         elif event.kind == "up":
             self._trouble = ""
@@ -148,6 +180,8 @@ def device(
     identity: Identity | None = None,
 ) -> Device:
     """Client k of a plan, ready to `run`: samples from any iterator (live), or by number."""
+    if broker.tls and identity is not None:
+        identity.check(str(k))
     member = Member(plan, k, Folder(state), source)
     run = plan.deploy.run
     link = Link(broker, f"{run}-{k}", mqtt.down_topic(run, k), qos, identity)

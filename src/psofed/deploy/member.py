@@ -36,8 +36,12 @@ class Member:
             self.incarnation = int(arrays["incarnation"])
 
     def hello(self) -> bytes:
-        """What is said after each connect: a server that waits for this client asks again."""
-        return wire.encode(wire.Frame(wire.HELLO, self._digest, 0))
+        """What is said after each connect: a server that waits for this client asks again.
+
+        It carries the round after the last one taken part in, so that a server whose newest record
+        was damaged learns that it has fallen behind.
+        """
+        return wire.encode(wire.Frame(wire.HELLO, self._digest, self.client.last_round + 1))
 
     def take(self, data: bytes) -> tuple[bytes | None, str]:
         """One message from the server: the answer, and what happened in one word or sentence."""

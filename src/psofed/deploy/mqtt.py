@@ -20,6 +20,7 @@ from psofed.errors import InputError
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 DELAYS = (0.1, 15.0)  # seconds between two attempts: the first, and the longest
 INBOX = 20_000
+VERSION_TAG, COMMON_NAME = 0xA0, bytes([0x55, 4, 3])  # of a certificate, in DER
 POLL = 0.25  # seconds after which a loop looks whether it was told to stop
 
 
@@ -82,6 +83,46 @@ class Identity:
             files = f"{self.ca}, {self.certificate} or {self.key}"
             raise InputError(files, found, "make them with `psofed keys`") from None
         return context
+
+    def check(self, name: str) -> None:
+        """Refuse a certificate of somebody else: the broker would not say why nothing arrives."""
+        try:
+            found = common_name(self.certificate.read_text())
+        except (OSError, ValueError, IndexError) as error:
+            why = getattr(error, "strerror", None) or "it is no certificate"
+            right = "make it with `psofed keys`"
+            raise InputError(str(self.certificate), f"cannot be used: {why}", right) from None
+        if found != name:
+            right = f"give the certificate of {name!r}, or be who it names"
+            raise InputError(str(self.certificate), f"is that of {found!r}", right)
+
+
+def common_name(pem: str) -> str:
+    """The name of the subject of the first certificate in a text; devices have no other parser."""
+    end = "-----END CERTIFICATE-----"
+    begin = max(pem.find("-----BEGIN CERTIFICATE-----"), 0)
+    der = ssl.PEM_cert_to_DER_cert(pem[begin : pem.index(end) + len(end)])
+    fields = _fields(_fields(_fields(der)[0][1])[0][1])
+    _, subject = fields[5 if fields[0][0] == VERSION_TAG else 4]
+    for _, names in _fields(subject):
+        for _, pair in _fields(names):
+            (_, kind), (_, text) = _fields(pair)
+            if kind == COMMON_NAME:
+                return text.decode()
+    raise ValueError("a certificate without a name")
+
+
+def _fields(der: bytes) -> list[tuple[int, bytes]]:
+    """Tags and contents of the values that follow one another in DER."""
+    found = []
+    while der:
+        size, start = der[1], 2
+        if size >= 0x80:  # then it says how many bytes the size has
+            start += size - 0x80
+            size = int.from_bytes(der[2:start], "big")
+        found.append((der[0], der[start : start + size]))
+        der = der[start + size :]
+    return found
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from psofed import experiment as experiments
 from psofed import schema
 from psofed.deploy import wire
-from psofed.deploy.server import BOUND
+from psofed.deploy.server import BOUND, refuse_policy
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method
@@ -49,6 +49,12 @@ class Plan:
             raise InputError("methods", found, right)
         if chosen is not None and not 0 <= chosen < count:
             raise InputError("deploy.method", f"is {chosen}", f"use 0 to {count - 1}")
+        options = self.experiment.methods[chosen or 0]
+        if options.simulated:
+            found = f"is {options.name}, which cannot be deployed: {options.simulated}"
+            raise InputError("method", found, "choose another, or simulate it with `psofed run`")
+        if options.policy is not None:
+            refuse_policy(options.policy)
 
     def method(self) -> Method:
         """The method, bound to run 0 of the experiment: a simulation of that run is its twin."""

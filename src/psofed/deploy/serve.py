@@ -9,6 +9,7 @@ from time import monotonic
 from psofed.deploy import mqtt
 from psofed.deploy.coordinator import Closed, Coordinator
 from psofed.deploy.mqtt import POLL, Event, Link
+from psofed.errors import InputError
 
 RETRY = 1.0  # seconds after which those who have not answered are asked again
 
@@ -100,10 +101,24 @@ class Server:
         if outcome == "hello":
             self._send(k, self.coordinator.frame_for(k) or self.coordinator.hello())
             return
-        if outcome == "digest":
+        if outcome == "ahead":
+            self._fallen_behind(k)
+        if outcome in ("ahead", "digest"):
             self._send(k, self.coordinator.hello())  # so that the other end can say what is wrong
         if outcome not in ("accepted", "repeated", "late"):
             self._tell(k, outcome)
+
+    def _fallen_behind(self, k: int) -> None:
+        """With a deadline the rounds go on without those who are ahead; else they never would."""
+        if self.deadline is None:
+            found = (
+                f"is at round {self.coordinator.n}, but client {k} has taken part in a later one"
+            )
+            right = (
+                "the newest record was lost: start server and clients with new state folders,"
+                " or go on without those who are ahead (--deadline)"
+            )
+            raise InputError("the server's state", found, right)
 
     def _tell(self, k: int, outcome: str) -> None:
         """The 1st, 10th, 100th, ... message that is refused for a reason: a flood fills no log."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from psofed.deploy.ledger import Ledger
 from psofed.errors import InputError
 from psofed.methods.contract import Message, Method, State
+from psofed.policies.contract import Options
 
 BOUND = 1e9  # two finite uploads of 1.7e308 sum to infinity; of models, none is that large
 
@@ -27,10 +28,7 @@ class Server:
 
     def __init__(self, method: Method, bound: float = BOUND) -> None:
         if method.policy is not None:
-            found = f"is {method.policy.options.name}, which the messages have no place for"
-            if method.policy.options.scores == "client":
-                found = f"is {method.policy.options.name}, whose weights clients could choose"
-            raise InputError("policy", found, "deploy the method without it")
+            refuse_policy(method.policy.options)
         self.method, self.bound = method, bound
         self.state = method.server()
         self.n = 0
@@ -62,6 +60,11 @@ class Server:
     def missing(self) -> list[int]:
         """Members of the cohort that have not answered yet."""
         return [k for k in self.cohort if k not in self._answers]
+
+    @property
+    def model(self) -> NDArray[Any]:
+        """The global model, as the method has it."""
+        return self.method.models(self.state, {})
 
     def collect(self, k: int, n: int, answer: bytes) -> str:
         """Rules 8 and 11: take one answer, checked whole, then kept. The first valid one wins.
@@ -106,10 +109,11 @@ class Server:
             raise RefusedError("finite", f"client {k} sent values that are not finite")
         if len(message) and np.abs(message).max() > self.bound:
             raise RefusedError("bound", f"client {k} sent values above {self.bound:g}")
-        if self.method.lengths(self.n) is None:
+        if self.method.lengths(self.n) is None or "w" not in self.state:
+            # The values are no entries of a model, so being bounded is not enough.
             try:
                 self._fold({k: message})
-            except (ValueError, IndexError) as error:
+            except (ValueError, IndexError, np.linalg.LinAlgError) as error:
                 raise RefusedError("values", f"client {k} sent useless values: {error}") from None
         return message
 
@@ -148,6 +152,14 @@ class Server:
         self.ledger.restore(arrays)
         self._drawn = (-1, [])
         self._answers, self._uploads = {}, {}
+
+
+def refuse_policy(policy: Options) -> None:
+    """Policies are for simulations."""
+    found = f"is {policy.name}, which the messages have no place for"
+    if policy.scores == "client":
+        found = f"is {policy.name}, whose weights clients could choose"
+    raise InputError("policy", found, "deploy the method without it")
 
 
 def allowed(method: Method, n: int) -> set[int] | None:

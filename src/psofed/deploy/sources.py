@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from psofed.experiment import Experiment
 from psofed.streams.contract import BLOCK
 
 Array = NDArray[Any]
+LONGEST = 2**20  # bytes of a line
 
 
 def replay(experiment: Experiment, k: int, run: int = 0) -> Source:
@@ -92,15 +94,13 @@ def parse(line: str, taps: int) -> Sample:
             unknown = sorted(table.keys() - {"x", "y"})
             if "x" not in table or unknown:
                 raise MalformedError('a JSON line is {"x": [...], "y": ...}, or without y')
-            values, y = table["x"], table.get("y")
-            numbers = [*(values if isinstance(values, list) else [values])]
-            numbers += [] if y is None else [y]
+            numbers = _of_json(table, taps)
         else:
             numbers = next(csv.reader([text]), [])
         if any(isinstance(number, bool | list | dict) for number in numbers):
             raise MalformedError("a value is not a number")
         row = np.array([float(number) for number in numbers])
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError, csv.Error) as error:
         if isinstance(error, MalformedError):
             raise
         raise MalformedError("a value is not a number, or the line is not whole") from None
@@ -112,12 +112,65 @@ def parse(line: str, taps: int) -> Sample:
     return Sample(row[:taps], float(row[taps]) if len(row) > taps else None)
 
 
-def lines(source: Iterable[str], taps: int) -> Iterator[Sample | MalformedError]:
+def _of_json(table: dict[str, Any], taps: int) -> list[Any]:
+    """Inputs and y in one row; here they have names, so none can be taken for the other."""
+    values, y = table["x"], table.get("y")
+    numbers = [*(values if isinstance(values, list) else [values])]
+    if len(numbers) != taps:
+        raise MalformedError(f"{len(numbers)} inputs came, {taps} are wanted")
+    return numbers + ([] if y is None else [y])
+
+
+def checked(sample: Sample, taps: int, dtype: str, bound: float) -> Sample:
+    """The sample in the precision that is learned in, or why it is useless."""
+    x = np.asarray(sample.x)
+    if x.shape != (taps,):
+        raise MalformedError(f"a sample has inputs of shape {x.shape}, {taps} are wanted")
+    row = np.empty(taps + 1, dtype)
+    try:
+        with np.errstate(over="ignore"):
+            row[:taps] = x
+            row[taps] = 0 if sample.y is None else sample.y
+    except (ValueError, TypeError, OverflowError):
+        raise MalformedError("a value is not a number") from None
+    largest = np.abs(row).max()
+    if not np.isfinite(largest):
+        raise MalformedError(f"a value is not finite in {dtype}")
+    if largest > bound:
+        raise MalformedError(f"a value is above {bound:g}")
+    return Sample(row[:taps], None if sample.y is None else float(row[taps]))
+
+
+def read_lines(handle: int) -> Iterator[bytes]:
+    """The lines of an open file as they come; of one without an end, the first part only.
+
+    Without Python's buffers: a thread that waits for input would hold their lock at the end of the
+    process, which Python answers with an abort.
+    """
+    os.set_blocking(handle, True)
+    rest, skip = b"", False
+    while data := os.read(handle, 2**16):
+        *whole, rest = (rest + data).split(b"\n")
+        for line in whole:
+            if not skip:
+                yield line
+            skip = False
+        if len(rest) > LONGEST:
+            if not skip:
+                yield rest
+            rest, skip = b"", True
+    if not skip:
+        yield rest
+
+
+def lines(source: Iterable[str | bytes], taps: int) -> Iterator[Sample | MalformedError]:
     """The samples of lines as they come; a malformed line is one too, so that others go on."""
     for number, line in enumerate(source, 1):
         if line.strip():
             try:
-                yield parse(line, taps)
+                yield parse(line if isinstance(line, str) else line.decode(), taps)
+            except UnicodeDecodeError:
+                yield MalformedError(f"line {number}: it is not UTF-8")
             except MalformedError as error:
                 yield MalformedError(f"line {number}: {error}")
 

@@ -30,6 +30,7 @@ class Options(Common):
     name: ClassVar[str] = "asofed"
     knob: ClassVar[str] = ""
     selects: ClassVar[bool] = True
+    simulated: ClassVar[str] = "its replies belong to the round after, and a late one is no reply"
     memory: bool = False
     lam: float = 0.0
     beta: float = 0.001
@@ -90,6 +91,10 @@ class Method(Plain):
     def download(self, server: State, k: int, n: int) -> Message:
         """The reply to the visit of the round before, if that was heard."""
         return server["reply"][k].copy() if server["visit"][k] == n - 1 else None
+
+    def downloads(self, k: int, n: int) -> tuple[int | None, ...]:
+        """A reply or nothing."""
+        return None, self.task.dim
 
     def receive(self, client: State, k: int, n: int, message: Message) -> None:
         """c_k <- w, w_k <- w."""

@@ -85,6 +85,7 @@ class Common:
     steps: ClassVar[bool] = True  # whether it has a step to tune
     serves: ClassVar[bool] = True  # whether it is judged by a model that the server has
     selects: ClassVar[bool] = False  # whether it decides itself who takes part
+    simulated: ClassVar[str] = ""  # why it can be simulated only, if it cannot be deployed
     step: float | None = None
     average: bool = False
     label: str = ""
@@ -159,6 +160,10 @@ class Method(Protocol):
     def decode(self, data: bytes, up: bool) -> Array: ...
 
     def lengths(self, n: int) -> tuple[int, ...] | None: ...
+
+    def downloads(self, k: int, n: int) -> tuple[int | None, ...]: ...
+
+    def own(self, client: State) -> Message: ...
 
     def models(self, server: State, clients: State) -> Array: ...
 
@@ -242,6 +247,22 @@ class Plain:
     def lengths(self, n: int) -> tuple[int, ...] | None:
         """How many entries an upload of round n can have, or None if only `decode` knows."""
         return None
+
+    def downloads(self, k: int, n: int) -> tuple[int | None, ...]:
+        """How many entries a download of round n can have; None stands for no message.
+
+        Where that depends on the server's state, a method has to say so itself.
+        """
+        message = self.download(self.server(), k, n)
+        return (None if message is None else len(message),)
+
+    def download(self, server: State, k: Who, n: int) -> Any:
+        """What goes down; every method has its own."""
+        raise NotImplementedError
+
+    def own(self, client: State) -> Message:
+        """The model by which a client answers questions; None if it has none."""
+        return client.get("w")
 
     def models(self, server: State, clients: State) -> Array:
         """What is evaluated: one model, or one per client, whose errors are then averaged."""

@@ -23,6 +23,7 @@ class Options(Common):
     name: ClassVar[str] = "local"
     knob: ClassVar[str] = ""
     serves: ClassVar[bool] = False
+    simulated: ClassVar[str] = "its clients have nothing to say to a server"
     selects: ClassVar[bool] = True
 
     def describe(self) -> str:

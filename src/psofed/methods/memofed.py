@@ -240,6 +240,14 @@ class Method(Plain):
         self._offers[k] = n, away, message
         return message
 
+    def downloads(self, k: int, n: int) -> tuple[int | None, ...]:
+        """Nothing worth telling yet, or the bit and d values."""
+        return 0, 1 + self._entries
+
+    def own(self, client: State) -> Message:
+        """T r_k: the model that came down last."""
+        return (self.T @ client["r"]).astype(self.task.dtype)
+
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:

@@ -33,6 +33,7 @@ class Options(psofed.Options):
     knob: ClassVar[str] = "shared"
     serves: ClassVar[bool] = False
     selects: ClassVar[bool] = True
+    simulated: ClassVar[str] = "it has no server: its nodes talk to their neighbours"
     graph: Literal["ring", "complete", "star", "geometric"] = "ring"
     degree: int = 4
     weights: Literal["metropolis", "uniform"] = "metropolis"
@@ -114,6 +115,10 @@ class Method(psofed.Method):
             return said.reshape(len(k), -1)
         parts = np.split(said, np.searchsorted(rows, np.arange(1, len(k))))
         return [part.ravel() if len(part) else None for part in parts]
+
+    def downloads(self, k: int, n: int) -> tuple[int | None, ...]:
+        """What all neighbours have said, or nothing."""
+        return None, int(self.degrees[k]) * self.shared
 
     def receive(self, client: State, k: Who, n: int, message: Any) -> None:
         """w_k from phi_k and the broadcasts of the round before."""

@@ -51,7 +51,7 @@ def deployed(plan: Plan, server: Path, clients: Sequence[Path]) -> tuple[Server,
         client = Client(plan.method(), k, replay(plan.experiment, k))
         client.restore(_read(path, plan, f"client {k}"))
         client.catch_up(found.n)
-        local.append(client.state["w"])
+        local.append(client.state.get("w", np.empty(0)))
     return found, np.array(local)
 
 

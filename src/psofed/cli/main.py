@@ -11,7 +11,9 @@ import click
 
 from psofed import __version__
 from psofed.cli.compare import compare
+from psofed.cli.fit import fit
 from psofed.cli.init import init
+from psofed.cli.predict import predict
 from psofed.cli.reproduce import reproduce
 from psofed.cli.run import run
 from psofed.cli.theory import theory
@@ -28,7 +30,7 @@ def cli() -> None:
     """
 
 
-for _verb in (reproduce, run, compare, theory, init, verify):
+for _verb in (reproduce, run, compare, theory, fit, predict, init, verify):
     cli.add_command(_verb)
 
 

@@ -1,0 +1,1 @@
+"""Estimators for scikit-learn and River: thin adapters over the learner of the paper."""

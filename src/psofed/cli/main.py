@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 from psofed import __version__
+from psofed.cli.advise import advise
 from psofed.cli.compare import compare
 from psofed.cli.fit import fit
 from psofed.cli.init import init
@@ -30,7 +31,7 @@ def cli() -> None:
     """
 
 
-for _verb in (reproduce, run, compare, theory, fit, predict, init, verify):
+for _verb in (reproduce, run, compare, theory, fit, predict, advise, init, verify):
     cli.add_command(_verb)
 
 

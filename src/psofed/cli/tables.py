@@ -78,7 +78,7 @@ def asked(table: Path | None, methods: tuple[str, ...], wishes: dict[str, Any]) 
         values["methods"] = tuple(plans.method_from_text(text) for text in methods)
     columns = _columns(wishes)
     if wishes["example"]:
-        base = plans.Plan(replace(example.COLUMNS), label_delay=EXAMPLE_DELAY)
+        base = plans.Plan(replace(example.COLUMNS), label_delay=EXAMPLE_DELAY, warmup=0.2)
         return Asked(example.path(), _changed(base, columns, values))
     if wishes["plan_file"] is not None:
         return Asked(table, _changed(plans.read(wishes["plan_file"]), columns, values))  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from tempfile import TemporaryFile
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ class Spool:
     def __init__(self, width: int) -> None:
         self.width = width
         self.file: Any = TemporaryFile()  # noqa: SIM115  it lives as long as we do
+        finalize(self, self.file.close)
         self.first: dict[int, int] = {}
         self.last: dict[int, int] = {}
         self.waiting: dict[int, list[Array]] = {}

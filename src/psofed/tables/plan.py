@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,12 +35,14 @@ class Plan:
     wire: Literal["float16", "float32", "float64"] = "float32"
     dim: int = 200
     width: float | None = None  # None: tuned on the warm-up
-    methods: tuple[Options, ...] = field(default_factory=lambda: (psofed.Options(),))
+    methods: tuple[Options, ...] = ()  # none: PSO-Fed with a fifth of the entries
 
     def __post_init__(self) -> None:
         schema.check(self, skip=("columns", "methods"))
         schema.positive(self, "step", "cohort", "width", "dim")
         Features(dim=self.dim, width=self.width or 1.0)
+        if not self.methods:
+            object.__setattr__(self, "methods", (psofed.Options(max(self.dim // 5, 1)),))
         if not 0 <= self.label_delay <= MOST_LAG:
             raise InputError("label_delay", f"is {self.label_delay}", f"use 0 to {MOST_LAG} ticks")
         if not 0 <= self.seed < 2**63:
@@ -57,8 +59,6 @@ class Plan:
         self._check_methods()
 
     def _check_methods(self) -> None:
-        if not self.methods:
-            raise InputError("methods", "is empty", "give at least one")
         for i, options in enumerate(self.methods):
             try:
                 schema.check(options, skip=("policy",))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.progress import counting, say
+from psofed.cli.progress import EVERY, say
 
 if TYPE_CHECKING:
     from psofed.tables.plan import Plan
@@ -135,12 +136,24 @@ def _number(option: str, text: str, kind: Any) -> Any:
         raise InputError(option, f"has {text!r}", "use numbers") from None
 
 
+def _reading() -> Callable[[int], None]:
+    """A line now and then: how long a file is, is known only at its end."""
+    last = monotonic()
+
+    def show(rows: int) -> None:
+        nonlocal last
+        if monotonic() - last >= EVERY:
+            last = monotonic()
+            say(f"reading: {rows:,} rows")
+
+    return show
+
+
 def read(wanted: Asked) -> Table:
     """The table, with progress; what was dropped is said at once."""
     from psofed.tables import table as tables
 
-    with counting("reading, rows") as on_row:
-        table = tables.read(wanted.source, wanted.plan.columns, on_rows=lambda n: on_row(n, n))
+    table = tables.read(wanted.source, wanted.plan.columns, on_rows=_reading())
     clients = "1 client" if len(table.clients) == 1 else f"{len(table.clients)} clients"
     say(f"Read {table.rows:,} rows of {clients}: {table.rounds:,} rounds of {table.tick:g}"
         f"{' s' if table.calendar else ''}.")  # fmt: skip

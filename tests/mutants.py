@@ -92,7 +92,7 @@ def table(number: int, folder: Path, learn: bool = False) -> str:
     try:
         read = tables.read(path, columns)
     except InputError as error:
-        return _placed(str(error), "mutant.csv", ("row ", "ticks", "cannot be read"))
+        return _placed(str(error), "mutant.csv", ("row ", "cannot be read"))
     try:
         return _use(read, columns, learn)
     finally:

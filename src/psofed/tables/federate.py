@@ -39,7 +39,7 @@ class Present(UniformCohorts):
 
     def cohort(self, n: Any) -> Indices:
         """S_n without those who are not there."""
-        drawn = super().draw(n)
+        drawn = super().cohort(n)  # remembered for a while: all contenders ask for the same
         return drawn[(self.first[drawn] <= n) & (n < self.stop[drawn])]
 
 
@@ -182,6 +182,9 @@ class _Run:
     def block(self, block: Block) -> None:
         """Predict, exchange and learn in every round of a block; then judge it as a whole."""
         x, y = self.delayed(block)
+        if block.first + len(y) <= self.span.first:  # the warm-up
+            self._persist(y)
+            return
         z_new, z_known = self._features(block.x, x)
         predictions = [_Predictions(p, block.y.shape) for p in self.players]
         arrived = np.asarray(~np.isnan(y))

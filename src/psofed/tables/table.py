@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ def read(
             on_rows(reader.rows)
     if reader is None:
         raise InputError("", "has no rows", "give a table with data", f"{source}: row 2")
-    return reader.finish(str(source) if isinstance(source, str) else "the table")
+    return reader.finish(str(source) if isinstance(source, str | Path) else "<frame>")
 
 
 class _Reader:
@@ -111,6 +112,7 @@ class _Reader:
         self.clock, self.names = Clock(columns.time), Codes(MOST_CLIENTS)
         self.spool = Spool(2 + len(self.columns.inputs))
         self.drops, self.rows = Drops(), 0
+        self.latest = -np.inf, ""  # the last time of all, and where it stands
         self.begin: dict[int, float] = {}
         self.end: dict[int, float] = {}
         self.intervals: dict[int, list[float]] = {}
@@ -164,9 +166,11 @@ class _Reader:
                 rows = np.zeros(len(batch.rows), bool)
                 rows[here[wrong]] = True
                 self._count(batch, rows, reason)
-            times, block = times[later], block[later]
+            times, block, here = times[later], block[later], here[later]
         if not len(times):
             return
+        if times[-1] > self.latest[0]:
+            self.latest = float(times[-1]), f"{batch.file}: row {batch.rows[here[-1]]}"
         self._pace(k, times)
         self.begin.setdefault(k, float(times[0]))
         self.end[k] = float(times[-1])
@@ -197,7 +201,7 @@ class _Reader:
             self.rows, np.array([self.begin[k] for k in order]),
             np.array([self.end[k] for k in order]), self._tick(), bool(self.clock.calendar),
         )  # fmt: skip
-        _check_rounds(table, name)
+        _check_rounds(table, self.latest[1])
         return table
 
     def _tick(self) -> float:
@@ -208,12 +212,12 @@ class _Reader:
         return min(medians, default=1.0)
 
 
-def _check_rounds(table: Table, name: str) -> None:
+def _check_rounds(table: Table, where: str) -> None:
     span = (float(table.end.max()) - table.start) / table.tick
     if not span < MOST_ROUNDS:
-        found = f"spans {span:.3g} ticks of {table.tick:g}"
+        found = f"is {span:.3g} ticks of {table.tick:g} after the first"
         right = "look for a wrong time, or give a longer tick"
-        raise InputError("time", found, right, name)
+        raise InputError(f"column {','.join(table.columns.time)!r}", found, right, where)
 
 
 def _inputs(batch: Batch, columns: Columns) -> tuple[str, ...]:

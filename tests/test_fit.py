@@ -195,6 +195,19 @@ def test_a_header_that_lies_is_refused_even_with_a_right_digest(done, tmp_path):
             model.load(path)
 
 
+def test_a_frame_with_real_dates_is_fitted_like_the_file(done):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(example.path(), parse_dates=["time"])
+    again = fit.fit_table(
+        frame, target="pollutant", time="time", client="station", calendar=["hour"],
+        categorical=["wind_from"], label_delay=6, dim=100, width=2.0, step=0.4,
+        methods=(psofed.Options(20),), compare=False,
+    )  # fmt: skip
+    assert (again.shared == done.shared).all()
+    with pytest.raises(InputError, match="did you mean 'label_delay'"):
+        fit.fit_table(frame, target="pollutant", time="time", label_dely=6)
+
+
 def test_a_plan_survives_a_round_trip_and_names_its_mistakes(done, tmp_path):
     path = tmp_path / "plan.toml"
     path.write_text(done.plan.to_toml())

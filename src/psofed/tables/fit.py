@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -17,7 +18,10 @@ from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.methods import centralised, local, onlinefed
 from psofed.methods.contract import Method, Options, Task
+from psofed.named import nearest
 from psofed.tables import federate, warmup
+from psofed.tables import table as tables
+from psofed.tables.columns import Columns
 from psofed.tables.encoder import Encoder
 from psofed.tables.federate import Contender, Player, Span
 from psofed.tables.linear import Linear
@@ -53,6 +57,38 @@ class Fit:
     own: Array | None
     later: Drops  # rows that were read and made no sample
     notes: list[str]
+
+
+def fit_table(
+    source: Any, *, target: str, time: str | tuple[str, ...], client: str | None = None,
+    compare: bool = True, **options: Any,
+) -> Fit:  # fmt: skip
+    """Fit a file, a folder or a data frame. Options are the fields of `Columns` and `Plan`.
+
+    >>> from psofed.tables import example
+    >>> done = fit_table(
+    ...     example.path(), target="pollutant", time="time", client="station", label_delay=6,
+    ...     calendar=("hour",), dim=50, width=2.0, step=0.3, compare=False,
+    ... )
+    >>> bool(done.scores.error(0, "prequential") < 0.7)
+    True
+    """
+    known = (
+        {f.name for f in dataclasses.fields(Columns)},
+        {f.name for f in dataclasses.fields(Plan)},
+    )
+    for name in options:
+        if name not in known[0] | known[1]:
+            raise InputError(
+                name, "is not a known option", nearest(name, sorted(known[0] | known[1]))
+            )
+    when = (time,) if isinstance(time, str) else tuple(time)
+    roles: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in options.items() if k in known[0]
+    }
+    columns = Columns(target=target, time=when, client=client, **roles)
+    rest = {k: v for k, v in options.items() if k not in known[0]}
+    return fit(tables.read(source, columns), Plan(columns, **rest), compare)
 
 
 def fit(table: Table, plan: Plan, compare: bool = True, counting: Counting = silent) -> Fit:

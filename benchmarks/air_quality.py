@@ -14,13 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
+from psofed.core.seeds import Seeds
 from psofed.methods import fedavg, onlinefed, psofed
 from psofed.report import fits
 from psofed.report.figures import to_bytes
-from psofed.tables import fit
+from psofed.tables import federate, fit
 from psofed.tables import table as tables
 from psofed.tables.columns import Columns
+from psofed.tables.federate import Contender
+from psofed.tables.linear import Linear
 from psofed.tables.plan import Plan
+from psofed.tables.rounds import Rounds
 
 INPUTS = ("PM2.5", "PM10", "SO2", "NO2", "CO", "TEMP", "PRES", "DEWP", "RAIN", "wd", "WSPM")
 SENSOR = Columns(
@@ -43,6 +47,7 @@ def main() -> int:
     given = parser.parse_args()
     sensor = runs(given.folder, Plan(SENSOR, label_delay=24, methods=METHODS), given.seeds)
     print(scores(sensor))
+    print(hindsight(sensor[0]))
     print(clients(sensor))
     if given.figure:
         given.figure.write_bytes(to_bytes(fits.client_figure(sensor[0]), "png"))
@@ -79,6 +84,21 @@ def scores(done: list[fit.Fit]) -> str:
         cells = [_spread([row[key] for row in same]) for key in keys]
         lines.append(f"| {same[0]['method']} | {' | '.join(cells)} | {100 * sent:.3g} % |")
     return "\n".join(lines)
+
+
+def hindsight(done: fit.Fit) -> str:
+    """The frozen error of the linear control at the step that turns out best."""
+    rounds = Rounds(done.table, done.encoder)
+    line = Linear(done.encoder.taps)
+    task = federate.task(rounds, line, Seeds(0), 0.1, done.plan.cohort, done.plan.label_delay)
+    contenders = [
+        Contender(str(step), fit.start(onlinefed.Options(step=step), task), line)
+        for step in (0.005, 0.01, 0.02, 0.05)
+    ]
+    found, _ = federate.federate(rounds, contenders, done.plan.label_delay, done.span)
+    errors = [found.error(j, "frozen") for j in range(len(contenders))]
+    best = int(np.argmin(errors))
+    return f"\nLinear at its best step in hindsight, {contenders[best].title}: {errors[best]:.3f}"
 
 
 def _spread(values: list[float]) -> str:

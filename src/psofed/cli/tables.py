@@ -52,11 +52,13 @@ _OPTIONS: list[Any] = [
     click.option("--dim", type=click.IntRange(min=1), help="D, the features. [default: 200]"),
     click.option("--width", type=float, help="Kernel width. [default: tuned on the warm-up]"),
     click.option("--step", type=float, help="mu. [default: tuned on the warm-up]"),
+    click.option("--wire", type=click.Choice(["float16", "float32", "float64"]),
+                 help="How numbers travel. [default: float32]"),
     click.option("--seed", type=click.IntRange(min=0), help="Of features, masks and cohorts. [0]"),
     click.option("--plan", "plan_file", type=_PATH, help="A TOML file with all of this."),
     click.option("--example", is_flag=True, help="Use the synthetic table in the package."),
 ]  # fmt: skip
-_NUMBERS = ("label_delay", "warmup", "frozen", "cohort", "dim", "width", "step", "seed")
+_NUMBERS = ("label_delay", "warmup", "frozen", "cohort", "dim", "width", "step", "seed", "wire")
 
 
 @dataclass(frozen=True)

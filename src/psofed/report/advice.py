@@ -82,7 +82,7 @@ def figure(advice: Advice) -> Figure:
     level = goal(advice.choices, advice.limits)
     if np.isfinite(level):
         axes.axhline(level, color="#009E73", linestyle=":", label=" good enough")
-    errors = [c.error for c in advice.choices if c.error < 10]
+    errors = [c.error for c in advice.choices if c.error < 10 and (c.bytes or c.options)]
     axes.set_ylim(0, 1.15 * max(errors, default=1.0))
     axes.set_xlabel("bytes per device and day, up and down")
     axes.set_ylabel("frozen error / variance")

@@ -176,7 +176,7 @@ def score_figure(fit: Fit) -> Figure:
     right.barh(range(len(titles)), np.nan_to_num(frozen, nan=0.0), color=colours, height=0.6)
     right.set_yticks(range(len(titles)), titles, fontsize=8, parse_math=False)
     right.invert_yaxis()
-    right.set_xlabel("frozen error / variance, shared model")
+    right.set_xlabel("frozen error / variance")
     right.spines[["top", "right"]].set_visible(False)
     return figure
 

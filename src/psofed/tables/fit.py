@@ -32,7 +32,7 @@ from psofed.tables.table import Drops, Table
 
 Array = NDArray[Any]
 WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.5)  # times sqrt(L): the distance of two samples grows with it
-STEPS = (0.05, 0.1, 0.2, 0.4, 0.8)
+STEPS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 TUNING = 4000  # rounds of the warm-up, its last ones, in which candidates compete
 LINEAR = "Linear, Online-Fed"
 Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]

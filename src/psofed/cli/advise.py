@@ -49,7 +49,9 @@ def advise(
     try:
         if wishes["example"]:
             say("The table of the example is synthetic: made up, not measured.")
-        advice = advising.advise(tables.read(wanted), wanted.plan, limits, counting)
+        advice = advising.advise(
+            tables.read(wanted), wanted.plan, limits, counting, tune_dim=wishes["dim"] is None
+        )
         command = "psofed " + " ".join(sys.argv[1:])
         folder.write(words.render(advice, command), words.FILES)
     except BaseException:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from psofed.tables.plan import Plan
     from psofed.tables.table import Table
 
-EXAMPLE_DELAY = 6
+EXAMPLE: dict[str, Any] = {"label_delay": 6, "warmup": 0.2}
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,6 +73,7 @@ def asked(table: Path | None, methods: tuple[str, ...], wishes: dict[str, Any]) 
     """The table and the plan; options win over the plan's file, and that over the defaults."""
     from psofed.tables import example
     from psofed.tables import plan as plans
+    from psofed.tables.columns import parse
 
     if wishes["example"] == (table is not None):
         raise click.UsageError("Give a TABLE, or --example.")
@@ -81,15 +82,13 @@ def asked(table: Path | None, methods: tuple[str, ...], wishes: dict[str, Any]) 
         values["methods"] = tuple(plans.method_from_text(text) for text in methods)
     columns = _columns(wishes)
     if wishes["example"]:
-        base = plans.Plan(replace(example.COLUMNS), label_delay=EXAMPLE_DELAY, warmup=0.2)
-        return Asked(example.path(), _changed(base, columns, values))
+        columns = example.COLUMNS.to_table() | columns
+        return Asked(example.path(), plans.Plan(parse(columns), **EXAMPLE | values))
     if wishes["plan_file"] is not None:
         return Asked(table, _changed(plans.read(wishes["plan_file"]), columns, values))  # type: ignore[arg-type]
     for name in ("time", "target"):
         if name not in columns:
             raise click.UsageError(f"Missing option '--{name}' (or --plan, or --example).")
-    from psofed.tables.columns import parse
-
     return Asked(table, plans.Plan(parse(columns), **values))  # type: ignore[arg-type]
 
 

@@ -70,7 +70,9 @@ class Advice:
     notes: list[str]
 
 
-def advise(table: Table, plan: Plan, limits: Limits, counting: Counting = silent) -> Advice:
+def advise(
+    table: Table, plan: Plan, limits: Limits, counting: Counting = silent, tune_dim: bool = True
+) -> Advice:
     """Tune D, width and step on the warm-up; run all settings in lockstep; choose."""
     span = fit.spans(table, plan)
     stop = min(span.stop, span.first + MOST_ROUNDS)
@@ -78,7 +80,9 @@ def advise(table: Table, plan: Plan, limits: Limits, counting: Counting = silent
     encoder = warmup.learn(table, span.first if span.first else table.rounds)
     fit.check_inputs(encoder, table)
     rounds = Rounds(table, encoder)
-    plan = _dimension(rounds, plan, span, counting)
+    plan = replace(plan, methods=(onlinefed.Options(),))
+    if tune_dim:
+        plan = _dimension(rounds, plan, span, counting)
     plan, linear_step = fit.tuned(rounds, plan, span, counting)
     settings = candidates(plan, limits)
     contenders = fit.line_up(rounds, replace(plan, methods=settings), True, linear_step)
@@ -111,8 +115,8 @@ def _dimension(rounds: Rounds, plan: Plan, span: fit.Span, counting: Counting) -
     first = max(0, span.first - fit.TUNING)
     own = fit.Span(first, (first + span.first) // 2, span.first)
     if own.stop - own.frozen <= plan.label_delay + 10:
-        return replace(plan, methods=(onlinefed.Options(),))
-    plans = [replace(plan, dim=d, methods=(onlinefed.Options(),)) for d in DIMS]
+        return plan
+    plans = [replace(plan, dim=d) for d in DIMS]
     contenders = [fit.line_up(rounds, p, False, 0.1)[0] for p in plans]
     with counting("tuning D") as on_round:
         scores, _ = federate.federate(rounds, contenders, plan.label_delay, own, on_round)
@@ -120,7 +124,7 @@ def _dimension(rounds: Rounds, plan: Plan, span: fit.Span, counting: Counting) -
     good = (
         np.flatnonzero(errors <= ENOUGH * np.nanmin(errors)) if np.isfinite(errors).any() else [2]
     )
-    return replace(plan, dim=DIMS[int(good[0])], methods=(onlinefed.Options(),))
+    return replace(plan, dim=DIMS[int(good[0])])
 
 
 def _choice(scores: Scores, j: int, by_title: dict[str, Options], limits: Limits) -> Choice:

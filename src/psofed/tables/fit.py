@@ -33,6 +33,7 @@ from psofed.tables.table import Drops, Table
 Array = NDArray[Any]
 WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.5)  # times sqrt(L): the distance of two samples grows with it
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+PATIENCE = 1.05  # the smallest step within 5 % of the best: it forgets least
 TUNING = 4000  # rounds of the warm-up, its last ones, in which candidates compete
 LINEAR = "Linear, Online-Fed"
 Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
@@ -190,18 +191,19 @@ def tuned(rounds: Rounds, plan: Plan, span: Span, counting: Counting) -> tuple[P
         )
     if plan.step is None:
         candidates = [replace(plan, step=s) for s in STEPS]
-        plan = replace(plan, step=_best(rounds, candidates, own, counting("tuning the step")).step)
+        best = _best(rounds, candidates, own, counting("tuning the step"), PATIENCE)
+        plan = replace(plan, step=best.step)
     return plan, _linear_step(rounds, plan, own, counting("tuning the linear control"))
 
 
-def _best(rounds: Rounds, plans: list[Plan], span: Span, on: Any) -> Plan:
+def _best(rounds: Rounds, plans: list[Plan], span: Span, on: Any, patience: float = 1.0) -> Plan:
     contenders = []
     for plan in plans:
         waves = draw(plan, rounds.encoder)
         task = federate.task(rounds, waves, Seeds(plan.seed), plan.step or 0.2, plan.cohort,
                              plan.label_delay, plan.wire)  # fmt: skip
         contenders.append(Contender("", start(plan.methods[0], task), waves))
-    return plans[_winner(rounds, contenders, plans[0].label_delay, span, on)]
+    return plans[_winner(rounds, contenders, plans[0].label_delay, span, on, patience)]
 
 
 def _linear_step(rounds: Rounds, plan: Plan, span: Span, on: Any) -> float:
@@ -210,13 +212,18 @@ def _linear_step(rounds: Rounds, plan: Plan, span: Span, on: Any) -> float:
     for step in STEPS:
         task = federate.task(rounds, line, Seeds(plan.seed), step, plan.cohort, plan.label_delay)
         contenders.append(Contender("", start(onlinefed.Options(), task), line))
-    return STEPS[_winner(rounds, contenders, plan.label_delay, span, on)]
+    return STEPS[_winner(rounds, contenders, plan.label_delay, span, on, PATIENCE)]
 
 
 def _winner(
-    rounds: Rounds, contenders: list[Contender], delay: int, span: Span, counting: Any
+    rounds: Rounds,
+    contenders: list[Contender],
+    delay: int,
+    span: Span,
+    counting: Any,
+    patience: float,
 ) -> int:
-    """The least error in the second half of the span, of the frozen and of the learning model."""
+    """The first with nearly the least error in the second half, frozen and learning together."""
     with counting as on_round:
         scores, _ = federate.federate(rounds, contenders, delay, span, on_round)
     late = scores.marks > span.frozen
@@ -224,7 +231,8 @@ def _winner(
         np.sum(score.curve[late]) + np.sum(score.frozen.get("global", np.zeros(1)))
         for score in scores.scores
     ]
-    return int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
+    known = np.nan_to_num(errors, nan=np.inf)
+    return int(np.flatnonzero(known <= patience * known.min())[0])
 
 
 def drop_notes(table: Table, rounds: Rounds) -> list[str]:

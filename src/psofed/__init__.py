@@ -21,6 +21,8 @@ _HOMES = {
     "Curves": "psofed.curves",
     "run": "psofed.simulate.montecarlo",
     "predict": "psofed.theory.predict:curves",
+    "fit_table": "psofed.tables.fit",
+    "load_model": "psofed.tables.model:load",
     "InputError": "psofed.errors",
     "OnlineFed": "psofed.methods.onlinefed:Options",
     "PSOFed": "psofed.methods.psofed:Options",
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from psofed.simulate.montecarlo import run as run
     from psofed.streams.iid import Options as IIDStream  # noqa: F401
     from psofed.streams.paper import Options as PaperStream  # noqa: F401
+    from psofed.tables.fit import fit_table as fit_table
+    from psofed.tables.model import load as load_model  # noqa: F401
     from psofed.theory.predict import curves as predict  # noqa: F401
 
 

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 import click
 
 from psofed import __version__
+from psofed.cli.advise import advise
 from psofed.cli.client import client
 from psofed.cli.compare import compare
 from psofed.cli.demo import demo
+from psofed.cli.fit import fit
 from psofed.cli.init import init
 from psofed.cli.keys import keys
+from psofed.cli.predict import predict
 from psofed.cli.reproduce import reproduce
 from psofed.cli.run import run
 from psofed.cli.serve import serve
@@ -32,7 +35,9 @@ def cli() -> None:
     """
 
 
-for _verb in (reproduce, run, compare, theory, init, verify, serve, client, demo, keys):
+for _verb in (
+    reproduce, run, compare, theory, fit, predict, advise, init, verify, serve, client, demo, keys,
+):  # fmt: skip
     cli.add_command(_verb)
 
 

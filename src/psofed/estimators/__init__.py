@@ -1,0 +1,20 @@
+"""Estimators for scikit-learn and River: thin adapters over the learner of the paper."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+# Loaded on first use: scikit-learn and River are extras, and each needs only its own.
+_HOMES = {
+    "RFFKLMSRegressor": "psofed.estimators.regressor",
+    "FederatedRegressor": "psofed.estimators.federated",
+    "RFFKLMSStream": "psofed.estimators.stream",
+}
+__all__ = ["FederatedRegressor", "RFFKLMSRegressor", "RFFKLMSStream"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'psofed.estimators' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,67 @@
+"""RFF-KLMS for River: one sample at a time, features by name, new ones at any moment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+
+from psofed.core.learner import lms
+from psofed.core.seeds import Seeds
+
+Array = NDArray[Any]
+
+
+class RFFKLMSStream(base.Regressor):
+    """w <- w + mu z (y - w^T z) with z = sqrt(2/D) cos(W x + b), for x a dict of named numbers.
+
+    The column of W of a feature is drawn from the seed and the feature's name, when it is first
+    seen: so a feature may come late or be absent (it then counts as 0), and the order does not
+    matter. Scale inputs before, e.g. with River's StandardScaler. The target's mean is followed.
+
+    >>> model = RFFKLMSStream(dim=50, seed=1)
+    >>> for i in range(500):
+    ...     model.learn_one({"x": (i % 20) / 10}, 2.0 * ((i % 20) / 10 > 1))
+    >>> round(model.predict_one({"x": 0.5})), round(model.predict_one({"x": 1.6}))
+    (0, 2)
+    """
+
+    def __init__(
+        self, dim: int = 200, width: float = 1.0, step: float = 0.5, seed: int = 0
+    ) -> None:
+        self.dim = dim
+        self.width = width
+        self.step = step
+        self.seed = seed
+        self.w = np.zeros(dim)
+        self.mean = 0.0
+        self.count = 0
+        self._columns: dict[Any, Array] = {}
+        draw = Seeds(seed).generator("features")
+        self._b = draw.uniform(0, 2 * np.pi, dim)
+
+    def _column(self, name: Any) -> Array:
+        if name not in self._columns:
+            draw = Seeds(self.seed).generator(f"feature {name!r}")
+            self._columns[name] = draw.standard_normal(self.dim) / self.width
+        return self._columns[name]
+
+    def _features(self, x: dict[Any, Any]) -> Array:
+        phase = self._b.copy()
+        for name, value in x.items():
+            phase += self._column(name) * float(value)
+        z: Array = np.cos(phase, out=phase)
+        z *= np.sqrt(2 / self.dim)
+        return z
+
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+        """Eq. (5), after the mean of the targets has followed."""
+        self.count += 1
+        self.mean += (float(y) - self.mean) / self.count
+        lms(self.w, self._features(x), float(y) - self.mean, self.step)
+
+    def predict_one(self, x: dict[Any, Any]) -> float:
+        """w^T z(x)."""
+        return float(self.w @ self._features(x)) + self.mean

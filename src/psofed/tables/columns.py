@@ -1,0 +1,137 @@
+"""What the columns of a table mean: who, when, what is wanted and what it is estimated from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Literal
+
+from psofed import schema
+from psofed.errors import InputError
+
+RULES = ("hold", "skip", "indicator")
+CALENDAR = {"hour": 86400.0, "weekday": 7 * 86400.0, "yearday": 365.2425 * 86400.0}
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+MOST_LAG = 100_000
+MOST_LAGS = 1000
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The [columns] table of a plan. Inputs that are not named are all other columns.
+
+    >>> Columns(target="o3", time=("t",), client="station").rule("temp")
+    'hold'
+    """
+
+    target: str
+    time: tuple[str, ...]
+    client: str | None = None
+    wide: str | None = None  # separates client and quantity in the names of a wide table's columns
+    inputs: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)  # column to rule; "*" is all others
+    markers: tuple[str, ...] = ()  # further texts that mean "missing", such as -999
+    lags: tuple[int, ...] = ()
+    target_lags: tuple[int, ...] = ()
+    calendar: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    tick: float | None = None
+
+    def __post_init__(self) -> None:
+        schema.positive(self, "tick")
+        if not self.time:
+            raise InputError("time", "is empty", "name the column of the time")
+        self._check_roles()
+        for name in self.calendar:
+            if name not in CALENDAR:
+                raise InputError("calendar", f"has {name!r}", f"use {', '.join(CALENDAR)}")
+        for name, rule in self.missing.items():
+            if rule not in RULES:
+                raise InputError(f"missing.{name}", f"is {rule!r}", f"use {', '.join(RULES)}")
+        for key in ("lags", "target_lags"):
+            found = getattr(self, key)
+            if any(not 1 <= lag <= MOST_LAG for lag in found) or len(found) > MOST_LAGS:
+                raise InputError(key, f"is {list(found)}", f"use ticks from 1 to {MOST_LAG}")
+        for name, (low, high) in self.ranges.items():
+            if not (low < high and isfinite(low) and isfinite(high)):
+                right = "use two numbers, the lower first"
+                raise InputError(f"ranges.{name}", f"is {low} to {high}", right)
+
+    def _check_roles(self) -> None:
+        """No column has two roles: a target among the inputs would leak."""
+        if self.wide == "":
+            raise InputError("wide", "is empty", "give the separator, such as .")
+        if self.client and self.wide:
+            raise InputError("client", "is given, but a wide table names clients in its header",
+                             "give one of client and wide")  # fmt: skip
+        taken = [self.target, *self.time, *([self.client] if self.client else [])]
+        for i, name in enumerate(taken):
+            if name in taken[:i]:
+                raise InputError("columns", f"use {name!r} twice", "give each one role")
+        for name in self.inputs:
+            if name == self.target:
+                right = "leave it out, or use target_lags for its past"
+                raise InputError("inputs", f"has the target {name!r}", right)
+            if name == self.client or self.inputs.count(name) > 1:
+                raise InputError("inputs", f"has {name!r}", "name each input once, not the client")
+
+    def rule(self, column: str) -> str:
+        """What happens where a value of this column is missing."""
+        return self.missing.get(column, self.missing.get("*", "hold"))
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """The texts that mean "missing"."""
+        return frozenset((*MISSING, *self.markers))
+
+    def to_table(self) -> dict[str, Any]:
+        """As plain values: what a plan and a saved model hold."""
+        table = {name: _plain(value) for name, value in self.__dict__.items()}
+        return {name: value for name, value in table.items() if value not in (None, [], {})}
+
+
+def parse(table: Any) -> Columns:
+    """Columns from plain values, as `to_table` makes them; every mistake is an InputError."""
+    nested = dict.fromkeys(("inputs", "drop", "categorical", "markers", "calendar"), texts)
+    nested |= {"time": texts, "lags": numbers, "target_lags": numbers}  # type: ignore[dict-item]
+    nested |= {"missing": _rules, "ranges": _ranges}  # type: ignore[dict-item]
+    table = dict(schema.convert("columns", table, dict))
+    for key in ("target", "time"):
+        if key not in table:
+            raise InputError(key, "is missing", "name the column")
+    columns: Columns = schema.build(Columns, table, nested)
+    return columns
+
+
+def texts(key: str, value: Any) -> tuple[str, ...]:
+    """A list of texts; one text is a list of one."""
+    entries = [value] if isinstance(value, str) else schema.convert(key, value, list)
+    return tuple(schema.convert(key, entry, str) for entry in entries)
+
+
+def numbers(key: str, value: Any) -> tuple[int, ...]:
+    """A list of whole numbers."""
+    return tuple(schema.convert(key, entry, int) for entry in schema.convert(key, value, list))
+
+
+def _rules(key: str, value: Any) -> dict[str, str]:
+    table = schema.convert(key, value, dict)
+    return {name: schema.convert(f"{key}.{name}", rule, str) for name, rule in table.items()}
+
+
+def _ranges(key: str, value: Any) -> dict[str, tuple[float, float]]:
+    table = schema.convert(key, value, dict)
+    pair = tuple[float, float]
+    return {name: schema.convert(f"{key}.{name}", both, pair) for name, both in table.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    return {k: _plain(v) for k, v in value.items()} if isinstance(value, Mapping) else value
+
+
+Kind = Literal["number", "category"]

@@ -1,0 +1,245 @@
+"""From a plan and a table to a model with honest scores."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed import named
+from psofed.core import features
+from psofed.core.features import Waves
+from psofed.core.seeds import Seeds
+from psofed.errors import InputError
+from psofed.methods import centralised, local, onlinefed
+from psofed.methods.contract import Method, Options, Task
+from psofed.named import nearest
+from psofed.tables import federate, warmup
+from psofed.tables import table as tables
+from psofed.tables.columns import Columns
+from psofed.tables.encoder import Encoder
+from psofed.tables.federate import Contender, Player, Span
+from psofed.tables.linear import Linear
+from psofed.tables.plan import Plan
+from psofed.tables.rounds import Rounds
+from psofed.tables.scores import Scores
+from psofed.tables.table import Drops, Table
+
+Array = NDArray[Any]
+WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.5)  # times sqrt(L): the distance of two samples grows with it
+STEPS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+PATIENCE = 1.05  # the smallest step within 5 % of the best: it forgets least
+TUNING = 4000  # rounds of the warm-up, its last ones, in which candidates compete
+LINEAR = "Linear, Online-Fed"
+Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+
+
+def silent(what: str) -> AbstractContextManager[Callable[[int, int], None]]:
+    """No progress."""
+    return nullcontext(lambda done, total: None)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A finished fit: the plan with its tuned numbers, the scores and the models."""
+
+    plan: Plan
+    table: Table
+    encoder: Encoder
+    features: Waves
+    scores: Scores
+    span: Span
+    shared: Array  # the model of the first method, after the last label
+    own: Array | None
+    later: Drops  # rows that were read and made no sample
+    notes: list[str]
+
+
+def fit_table(
+    source: Any, *, target: str, time: str | tuple[str, ...], client: str | None = None,
+    compare: bool = True, **options: Any,
+) -> Fit:  # fmt: skip
+    """Fit a file, a folder or a data frame. Options are the fields of `Columns` and `Plan`.
+
+    >>> from psofed.tables import example
+    >>> done = fit_table(
+    ...     example.path(), target="pollutant", time="time", client="station", label_delay=6,
+    ...     calendar=("hour",), dim=50, width=2.0, step=0.3, compare=False,
+    ... )
+    >>> bool(done.scores.error(0, "prequential") < 0.7)
+    True
+    """
+    known = (
+        {f.name for f in dataclasses.fields(Columns)},
+        {f.name for f in dataclasses.fields(Plan)},
+    )
+    for name in options:
+        if name not in known[0] | known[1]:
+            raise InputError(
+                name, "is not a known option", nearest(name, sorted(known[0] | known[1]))
+            )
+    when = (time,) if isinstance(time, str) else tuple(time)
+    roles: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in options.items() if k in known[0]
+    }
+    columns = Columns(target=target, time=when, client=client, **roles)
+    rest = {k: v for k, v in options.items() if k not in known[0]}
+    return fit(tables.read(source, columns), Plan(columns, **rest), compare)
+
+
+def fit(table: Table, plan: Plan, compare: bool = True, counting: Counting = silent) -> Fit:
+    """Tune on the warm-up, then learn and judge; the first method of the plan gives the model."""
+    span = spans(table, plan)
+    encoder = warmup.learn(table, span.first if span.first else table.rounds)
+    check_inputs(encoder, table)
+    rounds = Rounds(table, encoder)
+    plan, linear_step = tuned(rounds, plan, span, counting)
+    contenders = line_up(rounds, plan, compare, linear_step)
+    with counting("learning, rounds") as on_round:
+        scores, players = federate.federate(rounds, contenders, plan.label_delay, span, on_round)
+    model = players[0]
+    own = None if model.own is None else model.own.copy()
+    notes = drop_notes(table, rounds)
+    waves = draw(plan, encoder)
+    return Fit(plan, table, encoder, waves, scores, span, _single(model), own, rounds.drops,
+               notes)  # fmt: skip
+
+
+def _single(player: Player) -> Array:
+    """One model for everybody: the server's, or the mean of those that are judged."""
+    w = player.shared
+    return w.copy() if w.ndim == 1 else w.mean(axis=0)
+
+
+def spans(table: Table, plan: Plan) -> Span:
+    """Where the warm-up ends and where models are frozen."""
+    total = table.rounds
+    first = round(plan.warmup * total)
+    needed = [table.columns.target, *table.numeric]
+    if not first and not set(needed) <= set(table.columns.ranges):
+        missing = next(name for name in needed if name not in table.columns.ranges)
+        found = f"is {plan.warmup} of {total} rounds, none, and {missing!r} has no range"
+        raise InputError("warmup", found, "give a longer one, or ranges for all numbers")
+    frozen = total - round(plan.frozen * total)
+    if frozen - first < plan.label_delay + 2:
+        found = f"leave {max(frozen - first, 0)} of {total} rounds to learn in"
+        right = f"labels come {plan.label_delay} ticks late: bring more rows, or lower the shares"
+        raise InputError("warmup and frozen", found, right)
+    return Span(first, frozen, total)
+
+
+def check_inputs(encoder: Encoder, table: Table) -> None:
+    """Refuse a table that leaves nothing to learn from."""
+    if not encoder.taps:
+        raise InputError("inputs", "are none", "name columns, or use target_lags or calendar")
+    if encoder.columns.calendar and not table.calendar:
+        found = f"is {list(encoder.columns.calendar)}, but time is a number"
+        raise InputError("calendar", found, "leave it out, or give times as dates")
+
+
+def draw(plan: Plan, encoder: Encoder) -> Waves:
+    """The feature map of the plan, in the precision of the models."""
+    width = plan.width or float(np.sqrt(encoder.taps))
+    return features.cosine(Seeds(plan.seed), plan.dim, encoder.taps, width).astype(np.float32)
+
+
+def start(options: Options, task: Task) -> Method:
+    """A method of the contract, bound to a federation."""
+    bound: Method = named.load("psofed.methods", options.name).Method(options, task)
+    return bound
+
+
+def line_up(rounds: Rounds, plan: Plan, compare: bool, linear_step: float) -> list[Contender]:
+    """The plan's methods, then what they are compared with."""
+    waves, seeds = draw(plan, rounds.encoder), Seeds(plan.seed)
+    step = plan.step or 0.2
+    task = federate.task(rounds, waves, seeds, step, plan.cohort, plan.label_delay, plan.wire)
+    options = list(plan.methods)
+    if compare:
+        names = {o.name for o in options}
+        controls = (onlinefed.Options(), local.Options(), centralised.Options())
+        options += [o for o in controls if o.name not in names]
+    contenders = [Contender(o.title(), start(o, task), waves) for o in options]
+    if not compare:
+        return contenders
+    line = Linear(rounds.encoder.taps)
+    linear = start(onlinefed.Options(step=linear_step), federate.with_features(task, line))
+    return [*contenders, Contender(LINEAR, linear, line), Contender(federate.PERSISTENCE)]
+
+
+def tuned(rounds: Rounds, plan: Plan, span: Span, counting: Counting) -> tuple[Plan, float]:
+    """The plan with a kernel width and a step, found on the warm-up where they are not given.
+
+    Candidates compete within the warm-up only, judged in its second half by their prequential
+    error and, frozen in the middle, by what they still know. First the width, then the step.
+    """
+    root = float(np.sqrt(rounds.encoder.taps))
+    first = max(0, span.first - TUNING)
+    own = Span(first, (first + span.first) // 2, span.first)
+    if own.stop - own.frozen <= plan.label_delay + 10:
+        return replace(plan, width=plan.width or root, step=plan.step or 0.2), 0.1
+    if plan.width is None:
+        widths = [round(c * root, 3) for c in WIDTHS]
+        candidates = [replace(plan, width=w, step=plan.step or 0.2) for w in widths]
+        plan = replace(
+            plan, width=_best(rounds, candidates, own, counting("tuning the width")).width
+        )
+    if plan.step is None:
+        candidates = [replace(plan, step=s) for s in STEPS]
+        best = _best(rounds, candidates, own, counting("tuning the step"), PATIENCE)
+        plan = replace(plan, step=best.step)
+    return plan, _linear_step(rounds, plan, own, counting("tuning the linear control"))
+
+
+def _best(rounds: Rounds, plans: list[Plan], span: Span, on: Any, patience: float = 1.0) -> Plan:
+    contenders = []
+    for plan in plans:
+        waves = draw(plan, rounds.encoder)
+        task = federate.task(rounds, waves, Seeds(plan.seed), plan.step or 0.2, plan.cohort,
+                             plan.label_delay, plan.wire)  # fmt: skip
+        contenders.append(Contender("", start(plan.methods[0], task), waves))
+    return plans[_winner(rounds, contenders, plans[0].label_delay, span, on, patience)]
+
+
+def _linear_step(rounds: Rounds, plan: Plan, span: Span, on: Any) -> float:
+    line = Linear(rounds.encoder.taps)
+    contenders = []
+    for step in STEPS:
+        task = federate.task(rounds, line, Seeds(plan.seed), step, plan.cohort, plan.label_delay)
+        contenders.append(Contender("", start(onlinefed.Options(), task), line))
+    return STEPS[_winner(rounds, contenders, plan.label_delay, span, on, PATIENCE)]
+
+
+def _winner(
+    rounds: Rounds,
+    contenders: list[Contender],
+    delay: int,
+    span: Span,
+    counting: Any,
+    patience: float,
+) -> int:
+    """The first with nearly the least error in the second half, frozen and learning together."""
+    with counting as on_round:
+        scores, _ = federate.federate(rounds, contenders, delay, span, on_round)
+    late = scores.marks > span.frozen
+    errors = [
+        np.sum(score.curve[late]) + np.sum(score.frozen.get("global", np.zeros(1)))
+        for score in scores.scores
+    ]
+    known = np.nan_to_num(errors, nan=np.inf)
+    return int(np.flatnonzero(known <= patience * known.min())[0])
+
+
+def drop_notes(table: Table, rounds: Rounds) -> list[str]:
+    """What was not used, and why; a line each."""
+    lines = [f"dropped: {line}" for line in (*table.drops.lines(), *rounds.drops.lines())]
+    if rounds.unlabelled:
+        lines.append(
+            f"predicted, but neither learned nor judged: {rounds.unlabelled} without target"
+        )
+    return lines

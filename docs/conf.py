@@ -1,0 +1,51 @@
+"""How Sphinx makes the site; `psofed docs` calls it on a copy of this folder."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import psofed
+from psofed.report import site_api
+
+project = "psofed"
+author = copyright = "the psofed authors"
+version = release = psofed.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_click"]
+highlight_language = "text"
+show_warning_types = True
+
+myst_heading_anchors = 3
+myst_enable_extensions = []
+# "site" is a page that is no Markdown, such as playground.html.
+myst_url_schemes = {"http": None, "https": None, "site": "{{path}}"}
+
+html_theme = "furo"
+html_title = "psofed"
+html_static_path = ["_static"]
+html_css_files = ["psofed.css"]
+html_extra_path = [page.name for page in Path(__file__).parent.glob("*.html")]
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autodoc_typehints_format = "short"
+# Extras that are not installed are not needed to describe what uses them.
+autodoc_mock_imports = [
+    name
+    for name in ("matplotlib", "pandas", "pyarrow", "sklearn", "river", "distributed", "paho",
+                 "amqtt", "cryptography", "prometheus_client")
+    if find_spec(name) is None
+]  # fmt: skip
+add_module_names = False
+toc_object_entries = False  # the menu of every page would hold them all
+# Several modules have an `Options`; in a signature any of them may be meant.
+suppress_warnings = ["ref.python"]
+python_maximum_signature_line_length = 88
+# Types of other libraries have no page here.
+nitpick_ignore_regex = [("py:.*", r"(?!psofed\.).*")]
+
+
+def setup(app):
+    """Called by Sphinx."""
+    site_api.set_up(app)

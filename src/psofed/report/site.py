@@ -1,0 +1,135 @@
+"""The documentation site: the Markdown of docs/, the command line and the docstrings, as HTML.
+
+The pages read well on a code host as they are. What only a site has (the menu, the reference made
+from docstrings and from --help, links to the documentation of a source file) is added to a copy.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import psofed
+from psofed.errors import InputError
+from psofed.report.site_api import api_pages
+
+NEEDS = ("sphinx", "myst_parser", "furo", "sphinx_click")
+MARK = "objects.inv"  # a folder that holds it is a site, and may be replaced by a new one
+# Beside docs/ in a clone, and within it in a wheel: name there, and on the site.
+BESIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+# The four parts of the menu. A page that does not exist is left out; one that is not named here
+# goes to the last part, so that none is lost.
+MENU = {
+    "Tutorial": ["tutorial"],
+    "How to": [
+        "comparing", "adding_a_method", "tables", "choosing_m", "deploy", "securing_a_broker",
+        "cluster", "reports", "dashboard", "playground",
+    ],
+    "Explanation": [
+        "partial_sharing", "paper", "theory", "memofed", "comparison", "air_quality", "performance",
+    ],
+    "Reference": ["cli", "fields", "methods", "api", "contributing", "changelog"],
+}  # fmt: skip
+ADDED = {
+    "cli": "```{click} psofed.cli.main:cli\n:prog: psofed\n:nested: full\n```\n",
+    "api": "```{toctree}\n:maxdepth: 1\n\n{pages}\n```\n",
+}
+
+
+def sources() -> Path:
+    """The folder of the pages: docs/ of a clone, or what the wheel brought."""
+    package = Path(psofed.__file__).parent
+    for folder in (package / "_docs", package.parents[1] / "docs"):
+        if (folder / "conf.py").exists():
+            return folder
+    right = "install the wheel, or work in a clone"
+    raise InputError("docs", "are not part of this installation", right)
+
+
+def build(out: Path) -> Path:
+    """Build the site into `out`, which is empty, missing or an older site; its first page."""
+    missing = [name for name in NEEDS if find_spec(name) is None]
+    if missing:
+        right = "run: pip install 'psofed[docs]'"
+        raise InputError("psofed docs", f"needs {', '.join(missing)}", right)
+    if out.exists() and not (out.is_dir() and (MARK in os.listdir(out) or not any(out.iterdir()))):
+        raise InputError(str(out), "is not empty, and no site", "give a new folder as --out")
+    with tempfile.TemporaryDirectory(prefix="psofed-docs-") as folder:
+        source, html = Path(folder) / "source", Path(folder) / "html"
+        lay_out(sources(), source)
+        _run_sphinx(source, html, Path(folder) / "doctrees")
+        if out.exists():
+            shutil.rmtree(out)
+        shutil.copytree(html, out)
+    return out / "index.html"
+
+
+def _run_sphinx(source: Path, html: Path, doctrees: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html"]
+    # Python's own warnings are about Sphinx's code, not about our pages.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONWARNINGS"}
+    done = subprocess.run(
+        [*command, "-d", str(doctrees), str(source), str(html)],
+        capture_output=True, text=True, env=environment,
+    )  # fmt: skip
+    if done.returncode:
+        said = done.stderr.replace(f"{source}/", "").strip()
+        raise RuntimeError(f"the pages have mistakes:\n{said}")
+    (html / ".buildinfo").unlink(missing_ok=True)  # only Sphinx needs it, to build again
+
+
+def lay_out(docs: Path, source: Path) -> None:
+    """A copy of the pages, with what only the site has."""
+    shutil.copytree(docs, source, ignore=shutil.ignore_patterns("__pycache__", "_build"))
+    for name, page in BESIDE.items():
+        (source / name).unlink(missing_ok=True)
+        place = next(p for p in (docs / name, docs.parent / name) if p.exists())
+        text = place.read_text(encoding="utf-8").replace("](docs/", "](").replace("](src/", "](../src/")
+        (source / page).write_text(text, encoding="utf-8")
+    api = api_pages()
+    (source / "api").mkdir()
+    for name, text in api.items():
+        (source / "api" / f"{name}.md").write_text(text, encoding="utf-8")
+    pages = "\n".join(f"api/{name}" for name in api)
+    for path in source.glob("*.md"):
+        text = for_site(path.read_text(encoding="utf-8"))
+        text += "\n" + ADDED.get(path.stem, "").replace("{pages}", pages)
+        if path.stem == "index":
+            text += menu({p.stem for p in source.glob("*.md")})
+        path.write_text(text, encoding="utf-8")
+
+
+def for_site(text: str) -> str:
+    """Links that lead out of docs/ on a code host, as the site has them.
+
+    >>> for_site("[`contract.py`](../src/psofed/methods/contract.py), [how](../CONTRIBUTING.md)")
+    '{py:mod}`contract.py <psofed.methods.contract>`, [how](contributing.md)'
+    """
+    text = re.sub(r"\[([^]]+)\]\(\.\./src/([\w/]+)\.py\)", _module, text)
+    text = re.sub(r"\]\(([\w/]+\.html)", r"](site:\1", text)  # a page of its own, not a download
+    for name, page in BESIDE.items():
+        text = text.replace(f"](../{name}", f"]({page}")
+    return text
+
+
+def _module(link: re.Match[str]) -> str:
+    label, path = link[1].replace("`", ""), link[2].removesuffix("/__init__")
+    return f"{{py:mod}}`{label} <{path.replace('/', '.')}>`"
+
+
+def menu(pages: set[str]) -> str:
+    """The menu of the site, from the pages that exist."""
+    parts = {title: [n for n in names if n in pages] for title, names in MENU.items()}
+    known = {name for names in parts.values() for name in names} | {"index"}
+    parts["More"] = sorted(pages - known)
+    return "\n".join(
+        "```{toctree}\n:hidden:\n:caption: " + title + "\n\n" + "\n".join(names) + "\n```\n"
+        for title, names in parts.items()
+        if names
+    )

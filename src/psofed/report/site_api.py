@@ -1,0 +1,110 @@
+"""The reference of the library: a page for each package, and docstrings as Sphinx wants them.
+
+Docstrings are written to be read in the code: plain text, `names` in backticks, formulas with stars
+and bars. Sphinx reads reStructuredText, in which these mean something else.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+from importlib import import_module
+from typing import Any
+
+import psofed
+
+# The command line has a page of its own; what it prints and draws with is nobody's library.
+LEFT_OUT = ("psofed.__main__", "psofed.cli", "psofed.report", "psofed.web")
+
+
+def api_pages() -> dict[str, str]:
+    """The text of each page by its name: the top of the package, then its folders."""
+    top = [m for m in pkgutil.iter_modules(psofed.__path__, "psofed.") if m.name not in LEFT_OUT]
+    pages = {"psofed": _page("psofed", [m.name for m in top if not m.ispkg], _homes())}
+    for package in top:
+        if package.ispkg:
+            path = import_module(package.name).__path__
+            found = [m.name for m in pkgutil.iter_modules(path, package.name + ".")]
+            pages[package.name] = _page(package.name, found)
+    return pages
+
+
+def _page(package: str, modules: list[str], more: str = "") -> str:
+    parts = [f"# {package}\n", _automodule(package), more]
+    parts += [f"## {name.removeprefix(package + '.')}\n\n{_automodule(name)}" for name in modules]
+    return "\n".join(filter(None, parts))
+
+
+def _automodule(name: str) -> str:
+    # The package's own page lists the names that it lends; their documentation is at their homes.
+    members = "" if name == "psofed" else "   :members:\n"
+    return f"```{{eval-rst}}\n.. automodule:: {name}\n{members}```\n"
+
+
+def _homes() -> str:
+    lines = ["| name | what it is |", "|---|---|"]
+    for name in psofed.__all__:
+        home = psofed._HOMES.get(name, "")
+        if home:
+            module, _, attribute = home.partition(":")
+            lines.append(f"| `psofed.{name}` | {{py:obj}}`{module}.{attribute or name}` |")
+    return "\n".join(lines) + "\n"
+
+
+def restructured(lines: list[str]) -> list[str]:
+    """A docstring as reStructuredText that shows what it says.
+
+    >>> restructured(["w_k is `w` * |z|:", "", "    a = b*c"])
+    ['w\\\\_k is ``w`` \\\\* \\\\|z\\\\|:', '', '::', '', '    a = b*c', '']
+    """
+    done: list[str] = []
+    literal = False
+    for block in _blocks(lines):
+        indented = all(line.startswith("    ") for line in block)
+        if block[0].startswith(">>>"):
+            done += [*block, ""]
+        elif indented or _is_formula(block):
+            done += [] if literal else ["::", ""]
+            done += [*(block if indented else ["    " + line for line in block]), ""]
+        else:
+            done += [*_text(block), ""]
+        literal = indented
+    return done
+
+
+def _blocks(lines: list[str]) -> list[list[str]]:
+    """Paragraphs."""
+    text = "\n".join(lines).strip("\n")
+    return [block.split("\n") for block in re.split(r"\n\s*\n", text) if block.strip()]
+
+
+def _is_formula(block: list[str]) -> bool:
+    """Whether lines hang together by their indents, which a paragraph would lose."""
+    inside = [line for line in block[1:] if line.startswith(" ")]
+    return bool(inside) and not block[0].startswith("- ")
+
+
+def _text(block: list[str]) -> list[str]:
+    """Words: nothing in them is markup but backticks, and hyphens of a list."""
+    done = []
+    for line in block:
+        bullet = "- " if line.startswith("- ") else ""
+        pieces = re.split(r"(`[^`]+`)", line[len(bullet) :])
+        shown = [f"`{p}`" if p.startswith("`") else re.sub(r"([\\*|_`])", r"\\\1", p) for p in pieces]
+        done.append(bullet + "".join(shown))
+    return done
+
+
+def set_up(app: Any) -> None:
+    """Teach Sphinx our docstrings; called by docs/conf.py."""
+    app.connect("autodoc-process-docstring", _on_docstring)
+    app.connect("autodoc-skip-member", _on_member)
+
+
+def _on_docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: Any) -> None:
+    lines[:] = restructured(lines)
+
+
+def _on_member(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+    """Fields of named tuples have a docstring that says nothing."""
+    return True if type(thing).__name__ == "_tuplegetter" else None

@@ -33,9 +33,9 @@ LIMITS = {"clients": 10**9, "rounds": 10**8, "runs": 10**8, "test_samples": 10**
 class Features:
     """The [features] table: the feature function, D and the kernel width sigma."""
 
-    name: Literal["cosine", "exponential", "gaussian"] = "cosine"
-    dim: int = 200
-    width: float = 2.0
+    name: Literal["cosine", "exponential", "gaussian"] = "cosine"  # the feature function
+    dim: int = 200  # D
+    width: float = 2.0  # sigma, the width of the kernel
 
     def __post_init__(self) -> None:
         schema.check(self)
@@ -59,20 +59,20 @@ class Experiment:
     psofed.errors.InputError: cohort is 101, but there are only 100 clients; use 1 to 100
     """
 
-    clients: int = 100
-    rounds: int = 5000
-    runs: int = 500
-    seed: int = 0
-    cohort: int = 4
+    clients: int = 100  # K
+    rounds: int = 5000  # N, one sample per client and round
+    runs: int = 500  # independent Monte-Carlo runs
+    seed: int = 0  # decides every random number
+    cohort: int = 4  # |S_n|, clients that take part in a round
     absent: float = 0.0  # share of the clients that never take part, but are judged by
-    step: float = 0.75
-    dtype: Literal["float32", "float64"] = "float32"
-    evaluate_every: int | None = None
-    test_samples: int = 2000
+    step: float = 0.75  # mu; a method may have its own
+    dtype: Literal["float32", "float64"] = "float32"  # precision of the recursion
+    evaluate_every: int | None = None  # rounds between two test errors; not set: 10,000 at most
+    test_samples: int = 2000  # noise-free, from all clients
     world: int | None = None  # all runs share the clients, features and masks of this run
-    stream: Stream = field(default_factory=paper.Options)
-    features: Features = field(default_factory=Features)
-    methods: tuple[Options, ...] = field(default_factory=lambda: paper_methods())
+    stream: Stream = field(default_factory=paper.Options)  # where samples come from
+    features: Features = field(default_factory=Features)  # from inputs to D numbers
+    methods: tuple[Options, ...] = field(default_factory=lambda: paper_methods())  # one per curve
 
     def __post_init__(self) -> None:
         schema.check(self, skip=("stream", "features", "methods"))

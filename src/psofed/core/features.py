@@ -28,7 +28,7 @@ class FeatureMap(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """z = sqrt(2/D) cos(W x + b), the paper's cosine feature function.
+    """Eq. (2), its z: z = sqrt(2/D) cos(W x + b), the paper's cosine feature function.
 
     >>> Waves(W=np.zeros((2, 3)), b=np.zeros(2))(np.ones(3)).tolist()
     [1.0, 1.0]

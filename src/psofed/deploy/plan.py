@@ -20,10 +20,10 @@ from psofed.methods.contract import Method
 class Deploy:
     """The table [deploy]: the run's name in topics, the clock, the values' type and bound."""
 
-    run: str = "p"
-    clock: Literal["lockstep", "live"] = "lockstep"
-    wire: Literal["float16", "float32", "float64"] = "float32"
-    bound: float = BOUND
+    run: str = "p"  # the name in topics: short, because every message carries it
+    clock: Literal["lockstep", "live"] = "lockstep"  # sample n belongs to round n; or as they come
+    wire: Literal["float16", "float32", "float64"] = "float32"  # how values travel
+    bound: float = BOUND  # larger values are refused
     method: int | None = None  # which of the methods, if there are several
 
     def __post_init__(self) -> None:

@@ -86,10 +86,10 @@ class Common:
     serves: ClassVar[bool] = True  # whether it is judged by a model that the server has
     selects: ClassVar[bool] = False  # whether it decides itself who takes part
     simulated: ClassVar[str] = ""  # why it can be simulated only, if it cannot be deployed
-    step: float | None = None
-    average: bool = False
-    label: str = ""
-    policy: policies.Options | None = None
+    step: float | None = None  # mu of this method; not set: the experiment's
+    average: bool = False  # judge a mean of the server's late models
+    label: str = ""  # the title in tables and figures; not set: made from the options
+    policy: policies.Options | None = None  # who takes part; not set: a uniform cohort
 
     def title(self) -> str:
         """The name in tables and figures."""

@@ -22,7 +22,11 @@ from psofed.report.site_api import api_pages
 NEEDS = ("sphinx", "myst_parser", "furo", "sphinx_click")
 MARK = "objects.inv"  # a folder that holds it is a site, and may be replaced by a new one
 # Beside docs/ in a clone, and within it in a wheel: name there, and on the site.
-BESIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+BESIDE = {
+    "README.md": "readme.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
 # The four parts of the menu. A page that does not exist is left out; one that is not named here
 # goes to the last part, so that none is lost.
 MENU = {
@@ -32,10 +36,11 @@ MENU = {
         "cluster", "reports", "dashboard", "playground",
     ],
     "Explanation": [
-        "partial_sharing", "paper", "theory", "memofed", "comparison", "air_quality", "performance",
+        "partial_sharing", "readme", "paper", "theory", "memofed", "comparison", "air_quality", "performance",
     ],
     "Reference": ["cli", "fields", "methods", "api", "contributing", "changelog"],
 }  # fmt: skip
+TITLES = {"readme": "At a glance <readme>"}  # where the page's own would not tell it from others
 ADDED = {
     "cli": "```{click} psofed.cli.main:cli\n:prog: psofed\n:nested: full\n```\n",
     "api": "```{toctree}\n:maxdepth: 1\n\n{pages}\n```\n",
@@ -91,6 +96,7 @@ def lay_out(docs: Path, source: Path) -> None:
         (source / name).unlink(missing_ok=True)
         place = next(p for p in (docs / name, docs.parent / name) if p.exists())
         text = place.read_text(encoding="utf-8").replace("](docs/", "](").replace("](src/", "](../src/")
+        text = re.sub(r"\]\((?=\w+\.md)(?=[A-Z])", "](../", text)
         (source / page).write_text(text, encoding="utf-8")
     api = api_pages()
     (source / "api").mkdir()
@@ -115,7 +121,7 @@ def for_site(text: str) -> str:
     text = re.sub(r"\]\(([\w/]+\.html)", r"](site:\1", text)  # a page of its own, not a download
     for name, page in BESIDE.items():
         text = text.replace(f"](../{name}", f"]({page}")
-    return text
+    return re.sub(r"\[([^]]+)\]\((?:LICENSE|CITATION\.cff)\)", r"\1", text)
 
 
 def _module(link: re.Match[str]) -> str:
@@ -129,7 +135,7 @@ def menu(pages: set[str]) -> str:
     known = {name for names in parts.values() for name in names} | {"index"}
     parts["More"] = sorted(pages - known)
     return "\n".join(
-        "```{toctree}\n:hidden:\n:caption: " + title + "\n\n" + "\n".join(names) + "\n```\n"
+        "```{toctree}\n:hidden:\n:caption: " + title + "\n\n" + "\n".join(TITLES.get(n, n) for n in names) + "\n```\n"
         for title, names in parts.items()
         if names
     )

@@ -35,7 +35,7 @@ class TestSet:
     triangular: bool = False
 
     def mse(self, w: Array, a: Any = 0.0) -> NDArray[np.float64]:
-        """MSE = |y_test - Z_test^T w|^2 / N_test of each model in w [..., D], each with its a."""
+        """Eq. (3), estimated: |y_test - Z_test^T w|^2 / N_test of each w [..., D], each with its a."""
         misfit = w @ self.factor
         misfit -= self.target
         if np.any(a):
@@ -82,7 +82,7 @@ def draw_test(experiment: Experiment, task: Task) -> TestSet:
 
 
 def floors(experiment: Experiment, run: int) -> tuple[float, float]:
-    """The test MSE of a ridge regression on far more data than any client sees; the noise variance.
+    """Eq. (4), estimated: the test MSE of a ridge regression on plenty of data; the noise variance.
 
     w = (sum z z^T + lambda I)^-1 sum z y, lambda = 1e-6 n / D, on n = 200 D noise-free samples.
     Where f changes, they are those of the beginning.

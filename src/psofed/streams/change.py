@@ -40,7 +40,7 @@ class Options(Varying):
     """The ranges of the paper's stream, and the round from which f is another."""
 
     name: ClassVar[str] = "change"
-    at: int = 2500
+    at: int = 2500  # the round from which f is another
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -40,10 +40,10 @@ class Options:
     name: ClassVar[str] = "paper"
     independent: ClassVar[bool] = False
     taps: ClassVar[int] = 4
-    theta: Range = (0.2, 0.9)
-    mean: Range = (-0.2, 0.2)
-    variance: Range = (0.2, 1.2)
-    noise: Range = (0.005, 0.03)
+    theta: Range = (0.2, 0.9)  # correlation of the input
+    mean: Range = (-0.2, 0.2)  # of its innovation
+    variance: Range = (0.2, 1.2)  # of its innovation
+    noise: Range = (0.005, 0.03)  # variance of the observation noise
 
     def __post_init__(self) -> None:
         limits = {"theta": (-1, 1), "variance": (0, np.inf), "noise": (0, np.inf)}

@@ -25,20 +25,20 @@ class Columns:
     'hold'
     """
 
-    target: str
-    time: tuple[str, ...]
-    client: str | None = None
+    target: str  # what the model has to tell
+    time: tuple[str, ...]  # when; several columns: year, month, day, ...
+    client: str | None = None  # who measured; not set: one file per client
     wide: str | None = None  # separates client and quantity in the names of a wide table's columns
-    inputs: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()  # from what; none: all other columns
+    drop: tuple[str, ...] = ()  # columns that are no inputs
+    categorical: tuple[str, ...] = ()  # inputs whose numbers are only names
     missing: Mapping[str, str] = field(default_factory=dict)  # column to rule; "*" is all others
     markers: tuple[str, ...] = ()  # further texts that mean "missing", such as -999
-    lags: tuple[int, ...] = ()
-    target_lags: tuple[int, ...] = ()
-    calendar: tuple[str, ...] = ()
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    tick: float | None = None
+    lags: tuple[int, ...] = ()  # also the inputs so many ticks ago
+    target_lags: tuple[int, ...] = ()  # also the target so many ticks ago
+    calendar: tuple[str, ...] = ()  # hour, weekday, yearday as waves
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # known, for scaling
+    tick: float | None = None  # length of a round; not set: the fastest client's
 
     def __post_init__(self) -> None:
         schema.positive(self, "tick")

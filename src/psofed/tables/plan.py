@@ -25,17 +25,17 @@ class Plan:
     0
     """
 
-    columns: Columns
+    columns: Columns  # what the columns mean
     label_delay: int = 0  # ticks until a label is known
     warmup: float = 0.1  # share of the rounds that only scales and tunes
     frozen: float = 0.25  # share of the rounds, the last ones, on which frozen models are judged
-    cohort: int = 4
-    seed: int = 0
-    step: float | None = None  # None: tuned on the warm-up
-    wire: Literal["float16", "float32", "float64"] = "float32"
-    dim: int = 200
-    width: float | None = None  # None: tuned on the warm-up
-    methods: tuple[Options, ...] = ()  # none: PSO-Fed with a fifth of the entries
+    cohort: int = 4  # clients that take part in a round
+    seed: int = 0  # of features, masks and cohorts
+    step: float | None = None  # not set: tuned on the warm-up
+    wire: Literal["float16", "float32", "float64"] = "float32"  # how numbers travel
+    dim: int = 200  # D
+    width: float | None = None  # not set: tuned on the warm-up
+    methods: tuple[Options, ...] = ()  # not set: PSO-Fed with a fifth of the entries
 
     def __post_init__(self) -> None:
         schema.check(self, skip=("columns", "methods"))

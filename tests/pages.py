@@ -17,13 +17,14 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from conftest import ROOT
 from devices import free_port
 
-PAGES = sorted((ROOT / "docs").glob("*.md")) + [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 LANGUAGES = ("sh", "python", "toml", "text", "ini", "")
 DIRECTIVES = ("not run", "run as", "run by", "when", "save as")
 FENCE = re.compile(
@@ -128,10 +129,8 @@ class Shell:
 
     def close(self) -> None:
         """End the shell and whatever it has left running."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.bash.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.bash.stdin.close()
         self.bash.wait()
 

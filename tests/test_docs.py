@@ -103,7 +103,9 @@ def test_every_block_has_a_language_that_is_run_or_none():
         assert block.how in ("", *DIRECTIVES), f"{block.where}: {block.how}"
         if block.language == "":
             first = block.text.split(maxsplit=1)[0]
-            assert first not in ("psofed", "python", "python3", "pip", "from", "import"), block.where
+            assert first not in ("psofed", "python", "python3", "pip", "from", "import"), (
+                block.where
+            )
 
 
 def test_no_fence_is_left_open():
@@ -154,7 +156,9 @@ def test_scripts_and_modules_that_a_page_names_exist(page):
 
 
 def test_installations_ask_for_extras_that_exist():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     for page in PAGES:
         for names in re.findall(r"pip install '(?:psofed|\.)\[([\w,]+)\]'", page.read_text()):
             assert set(names.split(",")) <= set(extras), f"{page.name}: {names}"
@@ -163,7 +167,9 @@ def test_installations_ask_for_extras_that_exist():
 def test_python_blocks_that_are_not_run_import_what_exists():
     for block in BLOCKS:
         if block.language == "python" and block.how in ("not run", "run by"):
-            imports = [n for n in ast.parse(block.text).body if isinstance(n, ast.Import | ast.ImportFrom)]
+            imports = [
+                n for n in ast.parse(block.text).body if isinstance(n, ast.Import | ast.ImportFrom)
+            ]
             code = "\n".join(ast.unparse(n) for n in imports)
             assert subprocess.run([sys.executable, "-c", code]).returncode == 0, block.where
 

@@ -135,8 +135,8 @@ def comments(cls: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in reversed(cls.__mro__):
         if dataclasses.is_dataclass(each):
-            pattern = r"^    (\w+): [^#\n]*#\s*(.+)$"
-            found |= dict(re.findall(pattern, inspect.getsource(each), re.MULTILINE))
+            source = inspect.getsource(each)  # type: ignore[arg-type]
+            found |= dict(re.findall(r"^    (\w+): [^#\n]*#\s*(.+)$", source, re.MULTILINE))
     return found
 
 

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psofed
 
@@ -92,8 +92,8 @@ def named(line: str) -> list[tuple[int | str, bool]]:
         if "-" in match[1]:
             numbers = list(range(numbers[0], numbers[-1] + 1))
         found += [(n, _differs(match[2])) for n in numbers]
-    if match := re.search(ALGORITHM + "([^.:]*)", line):
-        found.append((ALGORITHM, _differs(match[1])))
+    if said := re.search(ALGORITHM + "([^.:]*)", line):
+        found.append((ALGORITHM, _differs(said[1])))
     return found + [(s, False) for s in SYMBOLS if re.match(re.escape(s) + r"( =| is |:)", line)]
 
 
@@ -105,9 +105,11 @@ def table() -> str:
     """The index as a table of Markdown, with links to the files."""
     found = places()
     lines = ["| paper | what | code | with a change |", "|---|---|---|---|"]
-    rows: dict[int | str, str] = {**EQUATIONS, ALGORITHM: "PSO-Fed", **SYMBOLS}
+    rows: dict[Any, str] = dict(EQUATIONS) | {ALGORITHM: "PSO-Fed"} | SYMBOLS
     for key, what in rows.items():
-        cells = [_links([p for p in found if p.key == key and p.variant == v]) for v in (False, True)]
+        cells = [
+            _links([p for p in found if p.key == key and p.variant == v]) for v in (False, True)
+        ]
         title = f"({key})" if isinstance(key, int) else key if " " in key else f"`{key}`"
         lines.append(f"| {title} | {what} | {cells[0]} | {cells[1]} |")
     return "\n".join(lines)

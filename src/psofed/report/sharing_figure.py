@@ -26,10 +26,8 @@ def svg() -> str:
     """The whole picture; windows and cohorts come from the functions that the simulator uses."""
     schedule = Rotating(np.arange(CLIENTS)[:, None] * 2 + np.arange(SHARED), SHARED, DIM)
     cohorts = subsets(Seeds(4).uniforms("cohort", round=np.arange(ROUNDS), count=COHORT), CLIENTS)
-    parts = [_labels()]
-    for n in range(ROUNDS):
-        parts.append(_round(n, schedule, sorted(cohorts[n].tolist())))
-    parts.append(_legend())
+    rounds = [_round(n, schedule, sorted(cohorts[n].tolist())) for n in range(ROUNDS)]
+    parts = [_labels(), *rounds, _legend()]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">'
     paper = f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="#fff"/>'
     return "\n".join([head, f"<style>{STYLE}</style>", paper, *parts, "</svg>", ""])

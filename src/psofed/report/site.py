@@ -36,13 +36,24 @@ MENU = {
         "cluster", "reports", "dashboard", "playground",
     ],
     "Explanation": [
-        "partial_sharing", "readme", "paper", "theory", "memofed", "comparison", "air_quality", "performance",
+        "partial_sharing", "readme", "paper", "theory", "memofed", "comparison", "air_quality",
+        "performance",
     ],
     "Reference": ["cli", "fields", "methods", "api", "contributing", "changelog"],
 }  # fmt: skip
-TITLES = {"readme": "At a glance <readme>"}  # where the page's own would not tell it from others
+# Where the title of a page would not tell it from others.
+TITLES = {
+    "readme": "At a glance <readme>",
+    "comparison": "How the methods compare <comparison>",
+    "air_quality": "On real data: ozone at twelve stations <air_quality>",
+}
 ADDED = {
-    "cli": "```{click} psofed.cli.main:cli\n:prog: psofed\n:nested: full\n```\n",
+    "cli": """```{eval-rst}
+.. click:: psofed.cli.main:cli
+   :prog: psofed
+   :nested: full
+```
+""",
     "api": "```{toctree}\n:maxdepth: 1\n\n{pages}\n```\n",
 }
 
@@ -95,7 +106,11 @@ def lay_out(docs: Path, source: Path) -> None:
     for name, page in BESIDE.items():
         (source / name).unlink(missing_ok=True)
         place = next(p for p in (docs / name, docs.parent / name) if p.exists())
-        text = place.read_text(encoding="utf-8").replace("](docs/", "](").replace("](src/", "](../src/")
+        text = (
+            place.read_text(encoding="utf-8")
+            .replace("](docs/", "](")
+            .replace("](src/", "](../src/")
+        )
         text = re.sub(r"\]\((?=\w+\.md)(?=[A-Z])", "](../", text)
         (source / page).write_text(text, encoding="utf-8")
     api = api_pages()
@@ -135,7 +150,11 @@ def menu(pages: set[str]) -> str:
     known = {name for names in parts.values() for name in names} | {"index"}
     parts["More"] = sorted(pages - known)
     return "\n".join(
-        "```{toctree}\n:hidden:\n:caption: " + title + "\n\n" + "\n".join(TITLES.get(n, n) for n in names) + "\n```\n"
+        "```{toctree}\n:hidden:\n:caption: "
+        + title
+        + "\n\n"
+        + "\n".join(TITLES.get(n, n) for n in names)
+        + "\n```\n"
         for title, names in parts.items()
         if names
     )

@@ -90,7 +90,9 @@ def _text(block: list[str]) -> list[str]:
     for line in block:
         bullet = "- " if line.startswith("- ") else ""
         pieces = re.split(r"(`[^`]+`)", line[len(bullet) :])
-        shown = [f"`{p}`" if p.startswith("`") else re.sub(r"([\\*|_`])", r"\\\1", p) for p in pieces]
+        shown = [
+            f"`{p}`" if p.startswith("`") else re.sub(r"([\\*|_`])", r"\\\1", p) for p in pieces
+        ]
         done.append(bullet + "".join(shown))
     return done
 
@@ -99,10 +101,20 @@ def set_up(app: Any) -> None:
     """Teach Sphinx our docstrings; called by docs/conf.py."""
     app.connect("autodoc-process-docstring", _on_docstring)
     app.connect("autodoc-skip-member", _on_member)
+    for part in ("description", "options", "arguments"):
+        app.connect(f"sphinx-click-process-{part}", _on_help)
 
 
 def _on_docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: Any) -> None:
     lines[:] = restructured(lines)
+
+
+def _on_help(app: Any, command: Any, lines: Any) -> None:
+    """What a command and its options say; lines that are markup already stay."""
+    for i, line in enumerate(lines):
+        words = line.lstrip()
+        if words and not words.startswith((".. ", ":")) and "``" not in words:
+            lines[i] = line[: len(line) - len(words)] + _text([words])[0]
 
 
 def _on_member(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:

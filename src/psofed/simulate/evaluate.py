@@ -35,7 +35,7 @@ class TestSet:
     triangular: bool = False
 
     def mse(self, w: Array, a: Any = 0.0) -> NDArray[np.float64]:
-        """Eq. (3), estimated: |y_test - Z_test^T w|^2 / N_test of each w [..., D], each with its a."""
+        """Eq. (3), estimated: |y_test - Z_test^T w|^2 / N_test of each w [..., D], with its a."""
         misfit = w @ self.factor
         misfit -= self.target
         if np.any(a):

@@ -24,6 +24,7 @@ html_static_path = ["_static"]
 html_css_files = ["psofed.css"]
 html_extra_path = [page.name for page in Path(__file__).parent.glob("*.html")]
 html_copy_source = False
+html_show_search_summary = False  # it would fetch pages, which a browser refuses to a local file
 html_show_sphinx = False
 html_show_copyright = False
 

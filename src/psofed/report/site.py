@@ -76,7 +76,7 @@ def build(out: Path) -> Path:
         raise InputError("psofed docs", f"needs {', '.join(missing)}", right)
     if out.exists() and not (out.is_dir() and (MARK in os.listdir(out) or not any(out.iterdir()))):
         raise InputError(str(out), "is not empty, and no site", "give a new folder as --out")
-    with tempfile.TemporaryDirectory(prefix="psofed-docs-") as folder:
+    with tempfile.TemporaryDirectory(prefix="psofed-site-") as folder:
         source, html = Path(folder) / "source", Path(folder) / "html"
         lay_out(sources(), source)
         _run_sphinx(source, html, Path(folder) / "doctrees")

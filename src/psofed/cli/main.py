@@ -37,7 +37,8 @@ def cli() -> None:
 
 
 for _verb in (
-    reproduce, run, compare, theory, report, fit, predict, advise, init, verify, serve, client, demo, keys,
+    reproduce, run, compare, theory, report, fit, predict, advise, init, verify, serve, client,
+    demo, keys,
 ):  # fmt: skip
     cli.add_command(_verb)
 

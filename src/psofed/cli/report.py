@@ -17,7 +17,7 @@ MARK = b'<script type="application/json" id="data">'  # what every page of ours 
 @click.argument("folders", metavar="DIR...", nargs=-1, required=True,
                 type=click.Path(path_type=Path))  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path),
-              help="File for the page. [default: report.html in DIR; of several, here]")  # fmt: skip
+              help="File for the page. [default: report.html in DIR, or here]")  # fmt: skip
 @click.option("--open/--no-open", "show", default=False, help="Show it in a browser.")
 def report(folders: tuple[Path, ...], out: Path | None, show: bool) -> None:
     """Make one page from the results in DIR, or from several side by side.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from psofed.report import section
-from psofed.report.section import COLOURS, number, pair, percent
+from psofed.report.section import COLOURS, NONE, number, pair, percent
 from psofed.report.sources import Source
 from psofed.report.thinning import Curve
 
@@ -19,11 +19,11 @@ def build(source: Source) -> dict[str, Any]:
     table = source.table("comparison.json")
     with source.reading("comparison.json"):
         ranks = [str(entry["method"]) for entry in table["methods"]]
-        found = sorted(section.curves(source), key=lambda curve: ranks.index(curve.label))
+        found = sorted(section.curves(source, table), key=lambda curve: ranks.index(curve.label))
         found = [Curve(c.label, c.x, c.y, c.error, c.bytes, i) for i, c in enumerate(found)]
         return {
             "kind": "comparison",
-            "title": f"{len(ranks)} methods at {percent(table['budget'])} of Online-Fed’s traffic",
+            "title": f"{len(ranks)} methods at {percent(table['budget'])} of Online-Fed's traffic",
             "answer": section.minus(str(table["answer"])),
             "experiment": table["experiment"],
             "facts": section.facts(table["experiment"], table["runs"]),
@@ -36,11 +36,15 @@ def build(source: Source) -> dict[str, Any]:
             "charts": _frontier(source, table),
             "tables": [_table(table)],
             "notes": [f"Left out: {e['method']}, {e['why']}." for e in table["left_out"]],
-            "ends": section.ends(found, {e["method"]: pair(e["steady_db"]) for e in table["methods"]}),
+            "ends": section.ends(found, _steady(table)),
             "traffic": section.traffic(found),
             "texts": [{"title": "As text", "text": source.text("comparison.txt")}],
             **section.origin(source, table),
         }
+
+
+def _steady(table: dict[str, Any]) -> dict[str, str]:
+    return {entry["method"]: pair(entry["steady_db"]) for entry in table["methods"]}
 
 
 def _groups(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -69,14 +73,14 @@ def _table(table: dict[str, Any]) -> dict[str, Any]:
         to, steady = entry["bytes_to_target"], entry["steady_db"]
         control = " (control)" if entry["control"] else ""
         rows.append([
-            entry["method"] + control, "–" if entry["step"] is None else f"{entry['step']:g}",
+            entry["method"] + control, NONE if entry["step"] is None else f"{entry['step']:g}",
             percent(entry["traffic_share"]), f"{entry['longest_message']:,}",
             f"{entry['peak_round']:,}", pair(steady), _kb(to["bytes"]),
-            "–" if to["bytes"] is None else f"{_kb(to['low'])} – {_kb(to['high'])}",
-            "–" if to["round"] is None else f"{to['round']:,}",
+            NONE if to["bytes"] is None else f"{_kb(to['low'])} {NONE} {_kb(to['high'])}",
+            NONE if to["round"] is None else f"{to['round']:,}",
         ])  # fmt: skip
     note = (
-        "Traffic: share of Online-Fed’s bytes, up and down. Bytes to the target:"
+        "Traffic: share of Online-Fed's bytes, up and down. Bytes to the target:"
         f" {TOTALS[table['total']]}, at the first round from which the mean stays there for 100"
         " rounds. Longest: of its messages; peak: of its rounds. Controls are not federated"
         " learning: they place the others."
@@ -105,6 +109,7 @@ def _frontier(source: Source, table: dict[str, Any]) -> list[dict[str, Any]]:
         return []
     return [{
         "title": "What a target costs", "xLabel": "target MSE (dB): harder to the left",
-        "yLabel": f"bytes, {TOTALS[table['total']]}", "yLog": True, "bytesY": True, "series": series,
+        "yLabel": f"bytes, {TOTALS[table['total']]}", "yLog": True, "bytesY": True,
+        "series": series,
         "best": [ranks[j] for group in _groups(table["methods"]) for j in group["rows"]] or None,
     }]  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 
 from psofed.errors import InputError
 from psofed.report import comparison_section, run_section, theory_section
+from psofed.report.section import NONE
 from psofed.report.sources import KINDS, Source, kind
 from psofed.report.thinning import POINTS, pack
 from psofed.web.page import CHART_STYLES, CHARTS, page
@@ -66,7 +67,7 @@ def differences(experiments: Sequence[dict[str, Any]]) -> list[list[str]]:
     """
     flat = [dict(_flat(experiment)) for experiment in experiments]
     keys = dict.fromkeys(key for each in flat for key in each if not key.startswith("methods"))
-    rows = [[key, *(each.get(key, "–") for each in flat)] for key in keys]
+    rows = [[key, *(each.get(key, NONE) for each in flat)] for key in keys]
     return [row for row in rows if len(set(row[1:])) > 1]
 
 
@@ -92,5 +93,3 @@ def short_names(paths: Sequence[str]) -> list[str]:
             depth += 1
         names.append("/".join(own[-depth:]).replace("//", "/"))
     return names
-
-

@@ -6,7 +6,7 @@ from math import hypot
 from typing import Any
 
 from psofed.report import section
-from psofed.report.section import COLOURS, number, pair, percent
+from psofed.report.section import COLOURS, MINUS, number, pair, percent
 from psofed.report.sources import Source
 from psofed.report.tables import FLOORS
 from psofed.report.thinning import Curve
@@ -20,7 +20,7 @@ def build(source: Source) -> dict[str, Any]:
     table = source.table("summary.json")
     with source.reading("summary.json"):
         experiment = table["experiment"]
-        found = section.curves(source)
+        found = section.curves(source, table)
         groups = _groups(experiment, found)
         return {
             "kind": "run",
@@ -47,7 +47,7 @@ def _steady(table: dict[str, Any]) -> dict[str, str]:
 def _title(table: dict[str, Any]) -> str:
     count = len(table["methods"])
     if "claims" in table:
-        return "The paper’s figures, reproduced"
+        return "The paper's figures, reproduced"
     return f"Learning curves of {count} methods" if count > 1 else "A learning curve"
 
 
@@ -112,7 +112,7 @@ def _table(table: dict[str, Any]) -> dict[str, Any]:
     points = list(entries[0]["mse_db"])
     head = ["method", *(f"n = {int(p):,}" if p.isdigit() else p for p in points)]
     if which is not None:
-        head += [f"steady − {entries[which]['method']}", "traffic"]
+        head += [f"steady {MINUS} {entries[which]['method']}", "traffic"]
     rows = []
     for entry in entries:
         cells = [number(entry["mse_db"][p]["value"]) for p in points]

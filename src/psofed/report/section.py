@@ -8,18 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from psofed.errors import InputError
 from psofed.report.sources import Source
 from psofed.report.thinning import Curve
 
+NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 COLOURS = 7  # those of charts.js; a style beyond them is one of them with another dash
 SENT = ("uplink_bytes", "downlink_bytes", "multicast_bytes")
 CUT = 2.0  # dB above the start: what is worse than no model would hide the rest
 
 
-def curves(source: Source) -> list[Curve]:
-    """The curves in curves.csv, in its order."""
+def curves(source: Source, table: dict[str, Any]) -> list[Curve]:
+    """The curves in curves.csv, in its order: those of all methods, to the last round."""
     wanted = ("round", "mse_db", "stderr_db", *SENT)
     tables = source.columns("curves.csv", wanted)
+    check(source, "curves.csv", tables, table)
     return [
         Curve(
             label, table["round"], table["mse_db"], table["stderr_db"],
@@ -27,6 +30,21 @@ def curves(source: Source) -> list[Curve]:
         )
         for style, (label, table) in enumerate(tables.items())
     ]  # fmt: skip
+
+
+def check(
+    source: Source, name: str, tables: dict[str, dict[str, Any]], table: dict[str, Any]
+) -> None:
+    """Refuse curves of which some are missing or end too soon: the file was cut."""
+    last = int(table["experiment"]["rounds"])
+    for entry in table["methods"]:
+        found = tables.get(entry["method"])
+        if found is None:
+            fault = f"has no curve of {entry['method']!r}"
+            raise InputError("", fault, "is the file whole?", source.where(name))
+        if found["round"][-1] != last:
+            fault = f"ends at round {found['round'][-1]:g} of {last} for {entry['method']!r}"
+            raise InputError("", fault, "is the file whole?", source.where(name))
 
 
 def traffic(found: Sequence[Curve]) -> list[dict[str, Any]]:
@@ -52,7 +70,7 @@ def ends(found: Sequence[Curve], steady: dict[str, str]) -> list[list[str]]:
     """Each method with its steady MSE, and the kilobytes that it took, up and down."""
     sent = {c.label: float(c.bytes[0][-1] + c.bytes[1][-1]) for c in found if c.bytes}
     return [
-        [label, text, f"{sent[label] / 1000:,.4g}" if label in sent else "–"]
+        [label, text, f"{sent[label] / 1000:,.4g}" if label in sent else NONE]
         for label, text in steady.items()
     ]
 
@@ -65,7 +83,7 @@ def number(value: float | None, digits: int = 2, sign: str = "") -> str:
     """
     if value is None or not abs(value) < float("inf"):
         return "diverged"
-    return format(value, f"{sign}.{digits}f").replace("-", "−")
+    return format(value, f"{sign}.{digits}f").replace("-", MINUS)
 
 
 def pair(estimate: dict[str, float | None], sign: str = "") -> str:
@@ -77,7 +95,7 @@ def pair(estimate: dict[str, float | None], sign: str = "") -> str:
 
 def percent(share: float | None) -> str:
     """A share of Online-Fed's traffic."""
-    return "–" if share is None else f"{100 * share:.3g} %"
+    return NONE if share is None else f"{100 * share:.3g} %"
 
 
 def minus(text: str) -> str:
@@ -86,14 +104,15 @@ def minus(text: str) -> str:
     >>> minus("PSO-Fed -0.5 dB, 1-2")
     'PSO-Fed −0.5 dB, 1-2'
     """
-    return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
+    return re.sub(r"(?<![\w-])-(?=\d)", MINUS, text)
 
 
 def facts(experiment: dict[str, Any], runs: int | None) -> str:
     """The experiment in a few numbers."""
     rounds = f"{experiment['rounds']:,} rounds"
+    times = "" if runs is None else "1 run of " if runs == 1 else f"{runs:,} runs of "
     parts = [
-        rounds if runs is None else f"1 run of {rounds}" if runs == 1 else f"{runs:,} runs of {rounds}",
+        times + rounds,
         f"K = {experiment['clients']:,} clients, {experiment['cohort']:,} asked in a round",
         f"D = {experiment['features']['dim']:,} parameters",
         f"step {experiment['step']:g}",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.report import section
-from psofed.report.section import COLOURS, number
+from psofed.report.section import COLOURS, MINUS, NONE, number
 from psofed.report.sources import Source
 from psofed.report.thinning import Curve
 
@@ -81,8 +81,8 @@ def _curves(source: Source) -> list[Curve]:
         found.append(Curve(label, x, table["mse_db"], table["error_db"], (), style))
         if len(columns) > 3:
             at = _shown(x, table["simulated_db"], style)
-            points = Curve(f"{label}, simulated", x, *(table[name] for name in simulated), (),
-                           style, True)  # fmt: skip
+            value, error = (table[name] for name in simulated)
+            points = Curve(f"{label}, simulated", x, value, error, (), style, points=True)
             found.append(points.at(at))
     return found
 
@@ -99,13 +99,13 @@ def _steps(table: dict[str, Any]) -> dict[str, Any]:
     rows = []
     for entry in table["methods"]:
         predicted = entry.get("predicted", {})
-        end = number(predicted["end_db"]) if "end_db" in predicted else "–"
+        end = number(predicted["end_db"]) if "end_db" in predicted else NONE
         rows.append([entry["method"], f"{entry['step']:g}", entry["verdict"],
                      f"{entry['limit']:.3f}", end])  # fmt: skip
     note = (
         f"Safe up to {bounds['sure']:.3g}, where no sample enlarges an error; of a client that"
         f" learns alone the mean-square error grows above {bounds['alone']:.3g}, of a server that"
-        f" averages above {bounds['averaged']:.3g}; the paper’s bound, of the mean only, is"
+        f" averages above {bounds['averaged']:.3g}; the paper's bound, of the mean only, is"
         f" {bounds['mean']:.3g}."
     )
     head = ["method", "step", "verdict", "mean-square limit", "predicted end, dB"]
@@ -117,10 +117,10 @@ def _deviations(table: dict[str, Any]) -> list[dict[str, Any]]:
         return []
     rows = [
         [method, number(gap["largest_db"], sign="+"), f"{gap['at']:,}", number(gap["rms_db"]),
-         "–" if gap["late_db"] is None else number(gap["late_db"], sign="+")]
+         NONE if gap["late_db"] is None else number(gap["late_db"], sign="+")]
         for method, gap in table["deviations"].items()
     ]  # fmt: skip
-    head = ["theory − simulation, dB", "largest, n ≥ 50", "at n", "rms", "last fifth"]
+    head = [f"theory {MINUS} simulation, dB", "largest, n ≥ 50", "at n", "rms", "last fifth"]
     return [{"title": "Theory beside simulation", "head": head, "rows": rows, "note": ""}]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def marks(x: Array, curves: Array, most: int) -> Array:
     finite = np.where(np.isfinite(curves), curves, 0.0)
     line = np.array([np.interp(x, x[grid], curve[grid]) for curve in finite])
     astray = np.abs(finite - line).max(axis=0)
-    furthest = [a + int(astray[a:b].argmax()) for a, b in zip(grid[:-1], grid[1:], strict=True)]
+    furthest = [a + int(astray[a:b].argmax()) for a, b in pairwise(grid.tolist())]
     return np.union1d(grid, furthest)
 
 

@@ -119,7 +119,7 @@ class LineChart {
       bands,
       axes: [
         { ...axis, label: spec.xLabel, labelSize: 22, size: 40, ...(spec.xLog ? LOG_AXIS : {}), values: ticks(spec.tickX || spec.formatX) },
-        { ...axis, label: spec.yLabel, labelSize: 22, size: 58, values: ticks(spec.tickY || spec.formatY) },
+        { ...axis, label: spec.yLabel, labelSize: 22, size: this.place.clientWidth < 400 ? 48 : 58, values: ticks(spec.tickY || spec.formatY) },
       ],
       hooks: {
         draw: [(u) => this.drawErrors(u), (u) => this.drawLevels(u), (u) => this.drawMarks(u)],

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from test_web import HOSTILE
 from psofed import compare
 from psofed import experiment as experiments
 from psofed.experiment import Experiment, Features
 from psofed.methods import local, onlinefed, psofed
-from psofed.report import comparison, files, html, sources
+from psofed.report import comparison, files, html, section, sources
 from psofed.simulate import montecarlo
+from test_web import HOSTILE
 
 SMALL = Experiment(
     clients=6, cohort=2, rounds=300, runs=4, test_samples=50, features=Features(dim=8),
@@ -64,7 +64,7 @@ def legend(shown):
     """The values under the cursor, by the curve's name."""
     found = shown.locator(".legend button").all_inner_texts()
     parts = (re.split(r"\n+", text.strip()) for text in found)
-    return {label: float(value.replace("−", "-")) for label, value in parts}
+    return {label: float(value.replace(section.MINUS, "-")) for label, value in parts}
 
 
 def test_a_report_shows_the_answer_first_and_all_its_parts(opened, result):
@@ -327,18 +327,15 @@ def test_results_side_by_side_share_one_chart_and_have_a_section_each(opened, re
 
 
 def test_a_comparison_of_many_methods_begins_with_the_best_over_bytes(opened):
-    experiment = replace(
-        SMALL, rounds=400, features=Features(dim=12), methods=(onlinefed.Options(),)
-    )
-    fitted = [compare.fit(experiment, o, 0.5) for o in compare.everything(12)]
-    entries = compare.untuned(experiment, fitted)
-    experiment = replace(experiment, methods=tuple(e.options for e in entries), evaluate_every=4)
+    methods = (onlinefed.Options(), *(psofed.Options(m) for m in range(1, 20)), local.Options())
+    experiment = replace(SMALL, rounds=400, features=Features(dim=20), methods=methods)
+    entries = [compare.Entry(o, compare.Cost(0.5, 80, 160), 0.75, ()) for o in methods]
     made = comparison.Comparison(
         montecarlo.run(experiment), entries, [("Left", "too <b>dear</b>")], 0.5, -3.0, "unicast",
         "bytes", False, "psofed compare",
     )  # fmt: skip
     shown = opened(comparison.render(made)["report.html"])
-    assert shown.locator("h1 + p").inner_text() == comparison.sentence(made).replace(" -", " −")
+    assert shown.locator("h1 + p").inner_text() == section.minus(comparison.sentence(made))
     assert shown.evaluate("chart.spec.xLabel") == "bytes, up + down"
     assert 6 <= shown.evaluate("chart.spec.series.length") <= 7
     press(shown, "All")
@@ -359,7 +356,9 @@ def test_theory_is_drawn_over_its_simulation(opened, psofed, tmp_path):
     result = psofed("theory", "t.toml", "--simulate", "--runs", 4, "--out", "t")
     assert result.returncode == 0, result.stderr
     shown = opened((tmp_path / "t" / "report.html").read_bytes())
-    series = shown.evaluate("chart.spec.series.map((s) => [s.label, !!s.points, s.x, s.y, s.style])")
+    series = shown.evaluate(
+        "chart.spec.series.map((s) => [s.label, !!s.points, s.x, s.y, s.style])"
+    )
     assert [(label, points) for label, points, *_ in series] == [
         ("Online-Fed", False), ("Online-Fed, simulated", True),
         ("PSO-Fed M=2 uncoordinated", False), ("PSO-Fed M=2 uncoordinated, simulated", True),

@@ -10,7 +10,7 @@ import pytest
 
 from psofed.curves import Curves, Estimate
 from psofed.experiment import Experiment, Features
-from psofed.methods import onlinefed, psofed
+from psofed.methods import centralised, local, onlinefed, psofed, raw
 from psofed.report import files, html, run_section, section, sources, thinning
 from psofed.simulate import montecarlo
 
@@ -183,6 +183,27 @@ def summary(ends, **more):
 )  # fmt: skip
 def test_the_answer_is_one_sentence_and_knows_what_is_within_error(ends, expected):
     assert run_section.answer(summary(ends)) == section.minus(expected)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rounds": 1, "runs": 1}, {"runs": 1}, {"step": 1e6}, {"step": 50.0, "runs": 1},
+        {"methods": (local.Options(),)}, {"methods": (psofed.Options(shared=3),)},
+        {"methods": (centralised.Options(), raw.Options(), local.Options())},
+        {"evaluate_every": 150}, {"world": 1}, {"absent": 0.5},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_no_result_is_too_odd_for_a_page(tab, tmp_path, change):
+    with np.errstate(all="ignore"):
+        made = files.render(montecarlo.run(replace(SMALL, **change)), "psofed run", {})
+    (tmp_path / "odd.html").write_bytes(made["report.html"])
+    shown = tab(tmp_path / "odd.html")
+    assert shown.locator("h1 + p").inner_text()
+    assert shown.locator("table").count() == 2
+    shown.get_by_role("button", name="Bytes", exact=True).click()
+    shown.get_by_role("button", name="Linear", exact=True).click()
 
 
 def test_one_method_alone_has_an_answer_too():

@@ -371,3 +371,52 @@ def test_theory_is_drawn_over_its_simulation(opened, psofed, tmp_path):
         assert y == pytest.approx(wanted, abs=0.0006)
     assert shown.get_by_role("heading", name="The end against step μ").count() == 1
     assert shown.locator(".chart").count() == 3
+
+
+def test_fits_and_advice_have_pages_whose_clients_are_only_text(opened):
+    shared = {
+        "command": "psofed fit t.csv", "versions": {"psofed": "1"}, "rounds": 9, "notes": ["a note"],
+        "plan": {"columns": {"target": HOSTILE[1]}, "dim": 5},
+    }  # fmt: skip
+    score = {
+        "method": "PSO-Fed", "prequential": 0.5, "frozen": 0.4, "prequential_own": None,
+        "frozen_own": 0.3, "bytes_per_device_and_day": 1234.5,
+    }  # fmt: skip
+    client = {"samples": 5, "shared": 0.1, "own": 0.2, "alone": None, "sharing": "gains"}
+    summary = shared | {
+        "rows": 100, "clients": 2, "first_round": 1, "frozen_round": 5,
+        "scores": [score, score | {"method": "Linear", "frozen": 0.2}],
+        "by_client": [client | {"client": name} for name in (*HOSTILE, *map(str, range(200)))],
+    }  # fmt: skip
+    made = {"summary.json": summary, "scores.csv": "", "plan.toml": "dim = 5"}
+    shown = opened(html.render([sources.Source("", {k: encoded(v) for k, v in made.items()})]))
+    assert shown.evaluate("window.hacked") is None
+    text = shown.evaluate("main.textContent")
+    assert all(name in text for name in HOSTILE)
+    assert "Linear does better, with 0.200" in shown.locator("h1 + p").inner_text()
+    assert f"And {len(HOSTILE) + 100} more in clients.csv." in text
+    setting = {
+        "method": "PSO-Fed", "error": 0.4, "bytes_per_device_and_day": 12.0, "why_not": "",
+        "messages_per_device_and_day": 3.0, "largest_message": 4,
+    }  # fmt: skip
+    table = shared | {
+        "words": [HOSTILE[0], "more"],
+        "recommended": setting,
+        "settings": [
+            setting,
+            setting | {"method": HOSTILE[2], "why_not": HOSTILE[3]},
+            setting | {"method": "Local only", "bytes_per_device_and_day": 0},
+        ],
+    }
+    made = {"advice.json": table, "plan.toml": ""}
+    shown = opened(html.render([sources.Source("", {k: encoded(v) for k, v in made.items()})]))
+    assert shown.evaluate("window.hacked") is None
+    assert shown.locator("h1 + p").text_content() == HOSTILE[0]
+    assert shown.evaluate("chart.spec.series.map((s) => s.label)") == [
+        "PSO-Fed",
+        "beyond the limits",
+    ]
+
+
+def encoded(value):
+    return (value if isinstance(value, str) else json.dumps(value)).encode()

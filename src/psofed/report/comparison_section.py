@@ -54,7 +54,8 @@ def _groups(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     best = [j for j, entry in enumerate(entries) if not entry["control"]][: COLOURS - 1]
     online = [j for j, entry in enumerate(entries) if entry["name"] == "onlinefed"][:1]
     rows = sorted({*best, *online})
-    return [{"name": f"The best {len(rows)}", "rows": rows}]
+    beside = " and Online-Fed" if len(rows) > len(best) else ""
+    return [{"name": f"The best {len(best)}{beside}", "rows": rows}]
 
 
 def _target(value: float) -> dict[str, Any]:

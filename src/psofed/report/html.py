@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from psofed.errors import InputError
-from psofed.report import comparison_section, run_section, theory_section
+from psofed.report import comparison_section, run_section, table_section, theory_section
 from psofed.report.section import NONE
 from psofed.report.sources import KINDS, Source, kind
 from psofed.report.thinning import POINTS, pack
@@ -21,6 +21,8 @@ BUILDERS = {
     "theory.json": theory_section.build,
     "comparison.json": comparison_section.build,
     "summary.json": run_section.build,
+    "scores.csv": table_section.build_fit,
+    "advice.json": table_section.build_advice,
 }
 
 

@@ -30,7 +30,11 @@ def build(source: Source) -> dict[str, Any]:
             "facts": section.facts(experiment, table["runs"]),
             "curves": _styled(found, groups),
             "groups": groups,
-            "levels": [_level(*floor) for floor in table["floors_db"].items()],
+            "levels": [
+                _level(name, floor)
+                for name, floor in table["floors_db"].items()
+                if floor["value"] is not None
+            ],
             "top": section.top(found),
             "tables": [_table(table)],
             "ends": section.ends(found, _steady(table)),

@@ -25,6 +25,8 @@ KINDS = {
     "theory.json": ("theory.csv", "theory.txt", "experiment.toml"),
     "comparison.json": ("curves.csv", "comparison.txt", "frontier.csv", "experiment.toml"),
     "summary.json": ("curves.csv", "experiment.toml"),
+    "scores.csv": ("summary.json", "plan.toml"),
+    "advice.json": ("plan.toml",),
 }
 
 
@@ -113,6 +115,9 @@ def kind(source: Source) -> str:
     A folder that was written twice, with --force, may hold more than one.
     """
     names = [name for name in KINDS if name in source.files]
+    if "summary.json" in names:  # both runs and fits have one
+        other = "summary.json" if "scores" in source.table("summary.json") else "scores.csv"
+        names = [name for name in names if name != other]
     if len(names) > 1 and "experiment.toml" in source.files:
         try:
             experiment = tomllib.loads(source.text("experiment.toml"))

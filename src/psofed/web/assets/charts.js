@@ -31,10 +31,13 @@ function dash(style) {
   return STYLES[(style + 3 * Math.floor(style / STYLES.length)) % STYLES.length].dash;
 }
 
-function swatch(style, points = false) {
+function swatch(style, points = false, solid = false) {
   const line = { x1: 1, x2: 31, y1: 6, y2: 6, "stroke-width": 2.5, "stroke-dasharray": dash(style).join(" ") };
   const node = points ? el("svg:circle", { cx: 16, cy: 6, r: 3, fill: "none", "stroke-width": 1.5 }) : el("svg:line", line);
-  const paint = () => node.setAttribute("stroke", tone(style));
+  const paint = () => {
+    node.setAttribute("stroke", tone(style));
+    if (solid) node.setAttribute("fill", tone(style));
+  };
   paint();
   DARK.addEventListener("change", paint);
   return el("svg:svg", { width: 32, height: 12, "aria-hidden": "true" }, node);
@@ -43,7 +46,7 @@ function swatch(style, points = false) {
 class LineChart {
   // spec: {label, xLabel, yLabel, xLog, yLog, height, x, series, levels, marks, yRange, formatX, formatY, tickX,
   // tickY}
-  // series: [{label, y, x?, low?, high?, style?, points?}]; levels: [{label, value, short?}]; marks: the same
+  // series: [{label, y, x?, low?, high?, style?, points?, solid?, size?}]; levels: [{label, value, short?}]; marks: the same
   // along x. Values may be null where nothing is known. A series without its own x uses the chart's.
   // low and high are a band, or error bars if the series is points. yRange is what is shown unless
   // somebody zooms; without it, all.
@@ -96,7 +99,7 @@ class LineChart {
       const style = s.style ?? i;
       const shared = { show: !this.hidden.has(s.label), spanGaps: true };
       series.push({ ...shared, label: s.label, width: s.y.length > 1500 ? 1.5 : 2, stroke: () => tone(style),
-        dash: dash(style), points: { show: !!s.points, size: 6 },
+        dash: dash(style), points: { show: !!s.points, size: s.size || 6, fill: s.solid ? () => tone(style) : undefined },
         paths: s.points ? () => null : undefined });
       if (!s.low) return;
       if (!s.points) bands.push({ series: [series.length + 1, series.length], fill: () => `${tone(style)}2e` });
@@ -215,7 +218,7 @@ class LineChart {
       const calm = () => this.plot.setSeries(null, { focus: true });
       const button = el("button", { type: "button", "aria-pressed": String(!this.hidden.has(s.label)),
         onclick: () => this.toggle(s.label), onpointerenter: stress, onpointerleave: calm, onfocus: stress, onblur: calm },
-      swatch(s.style ?? i, s.points), el("span", {}, s.label), value);
+      swatch(s.style ?? i, s.points, s.solid), el("span", {}, s.label), value);
       const entry = { label: s.label, column, value, button, band: !!s.low };
       column += s.low ? 2 : 0;
       return entry;

@@ -10,9 +10,11 @@ function later(draw) {
 }
 
 function curvesBlock(section, series) {
+  const notes = (section.notes || []).map((note) => el("p", { class: "soft" }, note));
+  if (!series.length) return notes;
   const host = el("div", { class: "curves" });
   later(() => { new Curves(host, { ...section, series, label: section.title, levelName: section.kind === "comparison" ? "Target" : "Floors" }); });
-  return [host, (section.notes || []).map((note) => el("p", { class: "soft" }, note)), caption(section)];
+  return [host, notes, caption(section)];
 }
 
 function caption(section) {
@@ -52,7 +54,7 @@ function togetherBlocks(sections, all) {
   const rows = [];
   const groups = [];
   sections.forEach((section, f) => {
-    groups.push({ name: section.name, rows: all[f].map((_, i) => rows.length + i) });
+    if (all[f].length) groups.push({ name: section.name, rows: all[f].map((_, i) => rows.length + i) });
     all[f].forEach((s) => rows.push({ ...s, label: `${section.name}: ${s.label}`,
       style: s.points ? rows[rows.length - 1].style : styleOf(labels.indexOf(s.label), f) }));
   });
@@ -61,15 +63,15 @@ function togetherBlocks(sections, all) {
   const host = el("div", { class: "curves" });
   const about = { series: rows, groups, levels, together: true,
     top: tops.length ? Math.max(...tops) : null, log: sections.every((s) => s.log), label: "All results together" };
-  later(() => { new Curves(host, about); });
+  if (rows.length) later(() => { new Curves(host, about); });
   const ends = sections.flatMap((s) => s.ends.map((row) => [s.name, ...row]));
   return [
     el("nav", { "aria-label": "Results" }, el("ol", {}, sections.map((s, f) => el("li", {}, el("a", { href: `#result-${f}` }, s.name), `: ${s.answer}`)))),
-    el("h2", {}, "All curves together"), host,
+    rows.length ? [el("h2", {}, "All curves together"), host] : null,
     el("h2", {}, "What differs"),
     DATA.differs.length ? table(["", ...sections.map((s) => s.name)], DATA.differs, "Settings that differ") : el("p", {}, "Nothing but the methods: the settings are the same."),
-    el("h2", {}, "Where they end"), table(["result", "method", "steady, dB", "kB in all"], ends, "Where they end"),
-  ];
+    ends.length ? [el("h2", {}, "Where they end"), table(["result", "method", "steady, dB", "kB in all"], ends, "Where they end")] : null,
+  ].flat(9).filter(Boolean);
 }
 
 function show() {

@@ -40,18 +40,18 @@ function claimsBlock(claims) {
   };
   const claim = (each) => el("article", { class: "claim" },
     el(`h${DATA.sections.length > 1 ? 4 : 3}`, {}, each.title, " ", el("span", { class: "verdict" }, each.verdict)), el("ul", {}, each.findings.map(finding)));
-  return [heading("The paper’s claims, as measured here"), el("div", { class: "claims" }, claims.map(claim))];
+  return [heading("The paper's claims, as measured here"), el("div", { class: "claims" }, claims.map(claim))];
 }
 
 // A small chart beside the curves: theory's sweeps, bytes to a target.
 function chartBlock(about) {
   const host = el("div");
   const series = about.series.map((s) => ({ ...s, ...band(s.y, s.error) }));
-  const seen = series.flatMap((s) => [...s.y, ...(s.low || []), ...(s.high || [])]).filter((v) => v != null);
+  const seen = [...series.flatMap((s) => [...s.y, ...(s.low || []), ...(s.high || [])]), ...(about.levels || []).map((l) => l.value)].filter((v) => v != null);
   const top = about.top == null ? Math.max(...seen) : about.top;
   const spec = (some) => ({ ...about, label: about.title, series: some, height: 360,
-    yRange: about.yLog ? null : [Math.min(...seen), top], formatX: thousands,
-    formatY: about.bytesY ? bytes : (value) => decimals(value), tickY: about.bytesY ? roundBytes : thousands });
+    yRange: about.yLog ? null : [Math.min(...seen), top], formatX: about.bytesX ? bytes : thousands, tickX: about.bytesX ? roundBytes : thousands,
+    formatY: about.bytesY ? bytes : (value) => decimals(value, about.digits), tickY: about.bytesY ? roundBytes : thousands });
   later(() => {
     const few = about.best ? series.filter((s) => about.best.includes(s.label)) : series;
     const chart = new LineChart(host, spec(few));
@@ -88,7 +88,7 @@ function originBlock(section) {
     el("p", {}, `This command${inside} gives the same numbers, with these versions on the same kind of processor:`),
     copyBox(section.command, "command"),
     el("p", { class: "soft" }, section.versions.map(([name, version]) => `${name} ${version}`).join(" · ")),
-    folded("The experiment, as TOML", copyBox(section.toml, "experiment")),
+    folded(section.plan ? "The plan, as TOML" : "The experiment, as TOML", copyBox(section.toml, section.plan ? "plan" : "experiment")),
     (section.texts || []).map(({ title, text }) => folded(title, el("pre", { tabindex: 0 }, text))),
   ];
 }

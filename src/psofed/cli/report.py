@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import webbrowser
 from pathlib import Path
 
 import click
@@ -26,6 +25,8 @@ def report(folders: tuple[Path, ...], out: Path | None, show: bool) -> None:
     traffic, and how to repeat it. It is made of the files in the folders; nothing is computed
     again. Every result comes with its own, so this is for results side by side, or older ones.
     """
+    import webbrowser
+
     from psofed.report import html, sources
 
     real = [os.path.realpath(folder) for folder in folders]

@@ -14,15 +14,16 @@ function curvesBlock(section, series) {
   if (!series.length) return notes;
   const host = el("div", { class: "curves" });
   later(() => { new Curves(host, { ...section, series, label: section.title, levelName: section.kind === "comparison" ? "Target" : "Floors" }); });
-  return [host, notes, caption(section)];
+  return [host, notes, caption(section, series)];
 }
 
-function caption(section) {
+function caption(section, series) {
+  const isTheory = section.kind === "theory";
   const parts = [];
-  if (section.kind !== "theory") parts.push("Mean of the runs; the band is one standard error.");
+  if (!isTheory) parts.push(series.some((s) => s.low) ? "Mean of the runs; the band is one standard error." : "One run: its error is not known.");
   if (section.top != null) parts.push(`What goes above ${decimals(section.top, 1)} dB, where there is no model, is cut off.`);
   const { thinned } = section.curves;
-  if (thinned) parts.push(`Drawn at ${thousands(thinned[0])} of ${thousands(thinned[1])} marks, among them each at which a curve strays furthest; curves.csv has all.`);
+  if (thinned) parts.push(`Drawn at ${thousands(thinned[0])} of ${thousands(thinned[1])} marks, among them each at which a curve strays furthest; ${isTheory ? "theory" : "curves"}.csv has all.`);
   return [
     el("p", { class: "soft" }, parts.join(" ")),
     el("p", { class: "soft hint" }, "Drag over the curves to zoom, double-click to see all. With the keyboard: arrows, + and −, 0. A name in the legend hides its curve."),
@@ -43,9 +44,10 @@ function sectionBlocks(section, series) {
 }
 
 // The same method has the same colour in all results, and in each another dash.
-function styleOf(method, result) {
+function styleOf(method, methods, result) {
   const count = STYLES.length;
-  return (method % count) + count * (result + Math.floor(method / count));
+  const turn = result * Math.ceil(methods / count) + Math.floor(method / count);
+  return (method % count) + count * turn;
 }
 
 // All curves of all results in one picture, each with the name of its result.
@@ -56,7 +58,7 @@ function togetherBlocks(sections, all) {
   sections.forEach((section, f) => {
     if (all[f].length) groups.push({ name: section.name, rows: all[f].map((_, i) => rows.length + i) });
     all[f].forEach((s) => rows.push({ ...s, label: `${section.name}: ${s.label}`,
-      style: s.points ? rows[rows.length - 1].style : styleOf(labels.indexOf(s.label), f) }));
+      style: s.points ? rows[rows.length - 1].style : styleOf(labels.indexOf(s.label), labels.length, f) }));
   });
   const levels = [...new Map(sections.flatMap((s) => s.levels).map((level) => [level.label, level])).values()];
   const tops = sections.map((s) => s.top).filter((top) => top != null);

@@ -64,7 +64,7 @@ def test_reproduce_writes_all_that_it_promises(psofed, tmp_path):
     assert result.returncode == 0, result.stderr
     names = {path.name for path in (tmp_path / "r").iterdir()}
     pictures = {f"figure_{x}.{suffix}" for x in "ab" for suffix in ("png", "pdf")}
-    assert names == pictures | {"curves.csv", "summary.json", "experiment.toml"}
+    assert names == pictures | {"curves.csv", "summary.json", "experiment.toml", "report.html"}
     for claim in ("Claim 1", "Claim 2", "Claim 3", "n=200", "steady - Online-Fed", "floor: ridge"):
         assert claim in result.stdout
     with open(tmp_path / "r" / "curves.csv", encoding="utf-8", newline="") as file:

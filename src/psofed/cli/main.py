@@ -18,6 +18,7 @@ from psofed.cli.fit import fit
 from psofed.cli.init import init
 from psofed.cli.keys import keys
 from psofed.cli.predict import predict
+from psofed.cli.report import report
 from psofed.cli.reproduce import reproduce
 from psofed.cli.run import run
 from psofed.cli.serve import serve
@@ -36,7 +37,8 @@ def cli() -> None:
 
 
 for _verb in (
-    reproduce, run, compare, theory, fit, predict, advise, init, verify, serve, client, demo, keys,
+    reproduce, run, compare, theory, report, fit, predict, advise, init, verify, serve, client,
+    demo, keys,
 ):  # fmt: skip
     cli.add_command(_verb)
 

@@ -1,0 +1,101 @@
+"use strict";
+
+// The learning curves against rounds or bytes, and the fitted function.
+const PAUSE = 90; // milliseconds between two drawings of a chart: its lines grow, they do not race
+const METHODS = [
+  { key: "psofed", label: "PSO-Fed", style: 1 },
+  { key: "online", label: "Online-Fed", style: 0 },
+  { key: "local", label: "Local only", style: 3 },
+];
+
+class Curves {
+  constructor() {
+    this.empty();
+    this.before = null;
+  }
+
+  empty() {
+    this.n = [];
+    for (const { key } of METHODS) this[key] = [];
+    this.done = false;
+  }
+
+  append({ from, done, ...points }) {
+    if (from === 0) this.empty();
+    points.psofed.forEach((_, i) => this.n.push(from + i));
+    for (const { key } of METHODS) this[key].push(...points[key]);
+    this.done = done;
+  }
+
+  // Keep PSO-Fed's curve to compare the next settings with.
+  remember(cost) {
+    this.before = { n: this.n, y: this.psofed, cost };
+  }
+
+  series(cost, byBytes) {
+    const along = (n, each) => (byBytes ? n.map((i) => i * each) : n);
+    const list = METHODS.filter(({ key }) => !byBytes || key !== "local").map(({ key, label, style }) => {
+      const y = this[key];
+      if (key !== "local") return { label, style, x: along(this.n, cost[key]), y };
+      return { label, style, x: this.n, y };
+    });
+    const { before } = this;
+    const old = before ? { x: along(before.n, before.cost.psofed), y: before.y } : { x: [], y: [] };
+    return [...list, { label: "PSO-Fed before the last change", style: 6, ...old }];
+  }
+
+  last(key) {
+    return this[key].findLast((value) => value != null);
+  }
+}
+
+// Every so many points only: a screen has no room for more.
+function thinned({ x, y, ...rest }, most = 1000) {
+  const every = Math.ceil(x.length / most);
+  if (every <= 1) return { x, y, ...rest };
+  const keep = (_, i) => i % every === 0;
+  return { x: x.filter(keep), y: y.filter(keep), ...rest };
+}
+
+class CurveChart {
+  constructor(host) {
+    this.byBytes = false;
+    this.host = host;
+    this.drawn = 0;
+  }
+
+  draw(curves, cost, round, now) {
+    if (!this.dirty || now - this.drawn < PAUSE) return;
+    this.dirty = false;
+    this.drawn = now;
+    const { byBytes } = this;
+    const spec = { label: "Learning curves", yLabel: "test MSE (dB)", height: 300,
+      xLabel: byBytes ? "bytes, up and down" : "round", xLog: byBytes, formatX: byBytes ? bytes : undefined,
+      formatY: (y) => number(y), series: curves.series(cost, byBytes).map((s) => thinned(s)) };
+    if (this.chart) this.chart.set(spec);
+    else this.chart = new LineChart(this.host, spec);
+    this.chart.mark(byBytes ? (round + 1) * cost.psofed : round + 1);
+  }
+}
+
+class FitChart {
+  constructor(host) {
+    this.host = host;
+    this.drawn = 0;
+  }
+
+  draw({ t, truth }, frame, now) {
+    if (!this.dirty || now - this.drawn < PAUSE) return;
+    this.dirty = false;
+    this.drawn = now;
+    const inside = (values) => Array.from(values, (y) => (y > -4 && y < 8 ? y : null));
+    const spec = { label: "The fitted function", xLabel: "t, with x = (t, t, t, t)", yLabel: "f(x)", height: 300,
+      x: Array.from(t), formatY: (y) => number(y), series: [
+        { label: "truth", style: 4, y: Array.from(truth) },
+        { label: "PSO-Fed’s server", style: 1, y: inside(frame.fit) },
+        { label: "Online-Fed’s server", style: 0, y: inside(frame.fitOnline) },
+      ] };
+    if (this.chart) this.chart.set(spec);
+    else this.chart = new LineChart(this.host, spec);
+  }
+}

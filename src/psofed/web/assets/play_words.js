@@ -1,0 +1,65 @@
+"use strict";
+
+// What is going on, in words. Clients and entries are counted from 1, as people do.
+
+function listed(numbers, most = 6) {
+  const list = Array.from(numbers).map((i) => i + 1);
+  if (list.length > most) return `${list.slice(0, most - 1).join(", ")} and ${list.length - most + 1} more`;
+  return list.length < 2 ? list.join("") : `${list.slice(0, -1).join(", ")} and ${list[list.length - 1]}`;
+}
+
+// "entries 5–8", "entry 7", "12 scattered entries"; a block that wraps around is two runs.
+function entriesOf(window, D) {
+  if (window.length === D) return `all ${D} entries`;
+  if (window.length === 1) return `entry ${window[0] + 1}`;
+  const parts = runs(window);
+  if (parts.length > 2) return `${window.length} scattered entries`;
+  const spans = parts.map(([first, length]) => (length > 1 ? `${first + 1}–${first + length}` : `${first + 1}`));
+  return `entries ${spans.reverse().join(" and ")}`;
+}
+
+function windowWords(windows, settings) {
+  const alone = settings.scheme === "uncoordinated" && settings.M < settings.D && windows.length > 1;
+  if (!alone) return entriesOf(windows[0], settings.D);
+  return settings.M === 1 ? "an entry of each one’s own" : `${settings.M} entries of each one’s own`;
+}
+
+const SAY = {
+  select: ({ cohort }, { K }) => cohort.length === K
+    ? "The server selects everybody."
+    : `The server selects ${cohort.length === 1 ? "client" : "clients"} ${listed(cohort)} at random. The other ${K - cohort.length} cannot talk in this round.`,
+  down: ({ cohort, down }, s) =>
+    `The server sends ${windowWords(down, s)} down. There, and only there, ${cohort.length === 1 ? "the client puts" : "the selected put"} the server’s numbers in place of their own.`,
+  learn: (_, { idle, S, K }) => (idle && S < K
+    ? "Every client corrects its whole model by one new sample of its own stream: the idle ones too."
+    : "The selected correct their whole models by one new sample each." + (idle ? "" : " The idle ones sleep.")),
+  up: ({ cohort, up }, s) =>
+    `Then ${windowWords(up, s)}, the next window, ${s.M === 1 && s.scheme === "coordinated" ? "goes" : "go"} up, and the server takes ${cohort.length === 1 ? "them over" : "their mean"}.`,
+};
+
+// Of a phase, or of the whole round when rounds pass too fast for phases.
+function caption(frame, phase, settings, whole) {
+  const parts = whole ? ["select", "down", "up"] : [phase];
+  if (!whole) return SAY[phase](frame, settings);
+  return `${listed(frame.cohort)} talk: ${windowWords(frame.down, settings)} down, ${windowWords(frame.up, settings)} up`
+    + `${settings.idle && settings.S < settings.K ? "; all others learn on." : "."}`;
+}
+
+// What these settings bring with them, if it is worth a warning.
+function warnings({ never, overlap }, { M, D, mask, scheme, shift }) {
+  if (M === D) return "";
+  if (never) return `With this shift, ${never} of the ${D} entries never travel: the server cannot learn them.`;
+  if (mask === "block" && shift && overlap) {
+    return `Two windows in a row overlap in ${overlap} ${overlap === 1 ? "entry" : "entries"}: there a client sends back what it has just been given, and what it had learned is lost. A shift of ${M} avoids it.`;
+  }
+  return "";
+}
+
+function number(value) {
+  return String(Number(value.toPrecision(3))).replace("-", "−");
+}
+
+// 3 s a round, 4 rounds a second.
+function pace(rate) {
+  return rate < 1 ? `${number(1 / rate)} s a round` : `${rate} ${rate === 1 ? "round" : "rounds"} a second`;
+}

@@ -108,7 +108,7 @@ class LineChart {
       series,
       bands,
       axes: [
-        { ...axis, label: spec.xLabel, labelSize: 22, size: 40, values: spec.xLog ? undefined : ticks(spec.formatX) },
+        { ...axis, label: spec.xLabel, labelSize: 22, size: 40, values: ticks(spec.formatX) },
         { ...axis, label: spec.yLabel, labelSize: 22, size: 58, values: ticks(spec.formatY) },
       ],
       hooks: {

@@ -8,7 +8,7 @@ class Playground {
   constructor(root) {
     this.settings = fromHash(location.hash);
     this.curves = new Curves();
-    Object.assign(this, { id: 0, n: 0, phase: 0, since: 0, speed: 1, playing: !STILL.matches, asked: false, rested: 0 });
+    Object.assign(this, { id: 0, n: 0, phase: 0, since: 0, speed: 1, playing: !STILL.matches, asked: false, rested: 0, turn: 0 });
     this.worker = new Worker(URL.createObjectURL(new Blob([DATA.worker], { type: "text/javascript" })));
     this.worker.onmessage = ({ data }) => { if (data.id === this.id) this[data.type](data); };
     this.build(root);
@@ -33,7 +33,6 @@ class Playground {
     const now = performance.now();
     // While somebody drags, the curve to compare with is the one from before.
     if (this.curves.done && now - this.rested > 1000) this.curves.remember(this.cost);
-    this.rested = now;
     this.settings = settings;
     history.replaceState(null, "", toHash(settings));
     this.restart();
@@ -42,6 +41,7 @@ class Playground {
   restart() {
     const { settings } = this;
     this.id += 1;
+    this.rested = performance.now();
     this.n = Math.min(this.n, settings.N - 1);
     this.cost = null;
     this.worker.postMessage({ type: "start", id: this.id, settings });
@@ -54,6 +54,9 @@ class Playground {
       const same = Object.keys(wish).every((name) => wish[name] === undefined || wish[name] === settings[name]);
       button.setAttribute("aria-pressed", String(same));
     });
+    const pressed = this.presets.filter(({ button }) => button.getAttribute("aria-pressed") === "true");
+    const chosen = pressed.find(({ preset }) => preset === this.chosen) || pressed[0];
+    this.look.textContent = chosen ? chosen.preset.look : LOOK;
   }
 
   // --- what the worker says ---
@@ -78,6 +81,7 @@ class Playground {
 
   points(data) {
     this.curves.append(data);
+    this.took = performance.now() - this.rested; // for those who measure
     this.curveChart.dirty = this.numbersDirty = true;
   }
 
@@ -146,9 +150,11 @@ class Playground {
       this.picture.draw(PHASES[this.phase], part, moving);
       this.write();
     }
-    this.curveChart.draw(this.curves, this.cost, this.n, now);
-    this.fitChart.draw(this.slice, this.shown, now);
-    if (this.numbersDirty && now - this.counted > 200) this.count(now);
+    // One of these at a time, so that no frame takes long.
+    this.turn = (this.turn + 1) % 3;
+    if (this.turn === 0) this.curveChart.draw(this.curves, this.cost, this.n, now);
+    else if (this.turn === 1) this.fitChart.draw(this.slice, this.shown, now);
+    else if (this.numbersDirty && now - this.counted > 200) this.count(now);
   }
 
   // --- what is on the page ---
@@ -157,11 +163,11 @@ class Playground {
     const stage = el("section", { class: "stage", "aria-label": "The picture" });
     const side = el("aside", {});
     this.panel = new Panel(side, (wish) => this.change(wish));
-    this.look = el("p", { class: "look" }, PRESETS[0].look);
+    this.look = el("p", { class: "look" });
     this.warning = el("p", { class: "warning", role: "status" });
     this.presets = PRESETS.map((preset) => ({ preset, button: el("button", { type: "button", onclick: () => this.choose(preset) }, preset.name) }));
-    const curves = el("section", {}, el("h2", {}, "How well it learns"));
-    const fit = el("section", {}, el("h2", {}, "What it has learned"));
+    const curves = el("section", {});
+    const fit = el("section", {});
     this.numbers = el("div", {});
     root.append(...introduction(),
       el("div", { class: "bar presets", role: "group", "aria-label": "Settings worth a look" }, this.presets.map(({ button }) => button)),
@@ -176,15 +182,16 @@ class Playground {
     this.playButton = button("", () => this.play(!this.playing));
     this.playButton.className = "play";
     this.timeline = el("input", { type: "range", id: "round", min: 1, value: 1, oninput: () => this.seek(Number(this.timeline.value) - 1) });
+    this.roundText = el("output", { for: "round" });
     this.speedText = el("output", { for: "speed" });
     const speed = el("input", { type: "range", id: "speed", min: 0, max: RATES.length - 1, value: this.speed, oninput: () => this.setSpeed(Number(speed.value)) });
     this.phaseButtons = ["Select", "Send down", "Learn", "Send up"].map((name, phase) =>
       el("button", { type: "button", onclick: () => this.goTo(phase) }, `${phase + 1} ${name}`));
     this.caption = el("p", { class: "caption" });
-    this.readout = el("p", { class: "soft readout" });
+    this.readout = el("span", { class: "readout" });
     stage.append(
       el("div", { class: "bar transport" }, this.playButton, button("Step", () => this.step()), button("Next round", () => this.round()),
-        el("span", { class: "field" }, el("label", { for: "round" }, "Round"), this.timeline),
+        el("span", { class: "field wide" }, el("label", { for: "round" }, "Round"), this.timeline, this.roundText),
         el("span", { class: "field" }, el("label", { for: "speed" }, "Speed"), speed, this.speedText)),
       el("div", { class: "phases", role: "group", "aria-label": "The four parts of a round" }, this.phaseButtons),
       this.caption);
@@ -193,7 +200,7 @@ class Playground {
     canvas.addEventListener("pointermove", (event) => this.point(event));
     canvas.addEventListener("pointerleave", () => { this.readout.textContent = READ; });
     this.readout.textContent = READ;
-    stage.append(legend(), this.readout, this.warning);
+    stage.append(el("div", { class: "keys" }, legend(), this.readout), this.warning);
     this.setSpeed(this.speed);
     this.play(this.playing);
   }
@@ -208,15 +215,18 @@ class Playground {
         this.bytesNote.hidden = !byBytes;
       } }, name));
     this.bytesNote = el("p", { class: "soft", hidden: true }, "Logarithmic. “Local only” sends nothing, so it has no place here.");
-    curves.append(el("div", { class: "bar" }, el("span", { class: "group", role: "group", "aria-label": "Horizontal axis" }, "against", buttons)), place, this.bytesNote);
+    curves.append(el("div", { class: "bar" }, el("h2", {}, "How well it learns"),
+      el("span", { class: "group", role: "group", "aria-label": "Horizontal axis" }, "against", buttons)), place, this.bytesNote);
     this.curveChart = new CurveChart(place);
-    this.fitChart = new FitChart(fit);
-    fit.append(el("p", { class: "soft" }, "f has four inputs, the last four values of a signal. This is the cut where the signal stands still at t, after the round of the picture."));
+    const cut = el("div", {});
+    fit.append(el("div", { class: "bar" }, el("h2", {}, "What it has learned")), cut,
+      el("p", { class: "soft" }, "f has four inputs, the last four values of a signal. This is the cut where the signal stands still at t, after the round in the picture."));
+    this.fitChart = new FitChart(cut);
     this.counted = 0;
   }
 
   choose(preset) {
-    this.look.textContent = preset.look;
+    this.chosen = preset;
     this.change(wishOf(preset, this.settings));
   }
 
@@ -253,6 +263,7 @@ class Playground {
     this.picture.canvas.setAttribute("aria-label", `Models of the server and ${settings.K} clients, ${settings.D} entries each. Round ${shown.n + 1}. ${text}`);
     this.phaseButtons.forEach((button, phase) => button.setAttribute("aria-pressed", String(!whole && phase === this.phase)));
     if (document.activeElement !== this.timeline || this.playing) this.timeline.value = shown.n + 1;
+    this.roundText.textContent = String(shown.n + 1);
   }
 
   // The figures behind the curves.
@@ -267,11 +278,12 @@ class Playground {
       return [label, `${each} B`, bytes(each * rounds), level == null ? null : `${level.toFixed(2).replace("-", "−")} dB`];
     });
     const mean = this.settings.runs > 1 ? `, mean of ${this.settings.runs} runs` : "";
-    this.numbers.replaceChildren(table(["method", "a round", `${rounds} rounds`, `MSE after ${rounds} rounds`], rows,
-      `What it costs, up and down together, and what it brings${mean}`));
+    this.numbers.replaceChildren(table(["method", "bytes a round", `in ${rounds} rounds`, "test MSE then"], rows,
+      `What travels, up and down together, and what it brings${mean}`));
   }
 }
 
+const LOOK = "Move one slider at a time: the curve from before stays for comparison.";
 const READ = "Point at a cell to read its number.";
 
 function introduction() {
@@ -282,8 +294,8 @@ function introduction() {
 
 function legend() {
   const item = (name, ...text) => el("span", { class: "item" }, el("span", { class: `key ${name}` }), ...text);
-  return el("div", { class: "keys" }, el("span", { class: "item" }, "below 0", el("span", { class: "ramp" }), "above 0"),
-    item("down", "came down"), item("up", "goes up"), el("span", { class: "item" }, "▸ selected"), item("moved", "how far a client moved by learning"));
+  return [el("span", { class: "item" }, "below 0", el("span", { class: "ramp" }), "above 0"),
+    item("down", "came down"), item("up", "goes up"), el("span", { class: "item" }, "▸ selected"), item("moved", "moved by learning")];
 }
 
 function explanation() {

@@ -3,8 +3,8 @@
 // The learning curves against rounds or bytes, and the fitted function.
 const PAUSE = 90; // milliseconds between two drawings of a chart: its lines grow, they do not race
 const METHODS = [
-  { key: "psofed", label: "PSO-Fed", style: 1 },
-  { key: "online", label: "Online-Fed", style: 0 },
+  { key: "psofed", label: "PSO-Fed", style: 0 },
+  { key: "online", label: "Online-Fed", style: 1 },
   { key: "local", label: "Local only", style: 3 },
 ];
 
@@ -40,8 +40,8 @@ class Curves {
       return { label, style, x: this.n, y };
     });
     const { before } = this;
-    const old = before ? { x: along(before.n, before.cost.psofed), y: before.y } : { x: [], y: [] };
-    return [...list, { label: "PSO-Fed before the last change", style: 6, ...old }];
+    if (before) list.push({ label: "PSO-Fed, before", style: 6, x: along(before.n, before.cost.psofed), y: before.y });
+    return list;
   }
 
   last(key) {
@@ -49,11 +49,11 @@ class Curves {
   }
 }
 
-// Every so many points only: a screen has no room for more.
-function thinned({ x, y, ...rest }, most = 1000) {
+// Every so many points only, but all early ones: a screen has no room for more.
+function thinned({ x, y, ...rest }, most = 1200) {
   const every = Math.ceil(x.length / most);
   if (every <= 1) return { x, y, ...rest };
-  const keep = (_, i) => i % every === 0;
+  const keep = (_, i) => i < 100 || i % every === 0;
   return { x: x.filter(keep), y: y.filter(keep), ...rest };
 }
 
@@ -69,8 +69,8 @@ class CurveChart {
     this.dirty = false;
     this.drawn = now;
     const { byBytes } = this;
-    const spec = { label: "Learning curves", yLabel: "test MSE (dB)", height: 300,
-      xLabel: byBytes ? "bytes, up and down" : "round", xLog: byBytes, formatX: byBytes ? bytes : undefined,
+    const spec = { label: "Learning curves", yLabel: "test MSE (dB)", height: 250,
+      xLabel: byBytes ? "bytes, up and down" : "round", xLog: byBytes, formatX: byBytes ? (x) => bytes(x).replace(/\.0+ /, " ") : undefined,
       formatY: (y) => number(y), series: curves.series(cost, byBytes).map((s) => thinned(s)) };
     if (this.chart) this.chart.set(spec);
     else this.chart = new LineChart(this.host, spec);
@@ -89,11 +89,11 @@ class FitChart {
     this.dirty = false;
     this.drawn = now;
     const inside = (values) => Array.from(values, (y) => (y > -4 && y < 8 ? y : null));
-    const spec = { label: "The fitted function", xLabel: "t, with x = (t, t, t, t)", yLabel: "f(x)", height: 300,
+    const spec = { label: "The fitted function", xLabel: "t, with x = (t, t, t, t)", yLabel: "f(x)", height: 250,
       x: Array.from(t), formatY: (y) => number(y), series: [
-        { label: "truth", style: 4, y: Array.from(truth) },
-        { label: "PSO-Fed’s server", style: 1, y: inside(frame.fit) },
-        { label: "Online-Fed’s server", style: 0, y: inside(frame.fitOnline) },
+        { label: "truth", style: 2, y: Array.from(truth) },
+        { label: "PSO-Fed", style: 0, y: inside(frame.fit) },
+        { label: "Online-Fed", style: 1, y: inside(frame.fitOnline) },
       ] };
     if (this.chart) this.chart.set(spec);
     else this.chart = new LineChart(this.host, spec);

@@ -74,11 +74,11 @@ class Picture {
   layout() {
     const width = this.canvas.clientWidth || 600;
     const narrow = width < 480;
-    const left = narrow ? 40 : 52;
+    const left = narrow ? 46 : 52;
     const right = narrow ? 34 : 70;
-    const row = Math.max(4, Math.min(20, Math.floor(420 / this.K)));
-    const server = { top: 20, height: 30 };
-    const top = server.top + server.height + 44;
+    const row = Math.max(4, Math.min(17, Math.floor(420 / this.K)));
+    const server = { top: 20, height: 28 };
+    const top = server.top + server.height + 40;
     return { width, left, right, row, server, top, narrow, cell: (width - left - right) / this.D,
       gap: row > 9 ? 3 : row > 5 ? 1 : 0, height: top + row * this.K + 4 };
   }
@@ -88,8 +88,8 @@ class Picture {
     if (!this.frame) return;
     const lay = (this.lay = this.layout());
     this.size(lay);
-    const c = this.context;
-    c.clearRect(0, 0, lay.width, lay.height);
+    [this.ink, this.soft, this.paper] = ["--ink", "--soft", "--paper"].map(token);
+    this.context.clearRect(0, 0, lay.width, lay.height);
     this.paint(phase, part);
     this.drawCells(lay);
     this.drawLabels(lay);
@@ -127,7 +127,7 @@ class Picture {
     const { context: c, cells, D, K } = this;
     c.drawImage(cells, 0, 0, D, 1, left, server.top, D * cell, server.height);
     c.drawImage(cells, 0, 1, D, K, left, top, D * cell, K * row);
-    c.fillStyle = token("--paper");
+    c.fillStyle = this.paper;
     for (let k = 0; gap && k < K; k += 1) c.fillRect(left, top + (k + 1) * row - gap, D * cell, gap);
     for (let i = 1; cell > 5 && i < D; i += 1) {
       c.fillRect(left + i * cell - 0.5, server.top, 1, server.height);
@@ -138,7 +138,7 @@ class Picture {
   drawLabels({ width, left, right, cell, row, server, top, narrow }) {
     const { context: c, D, K } = this;
     c.font = "12px system-ui, sans-serif";
-    c.fillStyle = token("--soft");
+    c.fillStyle = this.soft;
     c.textBaseline = "alphabetic";
     c.textAlign = "center";
     const every = [1, 2, 5, 10, 20, 50, 100].find((step) => step * cell >= 24);
@@ -147,9 +147,9 @@ class Picture {
     c.fillText(narrow ? "learnt" : "learned", width - right + (narrow ? 0 : 6), top - 8);
     c.textAlign = "right";
     c.textBaseline = "middle";
-    c.fillStyle = token("--ink");
+    c.fillStyle = this.ink;
     c.fillText("server", left - 6, server.top + server.height / 2);
-    c.fillStyle = token("--soft");
+    c.fillStyle = this.soft;
     if (row < 10) for (let k = 10; k <= K; k += 10) c.fillText(k, left - 12, top + (k - 0.5) * row);
     if (row >= 10) for (let k = 0; k < K; k += 1) if (!this.frame.cohort.includes(k)) c.fillText(k + 1, left - 12, top + (k + 0.42) * row);
   }
@@ -157,7 +157,7 @@ class Picture {
   // The selected: a bold number and a mark at the beginning of the row.
   drawSelected({ left, row, top, gap }) {
     const { context: c } = this;
-    c.fillStyle = token("--ink");
+    c.fillStyle = this.ink;
     c.font = "bold 12px system-ui, sans-serif";
     for (const k of this.frame.cohort) {
       const middle = top + k * row + (row - gap) / 2;
@@ -173,7 +173,7 @@ class Picture {
     const room = right - (narrow ? 2 : 8);
     for (let k = 0; k < K; k += 1) {
       const length = room * Math.min(1, learned[k] || 0) * grown;
-      c.fillStyle = token(this.frame.cohort.includes(k) ? "--ink" : "--soft");
+      c.fillStyle = this.frame.cohort.includes(k) ? this.ink : this.soft;
       c.globalAlpha = this.frame.cohort.includes(k) ? 1 : 0.55;
       c.fillRect(width - right + (narrow ? 0 : 6), top + k * row, length, Math.max(row - gap, 1));
     }
@@ -191,17 +191,22 @@ class Picture {
   }
 
   outline(x, y, width, height, way, strong) {
-    const { context: c } = this;
-    const out = this.lay.cell > 5 ? 1 : 0.5;
-    const line = this.lay.cell > 5 ? (strong ? 2.5 : 1.5) : 1.25;
+    const { context: c, lay: { cell } } = this;
+    c.strokeStyle = c.fillStyle = way === "down" ? this.ink : tone(2);
+    if (cell < 3) { // a box would hide what is in it: a bar above or below
+      c.fillRect(x, way === "down" ? y - 3 : y + height, width, 3);
+      return;
+    }
+    const out = cell > 5 ? 1 : 0.5;
+    const line = cell > 5 ? (strong ? 2.5 : 1.5) : 1.25;
     const path = () => c.strokeRect(x - out / 2, y - out, width + out, height + 2 * out);
-    c.setLineDash([]);
+    c.save();
     c.lineWidth = line + 2;
-    c.strokeStyle = "#ffffffcc";
-    if (this.lay.cell > 3) path();
+    c.strokeStyle = DARK.matches ? "#000000cc" : "#ffffffcc";
+    path();
+    c.restore();
     c.lineWidth = line;
-    c.strokeStyle = way === "down" ? "#000" : "#d55e00";
-    if (way === "up" && this.lay.cell > 5) c.setLineDash([5, 2]);
+    if (way === "up" && cell > 5) c.setLineDash([5, 2]);
     path();
     c.setLineDash([]);
   }
@@ -210,8 +215,8 @@ class Picture {
   drawArrows({ left, cell, server }, way, strong) {
     const { context: c } = this;
     const size = Math.max(2.5, Math.min(7, cell * 0.8));
-    const y = server.top + server.height + (way === "down" ? 12 : 28);
-    c.fillStyle = way === "down" ? token("--ink") : tone(2);
+    const y = server.top + server.height + (way === "down" ? 13 : 24);
+    c.fillStyle = way === "down" ? this.ink : tone(2);
     c.globalAlpha = strong ? 1 : 0.45;
     const places = this.sent[way];
     const step = Math.ceil(places.length / 200);
@@ -227,7 +232,7 @@ class Picture {
     if (gone === 1) return;
     const smooth = gone * gone * (3 - 2 * gone);
     const share = phase === "down" ? smooth : 1 - smooth;
-    c.strokeStyle = phase === "down" ? token("--ink") : tone(2);
+    c.strokeStyle = phase === "down" ? this.ink : tone(2);
     c.lineWidth = cell > 5 ? 1.5 : 0.5;
     frame.cohort.forEach((k, i) => {
       const y = server.top + share * (top + k * row - server.top);

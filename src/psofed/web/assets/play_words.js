@@ -24,25 +24,28 @@ function windowWords(windows, settings) {
   return settings.M === 1 ? "an entry of each one’s own" : `${settings.M} entries of each one’s own`;
 }
 
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+const goes = (windows, { scheme }) => (windows[0].length === 1 && (scheme === "coordinated" || windows.length === 1) ? "goes" : "go");
+
 const SAY = {
   select: ({ cohort }, { K }) => cohort.length === K
     ? "The server selects everybody."
-    : `The server selects ${cohort.length === 1 ? "client" : "clients"} ${listed(cohort)} at random. The other ${K - cohort.length} cannot talk in this round.`,
+    : `The server selects ${cohort.length === 1 ? "client" : "clients"} ${listed(cohort)} at random; the other ${K - cohort.length} cannot talk in this round.`,
   down: ({ cohort, down }, s) =>
-    `The server sends ${windowWords(down, s)} down. There, and only there, ${cohort.length === 1 ? "the client puts" : "the selected put"} the server’s numbers in place of their own.`,
+    `${capital(windowWords(down, s))} of the server’s model ${goes(down, s)} down, and ${cohort.length === 1 ? "the client puts" : "the selected put"} them in place of their own.`,
   learn: (_, { idle, S, K }) => (idle && S < K
-    ? "Every client corrects its whole model by one new sample of its own stream: the idle ones too."
+    ? "Every client, selected or not, corrects its whole model by one new sample of its own stream."
     : "The selected correct their whole models by one new sample each." + (idle ? "" : " The idle ones sleep.")),
   up: ({ cohort, up }, s) =>
-    `Then ${windowWords(up, s)}, the next window, ${s.M === 1 && s.scheme === "coordinated" ? "goes" : "go"} up, and the server takes ${cohort.length === 1 ? "them over" : "their mean"}.`,
+    `${capital(windowWords(up, s))}, the next window, ${goes(up, s)} up, and the server takes ${cohort.length === 1 ? "over what comes" : "the mean"}.`,
 };
 
 // Of a phase, or of the whole round when rounds pass too fast for phases.
 function caption(frame, phase, settings, whole) {
-  const parts = whole ? ["select", "down", "up"] : [phase];
   if (!whole) return SAY[phase](frame, settings);
-  return `${listed(frame.cohort)} talk: ${windowWords(frame.down, settings)} down, ${windowWords(frame.up, settings)} up`
-    + `${settings.idle && settings.S < settings.K ? "; all others learn on." : "."}`;
+  const { cohort, down, up } = frame;
+  return `${cohort.length === 1 ? "Client" : "Clients"} ${listed(cohort, 5)}: ${windowWords(down, settings)} down, ${windowWords(up, settings)} up`
+    + `${settings.idle && settings.S < settings.K ? "; the others learn on." : "."}`;
 }
 
 // What these settings bring with them, if it is worth a warning.

@@ -163,6 +163,7 @@ class LineChart {
     const x = valToPos(this.marked, "x", true);
     ctx.save();
     ctx.strokeStyle = token("--soft");
+    ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
     ctx.lineWidth = devicePixelRatio;
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);

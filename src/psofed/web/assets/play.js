@@ -44,6 +44,7 @@ class Playground {
     this.rested = performance.now();
     this.n = Math.min(this.n, settings.N - 1);
     this.cost = null;
+    this.curves.done = false; // the old ones stay on the screen until the first new points come
     this.worker.postMessage({ type: "start", id: this.id, settings });
     this.asked = false;
     this.ask(this.n, this.phase);
@@ -212,11 +213,11 @@ class Playground {
         this.curveChart.byBytes = byBytes;
         this.curveChart.dirty = true;
         buttons.forEach((b) => b.setAttribute("aria-pressed", String(b === event.currentTarget)));
-        this.bytesNote.hidden = !byBytes;
+        note.textContent = byBytes ? BY_BYTES : BY_ROUNDS;
       } }, name));
-    this.bytesNote = el("p", { class: "soft", hidden: true }, "Logarithmic. “Local only” sends nothing, so it has no place here.");
+    const note = el("p", { class: "soft" }, BY_ROUNDS);
     curves.append(el("div", { class: "bar" }, el("h2", {}, "How well it learns"),
-      el("span", { class: "group", role: "group", "aria-label": "Horizontal axis" }, "against", buttons)), place, this.bytesNote);
+      el("span", { class: "group", role: "group", "aria-label": "Horizontal axis" }, "against", buttons)), place, note);
     this.curveChart = new CurveChart(place);
     const cut = el("div", {});
     fit.append(el("div", { class: "bar" }, el("h2", {}, "What it has learned")), cut,
@@ -281,28 +282,6 @@ class Playground {
     this.numbers.replaceChildren(table(["method", "bytes a round", `in ${rounds} rounds`, "test MSE then"], rows,
       `What travels, up and down together, and what it brings${mean}`));
   }
-}
-
-const LOOK = "Move one slider at a time: the curve from before stays for comparison.";
-const READ = "Point at a cell to read its number.";
-
-function introduction() {
-  return [el("h1", {}, "PSO-Fed, one window at a time"),
-    el("p", { class: "lead" }, "Clients learn one function together, each from its own stream. In a round only a few talk to the server, and only a small ",
-      el("b", {}, "window"), " of their numbers travels: one comes down, the next goes up. The window moves on, and so the whole model gets around.")];
-}
-
-function legend() {
-  const item = (name, ...text) => el("span", { class: "item" }, el("span", { class: `key ${name}` }), ...text);
-  return [el("span", { class: "item" }, "below 0", el("span", { class: "ramp" }), "above 0"),
-    item("down", "came down"), item("up", "goes up"), el("span", { class: "item" }, "▸ selected"), item("moved", "moved by learning")];
-}
-
-function explanation() {
-  return el("details", {}, el("summary", {}, "What is computed here"),
-    el("p", {}, "The setting is that of the paper’s section 4: clients with correlated inputs, each with a law of its own, f(x) = √(x₁² + sin²(πx₄)) + (0.8 − 0.5 exp(−x₂²)) x₃, D random cosines as features (kernel width 2), and zero models at the start. The error is that of noise-free samples of all clients."),
-    el("p", {}, "The arithmetic is the simulator’s: the same equations, compared with the Python code to 1e-9 in every round of many cases. The random numbers are not the simulator’s: they are drawn here, from the seed. The same settings and seed always give the same picture, and the address of this page holds them."),
-    el("p", {}, "Bytes are 4 for a number that travels, up and down together. Curves are means of several runs; the picture and the fitted function are of the first. Online-Fed exchanges whole models and its idle clients sleep; “Local only” is the mean error of clients that never talk."));
 }
 
 const playground = new Playground(document.getElementById("main"));

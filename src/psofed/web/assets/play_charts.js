@@ -45,7 +45,7 @@ class Curves {
   }
 
   last(key) {
-    return this[key].findLast((value) => value != null);
+    return this[key].filter((value) => value != null).pop();
   }
 }
 

@@ -75,7 +75,7 @@ class Picture {
     const width = this.canvas.clientWidth || 600;
     const narrow = width < 480;
     const left = narrow ? 46 : 52;
-    const right = narrow ? 34 : 70;
+    const right = narrow ? 40 : 70;
     const row = Math.max(4, Math.min(17, Math.floor(420 / this.K)));
     const server = { top: 20, height: 28 };
     const top = server.top + server.height + 40;
@@ -144,7 +144,7 @@ class Picture {
     const every = [1, 2, 5, 10, 20, 50, 100].find((step) => step * cell >= 24);
     for (let i = every; i <= D; i += every) c.fillText(i, left + (i - 0.5) * cell, 14);
     c.textAlign = "left";
-    c.fillText(narrow ? "learnt" : "learned", width - right + (narrow ? 0 : 6), top - 8);
+    c.fillText("moved", width - right + (narrow ? 0 : 6), top - 8);
     c.textAlign = "right";
     c.textBaseline = "middle";
     c.fillStyle = this.ink;

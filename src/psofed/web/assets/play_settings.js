@@ -63,7 +63,7 @@ function toHash(settings) {
 function fromHash(hash) {
   const wish = {};
   for (const [name, value] of new URLSearchParams(hash.slice(1, 500))) {
-    if (Object.hasOwn(FIRST, name)) wish[name] = value;
+    if (Object.keys(FIRST).includes(name)) wish[name] = value;
   }
   return valid(wish);
 }
@@ -75,9 +75,9 @@ const PRESETS = [
   { name: "Start here", wish: { ...FIRST, seed: undefined },
     look: "A tenth of each model travels. Watch the window walk to the right: what goes up in one round comes down in the next." },
   { name: "The paper’s setting", wish: PAPER,
-    look: "100 clients, 4 of them a round, 40 of 200 numbers: a fifth of the traffic. PSO-Fed starts more slowly and ends about where Online-Fed does." },
+    look: "A fifth of the traffic: PSO-Fed starts more slowly and ends about level with Online-Fed. Columns of one colour mean that clients agree." },
   { name: "One number a round", wish: { M: 1, shift: 1 },
-    look: "The least that can be shared. It is slow at first, because a number waits D rounds for its turn; idle learning keeps the clients useful meanwhile." },
+    look: "The least that can be shared. Slow at first, because a number waits D rounds for its turn; meanwhile the idle learn on." },
   { name: "Everything is shared", wish: (s) => ({ M: s.D }),
     look: "Now the server’s model is Online-Fed’s, number for number: both curves are one. What idle clients learn is overwritten." },
   { name: "Idle clients sleep", wish: { idle: false },
@@ -85,8 +85,8 @@ const PRESETS = [
   { name: "The window stands still", wish: { shift: 0 },
     look: "The same few numbers travel for ever and the rest of the server’s model stays zero: it cannot learn." },
   { name: "No noise", wish: { noise: 0 },
-    look: "What is left of the error is not noise: it is how well D random cosines can bend to f." },
+    look: "What is left of the error is not noise: D random cosines bend only so far towards f, and some of it is learned very slowly." },
   { name: "Too large a step", wish: { mu: 2 },
-    look: "Each correction overshoots. Past 2/|z|², about 1.7 and less for unlucky features, the models run away." },
+    look: "Corrections overshoot. The clients’ models can run away, and PSO-Fed with them, while Online-Fed, which starts afresh each round, holds." },
 ];
 const wishOf = (preset, settings) => (typeof preset.wish === "function" ? preset.wish(settings) : preset.wish);

@@ -66,3 +66,29 @@ function number(value) {
 function pace(rate) {
   return rate < 1 ? `${number(1 / rate)} s a round` : `${rate} ${rate === 1 ? "round" : "rounds"} a second`;
 }
+
+// --- what stands on the page all the time ---
+
+const LOOK = "Move one slider at a time: the curve from before stays for comparison.";
+const BY_ROUNDS = "The dashed line is the round in the picture.";
+const BY_BYTES = "On a logarithmic axis. “Local only” sends nothing, so it has no place here.";
+const READ = "Point at a cell to read its number.";
+
+function introduction() {
+  return [el("h1", {}, "PSO-Fed, one window at a time"),
+    el("p", { class: "lead" }, "Clients learn one function together, each from its own stream. In a round only a few talk to the server, and only a small ",
+      el("b", {}, "window"), " of their numbers travels: one comes down, the next goes up. The window moves on, and so the whole model gets around.")];
+}
+
+function legend() {
+  const item = (name, ...text) => el("span", { class: "item" }, el("span", { class: `key ${name}` }), ...text);
+  return [el("span", { class: "item" }, "below 0", el("span", { class: "ramp" }), "above 0"),
+    item("down", "came down"), item("up", "goes up"), el("span", { class: "item" }, "▸ selected"), item("moved", "moved by learning")];
+}
+
+function explanation() {
+  return el("details", {}, el("summary", {}, "What is computed here"),
+    el("p", {}, "The setting is that of the paper’s section 4: clients with correlated inputs, each with a law of its own, f(x) = √(x₁² + sin²(πx₄)) + (0.8 − 0.5 exp(−x₂²)) x₃, D random cosines as features (kernel width 2), and zero models at the start. The error is that of noise-free samples of all clients."),
+    el("p", {}, "The arithmetic is the simulator’s: the same equations, compared with the Python code to 1e-9 in every round of many cases. The random numbers are not the simulator’s: they are drawn here, from the seed. The same settings and seed always give the same picture, and the address of this page holds them."),
+    el("p", {}, "Bytes are 4 for a number that travels, up and down together. Curves are means of several runs; the picture and the fitted function are of the first. Online-Fed exchanges whole models and its idle clients sleep; “Local only” is the mean error of clients that never talk."));
+}

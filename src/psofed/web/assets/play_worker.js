@@ -36,7 +36,7 @@ function start({ id, settings }) {
   postMessage({ type: "started", id, traffic: traffic(settings), t: slice.t, truth: slice.y, ...facts });
 }
 
-// The picture first, because somebody is looking at it.
+// The picture first, because somebody is looking at it; but the curves never stand still.
 function turn() {
   if (!job) return;
   const end = performance.now() + TURN;
@@ -45,7 +45,7 @@ function turn() {
     wanted = null;
     postMessage(frame, [frame.server.buffer, frame.clients.buffer]);
   }
-  const points = wanted ? null : job.curves.advance(end);
+  const points = job.curves.advance(Math.max(end, performance.now() + TURN / 2));
   if (points) postMessage({ type: "points", id: job.id, ...points });
   if (wanted || !job.curves.done) goOn();
 }
@@ -90,7 +90,7 @@ class Curves {
 
 // Averaged first, converted last; null where nothing is known or the model has run away.
 function decibel(mse) {
-  return mse > 0 && mse < 1e30 ? 10 * Math.log10(mse) : null;
+  return mse > 0 && mse < 1e4 ? 10 * Math.log10(mse) : null;
 }
 
 // The first run again, in parts: before, after the window came down, after learning, at the end.

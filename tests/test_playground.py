@@ -12,6 +12,7 @@ import pytest
 
 from conftest import GOLDEN, ROOT
 from psofed import case as cases
+from psofed.cli.main import cli
 from psofed.core.features import Waves
 from psofed.core.schedule import Rotating
 from psofed.report import playground
@@ -78,7 +79,7 @@ class Sleeping(cases.Case):
 def bench(tab, tmp_path):
     """A tab in which the worker's scripts stand ready, but nothing runs."""
     path = tmp_path / "bench.html"
-    scripts = ("dom.js", *playground.WORKER[:-1])
+    scripts = ("dom.js", *playground.WORKER)
     path.write_text(page("bench", {}, scripts), encoding="utf-8")
     return tab(path)
 
@@ -413,6 +414,19 @@ def test_going_back_shows_the_same_picture_as_going_there_first(open_play):
     assert seen[0] == seen[2] != seen[1]
 
 
+def test_a_wish_for_a_round_that_is_overtaken_leaves_nothing_stale(bench):
+    look = """(settings) => {
+      const hasty = new Replay(settings), calm = new Replay(settings);
+      while (hasty.world.n < 20) hasty.reach(100, 0); // no time: one round, then the next wish
+      hasty.reach(19, Infinity);
+      calm.reach(19, Infinity);
+      return [hasty, calm].map((replay) => [replay.frame().n, Array.from(replay.frame().clients)]);
+    }"""
+    hasty, calm = bench.evaluate(look, FIRST)
+    assert hasty[0] == 19
+    assert hasty == calm
+
+
 def test_the_caption_says_who_talks_and_about_what(open_play):
     shown = open_play(hash_of(S=1, M=2, shift=2))
     k = shown.evaluate("playground.shown.cohort[0]") + 1
@@ -537,6 +551,16 @@ def test_the_page_in_the_docs_is_what_the_command_writes(psofed, tmp_path):
     stored = (ROOT / "docs" / "playground.html").read_bytes()
     assert written == stored, "run: psofed play --out docs/playground.html --no-open"
     assert len(written) < 200_000
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_the_page_is_opened_in_a_browser_if_there_is_one(monkeypatch, tmp_path, capsys, found):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or found)
+    out = tmp_path / "page.html"
+    cli.main(["play", "--out", str(out)], standalone_mode=False)
+    assert opened == [out.as_uri()]
+    assert ("No browser" in capsys.readouterr().out) is not found
 
 
 def test_a_place_that_cannot_be_written_is_named(psofed):

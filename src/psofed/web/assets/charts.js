@@ -108,11 +108,11 @@ class LineChart {
       series,
       bands,
       axes: [
-        { ...axis, label: spec.xLabel, labelSize: 22, size: 40, values: ticks(spec.formatX) },
+        { ...axis, label: spec.xLabel, labelSize: 22, size: 40, values: spec.xLog ? undefined : ticks(spec.formatX) },
         { ...axis, label: spec.yLabel, labelSize: 22, size: 58, values: ticks(spec.formatY) },
       ],
       hooks: {
-        draw: [(u) => { this.drawLevels(u); this.drawMark(u); }],
+        draw: [(u) => this.drawLevels(u)],
         setCursor: [() => this.write()],
         setSelect: [(u) => { if (u.select.width > 0 || u.select.height > 0) this.isZoomed = true; }],
         ready: [(u) => u.over.addEventListener("dblclick", () => { this.isZoomed = false; })],
@@ -149,27 +149,6 @@ class LineChart {
       ctx.fillText(level.label, bbox.left + bbox.width - 6 * devicePixelRatio, y - 5 * devicePixelRatio);
       ctx.restore();
     }
-  }
-
-  // A line across the curves at x, for a place that moves while they stay; null takes it away.
-  mark(x) {
-    if (x === this.marked) return;
-    this.marked = x;
-    this.redraw();
-  }
-
-  drawMark({ ctx, bbox, valToPos, scales }) {
-    if (this.marked == null || !(this.marked >= scales.x.min && this.marked <= scales.x.max)) return;
-    const x = valToPos(this.marked, "x", true);
-    ctx.save();
-    ctx.strokeStyle = token("--soft");
-    ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
-    ctx.lineWidth = devicePixelRatio;
-    ctx.beginPath();
-    ctx.moveTo(x, bbox.top);
-    ctx.lineTo(x, bbox.top + bbox.height);
-    ctx.stroke();
-    ctx.restore();
   }
 
   // The legend: one button a curve, with its value under the cursor.

@@ -57,6 +57,37 @@ function thinned({ x, y, ...rest }, most = 1200) {
   return { x: x.filter(keep), y: y.filter(keep), ...rest };
 }
 
+// A chart with a line across its curves, for a place that moves while they stay.
+class MarkedChart extends LineChart {
+  options() {
+    const options = super.options();
+    const { formatX } = this.spec;
+    options.hooks.draw.push((u) => this.drawMark(u));
+    if (formatX) options.axes[0].values = (u, splits) => splits.map((x) => (x == null ? "" : formatX(x)));
+    return options;
+  }
+
+  mark(x) {
+    if (x === this.marked) return;
+    this.marked = x;
+    this.redraw();
+  }
+
+  drawMark({ ctx, bbox, valToPos, scales }) {
+    if (this.marked == null || !(this.marked >= scales.x.min && this.marked <= scales.x.max)) return;
+    const x = valToPos(this.marked, "x", true);
+    ctx.save();
+    ctx.strokeStyle = token("--soft");
+    ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+    ctx.lineWidth = devicePixelRatio;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.restore();
+  }
+}
+
 class CurveChart {
   constructor(host) {
     this.byBytes = false;
@@ -73,7 +104,7 @@ class CurveChart {
       xLabel: byBytes ? "bytes, up and down" : "round", xLog: byBytes, formatX: byBytes ? (x) => bytes(x).replace(/\.0+ /, " ") : undefined,
       formatY: (y) => number(y), series: curves.series(cost, byBytes).map((s) => thinned(s)) };
     if (this.chart) this.chart.set(spec);
-    else this.chart = new LineChart(this.host, spec);
+    else this.chart = new MarkedChart(this.host, spec);
     this.chart.mark(byBytes ? (round + 1) * cost.psofed : round + 1);
   }
 }

@@ -17,6 +17,7 @@ from psofed.cli.demo import demo
 from psofed.cli.fit import fit
 from psofed.cli.init import init
 from psofed.cli.keys import keys
+from psofed.cli.play import play
 from psofed.cli.predict import predict
 from psofed.cli.report import report
 from psofed.cli.reproduce import reproduce
@@ -37,8 +38,8 @@ def cli() -> None:
 
 
 for _verb in (
-    reproduce, run, compare, theory, report, fit, predict, advise, init, verify, serve, client,
-    demo, keys,
+    reproduce, run, compare, theory, report, play, fit, predict, advise, init, verify, serve,
+    client, demo, keys,
 ):  # fmt: skip
     cli.add_command(_verb)
 

@@ -40,7 +40,7 @@ class Board:
         self.facts: dict[str, Any] = {}
         self.rows: list[list[Any]] = []  # by client, as COLUMNS
         start = watch.server.coordinator.incarnation
-        text = f"the server was started, for the {start}. time" if start > 1 else "the server began"
+        text = "the server was started" + (f" again (start {start})" if start > 1 else "")
         self._note("start", text)
         self.update()
 
@@ -97,7 +97,7 @@ class Board:
         back = self._gone & (s.heard > self._mark)
         self._back[back] = s.moment
         self._gone &= ~back
-        gone = ~self._gone & (self._silent(s, PATIENCE) | _left_out(s))
+        gone = ~self._gone & self._known(s) & (self._silent(s, PATIENCE) | _left_out(s))
         self._gone |= gone
         self._mark[gone] = s.heard[gone]
         notes = []
@@ -114,9 +114,14 @@ class Board:
             return silent
         k = list(s.waiting)
         since = np.maximum(s.heard[k], s.asked_at)
-        excused = (s.heard[k] < s.connected_at) & (s.moment < s.connected_at + GRACE)
-        silent[k] = (s.moment - since >= seconds) & ~excused
+        silent[k] = (s.moment - since >= seconds) & ~_excused(s)[k]
         return silent
+
+    def _known(self, s: Snapshot) -> Array:
+        """Who was ever heard: nobody is gone who never came."""
+        known = (s.heard >= 0) | (s.accepted_at >= 0)
+        known[list(self.history.contacts)] = True
+        return known
 
     def _facts(self, s: Snapshot) -> dict[str, Any]:
         """What is not about one client."""
@@ -129,9 +134,8 @@ class Board:
             "trouble": s.trouble,
             "reconnects": max(s.connects - 1, 0),
             "mse": row.mse if row else None,
-            "up": row.up if row else 0,
-            "down": row.down if row else 0,
-            "counted": row.counted if row else 0,
+            "up": s.traffic[0],
+            "down": s.traffic[1],
             "closed": row.time if row else None,
             "waiting": [int(k) for k in waited],
             "counts": s.counts,
@@ -150,7 +154,7 @@ class Board:
 
     def _states(self, s: Snapshot) -> list[str]:
         states = np.full(len(s.heard), NOW, object)
-        states[(s.heard < 0) & (s.accepted_at < 0) & (s.lost_at < 0)] = FRESH
+        states[~self._known(s)] = FRESH
         states[s.moment - self._back < BACK] = RETURNED
         states[self._silent(s, RETRY)] = WAITED
         states[list(s.refusals)] = REFUSED
@@ -161,7 +165,12 @@ class Board:
 
 def _left_out(s: Snapshot) -> Array:
     """Whose last round closed without it, and who was not heard since."""
-    return (s.lost_at > s.accepted_at) & (s.heard <= s.missed)
+    return (s.lost_at > s.accepted_at) & (s.heard <= s.missed) & ~((s.missed > 0) & _excused(s))
+
+
+def _excused(s: Snapshot) -> Array:
+    """Who may still be on the way to a broker that was away, as after a start of the server."""
+    return (s.heard < s.connected_at) & (s.moment < s.connected_at + GRACE)
 
 
 def _sentence(clients: Sequence[int] | Array, verb: str) -> str:

@@ -129,7 +129,7 @@ class Dashboard:
         coordinator, plan = server.coordinator, server.coordinator.plan
         history = History(folder, plan.about("server"), coordinator.n)
         self.warnings += history.warnings
-        self.watch = watch = Watch(server, history.rows[-1] if history.rows else None)
+        self.watch = watch = Watch(server)
         about = {
             "run": plan.deploy.run,
             "method": plan.experiment.methods[plan.deploy.method or 0].title(),

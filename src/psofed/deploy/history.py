@@ -29,7 +29,7 @@ class History:
     """Rounds, notes and last contacts of a run, from a file and into it."""
 
     def __init__(self, folder: Path, about: Mapping[str, Any], n: int) -> None:
-        """What was remembered of the rounds before n; a later one was taken back with its record."""
+        """What was remembered of the rounds before n; later ones were taken back with a record."""
         self.path, self.about = folder / NAME, dict(about)
         self.rows: list[Row] = []
         self.notes: list[Note] = []

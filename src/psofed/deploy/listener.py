@@ -12,6 +12,7 @@ import json
 import re
 import socket
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -196,10 +197,8 @@ class Listener(ThreadingHTTPServer):
 
 
 def _hang_up(request: Any) -> None:
-    try:
+    with suppress(OSError):  # it may have gone by itself
         request.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass  # it has gone by itself
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -55,10 +55,9 @@ def _run(whole: dict[str, Any]) -> Iterator[Any]:
     if whole["closed"] is not None:
         text = "When the last round was committed."
         yield _gauge("psofed_last_commit_timestamp_seconds", text, whole["closed"])
-    text = "Bytes of frames in the rounds of psofed_counted_rounds_total."
+    text = "Bytes of frames in rounds that were closed."
     both = {direction: whole[direction] for direction in ("up", "down")}
     yield _counter("psofed_bytes", text, both, "direction")
-    yield _counter("psofed_counted_rounds", "Rounds whose bytes are known.", whole["counted"])
     yield _gauge("psofed_broker_connected", "1 if the broker is reached.", whole["connected"])
     text = "How often the broker was lost and reached again since this start."
     yield _counter("psofed_broker_reconnects", text, whole["reconnects"])

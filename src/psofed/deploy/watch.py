@@ -27,15 +27,14 @@ NEVER = -1.0
 
 
 class Row(NamedTuple):
-    """The run after a round: everything but n, time and mse is a total, so that none depends on
-    the rows before it. Bytes are those of the rounds that were `counted`."""
+    """The run after a round. All but n, time and mse are totals of the durable record, so that
+    no row depends on those before it."""
 
     n: int
     time: int  # in seconds, of the wall clock
     mse: float | None  # in dB
     up: int
     down: int
-    counted: int
     accepted: int
     refused: int
     lost: int
@@ -63,6 +62,7 @@ class Snapshot:
     connected_at: float
     asked_at: float | None
     waiting: tuple[int, ...]
+    traffic: tuple[int, int]
     counts: dict[str, int]
     reasons: dict[str, int]
     accepted: Array
@@ -79,7 +79,7 @@ class Snapshot:
 class Watch:
     """Belongs to the loop's thread, except `latest`, `rows` and `news`, which others may read."""
 
-    def __init__(self, server: Server, last: Row | None = None) -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
         self.rows: deque[Row] = deque(maxlen=QUEUE)
         self.news: deque[Note] = deque(maxlen=QUEUE)
@@ -87,7 +87,6 @@ class Watch:
         self._contact = np.full(clients, NEVER)
         self._heard, self._missed = np.full(clients, NEVER), np.full(clients, 0.0)
         self._refusals: dict[int, tuple[str, int]] = {}
-        self._row = last or Row(-1, 0, None, 0, 0, 0, 0, 0, 0)
         self._next = 0.0
         server.on_message, server.on_tick = self.message, self.tick
         self.latest = self._snapshot()
@@ -108,13 +107,13 @@ class Watch:
 
     def close(self, closed: Closed, mse: float | None) -> None:
         """A round was committed."""
-        counts, old = self.server.coordinator.server.ledger.counts, self._row
+        coordinator = self.server.coordinator
+        counts = coordinator.server.ledger.counts
         self._missed[list(closed.missing)] = monotonic()
         known = mse if mse is not None and math.isfinite(mse) else None
         outcomes = (counts[name] for name in ("accepted", "refused", "lost"))
-        up, down = old.up + closed.up, old.down + closed.down
-        self._row = Row(closed.n, int(time()), known, up, down, old.counted + 1, *outcomes)
-        self.rows.append(self._row)
+        up, down = coordinator.traffic.tolist()
+        self.rows.append(Row(closed.n, int(time()), known, up, down, *outcomes))
         self.latest = self._snapshot()
 
     def tick(self) -> None:
@@ -136,6 +135,7 @@ class Watch:
             connected_at=status.connected_at,
             asked_at=status.asked_at,
             waiting=tuple(coordinator.missing),
+            traffic=(int(coordinator.traffic[0]), int(coordinator.traffic[1])),
             counts=ledger.counts.copy(),
             reasons=ledger.reasons.copy(),
             accepted=ledger.accepted.copy(),

@@ -3,7 +3,7 @@
 // The live dashboard. The server sends everything once ("state") and then what changes ("change");
 // here it is kept in `shown` and written to the screen a few times a second at most.
 const RECENT = 500, MOST = 1000, LISTED = 50; // rounds kept one by one, rows kept, clients listed
-const WORDS = { ok: "answers", new: "not heard yet", waited: "waited for", gone: "gone", back: "back", refused: "refused" };
+const WORDS = { ok: "answering", new: "not heard yet", waited: "waited for", gone: "gone", back: "back", refused: "refused" };
 const RANK = ["gone", "refused", "waited", "back", "new", "ok"];
 const MARKS = { good: "●", bad: "▲", soft: "○" };
 
@@ -62,6 +62,7 @@ function client(k) {
 
 const now = () => Date.now() / 1000 + skew;
 const count = (value) => value.toLocaleString("en");
+const thousands = (value) => (value < 1000 ? String(Math.round(value)) : `${Number((value / 1000).toPrecision(3))}k`);
 const plural = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;
 
 function ago(time) {
@@ -131,10 +132,11 @@ function render() {
   write(at.sentence, text);
   write(at.mark, MARKS[tone]);
   at.mark.className = `mark ${tone}`;
+  document.body.classList.toggle("stale", !linked || ended);
   if (!shown) return;
   const { about } = shown;
   document.title = `${tone === "bad" ? "▲ " : ""}psofed: ${about.run}, round ${shown.n}`;
-  write(at.about, `Run ${about.run}: ${about.method}, ${about.clock} clock, ${plural(about.clients, "client")}, cohorts of ${about.cohort}.`);
+  write(at.about, `Run ${about.run}: ${about.method}, ${about.clock} clock, ${plural(about.clients, "client")}, cohorts of ${about.cohort}; server start ${shown.start}.`);
   tiles();
   map(all);
   list(all);
@@ -147,15 +149,13 @@ function tiles() {
   const { about, counts } = shown;
   const tile = (name, big, small) => { write(at[`${name}-big`], big); write(at[`${name}-small`], small); };
   const row = shown.rows[shown.rows.length - 1];
-  tile("round", count(shown.n), `${about.rounds ? `of ${count(about.rounds)}, ` : ""}last commit ${ago(shown.closed)}`);
+  tile("round", count(shown.n), `${about.rounds ? `of ${count(about.rounds)}; ` : ""}last closed ${ago(shown.closed)}`);
   tile("mse", shown.mse == null ? "–" : `${shown.mse.toFixed(2)} dB`.replace("-", "−"), shown.mse == null ? "not known" : `after round ${row[0]}`);
-  const rate = (j) => (shown.counted ? `${bytes((row[j]) / shown.counted)} a round` : "");
-  const part = shown.counted < shown.n ? `, in ${count(shown.counted)} of ${count(shown.n)} rounds` : "";
-  tile("up", bytes(shown.up), rate(3) + part);
-  tile("down", bytes(shown.down), rate(4) + part);
+  const rate = (total) => (shown.n ? `${bytes(total / shown.n)} a round` : "");
+  tile("up", bytes(shown.up), rate(shown.up));
+  tile("down", bytes(shown.down), rate(shown.down));
   tile("answers", count(counts.accepted), `accepted of ${count(counts.asked)}; ${count(counts.refused)} refused, ${count(counts.lost)} lost`);
-  const broker = `${plural(shown.reconnects, "reconnect")}, start ${shown.start}`;
-  tile("broker", shown.connected ? "connected" : "away", broker);
+  tile("broker", shown.connected ? "connected" : "away", plural(shown.reconnects, "reconnect"));
 }
 
 function curves() {
@@ -164,14 +164,14 @@ function curves() {
   const known = rows.some((row) => row[2] != null);
   at.mse.hidden = !known;
   if (known) {
-    chart("mse", { label: "Test error", xLabel: "round", yLabel: "MSE, dB", height: 260, x, series: [{ label: "MSE", y: rows.map((row) => row[2]), style: 1 }] });
+    chart("mse", { label: "Test error", xLabel: "round", yLabel: "MSE, dB", height: 260, x, series: [{ label: "MSE", y: rows.map((row) => row[2]), style: 0 }] });
   }
   const rate = (j) => rows.map((row, i) => {
-    const before = i ? rows[i - 1] : [0, 0, 0, 0, 0, 0];
-    return row[5] > before[5] ? (row[j] - before[j]) / (row[5] - before[5]) : null;
+    const before = i ? rows[i - 1] : [-1, 0, 0, 0, 0];
+    return (row[j] - before[j]) / (row[0] - before[0]);
   });
-  const series = [{ label: "up", y: rate(3), style: 2 }, { label: "down", y: rate(4), style: 3 }];
-  chart("bytes", { label: "Bytes a round", xLabel: "round", yLabel: "bytes a round", height: 260, x, series, formatY: bytes });
+  const series = [{ label: "up", y: rate(3), style: 0 }, { label: "down", y: rate(4), style: 2 }];
+  chart("bytes", { label: "Bytes a round", xLabel: "round", yLabel: "bytes a round", height: 260, x, series, formatY: thousands });
 }
 
 function chart(name, spec) {
@@ -204,6 +204,7 @@ function map(all) {
     el("span", {}, el("span", { class: "map" }, el("i", { class: state })), `${count(totals[state])} ${WORDS[state]}`)));
 }
 
+const LAG = "Rounds that were closed since an answer of the client was last accepted";
 const COLUMNS = [
   ["k", "client", (one) => String(one.k)],
   ["state", "state", (one) => WORDS[one.state] + (one.reason ? `: ${one.reason}${one.messages > 1 ? ` (${count(one.messages)})` : ""}` : "")],
@@ -322,7 +323,7 @@ function controls(part) {
 
 function clientTable(part) {
   at.heads = COLUMNS.map(([name, title], j) =>
-    el("th", { scope: "col", class: j > 2 ? "number" : null }, el("button", { type: "button", onclick: () => sortBy(name) }, title)));
+    el("th", { scope: "col", class: j > 2 ? "number" : null, title: name === "lag" ? LAG : null }, el("button", { type: "button", onclick: () => sortBy(name) }, title)));
   return el("div", {},
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Clients" },
       el("table", {}, el("thead", {}, el("tr", {}, at.heads)), part("body", "tbody"))),

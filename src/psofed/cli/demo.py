@@ -27,8 +27,8 @@ CLIENTS = 10
 @click.option("--shared", type=click.IntRange(1, 200), default=40, show_default=True,
               help="M, of D = 200 entries.")  # fmt: skip
 @click.option("--keep", type=click.Path(path_type=Path), help="A new folder for files and logs.")
-@click.option("--open/--no-open", "opened", default=None,
-              help="Open the dashboard in a browser. [default: on a terminal with a display]")  # fmt: skip
+@click.option("--open/--no-open", "opened", default=None, help="Open the dashboard in a browser."
+              " [default: on a terminal with a display]")  # fmt: skip
 def demo(rounds: int, shared: int, keep: Path | None, opened: bool | None) -> None:
     """Run a whole deployment here: broker, server, ten clients, each a process of its own.
 
@@ -108,8 +108,8 @@ class Team:
     """The processes of the demo: a server with its broker, and the clients."""
 
     def __init__(self, folder: Path, file: Path) -> None:
-        self.folder, self.file, self.port = folder, file, _free_port()
-        self.dashboard_port = _free_port()
+        self.folder, self.file = folder, file
+        self.port, self.dashboard_port = _free_ports()
         self.dashboard = f"http://127.0.0.1:{self.dashboard_port}/"
         self.running: dict[str, subprocess.Popen[str]] = {}
 
@@ -182,12 +182,13 @@ class Team:
             process.communicate()
 
 
-def _free_port() -> int:
+def _free_ports() -> tuple[int, int]:
     import socket
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    with socket.socket() as one, socket.socket() as other:
+        for probe in (one, other):
+            probe.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
 
 
 def _rounds(team: Team, rounds: int) -> int:

@@ -383,11 +383,11 @@ def test_a_watcher_who_takes_nothing_is_dropped_and_blocks_nobody(stage, monkeyp
     stalled.sendall(b"GET /events HTTP/1.0\r\nHost: localhost\r\n\r\n")
     hub = shown.dashboard._hub
     wait_for(lambda: hub._streams)
-    for device in range(3000):
+    for _ in range(3000):
         if not hub._streams and not shown.dashboard.listener._until:
             break
-        shown.server.on_news(f"news {device} " + "x" * 5000)
-        shown.dashboard.watch.tell("x" * 5000)
+        for _ in range(100):
+            shown.dashboard.watch.tell("x" * 500)
         time.sleep(0.01)
     assert not hub._streams
     assert not shown.dashboard.listener._until, "nor does it hold a connection"
@@ -785,3 +785,28 @@ def test_mistakes_about_the_dashboard_are_one_clear_line_each(psofed, tmp_path):
     wrong("--dashboard-token-file", "none", parts=["without a --dashboard"])
     (tmp_path / "token").write_text("short\n")
     wrong("--dashboard", "0", "--dashboard-token-file", "token", parts=["too short"])
+
+
+def test_the_demo_opens_its_dashboard_in_the_browser_it_is_told_to(psofed, tmp_path, monkeypatch):
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    shown = psofed("demo", "--rounds", 12, "--open")
+    assert shown.returncode == 0, shown.stderr
+    (url,) = re.findall(r"Dashboard at (http://127\.0\.0\.1:\d+/)", shown.stderr)
+    assert (tmp_path / "opened").read_text().strip() == url
+
+
+def test_the_demo_opens_no_browser_where_nobody_looks(monkeypatch):
+    from psofed.cli import demo
+
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    assert not demo._is_watched()
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert demo._is_watched()
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    assert not demo._is_watched()

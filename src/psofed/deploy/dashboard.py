@@ -142,7 +142,7 @@ class Dashboard:
         }
         self._hub = hub = Hub(Board(watch, about, history))
         self.listener.show(hub, plan.deploy.run)
-        for name, work in (("looks", self._look), ("listens", self.listener.serve_forever)):
+        for name, work in (("looks", self._look), ("listens", self._listen)):
             thread = threading.Thread(target=work, name=f"dashboard {name}", daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -157,6 +157,9 @@ class Dashboard:
             self._threads[1].join()
             self.listener.drain()
         self.listener.server_close()
+
+    def _listen(self) -> None:
+        self.listener.serve_forever(poll_interval=0.1)
 
     def _look(self) -> None:
         assert self._hub is not None

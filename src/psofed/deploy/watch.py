@@ -23,6 +23,7 @@ Array = NDArray[Any]
 PACE = 0.1  # seconds between two snapshots while no round closes
 HEARD = ("hello", "accepted", "repeated", "late", "ahead")
 QUEUE = 20_000  # rounds and news that may wait for somebody who looks
+LONGEST = 500  # characters of a line of news
 NEVER = -1.0
 
 
@@ -103,7 +104,7 @@ class Watch:
 
     def tell(self, text: str) -> None:
         """A line for people."""
-        self.news.append(Note(int(time()), self.server.coordinator.n, "news", text))
+        self.news.append(Note(int(time()), self.server.coordinator.n, "news", text[:LONGEST]))
 
     def close(self, closed: Closed, mse: float | None) -> None:
         """A round was committed."""

@@ -106,7 +106,7 @@ function sentence(all) {
 function silence(gone) {
   const lag = gone.length === 1 ? gone[0].lag : Math.min(...gone.map((one) => one.lag ?? 0));
   const plain = gone.length > 1 ? "do not answer" : "does not answer";
-  if (shown.about.deadline == null) {
+  if (shown.about.deadline == null && gone.some((one) => shown.waiting.includes(one.k))) {
     return `Round ${shown.n} waits for ${names(gone).replace(/^C/, "c")}, which ${plain}.`;
   }
   if (!lag) return `${names(gone)} ${plain}.`;
@@ -132,6 +132,7 @@ function render() {
   write(at.sentence, text);
   write(at.mark, MARKS[tone]);
   at.mark.className = `mark ${tone}`;
+  announce(tone, text);
   document.body.classList.toggle("stale", !linked || ended);
   if (!shown) return;
   const { about } = shown;
@@ -143,6 +144,14 @@ function render() {
   notes();
   reasons();
   if (Date.now() - drawn > 900) { drawn = Date.now(); curves(); }
+}
+
+// For those who listen: not every round, only when it means something else.
+function announce(tone, text) {
+  const meaning = tone + text.replace(/Round \d+|[\d,]+ rounds?/g, "");
+  if (at.live.dataset.meaning === meaning) return;
+  at.live.dataset.meaning = meaning;
+  write(at.live, text);
 }
 
 function tiles() {
@@ -296,7 +305,8 @@ function build() {
   const names = [["round", "Round"], ["mse", "MSE"], ["up", "Up"], ["down", "Down"], ["answers", "Answers"], ["broker", "Broker"]];
   document.getElementById("main").append(
     el("header", {},
-      el("div", { class: "status", role: "status" }, part("mark", "span", { class: "mark soft", "aria-hidden": "true" }, "○"), part("sentence", "h1", {}, "Connecting to the server.")),
+      part("live", "div", { class: "unseen", role: "status" }),
+      el("div", { class: "status" }, part("mark", "span", { class: "mark soft", "aria-hidden": "true" }, "○"), part("sentence", "h1", {}, "Connecting to the server.")),
       part("about", "p", { class: "soft" }, " ")),
     el("div", { class: "tiles" }, names.map(([name, title]) => tile(name, title))),
     el("div", { class: "two" },

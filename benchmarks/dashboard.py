@@ -4,7 +4,8 @@
 
 `psofed serve` with the clients of `load.py` on one mosquitto: without a dashboard, with one that
 nobody watches, with one that is watched and scraped. The three take turns, several times, because
-other work shares the machine; rates are compared within one run. The delay is from the line that
+other work shares the machine; rates are compared within one run, and CPU time of the server, which
+other work disturbs least. The delay is from the line that
 the server prints after a commit to the event that tells of the round, on the same machine.
 """
 
@@ -14,17 +15,20 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from devices import ENV, Mosquitto, free_port
 from load import SETTING, Peer
+
+from devices import ENV, Mosquitto, free_port
 from psofed.deploy import plan as plans
 
 WAYS = ("none", "unwatched", "watched")
@@ -73,8 +77,23 @@ async def _event(reader: asyncio.StreamReader) -> bytes:
     return b""
 
 
-async def serve(file: Path, folder: Path, url: str, way: str) -> tuple[float, list[float], Reader]:
-    """Rounds a second, the delays, and who watched."""
+@dataclass
+class Result:
+    """What was measured once."""
+
+    rate: float  # rounds a second
+    cpu: float  # milliseconds a round
+    delays: list[float]
+    reader: Reader
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def serve(file: Path, folder: Path, url: str, way: str, rounds: int) -> Result:
+    """All rounds in one way."""
     reader = Reader(free_port())
     shown = [] if way == "none" else ["--dashboard", reader.port]
     command = [sys.executable, "-m", "psofed", "serve", file, "--state", folder, "--broker", url,
@@ -86,22 +105,25 @@ async def serve(file: Path, folder: Path, url: str, way: str) -> tuple[float, li
     works = [reader.watch(), reader.scrape()] if way == "watched" else []
     tasks = [asyncio.create_task(work) for work in works]
     assert server.stdout is not None
-    printed = {}
+    printed, cpu = {}, []
     async for line in server.stdout:
-        printed[json.loads(line)["n"]] = time.monotonic()
+        n = json.loads(line)["n"]
+        printed[n] = time.monotonic()
+        if n in (rounds // 10, rounds - 1):
+            cpu.append(_cpu(server.pid))
     await server.wait()
     if tasks:
         await tasks[0]
         tasks[1].cancel()
     steps = np.diff(list(printed.values()))
     delays = [reader.heard[n] - printed[n] for n in printed if n in reader.heard]
-    return 1 / float(np.median(steps)), delays, reader
+    spent = 1000 * (cpu[1] - cpu[0]) / (rounds - 1 - rounds // 10)
+    return Result(1 / float(np.median(steps)), spent, delays, reader)
 
 
 async def play(clients: int, cohort: int, rounds: int, turns: int) -> None:
     """All ways in turn."""
-    rates: dict[str, list[float]] = {way: [] for way in WAYS}
-    delays: list[float] = []
+    found: dict[str, list[Result]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         file = folder / "run.toml"
@@ -117,20 +139,30 @@ async def play(clients: int, cohort: int, rounds: int, turns: int) -> None:
             for turn in range(turns):
                 for way in WAYS:
                     place = folder / f"{way}{turn}"
-                    rate, found, reader = await serve(file, place, broker.url, way)
-                    rates[way].append(rate)
-                    delays += found
+                    found[way].append(await serve(file, place, broker.url, way, rounds))
             size = (place / "history").stat().st_size
         finally:
             for peer in peers:
                 peer.close()
             broker.stop()
-    base = np.array(rates["none"])
-    ratios = [f"{np.median(np.array(rates[way]) / base):.3f}" for way in WAYS[1:]]
-    median, p99 = 1000 * np.quantile(delays, [0.5, 0.99])
-    whole = f"{reader.first / 1000:.0f} | {(reader.size - reader.first) / rounds:.0f}"
-    print(f"| {clients} | {cohort} | {np.median(base):.0f} | {' | '.join(ratios)} | {median:.0f}"
-          f" | {p99:.0f} | {whole} | {size / 1000:.0f} |", flush=True)  # fmt: skip
+    _print(clients, cohort, rounds, found, size)
+
+
+def _print(
+    clients: int, cohort: int, rounds: int, found: dict[str, list[Result]], size: int
+) -> None:
+    rates, cpu = (
+        {way: np.array([getattr(r, name) for r in found[way]]) for way in WAYS}
+        for name in ("rate", "cpu")
+    )
+    ratios = [f"{np.median(rates[way] / rates['none']):.2f}" for way in WAYS[1:]]
+    spent = [f"{np.median(cpu[way]):.2f}" for way in WAYS]
+    median, p99 = 1000 * np.quantile([d for r in found["watched"] for d in r.delays], [0.5, 0.99])
+    reader = found["watched"][-1].reader
+    sent = f"{reader.first / 1000:.0f} | {(reader.size - reader.first) / rounds:.0f}"
+    print(f"| {clients} | {cohort} | {np.median(rates['none']):.0f} | {' | '.join(ratios)}"
+          f" | {' / '.join(spent)} | {median:.0f} | {p99:.0f} | {sent} | {size / 1000:.0f} |",
+          flush=True)  # fmt: skip
 
 
 def main() -> None:
@@ -141,9 +173,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1500)
     parser.add_argument("--turns", type=int, default=3)
     wishes = parser.parse_args()
-    print("| clients | cohort | rounds/s without | ratio unwatched | ratio watched | delay median ms |"
-          " p99 ms | kB at first | bytes a round | kB of history |")  # fmt: skip
-    print("|---" * 10 + "|")
+    print("| clients | cohort | rounds/s without | ratio unwatched | ratio watched |"
+          " CPU ms a round: none / unwatched / watched | delay ms | p99 ms | kB at first |"
+          " bytes a round | kB of history |")  # fmt: skip
+    print("|---" * 11 + "|")
     for clients in wishes.clients:
         asyncio.run(play(clients, wishes.cohort, wishes.rounds, wishes.turns))
 

@@ -174,6 +174,19 @@ def test_refused_and_lost_answers_are_counted_by_client_as_in_all():
     assert again.traffic[1] == 15 * len(next(iter(coordinator.frames().values())))
 
 
+def test_a_record_of_an_older_server_is_read():
+    coordinator = Coordinator(plan(), disk())
+    coordinator.commit()
+    arrays = coordinator.store.load()
+    for name in ("accepted_at", "refused", "lost", "traffic"):
+        del arrays[name]
+    coordinator.store.save(arrays)
+    again = Coordinator(coordinator.plan, coordinator.store.disk)
+    assert again.n == 1
+    assert again.server.ledger.counts["lost"] == 2
+    assert again.traffic.tolist() == again.server.ledger.lost.tolist()[:2] == [0, 0]
+
+
 def test_metrics_are_well_formed_and_equal_the_ledger(stage):
     from prometheus_client.parser import text_string_to_metric_families
 

@@ -10,6 +10,7 @@ import pytest
 
 from psofed import compare
 from psofed import experiment as experiments
+from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.methods import local, onlinefed, psofed
 from psofed.report import comparison, files, html, section, sources
@@ -371,6 +372,10 @@ def test_theory_is_drawn_over_its_simulation(opened, psofed, tmp_path):
         assert y == pytest.approx(wanted, abs=0.0006)
     assert shown.get_by_role("heading", name="The end against step μ").count() == 1
     assert shown.locator(".chart").count() == 3
+    whole = (tmp_path / "t" / "theory.csv").read_text().splitlines()
+    (tmp_path / "t" / "theory.csv").write_text("\n".join(whole[:-3]) + "\n")
+    with pytest.raises(InputError, match=r"theory\.csv: ends at round 77 of 80"):
+        html.render([sources.gather(tmp_path / "t")])
 
 
 def test_fits_and_advice_have_pages_whose_clients_are_only_text(opened):

@@ -21,7 +21,7 @@ def build(source: Source) -> dict[str, Any]:
     """All that the page says about a study of theory."""
     table = source.table("theory.json")
     with source.reading("theory.json"):
-        found = _curves(source)
+        found = _curves(source, table)
         return {
             "kind": "theory",
             "title": "Theory over simulation" if "runs" in table else "What theory predicts",
@@ -70,13 +70,16 @@ def _notes(table: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _curves(source: Source) -> list[Curve]:
+def _curves(source: Source, study: dict[str, Any]) -> list[Curve]:
     columns = ["round", "mse_db", "error_db"]
     simulated = ["simulated_db", "simulated_stderr_db"]
     head = source.text("theory.csv").split("\n", 1)[0].split(",")
     columns += simulated if set(simulated) <= set(head) else []
+    tables = source.columns("theory.csv", columns)
+    predicted = [entry for entry in study["methods"] if "predicted" in entry]
+    section.check(source, "theory.csv", tables, study | {"methods": predicted})
     found: list[Curve] = []
-    for style, (label, table) in enumerate(source.columns("theory.csv", columns).items()):
+    for style, (label, table) in enumerate(tables.items()):
         x = table["round"]
         found.append(Curve(label, x, table["mse_db"], table["error_db"], (), style))
         if len(columns) > 3:

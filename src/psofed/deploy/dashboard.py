@@ -13,9 +13,10 @@ from pathlib import Path
 from time import monotonic, time
 from typing import Any
 
+from psofed.deploy.access import Access
 from psofed.deploy.board import COLUMNS, Board
 from psofed.deploy.history import History
-from psofed.deploy.listener import Access, Listener
+from psofed.deploy.listener import Listener
 from psofed.deploy.serve import Server
 from psofed.deploy.watch import Watch
 

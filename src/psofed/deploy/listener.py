@@ -6,22 +6,18 @@ On loopback everybody on this machine may, as long as the browser came by a name
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
 import json
 import re
 import socket
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
-from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import monotonic, sleep
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from psofed.deploy.access import Access, is_loopback, same
 from psofed.deploy.metrics import exposition
 from psofed.errors import InputError
 from psofed.web.page import CHART_STYLES, CHARTS, page
@@ -29,8 +25,6 @@ from psofed.web.page import CHART_STYLES, CHARTS, page
 CONNECTIONS = 64
 PATIENCE = 10.0  # seconds for a whole request, except those who watch
 STALLED = 30.0  # seconds after which a watcher who takes nothing is left
-SHORTEST = 16  # characters of a token
-RIGHT = "use PORT or HOST:PORT, as in 8080 or 127.0.0.1:8080"
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
@@ -49,65 +43,6 @@ class Site(Protocol):
     def join(self) -> Any: ...
 
     def leave(self, stream: Any) -> None: ...
-
-
-@dataclass(frozen=True)
-class Access:
-    """Where to listen, and what one has to know to read there."""
-
-    host: str
-    port: int
-    token: str | None = field(default=None, repr=False)
-
-    @staticmethod
-    def parse(where: str, token: str | None) -> Access:
-        """From [HOST:]PORT; beyond this machine only with a token.
-
-        >>> Access.parse("8080", None)
-        Access(host='127.0.0.1', port=8080)
-        """
-        try:
-            parts = urlsplit(f"//{where}" if ":" in where else f"//127.0.0.1:{where}")
-            host, port = parts.hostname, parts.port
-        except ValueError:
-            host = port = None
-        if not host or port is None or parts.path or "@" in where:
-            raise InputError("--dashboard", f"is {where!r}", RIGHT)
-        if token is not None and (len(token) < SHORTEST or not token.isascii()):
-            right = f"use at least {SHORTEST} letters and digits, as of `openssl rand -hex 16`"
-            raise InputError("the dashboard's token", "is too short or not plain", right)
-        if token is None and not is_loopback(host):
-            right = "give --dashboard-token-file or PSOFED_DASHBOARD_TOKEN, or listen on 127.0.0.1"
-            raise InputError("--dashboard", f"{where} can be read by others", right)
-        return Access(host, port, token)
-
-    @cached_property
-    def session(self) -> str:
-        """What a browser keeps instead of the token."""
-        return hmac.new((self.token or "").encode(), b"psofed dashboard", sha256).hexdigest()
-
-    @property
-    def warning(self) -> str:
-        """What has to be said about being read from elsewhere."""
-        if is_loopback(self.host):
-            return ""
-        return "the dashboard is plain HTTP: whoever is on the way can read it, and its token"
-
-    def knows(self, token: str) -> bool:
-        """Whether this is the token, in a time that does not tell how much of it was right."""
-        return self.token is not None and _same(token, self.token)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a name or address can only mean this machine."""
-    try:
-        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(errors="replace"), other.encode())
 
 
 class Listener(ThreadingHTTPServer):
@@ -276,7 +211,7 @@ class Handler(BaseHTTPRequestHandler):
             found = SimpleCookie(self.headers.get("Cookie", "")).get(self.server.cookie)
         except CookieError:
             return False
-        return found is not None and _same(found.value, access.session)
+        return found is not None and same(found.value, access.session)
 
     def _page(self, name: str) -> None:
         body = self.server.pages[name]

@@ -59,11 +59,12 @@ def tab(chromium):
     """Open a page in a tab of its own; whatever goes wrong on it fails the test.
 
     `tab(url_or_path, allow="http://127.0.0.1:8000/", **context)` gives Playwright's page. A console
-    message of type error or warning, an exception, or a request to anywhere else fails the test.
+    message of type error or warning, an exception, or a request to anywhere else fails the test;
+    `expect` names the console messages, by a part of each, that the test itself brings about.
     """
     contexts, wrong = [], []
 
-    def open_tab(address, allow=None, **options):
+    def open_tab(address, allow=None, expect=(), **options):
         context = chromium.new_context(**{"viewport": {"width": 1100, "height": 900}} | options)
         contexts.append(context)
         page = context.new_page()
@@ -71,7 +72,7 @@ def tab(chromium):
         fine = (address, "data:", "blob:", *([allow] if allow else []))
 
         def on_console(message):
-            if message.type in ("error", "warning"):
+            if message.type in ("error", "warning") and not any(e in message.text for e in expect):
                 wrong.append(f"console {message.type}: {message.text}")
 
         def on_request(request):

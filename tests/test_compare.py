@@ -22,6 +22,7 @@ from psofed.methods import (
     topk,
 )
 from psofed.report import comparison as words
+from psofed.report import html, sources
 from psofed.simulate import montecarlo, pools
 
 SMALL = Experiment(
@@ -177,7 +178,8 @@ def test_the_command_compares_and_keeps_fedavg_beside_pso_fed(psofed, tmp_path):
         f"{name}.{kind}" for name in ("rounds", "bytes", "frontier") for kind in ("png", "pdf")
     }
     tables = {"experiment.toml", "comparison.json", "comparison.txt", "frontier.csv", "curves.csv"}
-    assert {path.name for path in folder.iterdir()} == pictures | tables
+    assert {path.name for path in folder.iterdir()} == pictures | tables | {"report.html"}
+    assert html.render([sources.gather(folder)]) == (folder / "report.html").read_bytes()
     table = json.loads((folder / "comparison.json").read_text())
     assert table["answer"] in result.stdout
     assert all(m["traffic_share"] <= 0.3001 for m in table["methods"] if m["name"] != "onlinefed")

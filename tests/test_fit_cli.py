@@ -27,7 +27,7 @@ def test_fit_the_example_then_predict(psofed, tmp_path):
     assert "synthetic" in result.stderr
     names = {path.name for path in (tmp_path / "r").iterdir()}
     assert {"model.psofed", "plan.toml", "scores.csv", "clients.csv", "summary.json"} <= names
-    assert {"scores.png", "clients.pdf"} <= names
+    assert {"scores.png", "clients.pdf", "report.html"} <= names
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
     assert summary["rows"] == len(example.rows())
     said = psofed("predict", "r/model.psofed", example.path(), "--out", "p.csv")

@@ -21,6 +21,7 @@ from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
 from psofed.methods import onlinefed, psofed
 from psofed.methods.contract import Task
+from psofed.report import html, sources
 from psofed.simulate import montecarlo, reference
 from psofed.streams import iid, paper
 from psofed.theory import bounds, dense, mean, moments, predict, processes, reduced, steady, study
@@ -622,7 +623,10 @@ def test_theory_tells_limits_speed_and_curves_in_words_and_files(psofed, file, t
         for name in ("theory", "theory_step", "theory_shared")
         for kind in ("png", "pdf")
     }
-    assert names == pictures | {"experiment.toml", "theory.csv", "theory.json", "theory.txt"}
+    tables = {"experiment.toml", "theory.csv", "theory.json", "theory.txt"}
+    assert names == pictures | tables | {"report.html"}
+    page = html.render([sources.gather(tmp_path / "out")])
+    assert page == (tmp_path / "out" / "report.html").read_bytes()
     assert (tmp_path / "out" / "theory.txt").read_text() == result.stdout.split("\n\nresults in")[
         0
     ] + "\n"

@@ -27,20 +27,23 @@ CLIENTS = 10
 @click.option("--shared", type=click.IntRange(1, 200), default=40, show_default=True,
               help="M, of D = 200 entries.")  # fmt: skip
 @click.option("--keep", type=click.Path(path_type=Path), help="A new folder for files and logs.")
-def demo(rounds: int, shared: int, keep: Path | None) -> None:
+@click.option("--open/--no-open", "opened", default=None, help="Open the dashboard in a browser."
+              " [default: on a terminal with a display]")  # fmt: skip
+def demo(rounds: int, shared: int, keep: Path | None, opened: bool | None) -> None:
     """Run a whole deployment here: broker, server, ten clients, each a process of its own.
 
     On the way the server and a client are killed (kill -9) and started again. At the end global and
     local models are compared with a simulation of the same run. Needs no set-up; loopback only.
+    While it runs, a dashboard shows it in the browser.
     """
     if keep is not None:
-        _play(keep, rounds, shared)
+        _play(keep, rounds, shared, opened)
         return
     with tempfile.TemporaryDirectory(prefix="psofed-demo-") as folder:
-        _play(Path(folder), rounds, shared)
+        _play(Path(folder), rounds, shared, opened)
 
 
-def _play(folder: Path, rounds: int, shared: int) -> None:
+def _play(folder: Path, rounds: int, shared: int, opened: bool | None) -> None:
     from psofed.deploy import plan as plans
     from psofed.errors import InputError
 
@@ -59,10 +62,33 @@ def _play(folder: Path, rounds: int, shared: int) -> None:
     signal.signal(signal.SIGTERM, _terminated)
     try:
         team.start_all()
+        say(f"Dashboard at {team.dashboard}")
+        if _is_watched() if opened is None else opened:
+            _browse(team)
         bytes_moved = _rounds(team, rounds)
     finally:
         team.stop()
     _prove(plan, folder, rounds, bytes_moved)
+
+
+def _is_watched() -> bool:
+    """Whether there is somebody, with a screen, for whom a browser may be opened."""
+    screen = sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
+    return screen and sys.stderr.isatty()
+
+
+def _browse(team: Team) -> None:
+    """Open the dashboard as soon as it is there; the demo does not wait for the browser."""
+    import threading
+    import webbrowser
+
+    def work() -> None:
+        team.wait_for_dashboard()
+        webbrowser.open(team.dashboard)
+
+    threading.Thread(target=work, daemon=True).start()
 
 
 def _terminated(*_: object) -> None:
@@ -82,7 +108,9 @@ class Team:
     """The processes of the demo: a server with its broker, and the clients."""
 
     def __init__(self, folder: Path, file: Path) -> None:
-        self.folder, self.file, self.port = folder, file, _free_port()
+        self.folder, self.file = folder, file
+        self.port, self.dashboard_port = _free_ports()
+        self.dashboard = f"http://127.0.0.1:{self.dashboard_port}/"
         self.running: dict[str, subprocess.Popen[str]] = {}
 
     def start_all(self) -> None:
@@ -94,7 +122,8 @@ class Team:
         """The server, or a client by its number."""
         here = f"127.0.0.1:{self.port}"
         if who == "server":
-            rest = ["serve", "--listen", here, "--log-json", "--every", "0.02"]
+            shown = ["--dashboard", str(self.dashboard_port)]
+            rest = ["serve", "--listen", here, *shown, "--log-json", "--every", "0.02"]
         else:
             rest = ["client", "--id", who, "--broker", f"mqtt://{here}"]
         command = [sys.executable, "-m", "psofed", rest[0], str(self.file), *rest[1:]]
@@ -108,6 +137,17 @@ class Team:
                 env=environment,
                 text=True,
             )
+
+    def wait_for_dashboard(self) -> None:
+        """Until it listens, or for ten seconds."""
+        import socket
+        import time
+
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.dashboard_port)) == 0:
+                    return
+            time.sleep(0.1)
 
     def kill(self, who: str) -> None:
         """kill -9, and start again."""
@@ -142,12 +182,13 @@ class Team:
             process.communicate()
 
 
-def _free_port() -> int:
+def _free_ports() -> tuple[int, int]:
     import socket
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    with socket.socket() as one, socket.socket() as other:
+        for probe in (one, other):
+            probe.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
 
 
 def _rounds(team: Team, rounds: int) -> int:

@@ -18,7 +18,9 @@ from psofed.cli.docs import docs
 from psofed.cli.fit import fit
 from psofed.cli.init import init
 from psofed.cli.keys import keys
+from psofed.cli.play import play
 from psofed.cli.predict import predict
+from psofed.cli.report import report
 from psofed.cli.reproduce import reproduce
 from psofed.cli.run import run
 from psofed.cli.serve import serve
@@ -37,8 +39,8 @@ def cli() -> None:
 
 
 for _verb in (
-    reproduce, run, compare, theory, fit, predict, advise, init, verify, serve, client, demo, keys,
-    docs,
+    reproduce, run, compare, theory, report, play, fit, predict, advise, init, verify, serve,
+    client, demo, keys, docs,
 ):  # fmt: skip
     cli.add_command(_verb)
 

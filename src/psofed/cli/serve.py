@@ -13,6 +13,7 @@ from psofed.cli.progress import say
 
 if TYPE_CHECKING:
     from psofed.deploy.coordinator import Closed, Coordinator
+    from psofed.deploy.dashboard import Dashboard
     from psofed.deploy.mqtt import Address
     from psofed.deploy.plan import Plan
 
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
               " [default: lockstep 0, live 1]")  # fmt: skip
 @click.option("--test", type=click.Path(path_type=Path), help="CSV to judge the model by.")
 @click.option("--log-json", is_flag=True, help="One JSON line a round.")
+@click.option("--dashboard", metavar="[HOST:]PORT", help="Show it in browsers; 0 is any free port.")
+@click.option("--dashboard-token-file", type=click.Path(path_type=Path), metavar="FILE",
+              help="What one must know to look, needed beyond this machine."
+              " [default: $PSOFED_DASHBOARD_TOKEN]")  # fmt: skip
 @options
 def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: Any) -> None:
     """Serve the run in FILE: invite, collect, fold, commit, round after round.
@@ -76,6 +81,7 @@ def run(
     who = identity(wishes["ca"], wishes["cert"], wishes["key"])
     if address.tls and who is not None:
         who.check("server")
+    dashboard = open_dashboard(wishes["dashboard"], wishes["dashboard_token_file"])
     name, topic = f"{plan.deploy.run}-server", mqtt.up_topic(plan.deploy.run, "+")
     link = mqtt.Link(address, name, topic, wishes["qos"], who)
     coordinator = Coordinator(plan, Folder(state))
@@ -90,6 +96,8 @@ def run(
     broker = Broker(address) if embedded else None
     if broker is not None:
         broker.open()
+    if dashboard is not None:
+        log.show(server, dashboard, state, rounds)
     link.open()
     where = f"round {coordinator.n}, start {coordinator.incarnation}"
     say(f"Serving run {plan.deploy.run} from {where}")
@@ -99,9 +107,34 @@ def run(
     finally:
         log.close()
         link.close()
+        if dashboard is not None:
+            dashboard.close()
         if broker is not None:
             broker.close()
     say(f"Stopped at round {coordinator.n}; the state is in {state}")
+
+
+def open_dashboard(where: str | None, token_file: Path | None) -> Dashboard | None:
+    """Take its port before anything else begins, if there shall be one."""
+    import os
+
+    from psofed.errors import InputError
+
+    if where is None:
+        if token_file is not None:
+            right = "say where it shall be, as in --dashboard 8080"
+            raise InputError("--dashboard-token-file", "is given without a --dashboard", right)
+        return None
+    from psofed.deploy.dashboard import Dashboard
+
+    token = os.environ.get("PSOFED_DASHBOARD_TOKEN") or None
+    if token_file is not None:
+        try:
+            token = token_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            found = f"cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
+            raise InputError(str(token_file), found, "put the token there, on one line") from None
+    return Dashboard(where, token)
 
 
 class Log:
@@ -117,6 +150,23 @@ class Log:
         self.coordinator, self.model, self.as_json = coordinator, state / "model.npy", as_json
         self.judge, self.save = test_set(coordinator.plan, test), np.save
         self.view: Any = None
+        self.watched: Any = None
+
+    def show(self, server: Any, dashboard: Dashboard, state: Path, rounds: int | None) -> None:
+        """Let it be seen in browsers, too."""
+        dashboard.open(server, state, rounds)
+        for warning in dashboard.warnings:
+            say(f"Warning: {state}: {warning}")
+        self.watched = dashboard.watch
+        server.on_news = self.news
+        say(f"Dashboard at {dashboard.url}")
+        if warning := dashboard.listener.access.warning:
+            say(f"Warning: {warning}")
+
+    def news(self, line: str) -> None:
+        """What the server tells people, to those who look from afar as well."""
+        self.watched.tell(line)
+        say(line)
 
     def watch(self, server: Any) -> None:
         """Show the status while it runs, if somebody is looking."""
@@ -140,6 +190,8 @@ class Log:
         self.save(beside, w)
         beside.replace(self.model)
         mse = self.judge(w) if self.judge is not None else None
+        if self.watched is not None:
+            self.watched.close(closed, mse)
         counts = self.coordinator.server.ledger.counts
         if self.view is not None:
             self.view.update(closed, mse, counts)

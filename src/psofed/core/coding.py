@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import ceil, log2
+from math import ceil, inf, log2
 from typing import Any
 
 import numpy as np
@@ -58,22 +58,34 @@ def compand(v: Array, bits: int) -> Array:
     more of their precision than in equal steps, which is what differences to a reference need.
     """
     out = np.zeros(len(v) + 1)
-    top = np.abs(v).max()
+    size = np.abs(v)
+    top = float(size.max())
     if top < 2.0 ** (SMALLEST / 4):
         out[0] = SMALLEST - 1  # nothing worth sending: decoded as zeros
         return out
-    out[0] = min(np.ceil(4 * np.log2(top)), -SMALLEST)
+    # What is too large or no number at all, as of a step that diverges, is told as the largest.
+    out[0] = scale = min(ceil(4 * log2(top)), -SMALLEST) if top < inf else -SMALLEST
     half = 2 ** (bits - 1)
-    levels = np.minimum(np.floor(half * np.sqrt(np.abs(v) / 2.0 ** (out[0] / 4))), half - 1)
-    out[1:] = 2 * levels + np.signbit(v)
+    size *= half**2 / 2.0 ** (scale / 4)
+    levels = np.floor(np.sqrt(size, out=size), out=size)
+    np.fmin(levels, half - 1, out=levels)
+    levels += levels
+    np.add(levels, v < 0, out=out[1:])
     return out
 
 
 def expand(message: Array, bits: int) -> Array:
-    """v_j = +-s ((level + 1/2) / H)^2."""
-    if message[0] < SMALLEST:
-        return np.zeros(len(message) - 1)
-    return 2.0 ** (message[0] / 4) * _expanded(bits)[message[1:].astype(np.intp)]
+    """v_j = +-s ((level + 1/2) / H)^2, of a message [1 + m] or of several [s, 1 + m]."""
+    values: Array = _expanded(bits).take(message[..., 1:].astype(np.intp))
+    if message.ndim == 1:
+        values *= _scale(float(message[0]))
+    else:
+        values *= np.array([[_scale(scale)] for scale in message[:, 0].tolist()])
+    return values
+
+
+def _scale(e: float) -> float:
+    return 2.0 ** (e / 4) if e >= SMALLEST else 0.0
 
 
 @lru_cache

@@ -44,6 +44,7 @@ class Coordinator:
         self.incarnation = 0
         self.fresh = np.zeros(self.server.method.task.dim, np.int64)  # by entry: last folded
         self._digest = plan.digest
+        self.traffic = np.zeros(2, np.int64)  # bytes up and down in all rounds that were closed
         self._up = self._down = 0
         self._frames: dict[int, bytes] = {}
         self._restore()
@@ -54,6 +55,7 @@ class Coordinator:
         if arrays is not None:
             self.server.restore(arrays)
             self.incarnation, self.fresh = int(arrays["incarnation"]), arrays["fresh"]
+            self.traffic = arrays.get("traffic", self.traffic)  # older records have none
         self.incarnation += 1
         if self.incarnation > wire.LAST_INCARNATION:
             raise InputError(self.store.disk.name, "was started too often", "begin a new run")
@@ -143,6 +145,7 @@ class Coordinator:
         n, cohort = self.n, self.server.cohort
         answered = self.server.commit()
         self._note_entries(n, answered)
+        self.traffic += (self._up, self._down)
         self._save()
         missing = tuple(k for k in cohort if k not in answered)
         gap = int(self.n - self.fresh.min())
@@ -157,7 +160,7 @@ class Coordinator:
 
     def _save(self) -> None:
         more = {"incarnation": np.array(self.incarnation, np.int64), "fresh": self.fresh}
-        self.store.save({**self.server.to_arrays(), **more})
+        self.store.save({**self.server.to_arrays(), **more, "traffic": self.traffic})
 
 
 def limit(method: Method, n: int) -> int:

@@ -30,6 +30,9 @@ class Ledger:
         self.accepted = np.zeros(clients, np.int64)  # uploads folded in, by client
         self.flagged = np.zeros(clients, np.int64)  # answers that contradict an earlier one
         self.lost_at = np.full(clients, -1, np.int64)  # the last round without an answer
+        self.accepted_at = np.full(clients, -1, np.int64)  # the last round with one
+        self.refused = np.zeros(clients, np.int64)  # the totals of these two, by client
+        self.lost = np.zeros(clients, np.int64)
         self._tried: set[int] = set()
 
     def repeat(self) -> None:
@@ -53,6 +56,8 @@ class Ledger:
             self.lost_at[k] = -1
             self.counts["lost"] -= 1
             self.counts["refused"] += 1
+            self.lost[k] -= 1
+            self.refused[k] += 1
 
     def close(self, n: int, cohort: Iterable[int], answered: Iterable[int]) -> None:
         """Rule 9: every member that was asked is accounted for; only now is an upload accepted."""
@@ -63,8 +68,11 @@ class Ledger:
         self.counts["accepted"] += len(here)
         self.counts["received"] += len(here)
         self.accepted[list(here)] += 1
+        self.accepted_at[list(here)] = n
         self.counts["refused"] += len(refused)
+        self.refused[list(refused)] += 1
         self.counts["lost"] += len(lost)
+        self.lost[list(lost)] += 1
         self.lost_at[list(lost)] = n
         self._tried.clear()
 
@@ -72,7 +80,8 @@ class Ledger:
         """What is stored."""
         counts = [*self.counts.values(), *self.reasons.values()]
         table = {"accepted": self.accepted, "flagged": self.flagged, "lost_at": self.lost_at}
-        return {"counts": np.array(counts, np.int64), **table}
+        more = {"accepted_at": self.accepted_at, "refused": self.refused, "lost": self.lost}
+        return {"counts": np.array(counts, np.int64), **table, **more}
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """The inverse of `to_arrays`."""
@@ -81,4 +90,8 @@ class Ledger:
         self.reasons = dict(zip(REASONS, counts[len(COUNTS) :], strict=True))
         self.accepted, self.flagged = arrays["accepted"], arrays["flagged"]
         self.lost_at = arrays["lost_at"]
+        # Records of older servers do not have these.
+        self.accepted_at = arrays.get("accepted_at", self.accepted_at)
+        self.refused = arrays.get("refused", self.refused)
+        self.lost = arrays.get("lost", self.lost)
         self._tried = set()

@@ -21,6 +21,9 @@ class Status:
     connected: bool = False
     seen: set[int] = field(default_factory=set)  # clients that were heard since the start
     trouble: str = ""
+    connects: int = 0  # how often the broker was reached since the start
+    connected_at: float = 0.0  # of the monotonic clock, as the next
+    asked_at: float | None = None  # when the cohort of the open round was first asked
 
 
 @dataclass
@@ -33,6 +36,8 @@ class Server:
     every: float = 0.0  # seconds from one round to the next, at least
     on_close: Callable[[Closed], None] = lambda closed: None
     on_news: Callable[[str], None] = lambda line: None
+    on_message: Callable[[int, str], None] = lambda k, outcome: None
+    on_tick: Callable[[], None] = lambda: None  # often, from this thread: it may not wait
     status: Status = field(default_factory=Status)
     stopped: bool = False
     _told: dict[str, int] = field(default_factory=dict)
@@ -42,7 +47,9 @@ class Server:
         while not self.stopped and (rounds is None or self.coordinator.n < rounds):
             begun = monotonic()
             if self._collect() and not self.stopped:
-                self.on_close(self.coordinator.commit())
+                closed = self.coordinator.commit()
+                self.status.asked_at = None
+                self.on_close(closed)
                 self._wait(begun + self.every)
 
     def stop(self) -> None:
@@ -72,6 +79,8 @@ class Server:
 
     def _ask(self) -> None:
         if self.link.up:
+            if self.status.asked_at is None:
+                self.status.asked_at = monotonic()
             for k, frame in self.coordinator.frames().items():
                 self._send(k, frame)
 
@@ -79,23 +88,29 @@ class Server:
         self.link.send(mqtt.down_topic(self.coordinator.plan.deploy.run, k), frame)
 
     def _handle(self, event: Event | None) -> None:
-        if event is None:
-            return
+        if event is not None:
+            self._react(event)
+        self.on_tick()
+
+    def _react(self, event: Event) -> None:
         if event.kind == "message":
             self._message(mqtt.speaker(event.topic), event.data)
             self.link.handled(event)
         elif event.kind == "up":
             self.status.connected, self.status.trouble = True, ""
+            self.status.connects += 1
+            self.status.connected_at = monotonic()
             self.on_news(f"connected to {self.link.address}")
             self._ask()
         elif event.kind == "down":
-            self.status.connected = False
+            self.status.connected, self.status.asked_at = False, None
             if event.data != self.status.trouble:  # say it once, not at every attempt
                 self.status.trouble = event.data
                 self.on_news(f"no broker at {self.link.address}: {event.data}; trying again")
 
     def _message(self, k: int, data: bytes) -> None:
         outcome = self.coordinator.take(k, data)
+        self.on_message(k, outcome)
         if outcome in ("hello", "accepted", "repeated", "late"):
             self.status.seen.add(k)
         if outcome == "hello":

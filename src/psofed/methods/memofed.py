@@ -110,7 +110,7 @@ class Method(Plain):
         self.curvature = curvature.Curvature(task.features, self.T, guess, signal)
         self.tells = options.curvature == "moments"
         self._bases: dict[Any, Array] = {}
-        self._offers: dict[int, tuple[int, Array, Array]] = {}
+        self._offers: dict[int, tuple[int, bytes, Array]] = {}
 
     # What a contact costs, and who is contacted.
 
@@ -179,18 +179,17 @@ class Method(Plain):
     def absorb(self, client: State, x: Array, z: Array, y: Array) -> None:
         """`learn` for many samples of one client, one after the other."""
         count, u = len(y), z @ self._basis(z.dtype)
-        x, past = x.astype(np.float64), np.ones(1)
-        left, weighed = u.T, y
+        left, weighed, inputs, total = u.T, y, x.T, float(count)
         if self.forget < 1:
             past = self.forget ** np.arange(count - 1.0, -1, -1)
-            left, weighed = u.T * past, y * past
+            left, weighed, inputs, total = u.T * past, y * past, x.T * past, past.sum()
             for name in ("A", "q", "n", "s", "C"):
                 client[name] *= self.forget**count
         client["A"] += left @ u
         client["q"] += weighed @ u
-        client["n"] += past.sum() if self.forget < 1 else count
-        client["s"] += (x.T * past).sum(axis=1)
-        client["C"] += (x.T * past) @ x
+        client["n"] += total
+        client["s"] += inputs.sum(axis=1)
+        client["C"] += inputs @ x
 
     def _basis(self, dtype: Any) -> Array:
         """T in the precision of the features: a sum of many samples needs no better one."""
@@ -233,11 +232,11 @@ class Method(Plain):
         if self._is_silent(server, k):
             return np.empty(0)
         away = server["c"] - server["r"][k]
-        known = self._offers.get(k)
-        if known is not None and known[0] == n and np.array_equal(known[1], away):
-            return known[2]  # asked for again, as when the round is folded
-        message = np.append(server["contacts"][k] % 2, self._quantise(away))
-        self._offers[k] = n, away, message
+        offered, known = self._offers.get(k), away.tobytes()
+        if offered is not None and offered[:2] == (n, known):
+            return offered[2]  # asked for again, as when the round is folded
+        message = np.concatenate(([server["contacts"][k] % 2], self._quantise(away)))
+        self._offers[k] = n, known, message
         return message
 
     def downloads(self, k: int, n: int) -> tuple[int | None, ...]:
@@ -260,9 +259,16 @@ class Method(Plain):
             server[name] *= fade
         server["now"][...] = n
         down = {k: self.download(server, k, n) for k in heard}
+        known = []
         for k, message in heard.items():
             server["spent"] += self._cost(server, k)
-            self._hear(server, k, n, down[k], message)
+            if server["contacts"][k] and len(message) == self._entries:
+                known.append(k)
+            else:
+                self._meet(server, k, n, down[k], message)
+        if known:
+            told = np.array([down[k] for k in known]), np.array([heard[k] for k in known])
+            self._hear(server, np.array(known), n, *told)
         true, assumed = server["secant"]
         ratio = SAFE * true / assumed if self.options.guard and assumed > 0 else 1.0
         kappa = max(1.0, ratio, RELEASE * float(server["kappa"]))
@@ -270,36 +276,57 @@ class Method(Plain):
         H, b = kappa * server["sum_B"] + self.prior, server["sum_g"] + kappa * server["sum_Br"]
         server["c"][:] = np.linalg.solve(H, b)
 
-    def _hear(self, server: State, k: int, n: int, down: Message, message: Array) -> None:
-        """Client k at its new reference: B_k, g_k and B_k r_k, and their part of the sums."""
+    def _meet(self, server: State, k: int, n: int, down: Message, message: Array) -> None:
+        """Client k for the first time, or with new moments: B_k, and its part of the sums."""
+        count, weight = _count(self.forget, n + 1), server["weight"][k]
         r, h, B, g, Br = (server[name][k] for name in ("r", "h", "B", "g", "Br"))
-        known, count = server["contacts"][k] > 0, _count(self.forget, n + 1)
-        told, weight = len(message) > self._entries, server["weight"][k]
-        before = r.copy(), g.copy(), Br.copy()
-        if told:
-            server["sum_B"] -= weight * B
+        for name, old in (("sum_B", B), ("sum_g", g), ("sum_Br", Br)):
+            server[name] -= weight * old
         if down is not None and len(down):
             r += self._restore(down[1:])
-        if not known:
+        if server["contacts"][k] == 0:
             h[:], B[:] = r, np.eye(self.size) / self.step
         h += self._restore(message[: self._entries])
-        if told:
+        if len(message) > self._entries:
             B[:] = self.curvature.matrix(message[self._entries :], count)
             B += DAMP * np.eye(self.size)
         g[:], Br[:] = h - r, B @ r
-        if known and not told:
-            self._measure(server, r - before[0], g - before[1], Br - before[2], count)
-        server["sum_B"] += (count if told else count - weight) * B
-        server["sum_g"] += count * g - weight * before[1]
-        server["sum_Br"] += count * Br - weight * before[2]
-        server["weight"][k] = count
-        server["contacts"][k] += 1
-        server["heard"][k] = n
+        for name, new in (("sum_B", B), ("sum_g", g), ("sum_Br", Br)):
+            server[name] += count * new
+        self._note(server, k, n, count)
 
-    def _measure(self, server: State, dr: Array, dg: Array, dBr: Array, count: float) -> None:
+    def _hear(self, server: State, ks: Array, n: int, down: Array, messages: Array) -> None:
+        """Several clients at their new references, all with the B_k that they had before."""
+        count, weight = _count(self.forget, n + 1), server["weight"][ks]
+        r, h, g, Br = (server[name][ks] for name in ("r", "h", "g", "Br"))
+        dr = self._restore(down[:, 1:])
+        h += self._restore(messages)
+        r += dr
+        new_g, new_Br = (
+            h - r,
+            np.array([server["B"][k] @ r_k for k, r_k in zip(ks, r, strict=True)]),
+        )
+        for k, more in zip(ks, count - weight, strict=True):
+            server["sum_B"] += more * server["B"][k]
+        server["sum_g"] += count * new_g.sum(axis=0) - weight @ g
+        server["sum_Br"] += count * new_Br.sum(axis=0) - weight @ Br
+        self._measure(server, count, dr, new_g - g, new_Br - Br)
+        for name, new in (("r", r), ("h", h), ("g", new_g), ("Br", new_Br)):
+            server[name][ks] = new
+        self._note(server, ks, n, count)
+
+    def _note(self, server: State, ks: Any, n: int, count: float) -> None:
+        """They were heard in round n, and speak for so many samples."""
+        server["weight"][ks] = count
+        server["contacts"][ks] += 1
+        server["heard"][ks] = n
+
+    def _measure(self, server: State, count: float, dr: Array, dg: Array, dBr: Array) -> None:
         """-dr^T dg and dr^T B dr, averaged over recent contacts so that new samples average out."""
-        server["secant"] *= 1 - 1 / max(RECENT * self.task.clients, 1)
-        server["secant"] += -count * dr @ dg, count * dr @ dBr
+        keep = 1 - 1 / max(RECENT * self.task.clients, 1)
+        past = count * keep ** np.arange(len(dr) - 1, -1, -1)
+        server["secant"] *= keep ** len(dr)
+        server["secant"] += -(past @ (dr * dg).sum(axis=1)), past @ (dr * dBr).sum(axis=1)
 
     def models(self, server: State, clients: State) -> Array:
         """w = T c."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from psofed.provenance import versions
 from psofed.report.files import can_draw, plain
+from psofed.report.html import with_report
 from psofed.report.tables import align
 from psofed.tables.advise import Advice, goal, to_table
 
@@ -25,6 +26,7 @@ def render(advice: Advice, command: str) -> dict[str, bytes]:
         "advice.json": (json.dumps(summary(advice, command), indent=2) + "\n").encode(),
         "advice.txt": (text(advice) + "\n").encode(),
     }
+    files = with_report(files)
     if can_draw():
         from psofed.report.figures import to_bytes
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from psofed.compare import Entry, Reached, bytes_to_target, cumulative_bytes
 from psofed.curves import Curves
 from psofed.provenance import versions
-from psofed.report import files, tables
+from psofed.report import files, html, tables
 
 Array = NDArray[Any]
 CONTROLS = ("raw", "centralised", "local")  # not federated learning: they place the others
@@ -160,6 +160,7 @@ def render(c: Comparison) -> dict[str, bytes]:
         "frontier.csv": _frontier_csv(c).encode(),
         "curves.csv": files.curves_csv(c.curves).encode(),
     }
+    out = html.with_report(out)
     if not files.can_draw():
         return out
     from psofed.report import comparison_figures as pictures

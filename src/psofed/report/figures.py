@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from psofed.curves import Curves
+from psofed.report.tables import FLOORS
 
 # Okabe and Ito's colours, ordered by lightness, each with a line style of its own.
 STYLES = [
@@ -22,7 +23,6 @@ STYLES = [
     ("#E69F00", (0, (2, 2))),
 ]
 INSIDE = 10  # curves whose names fit into the axes; of more they stand beside them
-FLOORS = {"ridge": "ridge regression on 200 D samples", "noise": "noise variance"}
 
 
 def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: str = "") -> Figure:

@@ -17,6 +17,7 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.provenance import versions
 from psofed.report import claims, tables
+from psofed.report.html import with_report
 from psofed.simulate import checkpoint
 
 
@@ -29,6 +30,7 @@ def render(
         "curves.csv": curves_csv(curves).encode(),
         "summary.json": (json.dumps(summary(curves, command), indent=2) + "\n").encode(),
     }
+    files = with_report(files)
     if not can_draw():
         return files
     from psofed.report.figures import learning_curves, to_bytes

@@ -11,6 +11,7 @@ import numpy as np
 
 from psofed.provenance import versions
 from psofed.report.files import can_draw, cell, plain
+from psofed.report.html import with_report
 from psofed.report.tables import align
 from psofed.tables import model as models
 from psofed.tables.fit import Fit
@@ -32,6 +33,7 @@ def render(fit: Fit, command: str) -> dict[str, bytes]:
         "clients.csv": _csv(client_rows(fit)).encode(),
         "summary.json": (json.dumps(summary(fit, command), indent=2) + "\n").encode(),
     }
+    files = with_report(files)
     if can_draw():
         from psofed.report.figures import to_bytes
 

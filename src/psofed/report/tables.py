@@ -6,6 +6,8 @@ from typing import Any
 
 from psofed.curves import Curves, Estimate
 
+FLOORS = {"ridge": "ridge regression on 200 D samples", "noise": "noise variance"}
+
 
 def summary(curves: Curves) -> list[dict[str, Any]]:
     """One entry per method: its MSE in dB at each point, and how it compares with the base."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from psofed.curves import PER_DB, Curves, table_rounds, to_db
 from psofed.provenance import versions
-from psofed.report import files, tables
+from psofed.report import files, html, tables
 from psofed.theory.mean import RESOLUTION, Radius
 from psofed.theory.predict import DIVERGED, Prediction, systems
 from psofed.theory.study import Judgement, Study, Sweep, deviations
@@ -301,6 +301,7 @@ def render(found: Findings) -> dict[str, bytes]:
         "theory.csv": _csv(study, curves).encode(),
         "theory.txt": (text(found) + "\n").encode(),
     }
+    out = html.with_report(out)
     if not files.can_draw():
         return out
     from psofed.report import theory_figures as pictures

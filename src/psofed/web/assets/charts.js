@@ -13,6 +13,7 @@ const STYLES = [
   { light: "#b57b00", dark: "#f2b84b", dash: [4, 4] },
 ];
 const DARK = matchMedia("(prefers-color-scheme: dark)");
+const PAPER_WIDTH = 680; // fits A4 and letter
 let printing = false;
 
 function tone(style) {
@@ -25,19 +26,30 @@ function token(name) {
   return printing ? light[name] : getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-function swatch(style) {
-  const line = { x1: 1, x2: 31, y1: 6, y2: 6, "stroke-width": 2.5, "stroke-dasharray": STYLES[style % STYLES.length].dash.join(" ") };
-  const node = el("svg:line", line);
-  const paint = () => node.setAttribute("stroke", tone(style));
+// The dashes of a style; beyond the seventh, colours come back with other dashes.
+function dash(style) {
+  return STYLES[(style + 3 * Math.floor(style / STYLES.length)) % STYLES.length].dash;
+}
+
+function swatch(style, points = false, solid = false) {
+  const line = { x1: 1, x2: 31, y1: 6, y2: 6, "stroke-width": 2.5, "stroke-dasharray": dash(style).join(" ") };
+  const node = points ? el("svg:circle", { cx: 16, cy: 6, r: 3, fill: "none", "stroke-width": 1.5 }) : el("svg:line", line);
+  const paint = () => {
+    node.setAttribute("stroke", tone(style));
+    if (solid) node.setAttribute("fill", tone(style));
+  };
   paint();
   DARK.addEventListener("change", paint);
   return el("svg:svg", { width: 32, height: 12, "aria-hidden": "true" }, node);
 }
 
 class LineChart {
-  // spec: {label, xLabel, yLabel, xLog, yLog, height, x, series, levels, formatX, formatY}
-  // series: [{label, y, x?, low?, high?, style?, points?}]; levels: [{label, value}]. Values may be
-  // null where nothing is known. A series without its own x uses the chart's.
+  // spec: {label, xLabel, yLabel, xLog, yLog, height, x, series, levels, marks, yRange, formatX, formatY, tickX,
+  // tickY}
+  // series: [{label, y, x?, low?, high?, style?, points?, solid?, size?}]; levels: [{label, value, short?}]; marks: the same
+  // along x. Values may be null where nothing is known. A series without its own x uses the chart's.
+  // low and high are a band, or error bars if the series is points. yRange is what is shown unless
+  // somebody zooms; without it, all.
   constructor(host, spec) {
     this.hidden = new Set();
     this.at = el("span", { class: "at" });
@@ -49,8 +61,8 @@ class LineChart {
     this.resize = new ResizeObserver(() => this.fit());
     this.resize.observe(this.place);
     this.redraw = () => this.plot && this.plot.redraw(false);
-    this.before = () => { printing = true; this.redraw(); };
-    this.after = () => { printing = false; this.redraw(); };
+    this.before = () => { printing = true; this.fit(PAPER_WIDTH); this.redraw(); };
+    this.after = () => { printing = false; this.fit(); this.redraw(); };
     DARK.addEventListener("change", this.redraw);
     addEventListener("beforeprint", this.before);
     addEventListener("afterprint", this.after);
@@ -60,7 +72,7 @@ class LineChart {
   // Show something else. The same kind of chart keeps its zoom and is only given its new data.
   set(spec) {
     const kind = JSON.stringify([spec.xLabel, spec.yLabel, spec.xLog, spec.yLog, spec.height,
-      spec.series.map((s) => [s.label, s.style, !!s.low, !!s.points]), spec.levels]);
+      spec.series.map((s) => [s.label, s.style, !!s.low, !!s.points]), spec.levels, spec.marks]);
     this.spec = spec;
     this.data = joined(spec);
     if (kind === this.kind) {
@@ -86,11 +98,11 @@ class LineChart {
     spec.series.forEach((s, i) => {
       const style = s.style ?? i;
       const shared = { show: !this.hidden.has(s.label), spanGaps: true };
-      series.push({ ...shared, label: s.label, width: 2, stroke: () => tone(style),
-        dash: STYLES[style % STYLES.length].dash, points: { show: !!s.points, size: 6 },
+      series.push({ ...shared, label: s.label, width: s.y.length > 1500 ? 1.5 : 2, stroke: () => tone(style),
+        dash: dash(style), points: { show: !!s.points, size: s.size || 6, fill: s.solid ? () => tone(style) : undefined },
         paths: s.points ? () => null : undefined });
       if (!s.low) return;
-      bands.push({ series: [series.length + 1, series.length], fill: () => `${tone(style)}2e` });
+      if (!s.points) bands.push({ series: [series.length + 1, series.length], fill: () => `${tone(style)}2e` });
       for (let end = 0; end < 2; end += 1) series.push({ ...shared, points: { show: false }, stroke: "transparent", width: 0 });
     });
     const axis = { stroke: () => token("--ink"), grid: { stroke: () => token("--line"), width: 1 },
@@ -100,19 +112,20 @@ class LineChart {
       width: this.place.clientWidth || 600,
       height: spec.height || 380,
       legend: { show: false },
+      focus: { alpha: 0.15 },
       cursor: { drag: { x: true, y: true, uni: 30 }, dataIdx: nearest, points: { size: 7 } },
       scales: {
-        x: { time: false, distr: spec.xLog ? 3 : 1 },
+        x: { time: false, distr: spec.xLog ? 3 : 1, range: spec.xLog ? (u, low, high) => logSpan(low, high) : undefined },
         y: { distr: spec.yLog ? 3 : 1, range: spec.yLog ? undefined : (u, low, high) => this.span(low, high) },
       },
       series,
       bands,
       axes: [
-        { ...axis, label: spec.xLabel, labelSize: 22, size: 40, values: spec.xLog ? undefined : ticks(spec.formatX) },
-        { ...axis, label: spec.yLabel, labelSize: 22, size: 58, values: ticks(spec.formatY) },
+        { ...axis, label: spec.xLabel, labelSize: 22, size: 40, ...(spec.xLog ? LOG_AXIS : {}), values: ticks(spec.tickX || spec.formatX) },
+        { ...axis, label: spec.yLabel, labelSize: 22, size: this.place.clientWidth < 400 ? 48 : 58, values: ticks(spec.tickY || spec.formatY) },
       ],
       hooks: {
-        draw: [(u) => this.drawLevels(u)],
+        draw: [(u) => this.drawErrors(u), (u) => this.drawLevels(u), (u) => this.drawMarks(u)],
         setCursor: [() => this.write()],
         setSelect: [(u) => { if (u.select.width > 0 || u.select.height > 0) this.isZoomed = true; }],
         ready: [(u) => u.over.addEventListener("dblclick", () => { this.isZoomed = false; })],
@@ -123,8 +136,8 @@ class LineChart {
   // The vertical range: all data and levels, unless somebody zooms.
   span(low, high) {
     if (this.isZoomed && low != null) return [low, high];
-    const values = (this.spec.levels || []).map((level) => level.value);
-    if (low != null) values.push(low, high);
+    const values = this.spec.yRange ? [...this.spec.yRange] : (this.spec.levels || []).map((level) => level.value);
+    if (low != null && !this.spec.yRange) values.push(low, high);
     if (!values.length) return [0, 1];
     const [bottom, top] = [Math.min(...values), Math.max(...values)];
     const room = 0.04 * (top - bottom || 1);
@@ -136,19 +149,53 @@ class LineChart {
     for (const level of this.spec.levels || []) {
       const y = u.valToPos(level.value, "y", true);
       if (y < bbox.top || y > bbox.top + bbox.height) continue;
+      dotted(ctx, [bbox.left, y], [bbox.left + bbox.width, y]);
+      const fits = y + 18 * devicePixelRatio < bbox.top + bbox.height; // below the line, if there is room
+      const text = level.short && ctx.measureText(level.label).width > 0.6 * bbox.width ? level.short : level.label;
+      word(ctx, text, bbox.left + bbox.width - 6 * devicePixelRatio, y + (fits ? 14 : -5) * devicePixelRatio);
+    }
+  }
+
+  drawMarks(u) {
+    const { ctx, bbox } = u;
+    for (const mark of this.spec.marks || []) {
+      const x = u.valToPos(mark.value, "x", true);
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      dotted(ctx, [x, bbox.top], [x, bbox.top + bbox.height]);
       ctx.save();
-      ctx.strokeStyle = ctx.fillStyle = token("--soft");
-      ctx.setLineDash([2, 4]);
-      ctx.lineWidth = devicePixelRatio;
-      ctx.beginPath();
-      ctx.moveTo(bbox.left, y);
-      ctx.lineTo(bbox.left + bbox.width, y);
-      ctx.stroke();
-      ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
-      ctx.textAlign = "right";
-      ctx.fillText(level.label, bbox.left + bbox.width - 6 * devicePixelRatio, y - 5 * devicePixelRatio);
+      ctx.translate(x - 5 * devicePixelRatio, bbox.top + 6 * devicePixelRatio);
+      ctx.rotate(-Math.PI / 2);
+      word(ctx, mark.label, 0, 0);
       ctx.restore();
     }
+  }
+
+  // Bars of one error at points, inside the frame.
+  drawErrors(u) {
+    const { ctx, bbox } = u;
+    let column = 0;
+    this.spec.series.forEach((s, i) => {
+      column += 1;
+      const main = column;
+      column += s.low ? 2 : 0;
+      if (!s.low || !s.points || !u.series[main].show) return;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+      ctx.clip();
+      ctx.strokeStyle = tone(s.style ?? i);
+      ctx.globalAlpha = u.series[main].alpha;
+      ctx.lineWidth = 1.2 * devicePixelRatio;
+      ctx.beginPath();
+      u.data[0].forEach((x, j) => {
+        if (u.data[main][j] == null) return;
+        const at = u.valToPos(x, "x", true);
+        ctx.moveTo(at, u.valToPos(u.data[main + 1][j], "y", true));
+        ctx.lineTo(at, u.valToPos(u.data[main + 2][j], "y", true));
+      });
+      ctx.stroke();
+      ctx.restore();
+    });
   }
 
   // The legend: one button a curve, with its value under the cursor.
@@ -166,8 +213,12 @@ class LineChart {
     const list = spec.series.map((s, i) => {
       column += 1;
       const value = el("span", { class: "value" });
+      const main = column;
+      const stress = () => this.plot.setSeries(main, { focus: true });
+      const calm = () => this.plot.setSeries(null, { focus: true });
       const button = el("button", { type: "button", "aria-pressed": String(!this.hidden.has(s.label)),
-        onclick: () => this.toggle(s.label) }, swatch(s.style ?? i), el("span", {}, s.label), value);
+        onclick: () => this.toggle(s.label), onpointerenter: stress, onpointerleave: calm, onfocus: stress, onblur: calm },
+      swatch(s.style ?? i, s.points, s.solid), el("span", {}, s.label), value);
       const entry = { label: s.label, column, value, button, band: !!s.low };
       column += s.low ? 2 : 0;
       return entry;
@@ -231,8 +282,8 @@ class LineChart {
       button("−", "Zoom out", () => this.zoom(2)), button("Show all", "Show all", () => this.reset()));
   }
 
-  fit() {
-    if (this.plot && this.place.clientWidth) this.plot.setSize({ width: this.place.clientWidth, height: this.spec.height || 380 });
+  fit(width = this.place.clientWidth) {
+    if (this.plot && width) this.plot.setSize({ width, height: this.spec.height || 380 });
   }
 
   destroy() {
@@ -243,6 +294,49 @@ class LineChart {
     if (this.plot) this.plot.destroy();
     this.root.remove();
   }
+}
+
+// A logarithmic axis as wide as its data: ticks at 1, 2, ... 9 times each power of ten, of which
+// as many are named as have room.
+const LOG_AXIS = {
+  splits: (u, axis, low, high) => {
+    const out = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1) {
+      for (let digit = 1; digit < 10; digit += 1) out.push(Number((digit * 10 ** power).toPrecision(2)));
+    }
+    return out.filter((value) => value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9));
+  },
+  filter: (u, splits) => {
+    const digits = splits.map((value) => Math.round(value / 10 ** Math.floor(Math.log10(value) + 1e-9)));
+    const decades = Math.log10(u.scales.x.max / u.scales.x.min);
+    const named = decades > 3 ? [1] : decades > 1.2 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9];
+    return splits.map((value, i) => (named.includes(digits[i]) ? value : null));
+  },
+};
+
+function logSpan(low, high) {
+  return low === high || low == null ? [(low || 1) / 2, (high || 1) * 2] : [low, high];
+}
+
+function dotted(ctx, from, to) {
+  ctx.save();
+  ctx.strokeStyle = token("--soft");
+  ctx.setLineDash([2, 4]);
+  ctx.lineWidth = devicePixelRatio;
+  ctx.beginPath();
+  ctx.moveTo(...from);
+  ctx.lineTo(...to);
+  ctx.stroke();
+  ctx.restore();
+}
+
+function word(ctx, text, x, y) {
+  ctx.save();
+  ctx.fillStyle = token("--soft");
+  ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+  ctx.textAlign = "right";
+  ctx.fillText(text, x, y);
+  ctx.restore();
 }
 
 // All series over one x, as uPlot wants them; where a series has no value there is null.

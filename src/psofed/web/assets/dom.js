@@ -43,7 +43,7 @@ function table(head, rows, caption) {
 }
 
 function isNumeric(value) {
-  return value == null || /^([+\-−]?\d|–$)/.test(String(value));
+  return value == null || /^([+\-−]?\d|(–|not reached|diverged)$)/.test(String(value));
 }
 
 // 1234567 as "1.23 MB".

@@ -1,0 +1,94 @@
+"use strict";
+
+// What is going on, in words. Clients and entries are counted from 1, as people do.
+
+function listed(numbers, most = 6) {
+  const list = Array.from(numbers).map((i) => i + 1);
+  if (list.length > most) return `${list.slice(0, most - 1).join(", ")} and ${list.length - most + 1} more`;
+  return list.length < 2 ? list.join("") : `${list.slice(0, -1).join(", ")} and ${list[list.length - 1]}`;
+}
+
+// "entries 5–8", "entry 7", "12 scattered entries"; a block that wraps around is two runs.
+function entriesOf(window, D) {
+  if (window.length === D) return `all ${D} entries`;
+  if (window.length === 1) return `entry ${window[0] + 1}`;
+  const parts = runs(window);
+  if (parts.length > 2) return `${window.length} scattered entries`;
+  const spans = parts.map(([first, length]) => (length > 1 ? `${first + 1}–${first + length}` : `${first + 1}`));
+  return `entries ${spans.reverse().join(" and ")}`;
+}
+
+function windowWords(windows, settings) {
+  const alone = settings.scheme === "uncoordinated" && settings.M < settings.D && windows.length > 1;
+  if (!alone) return entriesOf(windows[0], settings.D);
+  return settings.M === 1 ? "an entry of each one’s own" : `${settings.M} entries of each one’s own`;
+}
+
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+const goes = (windows, { scheme }) => (windows[0].length === 1 && (scheme === "coordinated" || windows.length === 1) ? "goes" : "go");
+
+const SAY = {
+  select: ({ cohort }, { K }) => cohort.length === K
+    ? "The server selects everybody."
+    : `The server selects ${cohort.length === 1 ? "client" : "clients"} ${listed(cohort)} at random; the other ${K - cohort.length} cannot talk in this round.`,
+  down: ({ cohort, down }, s) =>
+    `${capital(windowWords(down, s))} of the server’s model ${goes(down, s)} down, and ${cohort.length === 1 ? "the client puts" : "the selected put"} them in place of their own.`,
+  learn: (_, { idle, S, K }) => (idle && S < K
+    ? "Every client, selected or not, corrects its whole model by one new sample of its own stream."
+    : "The selected correct their whole models by one new sample each." + (idle ? "" : " The idle ones sleep.")),
+  up: ({ cohort, up }, s) =>
+    `${capital(windowWords(up, s))}, the next window, ${goes(up, s)} up, and the server takes ${cohort.length === 1 ? "over what comes" : "the mean"}.`,
+};
+
+// Of a phase, or of the whole round when rounds pass too fast for phases.
+function caption(frame, phase, settings, whole) {
+  if (!whole) return SAY[phase](frame, settings);
+  const { cohort, down, up } = frame;
+  return `${cohort.length === 1 ? "Client" : "Clients"} ${listed(cohort, 5)}: ${windowWords(down, settings)} down, ${windowWords(up, settings)} up`
+    + `${settings.idle && settings.S < settings.K ? "; the others learn on." : "."}`;
+}
+
+// What these settings bring with them, if it is worth a warning.
+function warnings({ never, overlap }, { M, D, mask, scheme, shift }) {
+  if (M === D) return "";
+  if (never) return `With this shift, ${never} of the ${D} entries never travel: the server cannot learn them.`;
+  if (mask === "block" && shift && overlap) {
+    return `Two windows in a row overlap in ${overlap} ${overlap === 1 ? "entry" : "entries"}: there a client sends back what it has just been given, and what it had learned is lost. A shift of ${M} avoids it.`;
+  }
+  return "";
+}
+
+function number(value) {
+  return String(Number(value.toPrecision(3))).replace("-", "−");
+}
+
+// 3 s a round, 4 rounds a second.
+function pace(rate) {
+  return rate < 1 ? `${number(1 / rate)} s a round` : `${rate} ${rate === 1 ? "round" : "rounds"} a second`;
+}
+
+// --- what stands on the page all the time ---
+
+const LOOK = "Move one slider at a time: the curve from before stays for comparison.";
+const BY_ROUNDS = "The dashed line is the round in the picture.";
+const BY_BYTES = "On a logarithmic axis. “Local only” sends nothing, so it has no place here.";
+const READ = "Point at a cell to read its number.";
+
+function introduction() {
+  return [el("h1", {}, "PSO-Fed, one window at a time"),
+    el("p", { class: "lead" }, "Clients learn one function together, each from its own stream. In a round only a few talk to the server, and only a small ",
+      el("b", {}, "window"), " of their numbers travels: one comes down, the next goes up. The window moves on, and so the whole model gets around.")];
+}
+
+function legend() {
+  const item = (name, ...text) => el("span", { class: "item" }, el("span", { class: `key ${name}` }), ...text);
+  return [el("span", { class: "item" }, "below 0", el("span", { class: "ramp" }), "above 0"),
+    item("down", "came down"), item("up", "goes up"), el("span", { class: "item" }, "▸ selected"), item("moved", "moved by learning")];
+}
+
+function explanation() {
+  return el("details", {}, el("summary", {}, "What is computed here"),
+    el("p", {}, "The setting is that of the paper’s section 4: clients with correlated inputs, each with a law of its own, f(x) = √(x₁² + sin²(πx₄)) + (0.8 − 0.5 exp(−x₂²)) x₃, D random cosines as features (kernel width 2), and zero models at the start. The error is that of noise-free samples of all clients."),
+    el("p", {}, "The arithmetic is the simulator’s: the same equations, compared with the Python code to 1e-9 in every round of many cases. The random numbers are not the simulator’s: they are drawn here, from the seed. The same settings and seed always give the same picture, and the address of this page holds them."),
+    el("p", {}, "Bytes are 4 for a number that travels, up and down together. Curves are means of several runs; the picture and the fitted function are of the first. Online-Fed exchanges whole models and its idle clients sleep; “Local only” is the mean error of clients that never talk."));
+}

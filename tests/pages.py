@@ -5,7 +5,6 @@ An HTML comment right before a block says how it is treated, if it is not simply
     <!-- not run: REASON -->         it is only checked: the shell's grammar, verbs and options
     <!-- run as: COMMAND -->         a smaller size, or what can be done on one machine
     <!-- run by: tests/FILE::TEST -->   another test runs it
-    <!-- when: psofed VERB [--OPTION] -->   it is run where psofed has that
     <!-- save as: FILE -->           the block is a file, which later blocks use
 """
 
@@ -25,8 +24,8 @@ from conftest import ROOT
 from devices import free_port
 
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-LANGUAGES = ("sh", "python", "toml", "text", "ini", "")
-DIRECTIVES = ("not run", "run as", "run by", "when", "save as")
+LANGUAGES = ("sh", "python", "toml", "text", "ini", "yaml", "")
+DIRECTIVES = ("not run", "run as", "run by", "save as")
 FENCE = re.compile(
     r"(?:^<!-- (?P<how>[a-z ]+): (?P<what>[^\n]*?) -->\n\n?)?"
     r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$",

@@ -1,7 +1,6 @@
 """How Sphinx makes the site; `psofed docs` calls it on a copy of this folder."""
 
 from importlib.util import find_spec
-from pathlib import Path
 
 import psofed
 from psofed.report import site_api
@@ -15,14 +14,13 @@ show_warning_types = True
 
 myst_heading_anchors = 3
 myst_enable_extensions = []
-# "site" is a page that is no Markdown, such as playground.html.
+# "site" is a file of the site that is no Markdown, such as playground.html.
 myst_url_schemes = {"http": None, "https": None, "site": "{{path}}"}
 
 html_theme = "furo"
 html_title = "psofed"
 html_static_path = ["_static"]
 html_css_files = ["psofed.css"]
-html_extra_path = [page.name for page in Path(__file__).parent.glob("*.html")]
 html_copy_source = False
 html_show_search_summary = False  # it would fetch pages, which a browser refuses to a local file
 html_show_sphinx = False

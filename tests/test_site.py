@@ -86,10 +86,17 @@ def html(built):
 
 def test_every_page_of_the_folder_is_on_the_site(built, html):
     for page in PAGES:
-        assert (built / f"{page.stem.lower()}.html").exists(), page.name
+        text = (built / f"{page.stem.lower()}.html").read_text(encoding="utf-8")
+        assert 'class="sidebar-tree"' in text, page.name
     menu = html[built / "index.html"].links
     for page in (ROOT / "docs").glob("*.md"):
         assert f"{page.stem}.html" in menu or page.stem == "index", page.name
+
+
+def test_a_page_that_is_html_already_is_kept_beside_the_page_about_it(built, html):
+    for path in (ROOT / "docs").glob("*.html"):
+        assert (built / "_static" / path.name).read_bytes() == path.read_bytes()
+        assert f"_static/{path.name}" in html[built / path.name].links
 
 
 def test_pages_of_the_site_load_nothing_from_elsewhere(html):

@@ -113,6 +113,8 @@ def lay_out(docs: Path, source: Path) -> None:
         )
         text = re.sub(r"\]\((?=\w+\.md)(?=[A-Z])", "](../", text)
         (source / page).write_text(text, encoding="utf-8")
+    for path in source.glob("*.html"):  # playground.html is not what playground.md becomes
+        path.rename(source / "_static" / path.name)
     api = api_pages()
     (source / "api").mkdir()
     for name, text in api.items():
@@ -133,7 +135,7 @@ def for_site(text: str) -> str:
     '{py:mod}`contract.py <psofed.methods.contract>`, [how](contributing.md)'
     """
     text = re.sub(r"\[([^]]+)\]\(\.\./src/([\w/]+)\.py\)", _module, text)
-    text = re.sub(r"\]\(([\w/]+\.html)", r"](site:\1", text)  # a page of its own, not a download
+    text = re.sub(r"\]\((\w+\.html)", r"](site:_static/\1", text)
     for name, page in BESIDE.items():
         text = text.replace(f"](../{name}", f"]({page}")
     return re.sub(r"\[([^]]+)\]\((?:LICENSE|CITATION\.cff)\)", r"\1", text)

@@ -18,13 +18,13 @@ from psofed.core.seeds import Seeds
 from psofed.methods import fedavg, onlinefed, psofed
 from psofed.report import fits
 from psofed.report.figures import to_bytes
+from psofed.rows import table as tables
+from psofed.rows.columns import Columns
+from psofed.rows.rounds import Rounds
 from psofed.tables import federate, fit
-from psofed.tables import table as tables
-from psofed.tables.columns import Columns
 from psofed.tables.federate import Contender
 from psofed.tables.linear import Linear
 from psofed.tables.plan import Plan
-from psofed.tables.rounds import Rounds
 
 INPUTS = ("PM2.5", "PM10", "SO2", "NO2", "CO", "TEMP", "PRES", "DEWP", "RAIN", "wd", "WSPM")
 SENSOR = Columns(

@@ -11,11 +11,12 @@ import numpy as np
 
 from psofed import experiment as experiments
 from psofed.errors import InputError
-from psofed.tables import fit, plan, warmup
-from psofed.tables import table as tables
-from psofed.tables.columns import Columns
+from psofed.rows import table as tables
+from psofed.rows import warmup
+from psofed.rows.columns import Columns
+from psofed.rows.rounds import Rounds
+from psofed.tables import fit, plan
 from psofed.tables.plan import Plan
-from psofed.tables.rounds import Rounds
 
 NASTY = (
     "", "NA", "nan", "NaN", "inf", "-inf", "1e308", "-1e308", "1e30", "1e-320", "abc", "0x10", "1_0",

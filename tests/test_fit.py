@@ -14,12 +14,13 @@ from psofed.core.seeds import Seeds
 from psofed.deploy import memory
 from psofed.errors import InputError
 from psofed.methods import centralised, fedavg, local, onlinefed, periodic, psofed, quantised
-from psofed.tables import advise, example, federate, fit, links, model, plan, warmup
-from psofed.tables import table as tables
-from psofed.tables.columns import Columns
+from psofed.rows import table as tables
+from psofed.rows import warmup
+from psofed.rows.columns import Columns
+from psofed.rows.rounds import Rounds
+from psofed.tables import advise, example, federate, fit, links, model, plan
 from psofed.tables.federate import Contender, Span
 from psofed.tables.plan import Plan
-from psofed.tables.rounds import Rounds
 
 WIDE = (-(3.0**0.5), 3.0**0.5)  # a range that scales by one
 

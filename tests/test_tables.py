@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psofed.errors import InputError
-from psofed.tables import columns as roles
-from psofed.tables import table as tables
-from psofed.tables import warmup
-from psofed.tables.columns import Columns
-from psofed.tables.encoder import Past, forward
-from psofed.tables.rounds import Delay, Rounds
-from psofed.tables.spool import Spool
+from psofed.rows import columns as roles
+from psofed.rows import table as tables
+from psofed.rows import warmup
+from psofed.rows.columns import Columns
+from psofed.rows.encoder import Past, forward
+from psofed.rows.rounds import Delay, Rounds
+from psofed.rows.spool import Spool
 
 LONG = Columns(target="y", time=("t",), client="who")
 

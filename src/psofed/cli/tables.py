@@ -13,8 +13,8 @@ import click
 from psofed.cli.progress import EVERY, say
 
 if TYPE_CHECKING:
+    from psofed.rows.table import Table
     from psofed.tables.plan import Plan
-    from psofed.tables.table import Table
 
 EXAMPLE: dict[str, Any] = {"label_delay": 6, "warmup": 0.2}
 
@@ -71,9 +71,9 @@ class Asked:
 
 def asked(table: Path | None, methods: tuple[str, ...], wishes: dict[str, Any]) -> Asked:
     """The table and the plan; options win over the plan's file, and that over the defaults."""
+    from psofed.rows.columns import parse
     from psofed.tables import example
     from psofed.tables import plan as plans
-    from psofed.tables.columns import parse
 
     if wishes["example"] == (table is not None):
         raise click.UsageError("Give a TABLE, or --example.")
@@ -93,7 +93,7 @@ def asked(table: Path | None, methods: tuple[str, ...], wishes: dict[str, Any]) 
 
 
 def _changed(plan: Plan, columns: dict[str, Any], values: dict[str, Any]) -> Plan:
-    from psofed.tables.columns import parse
+    from psofed.rows.columns import parse
 
     return replace(plan, columns=parse(plan.columns.to_table() | columns), **values)
 
@@ -152,7 +152,7 @@ def _reading() -> Callable[[int], None]:
 
 def read(wanted: Asked) -> Table:
     """The table, with progress; what was dropped is said at once."""
-    from psofed.tables import table as tables
+    from psofed.rows import table as tables
 
     table = tables.read(wanted.source, wanted.plan.columns, on_rows=_reading())
     clients = "1 client" if len(table.clients) == 1 else f"{len(table.clients)} clients"

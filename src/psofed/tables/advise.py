@@ -10,12 +10,13 @@ import numpy as np
 from psofed.core.payload import size
 from psofed.methods import fedavg, local, onlinefed, periodic, psofed
 from psofed.methods.contract import Options
-from psofed.tables import federate, fit, warmup
+from psofed.rows import warmup
+from psofed.rows.rounds import Rounds
+from psofed.rows.table import Table
+from psofed.tables import federate, fit
 from psofed.tables.fit import Counting, silent
 from psofed.tables.plan import Plan
-from psofed.tables.rounds import Rounds
 from psofed.tables.scores import Scores
-from psofed.tables.table import Table
 
 MOST_ROUNDS = 10_000
 DIMS = (50, 100, 200, 400)

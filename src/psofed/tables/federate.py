@@ -23,7 +23,7 @@ from psofed.core.features import FeatureMap
 from psofed.core.schedule import Indices, UniformCohorts
 from psofed.errors import InputError
 from psofed.methods.contract import Message, Method, State, Task, traffic
-from psofed.tables.rounds import Block, Delay, Rounds
+from psofed.rows.rounds import Block, Delay, Rounds
 from psofed.tables.scores import BINS, Score, Scores, Truth
 
 Array = NDArray[Any]

@@ -19,16 +19,17 @@ from psofed.errors import InputError
 from psofed.methods import centralised, local, onlinefed
 from psofed.methods.contract import Method, Options, Task
 from psofed.named import nearest
-from psofed.tables import federate, warmup
-from psofed.tables import table as tables
-from psofed.tables.columns import Columns
-from psofed.tables.encoder import Encoder
+from psofed.rows import table as tables
+from psofed.rows import warmup
+from psofed.rows.columns import Columns
+from psofed.rows.encoder import Encoder
+from psofed.rows.rounds import Rounds
+from psofed.rows.table import Drops, Table
+from psofed.tables import federate
 from psofed.tables.federate import Contender, Player, Span
 from psofed.tables.linear import Linear
 from psofed.tables.plan import Plan
-from psofed.tables.rounds import Rounds
 from psofed.tables.scores import Scores
-from psofed.tables.table import Drops, Table
 
 Array = NDArray[Any]
 WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.5)  # times sqrt(L): the distance of two samples grows with it

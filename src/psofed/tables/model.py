@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from psofed.core.features import Waves
 from psofed.errors import InputError
-from psofed.tables import columns as roles
-from psofed.tables import table as tables
-from psofed.tables.encoder import Encoder
+from psofed.rows import columns as roles
+from psofed.rows import table as tables
+from psofed.rows.encoder import Encoder
+from psofed.rows.rounds import Rounds
+from psofed.rows.warmup import positions
 from psofed.tables.fit import Fit
-from psofed.tables.rounds import Rounds
-from psofed.tables.warmup import positions
 
 Array = NDArray[Any]
 MAGIC = b"PSOFED MODEL 1\n"

@@ -13,8 +13,8 @@ from psofed.errors import InputError
 from psofed.experiment import Features
 from psofed.methods import psofed
 from psofed.methods.contract import Options
-from psofed.tables import columns as roles
-from psofed.tables.columns import MOST_LAG, Columns
+from psofed.rows import columns as roles
+from psofed.rows.columns import MOST_LAG, Columns
 
 
 @dataclass(frozen=True)

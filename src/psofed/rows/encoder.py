@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.tables.columns import CALENDAR, Columns
+from psofed.rows.columns import CALENDAR, Columns
 
 Array = NDArray[Any]
 FARTHEST = 6.0  # scaled inputs are clipped here: one broken sensor value moves nothing far

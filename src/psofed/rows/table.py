@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.errors import InputError
-from psofed.tables import cells, sources
-from psofed.tables.cells import Batch, Clock, Codes
-from psofed.tables.columns import Columns
-from psofed.tables.spool import Spool
+from psofed.rows import cells, sources
+from psofed.rows.cells import Batch, Clock, Codes
+from psofed.rows.columns import Columns
+from psofed.rows.spool import Spool
 
 Array = NDArray[Any]
 MOST_CLIENTS = 100_000

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.errors import InputError
-from psofed.tables.encoder import Encoder
-from psofed.tables.table import Table
+from psofed.rows.encoder import Encoder
+from psofed.rows.table import Table
 
 Array = NDArray[Any]
 

@@ -16,8 +16,8 @@ from typing import Any, TextIO
 
 from psofed.errors import InputError
 from psofed.named import nearest
-from psofed.tables.cells import Batch, _show
-from psofed.tables.columns import Columns
+from psofed.rows.cells import Batch, _show
+from psofed.rows.columns import Columns
 
 ROWS = 4096
 SUFFIXES = (".csv", ".csv.gz", ".parquet")

@@ -22,9 +22,9 @@ from psofed.rows import table as tables
 from psofed.rows.columns import Columns
 from psofed.rows.rounds import Rounds
 from psofed.tables import federate, fit
-from psofed.tables.federate import Contender
 from psofed.tables.linear import Linear
 from psofed.tables.plan import Plan
+from psofed.tables.player import Contender
 
 INPUTS = ("PM2.5", "PM10", "SO2", "NO2", "CO", "TEMP", "PRES", "DEWP", "RAIN", "wd", "WSPM")
 SENSOR = Columns(

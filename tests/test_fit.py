@@ -19,8 +19,10 @@ from psofed.rows import warmup
 from psofed.rows.columns import Columns
 from psofed.rows.rounds import Rounds
 from psofed.tables import advise, example, federate, fit, links, model, plan
-from psofed.tables.federate import Contender, Span
+from psofed.tables.choices import Limits
+from psofed.tables.federate import Span
 from psofed.tables.plan import Plan
+from psofed.tables.player import Contender
 
 WIDE = (-(3.0**0.5), 3.0**0.5)  # a range that scales by one
 
@@ -99,7 +101,8 @@ def test_noise_that_is_known_only_later_is_not_predicted(tmp_path, delay):
     table = table_of(tmp_path, x, y, columns)
     done = fit.fit(table, Plan(columns, label_delay=delay, dim=50))
     for j, score in enumerate(done.scores.scores):
-        for part, models in (("prequential", score.prequential), ("frozen", score.frozen)):
+        assert score.errors.keys() == {"prequential", "frozen"}
+        for part, models in score.errors.items():
             for kind in models:
                 assert done.scores.error(j, part, kind) > 0.99, (score.title, part, kind)
 
@@ -124,7 +127,9 @@ def test_persistence_says_the_last_label_that_was_known(tmp_path):
     for delay, behind in ((0, 1), (1, 1), (5, 5)):
         rounds = Rounds(table, warmup.learn(table, 40))
         scores, _ = federate.federate(rounds, [Contender("")], delay, Span(10, 20, 40))
-        error = scores.scores[0].frozen["global"].sum() / scores.frozen.count.sum()
+        error = (
+            scores.scores[0].errors["frozen"]["global"].sum() / scores.truths["frozen"].count.sum()
+        )
         assert error == pytest.approx(behind**2, rel=1e-5)
 
 
@@ -187,8 +192,11 @@ def test_a_header_that_lies_is_refused_even_with_a_right_digest(done, tmp_path):
     size = int.from_bytes(data[start : start + 8], "little")
     header = json.loads(data[start + 8 : start + 8 + size])
     path = tmp_path / "model.psofed"
-    for key, value in (("arrays", {"W": [10**9, 10**9]}), ("centre", "x"), ("columns", {}),
-                       ("numeric", []), ("clients", ["a"])):  # fmt: skip
+    recipe = header["recipe"]
+    lies = [("arrays", {"W": [10**9, 10**9]}), ("clients", ["a"]), ("recipe", {}), ("recipe", 3)]
+    lies += [("recipe", recipe | {"scaling": "x"}), ("recipe", recipe | {"columns": {}}),
+             ("recipe", recipe | {"scaling": {}}), ("recipe", recipe | {"tick": 0.0})]  # fmt: skip
+    for key, value in lies:
         text = json.dumps(header | {key: value}).encode()
         body = model.MAGIC + len(text).to_bytes(8, "little") + text + data[start + 8 + size :]
         path.write_bytes(body + hashlib.sha256(body).digest())
@@ -227,7 +235,7 @@ def test_a_plan_survives_a_round_trip_and_names_its_mistakes(done, tmp_path):
 def test_advice_keeps_to_the_limits_and_says_when_sharing_does_not_pay(tmp_path):
     table = tables.read(example.path(), example.COLUMNS)
     wanted = Plan(example.COLUMNS, label_delay=6, warmup=0.2)
-    limits = advise.Limits(payload=51, bytes_per_day=500.0)
+    limits = Limits(payload=51, bytes_per_day=500.0)
     advice = advise.advise(table, wanted, limits)
     assert advice.best is not None
     assert advice.best.largest <= 51
@@ -241,7 +249,7 @@ def test_clients_that_contradict_each_other_are_told_to_learn_alone(tmp_path):
     x, y = draw(clients=4, rounds=1500)
     y *= np.array([1, -1, 2, -2])[:, None]
     table = table_of(tmp_path, x, y)
-    advice = advise.advise(table, Plan(table.columns, cohort=2), advise.Limits())
+    advice = advise.advise(table, Plan(table.columns, cohort=2), Limits())
     assert any("Federation does not pay on this data" in line for line in advice.words)
 
 

@@ -34,8 +34,9 @@ def advise(
     """Find the cheapest setting for TABLE that is nearly as good as full sharing, under a link.
 
     Tunes D, kernel width and step on the warm-up, runs the settings of method, M and E side by side
-    and says what each costs per device and day, and whether federation pays at all. Writes the
-    answer, a picture and plan.toml for `psofed fit TABLE --plan plan.toml`.
+    and says what each costs per device and day, and whether federation pays at all. Settings are
+    chosen on rounds before the last part, and reported on the last part. Writes the answer, a
+    picture, plan.toml (`psofed fit --plan`) and run.toml (`psofed run`, `serve` and `client`).
     """
     from psofed.report import advice as words
     from psofed.report import files
@@ -50,8 +51,9 @@ def advise(
         if wishes["example"]:
             say("The table of the example is synthetic: made up, not measured.")
         advice = advising.advise(
-            tables.read(wanted), wanted.plan, limits, counting, tune_dim=wishes["dim"] is None
-        )
+            tables.read(wanted), wanted.plan, limits, counting, wishes["dim"] is None,
+            wanted.source,
+        )  # fmt: skip
         command = "psofed " + " ".join(sys.argv[1:])
         folder.write(words.render(advice, command), words.FILES)
     except BaseException:
@@ -64,6 +66,8 @@ def advise(
     for note in advice.notes:
         print(note)
     print(f"\nresults in {out}; go on with: psofed fit TABLE --plan {out / 'plan.toml'}")
+    if advice.experiment is not None:
+        print(f"or with {out / 'run.toml'}: psofed run, psofed serve, psofed client")
 
 
 def _limits(
@@ -72,7 +76,7 @@ def _limits(
 ) -> Any:  # fmt: skip
     from psofed.errors import InputError
     from psofed.tables import links
-    from psofed.tables.advise import Limits
+    from psofed.tables.choices import Limits
 
     for name, value in (("--bytes-per-day", bytes_per_day), ("--target-error", target_error),
                         ("--within", within)):  # fmt: skip

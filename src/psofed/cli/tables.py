@@ -40,7 +40,8 @@ _OPTIONS: list[Any] = [
     click.option("--marker", multiple=True, metavar="TEXT", help='Also means "missing": -999.'),
     click.option("--range", "range_", multiple=True, metavar="COL=LOW:HIGH",
                  help="Scale by a known range, not by the warm-up."),
-    click.option("--lags", metavar="N,..", help="Also the inputs so many ticks ago."),
+    click.option("--lags", metavar="[COL:]N,..",
+                 help="Also the inputs so many ticks ago: all, or one column's."),
     click.option("--target-lags", metavar="N,..", help="Also the target so many ticks ago."),
     click.option("--calendar", metavar="NAME,..", help="hour, weekday, yearday as waves."),
     click.option("--tick", type=float, help="Length of a round. [default: the fastest client's]"),
@@ -104,8 +105,9 @@ def _columns(wishes: dict[str, Any]) -> dict[str, Any]:
     for name, key in (("time_", "time"), ("inputs",) * 2, ("drop",) * 2, ("categorical",) * 2,
                       ("calendar",) * 2):  # fmt: skip
         table[key] = _split(wishes[name])
-    for name in ("lags", "target_lags"):
-        table[name] = [_number(name, text, int) for text in _split(wishes[name]) or ()] or None
+    table["lags"], table["lags_of"] = _lags(wishes["lags"])
+    lags = _split(wishes["target_lags"]) or ()
+    table["target_lags"] = [_number("--target-lags", text, int) for text in lags]
     table["markers"] = list(wishes["marker"])
     table["missing"] = dict(_pair("--missing", text) for text in wishes["missing"])
     ranges = (_pair("--range", text) for text in wishes["range_"])
@@ -113,6 +115,16 @@ def _columns(wishes: dict[str, Any]) -> dict[str, Any]:
         name: [_number("--range", v, float) for v in both.split(":")] for name, both in ranges
     }
     return {key: value for key, value in table.items() if value not in (None, [], {})}
+
+
+def _lags(text: str | None) -> tuple[list[int], dict[str, list[int]]]:
+    """Lags of all inputs, and those of one column: "1,2,temp:24"."""
+    common: list[int] = []
+    own: dict[str, list[int]] = {}
+    for part in _split(text) or ():
+        name, _, lag = part.rpartition(":")
+        (own.setdefault(name, []) if name else common).append(_number("--lags", lag, int))
+    return common, own
 
 
 def _split(text: str | None) -> list[str] | None:

@@ -10,12 +10,14 @@ import numpy as np
 from psofed.provenance import versions
 from psofed.report.files import can_draw, plain
 from psofed.report.tables import align
-from psofed.tables.advise import Advice, goal, to_table
+from psofed.tables import handover
+from psofed.tables.advise import Advice
+from psofed.tables.choices import goal, to_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FILES = ("plan.toml", "advice.json", "advice.txt", "advice.png", "advice.pdf")
+FILES = ("plan.toml", "run.toml", "advice.json", "advice.txt", "advice.png", "advice.pdf")
 
 
 def render(advice: Advice, command: str) -> dict[str, bytes]:
@@ -25,6 +27,8 @@ def render(advice: Advice, command: str) -> dict[str, bytes]:
         "advice.json": (json.dumps(summary(advice, command), indent=2) + "\n").encode(),
         "advice.txt": (text(advice) + "\n").encode(),
     }
+    if advice.experiment is not None:
+        files["run.toml"] = handover.to_toml(advice.experiment, advice.plan.wire).encode()
     if can_draw():
         from psofed.report.figures import to_bytes
 
@@ -45,14 +49,18 @@ def summary(advice: Advice, command: str) -> dict[str, Any]:
 
 def text(advice: Advice) -> str:
     """The answer in words, then all settings from cheap to dear."""
-    rows = [["setting", "error", "B/device/day", "messages/day", "longest B", "fits"]]
+    rows = [["setting", "error", "chosen by", "B/device/day", "messages/day", "longest B", "fits"]]
     for choice in sorted(advice.choices, key=lambda c: (c.bytes, c.error)):
         mark = "recommended" if choice is advice.best else "yes"
-        error = f"{choice.error:.3f}" if choice.error < 1000 else "diverged"
-        rows.append([choice.title, error, f"{choice.bytes:,.0f}", f"{choice.messages:.1f}",
+        errors = [_show(choice.error), _show(choice.chosen)]
+        rows.append([choice.title, *errors, f"{choice.bytes:,.0f}", f"{choice.messages:.1f}",
                      str(choice.largest), choice.why_not or mark])  # fmt: skip
     day = "" if advice.seconds else "\nTime is a number: a day is taken as 86,400 of it."
     return "\n".join([*advice.words, "", align(rows)]) + day
+
+
+def _show(error: float) -> str:
+    return f"{error:.3f}" if error < 1000 else "diverged"
 
 
 def figure(advice: Advice) -> Figure:

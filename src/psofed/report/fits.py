@@ -43,7 +43,7 @@ def render(fit: Fit, command: str) -> dict[str, bytes]:
 def score_rows(fit: Fit) -> list[dict[str, Any]]:
     """One entry per contender: errors over the target's variance, and bytes."""
     scores = fit.scores
-    unit = float(fit.encoder.scale[-1]) * float(np.sqrt(max(scores.frozen.variance, 0.0)))
+    unit = float(fit.encoder.scale[-1]) * float(np.sqrt(max(scores.truths["frozen"].variance, 0.0)))
     rows: list[dict[str, Any]] = []
     for j, score in enumerate(scores.scores):
         frozen = scores.error(j, "frozen")
@@ -55,7 +55,7 @@ def score_rows(fit: Fit) -> list[dict[str, Any]]:
             "prequential_own": scores.error(j, "prequential", "own"),
             "frozen_own": scores.error(j, "frozen", "own"),
             "up_bytes": score.up, "down_bytes": score.down, "largest_message": score.largest,
-            "bytes_per_device_and_day": scores.per_day(j),
+            "bytes_per_device_and_day": scores.per_day(j), "setup_bytes_per_device": score.setup,
         })  # fmt: skip
     return rows
 
@@ -73,7 +73,7 @@ def client_rows(fit: Fit) -> list[dict[str, Any]]:
     rows = []
     for k, name in enumerate(scores.clients):
         errors = {key: float(values[k]) for key, values in columns.items()}
-        count = int(scores.frozen.count[k])
+        count = int(scores.truths["frozen"].count[k])
         rows.append({"client": name, "samples": count, **errors, "sharing": verdict(errors)})
     return rows
 

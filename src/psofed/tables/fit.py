@@ -26,9 +26,10 @@ from psofed.rows.encoder import Encoder
 from psofed.rows.rounds import Rounds
 from psofed.rows.table import Drops, Table
 from psofed.tables import federate
-from psofed.tables.federate import Contender, Player, Span
+from psofed.tables.federate import Span
 from psofed.tables.linear import Linear
 from psofed.tables.plan import Plan
+from psofed.tables.player import Contender, Player
 from psofed.tables.scores import Scores
 
 Array = NDArray[Any]
@@ -125,12 +126,13 @@ def spans(table: Table, plan: Plan) -> Span:
     if not first and not set(needed) <= set(table.columns.ranges):
         missing = next(name for name in needed if name not in table.columns.ranges)
         found = f"is {plan.warmup} of {total} rounds, none, and {missing!r} has no range"
-        raise InputError("warmup", found, "give a longer one, or ranges for all numbers")
+        right = "give a longer one, or ranges for all numbers"
+        raise InputError("warmup", found, right, table.latest)
     frozen = total - round(plan.frozen * total)
     if frozen - first < plan.label_delay + 2:
         found = f"leave {max(frozen - first, 0)} of {total} rounds to learn in"
         right = f"labels come {plan.label_delay} ticks late: bring more rows, or lower the shares"
-        raise InputError("warmup and frozen", found, right)
+        raise InputError("warmup and frozen", found, right, table.latest)
     return Span(first, frozen, total)
 
 
@@ -138,6 +140,10 @@ def check_inputs(encoder: Encoder, table: Table) -> None:
     """Refuse a table that leaves nothing to learn from."""
     if not encoder.taps:
         raise InputError("inputs", "are none", "name columns, or use target_lags or calendar")
+    for name in encoder.columns.lags_of:
+        if name not in encoder.numeric:
+            found = "has lags of its own, but is not a numeric input"
+            raise InputError(f"column {name!r}", found, "use lags of " + ", ".join(encoder.numeric))
     if encoder.columns.calendar and not table.calendar:
         found = f"is {list(encoder.columns.calendar)}, but time is a number"
         raise InputError("calendar", found, "leave it out, or give times as dates")
@@ -229,7 +235,7 @@ def _winner(
         scores, _ = federate.federate(rounds, contenders, delay, span, on_round)
     late = scores.marks > span.frozen
     errors = [
-        np.sum(score.curve[late]) + np.sum(score.frozen.get("global", np.zeros(1)))
+        np.sum(score.curve[late]) + np.sum(score.errors.get("frozen", {}).get("global", 0.0))
         for score in scores.scores
     ]
     known = np.nan_to_num(errors, nan=np.inf)

@@ -1,8 +1,9 @@
 """The tables of docs/air_quality.md: `python benchmarks/air_quality.py FOLDER --seeds 3`.
 
 FOLDER holds the 12 files of "Beijing Multi-Site Air Quality" (UCI data set 501, CC BY 4.0), as CSV
-or .csv.gz. O3 is estimated from the other columns, labels come 24 h late; then O3 is forecast an
-hour ahead from its own past. Prints Markdown; --figure writes who gains and who loses.
+or .csv.gz; --download fetches them into it. O3 is estimated from the other columns, labels come
+24 h late; then O3 is forecast an hour ahead from its own past. Prints Markdown; --figure writes who
+gains and who loses.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import fetch_air_quality
 import numpy as np
 
 from psofed.core.seeds import Seeds
@@ -42,9 +44,12 @@ def main() -> int:
     """Both tasks, with all seeds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--download", action="store_true")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--figure", type=Path)
     given = parser.parse_args()
+    if given.download and fetch_air_quality.main([str(given.folder)]):
+        return 2
     sensor = runs(given.folder, Plan(SENSOR, label_delay=24, methods=METHODS), given.seeds)
     print(scores(sensor))
     print(hindsight(sensor[0]))

@@ -63,6 +63,11 @@ class Table:
     first_value: dict[str, str] = field(default_factory=dict)  # file and row of each number's
 
     @property
+    def header(self) -> str:
+        """File and row where the names of its columns stand."""
+        return self.latest.rpartition(": row ")[0] + ": row 1"
+
+    @property
     def start(self) -> float:
         """The time of round 0."""
         return float(self.begin.min())

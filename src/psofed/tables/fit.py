@@ -139,14 +139,16 @@ def spans(table: Table, plan: Plan) -> Span:
 def check_inputs(encoder: Encoder, table: Table) -> None:
     """Refuse a table that leaves nothing to learn from."""
     if not encoder.taps:
-        raise InputError("inputs", "are none", "name columns, or use target_lags or calendar")
+        right = "name columns, or use target_lags or calendar"
+        raise InputError("inputs", "are none", right, table.header)
     for name in encoder.columns.lags_of:
         if name not in encoder.numeric:
             found = "has lags of its own, but is not a numeric input"
-            raise InputError(f"column {name!r}", found, "use lags of " + ", ".join(encoder.numeric))
+            right = "use lags of " + ", ".join(encoder.numeric)
+            raise InputError(f"column {name!r}", found, right, table.header)
     if encoder.columns.calendar and not table.calendar:
         found = f"is {list(encoder.columns.calendar)}, but time is a number"
-        raise InputError("calendar", found, "leave it out, or give times as dates")
+        raise InputError("calendar", found, "leave it out, or give times as dates", table.header)
 
 
 def draw(plan: Plan, encoder: Encoder) -> Waves:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-BINS = 120  # of the curves over time
+BINS = 48  # of the curves over time
 
 
 @dataclass(eq=False)

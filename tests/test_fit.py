@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -243,6 +244,60 @@ def test_advice_keeps_to_the_limits_and_says_when_sharing_does_not_pay(tmp_path)
     assert advice.plan.methods == (advice.best.options,)
     full = next(c for c in advice.choices if c.title == "Online-Fed")
     assert full.why_not.startswith("message of")
+
+
+def test_what_is_advised_does_not_depend_on_the_part_that_it_is_reported_on(tmp_path):
+    x, y = draw(clients=4, rounds=1200)
+    answers = []
+    for last in (1.0, -1.0):
+        y[:, 930:] *= last  # the warm-up ends at 120, the report begins at 930
+        table = table_of(tmp_path, x, y)
+        wanted = Plan(table.columns, cohort=2, dim=30, width=1.0, step=0.5)
+        answers.append(advise.advise(table, wanted, Limits(payload=40), tune_dim=False))
+    one, other = answers
+    assert one.best.title == other.best.title
+    assert [c.chosen for c in one.choices] == [c.chosen for c in other.choices]
+    assert other.best.error > 3 * one.best.error
+    assert any("on the last rounds, which no choice saw" in line for line in one.words)
+
+
+def test_advice_without_a_part_to_choose_on_is_refused_with_its_place(tmp_path):
+    x, y = draw(clients=2, rounds=60)
+    table = table_of(tmp_path, x, y)
+    for share in (0.0, 0.85):
+        with pytest.raises(
+            InputError, match=r"made.csv: row \d+: (frozen|warmup and frozen) leave"
+        ):
+            advise.advise(table, Plan(table.columns, frozen=share, label_delay=4), Limits())
+
+
+def test_the_exchange_of_scaling_is_counted_once_for_each_device(done):
+    # Three numbers, one of which is the target's; a category with four texts of one letter.
+    count = 8 * 5 * 4 + 2 * 4 * 2
+    assert warmup.shared_bytes(done.encoder) == count
+    setup = {score.title: score.setup for score in done.scores.scores}
+    assert setup["PSO-Fed M=20 uncoordinated"] == count + 8  # and the seed
+    assert setup["Local only"] == count
+    assert setup["Persistence"] == 0
+    known = replace(done.encoder, columns=replace(done.encoder.columns, ranges={"wind": (0, 9)}))
+    assert warmup.shared_bytes(known) == count - 40
+
+
+def test_scores_that_mean_little_say_so(tmp_path):
+    x, _ = draw(clients=1, rounds=200)
+    table = table_of(tmp_path, x, np.ones((1, 200)))
+    done = fit.fit(table, Plan(table.columns, dim=10, width=1.0, step=0.5))
+    assert any("does not vary" in note for note in done.notes)
+    assert any("one client only" in note for note in done.notes)
+
+
+def test_models_are_frozen_even_if_nothing_is_measured_at_that_moment(tmp_path):
+    x, y = draw(clients=2, rounds=2400)
+    y[:, 900:2200] = np.inf  # a long silence, in which the last part begins
+    table = table_of(tmp_path, x, y)
+    done = fit.fit(table, Plan(table.columns, dim=10, width=1.0, step=0.5), compare=False)
+    assert 900 < done.span.frozen < 2200
+    assert 0 < done.scores.error(0, "frozen") < 1
 
 
 def test_clients_that_contradict_each_other_are_told_to_learn_alone(tmp_path):

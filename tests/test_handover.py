@@ -205,6 +205,15 @@ def test_a_file_of_others_or_without_labels_is_refused_by_name(made, tmp_path):
         replace(stream, file="").samples(Seeds(0), np.arange(1), 0, 1)
 
 
+@pytest.mark.parametrize("who", ["mil", "8", "-1"])
+def test_a_client_that_is_not_in_the_table_is_told_who_is(made, psofed, tmp_path, who):
+    (tmp_path / "run.toml").write_text(handover.to_toml(made, "float32"))
+    asked = ("--state", "s", "--broker", "mqtt://127.0.0.1:1", "--stream", "-")
+    result = psofed("client", "run.toml", f"--id={who}", *asked)
+    assert result.returncode == 2
+    assert "use 0 to 7, or a name: harbour, market" in result.stderr.strip().splitlines()[-1]
+
+
 def test_a_fit_without_gaps_and_a_run_of_its_file_end_with_the_same_model(tmp_path):
     g = np.random.default_rng(0)
     path = tmp_path / "made.csv"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,9 @@ from psofed.cli.progress import counting, say
 @click.option("--target-error", type=float, help="Wanted: error over variance, e.g. 0.3.")
 @click.option("--within", type=float, default=5.0, show_default=True, metavar="PERCENT",
               help="Good enough: so near to full sharing.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the results.")
-@click.option("--force", is_flag=True, help="Write into a folder that is not empty.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def advise(
     table: Path | None, link: str | None, payload: int | None, bytes_per_day: float | None,
-    target_error: float | None, within: float, out: Path | None, force: bool, as_json: bool,
-    **wishes: Any,
+    target_error: float | None, within: float, **wishes: Any,
 ) -> None:  # fmt: skip
     """Find the cheapest setting for TABLE that is nearly as good as full sharing, under a link.
 
@@ -39,28 +34,19 @@ def advise(
     picture, plan.toml (`psofed fit --plan`) and run.toml (`psofed run`, `serve` and `client`).
     """
     from psofed.report import advice as words
-    from psofed.report import files
     from psofed.tables import advise as advising
 
     limits = _limits(link, payload, bytes_per_day, target_error, within)
     wanted = tables.asked(table, (), wishes)
-    name = "example" if wishes["example"] else wanted.source.name.split(".")[0]
-    out = out or files.default_folder(Path("results") / f"{name}-advice", False)
-    folder = files.Folder(out, force)
-    try:
-        if wishes["example"]:
-            say("The table of the example is synthetic: made up, not measured.")
-        advice = advising.advise(
-            tables.read(wanted), wanted.plan, limits, counting, wishes["dim"] is None,
-            wanted.source,
-        )  # fmt: skip
-        command = "psofed " + " ".join(sys.argv[1:])
-        folder.write(words.render(advice, command), words.FILES)
-    except BaseException:
-        folder.discard()
-        raise
-    if as_json:
-        print(json.dumps(words.summary(advice, command) | {"folder": str(out)}, indent=2))
+    with tables.results(wanted, "advice", wishes) as folder:
+        search_dim = wishes["dim"] is None
+        read = tables.read(wanted)
+        advice = advising.advise(read, wanted.plan, limits, counting, search_dim, wanted.source)
+        folder.write(words.render(advice, tables.command()), words.FILES)
+    out = folder.path
+    if wishes["as_json"]:
+        summary = words.summary(advice, tables.command())
+        print(json.dumps(summary | {"folder": str(out)}, indent=2))
         return
     print(words.text(advice))
     for note in advice.notes:

@@ -69,11 +69,15 @@ def _number(names: Sequence[str], who: str) -> int:
 
     if who in names:
         return names.index(who)
+    more = f"0 to {len(names) - 1}, or a name: {', '.join(names[:5])}, ..."
     try:
-        return int(who)
+        k = int(who)
     except ValueError:
-        more = f", or a name: {', '.join(names[:5])}, ..." if names else ""
-        raise InputError("--id", f"is {who!r}", f"use a number from 0 on{more}") from None
+        right = f"use {more if names else 'a number from 0 on'}"
+        raise InputError("--id", f"is {who!r}", right) from None
+    if names and not 0 <= k < len(names):
+        raise InputError("--id", f"is {who}", f"use {more}")
+    return k
 
 
 def _say(line: str) -> None:

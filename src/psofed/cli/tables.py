@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -13,6 +15,7 @@ import click
 from psofed.cli.progress import EVERY, say
 
 if TYPE_CHECKING:
+    from psofed.report.files import Folder
     from psofed.rows.table import Table
     from psofed.tables.plan import Plan
 
@@ -58,6 +61,9 @@ _OPTIONS: list[Any] = [
     click.option("--seed", type=click.IntRange(min=0), help="Of features, masks and cohorts. [0]"),
     click.option("--plan", "plan_file", type=_PATH, help="A TOML file with all of this."),
     click.option("--example", is_flag=True, help="Use the synthetic table in the package."),
+    click.option("--out", type=_PATH, help="Folder for the results."),
+    click.option("--force", is_flag=True, help="Write into a folder that is not empty."),
+    click.option("--json", "as_json", is_flag=True, help="Print the results as JSON."),
 ]  # fmt: skip
 _NUMBERS = ("label_delay", "warmup", "frozen", "cohort", "dim", "width", "step", "seed", "wire")
 
@@ -68,6 +74,12 @@ class Asked:
 
     source: Path
     plan: Plan
+    example: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the folder of its results."""
+        return "example" if self.example else self.source.name.split(".")[0]
 
 
 def asked(table: Path | None, methods: tuple[str, ...], wishes: dict[str, Any]) -> Asked:
@@ -84,7 +96,7 @@ def asked(table: Path | None, methods: tuple[str, ...], wishes: dict[str, Any]) 
     columns = _columns(wishes)
     if wishes["example"]:
         columns = example.COLUMNS.to_table() | columns
-        return Asked(example.path(), plans.Plan(parse(columns), **EXAMPLE | values))
+        return Asked(example.path(), plans.Plan(parse(columns), **EXAMPLE | values), example=True)
     if wishes["plan_file"] is not None:
         return Asked(table, _changed(plans.read(wishes["plan_file"]), columns, values))  # type: ignore[arg-type]
     for name in ("time", "target"):
@@ -149,6 +161,25 @@ def _number(option: str, text: str, kind: Any) -> Any:
         raise InputError(option, f"has {text!r}", "use numbers") from None
 
 
+@contextmanager
+def results(wanted: Asked, verb: str, wishes: dict[str, Any]) -> Iterator[Folder]:
+    """The folder for results: opened before the work begins, given back if it fails."""
+    from psofed.report import files
+
+    default = files.default_folder(Path("results") / f"{wanted.name}-{verb}", False)
+    folder = files.Folder(wishes["out"] or default, wishes["force"])
+    try:
+        yield folder
+    except BaseException:
+        folder.discard()
+        raise
+
+
+def command() -> str:
+    """What was typed."""
+    return "psofed " + " ".join(sys.argv[1:])
+
+
 def _reading() -> Callable[[int], None]:
     """A line now and then: how long a file is, is known only at its end."""
     last = monotonic()
@@ -166,6 +197,8 @@ def read(wanted: Asked) -> Table:
     """The table, with progress; what was dropped is said at once."""
     from psofed.rows import table as tables
 
+    if wanted.example:
+        say("The table of the example is synthetic: made up, not measured.")
     table = tables.read(wanted.source, wanted.plan.columns, on_rows=_reading())
     clients = "1 client" if len(table.clients) == 1 else f"{len(table.clients)} clients"
     say(f"Read {table.rows:,} rows of {clients}: {table.rounds:,} rounds of {table.tick:g}"

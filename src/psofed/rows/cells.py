@@ -69,7 +69,7 @@ def _number(batch: Batch, i: int, column: str, absent: frozenset[str]) -> float:
     try:
         return float(cell)
     except (ValueError, TypeError, OverflowError):
-        right = "mend it, leave it empty, or name the column as categorical"
+        right = "mend it, leave it empty, or name the column as categorical if it is an input"
         raise batch.wrong(i, column, f"is {show(cell)}, not a number", right) from None
 
 

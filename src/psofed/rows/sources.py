@@ -83,7 +83,8 @@ def _csv(path: Path, client: str | None) -> Iterator[Batch]:
                 for number, cells in kept:
                     if len(cells) != len(names):
                         found = f"has {len(cells)} cells, but the header has {len(names)}"
-                        raise InputError("", found, "mend it", f"{path}: row {number}")
+                        right = "mend it; a cell with a comma inside needs quotes"
+                        raise InputError("", found, right, f"{path}: row {number}")
                 row += len(rows)
                 cells_by_column = zip(*(cells for _, cells in kept), strict=True)
                 if kept:
@@ -113,6 +114,11 @@ def _header(names: list[str], path: Path) -> list[str]:
     if not names or len(names) > MOST_COLUMNS:
         found = f"has {len(names)} columns" if names else "is empty"
         raise InputError("", found, "give a table with a header", f"{path}: row 1")
+    other = next((mark for mark in ";\t|" if mark in names[0]), None)
+    if len(names) == 1 and other is not None:
+        found = f"has one column, {show(names[0])}"
+        right = f"separate cells by commas, not by {other!r}; decimals by points"
+        raise InputError("", found, right, f"{path}: row 1")
     for i, name in enumerate(names):
         if name in names[:i] or not name.isprintable():
             found = "is there twice" if name.isprintable() else "is not printable"

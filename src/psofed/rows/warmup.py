@@ -82,7 +82,8 @@ def _scale(table: Table, name: str, count: float, mean: float, square: float) ->
         right = "give its range, or a longer warm-up"
         if not where:
             where, found = table.latest, "has no value from the first row to this one"
-            right = "leave the column out"
+            target = name == table.columns.target
+            right = "models learn from labels" if target else "leave the column out"
         raise InputError(f"column {name!r}", found, right, where)
     spread = float(np.sqrt(square / count))
     # A column that does not move in the warm-up has no scale of its own.

@@ -70,7 +70,7 @@ def advise(
         scores, _ = federate.federate(rounds, contenders, plan.label_delay, span, on_round)
     found = choices.all_of(scores, settings, limits)
     best = choices.best(found, limits)
-    notes = fit.drop_notes(table, rounds)
+    notes = fit.drop_notes(table, rounds) + fit.doubts(scores)
     made = None
     if best is not None and best.options is not None:
         plan = replace(plan, methods=(best.options,))
@@ -88,9 +88,7 @@ def parts(whole: Span, plan: Plan, where: str) -> Span:
     choice = max(2 * frozen - stop, (whole.first + frozen) // 2)
     if stop - frozen < 2 or choice - whole.first < plan.label_delay + 2:
         found = f"leaves {stop - frozen} rounds to report on and {choice - whole.first} to learn in"
-        right = (
-            "advice chooses on rounds before the last part: bring more rows, or a share near 1/4"
-        )
+        right = "settings are chosen before the last part: bring more rows, or a share near 1/4"
         raise InputError("frozen", found, right, where)
     return Span(whole.first, frozen, stop, choice)
 

@@ -106,7 +106,7 @@ def fit(table: Table, plan: Plan, compare: bool = True, counting: Counting = sil
         scores, players = federate.federate(rounds, contenders, plan.label_delay, span, on_round)
     model = players[0]
     own = None if model.own is None else model.own.copy()
-    notes = drop_notes(table, rounds)
+    notes = drop_notes(table, rounds) + doubts(scores)
     waves = draw(plan, encoder)
     return Fit(plan, table, encoder, waves, scores, span, _single(model), own, rounds.drops,
                notes)  # fmt: skip
@@ -131,7 +131,9 @@ def spans(table: Table, plan: Plan) -> Span:
     frozen = total - round(plan.frozen * total)
     if frozen - first < plan.label_delay + 2:
         found = f"leave {max(frozen - first, 0)} of {total} rounds to learn in"
-        right = f"labels come {plan.label_delay} ticks late: bring more rows, or lower the shares"
+        right = "bring more rows, or lower the shares"
+        if plan.label_delay:
+            right = f"labels come {plan.label_delay} ticks late: {right}"
         raise InputError("warmup and frozen", found, right, table.latest)
     return Span(first, frozen, total)
 
@@ -242,6 +244,16 @@ def _winner(
     ]
     known = np.nan_to_num(errors, nan=np.inf)
     return int(np.flatnonzero(known <= patience * known.min())[0])
+
+
+def doubts(scores: Scores) -> list[str]:
+    """What makes scores mean little; a line each."""
+    lines = []
+    if any(truth.count.sum() and not truth.variance > 0 for truth in scores.truths.values()):
+        lines.append("the target does not vary where it is judged: no error over its variance")
+    if len(scores.clients) == 1:
+        lines.append("there is one client only: it has nobody to share with")
+    return lines
 
 
 def drop_notes(table: Table, rounds: Rounds) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.methods import onlinefed
 from psofed.rows import recipe as recipes
@@ -37,6 +38,9 @@ def experiment(
     """
     counts = labelled(rounds, span)
     names = rounds.table.clients
+    if not counts.any():
+        found = "has no label between warm-up and last part"
+        raise InputError("", found, "bring more rows", rounds.table.latest)
     silent = [name for name, count in zip(names, counts, strict=True) if not count]
     recipe = recipes.of(rounds.table, rounds.encoder)
     stream = streams.Options(

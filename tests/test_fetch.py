@@ -13,6 +13,8 @@ from conftest import ROOT
 from psofed.errors import InputError
 
 _path = ROOT / "benchmarks" / "fetch_air_quality.py"
+if not _path.exists():
+    pytest.skip("benchmarks/ is not here", allow_module_level=True)
 _spec = importlib.util.spec_from_file_location("fetch_air_quality", _path)
 fetching = importlib.util.module_from_spec(_spec)
 sys.modules["fetch_air_quality"] = fetching

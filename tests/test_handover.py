@@ -205,6 +205,41 @@ def test_a_file_of_others_or_without_labels_is_refused_by_name(made, tmp_path):
         replace(stream, file="").samples(Seeds(0), np.arange(1), 0, 1)
 
 
+def test_wide_tables_and_folders_become_streams_too(tmp_path):
+    g = np.random.default_rng(0)
+    values = g.uniform(-1, 1, (80, 2, 2)).round(4)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for k, name in enumerate("pq"):
+        rows = [
+            f"2026,1,{1 + n // 24},{n % 24},{values[n, k, 0]},{values[n, k, 1]}" for n in range(80)
+        ]
+        (folder / f"{name}.csv").write_text("\n".join(["year,month,day,hour,a,y", *rows]))
+    wide = tmp_path / "wide.csv"
+    rows = [f"{n},{','.join(map(str, values[n].ravel()))}" for n in range(80)]
+    wide.write_text("\n".join(["t,p.a,p.y,q.a,q.y", *rows]))
+    times = ("year", "month", "day", "hour")
+    for source, columns in (
+        (folder, Columns("y", times, inputs=("a",))),
+        (wide, Columns("y", ("t",), wide=".", inputs=("a",))),
+    ):
+        table = tables.read(source, columns)
+        rounds = Rounds(table, warmup.learn(table, 20))
+        plan = Plan(columns, dim=10, width=1.0, step=0.5, cohort=1)
+        made = handover.experiment(rounds, plan, Span(20, 60, 80), source)[0]
+        assert made.stream.clients == ("p", "q")
+        assert made.rounds == 40
+        found = made.stream.samples(Seeds(0), np.arange(2), 0, 40, np.float64)
+        real = rounds.encoder.restore(found.y)
+        np.testing.assert_allclose(real, values[20:60, :, 1].T, rtol=1e-9, atol=1e-9)
+        everything = made.stream.recorded(source, 1)[1]
+        np.testing.assert_allclose(rounds.encoder.restore(everything), values[:, 1, 1], atol=1e-9)
+    own = replace(
+        made.stream, columns=Columns("y", times, inputs=("a",)), calendar=True, tick=3600.0
+    )
+    assert len(own.recorded(folder / "q.csv", 1)[1]) == 80
+
+
 @pytest.mark.parametrize("who", ["mil", "8", "-1"])
 def test_a_client_that_is_not_in_the_table_is_told_who_is(made, psofed, tmp_path, who):
     (tmp_path / "run.toml").write_text(handover.to_toml(made, "float32"))

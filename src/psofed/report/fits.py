@@ -206,10 +206,16 @@ def client_figure(fit: Fit) -> Figure:
     figure = Figure(figsize=(8, 1.7 + 0.28 * max(len(rows), 4)), layout="constrained", dpi=150)
     axes = figure.add_subplot()
     places = np.arange(len(rows))
-    styles = {"alone": ("#000000", "x"), "own": ("#0072B2", "o"), "shared": ("#D55E00", "s")}
-    for key, (colour, marker) in styles.items():
+    # The ring is open and larger: where it lies on the square, both are seen.
+    styles = {
+        "alone": ("#000000", "x", 5),
+        "shared": ("#D55E00", "s", 4),
+        "own": ("#0072B2", "o", 9),
+    }
+    for key, (colour, marker, size) in styles.items():
         values = [min(row[key], 10.0) for row in rows]
-        axes.plot(values, places, marker, color=colour, label=f" {key}", markersize=5)
+        axes.plot(values, places, marker, color=colour, label=f" {key}", markersize=size,
+                  markerfacecolor="none" if marker == "o" else colour)  # fmt: skip
     axes.set_yticks(places, [f"{r['client']} ({r['sharing']})" for r in rows], fontsize=8,
                     parse_math=False)  # fmt: skip
     axes.invert_yaxis()

@@ -90,7 +90,8 @@ class Options:
         """All samples with a label in a file: of client k, or of everybody."""
         recipe = self.recipe.of_one(file)
         parts = _read(recipe, file)
-        alone = recipe.columns.client is None and self.columns.client is not None
+        named = recipe.columns.client is not None or recipe.columns.wide is not None
+        alone = not named and not Path(file).is_dir()  # a file of one client, whatever its name
         wanted = list(parts) if alone or k is None else [self.clients[k]]
         found = [parts[name][1:] for name in wanted if name in parts]
         if not sum(len(y) for _, y in found):

@@ -123,7 +123,8 @@ def words(choices: list[Choice], chosen: Choice | None, limits: Limits) -> list[
                      f" {gain:.0f} %.")  # fmt: skip
     if line.error <= ruler.error * (1 + SAME):
         cost = f"{line.error:.3f}, {line.bytes:,.0f} B a device and day"
-        found.append(f"A linear model is as good ({cost}): you do not need a kernel.")
+        but = f"; it breaks a limit, though: {line.why_not}" if line.why_not else ""
+        found.append(f"A linear model is as good ({cost}): you do not need a kernel{but}.")
     if last.error <= ruler.error * (1 + SAME):
         found.append(f"Repeating the last known label is as good ({last.error:.3f}).")
     return found

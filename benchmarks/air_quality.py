@@ -1,8 +1,9 @@
 """The tables of docs/air_quality.md: `python benchmarks/air_quality.py FOLDER --seeds 3`.
 
 FOLDER holds the 12 files of "Beijing Multi-Site Air Quality" (UCI data set 501, CC BY 4.0), as CSV
-or .csv.gz. O3 is estimated from the other columns, labels come 24 h late; then O3 is forecast an
-hour ahead from its own past. Prints Markdown; --figure writes who gains and who loses.
+or .csv.gz; --download fetches them into it. O3 is estimated from the other columns, labels come
+24 h late; then O3 is forecast an hour ahead from its own past. Prints Markdown; --figure writes who
+gains and who loses.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import fetch_air_quality
 import numpy as np
 
 from psofed.core.seeds import Seeds
 from psofed.methods import fedavg, onlinefed, psofed
 from psofed.report import fits
 from psofed.report.figures import to_bytes
+from psofed.rows import table as tables
+from psofed.rows.columns import Columns
+from psofed.rows.rounds import Rounds
 from psofed.tables import federate, fit
-from psofed.tables import table as tables
-from psofed.tables.columns import Columns
-from psofed.tables.federate import Contender
 from psofed.tables.linear import Linear
 from psofed.tables.plan import Plan
-from psofed.tables.rounds import Rounds
+from psofed.tables.player import Contender
 
 INPUTS = ("PM2.5", "PM10", "SO2", "NO2", "CO", "TEMP", "PRES", "DEWP", "RAIN", "wd", "WSPM")
 SENSOR = Columns(
@@ -42,9 +44,12 @@ def main() -> int:
     """Both tasks, with all seeds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--download", action="store_true")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--figure", type=Path)
     given = parser.parse_args()
+    if given.download and fetch_air_quality.main([str(given.folder)]):
+        return 2
     sensor = runs(given.folder, Plan(SENSOR, label_delay=24, methods=METHODS), given.seeds)
     print(scores(sensor))
     print(hindsight(sensor[0]))

@@ -51,6 +51,7 @@ ORDER = [("steady", budget) for budget in ("1/40", "1/200", "1/5")]
 ORDER += [(s, budget) for budget in ("1/40", "1/200", "1/5") for s in list(SETTINGS)[1:]]
 TARGETS = (-10.0, -11.0, -12.0)
 SHOWN = (100, 500, 750, 850, 1000, 1500)
+AROUND = (750, 850)
 
 
 def study(setting: str, budget: str, runs: int, jobs: int) -> dict[str, Any]:
@@ -86,30 +87,39 @@ def study(setting: str, budget: str, runs: int, jobs: int) -> dict[str, Any]:
 
 
 def table(results: list[dict[str, Any]]) -> str:
-    """What is known so far, as Markdown."""
-    head = ["method", "share", "step", *(f"n={n}" for n in SHOWN), "last fifth, dB"]
-    head += [f"kB to {target:g}" for target in TARGETS]
+    """What is known so far, as Markdown; the rounds around a change only where there is one."""
     lines = []
     for result in results:
-        title = f"### {result['setting']}, {result['budget']} of the traffic"
+        shown = [n for n in SHOWN if n not in AROUND or "change" in result["setting"]]
+        head = ["method", "share", "step", *(f"n={n}" for n in shown), "last fifth, dB"]
+        head += [f"kB to {target:g} dB" for target in TARGETS]
+        title = f"### {result['setting'].capitalize()}, {result['budget']}"
         lines += ["", f"{title} ({result['runs']} runs)", ""]
         lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
         for row in result["rows"]:
             name = row["method"] + (", averaged" if row["average"] else "")
             step = "-" if row["step"] is None else f"{row['step']:g}"
-            values = [f"{row['at'][str(n)]:.2f}" for n in SHOWN]
+            values = [f"{row['at'][str(n)]:.1f}" for n in shown]
             end = f"{row['end']['value']:.2f} ±{1.96 * row['end']['stderr']:.2f}"
             kb = [_kb(row["reached"][f"{target:g}"]) for target in TARGETS]
-            cells = [name, f"{row['share']:.4f}", step, *values, end, *kb]
+            cells = [name, f"{100 * row['share']:.3g} %", step, *values, end, *kb]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 def _kb(reached: dict[str, Any]) -> str:
-    value, low, high = (reached[key] for key in ("bytes", "low", "high"))
-    if value is None or value == float("inf"):
+    value, *ends = (reached[key] for key in ("bytes", "low", "high"))
+    if _text(value) == "never":
         return "-"
-    return f"{value / 1000:.3g} ({low / 1000:.3g}-{high / 1000:.3g})"
+    low, high = map(_text, ends)
+    return _text(value) if low == high == _text(value) else f"{_text(value)} ({low}-{high})"
+
+
+def _text(count: float | None) -> str:
+    """Bytes in kB, three digits."""
+    if count is None or count == float("inf"):
+        return "never"
+    return f"{count / 1000:,.0f}" if count >= 1e6 else f"{count / 1000:.3g}"
 
 
 def main() -> None:

@@ -10,12 +10,19 @@ from typing import Any
 import numpy as np
 
 from psofed import experiment as experiments
+from psofed.core.seeds import Seeds
+from psofed.deploy import plan as plans
+from psofed.deploy.sources import MalformedError, Named, lines
 from psofed.errors import InputError
-from psofed.tables import fit, plan, warmup
-from psofed.tables import table as tables
-from psofed.tables.columns import Columns
+from psofed.rows import recipe as recipes
+from psofed.rows import table as tables
+from psofed.rows import warmup
+from psofed.rows.columns import Columns
+from psofed.rows.live import Live
+from psofed.rows.recipe import Recipe
+from psofed.rows.rounds import Rounds
+from psofed.tables import fit, handover, plan
 from psofed.tables.plan import Plan
-from psofed.tables.rounds import Rounds
 
 NASTY = (
     "", "NA", "nan", "NaN", "inf", "-inf", "1e308", "-1e308", "1e30", "1e-320", "abc", "0x10", "1_0",
@@ -94,12 +101,12 @@ def table(number: int, folder: Path, learn: bool = False) -> str:
     except InputError as error:
         return _placed(str(error), "mutant.csv", ("row ", "cannot be read"))
     try:
-        return _use(read, columns, learn)
+        return _use(read, columns, learn, path)
     finally:
         read.spool.close()
 
 
-def _use(read: tables.Table, columns: Columns, learn: bool) -> str:
+def _use(read: tables.Table, columns: Columns, learn: bool, path: Path) -> str:
     """Every row is a sample or counted among the dropped."""
     try:
         rounds = Rounds(read, warmup.learn(read, max(read.rounds // 3, 1)))
@@ -107,11 +114,25 @@ def _use(read: tables.Table, columns: Columns, learn: bool) -> str:
         assert all(np.isfinite(v).all() for v in values)
         dropped = sum(read.drops.counts.values()) + sum(rounds.drops.counts.values())
         assert read.rows == rounds.samples + dropped, (read.rows, rounds.samples, dropped)
+        recipe = recipes.of(read, rounds.encoder)
+        _one_by_one(recipe, path)
         if learn:
-            fit.fit(read, Plan(columns, dim=8, width=1.0, step=0.3, warmup=0.3))
-    except InputError:
-        return "refused later"
+            plan = Plan(columns, dim=8, width=1.0, step=0.3, warmup=0.3)
+            done = fit.fit(read, plan)
+            made, _ = handover.experiment(rounds, done.plan, done.span, path)
+            drawn = made.stream.samples(Seeds(0), np.arange(made.clients), 0, 8)
+            assert np.isfinite(drawn.x).all()
+            assert np.isfinite(drawn.y).all()
+    except InputError as error:
+        return _placed(str(error), "mutant.csv", (": row ", "last part", "between warm-up"))
     return "used"
+
+
+def _one_by_one(recipe: Recipe, path: Path) -> None:
+    """The same bytes as lines of a device: each is a sample, or is told why it is none."""
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    for sample in lines(data.split(b"\n"), Named(Live(recipe))):
+        assert isinstance(sample, MalformedError) or np.isfinite(sample.x).all()
 
 
 PLAN = """
@@ -126,9 +147,47 @@ lags = [1, 2]
 calendar = ["hour"]
 missing = { a = "skip", "*" = "hold" }
 ranges = { a = [0, 1] }
+lags_of = { a = [24] }
 [[methods]]
 name = "psofed"
 shared = 10
+"""
+RUN = """
+clients = 2
+rounds = 20
+cohort = 2
+[stream]
+name = "table"
+file = "readings.csv"
+clients = ["p", "q"]
+label_delay = 3
+first = 10
+frozen = 90
+tick = 3600.0
+start = 1709251200.0
+calendar = true
+[stream.columns]
+target = "y"
+time = ["t"]
+client = "who"
+inputs = ["a", "wind"]
+lags = [1]
+lags_of = { a = [24] }
+[stream.scaling]
+a = [0.5, 2.0]
+y = [10, 3]
+[stream.categories]
+wind = ["N", "S"]
+[features]
+dim = 50
+width = 2.0
+[[methods]]
+name = "psofed"
+shared = 10
+[deploy]
+run = "p"
+clock = "live"
+method = 0
 """
 WORDS = (
     "nan",
@@ -147,17 +206,18 @@ WORDS = (
 
 
 def toml(number: int, folder: Path) -> str:
-    """Read mutated plan `number`, as a plan and as an experiment."""
+    """Read mutated file `number`, as a plan of a fit, an experiment and a deployment."""
     dice = random.Random(number)
-    text = PLAN
+    text = dice.choice((PLAN, RUN))
+    own = plans.read if text is RUN else plan.read
     for _ in range(dice.choice((1, 2, 4))):
         i = dice.randrange(len(text))
         pieces = (dice.choice(WORDS), "", text[i : i + 9] * 2)
         text = text[:i] + dice.choice(pieces) + text[i + dice.randrange(8) :]
     path = folder / "mutant.toml"
     path.write_bytes(spoil(dice, text.encode()))
-    outcomes = [_toml(read, path) for read in (experiments.read, plan.read)]
-    return outcomes[1]
+    outcomes = {read: _toml(read, path) for read in (experiments.read, plan.read, plans.read)}
+    return outcomes[own]
 
 
 def _toml(read: Any, path: Path) -> str:

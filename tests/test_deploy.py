@@ -4,6 +4,7 @@ import queue
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -509,7 +510,7 @@ def test_a_client_whose_input_stays_open_ends_in_order(tmp_path):
     '{"x": []}', "1\0,2,3,4", '"1,2,3,4',
 ])  # fmt: skip
 def test_a_malformed_line_is_reported_and_the_next_one_read(line):
-    bad, good = lines([line, "1,2,3,4,5"], 4)
+    bad, good = lines([line, "1,2,3,4,5"], partial(parse, taps=4))
     assert isinstance(bad, MalformedError)
     assert good.y == 5
     assert parse('{"x": [1, 2, 3, 4]}', 4).y is None

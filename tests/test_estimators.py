@@ -78,3 +78,13 @@ def test_river_features_may_come_late_and_in_any_order():
         model.predict_one({"a": 1.0, "b": 0.5})
     )
     assert np.isfinite(model.predict_one({}))
+
+
+def test_a_column_that_is_constant_up_to_rounding_has_no_scale():
+    from psofed.estimators.regressor import _scale
+
+    values = np.full((7, 2), [0.1, 1e8 / 3])
+    mean, spread = _scale(values, True)
+    assert values.std(axis=0)[0] > 0  # or this tests nothing
+    assert spread.tolist() == [1, 1]
+    assert np.abs(mean - [0.1, 1e8 / 3]).max() < 1e-7

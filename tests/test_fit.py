@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,15 @@ from psofed.core.seeds import Seeds
 from psofed.deploy import memory
 from psofed.errors import InputError
 from psofed.methods import centralised, fedavg, local, onlinefed, periodic, psofed, quantised
-from psofed.tables import advise, example, federate, fit, links, model, plan, warmup
-from psofed.tables import table as tables
-from psofed.tables.columns import Columns
-from psofed.tables.federate import Contender, Span
+from psofed.rows import table as tables
+from psofed.rows import warmup
+from psofed.rows.columns import Columns
+from psofed.rows.rounds import Rounds
+from psofed.tables import advise, example, federate, fit, links, model, plan
+from psofed.tables.choices import Limits
+from psofed.tables.federate import Span
 from psofed.tables.plan import Plan
-from psofed.tables.rounds import Rounds
+from psofed.tables.player import Contender
 
 WIDE = (-(3.0**0.5), 3.0**0.5)  # a range that scales by one
 
@@ -98,7 +102,8 @@ def test_noise_that_is_known_only_later_is_not_predicted(tmp_path, delay):
     table = table_of(tmp_path, x, y, columns)
     done = fit.fit(table, Plan(columns, label_delay=delay, dim=50))
     for j, score in enumerate(done.scores.scores):
-        for part, models in (("prequential", score.prequential), ("frozen", score.frozen)):
+        assert score.errors.keys() == {"prequential", "frozen"}
+        for part, models in score.errors.items():
             for kind in models:
                 assert done.scores.error(j, part, kind) > 0.99, (score.title, part, kind)
 
@@ -123,7 +128,9 @@ def test_persistence_says_the_last_label_that_was_known(tmp_path):
     for delay, behind in ((0, 1), (1, 1), (5, 5)):
         rounds = Rounds(table, warmup.learn(table, 40))
         scores, _ = federate.federate(rounds, [Contender("")], delay, Span(10, 20, 40))
-        error = scores.scores[0].frozen["global"].sum() / scores.frozen.count.sum()
+        error = (
+            scores.scores[0].errors["frozen"]["global"].sum() / scores.truths["frozen"].count.sum()
+        )
         assert error == pytest.approx(behind**2, rel=1e-5)
 
 
@@ -186,8 +193,11 @@ def test_a_header_that_lies_is_refused_even_with_a_right_digest(done, tmp_path):
     size = int.from_bytes(data[start : start + 8], "little")
     header = json.loads(data[start + 8 : start + 8 + size])
     path = tmp_path / "model.psofed"
-    for key, value in (("arrays", {"W": [10**9, 10**9]}), ("centre", "x"), ("columns", {}),
-                       ("numeric", []), ("clients", ["a"])):  # fmt: skip
+    recipe = header["recipe"]
+    lies = [("arrays", {"W": [10**9, 10**9]}), ("clients", ["a"]), ("recipe", {}), ("recipe", 3)]
+    lies += [("recipe", recipe | {"scaling": "x"}), ("recipe", recipe | {"columns": {}}),
+             ("recipe", recipe | {"scaling": {}}), ("recipe", recipe | {"tick": 0.0})]  # fmt: skip
+    for key, value in lies:
         text = json.dumps(header | {key: value}).encode()
         body = model.MAGIC + len(text).to_bytes(8, "little") + text + data[start + 8 + size :]
         path.write_bytes(body + hashlib.sha256(body).digest())
@@ -226,7 +236,7 @@ def test_a_plan_survives_a_round_trip_and_names_its_mistakes(done, tmp_path):
 def test_advice_keeps_to_the_limits_and_says_when_sharing_does_not_pay(tmp_path):
     table = tables.read(example.path(), example.COLUMNS)
     wanted = Plan(example.COLUMNS, label_delay=6, warmup=0.2)
-    limits = advise.Limits(payload=51, bytes_per_day=500.0)
+    limits = Limits(payload=51, bytes_per_day=500.0)
     advice = advise.advise(table, wanted, limits)
     assert advice.best is not None
     assert advice.best.largest <= 51
@@ -236,11 +246,65 @@ def test_advice_keeps_to_the_limits_and_says_when_sharing_does_not_pay(tmp_path)
     assert full.why_not.startswith("message of")
 
 
+def test_what_is_advised_does_not_depend_on_the_part_that_it_is_reported_on(tmp_path):
+    x, y = draw(clients=4, rounds=1200)
+    answers = []
+    for last in (1.0, -1.0):
+        y[:, 930:] *= last  # the warm-up ends at 120, the report begins at 930
+        table = table_of(tmp_path, x, y)
+        wanted = Plan(table.columns, cohort=2, dim=30, width=1.0, step=0.5)
+        answers.append(advise.advise(table, wanted, Limits(payload=40), tune_dim=False))
+    one, other = answers
+    assert one.best.title == other.best.title
+    assert [c.chosen for c in one.choices] == [c.chosen for c in other.choices]
+    assert other.best.error > 3 * one.best.error
+    assert any("on the last rounds, which no choice saw" in line for line in one.words)
+
+
+def test_advice_without_a_part_to_choose_on_is_refused_with_its_place(tmp_path):
+    x, y = draw(clients=2, rounds=60)
+    table = table_of(tmp_path, x, y)
+    for share in (0.0, 0.85):
+        with pytest.raises(
+            InputError, match=r"made.csv: row \d+: (frozen|warmup and frozen) leave"
+        ):
+            advise.advise(table, Plan(table.columns, frozen=share, label_delay=4), Limits())
+
+
+def test_the_exchange_of_scaling_is_counted_once_for_each_device(done):
+    # Three numbers, one of which is the target's; a category with four texts of one letter.
+    count = 8 * 5 * 4 + 2 * 4 * 2
+    assert warmup.shared_bytes(done.encoder) == count
+    setup = {score.title: score.setup for score in done.scores.scores}
+    assert setup["PSO-Fed M=20 uncoordinated"] == count + 8  # and the seed
+    assert setup["Local only"] == count
+    assert setup["Persistence"] == 0
+    known = replace(done.encoder, columns=replace(done.encoder.columns, ranges={"wind": (0, 9)}))
+    assert warmup.shared_bytes(known) == count - 40
+
+
+def test_scores_that_mean_little_say_so(tmp_path):
+    x, _ = draw(clients=1, rounds=200)
+    table = table_of(tmp_path, x, np.ones((1, 200)))
+    done = fit.fit(table, Plan(table.columns, dim=10, width=1.0, step=0.5))
+    assert any("does not vary" in note for note in done.notes)
+    assert any("one client only" in note for note in done.notes)
+
+
+def test_models_are_frozen_even_if_nothing_is_measured_at_that_moment(tmp_path):
+    x, y = draw(clients=2, rounds=2400)
+    y[:, 900:2200] = np.inf  # a long silence, in which the last part begins
+    table = table_of(tmp_path, x, y)
+    done = fit.fit(table, Plan(table.columns, dim=10, width=1.0, step=0.5), compare=False)
+    assert 900 < done.span.frozen < 2200
+    assert 0 < done.scores.error(0, "frozen") < 1
+
+
 def test_clients_that_contradict_each_other_are_told_to_learn_alone(tmp_path):
     x, y = draw(clients=4, rounds=1500)
     y *= np.array([1, -1, 2, -2])[:, None]
     table = table_of(tmp_path, x, y)
-    advice = advise.advise(table, Plan(table.columns, cohort=2), advise.Limits())
+    advice = advise.advise(table, Plan(table.columns, cohort=2), Limits())
     assert any("Federation does not pay on this data" in line for line in advice.words)
 
 

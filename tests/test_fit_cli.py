@@ -72,6 +72,20 @@ def test_mistakes_get_one_clear_line_and_no_folder(psofed, tmp_path, change, par
     assert not (tmp_path / "results").exists()
 
 
+def test_lags_of_one_column_are_given_by_its_name(psofed, tmp_path):
+    (tmp_path / "table.csv").write_text(TABLE)
+    asked = ("--time", "t", "--target", "y", "--client", "who", *QUICK, "--alone", "--json")
+    done = psofed("fit", "table.csv", *asked, "--lags", "1,a:4,a:9")
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert shown["inputs"] == ["a", "a[-1]", "a[-4]", "a[-9]"]
+    again = psofed(
+        "fit", "table.csv", "--plan", f"{shown['folder']}/plan.toml", "--alone", "--json"
+    )
+    assert json.loads(again.stdout)["inputs"] == shown["inputs"]
+    wrong(psofed("fit", "table.csv", *asked, "--lags", "a:x"), "--lags has 'x'")
+
+
 def test_predict_names_the_column_that_is_missing_and_the_file_that_is_no_model(psofed, tmp_path):
     (tmp_path / "table.csv").write_text(TABLE)
     asked = ("--time", "t", "--target", "y", "--client", "who", "--dim", 20, "--out", "r")

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psofed.errors import InputError
-from psofed.tables import columns as roles
-from psofed.tables import table as tables
-from psofed.tables import warmup
-from psofed.tables.columns import Columns
-from psofed.tables.encoder import Past, forward
-from psofed.tables.rounds import Delay, Rounds
-from psofed.tables.spool import Spool
+from psofed.rows import columns as roles
+from psofed.rows import table as tables
+from psofed.rows import warmup
+from psofed.rows.columns import Columns
+from psofed.rows.encoder import Past, forward
+from psofed.rows.rounds import Delay, Rounds
+from psofed.rows.spool import Spool
 
 LONG = Columns(target="y", time=("t",), client="who")
 
@@ -339,3 +339,60 @@ def test_memory_does_not_grow_with_the_table(tmp_path):
         tracemalloc.stop()
         table.spool.close()
     assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_a_column_may_have_lags_of_its_own(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("t,a,b,y\n" + "\n".join(f"{n},{n},{-n},{n}" for n in range(30)))
+    columns = Columns("y", ("t",), lags=(1,), lags_of={"b": (1, 5)},
+                      ranges={"a": (-1, 1), "b": (-1, 1)})  # fmt: skip
+    table = tables.read(path, columns)
+    rounds = Rounds(table, warmup.learn(table, 20), dtype=np.float64)
+    assert rounds.encoder.names == ["a", "b", "a[-1]", "b[-1]", "b[-5]"]
+    (block,) = rounds.blocks()
+    assert not block.has[:5].any()
+    # Scaled by 1 / sqrt(3), and clipped at 6.
+    assert block.x[5, 0] == pytest.approx([6, -6, 6, -6, 0])
+    assert block.x[7, 0] == pytest.approx([6, -6, 6, -6, -2 * np.sqrt(3)])
+    assert rounds.drops.counts == {"without the past that lags ask for": 5}
+    assert roles.parse(columns.to_table()) == columns
+
+
+@pytest.mark.parametrize(
+    ("lags", "found"),
+    [
+        ({"c": (1,)}, "row 1: column 'c' is not there"),
+        ({"a": (0,)}, "lags_of.a is \\[0\\]; use ticks from 1"),
+    ],
+)
+def test_lags_of_a_column_that_make_no_sense_are_refused(tmp_path, lags, found):
+    path = tmp_path / "table.csv"
+    path.write_text("t,a,y\n1,1,1\n")
+    with pytest.raises(InputError, match=found):
+        tables.read(path, Columns("y", ("t",), lags_of=lags))
+
+
+@pytest.mark.parametrize(
+    ("cell", "found"),
+    [
+        (
+            lambda n: n if n >= 40 else "",
+            r"table.csv: row 42: column 'a' has its first value after",
+        ),
+        (lambda n: "", r"table.csv: row 101: column 'a' has no value from the first row"),
+    ],
+)
+def test_a_column_without_a_value_in_the_warm_up_is_named_with_its_place(tmp_path, cell, found):
+    path = tmp_path / "table.csv"
+    path.write_text("t,a,y\n" + "\n".join(f"{n},{cell(n)},{n}" for n in range(100)))
+    table = tables.read(path, Columns("y", ("t",)))
+    with pytest.raises(InputError, match=found):
+        warmup.learn(table, 20)
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_another_separator_is_named(tmp_path, mark):
+    path = tmp_path / "table.csv"
+    path.write_text(f"t{mark}a{mark}y\n1{mark}2{mark}3\n")
+    with pytest.raises(InputError, match=r"table.csv: row 1: has one column, .*separate cells by"):
+        tables.read(path, Columns("y", ("t",)))

@@ -83,6 +83,10 @@ class Experiment:
             raise InputError("seed", f"is {self.seed}", "use a whole number from 0 to 2^63 - 1")
         if self.world is not None and not 0 <= self.world < 2**63:
             raise InputError("world", f"is {self.world}", "use the number of a run, from 0 on")
+        known = getattr(self.stream, "count", self.clients)  # of a stream that was measured
+        if self.clients != known:
+            found = f"is {self.clients}, but the stream has {known}"
+            raise InputError("clients", found, f"use {known}")
         if self.cohort > self.clients:
             found = f"is {self.cohort}, but there are only {self.clients} clients"
             raise InputError("cohort", found, f"use 1 to {self.clients}")
@@ -251,7 +255,8 @@ def _named(package: str, nested: Mapping[str, Reader] | None = None) -> Reader:
         try:
             if "name" not in values:
                 raise InputError("name", "is missing", nearest("", named.names(package)))
-            return schema.build(named.load(package, values.pop("name")).Options, values, nested)
+            module = named.load(package, values.pop("name"))
+            return schema.build(module.Options, values, getattr(module, "READERS", nested))
         except InputError as error:
             raise error.inside(key + ".") from None
 
@@ -259,6 +264,8 @@ def _named(package: str, nested: Mapping[str, Reader] | None = None) -> Reader:
 
 
 def _table(options: Any) -> dict[str, Any]:
+    if hasattr(options, "to_table"):
+        return {"name": options.name, **options.to_table()}
     values = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
     return {"name": options.name, **{k: _plain(v) for k, v in values.items() if v is not None}}
 

@@ -53,6 +53,10 @@ def build(
         if key not in fields:
             raise InputError(key, "is not a known key", nearest(key, fields))
         values[key] = nested[key](key, value) if key in nested else convert(key, value, hints[key])
+    for field in dataclasses.fields(cls):
+        needed = field.default is field.default_factory is dataclasses.MISSING
+        if needed and field.name not in values:
+            raise InputError(field.name, "is missing", "give it")
     return cls(**values)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,47 +22,38 @@ from psofed.cli.progress import counting, say
 @click.option("--target-error", type=float, help="Wanted: error over variance, e.g. 0.3.")
 @click.option("--within", type=float, default=5.0, show_default=True, metavar="PERCENT",
               help="Good enough: so near to full sharing.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the results.")
-@click.option("--force", is_flag=True, help="Write into a folder that is not empty.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def advise(
     table: Path | None, link: str | None, payload: int | None, bytes_per_day: float | None,
-    target_error: float | None, within: float, out: Path | None, force: bool, as_json: bool,
-    **wishes: Any,
+    target_error: float | None, within: float, **wishes: Any,
 ) -> None:  # fmt: skip
     """Find the cheapest setting for TABLE that is nearly as good as full sharing, under a link.
 
     Tunes D, kernel width and step on the warm-up, runs the settings of method, M and E side by side
-    and says what each costs per device and day, and whether federation pays at all. Writes the
-    answer, a picture and plan.toml for `psofed fit TABLE --plan plan.toml`.
+    and says what each costs per device and day, and whether federation pays at all. Settings are
+    chosen on rounds before the last part, and reported on the last part. Writes the answer, a
+    picture, plan.toml (`psofed fit --plan`) and run.toml (`psofed run`, `serve` and `client`).
     """
     from psofed.report import advice as words
-    from psofed.report import files
     from psofed.tables import advise as advising
 
     limits = _limits(link, payload, bytes_per_day, target_error, within)
     wanted = tables.asked(table, (), wishes)
-    name = "example" if wishes["example"] else wanted.source.name.split(".")[0]
-    out = out or files.default_folder(Path("results") / f"{name}-advice", False)
-    folder = files.Folder(out, force)
-    try:
-        if wishes["example"]:
-            say("The table of the example is synthetic: made up, not measured.")
-        advice = advising.advise(
-            tables.read(wanted), wanted.plan, limits, counting, tune_dim=wishes["dim"] is None
-        )
-        command = "psofed " + " ".join(sys.argv[1:])
-        folder.write(words.render(advice, command), words.FILES)
-    except BaseException:
-        folder.discard()
-        raise
-    if as_json:
-        print(json.dumps(words.summary(advice, command) | {"folder": str(out)}, indent=2))
+    with tables.results(wanted, "advice", wishes) as folder:
+        search_dim = wishes["dim"] is None
+        read = tables.read(wanted)
+        advice = advising.advise(read, wanted.plan, limits, counting, search_dim, wanted.source)
+        folder.write(words.render(advice, tables.command()), words.FILES)
+    out = folder.path
+    if wishes["as_json"]:
+        summary = words.summary(advice, tables.command())
+        print(json.dumps(summary | {"folder": str(out)}, indent=2))
         return
     print(words.text(advice))
     for note in advice.notes:
         print(note)
     print(f"\nresults in {out}; go on with: psofed fit TABLE --plan {out / 'plan.toml'}")
+    if advice.experiment is not None:
+        print(f"or with {out / 'run.toml'}: psofed run, psofed serve, psofed client")
 
 
 def _limits(
@@ -72,7 +62,7 @@ def _limits(
 ) -> Any:  # fmt: skip
     from psofed.errors import InputError
     from psofed.tables import links
-    from psofed.tables.advise import Limits
+    from psofed.tables.choices import Limits
 
     for name, value in (("--bytes-per-day", bytes_per_day), ("--target-error", target_error),
                         ("--within", within)):  # fmt: skip

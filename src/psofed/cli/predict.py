@@ -35,15 +35,16 @@ def predict(
     if example == (table is not None):
         raise click.UsageError("Give a TABLE, or --example.")
     loaded = models.load(model)
+    recipe = loaded.recipe
     rows, rounds = models.predict(loaded, examples.path() if example else table, own)
     count, judged, squares = 0, 0, 0.0
     with _output(out, as_json) as write:
-        write(["client", "time", f"predicted {loaded.encoder.columns.target}"])
+        write(["client", "time", f"predicted {recipe.columns.target}"])
         for row in rows:
             count += 1
             if row.target == row.target:
                 judged, squares = judged + 1, squares + (row.value - row.target) ** 2
-            write([row.client, _time(row.time, loaded.calendar), f"{row.value:.7g}"])
+            write([row.client, _time(row.time, recipe.calendar), f"{row.value:.7g}"])
     dropped = dict(rounds.table.drops.counts) | dict(rounds.drops.counts)
     rmse = (squares / judged) ** 0.5 if judged else None
     if as_json:

@@ -22,7 +22,7 @@ def test_set(plan: Plan, path: Path | None) -> Callable[[Array], float] | None:
     """
     task, stream = plan.method().task, plan.experiment.stream
     if path is not None:
-        x, y = sources.table(path, stream.taps)
+        x, y = sources.recorded(stream, path)
     elif plan.deploy.clock == "lockstep":
         sample = stream.snapshot(task.seeds, "test", task.clients, plan.experiment.test_samples)
         x, y = sample.x, sample.clean

@@ -73,6 +73,7 @@ class Plan:
         method.pop("label", None)
         for key in ("rounds", "runs", "evaluate_every", "test_samples"):
             table.pop(key, None)
+        table["stream"].pop("file", None)  # where a table lies is everybody's own business
         ours = {"run": self.deploy.run, "clock": self.deploy.clock, "wire": self.deploy.wire}
         return {**ours, "method": method, **table}
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from psofed.core.seeds import Seeds
 from psofed.deploy.client import Source
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.streams.contract import BLOCK
+from psofed.streams.contract import BLOCK, measured
 
 Array = NDArray[Any]
 LONGEST = 2**20  # bytes of a line
@@ -163,16 +164,62 @@ def read_lines(handle: int) -> Iterator[bytes]:
         yield rest
 
 
-def lines(source: Iterable[str | bytes], taps: int) -> Iterator[Sample | MalformedError]:
+class Reading(Protocol):
+    """From a line to a sample; None for a line that only tells the names of columns."""
+
+    def __call__(self, line: str) -> Sample | None: ...
+
+
+class Named:
+    """Lines of a measured stream: JSON by column, or CSV after a line with the names."""
+
+    def __init__(self, live: Callable[[dict[str, Any]], tuple[Array, float | None]]) -> None:
+        self.live, self.names = live, list[str]()
+
+    def __call__(self, line: str) -> Sample | None:
+        text = line.strip()
+        try:
+            if text.startswith("{"):
+                row = json.loads(text)
+            else:
+                cells = [cell.strip() for cell in next(csv.reader([text]), [])]
+                if not self.names:
+                    self.names = cells
+                    return None
+                if len(cells) != len(self.names):
+                    raise MalformedError(f"{len(cells)} cells came, {len(self.names)} are wanted")
+                row = dict(zip(self.names, cells, strict=True))
+            return Sample(*self.live(row))
+        except InputError as error:
+            raise MalformedError(f"{error.field} {error.found}") from None
+        except (ValueError, RecursionError, csv.Error) as error:
+            if isinstance(error, MalformedError):
+                raise
+            raise MalformedError("the line is not whole") from None
+
+
+def reading(stream: Any, k: int) -> Reading:
+    """How the lines of client k are read: by column, if the stream knows columns."""
+    return Named(stream.live(k)) if measured(stream) else partial(parse, taps=stream.taps)
+
+
+def lines(source: Iterable[str | bytes], read: Reading) -> Iterator[Sample | MalformedError]:
     """The samples of lines as they come; a malformed line is one too, so that others go on."""
     for number, line in enumerate(source, 1):
         if line.strip():
             try:
-                yield parse(line if isinstance(line, str) else line.decode(), taps)
+                sample = read(line if isinstance(line, str) else line.decode())
+                if sample is not None:
+                    yield sample
             except UnicodeDecodeError:
                 yield MalformedError(f"line {number}: it is not UTF-8")
             except MalformedError as error:
                 yield MalformedError(f"line {number}: {error}")
+
+
+def recorded(stream: Any, path: str | Path, k: int | None = None) -> tuple[Array, Array]:
+    """x and y of a file: rows of the measured table's columns (of client k), or L inputs and y."""
+    return stream.recorded(path, k) if measured(stream) else table(path, stream.taps)
 
 
 def table(path: str | Path, taps: int) -> tuple[Array, Array]:

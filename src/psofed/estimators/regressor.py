@@ -94,5 +94,6 @@ def _scale(values: Array, wanted: bool) -> tuple[Array, Array]:
     """Mean and spread of each column, or nothing to do."""
     if not wanted:
         return np.zeros(values.shape[1]), np.ones(values.shape[1])
-    spread = values.std(axis=0)
-    return values.mean(axis=0), np.where(spread > 0, spread, 1.0)
+    mean, spread = values.mean(axis=0), values.std(axis=0)
+    # A column that does not move may have a spread by rounding, which is no scale.
+    return mean, np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)

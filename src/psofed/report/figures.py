@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
@@ -48,14 +49,21 @@ def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: s
     return figure
 
 
-def finish(axes: Any, title: str) -> None:
-    """What all figures share: a faint grid, a title on the left, a legend."""
+def finish(axes: Any, title: str, below: int = 0) -> None:
+    """What all figures share: a faint grid, a title on the left, a legend.
+
+    The legend stands where there is room, or `below` the figure in so many columns.
+    """
     axes.grid(color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, fontsize=10, loc="left")
     curves = len(axes.get_legend_handles_labels()[0])
-    if curves <= INSIDE:
+    if below:
+        legend = axes.get_figure().legend(
+            loc="outside lower center", ncols=below, frameon=False, fontsize=9, handlelength=3.2
+        )
+    elif curves <= INSIDE:
         legend = axes.legend(frameon=False, fontsize=9, handlelength=3.2)
     else:
         figure = axes.get_figure()
@@ -88,5 +96,8 @@ def to_bytes(figure: Figure, suffix: str) -> bytes:
     buffer = BytesIO()
     # No date inside, so that repeating a run repeats its files.
     metadata = {"CreationDate": None} if suffix == "pdf" else {"Software": "psofed"}
-    figure.savefig(buffer, format=suffix, metadata=metadata)
+    with warnings.catch_warnings():
+        # How long a legend looks for its place on a busy machine is of no interest.
+        warnings.filterwarnings("ignore", message="Creating legend with loc")
+        figure.savefig(buffer, format=suffix, metadata=metadata)
     return buffer.getvalue()

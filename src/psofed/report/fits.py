@@ -45,7 +45,7 @@ def render(fit: Fit, command: str) -> dict[str, bytes]:
 def score_rows(fit: Fit) -> list[dict[str, Any]]:
     """One entry per contender: errors over the target's variance, and bytes."""
     scores = fit.scores
-    unit = float(fit.encoder.scale[-1]) * float(np.sqrt(max(scores.frozen.variance, 0.0)))
+    unit = float(fit.encoder.scale[-1]) * float(np.sqrt(max(scores.truths["frozen"].variance, 0.0)))
     rows: list[dict[str, Any]] = []
     for j, score in enumerate(scores.scores):
         frozen = scores.error(j, "frozen")
@@ -57,7 +57,7 @@ def score_rows(fit: Fit) -> list[dict[str, Any]]:
             "prequential_own": scores.error(j, "prequential", "own"),
             "frozen_own": scores.error(j, "frozen", "own"),
             "up_bytes": score.up, "down_bytes": score.down, "largest_message": score.largest,
-            "bytes_per_device_and_day": scores.per_day(j),
+            "bytes_per_device_and_day": scores.per_day(j), "setup_bytes_per_device": score.setup,
         })  # fmt: skip
     return rows
 
@@ -75,7 +75,7 @@ def client_rows(fit: Fit) -> list[dict[str, Any]]:
     rows = []
     for k, name in enumerate(scores.clients):
         errors = {key: float(values[k]) for key, values in columns.items()}
-        count = int(scores.frozen.count[k])
+        count = int(scores.truths["frozen"].count[k])
         rows.append({"client": name, "samples": count, **errors, "sharing": verdict(errors)})
     return rows
 
@@ -160,7 +160,7 @@ def score_figure(fit: Fit) -> Figure:
 
     from psofed.report.figures import STYLES, finish
 
-    figure = Figure(figsize=(10, 4.4), layout="constrained", dpi=150)
+    figure = Figure(figsize=(10, 4.8), layout="constrained", dpi=150)
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))
     scores = fit.scores
     for j, score in enumerate(scores.scores):
@@ -170,12 +170,17 @@ def score_figure(fit: Fit) -> Figure:
     left.axvline(fit.span.frozen, color="0.6", linewidth=0.8)
     left.set_xlabel("round n; the line: where models are frozen")
     left.set_ylabel("prequential error / variance")
-    left.set_ylim(bottom=0, top=_ceiling(scores))
-    finish(left, f"{fit.table.columns.target}, labels {fit.plan.label_delay} ticks late")
+    # The first bin is of models that know nothing yet.
+    heights = [np.nanmax(scores.curve(j)[1:], initial=0.0) for j in range(len(scores.scores))]
+    left.set_ylim(bottom=0, top=1.1 * _ceiling(heights, most=2))
+    finish(left, f"{fit.table.columns.target}, labels {fit.plan.label_delay} ticks late", below=3)
     titles = [score.title for score in scores.scores]
-    frozen = [min(scores.error(j, "frozen"), 1e3) for j in range(len(titles))]
-    colours = [STYLES[j % len(STYLES)][0] for j in range(len(titles))]
-    right.barh(range(len(titles)), np.nan_to_num(frozen, nan=0.0), color=colours, height=0.6)
+    frozen = [scores.error(j, "frozen") for j in range(len(titles))]
+    top = _ceiling(frozen, most=5)
+    bars = right.barh(range(len(titles)), np.clip(np.nan_to_num(frozen), 0, top), height=0.6,
+                      color=[STYLES[j % len(STYLES)][0] for j in range(len(titles))])  # fmt: skip
+    right.bar_label(bars, [_show(error) for error in frozen], padding=3, fontsize=8)
+    right.set_xlim(0, 1.15 * top)
     right.set_yticks(range(len(titles)), titles, fontsize=8, parse_math=False)
     right.invert_yaxis()
     right.set_xlabel("frozen error / variance")
@@ -183,11 +188,14 @@ def score_figure(fit: Fit) -> Figure:
     return figure
 
 
-def _ceiling(scores: Any) -> float:
-    """A height that shows the good curves, whatever a bad one does."""
-    best = [np.nanmax(scores.curve(j)[1:]) for j in range(len(scores.scores))
-            if np.isfinite(scores.curve(j)[1:]).any()]  # fmt: skip
-    return float(min(np.nanmedian(best) * 1.5, 3.0)) if best else 1.0
+def _ceiling(errors: Any, most: float) -> float:
+    """A height that shows the good ones, whatever a bad one does: so many times the median.
+
+    >>> _ceiling([0.3, 0.4, 1e9, float("nan")], most=2)
+    0.8
+    """
+    known = [error for error in errors if np.isfinite(error)]
+    return float(min(max(known), most * np.median(known))) or 1.0 if known else 1.0
 
 
 def client_figure(fit: Fit) -> Figure:
@@ -197,16 +205,22 @@ def client_figure(fit: Fit) -> Figure:
     from psofed.report.figures import finish
 
     rows = [row for row in client_rows(fit) if row["samples"]][:40]
-    figure = Figure(figsize=(8, 1.5 + 0.28 * max(len(rows), 4)), layout="constrained", dpi=150)
+    figure = Figure(figsize=(8, 1.7 + 0.28 * max(len(rows), 4)), layout="constrained", dpi=150)
     axes = figure.add_subplot()
     places = np.arange(len(rows))
-    styles = {"alone": ("#000000", "x"), "own": ("#0072B2", "o"), "shared": ("#D55E00", "s")}
-    for key, (colour, marker) in styles.items():
+    # The ring is open and larger: where it lies on the square, both are seen.
+    styles = {
+        "alone": ("#000000", "x", 5),
+        "shared": ("#D55E00", "s", 4),
+        "own": ("#0072B2", "o", 9),
+    }
+    for key, (colour, marker, size) in styles.items():
         values = [min(row[key], 10.0) for row in rows]
-        axes.plot(values, places, marker, color=colour, label=f" {key}", markersize=5)
+        axes.plot(values, places, marker, color=colour, label=f" {key}", markersize=size,
+                  markerfacecolor="none" if marker == "o" else colour)  # fmt: skip
     axes.set_yticks(places, [f"{r['client']} ({r['sharing']})" for r in rows], fontsize=8,
                     parse_math=False)  # fmt: skip
     axes.invert_yaxis()
     axes.set_xlabel("frozen error / variance of all")
-    finish(axes, f"{fit.scores.scores[0].title} beside learning alone")
+    finish(axes, f"{fit.scores.scores[0].title} beside learning alone", below=3)
     return figure

@@ -17,7 +17,7 @@ from psofed.simulate.accumulate import OneRun
 from psofed.simulate.draws import Draws, draw
 from psofed.simulate.evaluate import TestSet, draw_test, floors
 from psofed.simulate.lockstep import Moment
-from psofed.streams.contract import blend
+from psofed.streams.contract import blend, measured
 
 Array = NDArray[Any]
 # The floors are lines in a figure: ten runs place them well enough, not the first, for which people
@@ -61,7 +61,8 @@ def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
     if others:
         rest = [methods[j] for j in others]
         mse[others], traffic[:, others] = _in_lockstep(draws, rest, marks, test, shares, stop)
-    wanted = number in FLOOR_RUNS and task.dim <= FLOOR_DIM
+    known = not measured(experiment.stream)  # floors need noise-free samples
+    wanted = known and number in FLOOR_RUNS and task.dim <= FLOOR_DIM
     lines = floors(experiment, number) if wanted else ()
     return OneRun(mse, traffic, np.array(lines))
 

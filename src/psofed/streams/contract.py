@@ -42,6 +42,11 @@ def varies(stream: Any) -> bool:
     return hasattr(stream, "later")
 
 
+def measured(stream: Any) -> bool:
+    """Whether the samples were measured: clients are given, noise is not told from the rest."""
+    return hasattr(stream, "count")
+
+
 class Stream(Protocol):
     """Where samples come from. Its fields are the keys of the experiment's [stream] table.
 
@@ -55,11 +60,15 @@ class Stream(Protocol):
 
     A stream whose f changes over time has `later(x)`, what it changes into, and `blend(rounds)`,
     the weight of that at each round: f_n = (1 - a_n) f + a_n later. Models are judged by f_n.
+
+    A stream that was measured has `count`, its clients; nobody knows its noise-free values.
     """
 
     name: ClassVar[str]
-    taps: ClassVar[int]
     independent: ClassVar[bool]  # whether the samples of a client are independent over time
+
+    @property
+    def taps(self) -> int: ...
 
     def samples(
         self, seeds: Seeds, clients: Array, first: int, stop: int, dtype: Any, memory: Any = None

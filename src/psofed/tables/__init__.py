@@ -1,1 +1,1 @@
-"""From a table of sensors to a federated model: reading, inputs, rounds, scores, advice."""
+"""From a table of sensors to a federated model: rounds in lockstep, scores, advice, models."""

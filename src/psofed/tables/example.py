@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from psofed.core.seeds import Seeds
-from psofed.tables.columns import Columns
+from psofed.rows.columns import Columns
 
 HOURS = 1200
 STATIONS = ("harbour", "market", "school", "park", "mill", "bridge", "hill", "quarry")

@@ -20,126 +20,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.core.features import FeatureMap
-from psofed.core.schedule import Indices, UniformCohorts
-from psofed.errors import InputError
-from psofed.methods.contract import Message, Method, State, Task, traffic
-from psofed.tables.rounds import Block, Delay, Rounds
+from psofed.methods.contract import Task
+from psofed.rows.rounds import Block, Delay, Rounds
+from psofed.tables.player import Contender, Player, Present
 from psofed.tables.scores import BINS, Score, Scores, Truth
 
 Array = NDArray[Any]
 PERSISTENCE = "Persistence"
 
 
-@dataclass(frozen=True, eq=False)
-class Present(UniformCohorts):
-    """A uniform cohort, of which those answer who have begun and not stopped."""
-
-    first: Any = None
-    stop: Any = None
-
-    def cohort(self, n: Any) -> Indices:
-        """S_n without those who are not there."""
-        drawn = super().cohort(n)  # remembered for a while: all contenders ask for the same
-        return drawn[(self.first[drawn] <= n) & (n < self.stop[drawn])]
-
-
-@dataclass(frozen=True, eq=False)
-class Contender:
-    """A method on a feature map, ready to run. Without a method: persistence."""
-
-    title: str
-    method: Method | None = None
-    features: FeatureMap | None = None
-
-
 @dataclass(frozen=True)
 class Span:
-    """Learning and scoring begin with round `first`; models are frozen, and judged, at `frozen`."""
+    """Learning and scoring begin with round `first`; models are frozen, and judged, at `frozen`.
+
+    With `choice`, they are also frozen there and judged until `frozen`: to choose by.
+    """
 
     first: int
     frozen: int
     stop: int
-
-
-class Player:
-    """One contender's state, its models frozen at one moment, and its score."""
-
-    def __init__(self, contender: Contender, rounds: Rounds) -> None:
-        assert contender.method is not None
-        assert contender.features is not None
-        self.method: Method = contender.method
-        if self.method.policy is not None or self.method.peers:
-            found = f"is {contender.title!r}, which needs its own kind of rounds"
-            raise InputError("method", found, "use one with a server and no policy")
-        self.features = contender.features
-        self.server = self.method.server()
-        states = [self.method.client(k) for k in range(rounds.clients)]
-        self.clients = {name: np.stack([s[name] for s in states]) for name in states[0]}
-        self.rows = [{n: a[k, ...] for n, a in self.clients.items()} for k in range(rounds.clients)]
-        self.score = Score(contender.title, rounds.clients, setup=self.method.setup)
-        self.frozen: tuple[Array, Array | None] | None = None
-        self._sizes: dict[tuple[bool, int], int] = {}
+    choice: int | None = None
 
     @property
-    def shared(self) -> Array:
-        """The model that is judged: the server's [D], or one for each client [K, D]."""
-        return self.method.models(self.server, self.clients)
-
-    @property
-    def own(self) -> Array | None:
-        """The clients' own models, if they keep any."""
-        return self.clients.get("w")
-
-    def freeze(self) -> None:
-        """Remember the models as they are."""
-        own = None if self.own is None else self.own.copy()
-        self.frozen = self.shared.copy(), own
-
-    def round(self, n: int, x: Array, z: Array, y: Array, known: Array) -> None:
-        """The contract's round n, with the samples of the clients `known`."""
-        method, server = self.method, self.server
-        cohort = [int(k) for k in method.cohort(n, server)]
-        if self.own is None:  # who sends samples has something to say only when there is a new one
-            fresh = set(known.tolist())
-            cohort = [k for k in cohort if k in fresh]
-        downloads = {k: method.download(server, k, n) for k in cohort}
-        for k, message in downloads.items():
-            method.receive(self.rows[k], k, n, message)
-        self._learn(cohort, x, z, y, known)
-        uploads = {k: method.upload(self.rows[k], k, n) for k in cohort}
-        method.fold(server, n, uploads, dict.fromkeys(cohort, 1 / max(len(cohort), 1)))
-        self._count(uploads, downloads)
-
-    def _learn(self, cohort: list[int], x: Array, z: Array, y: Array, known: Array) -> None:
-        method = self.method
-        if not method.idle:
-            fresh = set(known.tolist())
-            for k in cohort:
-                if k in fresh:
-                    method.learn(self.rows[k], x[k], z[k], y[k])
-        elif len(known) == len(self.rows):
-            method.learn(self.clients, x, z, y)
-        else:
-            some: State = {name: array[known] for name, array in self.clients.items()}
-            method.learn(some, x[known], z[known], y[known])
-            for name, array in self.clients.items():
-                array[known] = some[name]
-
-    def _count(self, uploads: dict[int, Message], downloads: dict[int, Message]) -> None:
-        """Bytes, as the method's encoder makes them."""
-        up = [self._size(m, True) for m in uploads.values() if m is not None]
-        down = [self._size(m, False) for m in downloads.values() if m is not None]
-        score, (a, b, c) = self.score, traffic(self.method, up, down)
-        score.up, score.down, score.multicast = score.up + a, score.down + b, score.multicast + c
-        score.messages += len(up) + len(down)
-        score.largest = max(score.largest, *up, *down) if up or down else score.largest
-
-    def _size(self, message: Array, up: bool) -> int:
-        """The number of bytes depends on the number of entries only; the encoder is asked once."""
-        key = up, len(message)
-        if key not in self._sizes:
-            self._sizes[key] = len(self.method.encode(message, up))
-        return self._sizes[key]
+    def parts(self) -> dict[str, tuple[int, int]]:
+        """The rounds in which models are judged that were frozen when the part began."""
+        last = {"frozen": (self.frozen, self.stop)}
+        return last if self.choice is None else last | {"choice": (self.choice, self.frozen)}
 
 
 def federate(
@@ -157,10 +63,8 @@ def federate(
             if on_round is not None:
                 on_round(block.first, span.stop)
     days = (span.stop - span.first) * rounds.table.tick / 86400
-    scores = [player.score for player in run.players]
-    scores += [run.persistence] if run.persistence is not None else []
     names = rounds.table.clients
-    return Scores(scores, *run.truths, run.marks, run.counts, days, names), run.players
+    return Scores(run.scores, run.truths, run.marks, run.counts, days, names), run.players
 
 
 class _Run:
@@ -171,13 +75,19 @@ class _Run:
         wanted = any(c.method is None for c in contenders)
         self.persistence = Score(PERSISTENCE, rounds.clients) if wanted else None
         self.known = np.zeros(rounds.clients, np.float32)  # the last label of each; 0 is the mean
-        self.truths = Truth.empty(rounds.clients), Truth.empty(rounds.clients)
+        self.truths = {p: Truth.empty(rounds.clients) for p in ("prequential", *span.parts)}
         self.marks = np.unique(np.linspace(span.first, span.stop, BINS + 1).astype(int))[1:]
         if not len(self.marks):
             self.marks = np.array([span.stop])
         self.counts = np.zeros(len(self.marks))
-        for player in self.players:
-            player.score.curve = np.zeros(len(self.marks))
+        for score in self.scores:
+            score.curve = np.zeros(len(self.marks))
+
+    @property
+    def scores(self) -> list[Score]:
+        """Of the players, then of persistence."""
+        last = [] if self.persistence is None else [self.persistence]
+        return [player.score for player in self.players] + last
 
     def block(self, block: Block) -> None:
         """Predict, exchange and learn in every round of a block; then judge it as a whole."""
@@ -189,13 +99,12 @@ class _Run:
         predictions = [_Predictions(p, block.y.shape) for p in self.players]
         arrived = np.asarray(~np.isnan(y))
         rounds = np.asarray(arrived.any(axis=1))
-        begin = max(self.span.first - block.first, 0)
+        begin, parts = max(self.span.first - block.first, 0), self.span.parts
         for i in range(begin, len(y)):
             n = block.first + i
             known = np.flatnonzero(arrived[i]) if rounds[i] else None
             for player, made in zip(self.players, predictions, strict=True):
-                if n == self.span.frozen:
-                    player.freeze()
+                player.freeze(n, parts)
                 made.at(i, z_new[id(player.features)][i])
                 if known is not None:
                     player.round(n, x[i], z_known[id(player.features)][i], y[i], known)
@@ -219,10 +128,12 @@ class _Run:
     ) -> None:
         n = block.first + np.arange(len(block.y))
         counted = block.has & ~np.isnan(block.y) & (n >= self.span.first)[:, None]
-        late = counted & (n >= self.span.frozen)[:, None]
+        parts = {"prequential": counted}
+        for part, (start, stop) in self.span.parts.items():
+            parts[part] = counted & ((n >= start) & (n < stop))[:, None]
         y = np.where(counted, block.y, 0)
-        self.truths[0].add(y, counted)
-        self.truths[1].add(y, late)
+        for part, where in parts.items():
+            self.truths[part].add(y, where)
         bins = np.searchsorted(self.marks, n, side="right").clip(max=len(self.marks) - 1)
         np.add.at(self.counts, bins, counted.sum(axis=1))
         for player, predictions in zip(self.players, made, strict=True):
@@ -232,19 +143,23 @@ class _Run:
                 score.add("prequential", model, errors)
                 if model == "global":
                     np.add.at(score.curve, bins, errors.sum(axis=1))
-            if late.any() and player.frozen is not None:
-                features = z[id(player.features)]
-                for model, w in zip(("global", "own"), player.frozen, strict=True):
-                    if w is not None:
-                        guess = features @ w if w.ndim == 1 else np.vecdot(features, w)
-                        score.add("frozen", model, np.where(late, np.square(y - guess), 0))
+            for part, models in player.frozen.items():
+                if parts[part].any():
+                    self._judge_frozen(score, part, models, z[id(player.features)], y, parts[part])
         if self.persistence is not None:
             errors = np.square(y - last, dtype=np.float64)
-            self.persistence.add("prequential", "global", np.where(counted, errors, 0))
-            self.persistence.add("frozen", "global", np.where(late, errors, 0))
-            if len(self.persistence.curve) != len(self.marks):
-                self.persistence.curve = np.zeros(len(self.marks))
+            for part, where in parts.items():
+                self.persistence.add(part, "global", np.where(where, errors, 0))
             np.add.at(self.persistence.curve, bins, np.where(counted, errors, 0).sum(axis=1))
+
+    def _judge_frozen(
+        self, score: Score, part: str, models: tuple[Array, Array | None], z: Array, y: Array,
+        where: Array,
+    ) -> None:  # fmt: skip
+        for model, w in zip(("global", "own"), models, strict=True):
+            if w is not None:
+                guess = z @ w if w.ndim == 1 else np.vecdot(z, w)
+                score.add(part, model, np.where(where, np.square(y - guess), 0))
 
 
 class _Predictions:

@@ -19,16 +19,18 @@ from psofed.errors import InputError
 from psofed.methods import centralised, local, onlinefed
 from psofed.methods.contract import Method, Options, Task
 from psofed.named import nearest
-from psofed.tables import federate, warmup
-from psofed.tables import table as tables
-from psofed.tables.columns import Columns
-from psofed.tables.encoder import Encoder
-from psofed.tables.federate import Contender, Player, Span
+from psofed.rows import table as tables
+from psofed.rows import warmup
+from psofed.rows.columns import Columns
+from psofed.rows.encoder import Encoder
+from psofed.rows.rounds import Rounds
+from psofed.rows.table import Drops, Table
+from psofed.tables import federate
+from psofed.tables.federate import Span
 from psofed.tables.linear import Linear
 from psofed.tables.plan import Plan
-from psofed.tables.rounds import Rounds
+from psofed.tables.player import Contender, Player
 from psofed.tables.scores import Scores
-from psofed.tables.table import Drops, Table
 
 Array = NDArray[Any]
 WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.5)  # times sqrt(L): the distance of two samples grows with it
@@ -104,7 +106,7 @@ def fit(table: Table, plan: Plan, compare: bool = True, counting: Counting = sil
         scores, players = federate.federate(rounds, contenders, plan.label_delay, span, on_round)
     model = players[0]
     own = None if model.own is None else model.own.copy()
-    notes = drop_notes(table, rounds)
+    notes = drop_notes(table, rounds) + doubts(scores)
     waves = draw(plan, encoder)
     return Fit(plan, table, encoder, waves, scores, span, _single(model), own, rounds.drops,
                notes)  # fmt: skip
@@ -124,22 +126,31 @@ def spans(table: Table, plan: Plan) -> Span:
     if not first and not set(needed) <= set(table.columns.ranges):
         missing = next(name for name in needed if name not in table.columns.ranges)
         found = f"is {plan.warmup} of {total} rounds, none, and {missing!r} has no range"
-        raise InputError("warmup", found, "give a longer one, or ranges for all numbers")
+        right = "give a longer one, or ranges for all numbers"
+        raise InputError("warmup", found, right, table.latest)
     frozen = total - round(plan.frozen * total)
     if frozen - first < plan.label_delay + 2:
         found = f"leave {max(frozen - first, 0)} of {total} rounds to learn in"
-        right = f"labels come {plan.label_delay} ticks late: bring more rows, or lower the shares"
-        raise InputError("warmup and frozen", found, right)
+        right = "bring more rows, or lower the shares"
+        if plan.label_delay:
+            right = f"labels come {plan.label_delay} ticks late: {right}"
+        raise InputError("warmup and frozen", found, right, table.latest)
     return Span(first, frozen, total)
 
 
 def check_inputs(encoder: Encoder, table: Table) -> None:
     """Refuse a table that leaves nothing to learn from."""
     if not encoder.taps:
-        raise InputError("inputs", "are none", "name columns, or use target_lags or calendar")
+        right = "name columns, or use target_lags or calendar"
+        raise InputError("inputs", "are none", right, table.header)
+    for name in encoder.columns.lags_of:
+        if name not in encoder.numeric:
+            found = "has lags of its own, but is not a numeric input"
+            right = "use lags of " + ", ".join(encoder.numeric)
+            raise InputError(f"column {name!r}", found, right, table.header)
     if encoder.columns.calendar and not table.calendar:
         found = f"is {list(encoder.columns.calendar)}, but time is a number"
-        raise InputError("calendar", found, "leave it out, or give times as dates")
+        raise InputError("calendar", found, "leave it out, or give times as dates", table.header)
 
 
 def draw(plan: Plan, encoder: Encoder) -> Waves:
@@ -228,11 +239,21 @@ def _winner(
         scores, _ = federate.federate(rounds, contenders, delay, span, on_round)
     late = scores.marks > span.frozen
     errors = [
-        np.sum(score.curve[late]) + np.sum(score.frozen.get("global", np.zeros(1)))
+        np.sum(score.curve[late]) + np.sum(score.errors.get("frozen", {}).get("global", 0.0))
         for score in scores.scores
     ]
     known = np.nan_to_num(errors, nan=np.inf)
     return int(np.flatnonzero(known <= patience * known.min())[0])
+
+
+def doubts(scores: Scores) -> list[str]:
+    """What makes scores mean little; a line each."""
+    lines = []
+    if any(truth.count.sum() and not truth.variance > 0 for truth in scores.truths.values()):
+        lines.append("the target does not vary where it is judged: no error over its variance")
+    if len(scores.clients) == 1:
+        lines.append("there is one client only: it has nobody to share with")
+    return lines
 
 
 def drop_notes(table: Table, rounds: Rounds) -> list[str]:

@@ -10,7 +10,7 @@ from psofed.named import nearest
 
 DAY = 86400.0
 LORAWAN = (
-    "LoRa Alliance, RP002-1.0.4 Regional Parameters, EU863-870, largest N with a repeater;"
+    "LoRa Alliance, LoRaWAN Regional Parameters 1.0.3, EU863-870, largest N with a repeater;"
     " ETSI EN 300 220: 1 % duty cycle; time on air as in Semtech AN1200.13"
 )
 OVERHEAD = 13  # bytes of LoRaWAN's own header, port and integrity code
@@ -50,13 +50,12 @@ LINKS = {
     for link in (
         *(_lorawan(r, n) for r, n in enumerate((51, 51, 51, 115, 222, 222))),
         Link("nb-iot", 1600, float("inf"),
-             "RFC 8376 section 2.2: NB-IoT's PDCP takes units of up to 1600 bytes"),
+             "3GPP TS 36.323, section 4.3.1: the largest PDCP SDU of NB-IoT"),
         Link("ble", 244, float("inf"),
-             "Bluetooth Core 5.4, vol. 6 B 2.4 and vol. 3 F: 251 bytes of data length extension"
-             " less 4 of L2CAP and 3 of ATT"),
-        Link("satellite", 270, 2 * DAY / 40,
-             "Iridium Short Burst Data, 9602/9603 transceivers: 340 bytes up, 270 down, about one"
-             " session in 40 s (PX4 user guide, RockBLOCK)"),
+             "Bluetooth Core since 4.2: 251 bytes with data length extension, less 4 of L2CAP and"
+             " 3 of ATT"),
+        Link("satellite", 270, float("inf"),
+             "Iridium 9603 Developers Guide, Short Burst Data: 340 bytes up, 270 down"),
         Link("ethernet", 1472, float("inf"),
              "IEEE 802.3: 1500 bytes of payload, less 20 of IPv4 and 8 of UDP"),
     )

@@ -2,8 +2,8 @@
 
     PSOFED MODEL 1\\n | length of the header, 8 bytes | header, JSON | arrays, float32 | SHA-256
 
-The header names the arrays with their shapes, and holds the columns, the scaling, the tick and the
-categories: all that is needed to turn a row of a table into the inputs of the model.
+The header names the arrays with their shapes, and holds the recipe: columns, scaling, tick and
+categories, all that is needed to turn a row of a table into the inputs of the model.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,10 @@ from numpy.typing import NDArray
 
 from psofed.core.features import Waves
 from psofed.errors import InputError
-from psofed.tables import columns as roles
-from psofed.tables import table as tables
-from psofed.tables.encoder import Encoder
+from psofed.rows import recipe as recipes
+from psofed.rows.recipe import Recipe
+from psofed.rows.rounds import Rounds
 from psofed.tables.fit import Fit
-from psofed.tables.rounds import Rounds
-from psofed.tables.warmup import positions
 
 Array = NDArray[Any]
 MAGIC = b"PSOFED MODEL 1\n"
@@ -38,28 +36,22 @@ LARGEST = 256_000_000
 class Model:
     """y = w^T z(x), with what makes x of a row. Clients may have models of their own."""
 
-    encoder: Encoder
+    recipe: Recipe
     features: Waves
     w: Array
     clients: tuple[str, ...]
     own: Array | None
     title: str
     label_delay: int
-    tick: float
-    start: float
-    calendar: bool
 
     def to_bytes(self) -> bytes:
         """The file."""
         arrays = {"W": self.features.W, "b": self.features.b, "w": self.w}
         if self.own is not None:
             arrays["own"] = self.own
-        e = self.encoder
         header = {
-            "title": self.title, "label_delay": self.label_delay, "tick": self.tick,
-            "start": self.start, "calendar": self.calendar, "columns": e.columns.to_table(),
-            "numeric": list(e.numeric), "categories": {k: list(v) for k, v in e.categories.items()},
-            "centre": e.centre.tolist(), "scale": e.scale.tolist(), "clients": list(self.clients),
+            "title": self.title, "label_delay": self.label_delay, "recipe": self.recipe.to_table(),
+            "clients": list(self.clients),
             "arrays": {name: list(array.shape) for name, array in arrays.items()},
         }  # fmt: skip
         text = json.dumps(header, ensure_ascii=True, allow_nan=False).encode()
@@ -72,10 +64,9 @@ def of(fit: Fit) -> Model:
     """The model of a fit."""
     own = fit.own if fit.own is not None and fit.own.nbytes <= OWN else None
     names = tuple(fit.table.clients) if own is not None else ()
-    return Model(
-        fit.encoder, fit.features, fit.shared, names, own, fit.plan.methods[0].title(),
-        fit.plan.label_delay, fit.table.tick, fit.table.start, fit.table.calendar,
-    )  # fmt: skip
+    recipe = recipes.of(fit.table, fit.encoder)
+    title = fit.plan.methods[0].title()
+    return Model(recipe, fit.features, fit.shared, names, own, title, fit.plan.label_delay)
 
 
 def load(path: str | Path) -> Model:
@@ -109,16 +100,10 @@ def _parse(body: bytes) -> Model:
         size = 4 * prod(int(s) for s in shape)
         arrays[name] = np.frombuffer(raw[place : place + size], "<f4").reshape(shape)
         place += size
-    columns = roles.parse(header["columns"])
-    categories = {name: tuple(values) for name, values in header["categories"].items()}
-    encoder = Encoder(
-        columns, tuple(header["numeric"]), categories, {}, np.array(header["centre"], np.float64),
-        np.array(header["scale"], np.float64),
-    )  # fmt: skip
     model = Model(
-        encoder, Waves(arrays["W"], arrays["b"]), arrays["w"], tuple(header["clients"]),
-        arrays.get("own"), str(header["title"]), int(header["label_delay"]), float(header["tick"]),
-        float(header["start"]), bool(header["calendar"]),
+        recipes.parse(header["recipe"]), Waves(arrays["W"], arrays["b"]), arrays["w"],
+        tuple(header["clients"]), arrays.get("own"), str(header["title"]),
+        int(header["label_delay"]),
     )  # fmt: skip
     _check(model)
     return model
@@ -127,12 +112,12 @@ def _parse(body: bytes) -> Model:
 def _check(model: Model) -> None:
     """Refuse arrays that do not fit each other."""
     dim, taps = model.features.W.shape
-    numbers = len(model.encoder.numeric) + 1
-    fits = model.w.shape == (dim,) == model.features.b.shape and taps == model.encoder.taps
-    fits = fits and len(model.encoder.centre) == len(model.encoder.scale) == numbers
+    encoder = model.recipe.encoder
+    fits = model.w.shape == (dim,) == model.features.b.shape and taps == encoder.taps
     if model.own is not None:
         fits = fits and model.own.shape == (len(model.clients), dim)
-    if not fits or not all(np.isfinite(a).all() for a in (model.w, model.encoder.scale)):
+    arrays = (model.w, model.features.W, model.features.b)
+    if not fits or not all(np.isfinite(a).all() for a in arrays):
         raise ValueError("arrays do not fit")
 
 
@@ -151,28 +136,21 @@ def predict(model: Model, source: Any, own: bool = False) -> tuple[Iterator[Pred
 
     With `own`, clients that the model knows get their own model's estimate.
     """
-    e = model.encoder
-    kinds = dict.fromkeys(e.numeric, "number") | dict.fromkeys(e.categories, "category")
-    columns = replace(e.columns, tick=model.tick)
-    labelled = bool(columns.target_lags)
-    table = tables.read(source, columns, labelled=labelled, kinds=kinds)
-    if table.calendar != model.calendar:
-        was = "dates" if model.calendar else "numbers"
-        raise InputError("time", f"is not in {was}, as it was in the fit", "use the same form")
-    codes = {n: positions(list(table.categories[n].known), v) for n, v in e.categories.items()}
-    rounds = Rounds(table, replace(e, columns=columns, codes=codes), origin=model.start)
-    return _rows(model, table, rounds, own), rounds
+    labelled = bool(model.recipe.columns.target_lags)
+    rounds = model.recipe.rounds(source, labelled)
+    return _rows(model, rounds, own), rounds
 
 
-def _rows(model: Model, table: tables.Table, rounds: Rounds, own: bool) -> Iterator[Prediction]:
+def _rows(model: Model, rounds: Rounds, own: bool) -> Iterator[Prediction]:
+    table, encoder = rounds.table, model.recipe.encoder
     models = np.tile(model.w, (len(table.clients), 1))
     if own and model.own is not None:
         for k, name in enumerate(table.clients):
             if name in model.clients:
                 models[k] = model.own[model.clients.index(name)]
     for block in rounds.blocks():
-        guesses = model.encoder.restore(np.vecdot(model.features(block.x), models))
-        targets = model.encoder.restore(block.y.astype(np.float64))
+        guesses = encoder.restore(np.vecdot(model.features(block.x), models))
+        targets = encoder.restore(block.y.astype(np.float64))
         for i, k in zip(*np.nonzero(block.has), strict=True):
             yield Prediction(
                 table.clients[k],

@@ -13,8 +13,8 @@ from psofed.errors import InputError
 from psofed.experiment import Features
 from psofed.methods import psofed
 from psofed.methods.contract import Options
-from psofed.tables import columns as roles
-from psofed.tables.columns import MOST_LAG, Columns
+from psofed.rows.columns import Columns
+from psofed.rows.recipe import columns_of
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,13 @@ class Plan:
         Features(dim=self.dim, width=self.width or 1.0)
         if not self.methods:
             object.__setattr__(self, "methods", (psofed.Options(max(self.dim // 5, 1)),))
-        if not 0 <= self.label_delay <= MOST_LAG:
-            raise InputError("label_delay", f"is {self.label_delay}", f"use 0 to {MOST_LAG} ticks")
+        self.columns.check_delay(self.label_delay)
         if not 0 <= self.seed < 2**63:
             raise InputError("seed", f"is {self.seed}", "use a whole number from 0 on")
         for name, most in (("warmup", 0.5), ("frozen", 0.9)):
             if not 0 <= getattr(self, name) <= most:
                 found = f"is {getattr(self, name)}"
                 raise InputError(name, found, f"use a share of the rounds, 0 to {most}")
-        for lag in self.columns.target_lags:
-            if lag < max(self.label_delay, 1):
-                found = f"has {lag}, but labels come {self.label_delay} ticks late"
-                right = f"use lags of {max(self.label_delay, 1)} or more"
-                raise InputError("columns.target_lags", found, right)
         self._check_methods()
 
     def _check_methods(self) -> None:
@@ -102,16 +96,9 @@ def parse(table: dict[str, Any]) -> Plan:
     """A plan from plain values, as `to_table` makes them."""
     if "columns" not in table:
         raise InputError("columns", "is missing", "name client, time and target in [columns]")
-    nested = {"columns": _columns, "methods": _methods}
+    nested = {"columns": columns_of, "methods": _methods}
     plan: Plan = schema.build(Plan, table, nested)
     return plan
-
-
-def _columns(key: str, value: Any) -> Columns:
-    try:
-        return roles.parse(value)
-    except InputError as error:
-        raise error.inside("" if error.field == key else key + ".") from None
 
 
 def _methods(key: str, value: Any) -> tuple[Options, ...]:

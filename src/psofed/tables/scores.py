@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-BINS = 120  # of the curves over time
+BINS = 48  # of the curves over time
 
 
 @dataclass(eq=False)
@@ -47,15 +47,15 @@ class Score:
 
     title: str
     clients: int
-    prequential: dict[str, Array] = field(default_factory=dict)  # by model: "global", "own"
-    frozen: dict[str, Array] = field(default_factory=dict)
+    # By part of the rounds ("prequential", "frozen", "choice"), then by model ("global", "own").
+    errors: dict[str, dict[str, Array]] = field(default_factory=dict)
     curve: Array = field(default_factory=lambda: np.zeros(BINS))
     up: int = 0
     down: int = 0
     multicast: int = 0
     messages: int = 0  # one up or one down
     largest: int = 0  # bytes of the longest message
-    setup: int = 0
+    setup: int = 0  # bytes of each client once, before round 0
 
     @property
     def bytes(self) -> int:
@@ -64,7 +64,7 @@ class Score:
 
     def add(self, part: str, model: str, errors: Array) -> None:
         """Squared errors [B, K], zero where nothing is counted."""
-        sums: dict[str, Array] = getattr(self, part)
+        sums = self.errors.setdefault(part, {})
         before = sums.get(model, np.zeros(self.clients))
         sums[model] = before + errors.sum(axis=0, dtype=np.float64)
 
@@ -74,8 +74,7 @@ class Scores:
     """The scores of all contenders, on the same samples."""
 
     scores: list[Score]
-    prequential: Truth
-    frozen: Truth
+    truths: dict[str, Truth]  # by part of the rounds
     marks: Array  # rounds: the ends of the bins of the curves
     counts: Array  # samples in each bin
     days: float  # the time over which bytes were sent
@@ -83,8 +82,7 @@ class Scores:
 
     def error(self, j: int, part: str, model: str = "global") -> float:
         """Mean squared error over the variance of the target, all clients together."""
-        truth: Truth = getattr(self, part)
-        sums = getattr(self.scores[j], part).get(model)
+        truth, sums = self.truths[part], self.scores[j].errors.get(part, {}).get(model)
         if sums is None or not truth.count.sum():
             return float("nan")
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -92,8 +90,7 @@ class Scores:
 
     def by_client(self, j: int, part: str, model: str) -> Array:
         """The same for each client, over the variance of all; NaN for clients without samples."""
-        truth: Truth = getattr(self, part)
-        sums = getattr(self.scores[j], part).get(model)
+        truth, sums = self.truths[part], self.scores[j].errors.get(part, {}).get(model)
         if sums is None:
             return np.full(len(self.clients), np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -102,7 +99,9 @@ class Scores:
     def curve(self, j: int) -> Array:
         """The error over time, in bins."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(self.scores[j].curve / self.counts / self.prequential.variance)
+            return np.asarray(
+                self.scores[j].curve / self.counts / self.truths["prequential"].variance
+            )
 
     def per_day(self, j: int) -> float:
         """Bytes per device and day, up and down."""

@@ -31,11 +31,11 @@ class Batch:
     def wrong(self, i: int, column: str, found: str, right: str) -> InputError:
         """An error that names file, row and column."""
         return InputError(
-            f"column {_show(column)}", found, right, f"{self.file}: row {self.rows[i]}"
+            f"column {show(column)}", found, right, f"{self.file}: row {self.rows[i]}"
         )
 
 
-def _show(cell: Any) -> str:
+def show(cell: Any) -> str:
     """A cell as it may be printed anywhere."""
     text = ascii(cell)
     return text if len(text) < 40 else text[:36] + "..."
@@ -58,7 +58,7 @@ def numbers(batch: Batch, column: str, absent: frozenset[str]) -> Array:
     wrong = np.abs(values) > LARGEST
     if wrong.any():
         i = int(np.argmax(wrong))
-        raise batch.wrong(i, column, f"is {_show(cells[i])}", f"use numbers up to {LARGEST:g}")
+        raise batch.wrong(i, column, f"is {show(cells[i])}", f"use numbers up to {LARGEST:g}")
     return values
 
 
@@ -69,8 +69,8 @@ def _number(batch: Batch, i: int, column: str, absent: frozenset[str]) -> float:
     try:
         return float(cell)
     except (ValueError, TypeError, OverflowError):
-        right = "mend it, leave it empty, or name the column as categorical"
-        raise batch.wrong(i, column, f"is {_show(cell)}, not a number", right) from None
+        right = "mend it, leave it empty, or name the column as categorical if it is an input"
+        raise batch.wrong(i, column, f"is {show(cell)}, not a number", right) from None
 
 
 def looks_numeric(batch: Batch, column: str, absent: frozenset[str]) -> bool:
@@ -113,7 +113,7 @@ class Codes:
         if text in self.known:
             return self.known[text]
         if not text.isprintable():
-            raise batch.wrong(i, column, f"is {_show(cell)}", "use printable text in UTF-8")
+            raise batch.wrong(i, column, f"is {show(cell)}", "use printable text in UTF-8")
         if len(self.known) >= self.most:
             found = f"has more than {self.most} different texts"
             raise batch.wrong(i, column, found, "leave the column out, or make it a number")
@@ -154,7 +154,7 @@ class Clock:
                 times[i] = np.inf
             if not abs(times[i]) <= LATEST:
                 wanted = "a time such as 2026-03-01T12:00" if self.calendar else "a number"
-                raise batch.wrong(i, self.columns[0], f"is {_show(cell)}", f"use {wanted}")
+                raise batch.wrong(i, self.columns[0], f"is {show(cell)}", f"use {wanted}")
         return times
 
     def _joined(self, batch: Batch, i: int, row: tuple[Any, ...], absent: frozenset[str]) -> float:
@@ -167,7 +167,7 @@ class Clock:
         except (ValueError, TypeError, OverflowError):
             right = f"use {', '.join(PARTS[: len(row)])}, or a date and a time"
             names = ",".join(self.columns)
-            raise batch.wrong(i, names, f"is {_show(' '.join(map(str, row)))}", right) from None
+            raise batch.wrong(i, names, f"is {show(' '.join(map(str, row)))}", right) from None
 
 
 def _date(parts: Any) -> float:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.tables.encoder import NO_PAST, SKIPPED, Encoder, Past
-from psofed.tables.table import Drops, Table
+from psofed.rows.encoder import NO_PAST, SKIPPED, Encoder, Past
+from psofed.rows.table import Drops, Table
 
 Array = NDArray[Any]
 MOST_ROUNDS = 256  # in a block

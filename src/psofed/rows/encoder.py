@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.tables.columns import CALENDAR, Columns
+from psofed.rows.columns import CALENDAR, Columns
 
 Array = NDArray[Any]
 FARTHEST = 6.0  # scaled inputs are clipped here: one broken sensor value moves nothing far
@@ -34,7 +34,7 @@ class Encoder:
     @property
     def names(self) -> list[str]:
         """The inputs x by name."""
-        lagged = [f"{n}[-{lag}]" for lag in self.columns.lags for n in self.numeric]
+        lagged = [f"{self.numeric[j]}[-{lag}]" for lag, js in self.lagged.items() for j in js]
         flags = [f"{n}?" for n in self.flagged]
         hot = [f"{n}={c}" for n, values in self.categories.items() for c in values]
         waves = [f"{w} {c}" for c in self.columns.calendar for w in ("sin", "cos")]
@@ -51,10 +51,23 @@ class Encoder:
         """The numeric columns whose missing values are marked by an input of their own."""
         return tuple(n for n in self.numeric if self.columns.rule(n) == "indicator")
 
+    @property
+    def lagged(self) -> dict[int, list[int]]:
+        """From a lag to the positions of the numeric columns that have it."""
+        found: dict[int, list[int]] = {}
+        for j, name in enumerate(self.numeric):
+            for lag in self.columns.lags_for(name):
+                found.setdefault(lag, []).append(j)
+        return dict(sorted(found.items()))
+
     def target(self, y: Array) -> Array:
         """The target in units of its spread."""
         scaled: Array = (y - self.centre[-1]) / self.scale[-1]
         return scaled
+
+    def clipped(self, y: Any) -> Array:
+        """The target as later inputs see it."""
+        return np.clip(self.target(y), -FARTHEST, FARTHEST)
 
     def restore(self, y: Array) -> Array:
         """The inverse of `target`."""
@@ -70,12 +83,12 @@ class Encoder:
         values = np.clip((values - self.centre[:-1]) / self.scale[:-1], -FARTHEST, FARTHEST)
         flagged = [self.numeric.index(n) for n in self.flagged]
         values[:, flagged] = np.where(missing[:, flagged], 0.0, values[:, flagged])
-        y = np.clip(self.target(rows[:, 1]), -FARTHEST, FARTHEST)
+        y = self.clipped(rows[:, 1])
         history = past.extend(ticks, values, y)
-        lagged = [history.values_at(ticks - lag) for lag in self.columns.lags]
+        lagged = [history.values_at(ticks - lag)[:, js] for lag, js in self.lagged.items()]
         y_lags = [history.target_at(ticks - lag)[:, None] for lag in self.columns.target_lags]
         hot, unknown = self._one_hot(past, rows[:, 2 + c :])
-        past.trim(max((*self.columns.lags, *self.columns.target_lags), default=0))
+        past.trim(self.columns.longest_lag)
         flags = missing[:, flagged].astype(np.float64)
         waves = self._calendar(rows[:, 0])
         x = np.column_stack([values, *lagged, flags, hot, waves, *y_lags])
@@ -125,13 +138,19 @@ class Past:
     y: Array = field(default_factory=lambda: np.empty(0))
 
     def extend(self, ticks: Array, values: Array, y: Array) -> Past:
-        """Append rows. The target is held: a lag gives the last label at or before its tick."""
+        """Append rows; y is NaN where the label is missing, or not known yet."""
         if self.values.ndim == 1:
             self.values = np.empty((0, values.shape[1]))
         self.ticks = np.concatenate([self.ticks, ticks])
         self.values = np.concatenate([self.values, values])
-        self.y = forward(np.concatenate([self.y, y])[:, None])[:, 0]
+        self.y = np.concatenate([self.y, y])
         return self
+
+    def label(self, tick: int, y: float) -> None:
+        """The label of a row that came before it."""
+        i = int(self._index(np.array([tick]))[0])
+        if i >= 0 and self.ticks[i] == tick and not np.isnan(y):
+            self.y[i] = y
 
     def _index(self, ticks: Array) -> Array:
         """The last row at or before each tick; -1 if there is none."""
@@ -144,9 +163,12 @@ class Past:
         return np.where(i[:, None] < 0, np.nan, found)
 
     def target_at(self, ticks: Array) -> Array:
-        """The scaled target as it stood at these ticks."""
+        """The scaled target as it stood at these ticks: the last label at or before each."""
         i = self._index(ticks)
-        return np.where(i < 0, np.nan, self.y[np.maximum(i, 0)])
+        return np.where(i < 0, np.nan, self._held()[np.maximum(i, 0)])
+
+    def _held(self) -> Array:
+        return forward(self.y[:, None])[:, 0]
 
     def trim(self, longest: int) -> None:
         """Forget what no lag can reach: all before the last row at or before its tick."""
@@ -154,7 +176,9 @@ class Past:
             return
         reached = int(self._index(self.ticks[-1:] - longest)[0])
         keep = slice(max(reached, 0) if longest else len(self.ticks), None)
-        self.ticks, self.values, self.y = self.ticks[keep], self.values[keep], self.y[keep]
+        first = self._held()[keep][:1]  # a label that is held may be older than what is kept
+        self.ticks, self.values, self.y = self.ticks[keep], self.values[keep], self.y[keep].copy()
+        self.y[:1] = first
 
 
 def forward(values: Array) -> Array:

@@ -16,8 +16,8 @@ from typing import Any, TextIO
 
 from psofed.errors import InputError
 from psofed.named import nearest
-from psofed.tables.cells import Batch, _show
-from psofed.tables.columns import Columns
+from psofed.rows.cells import Batch, show
+from psofed.rows.columns import Columns
 
 ROWS = 4096
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
@@ -34,6 +34,12 @@ def batches(source: Any, columns: Columns, labelled: bool = True) -> Iterator[Ba
         for part in parts:
             _check(part, columns, labelled)
             yield part
+
+
+def header(source: Any) -> list[str]:
+    """The names of the columns, as the first rows have them."""
+    first = next(_raw(source, by_file=False), None)
+    return [] if first is None else list(first.cells)
 
 
 def _raw(source: Any, by_file: bool) -> Iterator[Batch]:
@@ -77,7 +83,8 @@ def _csv(path: Path, client: str | None) -> Iterator[Batch]:
                 for number, cells in kept:
                     if len(cells) != len(names):
                         found = f"has {len(cells)} cells, but the header has {len(names)}"
-                        raise InputError("", found, "mend it", f"{path}: row {number}")
+                        right = "mend it; a cell with a comma inside needs quotes"
+                        raise InputError("", found, right, f"{path}: row {number}")
                 row += len(rows)
                 cells_by_column = zip(*(cells for _, cells in kept), strict=True)
                 if kept:
@@ -107,10 +114,15 @@ def _header(names: list[str], path: Path) -> list[str]:
     if not names or len(names) > MOST_COLUMNS:
         found = f"has {len(names)} columns" if names else "is empty"
         raise InputError("", found, "give a table with a header", f"{path}: row 1")
+    other = next((mark for mark in ";\t|" if mark in names[0]), None)
+    if len(names) == 1 and other is not None:
+        found = f"has one column, {show(names[0])}"
+        right = f"separate cells by commas, not by {other!r}; decimals by points"
+        raise InputError("", found, right, f"{path}: row 1")
     for i, name in enumerate(names):
         if name in names[:i] or not name.isprintable():
             found = "is there twice" if name.isprintable() else "is not printable"
-            raise InputError(f"column {_show(name)}", found, "name each once", f"{path}: row 1")
+            raise InputError(f"column {show(name)}", found, "name each once", f"{path}: row 1")
     return names
 
 
@@ -168,13 +180,17 @@ def extra(module: str, name: str, what: str) -> Any:
 def _check(batch: Batch, columns: Columns, labelled: bool) -> None:
     """Refuse columns that are asked for and not there."""
     wanted = [*columns.time, *columns.inputs, *columns.categorical, *columns.drop]
-    wanted += [*columns.ranges, *(name for name in columns.missing if name != "*")]
+    wanted += [
+        *columns.ranges,
+        *columns.lags_of,
+        *(name for name in columns.missing if name != "*"),
+    ]
     wanted += [columns.client] if columns.client else []
     wanted += [columns.target] if labelled else []
     for name in wanted:
         if name not in batch.cells and (labelled or name != columns.target):
             right = nearest(name, list(batch.cells))
-            raise InputError(f"column {_show(name)}", "is not there", right, f"{batch.file}: row 1")
+            raise InputError(f"column {show(name)}", "is not there", right, f"{batch.file}: row 1")
 
 
 def _split(batch: Batch, sep: str, time: tuple[str, ...]) -> Iterator[Batch]:

@@ -9,17 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.errors import InputError
-from psofed.tables.encoder import Encoder
-from psofed.tables.table import Table
+from psofed.rows.encoder import Encoder
+from psofed.rows.table import Table
 
 Array = NDArray[Any]
 
 
 def learn(table: Table, stop: int) -> Encoder:
-    """The encoder that rounds 0..stop-1 teach: mean and spread of the numbers, known categories.
-
-    Each client needs to send three sums per column once, and gets two numbers back.
-    """
+    """The encoder that rounds 0..stop-1 teach: mean and spread of the numbers, known categories."""
     c = len(table.numeric)
     count, mean, square = np.zeros(1 + c), np.zeros(1 + c), np.zeros(1 + c)
     seen: list[set[int]] = [set() for _ in table.categories]
@@ -35,6 +32,18 @@ def learn(table: Table, stop: int) -> Encoder:
     centre, scale = (np.array(v, np.float64) for v in zip(*rest, target, strict=True))
     categories, places = _categories(table, seen)
     return Encoder(table.columns, table.numeric, categories, places, centre, scale)
+
+
+def shared_bytes(encoder: Encoder) -> int:
+    """What each client sends and gets, once, so that all scale alike: at most so many bytes.
+
+    Up: count, mean and sum of squares of each number whose range is not given, and the texts of its
+    categories. Down: centre and scale, and the texts of all. Numbers in 8 bytes, texts in UTF-8.
+    """
+    names = (*encoder.numeric, encoder.columns.target)
+    numbers = sum(name not in encoder.columns.ranges for name in names)
+    texts = sum(len(t.encode()) + 1 for values in encoder.categories.values() for t in values)
+    return 8 * (3 + 2) * numbers + 2 * texts
 
 
 def _rows(table: Table, stop: int) -> Iterator[Array]:
@@ -69,8 +78,13 @@ def _scale(table: Table, name: str, count: float, mean: float, square: float) ->
         low, high = table.columns.ranges[name]
         return (low + high) / 2, (high - low) / np.sqrt(12)
     if not count:
+        where, found = table.first_value.get(name, ""), "has its first value after the warm-up"
         right = "give its range, or a longer warm-up"
-        raise InputError(f"column {name!r}", "has no values in the warm-up", right)
+        if not where:
+            where, found = table.latest, "has no value from the first row to this one"
+            target = name == table.columns.target
+            right = "models learn from labels" if target else "leave the column out"
+        raise InputError(f"column {name!r}", found, right, where)
     spread = float(np.sqrt(square / count))
     # A column that does not move in the warm-up has no scale of its own.
     return mean, spread if spread > 1e-12 * max(abs(mean), 1e-12) else max(abs(mean), 1.0)

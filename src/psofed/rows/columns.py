@@ -34,7 +34,8 @@ class Columns:
     categorical: tuple[str, ...] = ()  # inputs whose numbers are only names
     missing: Mapping[str, str] = field(default_factory=dict)  # column to rule; "*" is all others
     markers: tuple[str, ...] = ()  # further texts that mean "missing", such as -999
-    lags: tuple[int, ...] = ()  # also the inputs so many ticks ago
+    lags: tuple[int, ...] = ()  # also all numeric inputs so many ticks ago
+    lags_of: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # further ones of a column
     target_lags: tuple[int, ...] = ()  # also the target so many ticks ago
     calendar: tuple[str, ...] = ()  # hour, weekday, yearday as waves
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # known, for scaling
@@ -51,10 +52,11 @@ class Columns:
         for name, rule in self.missing.items():
             if rule not in RULES:
                 raise InputError(f"missing.{name}", f"is {rule!r}", f"use {', '.join(RULES)}")
-        for key in ("lags", "target_lags"):
-            found = getattr(self, key)
-            if any(not 1 <= lag <= MOST_LAG for lag in found) or len(found) > MOST_LAGS:
-                raise InputError(key, f"is {list(found)}", f"use ticks from 1 to {MOST_LAG}")
+        given = {"lags": self.lags, "target_lags": self.target_lags}
+        given |= {f"lags_of.{name}": lags for name, lags in self.lags_of.items()}
+        for key, lags in given.items():
+            if any(not 1 <= lag <= MOST_LAG for lag in lags) or len(lags) > MOST_LAGS:
+                raise InputError(key, f"is {list(lags)}", f"use ticks from 1 to {MOST_LAG}")
         for name, (low, high) in self.ranges.items():
             if not (low < high and isfinite(low) and isfinite(high)):
                 right = "use two numbers, the lower first"
@@ -78,6 +80,30 @@ class Columns:
             if name == self.client or self.inputs.count(name) > 1:
                 raise InputError("inputs", f"has {name!r}", "name each input once, not the client")
 
+    def lags_for(self, column: str) -> tuple[int, ...]:
+        """The lags of a numeric input: those of all, then its own.
+
+        >>> Columns("y", ("t",), lags=(1,), lags_of={"a": (1, 3)}).lags_for("a")
+        (1, 3)
+        """
+        return tuple(dict.fromkeys((*self.lags, *self.lags_of.get(column, ()))))
+
+    @property
+    def longest_lag(self) -> int:
+        """How many ticks a client has to remember."""
+        own = (lag for lags in self.lags_of.values() for lag in lags)
+        return max((*self.lags, *own, *self.target_lags), default=0)
+
+    def check_delay(self, label_delay: int) -> None:
+        """Refuse a delay that no memory holds, and lags of labels that are not known yet."""
+        if not 0 <= label_delay <= MOST_LAG:
+            raise InputError("label_delay", f"is {label_delay}", f"use 0 to {MOST_LAG} ticks")
+        for lag in self.target_lags:
+            if lag < max(label_delay, 1):
+                found = f"has {lag}, but labels come {label_delay} ticks late"
+                right = f"use lags of {max(label_delay, 1)} or more"
+                raise InputError("columns.target_lags", found, right)
+
     def rule(self, column: str) -> str:
         """What happens where a value of this column is missing."""
         return self.missing.get(column, self.missing.get("*", "hold"))
@@ -97,7 +123,7 @@ def parse(table: Any) -> Columns:
     """Columns from plain values, as `to_table` makes them; every mistake is an InputError."""
     nested = dict.fromkeys(("inputs", "drop", "categorical", "markers", "calendar"), texts)
     nested |= {"time": texts, "lags": numbers, "target_lags": numbers}  # type: ignore[dict-item]
-    nested |= {"missing": _rules, "ranges": _ranges}  # type: ignore[dict-item]
+    nested |= {"missing": _rules, "ranges": pairs, "lags_of": _lags}  # type: ignore[dict-item]
     table = dict(schema.convert("columns", table, dict))
     for key in ("target", "time"):
         if key not in table:
@@ -122,7 +148,13 @@ def _rules(key: str, value: Any) -> dict[str, str]:
     return {name: schema.convert(f"{key}.{name}", rule, str) for name, rule in table.items()}
 
 
-def _ranges(key: str, value: Any) -> dict[str, tuple[float, float]]:
+def _lags(key: str, value: Any) -> dict[str, tuple[int, ...]]:
+    table = schema.convert(key, value, dict)
+    return {name: numbers(f"{key}.{name}", lags) for name, lags in table.items()}
+
+
+def pairs(key: str, value: Any) -> dict[str, tuple[float, float]]:
+    """A table of two numbers each."""
     table = schema.convert(key, value, dict)
     pair = tuple[float, float]
     return {name: schema.convert(f"{key}.{name}", both, pair) for name, both in table.items()}

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.errors import InputError
-from psofed.tables import cells, sources
-from psofed.tables.cells import Batch, Clock, Codes
-from psofed.tables.columns import Columns
-from psofed.tables.spool import Spool
+from psofed.rows import cells, sources
+from psofed.rows.cells import Batch, Clock, Codes
+from psofed.rows.columns import Columns
+from psofed.rows.spool import Spool
 
 Array = NDArray[Any]
 MOST_CLIENTS = 100_000
@@ -59,6 +59,13 @@ class Table:
     end: Array
     tick: float
     calendar: bool  # whether time is in seconds since 1970
+    latest: str = ""  # file and row of the last time of all
+    first_value: dict[str, str] = field(default_factory=dict)  # file and row of each number's
+
+    @property
+    def header(self) -> str:
+        """File and row where the names of its columns stand."""
+        return self.latest.rpartition(": row ")[0] + ": row 1"
 
     @property
     def start(self) -> float:
@@ -113,6 +120,7 @@ class _Reader:
         self.spool = Spool(2 + len(self.columns.inputs))
         self.drops, self.rows = Drops(), 0
         self.latest = -np.inf, ""  # the last time of all, and where it stands
+        self.first_value: dict[str, str] = {}
         self.begin: dict[int, float] = {}
         self.end: dict[int, float] = {}
         self.intervals: dict[int, list[float]] = {}
@@ -130,6 +138,8 @@ class _Reader:
         who = self._clients(batch)
         target = self._target(batch)
         columns = [cells.numbers(batch, n, self.absent) for n in self.numeric]
+        self._notice(batch, dict(zip(self.numeric, columns, strict=True)))
+        self._notice(batch, {self.columns.target: target})
         columns += [codes(batch, n, self.absent) for n, codes in self.codes.items()]
         block = np.column_stack([times, target, *columns])
         self._count(batch, np.isnan(times), "without a time")
@@ -149,6 +159,13 @@ class _Reader:
         if not self.labelled and self.columns.target not in batch.cells:
             return np.full(len(batch.rows), np.nan)
         return cells.numbers(batch, self.columns.target, self.absent)
+
+    def _notice(self, batch: Batch, columns: dict[str, Array]) -> None:
+        """Where each column has its first value."""
+        for name, values in columns.items():
+            if name not in self.first_value and not np.isnan(values).all():
+                row = batch.rows[int(np.argmax(~np.isnan(values)))]
+                self.first_value[name] = f"{batch.file}: row {row}"
 
     def _count(self, batch: Batch, wrong: Array, reason: str) -> None:
         if wrong.any():
@@ -200,8 +217,9 @@ class _Reader:
             self.columns, self.numeric, self.codes, [names[k] for k in order], spool, self.drops,
             self.rows, np.array([self.begin[k] for k in order]),
             np.array([self.end[k] for k in order]), self._tick(), bool(self.clock.calendar),
+            self.latest[1], self.first_value,
         )  # fmt: skip
-        _check_rounds(table, self.latest[1])
+        _check_rounds(table)
         return table
 
     def _tick(self) -> float:
@@ -212,12 +230,12 @@ class _Reader:
         return min(medians, default=1.0)
 
 
-def _check_rounds(table: Table, where: str) -> None:
+def _check_rounds(table: Table) -> None:
     span = (float(table.end.max()) - table.start) / table.tick
     if not span < MOST_ROUNDS:
         found = f"is {span:.3g} ticks of {table.tick:g} after the first"
         right = "look for a wrong time, or give a longer tick"
-        raise InputError(f"column {','.join(table.columns.time)!r}", found, right, where)
+        raise InputError(f"column {','.join(table.columns.time)!r}", found, right, table.latest)
 
 
 def _inputs(batch: Batch, columns: Columns) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""Tables as samples: columns read, put in order, scaled and encoded. NumPy only."""

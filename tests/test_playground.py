@@ -15,7 +15,7 @@ from psofed import case as cases
 from psofed.cli.main import cli
 from psofed.core.features import Waves
 from psofed.core.schedule import Rotating
-from psofed.report import playground
+from psofed.report import playground, site
 from psofed.simulate import reference
 from psofed.streams import paper
 from psofed.web.page import asset, page
@@ -544,12 +544,13 @@ def test_the_main_thread_never_computes_a_round(open_play):
     assert shown.evaluate("typeof PsoFed + typeof World + typeof features") == "undefined" * 3
 
 
-def test_the_page_in_the_docs_is_what_the_command_writes(psofed, tmp_path):
+def test_the_site_has_the_page_that_the_command_writes(psofed, tmp_path):
     done = psofed("play", "--out", "page.html", "--no-open")
     assert done.returncode == 0, done.stderr
     written = (tmp_path / "page.html").read_bytes()
-    stored = (ROOT / "docs" / "playground.html").read_bytes()
-    assert written == stored, "run: psofed play --out docs/playground.html --no-open"
+    site.lay_out(ROOT / "docs", tmp_path / "site")
+    assert (tmp_path / "site" / "_static" / site.PLAYGROUND).read_bytes() == written
+    assert f"site:_static/{site.PLAYGROUND}" in (tmp_path / "site" / "playground.md").read_text()
     assert len(written) < 200_000
 
 

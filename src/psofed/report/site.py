@@ -17,9 +17,11 @@ from pathlib import Path
 
 import psofed
 from psofed.errors import InputError
+from psofed.report import playground
 from psofed.report.site_api import api_pages
 
 NEEDS = ("sphinx", "myst_parser", "furo", "sphinx_click")
+PLAYGROUND = "playground.html"  # beside the pages: playground.md becomes another file of that name
 MARK = "objects.inv"  # a folder that holds it is a site, and may be replaced by a new one
 # Beside docs/ in a clone, and within it in a wheel: name there, and on the site.
 BESIDE = {
@@ -54,6 +56,7 @@ ADDED = {
    :nested: full
 ```
 """,
+    "playground": f"\nOn this site: [open the playground](site:_static/{PLAYGROUND}).\n",
     "api": "```{toctree}\n:maxdepth: 1\n\n{pages}\n```\n",
 }
 
@@ -113,8 +116,7 @@ def lay_out(docs: Path, source: Path) -> None:
         )
         text = re.sub(r"\]\((?=\w+\.md)(?=[A-Z])", "](../", text)
         (source / page).write_text(text, encoding="utf-8")
-    for path in source.glob("*.html"):  # playground.html is not what playground.md becomes
-        path.rename(source / "_static" / path.name)
+    (source / "_static" / PLAYGROUND).write_text(playground.render(), encoding="utf-8")
     api = api_pages()
     (source / "api").mkdir()
     for name, text in api.items():
@@ -135,7 +137,6 @@ def for_site(text: str) -> str:
     '{py:mod}`contract.py <psofed.methods.contract>`, [how](contributing.md)'
     """
     text = re.sub(r"\[([^]]+)\]\(\.\./src/([\w/]+)\.py\)", _module, text)
-    text = re.sub(r"\]\((\w+\.html)", r"](site:_static/\1", text)
     for name, page in BESIDE.items():
         text = text.replace(f"](../{name}", f"]({page}")
     return re.sub(r"\[([^]]+)\]\((?:LICENSE|CITATION\.cff)\)", r"\1", text)

@@ -98,18 +98,18 @@ def _shown(x: Array, y: Array, style: int) -> Array:
 
 
 def _steps(table: dict[str, Any]) -> dict[str, Any]:
-    bounds = table["bounds"]
+    bounds = {key: _limit(value) for key, value in table["bounds"].items()}
     rows = []
     for entry in table["methods"]:
         predicted = entry.get("predicted", {})
         end = number(predicted["end_db"]) if "end_db" in predicted else NONE
         rows.append([entry["method"], f"{entry['step']:g}", entry["verdict"],
-                     f"{entry['limit']:.3f}", end])  # fmt: skip
+                     _limit(entry["limit"], ".3f"), end])  # fmt: skip
     note = (
-        f"Safe up to {bounds['sure']:.3g}, where no sample enlarges an error; of a client that"
-        f" learns alone the mean-square error grows above {bounds['alone']:.3g}, of a server that"
-        f" averages above {bounds['averaged']:.3g}; the paper's bound, of the mean only, is"
-        f" {bounds['mean']:.3g}."
+        f"Safe up to {bounds['sure']}, where no sample enlarges an error; of a client that"
+        f" learns alone the mean-square error grows above {bounds['alone']}, of a server that"
+        f" averages above {bounds['averaged']}; the paper's bound, of the mean only, is"
+        f" {bounds['mean']}."
     )
     head = ["method", "step", "verdict", "mean-square limit", "predicted end, dB"]
     return {"title": "Steps", "head": head, "rows": rows, "note": note}
@@ -143,6 +143,7 @@ def _sweep(table: dict[str, Any], sweep: dict[str, Any]) -> dict[str, Any]:
         marks = [
             {"label": f"{name} {table['bounds'][key]:.2f}", "value": table["bounds"][key]}
             for key, name in (("sure", "safe below"), ("alone", "unsafe (M < D) above"))
+            if table["bounds"][key] is not None
         ]
     last = table["experiment"]["rounds"]
     return {
@@ -150,6 +151,11 @@ def _sweep(table: dict[str, Any], sweep: dict[str, Any]) -> dict[str, Any]:
         "yLabel": f"test MSE after {last:,} rounds (dB)", "xLog": True, "series": series,
         "marks": marks, "top": _ceiling(sweep),
     }  # fmt: skip
+
+
+def _limit(value: float | None, form: str = ".3g") -> str:
+    """A step; features without energy bear any, and JSON has no infinity."""
+    return "any step" if value is None else format(value, form)
 
 
 def _rounded(values: list[float | None]) -> list[float | None]:

@@ -1,12 +1,12 @@
 """MEMO-Fed beside tuned baselines: three budgets, a steady f, one that changes, absent clients.
 
     python benchmarks/memofed.py results/memofed --runs 100
-    python benchmarks/memofed.py results/memofed --table
+    python benchmarks/memofed.py results/memofed --table      all there is
+    python benchmarks/memofed.py results/memofed --summary    where each ends, one row a setting
 
 Every method is fitted to the budget by its own knob and has the best of seven steps and the better
 of its last model and an average of its models, in a pilot on another seed. What is finished is kept
-in the folder, so that the command can be interrupted and given again. With --table it prints what
-the folder has, as Markdown.
+in the folder, so that the command can be interrupted and given again. Tables are Markdown.
 """
 
 from __future__ import annotations
@@ -100,11 +100,33 @@ def table(results: list[dict[str, Any]]) -> str:
             name = row["method"] + (", averaged" if row["average"] else "")
             step = "-" if row["step"] is None else f"{row['step']:g}"
             values = [f"{row['at'][str(n)]:.1f}" for n in shown]
-            end = f"{row['end']['value']:.2f} ±{1.96 * row['end']['stderr']:.2f}"
             kb = [_kb(row["reached"][f"{target:g}"]) for target in TARGETS]
-            cells = [name, f"{100 * row['share']:.3g} %", step, *values, end, *kb]
+            cells = [name, f"{100 * row['share']:.3g} %", step, *values, _end(row), *kb]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def summary(results: list[dict[str, Any]]) -> str:
+    """Last fifth in dB and kB to -12: MEMO-Fed, all of Online-Fed's traffic, the best other."""
+    head = ["setting", "traffic", "MEMO-Fed", "forgets", "Online-Fed", "best other at that traffic",
+            "kB to -12: MEMO-Fed", "Online-Fed"]  # fmt: skip
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    order = list(SETTINGS)
+    for result in sorted(results, key=lambda result: order.index(result["setting"])):
+        rows = {row["method"]: row for row in result["rows"]}
+        names = [name for name in rows if name.startswith(("PSO-Fed", "FedAvg"))]
+        best = min(names, key=lambda name: rows[name]["end"]["value"])
+        memo, forgets = rows["MEMO-Fed"], rows.get("MEMO-Fed, forgets")
+        kb = [_kb(row["reached"]["-12"]) for row in (memo, rows["Online-Fed"])]
+        cells = [result["setting"], result["budget"], _end(memo), _end(forgets),
+                 _end(rows["Online-Fed"]), f"{best} {_end(rows[best])}", *kb]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _end(row: dict[str, Any] | None) -> str:
+    """The mean of the last fifth, with its 95 % interval."""
+    return "" if row is None else f"{row['end']['value']:.2f} ±{1.96 * row['end']['stderr']:.2f}"
 
 
 def _kb(reached: dict[str, Any]) -> str:
@@ -129,6 +151,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--summary", action="store_true")
     parser.add_argument("--only", help="a part of a setting's or budget's name")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
@@ -136,7 +159,7 @@ def main() -> None:
     for setting, budget in ORDER:
         path = asked.folder / f"{setting} {budget.replace('/', ' of ')}.json"
         wanted = asked.only is None or asked.only in f"{setting} {budget}"
-        if not path.exists() and wanted and not asked.table:
+        if not path.exists() and wanted and not (asked.table or asked.summary):
             result = study(setting, budget, asked.runs, asked.jobs)
             path.write_text(json.dumps(result, indent=1))
             print(table([result]), flush=True)
@@ -144,6 +167,8 @@ def main() -> None:
             results.append(json.loads(path.read_text()))
     if asked.table:
         print(table(results))
+    if asked.summary:
+        print(summary(results))
 
 
 if __name__ == "__main__":

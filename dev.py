@@ -40,7 +40,11 @@ def main(arguments: list[str]) -> int:
     if arguments[0] == "pin":
         install_uv()
         return pin()
-    set_up()
+    try:
+        set_up()
+    except subprocess.CalledProcessError:
+        print("The packages could not be installed; see above. Is there a network?")
+        return 2
     if arguments[0] == "test":
         return test(arguments[1:])
     return subprocess.call([BIN / "psofed", *arguments])

@@ -9,7 +9,7 @@ from psofed.report.section import NONE
 from psofed.report.sources import Source
 
 CLIENTS = 100  # that a page lists; clients.csv has all
-VERDICTS = {"gains": "gain", "loses": "lose", "same": "neither"}
+VERDICTS = {"gains": "helps", "loses": "harms", "same": "changes little for"}
 
 
 def build_fit(source: Source) -> dict[str, Any]:
@@ -46,11 +46,9 @@ def _answer(table: dict[str, Any]) -> str:
     if own["frozen"] is not None and best["frozen"] < own["frozen"]:
         words += f"; {best['method']} does better, with {_error(best['frozen'])}"
     counts = Counter(row["sharing"] for row in table["by_client"])
-    parts = [f"{counts[key]} {word}" for key, word in VERDICTS.items() if counts[key]]
+    parts = [f"{word} {counts[key]}" for key, word in VERDICTS.items() if counts[key]]
     if parts:
-        words += (
-            f"; beside learning alone, {' and '.join(parts)} of {len(table['by_client'])} clients"
-        )
+        words += f"; sharing {', '.join(parts)} of {len(table['by_client'])} clients"
     return f"{words}."
 
 

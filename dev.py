@@ -27,6 +27,7 @@ CHECKS = [
     ["mypy"],
     ["lint-imports", "--no-logo"],
 ]
+QUICK = 2  # so many of them take no time, and nothing else starts if they fail
 
 
 def main(arguments: list[str]) -> int:
@@ -84,15 +85,49 @@ def pin() -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """Format, lint, types, imports, then every test and doctest."""
-    if not arguments:
-        for check in CHECKS:
-            print("$", *check, flush=True)
-            if code := subprocess.call([BIN / check[0], *check[1:]], cwd=ROOT):
-                return code
+    """Format and lint, then types and imports beside every test and doctest."""
+    # Processes by the hundred: each must find its modules compiled, whatever is set here.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment["OPENBLAS_NUM_THREADS"] = "1"  # its threads would wait for cores, and spin
+    checks = [] if arguments else [Check(check, environment) for check in CHECKS]
+    if any(check.code() for check in checks[:QUICK]):
+        return 1
+    compile_once(environment)
+    # Many tests wait for a process or a browser: some more workers than cores keep these busy.
     print("$ pytest", flush=True)
-    command = [PYTHON, "-m", "pytest", "-q", "-n", str(os.cpu_count() or 1), *arguments]
-    return subprocess.call(command, cwd=ROOT)
+    workers = str((os.cpu_count() or 1) + 2)
+    command = [PYTHON, "-m", "pytest", "-q", "-n", workers, *arguments]
+    codes = [subprocess.call(command, cwd=ROOT, env=environment)]
+    codes += [check.code() for check in checks[QUICK:]]
+    return next((code for code in codes if code), 0)
+
+
+class Check:
+    """A check that runs in the background; what it prints is shown when it is asked for."""
+
+    def __init__(self, words: list[str], environment: dict[str, str]) -> None:
+        self.words = words
+        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        command = [BIN / words[0], *words[1:]]
+        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, **both)  # type: ignore[call-overload]
+
+    def code(self) -> int:
+        """Its exit code, after what it had to say."""
+        printed, _ = self.process.communicate()
+        print("$", *self.words)
+        print(printed, end="", flush=True)
+        return int(self.process.returncode)
+
+
+def compile_once(environment: dict[str, str]) -> None:
+    """The kernel in both precisions, so that no two processes of the tests compile the same."""
+    warm = ROOT / "tests" / "helpers" / "warm.py"
+    begun = [
+        subprocess.Popen([PYTHON, warm, dtype], cwd=ROOT, env=environment)
+        for dtype in ("float32", "float64")
+    ]
+    for process in begun:
+        process.wait()
 
 
 if __name__ == "__main__":

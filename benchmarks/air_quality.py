@@ -10,23 +10,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import fetch_air_quality
 import numpy as np
 
+from psofed.core.features import Linear
 from psofed.core.seeds import Seeds
+from psofed.data import reading as tables
+from psofed.data.columns import Columns
+from psofed.data.rounds import Rounds
+from psofed.fit import federation, fitting
+from psofed.fit.plan import Plan
+from psofed.fit.player import Contender
+from psofed.fit.rows import client_rows, interval_table, score_rows
 from psofed.methods import fedavg, onlinefed, psofed
 from psofed.report import fits
 from psofed.report.figures import to_bytes
-from psofed.rows import table as tables
-from psofed.rows.columns import Columns
-from psofed.rows.rounds import Rounds
-from psofed.tables import federate, fit
-from psofed.tables.linear import Linear
-from psofed.tables.plan import Plan
-from psofed.tables.player import Contender
 
 INPUTS = ("PM2.5", "PM10", "SO2", "NO2", "CO", "TEMP", "PRES", "DEWP", "RAIN", "wd", "WSPM")
 SENSOR = Columns(
@@ -54,6 +55,8 @@ def main() -> int:
     print(scores(sensor))
     print(hindsight(sensor[0]))
     print(clients(sensor))
+    print(intervals(sensor))
+    print(next_year(given.folder))
     if given.figure:
         given.figure.write_bytes(to_bytes(fits.client_figure(sensor[0]), "png"))
     methods = (psofed.Options(40), onlinefed.Options())
@@ -61,20 +64,20 @@ def main() -> int:
     return 0
 
 
-def runs(folder: Path, plan: Plan, seeds: int) -> list[fit.Fit]:
+def runs(folder: Path, plan: Plan, seeds: int) -> list[fitting.Fit]:
     """A fit for each feature seed, each tuned on the warm-up by its first method."""
     done = []
     table = tables.read(folder, plan.columns)
     for seed in range(seeds):
-        done.append(fit.fit(table, replace(plan, seed=seed)))
+        done.append(fitting.fit(table, replace(plan, seed=seed)))
         plan_of = done[-1].plan
         print(f"seed {seed}: width {plan_of.width}, step {plan_of.step}", file=sys.stderr)
     return done
 
 
-def scores(done: list[fit.Fit]) -> str:
+def scores(done: list[fitting.Fit]) -> str:
     """Errors over the target's variance: mean and standard deviation over the seeds."""
-    rows = [fits.score_rows(each) for each in done]
+    rows = [score_rows(each) for each in done]
     full = next(row for row in rows[0] if row["method"] == "Online-Fed")
     lines = [
         "",
@@ -91,16 +94,16 @@ def scores(done: list[fit.Fit]) -> str:
     return "\n".join(lines)
 
 
-def hindsight(done: fit.Fit) -> str:
+def hindsight(done: fitting.Fit) -> str:
     """The frozen error of the linear control at the step that turns out best."""
     rounds = Rounds(done.table, done.encoder)
     line = Linear(done.encoder.taps)
-    task = federate.task(rounds, line, Seeds(0), 0.1, done.plan.cohort, done.plan.label_delay)
+    task = federation.task(rounds, line, Seeds(0), 0.1, done.plan.cohort, done.plan.label_delay)
     contenders = [
-        Contender(str(step), fit.start(onlinefed.Options(step=step), task), line)
+        Contender(str(step), fitting.start(onlinefed.Options(step=step), task), line)
         for step in (0.005, 0.01, 0.02, 0.05)
     ]
-    found, _ = federate.federate(rounds, contenders, done.plan.label_delay, done.span)
+    found, _ = federation.federate(rounds, contenders, done.plan.label_delay, done.span)
     errors = [found.error(j, "frozen") for j in range(len(contenders))]
     best = int(np.argmin(errors))
     return f"\nLinear at its best step in hindsight, {contenders[best].title}: {errors[best]:.3f}"
@@ -113,14 +116,58 @@ def _spread(values: list[float]) -> str:
     return f"{np.mean(values):.3f}{spread}"
 
 
-def clients(done: list[fit.Fit]) -> str:
+def clients(done: list[fitting.Fit]) -> str:
     """Frozen errors of each client, mean over the seeds; how often sharing gains or loses."""
     lines = ["", "| station | shared | own | alone | gains | loses |", "|---|---|---|---|---|---|"]
-    for same in zip(*(fits.client_rows(each) for each in done), strict=True):
+    for same in zip(*(client_rows(each) for each in done), strict=True):
         means = [f"{np.mean([row[key] for row in same]):.3f}" for key in ("shared", "own", "alone")]
         verdicts = [row["sharing"] for row in same]
         counts = [str(verdicts.count(word)) for word in ("gains", "loses")]
         lines.append(f"| {same[0]['client']} | {' | '.join((*means, *counts))} |")
+    return "\n".join(lines)
+
+
+def intervals(done: list[fitting.Fit]) -> str:
+    """What was promised and kept in the last part, by model and level; ranges over all seeds."""
+    lines = ["", "| | level | all | by station | by station and season | width | best constant |",
+             "|---|---|---|---|---|---|---|"]  # fmt: skip
+    tables = [interval_table(each) for each in done]
+    for model in ("shared", "own"):
+        for same in zip(*(table[model] for table in tables), strict=True):
+            last = [entry["by_part"][1] for entry in same]
+            seasons = [part for entry in same for part in entry["by_part"][2:]]
+            ranges = [f"{min(p['lowest_client'] for p in parts):.3f} to"
+                      f" {max(p['highest_client'] for p in parts):.3f}"
+                      for parts in (last, seasons)]  # fmt: skip
+            inside = f"{np.mean([part['coverage'] for part in last]):.3f}"
+            widths = [f"{np.mean([part['width'] for part in last]):.1f}",
+                      f"{np.mean([entry['constant_width'] for entry in same]):.1f}"]  # fmt: skip
+            cells = [model, f"{same[0]['level']:g}", inside, *ranges, *widths]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def next_year(folder: Path) -> str:
+    """The frozen intervals of a model of the first three years, on the fourth: coverage."""
+    import pandas as pd
+
+    whole = pd.concat(pd.read_csv(file) for file in sorted(folder.glob("*.csv*")))
+    whole = whole.reset_index(drop=True)
+    late = (whole.year > 2016) | ((whole.year == 2016) & (whole.month >= 3))
+    columns = {f.name: getattr(SENSOR, f.name) for f in fields(SENSOR) if f.init}
+    columns["time"] = list(SENSOR.time)
+    done = fitting.fit_table(
+        whole[~late], **columns, label_delay=24, methods=(psofed.Options(40),), compare=False
+    )
+    new = whole[late & whole.O3.notna()]
+    lines = [""]
+    for own in (False, True):
+        found = done.predict(whole[late], interval=0.9, own=own).loc[new.index]
+        inside = (found.low <= new.O3) & (found.high >= new.O3)
+        parts = [inside.groupby(by).mean() for by in (new.station, new.month % 12 // 3)]
+        ranges = ", ".join(f"{part.min():.3f} to {part.max():.3f}" for part in parts)
+        lines.append(f"{'own' if own else 'shared'}: {inside.mean():.3f}; by station and by season"
+                     f" {ranges}; {parts[1].round(3).tolist()} from winter on")  # fmt: skip
     return "\n".join(lines)
 
 

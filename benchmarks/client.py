@@ -15,10 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from psofed.deploy.client import Client
-from psofed.deploy.sources import replay
+from psofed.deploy.samples import replay
 from psofed.experiment import Experiment
 from psofed.methods import psofed
+from psofed.protocol.client import Client
 
 SETTING = '[[methods]]\nname = "psofed"\nshared = 40\n'
 SAMPLES = 20_000

@@ -28,8 +28,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from load import SETTING, Peer
 
-from devices import ENV, Mosquitto, free_port
-from psofed.deploy import plan as plans
+from helpers.devices import Mosquitto, free_port
+from helpers.processes import ENV
+from psofed.protocol import deployment as plans
 
 WAYS = ("none", "unwatched", "watched")
 SCRAPES = 5.0  # seconds between two requests for /metrics

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-import mutants
+from helpers import mutants
 
 SLOW = 10.0  # seconds: what takes longer is called a hang
 

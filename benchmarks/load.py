@@ -25,9 +25,10 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from devices import ENV, Mosquitto
-from psofed.deploy import plan as plans
-from psofed.deploy import wire
+from helpers.devices import Mosquitto
+from helpers.processes import ENV
+from psofed.protocol import deployment as plans
+from psofed.protocol import wire
 
 SETTING = """
 clients = {clients}

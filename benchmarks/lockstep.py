@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from psofed import compare
+from psofed.compare import budget
 from psofed.experiment import Experiment
-from psofed.methods import psofed
-from psofed.simulate import fused, lockstep, onerun
+from psofed.simulate import any_method, family, onerun
 from psofed.simulate.draws import draw
 from psofed.simulate.evaluate import draw_test
 
@@ -72,27 +71,27 @@ def whole(experiment: Experiment) -> float:
 def measure(experiment: Experiment) -> Clock:
     """One run, everything in it timed."""
     clock = Clock()
-    task = experiment.task(0)
+    task = replace(experiment.task(0), lms=any_method.lms)
     methods = experiment.start(task)
     titles = {id(m): o.title() for m, o in zip(methods, experiment.methods, strict=True)}
-    compiled: list[Any] = [m for m in methods if psofed.is_pure(m)]
-    others = [m for m in methods if not psofed.is_pure(m)]
+    compiled: list[Any] = [m for m in methods if m.compiled]
+    others = [m for m in methods if not m.compiled]
     draws = draw(experiment, task, everybody=True)
     test, marks, stop = draw_test(experiment, task), experiment.evaluated, np.zeros(1, np.int64)
-    clock("(compiled: all of them)", fused.run, draws, compiled, marks, test)
-    play, chunks = lockstep.play, type(draws).chunks
+    clock("(compiled: all of them)", family.run, draws, compiled, marks, test)
+    play, chunks = any_method.play, type(draws).chunks
 
     def timed_play(draws: Any, method: Any, samples: Any) -> Iterator[Any]:
         return watched_steps(clock, titles[id(method)], play(draws, method, samples))
 
     object.__setattr__(draws, "chunks", lambda: watched_steps(clock, "(samples)", chunks(draws)))
     object.__setattr__(draws, "features", watched(clock, "(features)", draws.features))
-    lockstep.play = timed_play
+    any_method.play = timed_play
     try:
         rest = draws, others, marks, test, np.zeros(len(marks)), stop
         clock("(evaluation and the rest)", onerun._in_lockstep, *rest)
     finally:
-        lockstep.play = play
+        any_method.play = play
     return clock
 
 
@@ -104,9 +103,9 @@ def main() -> None:
     parser.add_argument("--fit", type=float)
     asked = parser.parse_args()
     experiment = Experiment(rounds=ROUNDS, runs=1)
-    methods: Any = compare.everything(experiment.features.dim)
+    methods: Any = budget.everything(experiment.features.dim)
     if asked.fit:
-        methods = [compare.fit(experiment, options, asked.fit).options for options in methods]
+        methods = [budget.fit(experiment, options, asked.fit).options for options in methods]
     methods = tuple(options for options in methods if options is not None)
     experiment = replace(experiment, methods=methods, evaluate_every=ROUNDS // MARKS)
     with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):

@@ -17,7 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from psofed import compare
+from psofed.compare import tuning
+from psofed.compare.budget import Fitted, cost, fit
+from psofed.compare.target import bytes_to_target
 from psofed.experiment import Experiment
 from psofed.methods import fedavg, memofed, onlinefed, psofed, quantised, raw
 from psofed.simulate import montecarlo, pools
@@ -62,11 +64,11 @@ def study(setting: str, budget: str, runs: int, jobs: int) -> dict[str, Any]:
         methods += (FORGETS,)
     elif (setting, budget) == ("steady", "1/40"):
         methods += ONCE
-    fitted = [compare.fit(experiment, options, BUDGETS[budget]) for options in methods]
+    fitted = [fit(experiment, options, BUDGETS[budget]) for options in methods]
     # A comparison leaves out who talks in fewer than 20 of the rounds; here it is the baseline.
     avg = fedavg.Options(round(1 / BUDGETS[budget]), label="FedAvg")
-    fitted[2] = compare.Fitted(avg, compare.cost(experiment, avg))
-    entries = compare.tune(experiment, fitted, lambda e: pools.local(e, jobs), average=True)
+    fitted[2] = Fitted(avg, cost(experiment, avg))
+    entries = tuning.tune(experiment, fitted, lambda e: pools.local(e, jobs), average=True)
     chosen = tuple(entry.options for entry in entries)
     experiment = replace(experiment, methods=chosen, evaluate_every=10)
     curves = montecarlo.run(experiment, pool=pools.local(experiment, jobs))
@@ -74,8 +76,7 @@ def study(setting: str, budget: str, runs: int, jobs: int) -> dict[str, Any]:
     for j, entry in enumerate(entries):
         at = {str(n): float(curves.mse_db[j][curves.rounds == n][0]) for n in SHOWN}
         reached = {
-            f"{target:g}": compare.bytes_to_target(curves, j, target)._asdict()
-            for target in TARGETS
+            f"{target:g}": bytes_to_target(curves, j, target)._asdict() for target in TARGETS
         }
         end = curves.point(j, "steady")
         rows.append({

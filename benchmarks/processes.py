@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from devices import Mosquitto, Team, mosquitto, wait_for
-from psofed.deploy import plan as plans
-from psofed.report.twin import deployed, simulate
+from helpers.devices import Mosquitto, Team, mosquitto, wait_for
+from psofed.protocol import deployment as plans
+from psofed.verify.twin import deployed, simulate
 
 SETTING = """
 clients = 10

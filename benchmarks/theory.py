@@ -16,10 +16,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from psofed.experiment import Experiment
-from psofed.report.tables import align
+from psofed.report.summaries import align
 from psofed.simulate import montecarlo
 from psofed.streams import iid, paper
-from psofed.theory import predict, study
+from psofed.theory import prediction, study
 
 
 def main() -> None:
@@ -32,14 +32,14 @@ def main() -> None:
     wanted = parser.parse_args()
     for stream in (iid.Options(), paper.Options()):
         experiment = Experiment(rounds=wanted.rounds, runs=wanted.runs, stream=stream)
-        compare(predict.fix_world(experiment, wanted.world), wanted.jobs)
+        compare(prediction.fix_world(experiment, wanted.world), wanted.jobs)
 
 
 def compare(experiment: Experiment, jobs: int) -> None:
     """The deviations on one stream."""
     with threadpool_limits(1):
         begin = perf_counter()
-        predictions = predict.predict(predict.world(experiment), jobs)
+        predictions = prediction.predict(prediction.world(experiment), jobs)
         took = perf_counter() - begin
     curves = montecarlo.run(replace(experiment, dtype="float32"))
     gaps = study.deviations(predictions, curves.titles, curves.mse_db, curves.rounds)

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from psofed.deploy import store, wire
-from psofed.deploy.coordinator import Coordinator
-from psofed.deploy.network import Chance, Network, VirtualDisk, Weather
-from psofed.deploy.onlooker import models
-from psofed.deploy.plan import Deploy, Plan
-from psofed.deploy.sources import replay
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from helpers.network import Chance, Network, VirtualDisk, Weather
+from helpers.onlooker import models
+from psofed.deploy.samples import replay
 from psofed.experiment import Experiment, Features
 from psofed.methods import psofed
+from psofed.protocol import store, wire
+from psofed.protocol.coordinator import Coordinator
+from psofed.protocol.deployment import Deploy, Deployment
 
 ROUNDS, WORLDS = 8, 16
 BATCH = 250  # trials of one task
 
 
 @cache
-def world(number: int) -> tuple[Plan, list[Any]]:
+def world(number: int) -> tuple[Deployment, list[Any]]:
     """A small plan and its streams; the numbers of clients, features and entries vary."""
     clients, dim = 3 + number % 4, 5 + number % 5
     options = psofed.Options(
@@ -33,7 +37,7 @@ def world(number: int) -> tuple[Plan, list[Any]]:
     features, cohort = Features(dim=dim), 1 + number % 3
     experiment = Experiment(clients=clients, cohort=cohort, rounds=ROUNDS, seed=number,
                             dtype="float64", features=features, methods=(options,))  # fmt: skip
-    plan = Plan(experiment, Deploy(wire="float64"))
+    plan = Deployment(experiment, Deploy(wire="float64"))
     return plan, [_array(experiment, k) for k in range(clients)]
 
 
@@ -186,7 +190,7 @@ def fuzz(seed: int, start: int, stop: int) -> Tally:
     return tally
 
 
-def _offer(server: Coordinator, plan: Plan, k: int, data: bytes) -> None:
+def _offer(server: Coordinator, plan: Deployment, k: int, data: bytes) -> None:
     """One message: taken only if it is right, and nothing changes before the commit."""
     before, missing = server.server.state["w"].tobytes(), server.missing
     outcome = server.take(k, data)
@@ -198,7 +202,7 @@ def _offer(server: Coordinator, plan: Plan, k: int, data: bytes) -> None:
         raise AssertionError(f"a message that was {outcome} counted")
 
 
-def _right(server: Coordinator, plan: Plan, data: bytes) -> bool:
+def _right(server: Coordinator, plan: Deployment, data: bytes) -> bool:
     """What an upload must be, told independently of the decoder."""
     values = np.frombuffer(data[9:], "<f8") if len(data) % 8 == 1 and len(data) > 9 else []
     return (
@@ -210,12 +214,12 @@ def _right(server: Coordinator, plan: Plan, data: bytes) -> bool:
     )
 
 
-def _honest(server: Coordinator, plan: Plan, chance: Any) -> bytes:
+def _honest(server: Coordinator, plan: Deployment, chance: Any) -> bytes:
     body = chance.normal(size=server.server.method.shared).astype("<f8").tobytes()  # type: ignore[attr-defined]
     return wire.encode(wire.Frame(wire.UPLOAD, plan.digest, server.n, 0, "float64", body))
 
 
-def _bad(chance: Any, honest: dict[int, bytes], plan: Plan) -> tuple[int, bytes]:
+def _bad(chance: Any, honest: dict[int, bytes], plan: Deployment) -> tuple[int, bytes]:
     """A message as an accident or an enemy would send it."""
     k = int(chance.choice([*honest, *range(plan.experiment.clients), -1, 10**6]))
     data = bytearray(honest.get(k, next(iter(honest.values()), bytes(20))))

@@ -23,18 +23,19 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from devices import Mosquitto, wait_for
-from psofed.deploy import identity, mqtt, wire
-from psofed.deploy.coordinator import Coordinator
-from psofed.deploy.join import Device
-from psofed.deploy.member import Member
+from helpers.devices import Mosquitto, wait_for
+from psofed.deploy import identity, mqtt
+from psofed.deploy.client_loop import Device
 from psofed.deploy.mqtt import Address, Identity, Link
-from psofed.deploy.plan import Deploy, Plan
-from psofed.deploy.serve import Server
-from psofed.deploy.sources import replay
-from psofed.deploy.store import Folder
+from psofed.deploy.samples import replay
+from psofed.deploy.server_loop import ServerLoop
 from psofed.experiment import Experiment
 from psofed.methods import psofed
+from psofed.protocol import wire
+from psofed.protocol.client import Member
+from psofed.protocol.coordinator import Coordinator
+from psofed.protocol.deployment import Deploy, Deployment
+from psofed.protocol.store import StateFolder
 
 CLIENTS = COHORT = 4  # everybody takes part in every round
 WARM_UP, SPACE = 5, 0.2
@@ -95,7 +96,7 @@ def measure(folder: Path, shared: int, qos: int, tls: bool, spaced: bool, rounds
     """One setting, for so many rounds after the first few."""
     experiment = Experiment(clients=CLIENTS, cohort=COHORT, rounds=WARM_UP + rounds,
                             methods=(psofed.Options(shared=shared),))  # fmt: skip
-    plan, files = Plan(experiment, Deploy()), None
+    plan, files = Deployment(experiment, Deploy()), None
     folder.mkdir(parents=True)
     config = ""
     if tls:
@@ -113,8 +114,8 @@ def measure(folder: Path, shared: int, qos: int, tls: bool, spaced: bool, rounds
         threading.Thread(target=device.run, daemon=True).start()
     wait_for(lambda: all(device.link.up for device in devices))
     capture.ports = {d.link._client.socket().getsockname()[1] for d in devices}  # type: ignore[union-attr]
-    server = Server(Coordinator(plan, Folder(folder / "s")), _link(address, None, qos, files),
-                    every=SPACE if spaced else 0)  # fmt: skip
+    link, every = _link(address, None, qos, files), SPACE if spaced else 0
+    server = ServerLoop(Coordinator(plan, StateFolder(folder / "s")), link, every=every)
     server.link.open()
     server.run(WARM_UP)
     threading.Event().wait(0.3)  # what belongs to the warm-up has passed
@@ -138,8 +139,8 @@ def _row(capture: Capture, row: Row, rounds: int) -> Row:
     return replace(row, mqtt=tcp - row.payload, tcp_ip=ip - tcp, total=ip, packets=packets)
 
 
-def _member(plan: Plan, k: int, folder: Path) -> Member:
-    return Member(plan, k, Folder(folder / str(k)), replay(plan.experiment, k))
+def _member(plan: Deployment, k: int, folder: Path) -> Member:
+    return Member(plan, k, StateFolder(folder / str(k)), replay(plan.experiment, k))
 
 
 def _link(address: Address, k: int | None, qos: int, files: Path | None) -> Link:

@@ -1,9 +1,16 @@
 """How Sphinx makes the site; `psofed docs` calls it on a copy of this folder."""
 
+import gc
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import psofed
-from psofed.report import site_api
+
+sys.path.insert(0, str(Path(__file__).parent / "_tools"))
+import site_api
+
+gc.set_threshold(200_000, 20, 100)  # trees of pages live long: looking for rubbish takes a fifth
 
 project = "psofed"
 author = copyright = "the psofed authors"
@@ -28,6 +35,7 @@ html_show_copyright = False
 
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+autodoc_use_type_comments = False  # there are none, and looking for them reads every source again
 autodoc_typehints_format = "short"
 # Extras that are not installed are not needed to describe what uses them.
 autodoc_mock_imports = [

@@ -5,37 +5,77 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-ROOT = Path(__file__).parent.parent
-GOLDEN = sorted((ROOT / "tests" / "golden").glob("*.json"))
+from helpers import processes, schedule
+from helpers.command import Done, call
 
 # Compiling and shared machines make single examples slow; what counts is that they hold.
+# In CI the examples are the same every time: what fails there fails again here, with CI=true.
 settings.register_profile(
-    "psofed", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
-)
+    "psofed", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)  # fmt: skip
 settings.load_profile("psofed")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Tests one by one to whoever is free, in order; files with a dear fixture as a whole."""
+    return schedule.Dealer(config, log)
+
+
+def pytest_configure(config):
+    """For all paths: a hook of this file is asked about those beside it only."""
+    config.pluginmanager.register(schedule.Examples())
+
+
+def pytest_collection_modifyitems(items):
+    """Those that take long come first: at the end they would run alone."""
+    items.sort(key=lambda item: not schedule.is_long(item))
 
 
 @pytest.fixture
 def psofed(tmp_path):
-    """The command line as a process of its own, in an empty folder."""
+    """The command line in an empty folder, without a process of its own."""
+    return partial(call, cwd=tmp_path)
 
-    def call(*arguments, **options):
-        return subprocess.run(
-            [sys.executable, "-m", "psofed", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env=os.environ | {"PYTHONWARNINGS": "error"},
-            **{"cwd": tmp_path} | options,
-        )
 
-    return call
+@pytest.fixture
+def start(tmp_path):
+    """`start("run", ..., **options)`: the command line as a process, which ends with the test."""
+    started = []
+
+    def begin(*arguments, **options):
+        options = {"cwd": tmp_path, "text": True} | options
+        started.append(processes.start(*processes.PSOFED, *arguments, **options))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        processes.end(process)
+
+
+@pytest.fixture
+def process(start):
+    """The command line as a process of its own, until it has ended."""
+
+    def run(*arguments, **options):
+        piped = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+        begun = start(*arguments, **piped | options)
+        try:
+            out, err = begun.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            processes.kill(begun)
+            out, err = begun.communicate()
+            pytest.fail(f"it does not end; it said:\n{(out or '')[-2000:]}\n{(err or '')[-4000:]}")
+        return Done(begun.returncode, out, err)
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed import compare
 from psofed import experiment as experiments
 from psofed.cli.init import PRESETS
+from psofed.compare import budget
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.methods import psofed
@@ -33,7 +33,7 @@ def test_every_preset_is_an_experiment(preset, tmp_path):
 def test_the_lean_presets_methods_cost_the_same():
     table = files("psofed").joinpath("presets/lean.toml").read_text(encoding="utf-8")
     experiment = experiments.parse(tomllib.loads(table))
-    shares = {o.name: compare.cost(experiment, o).share for o in experiment.methods}
+    shares = {o.name: budget.cost(experiment, o).share for o in experiment.methods}
     assert shares.pop("onlinefed") == 1
     assert shares.pop("memofed") <= 1 / 40
     assert set(shares.values()) == {1 / 40}
@@ -119,7 +119,7 @@ WRONG = {
     "[[methods]]\nname = 'psofed'\nshared = 201": "methods[0].shared is 201, but dim is 200; use 1 to 200",
     "[[methods]]\nname = 'psofed'\nstep = -1.0": "methods[0].step is -1.0; use a number above 0",
     "[[methods]]\nname = 'psofed'\nshift = 2": "methods[0].shift is 2: with dim = 200 and shared = 40 some entries",
-    "[[methods]]\nname = 'local'\n[[methods]]\nname = 'local'": "methods[1].label is 'Local only', as another method's",
+    "[[methods]]\nname = 'local'\n[[methods]]\nname = 'local'": "methods[1].label is 'Local only', as that of another method",
 }  # fmt: skip
 
 

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# Loaded on first use, so that `import psofed` and `psofed --help` cost next to nothing.
+# Loaded on first use, so that `import psofed` and `psofed --help` are fast.
 _HOMES = {
     "Experiment": "psofed.experiment",
     "Features": "psofed.experiment",
     "read": "psofed.experiment",
     "Curves": "psofed.curves",
     "run": "psofed.simulate.montecarlo",
-    "predict": "psofed.theory.predict:curves",
-    "fit_table": "psofed.tables.fit",
-    "load_model": "psofed.tables.model:load",
+    "predict_curves": "psofed.theory.prediction:curves",
+    "predict": "psofed.theory.prediction:renamed",  # the old name, for one version
+    "fit_table": "psofed.fit.fitting",
+    "load_model": "psofed.fit.model:load",
     "InputError": "psofed.errors",
     "OnlineFed": "psofed.methods.onlinefed:Options",
     "PSOFed": "psofed.methods.psofed:Options",
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from psofed.experiment import Experiment as Experiment
     from psofed.experiment import Features as Features
     from psofed.experiment import read as read
+    from psofed.fit.fitting import fit_table as fit_table
+    from psofed.fit.model import load as load_model  # noqa: F401
     from psofed.methods.centralised import Options as Centralised  # noqa: F401
     from psofed.methods.local import Options as LocalOnly  # noqa: F401
     from psofed.methods.onlinefed import Options as OnlineFed  # noqa: F401
@@ -46,9 +49,8 @@ if TYPE_CHECKING:
     from psofed.simulate.montecarlo import run as run
     from psofed.streams.iid import Options as IIDStream  # noqa: F401
     from psofed.streams.paper import Options as PaperStream  # noqa: F401
-    from psofed.tables.fit import fit_table as fit_table
-    from psofed.tables.model import load as load_model  # noqa: F401
-    from psofed.theory.predict import curves as predict  # noqa: F401
+    from psofed.theory.prediction import curves as predict_curves  # noqa: F401
+    from psofed.theory.prediction import renamed as predict  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:

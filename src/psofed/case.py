@@ -1,4 +1,4 @@
-"""An exact case to replay: every draw written down, and (if known) every model that must follow."""
+"""An exact case to replay: all random draws, and (if known) the models that must follow."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def read(path: str | Path) -> Case:
     try:
         table = json.loads(text)
     except (ValueError, RecursionError) as error:
-        right = "is the file whole? give a case in JSON"
+        right = "is the file complete? give a case in JSON"
         raise InputError("", f"is not JSON: {error}", right, str(path)) from None
     try:
         if not isinstance(table, dict):
@@ -187,5 +187,5 @@ def _cohorts(table: dict[str, Any], clients: int, rounds: int) -> tuple[tuple[in
         good = isinstance(row, list) and all(type(k) is int and 0 <= k < clients for k in row)
         if not good or len(set(row)) < len(row):
             raise InputError(f"selected[{n}]", f"is {row!r}", right)
-    # Uploads are folded in client order, whatever order the case lists them in.
+    # Uploads are folded in client order, not in the order of the case.
     return tuple(tuple(sorted(row)) for row in rows)

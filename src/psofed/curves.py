@@ -93,11 +93,12 @@ class Curves:
     def rows(self) -> Iterator[dict[str, Any]]:
         """The curves as a long table: what `curves.csv` and `to_frame` hold."""
         for j, options in enumerate(self.experiment.methods):
+            shared, scheme = options.sharing
             about = {
                 "method": options.title(),
                 "name": options.name,
-                "shared": getattr(options, "shared", ""),
-                "scheme": getattr(options, "scheme", ""),
+                "shared": "" if shared is None else shared,
+                "scheme": scheme,
             }
             columns = {
                 "round": self.rounds,
@@ -113,12 +114,12 @@ class Curves:
                 yield about | dict(zip(columns, values, strict=True))
 
     def to_frame(self) -> Any:
-        """The curves as a pandas DataFrame (extra `psofed[frame]`)."""
+        """The curves as a pandas DataFrame (needs the extra `frame`)."""
         return import_module("pandas").DataFrame(list(self.rows()))
 
     def plot(self, path: str | None = None) -> Any:
-        """A figure of the curves (extra `psofed[plot]`), saved if a path is given."""
-        # The report layer sits above this one, so it is called by name, only when it is needed.
+        """A figure of the curves (needs the extra `plot`), saved if a path is given."""
+        # The report layer is above this one, so it is imported by name, only when needed.
         figure = import_module("psofed.report.figures").learning_curves(self)
         if path is not None:
             figure.savefig(path)
@@ -131,6 +132,6 @@ def table_rounds(experiment: Experiment) -> list[int]:
 
 
 def to_db(mse: Any) -> Any:
-    """10 log10 of a mean-square error; what is not a number stays so."""
+    """10 log10 of a mean-square error; NaN stays NaN."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return 10 * np.log10(mse)

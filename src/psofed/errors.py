@@ -1,4 +1,6 @@
-"""Errors that are for people: which file, which field, what was found, what would be right."""
+"""Error messages for users: which file, which field, what was found, what would be right."""
+
+from difflib import get_close_matches
 
 
 class InputError(ValueError):
@@ -20,3 +22,13 @@ class InputError(ValueError):
     def inside(self, prefix: str = "", where: str = "") -> "InputError":
         """The same error seen from outside: the field with its table, and the file."""
         return InputError(prefix + self.field, self.found, self.right, where or self.where)
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """Advice for a misspelt name.
+
+    >>> nearest("rouns", ["rounds", "runs"])
+    "did you mean 'rounds'?"
+    """
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else "use one of " + ", ".join(sorted(known))

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from psofed import named, schema
+from psofed import schema
 from psofed.core import features
 from psofed.core.features import FeatureMap
-from psofed.core.schedule import UniformCohorts
+from psofed.core.schedule import PresentCohorts, UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.methods import onlinefed, psofed
-from psofed.methods.contract import Averaged, Method, Options, Task
-from psofed.named import nearest
+from psofed.methods.contract import Method, Options, Task, start
 from psofed.streams import paper
-from psofed.streams.contract import Stream
+from psofed.streams.contract import Stream, about
 
-Reader = Callable[[str, Any], Any]
 MOST_MARKS = 10_000
 TABLE_ROUNDS = (100, 200, 500, 1000, 2000)  # those of the tables
 LIMITS = {"clients": 10**9, "rounds": 10**8, "runs": 10**8, "test_samples": 10**7}
@@ -62,11 +59,11 @@ class Experiment:
     clients: int = 100  # K
     rounds: int = 5000  # N, one sample per client and round
     runs: int = 500  # independent Monte-Carlo runs
-    seed: int = 0  # decides every random number
+    seed: int = 0  # seed of all random numbers
     cohort: int = 4  # |S_n|, clients that take part in a round
-    absent: float = 0.0  # share of the clients that never take part, but are judged by
-    step: float = 0.75  # mu; a method may have its own
-    dtype: Literal["float32", "float64"] = "float32"  # precision of the recursion
+    absent: float = 0.0  # share of the clients that never take part; the test set includes them
+    step: float = 0.75  # step size mu; a method may have its own
+    dtype: Literal["float32", "float64"] = "float32"  # number format of the computation
     evaluate_every: int | None = None  # rounds between two test errors; not set: 10,000 at most
     test_samples: int = 2000  # noise-free, from all clients
     world: int | None = None  # all runs share the clients, features and masks of this run
@@ -83,7 +80,7 @@ class Experiment:
             raise InputError("seed", f"is {self.seed}", "use a whole number from 0 to 2^63 - 1")
         if self.world is not None and not 0 <= self.world < 2**63:
             raise InputError("world", f"is {self.world}", "use the number of a run, from 0 on")
-        known = getattr(self.stream, "count", self.clients)  # of a stream that was measured
+        known = len(about(self.stream).clients_named()) or self.clients
         if self.clients != known:
             found = f"is {self.clients}, but the stream has {known}"
             raise InputError("clients", found, f"use {known}")
@@ -108,8 +105,12 @@ class Experiment:
                 options.check_policy(self.clients, self.cohort)
                 options.check(self.features.dim, self.clients)
                 if options.policy is not None and self.absent:
-                    found = "is given, but a policy expects that everybody may be asked"
+                    found = "is given, but a policy may ask any client"
                     raise InputError("policy", found, "leave out one of policy and absent")
+                if about(self.stream).gaps and (options.policy is not None or options.gapless):
+                    what = "policy" if options.policy is not None else "name"
+                    found = "needs a sample of every client in every round; this stream has gaps"
+                    raise InputError(what, found, "use another stream, or another method")
                 if options.average and not options.serves:
                     found = f"is true, but the server of {options.name} has no model"
                     raise InputError("average", found, "leave it out")
@@ -121,7 +122,7 @@ class Experiment:
         titles = [options.title() for options in self.methods]
         for i, title in enumerate(titles):
             if title in titles[:i]:
-                found = f"is {title!r}, as another method's"
+                found = f"is {title!r}, as that of another method"
                 raise InputError(f"methods[{i}].label", found, "give each method its own label")
 
     @property
@@ -131,7 +132,7 @@ class Experiment:
 
     @property
     def every(self) -> int:
-        """Rounds between two test errors: as given, or so many that a curve has 10,000 at most."""
+        """Rounds between two test errors: as given, or such that a curve has at most 10,000."""
         return self.evaluate_every or -(-self.rounds // MOST_MARKS)
 
     @property
@@ -140,9 +141,19 @@ class Experiment:
         table = [n for n in TABLE_ROUNDS if n <= self.rounds]
         return np.union1d(np.arange(0, self.rounds + 1, self.every), [*table, self.rounds])
 
-    def task(self, run: int, wire: str = "float32") -> Task:
-        """What the methods of Monte-Carlo run number `run` may know."""
+    def check_simulated(self) -> None:
+        """Refuse rounds for which the stream has no samples; not needed on a live clock."""
+        about(self.stream).check_rounds(self.rounds)
+
+    def task(self, run: int, wire: str = "float32", live: bool = False) -> Task:
+        """What the methods of Monte-Carlo run number `run` may know.
+
+        On a live clock it is not known beforehand which clients are there in a round.
+        """
         seeds = Seeds(self.seed, run, self.world)
+        cohorts = UniformCohorts(seeds, self.clients, self.cohort, self.gone)
+        if not live and (present := about(self.stream).presence()) is not None:
+            cohorts = PresentCohorts(seeds, self.clients, self.cohort, self.gone, {}, *present)
         return Task(
             clients=self.clients,
             dim=self.features.dim,
@@ -150,7 +161,7 @@ class Experiment:
             step=self.step,
             seeds=seeds,
             features=self.draw_features(seeds).astype(self.dtype),
-            cohorts=UniformCohorts(seeds, self.clients, self.cohort, self.gone),
+            cohorts=cohorts,
             dtype=self.dtype,
             wire=wire,
         )
@@ -167,12 +178,7 @@ class Experiment:
 
     def start(self, task: Task) -> list[Method]:
         """The methods of the experiment, bound to one run."""
-        modules = [named.load("psofed.methods", options.name) for options in self.methods]
-        started = [m.Method(o, task) for m, o in zip(modules, self.methods, strict=True)]
-        return [
-            Averaged(method) if options.average else method
-            for method, options in zip(started, self.methods, strict=True)
-        ]
+        return [start(options, task) for options in self.methods]
 
     def to_table(self) -> dict[str, Any]:
         """The experiment as plain values: what `to_toml` writes and `read` reads."""
@@ -182,9 +188,9 @@ class Experiment:
                 del table[key]
         if not self.absent:
             del table["absent"]
-        table["stream"] = _table(self.stream)
+        table["stream"] = schema.table(self.stream)
         table["features"] = dataclasses.asdict(self.features)
-        table["methods"] = [_table(options) for options in self.methods]
+        table["methods"] = [schema.table(options) for options in self.methods]
         return table
 
     def to_toml(self) -> str:
@@ -196,8 +202,7 @@ class Experiment:
 
 def paper_methods() -> tuple[Options, ...]:
     """The curves of the paper's figures (a) and (b)."""
-    schemes: tuple[Literal["coordinated", "uncoordinated"], ...] = ("coordinated", "uncoordinated")
-    windows = [psofed.Options(shared=m, scheme=s) for s in schemes for m in (1, 5, 40)]
+    windows = [psofed.Options(shared=m, scheme=s) for s in psofed.SCHEMES for m in (1, 5, 40)]
     return (onlinefed.Options(), *windows)
 
 
@@ -207,9 +212,9 @@ def read(path: str | Path) -> Experiment:
 
 
 def read_for(path: str | Path, missing: dict[str, Any]) -> tuple[Experiment, bool]:
-    """The same with other defaults for what is missing, and whether nothing of it was."""
+    """The same with other defaults for missing keys, and whether none of these was missing."""
     table = load(path)
-    table.pop("deploy", None)  # read by those who deploy it
+    table.pop("deploy", None)  # read by `serve` and `client`
     try:
         return parse(missing | table), missing.keys() <= table.keys()
     except InputError as error:
@@ -222,13 +227,17 @@ def load(path: str | Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        right = "mend that line, or start from `psofed init`"
+        right = "correct that line, or start from `psofed init`"
         raise InputError("", f"is not TOML: {error}", right, str(path)) from None
 
 
 def parse(table: dict[str, Any]) -> Experiment:
     """An experiment from plain values, as `to_table` makes them."""
-    nested = {"stream": _named("psofed.streams"), "features": _features, "methods": _methods}
+    nested = {
+        "stream": schema.reader("psofed.streams"),
+        "features": _features,
+        "methods": schema.list_reader("psofed.methods"),
+    }
     experiment: Experiment = schema.build(Experiment, table, nested)
     return experiment
 
@@ -239,38 +248,3 @@ def _features(key: str, table: Any) -> Features:
         return features
     except InputError as error:
         raise error if error.field == key else error.inside(key + ".") from None
-
-
-def _methods(key: str, tables: Any) -> tuple[Options, ...]:
-    read_one = _named("psofed.methods", {"policy": _named("psofed.policies")})
-    entries = schema.convert(key, tables, list)
-    return tuple(read_one(f"{key}[{i}]", table) for i, table in enumerate(entries))
-
-
-def _named(package: str, nested: Mapping[str, Reader] | None = None) -> Reader:
-    """A reader of tables whose `name` says which file of `package` knows the other keys."""
-
-    def read_table(key: str, table: Any) -> Any:
-        values = dict(schema.convert(key, table, dict))
-        try:
-            if "name" not in values:
-                raise InputError("name", "is missing", nearest("", named.names(package)))
-            module = named.load(package, values.pop("name"))
-            return schema.build(module.Options, values, getattr(module, "READERS", nested))
-        except InputError as error:
-            raise error.inside(key + ".") from None
-
-    return read_table
-
-
-def _table(options: Any) -> dict[str, Any]:
-    if hasattr(options, "to_table"):
-        return {"name": options.name, **options.to_table()}
-    values = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
-    return {"name": options.name, **{k: _plain(v) for k, v in values.items() if v is not None}}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    return _table(value) if dataclasses.is_dataclass(value) else value

@@ -1,4 +1,4 @@
-"""What a number depends on besides the experiment: versions, and the machine's instructions."""
+"""What a result depends on besides the experiment: versions, and the machine's instructions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def machine() -> dict[str, str]:
 
 
 def code() -> str:
-    """A digest of psofed's own source: between releases, the version does not tell."""
+    """A digest of psofed's own source: between releases, the version does not change."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         if path.parent.name not in ("cli", "report", "web"):

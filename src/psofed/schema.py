@@ -1,16 +1,23 @@
-"""From plain tables (TOML, JSON) to frozen dataclasses: every key known, every type right."""
+"""From plain tables (TOML, JSON) to frozen dataclasses: every key known, every type right.
+
+Methods, policies and streams are found by the name of their file, and so are their tables: adding
+one touches nothing else.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import pkgutil
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from types import ModuleType, NoneType, UnionType
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from psofed.errors import InputError
-from psofed.named import nearest
+from psofed.errors import InputError, nearest
 
+Reader = Callable[[str, Any], Any]
 KINDS = {
     int: "a whole number",
     float: "a number",
@@ -32,10 +39,16 @@ def read_text(path: str | Path, wanted: str) -> str:
         raise InputError("", "is not text", f"give {wanted} in UTF-8", str(path)) from None
 
 
+@cache
+def _hints(cls: Any) -> Mapping[str, Any]:
+    """The types of a dataclass's fields; working them out takes longer than all checks."""
+    return get_type_hints(cls)
+
+
 def build(
     cls: Any,
     table: Mapping[str, Any],
-    nested: Mapping[str, Callable[[str, Any], Any]] | None = None,
+    nested: Mapping[str, Reader] | None = None,
 ) -> Any:
     """An instance of the dataclass `cls` from a table, or an InputError that names the key.
 
@@ -46,7 +59,7 @@ def build(
     Traceback (most recent call last):
     psofed.errors.InputError: siz is not a known key; did you mean 'size'?
     """
-    hints, nested = get_type_hints(cls), nested or {}
+    hints, nested = _hints(cls), nested or {}
     fields = [field.name for field in dataclasses.fields(cls)]
     values = {}
     for key, value in table.items():
@@ -56,13 +69,13 @@ def build(
     for field in dataclasses.fields(cls):
         needed = field.default is field.default_factory is dataclasses.MISSING
         if needed and field.name not in values:
-            raise InputError(field.name, "is missing", "give it")
+            raise InputError(field.name, "is missing", "add it")
     return cls(**values)
 
 
 def check(owner: Any, skip: tuple[str, ...] = ()) -> None:
     """Refuse fields of a dataclass whose values are not of the annotated types."""
-    hints = get_type_hints(type(owner))
+    hints = _hints(owner.__class__)
     for field in dataclasses.fields(owner):
         value = getattr(owner, field.name)
         if field.name in skip or (value is None and NoneType in get_args(hints[field.name])):
@@ -113,7 +126,93 @@ def positive(owner: Any, *names: str) -> None:
 
 
 def at_most(owner: Any, limits: Mapping[str, int]) -> None:
-    """Refuse numbers that no machine could serve."""
+    """Refuse numbers that are too large for any machine."""
     for name, limit in limits.items():
         if getattr(owner, name) > limit:
             raise InputError(name, f"is {getattr(owner, name)}", f"use {limit} at most")
+
+
+class Named:
+    """Options that are a table of a file, under the name of their module."""
+
+    name: ClassVar[str]
+
+    @classmethod
+    def readers(cls) -> Mapping[str, Reader]:
+        """The readers of keys that hold tables themselves."""
+        return {}
+
+    def to_table(self) -> dict[str, Any]:
+        """What is set, as plain values."""
+        return values(self)
+
+
+def names(package: str) -> list[str]:
+    """The names that `load` knows: every file of the package but its helpers.
+
+    >>> "psofed" in names("psofed.methods")
+    True
+    """
+    home = import_module(package)
+    found = (module.name for module in pkgutil.iter_modules(home.__path__))
+    return sorted(name for name in found if name not in home.HELPERS)
+
+
+def load(package: str, name: object) -> ModuleType:
+    """The module of that name, or an InputError with the nearest one."""
+    home = f"{package}.{name}"
+    if home not in _found:
+        known = names(package)
+        if name not in known:
+            found = f"is {name!r}, which does not exist"
+            raise InputError("name", found, nearest(str(name), known))
+        _found.add(home)
+    return import_module(home)
+
+
+_found: set[str] = set()  # so that a folder is not read again for every name in it
+
+
+def reader(package: str) -> Reader:
+    """A reader of tables whose `name` says which file of `package` knows the other keys."""
+
+    def read(key: str, table: Any) -> Any:
+        rest = dict(convert(key, table, dict))
+        try:
+            if "name" not in rest:
+                raise InputError("name", "is missing", nearest("", names(package)))
+            options = load(package, rest.pop("name")).Options
+            return build(options, rest, options.readers())
+        except InputError as error:
+            raise error.inside(key + ".") from None
+
+    return read
+
+
+def list_reader(package: str) -> Reader:
+    """A reader of lists of such tables."""
+    one = reader(package)
+
+    def read(key: str, tables: Any) -> tuple[Any, ...]:
+        entries = convert(key, tables, list)
+        return tuple(one(f"{key}[{i}]", table) for i, table in enumerate(entries))
+
+    return read
+
+
+def table(options: Any) -> dict[str, Any]:
+    """Options as the table that `reader` reads."""
+    plain = options.to_table() if isinstance(options, Named) else values(options)
+    return {"name": options.name, **plain}
+
+
+def values(options: Any) -> dict[str, Any]:
+    """The fields of a dataclass that are set, as plain values."""
+    found = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
+    return {key: _plain(value) for key, value in found.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return table(value) if dataclasses.is_dataclass(value) else value

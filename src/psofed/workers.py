@@ -1,4 +1,4 @@
-"""Processes that help: they end with whoever started them, whatever the signal."""
+"""Worker processes that end with the process that started them, on any signal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 def processes(
     jobs: int, begin: Callable[..., None] | None = None, arguments: tuple[Any, ...] = ()
 ) -> Iterator[ProcessPoolExecutor]:
-    """A pool of fresh processes; on Ctrl-C, SIGTERM or an error they are gone before we are."""
+    """A pool of new processes; on Ctrl-C, SIGTERM or an error they end before this one does."""
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(jobs, context, _begin, (begin, arguments))
     with _terminable():
@@ -27,7 +27,7 @@ def processes(
             pool.shutdown(wait=False, cancel_futures=True)
             for number in own:
                 with suppress(OSError):
-                    os.kill(number, signal.SIGKILL)  # it may be too young to hear another
+                    os.kill(number, signal.SIGKILL)  # it may be too new to handle another
             raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -41,10 +41,10 @@ def _begin(begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> Non
 
 @contextmanager
 def deaf() -> Iterator[None]:
-    """Processes that are started in here do not hear Ctrl-C: whoever started them decides.
+    """Processes that are started in here ignore Ctrl-C: the process that started them decides.
 
-    They inherit a mask that blocks it. For us it waits until we have left, so that no process is
-    half started when we are interrupted; a mask alone would not do, as any thread may hear it.
+    They inherit a mask that blocks it. In this process it is handled after the block, so that no
+    process is half started when interrupted; a mask alone is not enough, as any thread may get it.
     """
     if current_thread() is not main_thread():
         yield
@@ -65,7 +65,7 @@ def deaf() -> Iterator[None]:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM unwinds like Ctrl-C, so that what has to be cleaned up is."""
+    """SIGTERM unwinds like Ctrl-C, so that everything is cleaned up."""
     if current_thread() is not main_thread():
         yield
         return

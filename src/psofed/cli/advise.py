@@ -8,50 +8,59 @@ from typing import Any
 
 import click
 
-from psofed.cli import tables
+from psofed.cli import table_options
 from psofed.cli.progress import counting, say
 
 
 @click.command()
 @click.argument("table", type=click.Path(path_type=Path), required=False)
-@tables.options
+@table_options.options
 @click.option("--link", metavar="NAME",
-              help="lorawan-dr0 .. lorawan-dr5, nb-iot, ble, satellite or ethernet.")  # fmt: skip
-@click.option("--payload", type=click.IntRange(min=1), help="Most bytes in a message.")
-@click.option("--bytes-per-day", type=float, help="Most bytes of a device, up and down.")
-@click.option("--target-error", type=float, help="Wanted: error over variance, e.g. 0.3.")
+              help="Type of link, which limits messages: lorawan-dr0 .. lorawan-dr5, nb-iot, ble,"
+              " satellite or ethernet. [default: no limits]")  # fmt: skip
+@click.option("--payload", type=click.IntRange(min=1), metavar="BYTES",
+              help="Largest message. [default: the link's limit]")  # fmt: skip
+@click.option("--bytes-per-day", type=float, metavar="BYTES",
+              help="Largest daily traffic of a device, up and down. [default: no limit]"
+              )  # fmt: skip
+@click.option("--target-error", type=float,
+              help="Wanted error, divided by the variance of the target, e.g. 0.3; replaces"
+              " --within.")  # fmt: skip
 @click.option("--within", type=float, default=5.0, show_default=True, metavar="PERCENT",
-              help="Good enough: so near to full sharing.")  # fmt: skip
+              help="Accept an error up to PERCENT above that of the best of all.")  # fmt: skip
 def advise(
     table: Path | None, link: str | None, payload: int | None, bytes_per_day: float | None,
     target_error: float | None, within: float, **wishes: Any,
 ) -> None:  # fmt: skip
-    """Find the cheapest setting for TABLE that is nearly as good as full sharing, under a link.
+    """Say whether to federate for TABLE, and with which setting: the cheapest of the good ones.
 
-    Tunes D, kernel width and step on the warm-up, runs the settings of method, M and E side by side
-    and says what each costs per device and day, and whether federation pays at all. Settings are
-    chosen on rounds before the last part, and reported on the last part. Writes the answer, a
-    picture, plan.toml (`psofed fit --plan`) and run.toml (`psofed run`, `serve` and `client`).
+    Tunes D, kernel width and step on the warm-up and runs many settings of method, M and E on the
+    same data, with learning alone, a linear model and persistence as candidates like the others.
+    Recommends the cheapest that is nearly as good as the best of all, and says what sharing gains,
+    for which clients, and how sure that is. A candidate is chosen by its error before the last part
+    of the rounds; all errors are those of the last part. Writes the advice, a figure, plan.toml
+    (for `psofed fit --plan`) and, if it says to federate, run.toml (for `psofed run`, `serve` and
+    `client`).
     """
+    from psofed.fit import search as advising
     from psofed.report import advice as words
-    from psofed.tables import advise as advising
 
     limits = _limits(link, payload, bytes_per_day, target_error, within)
-    wanted = tables.asked(table, (), wishes)
-    with tables.results(wanted, "advice", wishes) as folder:
+    wanted = table_options.asked(table, (), wishes)
+    with table_options.results(wanted, "advice", wishes) as folder:
         search_dim = wishes["dim"] is None
-        read = tables.read(wanted)
+        read = table_options.read(wanted)
         advice = advising.advise(read, wanted.plan, limits, counting, search_dim, wanted.source)
-        folder.write(words.render(advice, tables.command()), words.FILES)
+        folder.write(words.render(advice, table_options.command()), words.FILES)
     out = folder.path
     if wishes["as_json"]:
-        summary = words.summary(advice, tables.command())
+        summary = words.summary(advice, table_options.command())
         print(json.dumps(summary | {"folder": str(out)}, indent=2))
         return
     print(words.text(advice))
     for note in advice.notes:
         print(note)
-    print(f"\nresults in {out}; go on with: psofed fit TABLE --plan {out / 'plan.toml'}")
+    print(f"\nresults in {out}; continue with: psofed fit TABLE --plan {out / 'plan.toml'}")
     if advice.experiment is not None:
         print(f"or with {out / 'run.toml'}: psofed run, psofed serve, psofed client")
 
@@ -61,8 +70,8 @@ def _limits(
     target_error: float | None, within: float,
 ) -> Any:  # fmt: skip
     from psofed.errors import InputError
-    from psofed.tables import links
-    from psofed.tables.choices import Limits
+    from psofed.fit import links
+    from psofed.fit.choices import Limits
 
     for name, value in (("--bytes-per-day", bytes_per_day), ("--target-error", target_error),
                         ("--within", within)):  # fmt: skip

@@ -5,42 +5,56 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.network import Finite, identity, on_stop, options
+from psofed.cli.broker_options import Finite, identity, on_stop, options
 
 if TYPE_CHECKING:
-    from psofed.deploy.plan import Plan
+    from psofed.protocol.confidence import Forecast
+    from psofed.protocol.deployment import Deployment
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--id", "who", metavar="K", required=True,
-              help="Which client this is, from 0 on; or its name in a table.")  # fmt: skip
-@click.option("--state", type=click.Path(path_type=Path), required=True, help="Folder to keep it.")
+              help="Number of this client, from 0 on, or its name in a table.")  # fmt: skip
+@click.option("--state", type=click.Path(path_type=Path), required=True, help="State folder.")
 @click.option("--broker", metavar="URL", required=True, help="mqtt:// or mqtts://HOST:PORT.")
 @click.option("--stream", metavar="SOURCE", default="paper", show_default=True,
-              help='"paper": the stream in FILE. Or a file of rows. "-": lines.')  # fmt: skip
+              help='Where samples come from. "paper": the stream in FILE. "-": lines of standard'
+              ' input. Otherwise a file with a row for each sample.')  # fmt: skip
 @click.option("--rate", type=Finite(min=0, min_open=True), default=10.0,
-              show_default=True, help="Samples a second of a stream or file (live).")  # fmt: skip
+              show_default=True, metavar="HZ",
+              help="Samples per second from a stream or file, on the live clock.")  # fmt: skip
+@click.option("--interval", type=float, metavar="LEVEL", default=0.9, show_default=True,
+              help="Share of the labels that the interval of an answer holds.")  # fmt: skip
+@click.option("--tell-coverage", is_flag=True,
+              help="Tell the server each minute, in 17 bytes, how many labels were inside their"
+              " interval of 0.9; its dashboard shows it.")  # fmt: skip
 @options
 def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> None:
-    """Be client K of the run in FILE: learn for ever, take part when invited.
+    """Run client K of the run in FILE: learn from samples, take part when invited.
 
-    A line on standard input is {"x": [...], "y": ...} or L inputs and y, with commas; of a table,
-    {"COLUMN": VALUE, ...} or CSV after a line of names. Without y or target it is a question: the
-    prediction of this client's own model is printed. A line that is neither is reported, counted
-    and skipped. Server or broker gone: it learns on and comes back by itself.
+    A line of standard input is {"x": [...], "y": ...}, or L inputs and y separated by commas. For a
+    table it is {"COLUMN": VALUE, ...}, or CSV after a line with the column names. A line without y
+    (or target) is a question: the prediction of this client's own model is printed, with the low
+    and the high end of its interval once there are enough labels. Any other line is reported,
+    counted and skipped. If the server or the broker is away, the client goes on learning and
+    reconnects by itself.
     """
-    from psofed.deploy import join, mqtt
-    from psofed.deploy import plan as plans
+    from psofed.core import conformal
+    from psofed.deploy import client_loop, mqtt
+    from psofed.protocol import deployment as plans
+    from psofed.streams.contract import about
 
-    plan = plans.read(file)
-    names: Sequence[str] = getattr(plan.experiment.stream, "clients", ())
+    plan, level = plans.read(file), wishes["interval"]
+    conformal.which(level, "--interval")
+    stream = about(plan.experiment.stream)
+    names = stream.clients_named()
     k = _number(names, who)
     address = mqtt.Address.parse(broker)
     if warning := address.check(wishes["plain"]):
@@ -48,9 +62,9 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     lockstep = plan.deploy.clock == "lockstep"
     source = _source(plan, k, wishes["stream"]) if lockstep else None
     certified = identity(wishes["ca"], wishes["cert"], wishes["key"])
-    device = join.device(plan, k, state, address, (), source, wishes["qos"], certified)
-    restore = getattr(plan.experiment.stream, "restore", float)
-    device.on_news, device.on_prediction = _say, lambda y: _predicted(restore(y))
+    device = client_loop.device(plan, k, state, address, (), source, wishes["qos"], certified)
+    device.on_news, device.member.tells = _say, wishes["tell_coverage"]
+    device.on_prediction = lambda forecast: _predicted(forecast, level, stream.restore)
     if not lockstep:
         device.samples = _samples(plan, device.member, wishes["stream"], wishes["rate"])
     for note in device.member.store.notes:
@@ -60,6 +74,10 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     name = f" ({names[k]})" if names else ""
     _say(f"Client {k}{name} of run {plan.deploy.run}, {learned} samples learned so far")
     device.run()
+    confidence = device.member.client.confidence
+    if confidence.labels:
+        inside, count = confidence.coverage(level), confidence.labels
+        _say(f"{inside:.3f} of {count:,} labels were inside the interval of {level:g}")
     _say(f"Stopped after {device.member.client.position} samples; the state is in {state}")
 
 
@@ -84,51 +102,54 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _predicted(y: float) -> None:
-    print(json.dumps({"y": y}), flush=True)
+def _predicted(forecast: Forecast, level: float, restore: Callable[[float], float]) -> None:
+    """One line of JSON; the ends of the interval are null while there are too few labels."""
+    low, high = forecast.interval(level) or (None, None)
+    ends = {"y": forecast.y, "low": low, "high": high}
+    print(json.dumps({k: None if v is None else restore(v) for k, v in ends.items()}), flush=True)
 
 
-def _source(plan: Plan, k: int, stream: str) -> Any:
+def _source(plan: Deployment, k: int, stream: str) -> Any:
     """Lockstep: sample n for round n, from the experiment or from row n of a table."""
-    from psofed.deploy import sources
+    from psofed.deploy import samples
     from psofed.errors import InputError
 
     if stream == "paper":
-        return sources.replay(plan.experiment, k)
+        return samples.replay(plan.experiment, k)
     if stream == "-":
         right = 'put clock = "live" under [deploy] at both ends'
         raise InputError("--stream -", "cannot give sample n to round n", right)
-    x, y = sources.recorded(plan.experiment.stream, stream, k)
+    x, y = samples.recorded(plan.experiment.stream, stream, k)
     if len(y) < plan.experiment.rounds:
         right = f"lockstep needs one for each of {plan.experiment.rounds} rounds"
         raise InputError(stream, f"has {len(y)} samples", f'{right}; or use clock = "live"')
     dtype, bound = plan.experiment.dtype, plan.deploy.bound
-    for row in range(len(y)):  # lockstep cannot skip a sample: all have to be fit
+    for row in range(len(y)):  # lockstep cannot skip a sample: all must be valid
         try:
-            sources.checked(sources.Sample(x[row], float(y[row])), x.shape[1], dtype, bound)
-        except sources.MalformedError as error:
-            raise InputError(f"sample {row}", str(error), "mend it", stream) from None
+            samples.checked(samples.Sample(x[row], float(y[row])), x.shape[1], dtype, bound)
+        except samples.MalformedError as error:
+            raise InputError(f"sample {row}", str(error), "correct it", stream) from None
     x, y = x.astype(dtype), y.astype(dtype)
     return lambda start, stop: (x[start:stop], y[start:stop])
 
 
-def _samples(plan: Plan, member: Any, stream: str, rate: float) -> Iterator[Any]:
-    """Live: samples as they come; a file or the experiment's stream at a rate."""
-    from psofed.deploy import sources
+def _samples(plan: Deployment, member: Any, stream: str, rate: float) -> Iterator[Any]:
+    """Live: samples as they arrive, or a file or the experiment's stream at a given rate."""
+    from psofed.deploy import samples
 
     ours, position = plan.experiment.stream, member.client.position
     if stream == "-":
-        read = sources.reading(ours, member.k)
-        return sources.lines(sources.read_lines(sys.stdin.fileno()), read)
+        read = samples.reading(ours, member.k)
+        return samples.lines(samples.read_lines(sys.stdin.fileno()), read)
     if stream == "paper":
-        replayed = sources.replay(plan.experiment, member.k)
+        replayed = samples.replay(plan.experiment, member.k)
         return _paced(replayed, position, None, rate)
-    x, y = sources.recorded(ours, stream, member.k)
+    x, y = samples.recorded(ours, stream, member.k)
     return _paced(lambda start, stop: (x[start:stop], y[start:stop]), position, len(y), rate)
 
 
 def _paced(source: Any, start: int, end: int | None, rate: float) -> Iterator[Any]:
-    from psofed.deploy.sources import Sample
+    from psofed.deploy.samples import Sample
 
     begin, count = time.monotonic(), 0
     while end is None or start + count < end:

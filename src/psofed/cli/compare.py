@@ -14,7 +14,8 @@ from psofed.cli.work import Wishes, compute, leave_interrupted, options, runs_as
 from psofed.errors import InputError
 
 if TYPE_CHECKING:
-    from psofed.compare import Entry, Fitted
+    from psofed.compare.budget import Fitted
+    from psofed.compare.tuning import Entry
     from psofed.experiment import Experiment
 
 RUNS = 100
@@ -27,40 +28,53 @@ RUNS = 100
     type=click.FloatRange(0, 1, min_open=True),
     default=0.2,
     show_default=True,
-    help="Share of Online-Fed's traffic, up and down, to which each method is fitted.",
+    metavar="SHARE",
+    help="Traffic of each method, up and down, as a share of Online-Fed's.",
 )
-@click.option("--runs", type=click.IntRange(min=2), help=f"Independent runs. [default: {RUNS}]")
-@click.option("--rounds", type=click.IntRange(min=100), help="Instead of the rounds in FILE.")
+@click.option(
+    "--runs",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help=f"Number of independent runs. [default: {RUNS}]",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=100),
+    metavar="N",
+    help="Number of rounds. [default: FILE's, or 5000]",
+)
 @click.option(
     "--target",
     type=float,
     metavar="DB",
-    help="Test MSE to be reached. [default: 1 dB above where Online-Fed ends]",
+    help="Test MSE that has to be reached. [default: 1 dB above Online-Fed's steady MSE]",
 )
 @click.option(
     "--total",
     type=click.Choice(["unicast", "up", "multicast"]),
     default="unicast",
     show_default=True,
-    help="Which bytes count on the way to the target.",
+    help="Bytes that count. unicast: up and down, each download once per member. up: uploads only."
+    " multicast: as unicast, but a download that is equal for all members counts once.",
 )
 @click.option(
     "--sort",
     type=click.Choice(["bytes", "mse"]),
     default="bytes",
     show_default=True,
-    help="By bytes to the target, or by the MSE at the end.",
+    help="Sort by bytes to the target, or by the MSE at the end.",
 )
-@click.option("--no-tune", is_flag=True, help="Keep the steps as they are.")
-@click.option("--average", is_flag=True, help="Let each method average its models, if that helps.")
+@click.option("--no-tune", is_flag=True, help="Use the steps in FILE; do not tune them.")
+@click.option("--average", is_flag=True, help="Average a method's models where that helps.")
 @options
 def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -> None:
     """Compare methods on the same streams, features and cohorts, at equal traffic.
 
-    Turns each method's own knob (M, or E) to the given share of Online-Fed's bytes, counted from
-    encoded messages; finds its step in a pilot on another seed; runs all of them on the same draws.
-    FILE says on what, and which methods if it has any; without it, all methods in the paper's
-    setting. Writes figures over rounds, over bytes and of the frontier, and a table.
+    Sets the knob of each method (M, E or the budget) to the given share of Online-Fed's bytes,
+    counted from encoded messages. Tunes its step in a pilot on another seed. Runs all methods on
+    the same draws. FILE describes the experiment; if it lists methods, those, Online-Fed and FedAvg
+    are compared. Without FILE: all methods in the paper's setting. Writes a table and figures: the
+    error over rounds, the error over bytes, and the bytes that each method needs for each error.
     """
     from psofed.report import files
 
@@ -73,7 +87,7 @@ def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -
     experiment = replace(experiment, runs=runs_asked(runs, RUNS, how))
     name = f"{file.stem}-compare" if file else "compare"
     out = how.out or files.default_folder(Path("results") / name, how.resume)
-    folder = files.Folder(out, how.force, how.resume)
+    folder = files.ResultFolder(out, how.force, how.resume)
     try:
         fitted = _fit(experiment, budget)
         entries = _tune(experiment, [f for _, f in fitted], how, asked)
@@ -93,32 +107,30 @@ def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -
 
 def _experiment(file: Path | None, rounds: int | None) -> Experiment:
     """What to compare on, with the methods to compare."""
-    from psofed import compare as comparing
     from psofed import experiment as experiments
-    from psofed.methods import fedavg, onlinefed
+    from psofed.compare import budget
 
     experiment, own = experiments.Experiment(), False
     if file is not None:
-        experiment, own = experiments.read_for(file, {"methods": [{"name": "onlinefed"}]})
-    methods = list(experiment.methods if own else comparing.everything(experiment.features.dim))
-    names = [method.name for method in methods if method.policy is None]
-    # The two that no comparison of partial sharing is honest without.
-    methods = ([] if "onlinefed" in names else [onlinefed.Options()]) + methods
-    methods += [] if "fedavg" in names else [fedavg.Options()]
+        experiment, own = experiments.read_for(
+            file, {"methods": [{"name": budget.reference().name}]}
+        )
+    dim = experiment.features.dim
+    methods = budget.completed(experiment.methods if own else budget.everything(dim), dim)
     rounds = rounds or experiment.rounds
     every = experiment.evaluate_every
     every = every if every is not None and every <= rounds else None
-    return replace(experiment, methods=tuple(methods), rounds=rounds, evaluate_every=every)
+    return replace(experiment, methods=methods, rounds=rounds, evaluate_every=every)
 
 
 def _fit(experiment: Experiment, budget: float) -> list[tuple[str, Fitted]]:
-    from psofed import compare as comparing
+    from psofed.compare.budget import fit
 
     fitted = []
     with counting("fitting to the budget") as on_step:
         for i, each in enumerate(experiment.methods):
             on_step(i, len(experiment.methods))
-            fitted.append((each.title(), comparing.fit(experiment, each, budget)))
+            fitted.append((each.title(), fit(experiment, each, budget)))
     if sum(f.options is not None for _, f in fitted) < 2:
         found = f"is {budget:g}, which no method fits"
         raise InputError("--budget", found, "give a larger share")
@@ -126,16 +138,14 @@ def _fit(experiment: Experiment, budget: float) -> list[tuple[str, Fitted]]:
 
 
 def _tune(experiment: Experiment, fitted: list[Fitted], how: Wishes, asked: Any) -> list[Entry]:
-    from psofed import compare as comparing
+    from psofed.compare.tuning import tune, untuned
     from psofed.simulate import pools
 
     if asked["no_tune"]:
-        return comparing.untuned(experiment, fitted)
+        return untuned(experiment, fitted)
     with counting("tuning steps, pilot runs") as on_run:
         average = asked["average"]
-        return comparing.tune(
-            experiment, fitted, lambda e: pools.local(e, how.jobs), on_run, average
-        )
+        return tune(experiment, fitted, lambda e: pools.local(e, how.jobs), on_run, average)
 
 
 def _command(file: Path | None, budget: float, experiment: Experiment, asked: Any) -> str:
@@ -151,7 +161,7 @@ def _write(
     curves: Any, entries: Any, fitted: Any, folder: Any, command: str, budget: float, asked: Any,
     how: Wishes,
 ) -> None:  # fmt: skip
-    from psofed.compare import default_target
+    from psofed.compare.target import default_target
     from psofed.report import comparison as words
 
     target = asked["target"] if asked["target"] is not None else default_target(curves)

@@ -1,4 +1,4 @@
-"""`psofed demo`: broker, server and ten clients on this machine, with accidents, and the proof."""
+"""`psofed demo`: broker, server and ten clients here, with crashes, compared with a simulation."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ import click
 from psofed.cli.progress import say
 
 if TYPE_CHECKING:
-    from psofed.deploy.plan import Plan
+    from psofed.protocol.deployment import Deployment
 
 CLIENTS = 10
 
 
 @click.command()
-@click.option("--rounds", type=click.IntRange(min=10), default=300, show_default=True)
-@click.option("--shared", type=click.IntRange(1, 200), default=40, show_default=True,
-              help="M, of D = 200 entries.")  # fmt: skip
-@click.option("--keep", type=click.Path(path_type=Path), help="A new folder for files and logs.")
+@click.option("--rounds", type=click.IntRange(min=10), default=300, show_default=True, metavar="N",
+              help="Number of rounds.")  # fmt: skip
+@click.option("--shared", type=click.IntRange(1, 200), default=40, show_default=True, metavar="M",
+              help="Entries in a message, of D = 200.")  # fmt: skip
+@click.option("--keep", type=click.Path(path_type=Path),
+              help="New folder in which files and logs stay. [default: none stay]")  # fmt: skip
 @click.option("--open/--no-open", "opened", default=None, help="Open the dashboard in a browser."
               " [default: on a terminal with a display]")  # fmt: skip
 def demo(rounds: int, shared: int, keep: Path | None, opened: bool | None) -> None:
-    """Run a whole deployment here: broker, server, ten clients, each a process of its own.
+    """Run a whole deployment on this machine: broker, server and ten clients as processes.
 
-    On the way the server and a client are killed (kill -9) and started again. At the end global and
-    local models are compared with a simulation of the same run. Needs no set-up; loopback only.
-    While it runs, a dashboard shows it in the browser.
+    Meanwhile the server and a client are killed (kill -9) and started again. At the end the global
+    and local models are compared with a simulation of the same run. It needs no configuration and
+    uses the loopback interface only. A dashboard shows it in the browser.
     """
     if keep is not None:
         _play(keep, rounds, shared, opened)
@@ -44,8 +46,8 @@ def demo(rounds: int, shared: int, keep: Path | None, opened: bool | None) -> No
 
 
 def _play(folder: Path, rounds: int, shared: int, opened: bool | None) -> None:
-    from psofed.deploy import plan as plans
     from psofed.errors import InputError
+    from psofed.protocol import deployment as plans
 
     file = folder / "run.toml"
     try:
@@ -72,7 +74,7 @@ def _play(folder: Path, rounds: int, shared: int, opened: bool | None) -> None:
 
 
 def _is_watched() -> bool:
-    """Whether there is somebody, with a screen, for whom a browser may be opened."""
+    """Whether a terminal and a display are there, so that a browser may be opened."""
     screen = sys.platform in ("darwin", "win32") or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
     )
@@ -80,7 +82,7 @@ def _is_watched() -> bool:
 
 
 def _browse(team: Team) -> None:
-    """Open the dashboard as soon as it is there; the demo does not wait for the browser."""
+    """Open the dashboard as soon as it answers; the demo does not wait for the browser."""
     import threading
     import webbrowser
 
@@ -92,7 +94,7 @@ def _browse(team: Team) -> None:
 
 
 def _terminated(*_: object) -> None:
-    """SIGTERM ends the demo as Ctrl-C does: with all that it started."""
+    """SIGTERM ends the demo as Ctrl-C does, with all processes that it started."""
     sys.exit(128 + signal.SIGTERM)
 
 
@@ -174,7 +176,7 @@ class Team:
                 return
 
     def stop(self) -> None:
-        """End what was started, whoever else wants us to stop meanwhile."""
+        """End all processes that were started; a SIGTERM meanwhile is ignored."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         for process in self.running.values():
             process.terminate()
@@ -192,7 +194,7 @@ def _free_ports() -> tuple[int, int]:
 
 
 def _rounds(team: Team, rounds: int) -> int:
-    """Watch the rounds and cause the accidents; returns the bytes of all frames."""
+    """Follow the rounds and kill processes on the way; returns the bytes of all frames."""
     accidents = {rounds // 3: "server", rounds // 2: "3", rounds * 2 // 3: "server"}
     total = 0
     for row in team.lines():
@@ -205,11 +207,11 @@ def _rounds(team: Team, rounds: int) -> int:
     return total
 
 
-def _prove(plan: Plan, folder: Path, rounds: int, bytes_moved: int) -> None:
+def _prove(plan: Deployment, folder: Path, rounds: int, bytes_moved: int) -> None:
     import numpy as np
 
     from psofed.case import TOLERANCE
-    from psofed.report.twin import deployed, simulate
+    from psofed.verify.twin import deployed, simulate
 
     say("Simulating the same run ...")
     server, local = deployed(plan, folder / "server", [folder / str(k) for k in range(CLIENTS)])

@@ -1,4 +1,4 @@
-"""`psofed fit TABLE`: a shared model from a table, with honest scores."""
+"""`psofed fit TABLE`: a shared model from a table, with scores."""
 
 from __future__ import annotations
 
@@ -8,38 +8,64 @@ from typing import Any
 
 import click
 
-from psofed.cli import tables
+from psofed.cli import table_options
 from psofed.cli.progress import counting
 
 
 @click.command()
 @click.argument("table", type=click.Path(path_type=Path), required=False)
-@tables.options
+@table_options.options
 @click.option("--method", "methods", multiple=True, metavar="NAME[:KEY=VALUE,..]",
-              help="E.g. psofed:shared=20; may be repeated. [default: psofed]")  # fmt: skip
-@click.option("--alone", is_flag=True, help="Only the given methods, no controls to compare with.")
-def fit(table: Path | None, methods: tuple[str, ...], alone: bool, **wishes: Any) -> None:
+              help="Method with its options, e.g. psofed:shared=20; may be repeated."
+              " [default: psofed with M = D/5]")  # fmt: skip
+@click.option("--alone", is_flag=True, help="Run the given methods only, without controls.")
+@click.option("--hold-out", "held", multiple=True, metavar="CLIENT",
+              help="Learn without this client, then show what the model is worth to it from its"
+              " first row on; may be repeated.")  # fmt: skip
+@click.option("--newcomers", is_flag=True, help="The same for each client in turn.")
+def fit(
+    table: Path | None, methods: tuple[str, ...], alone: bool, held: tuple[str, ...],
+    newcomers: bool, **wishes: Any,
+) -> None:  # fmt: skip
     """Learn a shared model from TABLE (CSV, .csv.gz, .parquet, or a folder with a file per client).
 
     Every sample is predicted before its label is learned, and a label is learned only when it is
-    known. Writes the model, its scores and pictures, beside persistence, a linear model, learning
-    alone and centralised learning.
+    known. Writes the model, scores and figures. For comparison it also scores full sharing,
+    learning alone, centralised learning, a linear model and persistence.
     """
-    from psofed.report import fits
-    from psofed.tables import fit as fitting
+    from psofed.fit import fitting
+    from psofed.fit import newcomers as arriving
+    from psofed.report import arrivals, fits
+    from psofed.report.files import plain
 
-    wanted = tables.asked(table, methods, wishes)
-    with tables.results(wanted, "fit", wishes) as folder:
-        done = fitting.fit(tables.read(wanted), wanted.plan, not alone, counting)
-        folder.write(fits.render(done, tables.command()), fits.FILES)
+    if held and newcomers:
+        raise click.UsageError("Give --hold-out or --newcomers, not both.")
+    wanted = table_options.asked(table, methods, wishes)
+    with table_options.results(wanted, "fit", wishes) as folder:
+        rows, found = table_options.read(wanted), None
+        if held or newcomers:
+            groups = arriving.check(held, rows.clients, wanted.plan, newcomers)
+        others = [k for k in range(len(rows.clients)) if not held or k not in groups[0]]
+        known = rows.part(others) if held else rows
+        done = fitting.fit(known, wanted.plan, not alone, counting)
+        if held or newcomers:
+            found = arriving.study(rows, done.plan if held else wanted.plan, groups, counting)
+        more = {} if found is None else arrivals.summary(found)
+        files = fits.render(done, table_options.command(), more)
+        files |= {} if found is None else arrivals.render(found)
+        folder.write(files, (*fits.FILES, *arrivals.FILES))
     out = folder.path
     if wishes["as_json"]:
-        summary = fits.summary(done, tables.command())
-        print(json.dumps(summary | {"folder": str(out)}, indent=2))
+        summary = fits.summary(done, table_options.command())
+        print(json.dumps(summary | plain(more) | {"folder": str(out)}, indent=2))
         return
     print(fits.text(done))
     if not alone:
         print("\n" + fits.client_text(done))
+    if found is not None:
+        print("\n" + arrivals.text(found))
+    if held:
+        print(f"held out of all other scores and of the model: {', '.join(held)}")
     plan = done.plan
     print(f"\nD = {plan.dim}, width {plan.width:g}, step {plan.step:g}, {done.encoder.taps} inputs;"
           f" learned from round {done.span.first}, frozen at {done.span.frozen}")  # fmt: skip

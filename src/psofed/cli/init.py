@@ -18,7 +18,8 @@ PRESETS = ("paper", "lean", "tracking")
     type=click.Choice(PRESETS),
     default="paper",
     show_default=True,
-    help="The paper's setting; the fewest bytes (MEMO-Fed); an f that changes.",
+    help="paper: the paper's setting. lean: the fewest bytes (MEMO-Fed). tracking: a function f"
+    " that changes with time.",
 )
 def init(file: str, preset: str) -> None:
     """Write a commented experiment to FILE ("-" prints it): the paper's setting, or another."""
@@ -35,7 +36,7 @@ def init(file: str, preset: str) -> None:
         raise InputError(file, "exists already", "give another name; nothing was changed") from None
     except OSError as error:
         with suppress(OSError):
-            os.unlink(file)  # rather nothing than a part
+            os.unlink(file)  # no incomplete file
         raise InputError(
             file, f"cannot be written: {error.strerror}", "give another name"
         ) from None

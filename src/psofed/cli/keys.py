@@ -13,31 +13,35 @@ def keys() -> None:
 
 
 _folder = click.option("--folder", type=click.Path(path_type=Path), default=Path("keys"),
-                       show_default=True, help="Where keys and certificates are.")  # fmt: skip
+                       show_default=True, help="Folder of keys and certificates.")  # fmt: skip
 
 
 @keys.command()
 @_folder
-@click.option("--run", default="p", show_default=True, help="The run's name, as under [deploy].")
-@click.option("--host", "hosts", multiple=True, help="A name or address of the broker's machine.")
-@click.option("--port", type=click.IntRange(1, 65535), default=8883, show_default=True)
+@click.option("--run", default="p", show_default=True, metavar="NAME",
+              help="Name of the run, as under [deploy].")  # fmt: skip
+@click.option("--host", "hosts", multiple=True, metavar="HOST",
+              help="Name or address of the broker's machine; may be repeated.")  # fmt: skip
+@click.option("--port", type=click.IntRange(1, 65535), default=8883, show_default=True,
+              metavar="N", help="Port of the broker.")  # fmt: skip
 def init(folder: Path, run: str, hosts: tuple[str, ...], port: int) -> None:
-    """Make an authority, certificates of broker and server, mosquitto.conf and its ACL."""
+    """Make an authority, certificates for broker and server, mosquitto.conf and its ACL."""
     from psofed.deploy import identity
-    from psofed.deploy.plan import Deploy
+    from psofed.protocol.deployment import Deploy
 
     Deploy(run=run)  # refuses a name that does not fit a topic
     identity.init(folder, run, [*hosts, "localhost", "127.0.0.1"], port)
-    print(f"Wrote {folder}. Keep {folder}/ca.key to yourself. The broker: mosquitto -c "
+    print(f"Wrote {folder}. Keep {folder}/ca.key secret. Start the broker: mosquitto -c "
           f"{folder}/mosquitto.conf. Next: psofed keys client 0")  # fmt: skip
 
 
 @keys.command()
 @click.argument("name")
 @_folder
-@click.option("--days", type=click.IntRange(1, 36500), help="How long it is valid. [default: 825]")
+@click.option("--days", type=click.IntRange(1, 36500), metavar="N",
+              help="Days for which it is valid. [default: 825]")  # fmt: skip
 def client(name: str, folder: Path, days: int | None) -> None:
-    """Make the certificate of client NAME (its number): it can speak for that client only."""
+    """Make the certificate of client NAME (its number), which is valid for that client only."""
     from psofed.deploy import identity
 
     identity.client(folder, name, days=days or identity.DAYS)

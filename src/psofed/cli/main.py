@@ -15,6 +15,7 @@ from psofed.cli.client import client
 from psofed.cli.compare import compare
 from psofed.cli.demo import demo
 from psofed.cli.docs import docs
+from psofed.cli.export import export
 from psofed.cli.fit import fit
 from psofed.cli.init import init
 from psofed.cli.keys import keys
@@ -32,21 +33,21 @@ from psofed.errors import InputError
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="psofed")
 def cli() -> None:
-    """Online federated learning of nonlinear regression when every byte counts.
+    """Online federated learning of nonlinear regression on streams, when every byte counts.
 
     Start with `psofed reproduce`: the paper's figures, with error bars, traffic and a verdict.
     """
 
 
 for _verb in (
-    reproduce, run, compare, theory, report, play, fit, predict, advise, init, verify, serve,
-    client, demo, keys, docs,
+    reproduce, run, compare, theory, report, play, fit, predict, export, advise, init, verify,
+    serve, client, demo, keys, docs,
 ):  # fmt: skip
     cli.add_command(_verb)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and leave: 0 done, 1 bug or failed check, 2 wrong input, 130 interrupted."""
+    """Run a command and exit: 0 done, 1 bug or failed check, 2 wrong input, 130 interrupted."""
     try:
         cli.main(arguments, prog_name="psofed", standalone_mode=False)
     except InputError as error:
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         _leave(130, "psofed: interrupted")
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has left; nothing to say to nobody
+        sys.stderr.close()  # the reader of our output has closed it: end without a message
         sys.exit(0)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):

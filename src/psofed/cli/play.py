@@ -11,16 +11,16 @@ import click
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Where to write the page. [default: a temporary file]",
+    help="File for the page. [default: a temporary file]",
 )
-@click.option("--no-open", is_flag=True, help="Write the page, but open no browser.")
+@click.option("--no-open", is_flag=True, help="Write the page, but do not open it in a browser.")
 def play(out: Path | None, no_open: bool) -> None:
-    """Open the playground: how PSO-Fed works, as a page to play with.
+    """Open the playground: an interactive page that shows how PSO-Fed works.
 
-    It is one file that computes in the browser: no server, no network, nothing installed. The
-    address of the page holds its settings, to come back to or to send to somebody.
+    It is one file that computes in the browser, without a server or a network. The address of the
+    page holds its settings, so it can be bookmarked or sent.
     """
-    from psofed.report import playground
+    from psofed.web import playground
 
     path = _write(out, playground.render())
     print(f"The playground is in {path}")
@@ -46,4 +46,4 @@ def _open(path: Path) -> None:
     import webbrowser
 
     if not webbrowser.open(path.as_uri()):
-        print("No browser was found here: open the file in one.")
+        print("No browser was found. Open the file in a browser.")

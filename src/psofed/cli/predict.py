@@ -1,4 +1,4 @@
-"""`psofed predict MODEL TABLE`: what a saved model says to new rows."""
+"""`psofed predict MODEL TABLE`: predictions of a saved model for new rows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from psofed.cli import table_options
 from psofed.cli.progress import say
 
 
@@ -20,40 +21,64 @@ from psofed.cli.progress import say
 @click.argument("table", type=click.Path(path_type=Path), required=False)
 @click.option("--example", is_flag=True, help="Use the synthetic table in the package.")
 @click.option("--own", is_flag=True, help="Use a client's own model where the file has one.")
-@click.option("--out", type=click.Path(path_type=Path), help="CSV file. [default: print]")
+@click.option("--interval", type=float, metavar="LEVEL",
+              help="Add two columns: the interval that holds this share of the targets, e.g."
+              " 0.9.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path),
+              help="CSV file for the predictions. [default: print them]")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the error and the counts as JSON.")
+@table_options.form_options
 def predict(
-    model: Path, table: Path | None, example: bool, own: bool, out: Path | None, as_json: bool
-) -> None:
-    """Estimate the target of every row of TABLE with a MODEL that `psofed fit` has saved.
+    model: Path, table: Path | None, example: bool, own: bool, interval: float | None,
+    out: Path | None, as_json: bool, **wishes: Any,
+) -> None:  # fmt: skip
+    """Predict the target of every row of TABLE with a MODEL that `psofed fit` has saved.
 
-    TABLE needs the columns that the model was fitted with; the target only if its lags are inputs.
+    TABLE needs the columns with which the model was fitted, and the target only if its lags are
+    inputs. Where the target is given, the RMSE is reported, and how many targets are inside their
+    intervals. Radii are those of the fit, and are not learned any more.
     """
-    from psofed.tables import example as examples
-    from psofed.tables import model as models
+    from psofed.fit import example as examples
+    from psofed.fit import model as models
 
     if example == (table is not None):
         raise click.UsageError("Give a TABLE, or --example.")
     loaded = models.load(model)
     recipe = loaded.recipe
-    rows, rounds = models.predict(loaded, examples.path() if example else table, own)
-    count, judged, squares = 0, 0, 0.0
+    rows, rounds = models.predict(
+        loaded, examples.path() if example else table, own, table_options.form(wishes), interval
+    )
+    count, judged, inside, squares = 0, 0, 0, 0.0
     with _output(out, as_json) as write:
-        write(["client", "time", f"predicted {recipe.columns.target}"])
+        more = [] if interval is None else ["low", "high"]
+        write(["client", "time", f"predicted {recipe.columns.target}", *more])
         for row in rows:
             count += 1
             if row.target == row.target:
                 judged, squares = judged + 1, squares + (row.value - row.target) ** 2
-            write([row.client, _time(row.time, recipe.calendar), f"{row.value:.7g}"])
+                inside += row.inside
+            ends = [] if interval is None else [f"{row.low:.7g}", f"{row.high:.7g}"]
+            write([row.client, _time(row.time, recipe.calendar), f"{row.value:.7g}", *ends])
     dropped = dict(rounds.table.drops.counts) | dict(rounds.drops.counts)
     rmse = (squares / judged) ** 0.5 if judged else None
+    coverage = inside / judged if judged and interval is not None else None
     if as_json:
-        print(json.dumps({"rows": count, "judged": judged, "rmse": rmse, "dropped": dropped}))
+        found = {"rows": count, "judged": judged, "rmse": rmse, "dropped": dropped}
+        sure = {} if interval is None else {"interval": interval, "coverage": coverage}
+        print(json.dumps(found | sure))
         return
+    for line in rounds.table.said:
+        say(line[:1].upper() + line[1:] + ".")
     for line in (*rounds.table.drops.lines(), *rounds.drops.lines()):
         say(f"dropped: {line}")
     known = f"; RMSE {rmse:.4g} on the {judged:,} that have a target" if rmse is not None else ""
+    if coverage is not None:
+        known += f", of which {coverage:.3f} are inside the interval of {interval:g}"
     say(f"{count:,} rows predicted{known}.")
+    new = [name for name in rounds.table.clients if name not in loaded.clients]
+    if interval is not None and new:
+        what = f"{len(new)} clients that the model does not know" if len(new) > 1 else repr(new[0])
+        say(f"The interval of {what} has the largest radius of the clients that it knows.")
 
 
 def _time(value: float, calendar: bool) -> str:
@@ -62,7 +87,7 @@ def _time(value: float, calendar: bool) -> str:
 
 @contextlib.contextmanager
 def _output(out: Path | None, quiet: bool) -> Any:
-    """A writer of rows: to a file, to standard output, or to nowhere."""
+    """A writer of rows: to a file, to standard output, or none if `quiet`."""
     from psofed.errors import InputError
 
     if out is None:

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from psofed.experiment import Experiment
     from psofed.simulate.accumulate import Accumulator
-    from psofed.simulate.checkpoint import Store
+    from psofed.simulate.checkpoint import Checkpoint
 
-PATIENCE = 1.5  # seconds after which a start without a compiled kernel is explained
+PATIENCE = 1.5  # seconds after which a line says that the kernel is being compiled
 EVERY = 10  # seconds between two lines
 
 
 def say(line: str) -> None:
-    """A line for the person at the terminal, apart from the result."""
+    """Print a line on standard error, apart from the result."""
     print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def progress(
-    experiment: Experiment, store: Store, precision: float | None, here: bool
+    experiment: Experiment, store: Checkpoint, precision: float | None, here: bool
 ) -> Iterator[Callable[[Accumulator], None]]:
-    """What to call after each run; says first if the kernel has to be compiled (`here`)."""
+    """What to call after each run; a line says if the kernel has to be compiled (`here`)."""
     timer = Timer(PATIENCE if here else 1e6, _say_if_compiling)
     timer.daemon = True
     timer.start()
@@ -39,17 +39,17 @@ def progress(
 
 
 def _say_if_compiling() -> None:
-    from psofed.simulate import engine
+    from psofed.simulate import kernel
 
-    if not engine.simulate.signatures:
-        say("Compiling the kernel; this happens once and takes some twenty seconds.")
+    if not kernel.simulate.signatures:
+        say("Compiling the kernel; this happens once and takes about twenty seconds.")
 
 
 class _Pace:
-    """Passes the sums on with the runs to come; says first what was resumed or damaged."""
+    """Passes on sums and the expected number of runs; first reports what was resumed or damaged."""
 
     def __init__(
-        self, runs: int, precision: float | None, store: Store, show: Callable[..., None]
+        self, runs: int, precision: float | None, store: Checkpoint, show: Callable[..., None]
     ) -> None:
         self.runs, self.precision, self.store, self.show = runs, precision, store, show
         self.begin, self.before = monotonic(), -1
@@ -66,7 +66,7 @@ class _Pace:
         self.show(total, runs, pace * (runs - total.runs))
 
     def _expected(self, total: Accumulator) -> int:
-        """The runs asked for, or those that the precision will take as far as one can tell."""
+        """The runs asked for, or an estimate of those that the precision needs."""
         if self.precision is None or total.runs < 2:
             return self.runs
         needed = total.runs * (total.steady()[1].max() / self.precision) ** 2
@@ -75,7 +75,7 @@ class _Pace:
 
 @contextmanager
 def _lines() -> Iterator[Callable[..., None]]:
-    """For logs: a line at the first run, then one every now and then."""
+    """For logs: a line at the first run, then one every few seconds."""
     last = -float(EVERY)
 
     def show(total: Accumulator, runs: int, left: float) -> None:
@@ -136,7 +136,7 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _now(total: Accumulator) -> str:
-    """The steady MSE of the first method, as it stands."""
+    """The steady MSE of the first method so far."""
     value, error = (estimates[0] for estimates in total.steady())
     title = total.experiment.methods[0].title()
     return f"{title} {value:.2f} dB" + (f" ±{error:.2f}" if total.runs > 1 else "")

@@ -10,21 +10,21 @@ from psofed.cli.work import Wishes, options, runs_asked, work
 
 
 @click.command()
-@click.option("--runs", type=click.IntRange(min=1),
-              help="Independent experiments to average. [default: 500]")  # fmt: skip
-@click.option("--rounds", type=click.IntRange(min=1), default=5000, show_default=True,
-              help="Global iterations.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="Decides every random number.")  # fmt: skip
+@click.option("--runs", type=click.IntRange(min=1), metavar="N",
+              help="Number of independent runs to average. [default: 500]")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(min=1), default=5000, show_default=True, metavar="N",
+              help="Number of rounds.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+              help="Seed of all random numbers.")  # fmt: skip
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32",
-              show_default=True, help="Precision of the recursion.")  # fmt: skip
+              show_default=True, help="Number format of the computation.")  # fmt: skip
 @options
 def reproduce(runs: int | None, rounds: int, seed: int, dtype: Any, **wishes: Any) -> None:
     """Reproduce the paper's figures.
 
     Online-Fed and PSO-Fed with M = 1, 5, 40, coordinated (a) and uncoordinated (b), on the
     paper's stream. Writes figure_a and figure_b (.png, .pdf), curves.csv, summary.json and
-    experiment.toml, and prints the table and what became of the paper's three claims.
+    experiment.toml. Prints the table and a verdict on each of the paper's claims.
     """
     from psofed.experiment import Experiment
 

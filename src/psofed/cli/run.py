@@ -13,7 +13,8 @@ from psofed.cli.work import Wishes, options, runs_asked, work
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--runs", type=click.IntRange(min=1), help="Instead of the runs in FILE.")
+@click.option("--runs", type=click.IntRange(min=1), metavar="N",
+              help="Number of independent runs. [default: FILE's]")  # fmt: skip
 @options
 def run(file: Path, runs: int | None, **wishes: Any) -> None:
     """Run the experiment in FILE (TOML; `psofed init` writes one).

@@ -8,42 +8,49 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.network import Finite, identity, on_stop, options
+from psofed.cli.broker_options import Finite, identity, on_stop, options
 from psofed.cli.progress import say
 
 if TYPE_CHECKING:
-    from psofed.deploy.coordinator import Closed, Coordinator
-    from psofed.deploy.dashboard import Dashboard
+    from psofed.dashboard.screen import Dashboard
     from psofed.deploy.mqtt import Address
-    from psofed.deploy.plan import Plan
+    from psofed.protocol.coordinator import Closed, Coordinator
+    from psofed.protocol.deployment import Deployment
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--state", type=click.Path(path_type=Path), required=True, help="Folder to keep it.")
-@click.option("--broker", metavar="URL", help="mqtt:// or mqtts://HOST:PORT. [default: embedded]")
+@click.option("--state", type=click.Path(path_type=Path), required=True, help="State folder.")
+@click.option("--broker", metavar="URL",
+              help="mqtt:// or mqtts://HOST:PORT. [default: start an embedded broker]")  # fmt: skip
 @click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:1883", show_default=True,
-              help="Where the embedded broker listens.")  # fmt: skip
-@click.option("--rounds", type=click.IntRange(min=1), help="Stop after round N. [default: FILE's]")
+              help="Address of the embedded broker.")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(min=1), metavar="N",
+              help="Stop after N rounds. [default: lockstep FILE's rounds, live no end]"
+              )  # fmt: skip
 @click.option("--deadline", type=Finite(min=0, min_open=True), metavar="S",
-              help="Seconds that a round waits. [default: lockstep for ever, live 10]")  # fmt: skip
+              help="Seconds that a round waits for answers. [default: lockstep no limit, live 10]"
+              )  # fmt: skip
 @click.option("--every", type=Finite(min=0), metavar="S", help="Seconds between rounds."
               " [default: lockstep 0, live 1]")  # fmt: skip
-@click.option("--test", type=click.Path(path_type=Path), help="CSV to judge the model by.")
-@click.option("--log-json", is_flag=True, help="One JSON line a round.")
-@click.option("--dashboard", metavar="[HOST:]PORT", help="Show it in browsers; 0 is any free port.")
+@click.option("--test", type=click.Path(path_type=Path),
+              help="CSV file of test samples. [default: lockstep the experiment's, live none]"
+              )  # fmt: skip
+@click.option("--log-json", is_flag=True, help="Print one line of JSON per round.")
+@click.option("--dashboard", metavar="[HOST:]PORT",
+              help="Serve a dashboard for browsers; port 0 takes any free port.")  # fmt: skip
 @click.option("--dashboard-token-file", type=click.Path(path_type=Path), metavar="FILE",
-              help="What one must know to look, needed beyond this machine."
+              help="File with the token of the dashboard, required if other machines can reach it."
               " [default: $PSOFED_DASHBOARD_TOKEN]")  # fmt: skip
 @options
 def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: Any) -> None:
-    """Serve the run in FILE: invite, collect, fold, commit, round after round.
+    """Run the server of the run in FILE: in each round invite, collect, fold and commit.
 
-    The state folder holds everything: started again, the server goes on after its last commit.
-    model.npy in it is the global model. Ends in order on SIGTERM and Ctrl-C.
+    The state folder holds all state. A server that is started again continues after its last
+    commit. model.npy in the folder is the global model. SIGTERM and Ctrl-C stop it cleanly.
     """
-    from psofed.deploy import plan as plans
     from psofed.deploy.mqtt import Address
+    from psofed.protocol import deployment as plans
 
     plan = plans.read(file)
     rounds = last_round(plan, wishes["rounds"])
@@ -56,27 +63,27 @@ def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: An
     run(plan, state, address, rounds, broker is None, wishes)
 
 
-def last_round(plan: Plan, wanted: int | None) -> int | None:
-    """How many rounds to serve: those of the experiment on the lockstep clock, or for ever."""
+def last_round(plan: Deployment, wanted: int | None) -> int | None:
+    """How many rounds to serve: on the lockstep clock those of the experiment, else no limit."""
     from psofed.errors import InputError
 
     if plan.deploy.clock == "live":
         return wanted
     most = plan.experiment.rounds
     if wanted is not None and wanted > most:
-        raise InputError("--rounds", f"is {wanted}", f"the experiment has {most} rounds")
+        raise InputError("--rounds", f"is {wanted}", f"use at most the experiment's {most}")
     return wanted or most
 
 
 def run(
-    plan: Plan, state: Path, address: Address, rounds: int | None, embedded: bool, wishes: Any
+    plan: Deployment, state: Path, address: Address, rounds: int | None, embedded: bool, wishes: Any
 ) -> None:
-    """Start everything, play, end everything."""
+    """Start everything, serve the rounds, stop everything."""
     from psofed.deploy import mqtt
     from psofed.deploy.broker import Broker
-    from psofed.deploy.coordinator import Coordinator
-    from psofed.deploy.serve import Server
-    from psofed.deploy.store import Folder
+    from psofed.deploy.server_loop import ServerLoop
+    from psofed.protocol.coordinator import Coordinator
+    from psofed.protocol.store import StateFolder
 
     who = identity(wishes["ca"], wishes["cert"], wishes["key"])
     if address.tls and who is not None:
@@ -84,14 +91,16 @@ def run(
     dashboard = open_dashboard(wishes["dashboard"], wishes["dashboard_token_file"])
     name, topic = f"{plan.deploy.run}-server", mqtt.up_topic(plan.deploy.run, "+")
     link = mqtt.Link(address, name, topic, wishes["qos"], who)
-    coordinator = Coordinator(plan, Folder(state))
+    folder = StateFolder(state)
+    coordinator = Coordinator(plan, folder)
+    plan.keep(folder)
     for note in coordinator.store.notes:
         say(f"Warning: {state}: {note}")
     live = plan.deploy.clock == "live"
     deadline, every = wishes["deadline"] or (10.0 if live else None), wishes["every"]
     every = (1.0 if live else 0.0) if every is None else every
-    log = Log(coordinator, state, wishes["test"], wishes["log_json"])
-    server = Server(coordinator, link, deadline, every, log.round, say)
+    log = Log(coordinator, wishes["test"], wishes["log_json"])
+    server = ServerLoop(coordinator, link, deadline, every, log.round, say)
     on_stop(server.stop)
     broker = Broker(address) if embedded else None
     if broker is not None:
@@ -115,45 +124,41 @@ def run(
 
 
 def open_dashboard(where: str | None, token_file: Path | None) -> Dashboard | None:
-    """Take its port before anything else begins, if there shall be one."""
+    """Take the dashboard's port before anything else begins, if one is wanted."""
     import os
 
     from psofed.errors import InputError
 
     if where is None:
         if token_file is not None:
-            right = "say where it shall be, as in --dashboard 8080"
+            right = "add one, e.g. --dashboard 8080"
             raise InputError("--dashboard-token-file", "is given without a --dashboard", right)
         return None
-    from psofed.deploy.dashboard import Dashboard
+    from psofed.dashboard.screen import Dashboard
 
     token = os.environ.get("PSOFED_DASHBOARD_TOKEN") or None
     if token_file is not None:
         try:
             token = token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            found = f"cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
+            found = f"cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}"
             raise InputError(str(token_file), found, "put the token there, on one line") from None
     return Dashboard(where, token)
 
 
 class Log:
-    """What is said about each round: a line, or a live view on a terminal; and model.npy."""
+    """What is said about each round: a line, or a live view on a terminal."""
 
-    def __init__(
-        self, coordinator: Coordinator, state: Path, test: Path | None, as_json: bool
-    ) -> None:
-        import numpy as np
+    def __init__(self, coordinator: Coordinator, test: Path | None, as_json: bool) -> None:
+        from psofed.deploy.judge import test_set
 
-        from psofed.deploy.evaluate import test_set
-
-        self.coordinator, self.model, self.as_json = coordinator, state / "model.npy", as_json
-        self.judge, self.save = test_set(coordinator.plan, test), np.save
+        self.coordinator, self.as_json = coordinator, as_json
+        self.judge = test_set(coordinator.plan, test)
         self.view: Any = None
         self.watched: Any = None
 
     def show(self, server: Any, dashboard: Dashboard, state: Path, rounds: int | None) -> None:
-        """Let it be seen in browsers, too."""
+        """Also show it in browsers."""
         dashboard.open(server, state, rounds)
         for warning in dashboard.warnings:
             say(f"Warning: {state}: {warning}")
@@ -164,12 +169,12 @@ class Log:
             say(f"Warning: {warning}")
 
     def news(self, line: str) -> None:
-        """What the server tells people, to those who look from afar as well."""
+        """A message of the server, also shown on the dashboard."""
         self.watched.tell(line)
         say(line)
 
     def watch(self, server: Any) -> None:
-        """Show the status while it runs, if somebody is looking."""
+        """Show the status while it runs, if there is a terminal."""
         import sys
 
         if sys.stderr.isatty() and not self.as_json:
@@ -184,12 +189,8 @@ class Log:
             self.view.close()
 
     def round(self, closed: Closed) -> None:
-        """One line about a round, after its model was written."""
-        w = self.coordinator.server.model
-        beside = self.model.with_name("model.new.npy")
-        self.save(beside, w)
-        beside.replace(self.model)
-        mse = self.judge(w) if self.judge is not None else None
+        """One line about a round."""
+        mse = self.judge(self.coordinator.server.model) if self.judge is not None else None
         if self.watched is not None:
             self.watched.close(closed, mse)
         counts = self.coordinator.server.ledger.counts

@@ -1,4 +1,4 @@
-"""`psofed theory FILE.toml`: what can be known before a run, and how true it is."""
+"""`psofed theory FILE.toml`: predictions before a run, and how well they hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from psofed.errors import InputError
 if TYPE_CHECKING:
     from psofed.curves import Curves
     from psofed.experiment import Experiment
-    from psofed.report.theory import Findings
+    from psofed.report.theory_words import Findings
     from psofed.theory.study import Study
 
 RUNS = 100
@@ -28,54 +28,65 @@ SWEEP_RUNS = 20
 @click.option(
     "--simulate",
     is_flag=True,
-    help="Draw the theory over a simulation of the same world; sweep the step and M.",
+    help="Also simulate the same world and compare; sweep the step and M.",
 )
 @click.option(
     "--bounds",
     "only_bounds",
     is_flag=True,
-    help="Only the limits of the step: takes seconds, writes no files.",
+    help="Compute the limits of the step only: takes seconds, writes no files.",
 )
 @click.option(
     "--world",
     type=click.IntRange(min=0),
-    help="The run whose clients, features and windows are meant. [default: FILE's, or 0]",
+    metavar="N",
+    help="Number of the run whose clients, features and windows are used. [default: FILE's, or 0]",
 )
 @click.option(
     "--runs",
     type=click.IntRange(min=2),
-    help="Runs of the simulation. [default: FILE's, at most 100]",
+    metavar="N",
+    help="Number of runs of the simulation. [default: FILE's, at most 100]",
 )
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes. [default: all cores]")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the results.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of processes. [default: all cores]",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder for the results. [default: a new folder in results/]",
+)
 @click.option("--force", is_flag=True, help="Write into a folder that is not empty.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")  # fmt: skip
 def theory(file: Path, **wishes: Any) -> None:
     """Predict the experiment in FILE: which steps are safe, how fast it learns, where it ends.
 
-    Prints the limits of the step with a verdict for each method, the speed of the mean error beside
-    the paper's eq. (13), and the expected MSE over the rounds. Writes theory (.png, .pdf, .csv,
-    .json, .txt); with --simulate also the measured curves, and theory_step and theory_shared, the
-    MSE at the end against the step and against M.
+    Prints the limits of the step with a verdict for each method, the convergence rate of the mean
+    error compared with the paper's eq. (13), and the expected MSE over the rounds. Writes theory
+    (.png, .pdf, .csv, .json, .txt). With --simulate it also writes the measured curves, and
+    theory_step and theory_shared: the MSE at the end against the step and against M.
     """
     from psofed import experiment as experiments
     from psofed.report import files
-    from psofed.theory import predict
+    from psofed.theory import prediction
 
     how = _Wishes(file=file, **wishes)
     if how.only_bounds and (how.simulate or how.out or how.force):
         raise click.UsageError(
-            "--bounds writes no files: it goes with none of --simulate, --out, --force"
+            "--bounds writes no files; do not use it with --simulate, --out or --force"
         )
-    experiment = predict.fix_world(experiments.read(file), how.world)
+    experiment = prediction.fix_world(experiments.read(file), how.world)
     how = replace(how, runs=how.runs or max(min(experiment.runs, RUNS), 2))
-    if not predict.knows(experiment):
-        found, right = "has none that the theory knows", "use psofed or onlinefed"
+    if not prediction.knows(experiment):
+        found, right = "has none that the theory covers", "use psofed or onlinefed"
         raise InputError("methods", found, right, str(file))
     folder = None
     if not how.only_bounds:
         out = how.out or files.default_folder(Path("results") / f"{file.stem}-theory", False)
-        folder = files.Folder(out, how.force)
+        folder = files.ResultFolder(out, how.force)
     try:
         _work(experiment, how, folder)
     except BaseException as error:
@@ -102,20 +113,20 @@ class _Wishes:
 def _work(experiment: Experiment, how: _Wishes, folder: Any) -> None:
     from threadpoolctl import threadpool_limits
 
-    from psofed.report import theory as words
-    from psofed.theory import predict
+    from psofed.report import theory_words as words
+    from psofed.theory import prediction
     from psofed.theory import study as studies
 
     with threadpool_limits(1):
         with counting("moments and limits") as on_step:
-            world = predict.world(experiment)
+            world = prediction.world(experiment)
             study = studies.judge(world, not how.only_bounds, on_step)
         curves: Curves | None = None
         simulated: list[Curves] = []
         if folder is not None:
             with counting("predicting, rounds") as on_round:
                 jobs = how.jobs or os.cpu_count() or 1
-                study = replace(study, predictions=predict.predict(world, jobs, on_round))
+                study = replace(study, predictions=prediction.predict(world, jobs, on_round))
         if folder is not None and how.simulate:
             with counting("sweeps, rounds") as on_round:
                 study = replace(study, sweeps=studies.sweeps(study, on_round))
@@ -162,7 +173,7 @@ def _command(how: _Wishes) -> str:
 
 def _show(found: Findings, folder: Any, how: _Wishes) -> None:
     from psofed.report import files
-    from psofed.report import theory as words
+    from psofed.report import theory_words as words
 
     if how.as_json:
         place = {"folder": str(folder.path)} if folder is not None else {}
@@ -172,4 +183,4 @@ def _show(found: Findings, folder: Any, how: _Wishes) -> None:
     if folder is not None:
         print(f"\nresults in {folder.path}")
         if not files.can_draw():
-            say("No figures: they need matplotlib (pip install 'psofed[plot]').")
+            say("No figures: they need matplotlib (pip install '.[plot]' in a clone).")

@@ -13,19 +13,19 @@ import click
 @click.command()
 @click.argument("cases", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--random", "count", type=click.IntRange(min=1), default=25, show_default=True,
-              help="How many random cases to draw when no CASE is given.")  # fmt: skip
+              metavar="N", help="Number of random cases if none are given.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="Seed of the random cases.")  # fmt: skip
+              metavar="N", help="Seed of the random cases.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 def verify(cases: tuple[Path, ...], count: int, seed: int, as_json: bool) -> None:
-    """Replay CASEs through all three executors and show the largest differences.
+    """Run CASES through all three executors and show the largest differences.
 
-    Each CASE is a JSON file with every draw written down and the models that must follow. Without
-    a CASE, small random ones are drawn and the executors are compared with the dense reference.
-    Exit code 0 only if every difference is at most 1e-12.
+    A case is a JSON file with all random draws and the models that must follow from them. Without
+    CASES, small random ones are drawn and the executors are compared with the dense reference.
+    The exit code is 0 only if every difference is at most 1e-12.
     """
     from psofed import case
-    from psofed.report.verification import compare
+    from psofed.verify.executors import compare
 
     drawn = [case.read(path) for path in cases] or [case.draw(i, seed) for i in range(count)]
     results = [compare(each) for each in drawn]
@@ -41,7 +41,7 @@ def verify(cases: tuple[Path, ...], count: int, seed: int, as_json: bool) -> Non
 
 def _print(results: list[Any], passed: bool) -> None:
     from psofed.case import TOLERANCE
-    from psofed.report.tables import align
+    from psofed.report.summaries import align
 
     rows = [["case", "against", "reference", "engine", "messages", ""]]
     for result in results:

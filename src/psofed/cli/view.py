@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from psofed.deploy.coordinator import Closed
-    from psofed.deploy.serve import Server
+    from psofed.deploy.server_loop import ServerLoop
+    from psofed.protocol.coordinator import Closed
 
 
 class View:
     """A table on standard error that is redrawn a few times a second."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerLoop) -> None:
         from rich.console import Console
         from rich.live import Live
 
@@ -42,7 +42,7 @@ class View:
         counts = server.coordinator.server.ledger.counts
         table = Table.grid(padding=(0, 2))
         broker = "connected" if status.connected else f"no broker {status.trouble}"
-        waiting = ", ".join(map(str, server.coordinator.missing[:12])) or "nobody"
+        waiting = ", ".join(map(str, server.coordinator.missing[:12])) or "no client"
         table.add_row("round", str(server.coordinator.n), f"{broker}, waiting for {waiting}")
         table.add_row("clients", str(len(status.seen)), "heard since the start")
         outcomes = f"{counts['accepted']} / {counts['refused']} / {counts['lost']}"

@@ -17,8 +17,8 @@ from psofed.cli.progress import progress, say
 if TYPE_CHECKING:
     from psofed.curves import Curves
     from psofed.experiment import Experiment
-    from psofed.report.files import Folder
-    from psofed.simulate.checkpoint import Store
+    from psofed.report.files import ResultFolder
+    from psofed.simulate.checkpoint import Checkpoint
 
 MOST_RUNS = 1_000_000
 Figures = dict[str, tuple[list[int], str]]
@@ -29,15 +29,28 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
         click.option("--force", is_flag=True, help="Write into a folder that is not empty."),
-        click.option("--resume", is_flag=True, help="Go on with what an earlier start finished."),
-        click.option("--out", type=click.Path(path_type=Path), help="Folder for the results."),
-        click.option("--cluster", metavar="ADDRESS", help='Compute on a Dask cluster, or "local".'),
-        click.option("--jobs", type=click.IntRange(min=1), help="Threads. [default: all cores]"),
+        click.option("--resume", is_flag=True, help="Continue from the runs that are finished."),
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path),
+            help="Folder for the results. [default: a new folder in results/]",
+        ),
+        click.option(
+            "--cluster",
+            metavar="ADDRESS",
+            help='Compute on the Dask cluster at ADDRESS; "local" starts one on this machine.',
+        ),
+        click.option(
+            "--jobs",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Number of threads. [default: all cores]",
+        ),
         click.option(
             "--precision",
             type=float,
             metavar="DB",
-            help="Run until every steady MSE has a standard error below so many dB.",
+            help="Run until every steady MSE has a standard error below DB decibels.",
         ),
     ):
         command = option(command)
@@ -67,7 +80,7 @@ class Wishes:
 
 
 def runs_asked(given: int | None, default: int, wishes: Wishes) -> int:
-    """The number of runs: as given, or as many as the precision takes, or the default."""
+    """The number of runs: as given, or as many as the precision needs, or the default."""
     return given or (MOST_RUNS if wishes.precision is not None else default)
 
 
@@ -82,14 +95,14 @@ def work(
         say(f"Nothing to do: {out} holds the finished result.")
         return
     warn_of_steps(experiment)
-    folder = files.Folder(out, wishes.force, wishes.resume)
+    folder = files.ResultFolder(out, wishes.force, wishes.resume)
     if not files.can_draw():
-        say("No figures: they need matplotlib (pip install 'psofed[plot]').")
+        say("No figures: they need matplotlib (pip install '.[plot]' in a clone).")
     curves, finished, store = compute(experiment, folder, wishes)
     if curves is None:
         leave_interrupted(folder, store)
     if not finished:
-        say("Stopped. Writing what is finished (Ctrl-C again leaves at once) ...")
+        say("Stopped. Writing what is finished (Ctrl-C again stops at once) ...")
     command = f"{command} --runs {curves.experiment.runs}"
     try:
         folder.write(files.render(curves, command, figures))
@@ -109,16 +122,16 @@ def warn_of_steps(experiment: Experiment) -> None:
     for alarm in alarms(experiment):
         say(
             f"Warning: {alarm.title}: step {alarm.step:g} is unsafe, its mean-square limit is about"
-            f" {alarm.limit:.2f}; expect it to diverge. `psofed theory FILE` tells more."
+            f" {alarm.limit:.2f}; expect it to diverge. See `psofed theory FILE`."
         )
 
 
-def leave_interrupted(folder: Folder, store: Store) -> NoReturn:
+def leave_interrupted(folder: ResultFolder, store: Checkpoint) -> NoReturn:
     """Say what is kept and leave at once, without waiting for a run or a compilation to end."""
     kept = store.count()
     if kept:
         say(f"Interrupted: {kept} runs were finished; these are kept.")
-        say(f"Go on with the same command, --out {folder.path} and --resume.")
+        say(f"To continue, repeat the command with --out {folder.path} --resume.")
     else:
         store.remove()
         folder.discard()
@@ -128,14 +141,14 @@ def leave_interrupted(folder: Folder, store: Store) -> NoReturn:
 
 
 def compute(
-    experiment: Experiment, folder: Folder, wishes: Wishes
-) -> tuple[Curves | None, bool, Store]:
+    experiment: Experiment, folder: ResultFolder, wishes: Wishes
+) -> tuple[Curves | None, bool, Checkpoint]:
     """The curves, whether they are finished, and the checkpoint that was kept on the way."""
     from psofed.errors import InputError
     from psofed.simulate import montecarlo, pools
-    from psofed.simulate.checkpoint import Store
+    from psofed.simulate.checkpoint import Checkpoint
 
-    store = Store(folder.path, experiment)
+    store = Checkpoint(folder.path, experiment)
     pool = pools.cluster(wishes.cluster) if wishes.cluster else pools.local(experiment, wishes.jobs)
     try:
         if not (wishes.resume and store.exists()):
@@ -153,20 +166,20 @@ def compute(
         if isinstance(error, InputError):
             raise
         found = f"cannot be written: {error.strerror}"
-        right = f"make room and go on with --resume: {kept} finished runs are kept"
-        right = right if kept else "make room; no run was finished"
+        right = f"free some space and continue with --resume: {kept} finished runs are kept"
+        right = right if kept else "free some space; no run was finished"
         raise InputError(str(folder.path), found, right) from None
 
 
 def show(curves: Curves, command: str, folder: Path, wishes: Wishes) -> None:
     """The result on standard output: for people, or as JSON."""
-    from psofed.report import claims, files, tables
+    from psofed.report import claims, files, summaries
 
     summary = files.summary(curves, command)
     if wishes.as_json:
         print(json.dumps(summary | {"folder": str(folder)}, indent=2))
         return
-    print(tables.text(curves))
+    print(summaries.text(curves))
     for name, floor in curves.floors.items():
         error = f" ±{floor.stderr:.2f}" if curves.runs > 1 else ""
         print(f"floor: {name} {floor.value:.2f}{error} dB")

@@ -1,7 +1,8 @@
-"""Who takes part in round n, and which entries travel: both ends compute it, nothing is sent."""
+"""Who takes part in round n, and which entries travel: both ends compute it; it is not sent."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd
@@ -14,6 +15,7 @@ from psofed.core.seeds import Seeds, subsets
 
 Indices = NDArray[np.intp]
 MOST = 2**16  # clients whose masks are kept as a table
+AHEAD, NUMBERS = 32, 2**18  # rounds that are drawn at once, and numbers
 PART = 1024  # members of cohorts that are drawn at once
 KEPT = 8  # such parts that are remembered
 Who = int | Indices  # one client, or several at once
@@ -136,11 +138,15 @@ class UniformCohorts:
     _parts: dict[int, Indices] = field(default_factory=dict, repr=False, compare=False)
 
     def present(self) -> Indices:
-        """Those who may take part, in order; who does not is drawn once."""
+        """The clients that may take part, in order; the absent ones are drawn once."""
         if not self.absent:
             return np.arange(self.clients)
         gone = subsets(self.seeds.world.uniforms("absent", count=self.absent), self.clients)
         return np.setdiff1d(np.arange(self.clients), gone)
+
+    def there(self, n: int) -> Indices:
+        """Those of them who are there in round n."""
+        return self.present()
 
     def cohort(self, n: ArrayLike) -> Indices:
         if not isinstance(n, int):
@@ -164,6 +170,44 @@ class UniformCohorts:
             return subsets(u, self.clients)
         return _present(self)[subsets(u, self.clients - self.absent)]
 
+    def is_silent(self, n: int) -> bool:
+        """Whether no client takes part in round n, with any method."""
+        return False
+
+    def many(self, n: Indices) -> tuple[Indices, Indices]:
+        """The members of many rounds, one cohort after another, and how many each has."""
+        drawn = self.draw(n)
+        return drawn.ravel(), np.full(len(n), self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class PresentCohorts(UniformCohorts):
+    """A uniform cohort without clients that have not begun or have stopped: first_k <= n < stop_k.
+
+    Rounds that are not busy are silent: no client is asked.
+    """
+
+    first: Any = None  # by client, as the next
+    stop: Any = None
+    busy: Any = None  # by round; None: all are
+
+    def is_silent(self, n: int) -> bool:
+        return self.busy is not None and not self.busy[n]
+
+    def there(self, n: int) -> Indices:
+        k = self.present()
+        return k[(self.first[k] <= n) & (n < self.stop[k])]
+
+    def cohort(self, n: ArrayLike) -> Indices:
+        drawn = super().cohort(n)
+        return drawn[(self.first[drawn] <= n) & (n < self.stop[drawn])]
+
+    def many(self, n: Indices) -> tuple[Indices, Indices]:
+        drawn, when = self.draw(n), n[:, None]
+        here = (self.first[drawn] <= when) & (when < self.stop[drawn])
+        here &= True if self.busy is None else self.busy[when]
+        return drawn[here], here.sum(axis=1)
+
 
 @lru_cache(maxsize=4)
 def _present(cohorts: UniformCohorts) -> Indices:
@@ -176,12 +220,62 @@ class GivenCohorts:
 
     members: tuple[Any, ...]
     clients: int = 0
+    size: int = 1
 
-    def present(self) -> Indices:
+    def there(self, n: int) -> Indices:
         return np.arange(self.clients)
+
+    def is_silent(self, n: int) -> bool:
+        return False
 
     def cohort(self, n: Any) -> Indices:
         return np.asarray(self.members[n], np.intp)
+
+
+class Ahead:
+    """`draw(k, n)`, a pure function of clients and rounds that broadcasts; `count` numbers of each.
+
+    Drawing for many cohorts costs little more than for one. For clients that are not in the cohort
+    of round n, `draw` is called directly.
+
+    >>> tens = Ahead(lambda k, n: 10 * k + n, GivenCohorts(()), count=1)
+    >>> tens(3, 7)
+    37
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[Any, Any], NDArray[Any]],
+        cohorts: UniformCohorts | GivenCohorts,
+        count: int,
+    ) -> None:
+        self.draw, self.cohorts, self.rounds = draw, cohorts, 0
+        if isinstance(cohorts, UniformCohorts):
+            self.rounds = min(max(NUMBERS // max(cohorts.size * count, 1), 1), AHEAD)
+        self.first, self.members, self.drawn = 0, np.empty((0, 0), np.intp), np.empty(0)
+
+    def __call__(self, k: Who, n: int) -> NDArray[Any]:
+        """The draws of one client, or of several as rows. Do not change them."""
+        if isinstance(k, int) or not self.rounds:
+            return self.draw(k, n)
+        if not self.first <= n < self.first + len(self.members):
+            self._fill(n)
+        members, drawn = self.members[n - self.first], self.drawn[n - self.first]
+        if k.tobytes() == members.tobytes():
+            return drawn
+        rows = members.searchsorted(k)
+        if (members.take(rows, mode="clip") == k).all():
+            found: NDArray[Any] = drawn[rows]
+            return found
+        self.rounds = 0  # the members are not the task's cohorts: do not draw ahead
+        return self.draw(k, n)
+
+    def _fill(self, n: int) -> None:
+        """Draw for the cohorts of round n and those after it."""
+        rounds = np.arange(n, n + self.rounds)
+        assert isinstance(self.cohorts, UniformCohorts)
+        self.first, self.members = n, self.cohorts.draw(rounds)
+        self.drawn = self.draw(self.members, rounds[:, None])
 
 
 def exchanges(mask: Indices, shift: int, dim: int) -> NDArray[np.intp]:

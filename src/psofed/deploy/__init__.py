@@ -1,1 +1,1 @@
-"""The algorithm as client and server that exchange bytes: the handlers that devices run."""
+"""The protocol on real machines: MQTT, the broker, keys, and the loops of both ends."""

@@ -14,7 +14,7 @@ ANYBODY = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous
 
 
 class Broker:
-    """A broker at an address; it knows no certificates, so it belongs on this machine."""
+    """A broker at an address. It does not support certificates: use it on this machine only."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -27,7 +27,7 @@ class Broker:
             from amqtt.broker import Broker as Amqtt
             from amqtt.errors import AMQTTError, BrokerError
         except ImportError:
-            right = "pip install 'psofed[deploy]', or give a --broker"
+            right = "pip install '.[deploy]' in a clone, or give a --broker"
             raise InputError("amqtt", "is not installed", right) from None
         for name in ("amqtt", "transitions"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -38,8 +38,8 @@ class Broker:
             self._broker = self._call(_start(Amqtt, config))
         except (AMQTTError, BrokerError, OSError) as error:
             self._stop_loop()
-            found = f"cannot be listened at: {error.__cause__ or error}"
-            right = "if a broker is there, name it with --broker; or give another --listen"
+            found = f"cannot be used for listening: {error.__cause__ or error}"
+            right = "if a broker is there, give it as --broker; or give another --listen"
             raise InputError(str(self.address), found, right) from None
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
 """Rule 13: an authority, certificates of the broker, the server and the clients, and the broker's
-configuration in which the name of a certificate decides what its owner may say and hear."""
+configuration, in which the name of a certificate decides what its owner may send and receive."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ certfile {folder}/broker.pem
 keyfile {folder}/broker.key
 tls_version tlsv1.3
 require_certificate true
-# Who one is, is what the certificate says: for the rules below, and so that nobody takes
-# the session of another.
+# The identity is the name in the certificate: for the rules below, and so that no client
+# can take over the session of another.
 use_identity_as_username true
 use_username_as_clientid true
 allow_anonymous false
@@ -50,7 +50,7 @@ def init(folder: Path, run: str, hosts: list[str], port: int) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / "ca.key").exists():
-            right = "give a new folder; with it, all certificates would become worthless"
+            right = "give a new folder; a new authority would make all its certificates invalid"
             raise InputError(str(folder), "has an authority already", right)
         key = x.ec.generate_private_key(x.ec.SECP256R1())
         name = x.name("psofed authority")
@@ -62,7 +62,7 @@ def init(folder: Path, run: str, hosts: list[str], port: int) -> None:
         where = {"folder": folder.resolve(), "port": port, "run": run}
         (folder / "mosquitto.conf").write_text(CONFIGURATION.format(**where))
         (folder / "acl").write_text(RULES.format(**where))
-        os.chmod(folder / "acl", 0o600)  # mosquitto wants nobody else to read or change it
+        os.chmod(folder / "acl", 0o600)  # mosquitto requires that no other user can read it
     except OSError as error:
         found = f"cannot be written: {error.strerror}"
         raise InputError(str(folder), found, "give another folder") from None
@@ -112,7 +112,7 @@ def _private(path: str, flags: int) -> int:
 
 
 class _Library:
-    """What is used of `cryptography`, which only those who make keys need."""
+    """The parts of `cryptography` that are used; only `psofed keys` needs it."""
 
     def __init__(self) -> None:
         from cryptography import x509
@@ -168,5 +168,5 @@ def _library() -> _Library:
     try:
         return _Library()
     except ImportError:
-        right = "pip install 'psofed[deploy]'"
+        right = "pip install '.[deploy]' in a clone"
         raise InputError("cryptography", "is not installed", right) from None

@@ -1,7 +1,7 @@
-"""MQTT: one connection to a broker that comes back by itself, and an inbox.
+"""MQTT: one connection to a broker, which is restored by itself, and an inbox.
 
-The library's thread does the network; what happens is put into the inbox, from which one thread
-takes it, so nothing else needs a lock.
+The library's thread handles the network and puts events into the inbox. One thread takes them from
+there, so nothing else needs a lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 DELAYS = (0.1, 15.0)  # seconds between two attempts: the first, and the longest
 INBOX = 20_000
 VERSION_TAG, COMMON_NAME = 0xA0, bytes([0x55, 4, 3])  # of a certificate, in DER
-POLL = 0.25  # seconds after which a loop looks whether it was told to stop
+POLL = 0.25  # seconds after which a loop checks whether it was told to stop
 
 
 @dataclass(frozen=True)
@@ -54,25 +54,25 @@ class Address:
         return f"mqtt{'s' if self.tls else ''}://{host}:{self.port}"
 
     def check(self, plain: bool) -> str:
-        """Rule 13: plain text beyond this machine needs a flag; returns the warning it deserves."""
+        """Rule 13: plain text to other machines needs a flag; returns a warning for it."""
         if self.tls or self.host in LOOPBACK:
             return ""
         if not plain:
             right = "use mqtts:// with certificates (`psofed keys`), or allow it with --plain"
             raise InputError(str(self), "would send everything in plain text", right)
-        return f"{self} is plain text: anybody on the way can read and change what is sent"
+        return f"{self} is not encrypted: others on the network can read and change messages"
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Rule 13: who one is, by certificate."""
+    """Rule 13: the own identity, by certificate."""
 
     ca: Path
     certificate: Path
     key: Path
 
     def context(self) -> ssl.SSLContext:
-        """TLS 1.3 with both ends known by certificate."""
+        """TLS 1.3 with certificates at both ends."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         try:
@@ -85,15 +85,15 @@ class Identity:
         return context
 
     def check(self, name: str) -> None:
-        """Refuse a certificate of somebody else: the broker would not say why nothing arrives."""
+        """Refuse another's certificate: the broker would drop its messages without an error."""
         try:
             found = common_name(self.certificate.read_text())
         except (OSError, ValueError, IndexError) as error:
-            why = getattr(error, "strerror", None) or "it is no certificate"
+            why = getattr(error, "strerror", None) or "it is not a certificate"
             right = "make it with `psofed keys`"
             raise InputError(str(self.certificate), f"cannot be used: {why}", right) from None
         if found != name:
-            right = f"give the certificate of {name!r}, or be who it names"
+            right = f"give the certificate of {name!r}"
             raise InputError(str(self.certificate), f"is that of {found!r}", right)
 
 
@@ -127,12 +127,12 @@ def _fields(der: bytes) -> list[tuple[int, bytes]]:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened: a connection, its loss, a message, or what else was put there."""
+    """An event: a connection, its loss, a message, or what else was put into the inbox."""
 
     kind: Literal["up", "down", "message", "sample"]
     topic: str = ""
     data: Any = b""
-    receipt: tuple[int, int] = (0, 0)  # what the broker wants to hear when the message is handled
+    receipt: tuple[int, int] = (0, 0)  # what to acknowledge when the message is handled
 
 
 class Link:
@@ -172,17 +172,17 @@ class Link:
         self._client.loop_start()
 
     def close(self) -> None:
-        """Leave the broker in order."""
+        """Disconnect cleanly."""
         self._client.disconnect()
         self._client.loop_stop()
 
     def send(self, topic: str, data: bytes) -> None:
-        """Publish; if the broker is away it is lost, and whoever misses it asks again."""
+        """Publish; without a broker the message is lost, and the other end asks again."""
         if self.up:
             self._client.publish(topic, data, self.qos)
 
     def handled(self, event: Event) -> None:
-        """Tell the broker (QoS 1) that a message has done what it should; before, it may repeat."""
+        """Acknowledge a message that was handled (QoS 1); before that, the broker may repeat it."""
         number, qos = event.receipt
         if qos and self.up:
             self._client.ack(number, qos)
@@ -195,14 +195,14 @@ class Link:
             return None
 
     def put(self, event: Event) -> None:
-        """Into the inbox, unless it is full: a flood must not fill the memory."""
+        """Put an event into the inbox, unless it is full: its memory is bounded."""
         try:
             self.inbox.put_nowait(event)
         except queue.Full:
             self.dropped += 1
 
     def _shake(self) -> None:
-        """Backoff with jitter: devices that lost the same broker do not come back as one."""
+        """Backoff with jitter: devices that lost the same broker do not all reconnect at once."""
         first, longest = DELAYS
         self._client.reconnect_delay_set(
             first * random.uniform(1, 5),
@@ -218,13 +218,13 @@ class Link:
         self.put(Event("up"))
 
     def _on_connect_fail(self, client: Any, userdata: Any) -> None:
-        theirs = ", or is not of our authority" if self.address.tls else ""
+        theirs = ", or its certificate is of another authority" if self.address.tls else ""
         self.put(Event("down", data=f"it cannot be reached{theirs}"))
 
     def _on_disconnect(self, client: Any, userdata: Any, flags: Any, code: Any, more: Any) -> None:
         self.up = False
         self._shake()
-        ours = " (is our certificate valid, and of its authority?)" if self.address.tls else ""
+        ours = " (is the own certificate valid and of its authority?)" if self.address.tls else ""
         self.put(Event("down", data=f"{code}{ours}"))
 
     def _on_message(self, client: Any, userdata: Any, message: Any) -> None:
@@ -232,7 +232,7 @@ class Link:
 
 
 def _no_delay(client: Any, userdata: Any, connection: Any) -> None:
-    """Small messages leave at once: with Nagle's algorithm a QoS 1 round takes six times longer."""
+    """Send small messages at once: with Nagle's algorithm a QoS 1 round takes six times longer."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
@@ -240,23 +240,23 @@ def _library() -> Any:
     try:
         from paho.mqtt import client
     except ImportError:
-        right = "pip install 'psofed[deploy]' (or 'psofed[client]' on devices)"
+        right = "pip install '.[deploy]' in a clone ('.[client]' on devices)"
         raise InputError("paho-mqtt", "is not installed", right) from None
     return client
 
 
 def up_topic(run: str, k: int | str) -> str:
-    """Where client k speaks; "+" for all of them."""
+    """The topic on which client k sends; "+" for all clients."""
     return f"{run}/{k}/u"
 
 
 def down_topic(run: str, k: int | str) -> str:
-    """Where client k listens."""
+    """The topic on which client k listens."""
     return f"{run}/{k}/d"
 
 
 def speaker(topic: str) -> int:
-    """Rule 13: who speaks, by the channel; -1 if that is no client.
+    """Rule 13: the sender, by the topic; -1 if it is not a client.
 
     >>> speaker("p/7/u"), speaker("p/x/u")
     (7, -1)

@@ -10,24 +10,27 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from psofed import named
+from psofed import schema
 from psofed.core.features import Waves, cosine
 from psofed.core.schedule import UniformCohorts
 from psofed.core.seeds import Seeds
-from psofed.deploy import memory
 from psofed.errors import InputError
 from psofed.estimators.regressor import _scale
-from psofed.methods.contract import Task
+from psofed.methods.contract import Task, start
+from psofed.protocol import in_memory
 
 Array = NDArray[Any]
 
 
 class FederatedRegressor(RegressorMixin, BaseEstimator):
-    """PSO-Fed, or another method, over groups of rows; predicts with the global model.
+    """PSO-Fed, or another method, over groups of rows.
+
+    `predict(X)` uses the global model; `predict(X, groups=...)` the own models of the groups that
+    `fit` had, if the method's clients keep any, and the global one for all other rows.
 
     Clients learn from their rows in order, `epochs` times; those with fewer rows than the longest
-    group begin again. Without groups every row belongs to one of `clients`, in turn. `traffic_` is
-    what was sent, in bytes up and down.
+    group start again from the first. Without groups every row belongs to one of `clients`, in turn.
+    `traffic_` is what was sent, in bytes up and down.
 
     >>> X = np.random.default_rng(0).uniform(-2, 2, (600, 1))
     >>> y, groups = np.sin(2 * X[:, 0]), np.arange(600) % 6
@@ -57,27 +60,33 @@ class FederatedRegressor(RegressorMixin, BaseEstimator):
         y = np.asarray(y, np.float64)
         if groups is None:
             groups = np.arange(len(X)) % max(1, min(self.clients, len(X)))
-        groups = np.asarray(groups)
-        if groups.shape != (len(X),):
-            raise ValueError(f"groups has shape {groups.shape}, but there are {len(X)} samples")
+        groups = _checked(groups, len(X))
         self.groups_, members = np.unique(groups, return_inverse=True)
         self.x_mean_, self.x_scale_ = _scale(X, True)
         mean, spread = _scale(y[:, None], True)
         self.y_mean_, self.y_scale_ = float(mean[0]), float(spread[0])
         scaled = (X - self.x_mean_) / self.x_scale_, (y - self.y_mean_) / self.y_scale_
         inputs, targets = self._streams(*scaled, members)
-        exchange = memory.run(self._start(X.shape[1]), inputs, targets)
+        exchange = in_memory.run(self._start(X.shape[1]), inputs, targets)
         final = exchange.models[-1]
         self.coef_ = final if final.ndim == 1 else final.mean(axis=0)
+        own = exchange.local[-1]
+        self.own_coef_ = own.copy() if own.ndim == 2 else None  # [groups, D]
         self.traffic_ = exchange.traffic[:, :2].sum(axis=0)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """The global model's estimates."""
+    def predict(self, X: Any, groups: Any = None) -> Array:
+        """The predictions of the global model, or of the groups' own models where they exist."""
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, reset=False, dtype=np.float64)
         z = self.features_((X - self.x_mean_) / self.x_scale_)
-        return np.asarray(z @ self.coef_ * self.y_scale_ + self.y_mean_)
+        values = z @ self.coef_
+        names = None if groups is None else _checked(groups, len(X))
+        if names is not None and self.own_coef_ is not None:
+            for k, name in enumerate(self.groups_):
+                rows = names == name
+                values[rows] = z[rows] @ self.own_coef_[k]
+        return np.asarray(values * self.y_scale_ + self.y_mean_)
 
     def _streams(self, X: Array, y: Array, members: Array) -> tuple[Array, Array]:
         """x [K, N, L] and y [K, N]: each client's rows, repeated to the same length."""
@@ -92,12 +101,21 @@ class FederatedRegressor(RegressorMixin, BaseEstimator):
         clients = len(self.groups_)
         cohorts = UniformCohorts(seeds, clients, min(self.cohort, clients))
         task = Task(clients, self.dim, taps, self.step, seeds, self.features_, cohorts)
-        module = named.load("psofed.methods", self.method)
-        if self.shared is not None and module.Options.knob != "shared":
+        module = schema.load("psofed.methods", self.method)
+        knob = module.Options.knob
+        has_shared = knob is not None and knob.field == "shared"
+        if self.shared is not None and not has_shared:
             raise InputError("shared", f"is given, but {self.method} has no M", "leave it out")
         chosen = {} if self.shared is None else {"shared": self.shared}
-        if self.shared is None and module.Options.knob == "shared":
+        if self.shared is None and has_shared:
             chosen = {"shared": max(1, self.dim // 5)}
         options = module.Options(**chosen)
         options.check(self.dim, clients)
-        return module.Method(options, task)
+        return start(options, task)
+
+
+def _checked(groups: Any, count: int) -> Array:
+    groups = np.asarray(groups)
+    if groups.shape != (count,):
+        raise ValueError(f"groups has shape {groups.shape}, but there are {count} samples")
+    return groups

@@ -10,8 +10,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from psofed.core import conformal
+from psofed.core.equations import lms
 from psofed.core.features import Waves, cosine
-from psofed.core.learner import lms
 from psofed.core.seeds import Seeds
 
 Array = NDArray[Any]
@@ -21,8 +22,13 @@ BLOCK = 256  # samples whose features are computed at once
 class RFFKLMSRegressor(RegressorMixin, BaseEstimator):
     """Online kernel regression: w <- w + mu z (y - w^T z), z the random Fourier features of x.
 
-    Inputs are centred and scaled by the first batch, if `scale` is true; so is the target. What
-    was learned from it then stays as it is, so that later batches mean the same.
+    If `scale` is true, inputs and target are centred and scaled by the first batch. The scaling
+    then stays fixed, so that it is the same for later batches.
+
+    `predict(X, interval=0.9)` returns (y, low, high), as scikit-learn's Gaussian process returns
+    (y, spread) on request. The radius is a quantile of the errors that samples had in the last pass
+    of `fit` just before they were learned (again, if there are several epochs: new data may then
+    need a slightly wider one); `partial_fit` lets it follow the errors.
 
     >>> X = np.random.default_rng(0).uniform(-2, 2, (400, 1))
     >>> y = np.sin(2 * X[:, 0])
@@ -45,25 +51,32 @@ class RFFKLMSRegressor(RegressorMixin, BaseEstimator):
         """Learn anew, `epochs` times over the samples in their order."""
         X, y = self._samples(X, y, reset=True)
         self._begin(X, y)
+        errors = np.empty(0)
         for _ in range(self.epochs):
-            self._learn(X, y)
+            errors = self._learn(X, y)
+        if len(errors):
+            self.theta_, self.labels_ = conformal.settled(errors), np.array(float(len(errors)))
         return self
 
     def partial_fit(self, X: Any, y: Any) -> RFFKLMSRegressor:
-        """Learn on, once over the samples."""
+        """Continue to learn, once over the samples."""
         first = not hasattr(self, "coef_")
         X, y = self._samples(X, y, reset=first)
         if first:
             self._begin(X, y)
-        self._learn(X, y)
+        conformal.follow(self.theta_, self.labels_, self._learn(X, y))
         return self
 
-    def predict(self, X: Any) -> Array:
-        """w^T z(x), in the units of the target."""
+    def predict(self, X: Any, interval: float | None = None) -> Any:
+        """w^T z(x), in the units of the target; with an interval, (y, low, high)."""
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, reset=False, dtype=np.float64)
         parts = [self._features(X[i : i + BLOCK]) @ self.coef_ for i in range(0, len(X), BLOCK)]
-        return np.concatenate(parts) * self.y_scale_ + self.y_mean_
+        values = np.concatenate(parts) * self.y_scale_ + self.y_mean_
+        if interval is None:
+            return values
+        radius = conformal.radius(self.theta_)[conformal.which(interval)] * self.y_scale_
+        return values, values - radius, values + radius
 
     def _samples(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
         X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, y_numeric=True)
@@ -71,23 +84,28 @@ class RFFKLMSRegressor(RegressorMixin, BaseEstimator):
 
     def _begin(self, X: Array, y: Array) -> None:
         seed = check_random_state(self.random_state).randint(2**31)
-        # The width is of a distance per input: distances grow with the root of their number.
+        # The width is per input: distances grow with the square root of their number.
         width = self.width * np.sqrt(X.shape[1])
         self.features_: Waves = cosine(Seeds(int(seed)), self.dim, X.shape[1], width)
         self.x_mean_, self.x_scale_ = _scale(X, self.scale)
         mean, spread = _scale(y[:, None], self.scale)
         self.y_mean_, self.y_scale_ = float(mean[0]), float(spread[0])
         self.coef_ = np.zeros(self.dim)
+        unit = 1.0 if self.scale else float(_scale(y[:, None], True)[1][0])
+        self.theta_, self.labels_ = conformal.start(scale=unit), np.zeros(())
 
     def _features(self, X: Array) -> Array:
         return self.features_((X - self.x_mean_) / self.x_scale_)
 
-    def _learn(self, X: Array, y: Array) -> None:
+    def _learn(self, X: Array, y: Array) -> Array:
+        """Once over the samples; the error of each before it was learned, in scaled units."""
         targets = (y - self.y_mean_) / self.y_scale_
+        errors = []
         for i in range(0, len(X), BLOCK):
             Z = self._features(X[i : i + BLOCK])
             for z, target in zip(Z, targets[i : i + BLOCK], strict=True):
-                lms(self.coef_, z, target, self.step)
+                errors.append(lms(self.coef_, z, target, self.step))
+        return np.array(errors)
 
 
 def _scale(values: Array, wanted: bool) -> tuple[Array, Array]:
@@ -95,5 +113,5 @@ def _scale(values: Array, wanted: bool) -> tuple[Array, Array]:
     if not wanted:
         return np.zeros(values.shape[1]), np.ones(values.shape[1])
     mean, spread = values.mean(axis=0), values.std(axis=0)
-    # A column that does not move may have a spread by rounding, which is no scale.
+    # A constant column may have a tiny spread by rounding, which is not a scale.
     return mean, np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)

@@ -1,14 +1,17 @@
-"""RFF-KLMS for River: one sample at a time, features by name, new ones at any moment."""
+"""RFF-KLMS for River: one sample at a time, features by name, new ones at any time."""
 
 from __future__ import annotations
 
+from itertools import accumulate
+from math import exp, isfinite, log
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from psofed.core.learner import lms
+from psofed.core import conformal
+from psofed.core.equations import lms
 from psofed.core.seeds import Seeds
 
 Array = NDArray[Any]
@@ -19,7 +22,8 @@ class RFFKLMSStream(base.Regressor):
 
     The column of W of a feature is drawn from the seed and the feature's name, when it is first
     seen: so a feature may come late or be absent (it then counts as 0), and the order does not
-    matter. Scale inputs before, e.g. with River's StandardScaler. The target's mean is followed.
+    matter. Scale inputs before, e.g. with River's StandardScaler. The mean of the targets so far is
+    subtracted. `predict_interval_one` gives an interval whose radius follows the errors.
 
     >>> model = RFFKLMSStream(dim=50, seed=1)
     >>> for i in range(500):
@@ -38,6 +42,8 @@ class RFFKLMSStream(base.Regressor):
         self.w = np.zeros(dim)
         self.mean = 0.0
         self.count = 0
+        self.theta: list[float] = []  # log of the radii, once an error is known
+        self.labels = 0
         self._columns: dict[Any, Array] = {}
         draw = Seeds(seed).generator("features")
         self._b = draw.uniform(0, 2 * np.pi, dim)
@@ -57,11 +63,33 @@ class RFFKLMSStream(base.Regressor):
         return z
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
-        """Eq. (5), after the mean of the targets has followed."""
+        """Eq. (5), after the mean of the targets is updated."""
+        z = self._features(x)
+        self._judge(float(y) - self.mean - float(self.w @ z))
         self.count += 1
         self.mean += (float(y) - self.mean) / self.count
-        lms(self.w, self._features(x), float(y) - self.mean, self.step)
+        lms(self.w, z, float(y) - self.mean, self.step)
+
+    def _judge(self, error: float) -> None:
+        """The radii learn from the error that a prediction has just before its label is learned."""
+        if not self.count:  # the mean of the targets is not known: this error says nothing
+            return
+        if not self.theta:
+            self.theta = conformal.start(scale=abs(error) if isfinite(error) else 1.0).tolist()
+        far = min(max(abs(error), conformal.SMALLEST), conformal.LARGEST)
+        size = log(far if isfinite(far) else conformal.LARGEST)  # a model that diverged
+        conformal.adapt_one(self.theta, self.labels, size, list(accumulate(self.theta, max)))
+        self.labels += 1
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """w^T z(x)."""
         return float(self.w @ self._features(x)) + self.mean
+
+    def predict_interval_one(self, x: dict[Any, Any], level: float = 0.9) -> tuple[float, float]:
+        """The low and the high end of the interval that holds this share of the targets.
+
+        Before the second label nothing is known of the errors, and it is infinite.
+        """
+        j, value = conformal.which(level, "level"), self.predict_one(x)
+        radius = exp(max(self.theta[: j + 1])) if self.theta else float("inf")
+        return value - radius, value + radius

@@ -1,1 +1,7 @@
 """One file per method; a method is found by the name of its file."""
+
+# The files of this folder that are not methods: the contract, the round, and what methods share.
+HELPERS = (
+    "contract", "round", "members", "selection",
+    "basis", "coding", "curvature", "graphs",
+)  # fmt: skip

@@ -1,13 +1,13 @@
-"""ASO-Fed: the server folds in one client at a time, and everybody learns on between its visits.
+"""ASO-Fed: the server folds in one client at a time; clients go on learning between contacts.
 
 Y. Chen, Y. Ning, M. Slawski, H. Rangwala, "Asynchronous online federated learning for edge devices
-with non-IID data", IEEE Big Data 2020, arXiv 1911.02134. The visitors of round n are S_n.
-The default is the form that suits LMS: no memory, no proximal term, the experiment's step. The
-original form is memory = true with lam and beta above 0; with gradients of one sample the memory
-triples their noise and diverges at mu = 0.75, so give it step = 0.25 (and lam = 0.01): lam = 1 as
-published ties a client to what it last received. Steps by delay multiply mu by about ln(K / |S_n|),
-3.2 in the paper's setting, and diverge there at mu = 0.75 as well. The feature learning of the
-original, a rescaling of the model by its own softmax, is left out.
+with non-IID data", IEEE Big Data 2020, arXiv 1911.02134. The clients that upload in round n are
+S_n. The default is the form that suits LMS: no memory, no proximal term, the experiment's step. The
+original form is memory = true with lam and beta above 0. With gradients of one sample the memory
+triples their noise and diverges at mu = 0.75, so use step = 0.25 and lam = 0.01 with it. The
+published lam = 1 keeps a client close to the model that it last received. Steps by delay multiply
+mu by about ln(K / |S_n|), which is 3.2 in the paper's setting; at mu = 0.75 they diverge as well.
+The feature learning of the original (the model is rescaled by its own softmax) is left out.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Options(Common):
     """Memory of gradients and its beta, proximal weight lam, steps by delay, replies at the end."""
 
     name: ClassVar[str] = "asofed"
-    knob: ClassVar[str] = ""
     selects: ClassVar[bool] = True
+    gapless: ClassVar[bool] = True
     simulated: ClassVar[str] = "its replies belong to the round after, and a late one is no reply"
     memory: bool = False
     lam: float = 0.0
@@ -57,8 +57,8 @@ class Method(Plain):
     grad = -e_k z_k + lam (w_k - c_k), c_k what k last received; h_k <- beta h_k + (1 - beta) v_k,
     then v_k <- grad. For k in S_n, one after another: w <- w + (w_k - o_k) n_k / sum n, o_k <- w_k,
     and w is the reply to k. All learn in every round, so n_k / sum n is 1/K. The reply reaches k
-    when round n + 1 begins, before anybody learns. With delays, r_k = max(1, ln of the mean number
-    of rounds between two visits of k).
+    when round n + 1 begins, before any client learns. With delays, r_k = max(1, ln of the mean
+    number of rounds between two uploads of k).
     """
 
     idle = True
@@ -68,11 +68,11 @@ class Method(Plain):
         self.options = options
 
     def visitors(self, n: int) -> Indices:
-        """S_n: those who upload in round n. Nobody did before round 0."""
+        """S_n: the clients that upload in round n. There are none before round 0."""
         return self.task.cohorts.cohort(n) if n >= 0 else np.empty(0, np.intp)
 
     def cohort(self, n: int, server: State) -> Indices:
-        """The visitors of this round, and those of the last, whose replies are on the way."""
+        """Those who upload in this round, and those of the last one, who now get their replies."""
         return np.union1d(self.visitors(n), self.visitors(n - 1))
 
     def server(self) -> State:
@@ -89,7 +89,7 @@ class Method(Plain):
         return state | ({"v": zeros(D), "h": zeros(D)} if self.options.memory else {})
 
     def download(self, server: State, k: int, n: int) -> Message:
-        """The reply to the visit of the round before, if that was heard."""
+        """The reply to the upload of the round before, if it arrived."""
         return server["reply"][k].copy() if server["visit"][k] == n - 1 else None
 
     def downloads(self, k: int, n: int) -> tuple[int | None, ...]:
@@ -115,7 +115,7 @@ class Method(Plain):
         w -= (self.step * client["rate"])[..., None] * change
 
     def upload(self, client: State, k: int, n: int) -> Message:
-        """w_k of a visitor; r_k follows from the rounds so far and the visits among them."""
+        """w_k of a client in S_n; r_k follows from the rounds and the uploads so far."""
         if k not in self.visitors(n):
             return None
         client["visits"] += 1

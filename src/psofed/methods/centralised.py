@@ -9,9 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from psofed.core import learner
+import numpy as np
+
+from psofed.core import equations
 from psofed.core.schedule import Indices
-from psofed.methods.contract import Array, Common, Message, Plain, State, Task, Who, stack
+from psofed.methods.contract import (
+    Array,
+    Common,
+    Message,
+    Messages,
+    Plain,
+    State,
+    Task,
+    Who,
+    stack,
+)
 
 
 @dataclass(frozen=True)
@@ -19,7 +31,8 @@ class Options(Common):
     """One averaged step per round (batch), or one step per sample (sequential)."""
 
     name: ClassVar[str] = "centralised"
-    knob: ClassVar[str] = ""
+    role: ClassVar[Literal["reference", "method", "control"]] = "control"
+    everybody: ClassVar[bool] = True
     selects: ClassVar[bool] = True
     form: Literal["batch", "sequential"] = "batch"
 
@@ -30,7 +43,8 @@ class Options(Common):
 class Method(Plain):
     """Eq. (3) minimised by one learner that sees the samples of all clients."""
 
-    setup = 0  # clients need to know nothing
+    setup = 0  # clients need no seed
+    relays = True
     stacked = True
 
     def __init__(self, options: Options, task: Task) -> None:
@@ -38,10 +52,11 @@ class Method(Plain):
         self.sequential = options.form == "sequential"
 
     def cohort(self, n: int, server: State) -> Indices:
-        return self.task.cohorts.present()
+        return self.task.cohorts.there(n)
 
     def client(self, k: int) -> State:
-        return {"sample": self.task.zeros(self.task.taps + 1)}
+        """The newest sample, and whether it has not been sent yet."""
+        return {"sample": self.task.zeros(self.task.taps + 1), "fresh": np.zeros((), bool)}
 
     def download(self, server: State, k: Who, n: int) -> Message:
         return None
@@ -53,12 +68,21 @@ class Method(Plain):
         """Keep the newest sample, to be sent."""
         client["sample"][..., :-1] = x
         client["sample"][..., -1] = y
+        client["fresh"][...] = True
 
-    def upload(self, client: State, k: Who, n: int) -> Message:
-        return client["sample"].copy()
+    def upload(self, client: State, k: Who, n: int) -> Messages:
+        """The sample, once. A client without a new one reports nothing, and still counts."""
+        fresh, rows = client["fresh"].copy(), client["sample"].copy()
+        client["fresh"][...] = False
+        if fresh.all():
+            return rows
+        nothing = self.task.zeros(0)
+        if not fresh.ndim:
+            return nothing
+        return [row if one else nothing for row, one in zip(rows, fresh, strict=True)]
 
     def lengths(self, n: int) -> tuple[int, ...] | None:
-        return (self.task.taps + 1,)
+        return 0, self.task.taps + 1
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
@@ -71,6 +95,6 @@ class Method(Plain):
         z, y = self.task.features(samples[:, :-1].astype(w.dtype)), samples[:, -1]
         if self.sequential:
             for z_k, y_k in zip(z, y, strict=True):
-                learner.lms(w, z_k, y_k, self.step)
+                equations.lms(w, z_k, y_k, self.step)
         else:
             w += self.step * (share * (y - z @ w)) @ z

@@ -1,11 +1,11 @@
-"""CMFL: a client keeps its update to itself if its signs disagree with the last global update.
+"""CMFL: a client does not send its update if the signs disagree with the last global update.
 
 L. Wang, W. Wang, B. Li, "CMFL: mitigating communication overhead for federated
 learning", ICDCS 2019.
-On LMS consecutive corrections partly undo each other, so agreement averages below one half: the
-literal rule keeps next to nothing at its published thresholds. The usable form (ours) sets the
-threshold so that a given share of the uploads passes, forces one now and then, and divides by
-|S_n|.
+With LMS, consecutive corrections partly undo each other, so the mean agreement is below one half,
+and the literal rule sends next to nothing at its published thresholds. The usable form (ours) sets
+the threshold so that a given share of the uploads passes, forces an upload after a few skips, and
+divides by |S_n|.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ import numpy as np
 from psofed.core import payload
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, Message, Messages, State, Task, Who
+from psofed.methods.contract import Array, Message, Messages, State, Task, Who
 
 HISTORY = 400  # agreements from which the usable threshold is taken
 PATIENCE = 3  # skips after which an upload is forced
 
 
 @dataclass(frozen=True)
-class Options(Common):
+class Options(fedavg.Paced):
     """Which rule; its threshold v (literal) or the share of uploads to keep (usable); E."""
 
     name: ClassVar[str] = "cmfl"
-    knob: ClassVar[str] = "local_steps"
     rule: Literal["literal", "usable"] = "usable"
     threshold: float = 0.8
     keep: float = 0.6
@@ -43,20 +42,20 @@ class Options(Common):
         return f"CMFL {knob} E={self.local_steps}"
 
     def check(self, dim: int, clients: int) -> None:
-        """Shares are shares."""
+        """The threshold and the share are between 0 and 1."""
         fedavg.at_least_one(self, "local_steps")
         for field in ("threshold", "keep"):
             if not 0 <= getattr(self, field) <= 1:
                 raise InputError(field, f"is {getattr(self, field)}", "use 0 to 1")
         if self.rule == "literal" and self.policy is not None:
-            found = "is given, but the literal rule has weights of its own"
+            found = "is given, but the literal rule has its own weights"
             raise InputError("policy", found, 'use rule = "usable", or leave it out')
 
 
 class Method(fedavg.Method):
     """FedAvg with an upload only if r = #{j : sign h_j = sign g_j} / D is at least the threshold.
 
-    g is the last global update that was not zero. In the first block everybody uploads.
+    g is the last global update that was not zero. In the first block all members upload.
     """
 
     stacked = True
@@ -72,7 +71,7 @@ class Method(fedavg.Method):
         return super().server() | {"g": self.task.zeros(self.task.dim)} | history
 
     def client(self, k: int) -> State:
-        """w_k, what came down with it, and how often this client has kept silent."""
+        """w_k, what came down with it, and how many uploads this client has skipped."""
         zeros = self.task.zeros
         more = {"signs": zeros(self.task.dim), "threshold": np.zeros(()), "skips": np.zeros(())}
         return super().client(k) | {"start": zeros(self.task.dim)} | more
@@ -99,7 +98,7 @@ class Method(fedavg.Method):
         client["threshold"][...] = message[..., 2 * D] if self.usable else self.threshold
 
     def upload(self, client: State, k: Who, n: int) -> Messages:
-        """w_k if it is relevant; usable: with the agreement, which is also sent alone."""
+        """w_k if it is relevant; usable: with the agreement, which is sent in any case."""
         if not self.ends(n):
             return None
         w, h = client["w"], client["w"] - client["start"]
@@ -141,6 +140,12 @@ class Method(fedavg.Method):
         change = server["w"] - before
         if change.any():
             server["g"][:] = change
+
+    def touched(self, server: State, n: int, uploads: Mapping[int, Message]) -> Any:
+        """All entries, if any upload has more than the agreement."""
+        head = int(self.usable)
+        heard = any(m is not None and len(m) > head for m in uploads.values())
+        return slice(None) if heard else slice(0)
 
     def encode(self, message: Array, up: bool) -> bytes:
         """Down: the signs as bits, then the values and the threshold."""

@@ -2,46 +2,49 @@
 
 A method is one file in this folder with two classes. `Options` is a frozen dataclass: the keys of
 its table in an experiment file. `Method(options, task)` has the handlers below. State is a plain
-dict of arrays, changed in place by the handlers and owned by whoever calls them: the engine stacks
-clients along a leading axis, a deployed client keeps its own. Handlers use no state but that, no
-clock and no randomness but `task.seeds`, so every executor gives the same numbers.
+dict of arrays, changed in place by the handlers and owned by their caller: the engine stacks
+clients along a leading axis, a deployed client keeps its own. Handlers use no other state, no clock
+and no randomness but `task.seeds`, so every executor gives the same numbers.
 
-One round n, for every executor:
+`round.py` calls them, for every executor and for both ends of a deployment:
 
     for k in cohort(n, server):  receive(client_k, k, n, download(server, k, n))
     for k that learn:            learn(client_k, x, z, y)       all if `idle`, else the cohort
     for k in cohort(n, server):  uploads[k] = upload(client_k, k, n)
     fold(server, n, uploads, weights)                           in client order, weights 1/|S_n|
 
-A policy (see `policies/contract.py`) may say in the cohort's place who takes part, who of them
-uploads, and the weights, which then need not sum to 1: `fold` adds weighted differences to w.
+An empty cohort is folded too. A policy (see `policies/contract.py`) may replace the cohort: it
+decides who takes part, who of them uploads, and the weights, which then need not sum to 1: `fold`
+adds weighted differences to w. On a live clock, samples come between rounds. A client learns from
+them at once or, if the method `waits`, after the next download and before the upload.
 
 A message is an array; None means that nothing is sent, and costs nothing. Its bytes are
 `encode(message, up)`: the two directions may have different forms, and the number of bytes
-depends on the number of entries only. A member that decides not to send its update says so with
-an empty array, which is one byte, and still counts in |S_n|.
+depends on the number of entries only. A member that decides not to send its update sends an empty
+array instead, which is one byte, and still counts in |S_n|.
 
-A method may be `lazy`: what an idle client has learned is then read at its contacts only, and it
-also has `absorb(client, x, z, y)`, which learns from many samples of one client at once.
-
-A class may say of itself that it is `stacked`: its handlers then also take several clients at once,
-which is faster. `k` is then an array [s] and state has a leading axis, as it has in `learn`.
-`download` and `upload` give None, an array [s, m] or a list of messages, and `download` also one
-message [m] that is the same for all; `receive` is given what `download` gave. `fold` has a message
-for each client, whoever calls it. Being stacked is not inherited: a subclass may change a handler.
+A class declares what it can do. These flags are not inherited, because a subclass may change a
+handler. `lazy`: what an idle client has learned is read at its contacts only, and the class also
+has `absorb(client, x, z, y)`, which learns from many samples of one client at once. `compiled`: it
+is Algorithm 1, which the kernel and the theory implement. `stacked`: its handlers also take several
+clients at once, which is faster. `k` is then an array [s] and state has a leading axis, as in
+`learn`. `download` and `upload` return None, an array [s, m] or a list of messages, and `download`
+may return one message [m] that is the same for all; `receive` gets what `download` returned. `fold`
+always gets one message for each client.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from functools import cache
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psofed import schema
-from psofed.core import learner, payload
+from psofed.core import equations, payload
 from psofed.core.features import FeatureMap
 from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts
 from psofed.core.seeds import Seeds
@@ -70,26 +73,82 @@ class Task:
     cohorts: UniformCohorts | GivenCohorts
     dtype: str = "float64"
     wire: str = "float32"
+    lms: Learner = equations.lms  # an executor may replace it by a compiled one
 
     def zeros(self, *shape: int) -> Array:
         """Initial values in the precision of this task."""
         return np.zeros(shape, self.dtype)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Common:
-    """What every method can be told: a step, averaging at the server, a label and a policy."""
+@dataclass(frozen=True)
+class Knob:
+    """The option that decides a method's traffic: its name, its effect and its range."""
 
-    name: ClassVar[str]
-    knob: ClassVar[str] = ""  # the option that decides the traffic, if there is one
+    field: str
+    more: bool = True  # whether a larger value sends more
+    least: int = 1
+    most: Callable[[int, int], int] = lambda dim, rounds: dim  # from D and the number of rounds
+    keeps: bool = False  # whether a budget may lower the traffic, but not raise it
+    bytes: bool = False  # whether it is the budget itself: bytes a round, up and down
+    beyond: str = ""  # why it cannot go beyond its end; {} stands for the value there
+
+    def of(self, options: Common) -> Any:
+        """Its value in these options."""
+        return getattr(options, self.field)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common(schema.Named):
+    """The options of every method: a step, averaging at the server, a label and a policy.
+
+    The class variables declare what a method is, for all that run or compare it.
+    """
+
+    knob: ClassVar[Knob | None] = None  # what decides its traffic, if anything does
+    # Shares of traffic are those of the reference; controls are not federated learning.
+    role: ClassVar[Literal["reference", "method", "control"]] = "method"
+    expected: ClassVar[bool] = False  # whether every fair comparison needs it
+    everybody: ClassVar[bool] = False  # whether all clients send in every round
+    alone: ClassVar[bool] = False  # whether clients learn alone, without any message
     steps: ClassVar[bool] = True  # whether it has a step to tune
-    serves: ClassVar[bool] = True  # whether it is judged by a model that the server has
+    serves: ClassVar[bool] = True  # whether the server has the model that is judged
     selects: ClassVar[bool] = False  # whether it decides itself who takes part
-    simulated: ClassVar[str] = ""  # why it can be simulated only, if it cannot be deployed
+    gapless: ClassVar[bool] = False  # whether it needs a sample of everybody in every round
+    simulated: ClassVar[str] = ""  # the reason, if it can only be simulated, not deployed
     step: float | None = None  # mu of this method; not set: the experiment's
-    average: bool = False  # judge a mean of the server's late models
+    average: bool = False  # judge a weighted mean of the server's late models
     label: str = ""  # the title in tables and figures; not set: made from the options
     policy: policies.Options | None = None  # who takes part; not set: a uniform cohort
+
+    @classmethod
+    def readers(cls) -> Mapping[str, schema.Reader]:
+        """A policy is a table within that of the method."""
+        return {"policy": schema.reader("psofed.policies")}
+
+    @classmethod
+    def compared(cls, dim: int) -> tuple[Self, ...]:
+        """The forms that are worth comparing with other methods, for this D."""
+        return (cls(),)
+
+    @property
+    def pace(self) -> int:
+        """Rounds from one upload to the next."""
+        return 1
+
+    @property
+    def sharing(self) -> tuple[int | None, str]:
+        """M and the scheme of the windows, for tables; None and nothing where there are none."""
+        return None, ""
+
+    @property
+    def not_live(self) -> str:
+        """Why it cannot be deployed on a live clock, on which messages may be lost; or nothing."""
+        return ""
+
+    def turned(self, value: Any, dim: int) -> Self:
+        """The same with the knob at this value, or at the next that is allowed and sends less."""
+        assert self.knob is not None
+        return replace(self, **{self.knob.field: value})
 
     def title(self) -> str:
         """The name in tables and figures."""
@@ -125,13 +184,20 @@ Options = Common
 class Method(Protocol):
     """The handlers of a method. See the module's first lines for the order of the calls."""
 
-    idle: bool
+    stacked: bool  # handlers take several clients at once
+    lazy: bool  # what a client learned is read at its contacts only
+    compiled: bool  # it is Algorithm 1, which kernel and theory implement
+    idle: bool  # clients learn also in rounds in which they do not take part
+    relays: bool  # clients keep no model: they take part with a new sample, or with nothing
+    restless: bool  # a round without uploads changes its state, too
     common: bool  # the whole cohort gets the same download, so a multicast sends it once
     peers: bool  # there is no server: what goes down is what neighbours have sent
-    lazy: bool  # what a client learned is read at its contacts only; see `absorb`
     setup: int  # bytes that every client gets once, before round 0
     task: Task
-    policy: Policy | None  # who takes part in the cohort's place
+    policy: Policy | None  # decides who takes part, instead of the cohort
+
+    @property
+    def waits(self) -> bool: ...
 
     def cohort(self, n: int, server: State) -> Indices: ...
 
@@ -149,11 +215,15 @@ class Method(Protocol):
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None: ...
 
+    def absorb(self, client: State, x: Array, z: Array, y: Array) -> None: ...
+
     def upload(self, client: State, k: Who, n: int) -> Any: ...
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None: ...
+
+    def touched(self, server: State, n: int, uploads: Mapping[int, Message]) -> Any: ...
 
     def encode(self, message: Array, up: bool) -> bytes: ...
 
@@ -168,53 +238,35 @@ class Method(Protocol):
     def models(self, server: State, clients: State) -> Array: ...
 
 
-class Averaged:
-    """Any method, judged by an average of its models that costs D numbers and no bytes.
-
-    The average of Shamir and Zhang (2013): v_{n+1} = v_n + (w_{n+1} - v_n) 4 / (n + 4), in which
-    model n weighs as n^3, so that the last fifth of the rounds has more than half of the weight.
-    """
-
-    def __init__(self, method: Method) -> None:
-        self.method = method
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.method, name)
-
-    def server(self) -> State:
-        """And v."""
-        return self.method.server() | {"average": self.method.task.zeros(self.method.task.dim)}
-
-    def fold(
-        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
-    ) -> None:
-        """As the method does; then v follows."""
-        self.method.fold(server, n, uploads, weights)
-        v = server["average"]
-        v += (self.method.models(server, {}) - v) * v.dtype.type(4 / (n + 4))
-
-    def models(self, server: State, clients: State) -> Array:
-        """v."""
-        return server["average"]
-
-
 class Plain:
     """What most methods share: the task's cohorts, plain values on the wire, a global model `w`."""
 
+    stacked = lazy = compiled = False
     idle = False
+    relays = False
+    restless = False
     common = False
     peers = False
-    lazy = False
     setup = 8  # the seed: features, masks and all later draws follow from it
+
+    def __init_subclass__(cls) -> None:
+        for name in ("stacked", "lazy", "compiled"):
+            setattr(cls, name, cls.__dict__.get(name, False))
 
     def __init__(self, options: Options, task: Task) -> None:
         self.policy = _bound(options, task)
         if self.policy is not None:
+            self.compiled = False  # the kernel has no policies
             cohorts = UniformCohorts(task.seeds, task.clients, self.policy.size)
             task = replace(task, cohorts=cohorts)
         self.task = task
         self.step = task.step if options.step is None else options.step
-        self.lms: Learner = learner.lms  # an executor may put a compiled one in its place
+        self.lms = task.lms
+
+    @property
+    def waits(self) -> bool:
+        """Whether a download overwrites what was learned before it, so that samples wait for it."""
+        return not self.idle
 
     def cohort(self, n: int, server: State) -> Indices:
         """S_n."""
@@ -236,6 +288,20 @@ class Plain:
         """The state of client k before round 0: w_{k,0} = 0."""
         return {"w": self.task.zeros(self.task.dim)}
 
+    def absorb(self, client: State, x: Array, z: Array, y: Array) -> None:
+        """Learn from many samples of one client, one after another."""
+        for i in range(len(y)):
+            self.learn(client, x[i], z[i], y[i])
+
+    def touched(self, server: State, n: int, uploads: Mapping[int, Message]) -> Any:
+        """The entries of the model that these uploads change, asked before their fold."""
+        heard = any(message is not None and len(message) for message in uploads.values())
+        return slice(None) if heard else slice(0)
+
+    def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
+        """What a client does with a sample; every method has its own."""
+        raise NotImplementedError
+
     def encode(self, message: Array, up: bool) -> bytes:
         """The bytes that travel: up to the server, or down to a client."""
         return payload.encode(message, self.task.wire) if len(message) else payload.NOTHING
@@ -251,7 +317,7 @@ class Plain:
     def downloads(self, k: int, n: int) -> tuple[int | None, ...]:
         """How many entries a download of round n can have; None stands for no message.
 
-        Where that depends on the server's state, a method has to say so itself.
+        A method where that depends on the server's state has to override this.
         """
         message = self.download(self.server(), k, n)
         return (None if message is None else len(message),)
@@ -272,17 +338,56 @@ class Plain:
 def _bound(options: Options, task: Task) -> Policy | None:
     if options.policy is None:
         return None
-    cohort, model_bytes = getattr(task.cohorts, "size", 1), task.dim * payload.size(task.wire)
+    cohort, model_bytes = task.cohorts.size, task.dim * payload.size(task.wire)
     federation = policies.Federation(task.clients, cohort, model_bytes, task.seeds)
     return policies.bind(options.policy, federation)
 
 
-def is_stacked(method: object) -> bool:
-    """Whether the class of this method says so; what a class above it says does not count."""
-    inner = getattr(
-        method, "method", method
-    )  # what only averages handles as many as what it averages
-    return bool(vars(type(inner)).get("stacked", False))
+def start(options: Options, task: Task) -> Method:
+    """The method of these options, bound to a federation."""
+    bound: Method = kind(options)(options, task)
+    return bound
+
+
+def kind(options: Options) -> Any:
+    """The class of the method of these options."""
+    plain = schema.load("psofed.methods", options.name).Method
+    return averaged(plain) if options.average else plain
+
+
+@cache
+def averaged(plain: Any) -> Any:
+    """The same method, judged by an average of its models. It costs D numbers and no bytes.
+
+    The average of Shamir and Zhang (2013): v_{n+1} = v_n + (w_{n+1} - v_n) 4 / (n + 4), in which
+    model n weighs as n^3, so that the last fifth of the rounds has more than half of the weight.
+    """
+
+    class Averaged(plain):  # type: ignore[misc]
+        stacked, lazy, restless = plain.stacked, plain.lazy, True
+
+        def server(self) -> State:
+            """The state of the method, and v."""
+            state: State = super().server() | {"average": self.task.zeros(self.task.dim)}
+            return state
+
+        def fold(
+            self,
+            server: State,
+            n: int,
+            uploads: Mapping[int, Message],
+            weights: Mapping[int, float],
+        ) -> None:
+            """The fold of the method, then v."""
+            super().fold(server, n, uploads, weights)
+            v = server["average"]
+            v += (super().models(server, {}) - v) * v.dtype.type(4 / (n + 4))
+
+        def models(self, server: State, clients: State) -> Array:
+            """v."""
+            return server["average"]
+
+    return Averaged
 
 
 class Rows(Mapping[int, Message]):
@@ -318,13 +423,3 @@ def stack(
     if len(set(map(len, messages))) > 1:
         return ids, messages, shares
     return ids, np.concatenate(messages).reshape(len(ids), -1), shares
-
-
-def traffic(method: Method, up: Sequence[int], down: Sequence[int]) -> tuple[int, int, int]:
-    """Bytes of a round from those of its messages: up, down, and down where equal ones go once.
-
-    Neighbours hear what a node says once (multicast); point to point, it says it to each of them.
-    """
-    if method.peers:
-        return sum(up), max(sum(down) - sum(up), 0), 0
-    return sum(up), sum(down), sum(down[:1] if method.common else down)

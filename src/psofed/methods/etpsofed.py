@@ -1,4 +1,4 @@
-"""Event-triggered PSO-Fed: a client uploads only if its sample surprised it.
+"""Event-triggered PSO-Fed: a client uploads only if the error of its last sample was large.
 
 V. C. Gogineni, S. Werner, Y.-F. Huang, A. Kuh, "Communication-efficient online federated learning
 strategies for kernel regression", IEEE Internet of Things J., 2023. The trigger is ours.
@@ -7,7 +7,7 @@ strategies for kernel regression", IEEE Internet of Things J., 2023. The trigger
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -21,14 +21,18 @@ class Options(psofed.Options):
     """The options of PSO-Fed, and the threshold c in units of the rms error."""
 
     name: ClassVar[str] = "etpsofed"
-    knob: ClassVar[str] = "shared"
     threshold: float = 0.6
+
+    @classmethod
+    def compared(cls, dim: int) -> tuple[Self, ...]:
+        """M = D/5."""
+        return (cls(max(dim // 5, 1)),)
 
     def describe(self) -> str:
         return f"ETPSO-Fed c={self.threshold:g} {self.windows()}"
 
     def check(self, dim: int, clients: int) -> None:
-        """The windows are fit for PSO-Fed, the threshold is not negative."""
+        """The windows are valid for PSO-Fed, the threshold is not negative."""
         super().check(dim, clients)
         if not self.threshold >= 0:
             raise InputError("threshold", f"is {self.threshold}", "use 0 or more")
@@ -44,7 +48,7 @@ class Method(psofed.Method):
         self.threshold = options.threshold
 
     def client(self, k: int) -> State:
-        """And m_k, and whether the last sample was a surprise."""
+        """Also m_k, and whether the last error was large."""
         return super().client(k) | {"square": np.ones(()), "fire": np.zeros(())}
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
@@ -54,7 +58,7 @@ class Method(psofed.Method):
         client["square"][...] = 0.99 * client["square"] + 0.01 * np.square(error)
 
     def upload(self, client: State, k: Who, n: int) -> Messages:
-        """S_{k,n+1} w_{k,n+1}, or nothing to report; who reports nothing still counts in |S_n|."""
+        """S_{k,n+1} w_{k,n+1}, or an empty message; its client still counts in |S_n|."""
         fire, nothing = client["fire"], self.task.zeros(0)
         window: Any = super().upload(client, k, n)
         if fire.ndim == 0:

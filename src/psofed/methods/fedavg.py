@@ -2,7 +2,7 @@
 
 H. B. McMahan, E. Moore, D. Ramage, S. Hampson, B. Agüera y Arcas, "Communication-efficient learning
 of deep networks from decentralized data", AISTATS 2017. On a stream E is a number of samples.
-At E = D/M it costs what PSO-Fed with M costs, and so belongs beside it in every comparison.
+At E = D/M it costs as much as PSO-Fed with M, so a fair comparison includes both.
 """
 
 from __future__ import annotations
@@ -12,28 +12,45 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
 from psofed.methods.contract import (
     Array,
     Common,
+    Knob,
     Message,
     Messages,
     Plain,
     State,
     Task,
     Who,
-    is_stacked,
     stack,
 )
 
 
+class Paced(Common):
+    """Options with E, the rounds of a block, which sets the traffic of FedAvg and its variants."""
+
+    knob: ClassVar[Knob | None] = Knob(
+        "local_steps", more=False, most=lambda dim, rounds: max(rounds // 20, 1),
+        beyond="would exchange models less than every {} rounds",
+    )  # fmt: skip
+    local_steps: int
+
+    @property
+    def pace(self) -> int:
+        """A block ends with an upload."""
+        return self.local_steps
+
+
 @dataclass(frozen=True)
-class Options(Common):
+class Options(Paced):
     """The options of FedAvg: E."""
 
     name: ClassVar[str] = "fedavg"
-    knob: ClassVar[str] = "local_steps"
+    expected: ClassVar[bool] = True
     local_steps: int = 5
 
     def describe(self) -> str:
@@ -53,7 +70,9 @@ def at_least_one(options: Any, *fields: str) -> None:
 
 
 class Blocks(Plain):
-    """Rounds in blocks of E, each with one cohort; to be put before what a block does."""
+    """Rounds in blocks of E, each with one cohort. A base class, named before the method's."""
+
+    restless = True  # a block may end in silence
 
     def __init__(self, options: Any, task: Task) -> None:
         super().__init__(options, task)
@@ -144,10 +163,10 @@ class Compressed(Anchored, ABC):
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
-        """w_{n+1} = w_n + sum_k a_k U_k; who sends nothing contributes nothing and still counts."""
+        """w_{n+1} = w_n + sum_k a_k U_k; a client with an empty message still counts."""
         if not self.ends(n):
             return
-        if is_stacked(self):
+        if self.stacked:
             ks, messages, shares = stack(uploads, weights)
             if len(ks):
                 server["w"] += shares @ self.unpack(messages, ks, n)
@@ -155,6 +174,14 @@ class Compressed(Anchored, ABC):
         for k, message in uploads.items():
             if message is not None and len(message):
                 server["w"] += weights[k] * self.unpack(message, k, n)
+
+    def touched(self, server: State, n: int, uploads: Mapping[int, Message]) -> Any:
+        """The entries that any U_k changes."""
+        heard = {k: m for k, m in uploads.items() if m is not None and len(m)}
+        found = np.zeros(self.task.dim, bool)
+        for k, message in heard.items():
+            found |= self.unpack(message, k, n) != 0
+        return found
 
     @abstractmethod
     def pack(self, client: State, h: Array, k: Any, n: int) -> Any:

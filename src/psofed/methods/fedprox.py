@@ -13,15 +13,14 @@ import numpy as np
 
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, State, Task
+from psofed.methods.contract import Array, State, Task
 
 
 @dataclass(frozen=True)
-class Options(Common):
+class Options(fedavg.Paced):
     """The options of FedProx: E and rho."""
 
     name: ClassVar[str] = "fedprox"
-    knob: ClassVar[str] = "local_steps"
     local_steps: int = 40
     prox: float = 0.01
 

@@ -9,32 +9,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from psofed.core import payload
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, State, Task, Who
+from psofed.methods.contract import Array, State, Task, Who
 
 
 @dataclass(frozen=True)
-class Options(Common):
+class Options(fedavg.Paced):
     """g features to a block, the threshold c in units of the mean block, and E."""
 
     name: ClassVar[str] = "fedscr"
-    knob: ClassVar[str] = "local_steps"
     block: int = 10
     threshold: float = 1.0
     local_steps: int = 1
+
+    @classmethod
+    def compared(cls, dim: int) -> tuple[Self, ...]:
+        """The largest blocks, of up to 10, that fill the model."""
+        return (cls(max(d for d in range(1, 11) if dim % d == 0)),)
 
     def describe(self) -> str:
         steps = f" E={self.local_steps}" * (self.local_steps > 1)
         return f"FedSCR c={self.threshold:g}{steps}"
 
     def check(self, dim: int, clients: int) -> None:
-        """Blocks fill the model."""
+        """The block size divides D."""
         fedavg.at_least_one(self, "local_steps", "block")
         if dim % self.block:
             raise InputError("block", f"is {self.block}, but dim is {dim}", "use a divisor of dim")
@@ -53,7 +57,7 @@ class Method(fedavg.Compressed):
         self.blocks = task.dim // options.block
 
     def client(self, k: int) -> State:
-        """And the residual r_k, the mean block b_k."""
+        """Also the residual r_k and the mean block b_k."""
         extra = {"residual": self.task.zeros(self.task.dim), "mean": np.full((), -1.0)}
         return super().client(k) | extra
 

@@ -1,4 +1,4 @@
-"""Local only: every client learns alone by RFF-KLMS and nobody talks. A control.
+"""Local only: every client learns alone by RFF-KLMS; nothing is sent. A control.
 
 RFF-KLMS: A. Singh, N. Ahuja, P. Moulin, "Online learning with kernels: overcoming the growing sum
 problem", MLSP 2012; P. Bouboulis, S. Chouvardas, S. Theodoridis, IEEE Trans. Signal Process., 2018.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,7 +21,8 @@ class Options(Common):
     """Learning alone has no options of its own."""
 
     name: ClassVar[str] = "local"
-    knob: ClassVar[str] = ""
+    role: ClassVar[Literal["reference", "method", "control"]] = "control"
+    alone: ClassVar[bool] = True
     serves: ClassVar[bool] = False
     simulated: ClassVar[str] = "its clients have nothing to say to a server"
     selects: ClassVar[bool] = True
@@ -43,7 +44,7 @@ class Method(Plain):
         return None
 
     def receive(self, client: State, k: int, n: int, message: Message) -> None:
-        """Nothing ever comes."""
+        """There are no downloads."""
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (10)."""

@@ -1,4 +1,4 @@
-"""MEMO-Fed: statistics in a small whitened basis, and a server that remembers every client.
+"""MEMO-Fed: statistics in a small whitened basis; the server keeps a model of every client's loss.
 
 Ours. The D features are redundant, so d < D coordinates u = T^T z hold the best model; T follows
 from the seed and a guessed law of the inputs. A client sums up A_k = sum u u^T, q_k = sum u y of
@@ -8,14 +8,16 @@ server keeps a quadratic model of every client's loss and minimises their sum:
     g_k = (q_k - A_k r_k) / n_k                               at the reference r_k, exact but for Q
     c = (sum_k n_k kappa B_k + rho P)^-1 sum_k n_k (g_k + kappa B_k r_k)            w = T c
 
-Its fixed point is the pooled ridge regression of all samples, whatever B_k and kappa are: these
-only set the pace. B_k is the curvature that the moments of the client's inputs imply (or I/mu if
-nothing about the inputs shall leave the client), plus a little for the rounding of what travels.
+Its fixed point is the pooled ridge regression of all samples for any B_k and kappa; these decide
+only the speed. B_k is the curvature that the moments of the client's inputs imply, plus a little
+for the rounding of messages. The moments are sent with contacts 1, 4, 16, 64 and so on. With
+curvature = "unit" they are not sent, and B_k is I/mu.
 kappa needs no step size and no bytes: when r_k moves by dr and g_k by dg between two contacts,
--dr^T dg / dr^T B_k dr is the true curvature over the assumed one. Where it is above what a Newton
-iteration bears, kappa grows, so that what would run away comes back.
+-dr^T dg / dr^T B_k dr is the true curvature over the assumed one. If this ratio is too large for a
+Newton iteration, kappa grows, so that the iteration does not diverge.
 
-A client needs d^2 multiplications a sample and d^2 numbers of memory; the LMS needs 2 D and D.
+A client needs D d + d^2 + d multiply-adds a sample: 22,480 at D = 200 and d = 80, 56 times the 2 D
+of LMS. It stores D d numbers for T (128 kB in float64) and d^2 for A_k; LMS stores D numbers.
 """
 
 from __future__ import annotations
@@ -27,15 +29,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from psofed.core import basis, coding, curvature, payload
+from psofed.core import payload
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
-from psofed.methods.contract import Array, Common, Message, Plain, State, Task
+from psofed.methods import basis, coding, curvature
+from psofed.methods.contract import Array, Common, Knob, Message, Plain, State, Task
 
 SCALES = 1 - coding.SMALLEST  # makes a scale a number from 0 on
-DAMP = 0.03  # added to the curvature: flat directions would blow up the rounding of messages
-RECENT = 0.5  # contacts a client over which kappa is measured
-SAFE = 0.6  # of the measured curvature: Newton steps bear an error of almost a factor of two
+DAMP = 0.03  # added to the curvature: flat directions would amplify the rounding of messages
+RECENT = 0.5  # contacts per client over which kappa is measured
+SAFE = 0.6  # of the measured curvature: Newton steps tolerate almost a factor of two
 RELEASE = 0.99  # of kappa is kept from one fold to the next
 SILENT = 10  # contacts of the whole system before which a model is not worth sending
 
@@ -45,7 +48,7 @@ class Options(Common):
     """Bytes a round (none: no limit), d, b bits a value (none: exact), forgetting and the guess."""
 
     name: ClassVar[str] = "memofed"
-    knob: ClassVar[str] = "budget"
+    knob: ClassVar[Knob | None] = Knob("budget", bytes=True)
     steps: ClassVar[bool] = False
     selects: ClassVar[bool] = True
     budget: float | None = 160.0
@@ -54,8 +57,8 @@ class Options(Common):
     forget: float = 1.0
     ridge: float = 1.0
     inputs: Literal["signal", "columns"] = "signal"
-    spread: float = 1.0  # the guess of the inputs' covariance: this variance of each,
-    correlation: float = 0.5  # and this correlation of any two
+    spread: float = 1.0  # the guess of the inputs' covariance: the variance of each,
+    correlation: float = 0.5  # and the correlation of any two
     curvature: Literal["moments", "unit"] = "moments"
     basis: Literal["whitened", "none"] = "whitened"
     guard: bool = True  # whether kappa may grow
@@ -86,11 +89,11 @@ class Options(Common):
 
 
 class Method(Plain):
-    """The equations above; values travel in b bits as differences to what both ends remember.
+    """The equations above; values travel in b bits as differences to references at both ends.
 
-    Both ends agree on the references although messages get lost: the server moves its own only when
-    a round is folded, a download says whether the number of folded contacts is odd, and a client
-    that has counted one too many takes the last one back.
+    Both ends agree on the references although messages get lost. The server changes its own only
+    when a round is folded. A download says whether the number of folded contacts is odd. A client
+    that has counted one contact too many undoes the last one.
     """
 
     idle = True
@@ -115,7 +118,7 @@ class Method(Plain):
     # What a contact costs, and who is contacted.
 
     def cohort(self, n: int, server: State) -> Indices:
-        """Of S_n those heard least recently, as many as the bytes saved up will pay for."""
+        """Those of S_n that were heard least recently, as many as the unused budget allows."""
         members = super().cohort(n, server)
         if self.options.budget is None:
             return members
@@ -138,7 +141,7 @@ class Method(Plain):
         return server["contacts"][k] == 0 and server["contacts"].sum() < self.options.silent
 
     def _more(self, contacts: Any) -> bool:
-        """Whether the contact after so many tells the moments: 1, 4, 16, 64, ..."""
+        """Whether the next contact sends the moments: contacts 1, 4, 16, 64, ... do."""
         number = int(contacts) + 1
         return self.tells and number & (number - 1) == 0 and number.bit_length() % 2 == 1
 
@@ -192,13 +195,13 @@ class Method(Plain):
         client["C"] += inputs @ x
 
     def _basis(self, dtype: Any) -> Array:
-        """T in the precision of the features: a sum of many samples needs no better one."""
+        """T in the precision of the features, which is enough for a sum of many samples."""
         if dtype not in self._bases:
             self._bases[dtype] = self.T.astype(dtype)
         return self._bases[dtype]
 
     def receive(self, client: State, k: int, n: int, message: Message) -> None:
-        """r_k <- r_k + Q(c - r_k), after taking back a contact that was never folded."""
+        """r_k <- r_k + Q(c - r_k), after undoing a contact that was never folded."""
         if message is None:
             return
         lost = client["contacts"] > 0 if not len(message) else client["contacts"] % 2 != message[0]
@@ -210,7 +213,7 @@ class Method(Plain):
             client["r"] += self._restore(message[1:])
 
     def upload(self, client: State, k: int, n: int) -> Message:
-        """Q(g_k + r_k - h_k), and now and then the moments of the inputs."""
+        """Q(g_k + r_k - h_k), and at some contacts the moments of the inputs."""
         r, h = client["r"], client["h"]
         if client["contacts"] == 0:
             h[:] = r
@@ -240,7 +243,7 @@ class Method(Plain):
         return message
 
     def downloads(self, k: int, n: int) -> tuple[int | None, ...]:
-        """Nothing worth telling yet, or the bit and d values."""
+        """No message while there is no useful model, or the bit and d values."""
         return 0, 1 + self._entries
 
     def own(self, client: State) -> Message:
@@ -316,7 +319,7 @@ class Method(Plain):
         self._note(server, ks, n, count)
 
     def _note(self, server: State, ks: Any, n: int, count: float) -> None:
-        """They were heard in round n, and speak for so many samples."""
+        """These clients were heard in round n, each with its number of samples."""
         server["weight"][ks] = count
         server["contacts"][ks] += 1
         server["heard"][ks] = n
@@ -385,5 +388,5 @@ class Method(Plain):
 
 
 def _count(forget: float, samples: int) -> float:
-    """n_k after so many samples: the sum of the powers of beta."""
+    """n_k after a number of samples: the sum of the powers of beta."""
     return float(samples) if forget == 1 else (1 - forget**samples) / (1 - forget)

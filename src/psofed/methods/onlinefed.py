@@ -7,7 +7,7 @@ PSO-Fed with M = D and without idle learning, and that is how it is computed her
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -21,7 +21,8 @@ class Options(Common):
     """Online-Fed has no options of its own."""
 
     name: ClassVar[str] = "onlinefed"
-    knob: ClassVar[str] = ""
+    role: ClassVar[Literal["reference", "method", "control"]] = "reference"
+    expected: ClassVar[bool] = True
 
     def describe(self) -> str:
         return "Online-Fed"
@@ -30,7 +31,7 @@ class Options(Common):
 class Method(psofed.Method):
     """Eq. (7): PSO-Fed that shares every entry."""
 
-    stacked = True
+    stacked = compiled = True
 
     def __init__(self, options: Options, task: Task) -> None:
         everything = psofed.Options(

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from psofed.core import sharing
-from psofed.core.ahead import Ahead
-from psofed.core.schedule import Indices
+from psofed.core import equations
+from psofed.core.schedule import Ahead, Indices
 from psofed.errors import InputError
 from psofed.methods import psofed
 from psofed.methods.contract import Message, State, Task, Who, stack
@@ -26,7 +25,6 @@ class Options(psofed.Options):
     """The options of PSO-Fed; availability (none: the cohorts), delays, weights decay^l."""
 
     name: ClassVar[str] = "paofed"
-    knob: ClassVar[str] = "shared"
     selects: ClassVar[bool] = True
     shared: int = 4
     scheme: Literal["coordinated", "uncoordinated"] = "coordinated"
@@ -37,11 +35,16 @@ class Options(psofed.Options):
     decay: float = 0.2
     window: Literal["next", "same"] = "next"
 
+    @classmethod
+    def compared(cls, dim: int) -> tuple[Self, ...]:
+        """M = D/5, or the next divisor of D below."""
+        return (cls().turned(max(dim // 5, 1), dim),)
+
     def describe(self) -> str:
         return f"PAO-Fed {self.windows()} delay={self.delay:g}"
 
     def check(self, dim: int, clients: int) -> None:
-        """Probabilities are probabilities."""
+        """Probabilities are between 0 and 1."""
         super().check(dim, clients)
         for field in ("availability", "delay", "decay"):
             value = getattr(self, field)
@@ -55,10 +58,11 @@ class Method(psofed.Method):
     """Algorithm 1 whose uploads arrive l rounds later, P(l >= i) = delta^i; l > l_max is lost.
 
     w_{n+1} = w_n + sum_l alpha_l mean over the uploads of delay l of (value - w_n), entry by entry;
-    an entry that comes with several delays takes the shortest only.
+    of an entry that comes with several delays, only the shortest delay counts.
     """
 
     stacked = True
+    restless = True  # what is under way arrives
 
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
@@ -67,28 +71,33 @@ class Method(psofed.Method):
             self.up = self.down
         self.late = Ahead(self._delay, task.cohorts, count=1)
 
+    @property
+    def waits(self) -> bool:
+        """Also where what comes down is what goes up: nothing would have been learned between."""
+        return super().waits or self.options.window == "same"
+
     def cohort(self, n: int, server: State) -> Indices:
         """Those who are available: each with its probability, or the cohort."""
         p = self.options.availability
         if p is None:
             return super().cohort(n, server)
         u = self.task.seeds.uniforms("available", round=n, count=self.task.clients)
-        return np.intersect1d(np.flatnonzero(u < p), self.task.cohorts.present())
+        return np.intersect1d(np.flatnonzero(u < p), self.task.cohorts.there(n))
 
     def server(self) -> State:
-        """w_n and the uploads under way: by round of arrival (modulo), by delay, by client."""
+        """w_n and the uploads in transit: by round of arrival (modulo), by delay, by client."""
         slots, K = self.options.longest + 1, self.task.clients
         late = {"mail": self.task.zeros(slots, slots, K, self.shared)}
         return super().server() | late | {"full": np.zeros((slots, slots, K), bool)}
 
     def upload(self, client: State, k: Who, n: int) -> Message:
         """S_{k,n+1} w_{k,n+1}, or S_{k,n} w_{k,n+1}."""
-        return sharing.share(client["w"], self.up(k, n))
+        return equations.share(client["w"], self.up(k, n))
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
-        """Post the uploads, then fold in what arrives in this round."""
+        """Store the uploads, then fold in what arrives in this round."""
         slots, dim = self.options.longest + 1, self.task.dim
         ks, messages, _ = stack(uploads, weights)
         if len(ks):
@@ -108,6 +117,18 @@ class Method(psofed.Method):
             free[window] = False
         here[:] = False
         server["w"] += change
+
+    def touched(self, server: State, n: int, uploads: Mapping[int, Message]) -> Any:
+        """The windows that arrive in this round, whenever they were sent."""
+        slots = self.options.longest + 1
+        ks, _, _ = stack(uploads, dict.fromkeys(uploads, 0.0))
+        found = np.zeros(self.task.dim, bool)
+        if len(ks):
+            found[self.up(ks[self.late(ks, n) == 0], n)] = True
+        for late in range(1, slots):
+            members = np.flatnonzero(server["full"][n % slots, late])
+            found[self.up.draw(members, n - late)] = True
+        return found
 
     def _delay(self, k: Any, n: Any) -> Indices:
         """l of each client; above l_max it is lost."""

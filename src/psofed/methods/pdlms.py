@@ -1,9 +1,9 @@
-"""Partial-diffusion LMS: no server; every node learns and tells its neighbours M of D entries.
+"""Partial-diffusion LMS: no server; every node learns and sends M of D entries to its neighbours.
 
 R. Arablouei, S. Werner, Y.-F. Huang, K. Dogancay, "Distributed least mean-square estimation with
-partial diffusion", IEEE Trans. Signal Process. 62(2), 2014: where partial sharing comes from.
-Every node speaks in every round, so it is dear: 4 M K bytes a round where one broadcast reaches all
-neighbours, and 4 M for every neighbour of every node where it does not.
+partial diffusion", IEEE Trans. Signal Process. 62(2), 2014: the origin of partial sharing.
+Every node sends in every round, which is expensive: 4 M K bytes a round if one broadcast reaches
+all neighbours, and 4 M for every neighbour of every node if it does not.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from psofed.core import graphs, sharing
-from psofed.core.graphs import Neighbours
+from psofed.core import equations
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
-from psofed.methods import psofed
+from psofed.methods import graphs, psofed
 from psofed.methods.contract import Array, Message, State, Task, Who, stack
+from psofed.methods.graphs import Neighbours
 
-MOST = 2000  # nodes of a graph whose pairs are all looked at
+MOST = 2000  # nodes of a graph for which all pairs are examined
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,19 @@ class Options(psofed.Options):
     """The windows of PSO-Fed; the graph, its degree if it is a ring, and the weights."""
 
     name: ClassVar[str] = "pdlms"
-    knob: ClassVar[str] = "shared"
+    everybody: ClassVar[bool] = True
     serves: ClassVar[bool] = False
     selects: ClassVar[bool] = True
-    simulated: ClassVar[str] = "it has no server: its nodes talk to their neighbours"
+    gapless: ClassVar[bool] = True
+    simulated: ClassVar[str] = "it has no server: its nodes send to their neighbours"
     graph: Literal["ring", "complete", "star", "geometric"] = "ring"
     degree: int = 4
     weights: Literal["metropolis", "uniform"] = "metropolis"
+
+    @classmethod
+    def compared(cls, dim: int) -> tuple[Self, ...]:
+        """M = D/5."""
+        return (cls(max(dim // 5, 1)),)
 
     def describe(self) -> str:
         return f"PdLMS {self.windows()}, {self.place()}"
@@ -47,10 +53,11 @@ class Options(psofed.Options):
         return f"{self.graph}{ring}{', uniform' if self.weights == 'uniform' else ''}"
 
     def check(self, dim: int, clients: int) -> None:
-        """The windows are fit for PSO-Fed, everybody learns, a ring has two sides."""
+        """The windows are valid for PSO-Fed, all nodes learn, a ring has two sides."""
         super().check(dim, clients)
         if not self.idle:
-            raise InputError("idle", "is false, but every node learns in every round", "leave it")
+            found = "is false, but every node learns in every round"
+            raise InputError("idle", found, "leave it out")
         if self.degree < 2 or self.degree % 2:
             raise InputError("degree", f"is {self.degree}", "use an even number, 2 or more")
         if self.graph in ("complete", "geometric") and clients > MOST:
@@ -59,14 +66,14 @@ class Options(psofed.Options):
 
 
 class Method(psofed.Method):
-    """phi_k = w_k + mu e_k z_k; k broadcasts phi_k on S_{k,n}; w_k = phi_k + what neighbours say:
+    """phi_k = w_k + mu e_k z_k; k broadcasts phi_k on S_{k,n} and combines what neighbours sent:
 
     w_k = c_kk phi_k + sum_l c_lk (phi_l on S_{l,n}, phi_k elsewhere), sum_l c_lk = 1.
 
-    Metropolis weights are c_lk = 1 / (1 + max(deg_k, deg_l)), uniform ones 1 / (1 + deg_k). A
-    neighbour that is not heard leaves its weight to phi_k. What is judged is the mean error of the
-    w_k. Broadcasts of round n are combined when round n + 1 begins, before anybody learns; until
-    then a client's state has phi_k.
+    Metropolis weights are c_lk = 1 / (1 + max(deg_k, deg_l)), uniform ones 1 / (1 + deg_k).
+    The weight of a neighbour that is not heard goes to phi_k. The mean error of the w_k is judged.
+    Broadcasts of round n are combined when round n + 1 begins, before any node learns; until then a
+    client's state has phi_k.
     """
 
     peers = True
@@ -84,17 +91,17 @@ class Method(psofed.Method):
         self.edges = lru_cache(task.clients + 1)(self._edges)
 
     def _edges(self, ks: tuple[int, ...]) -> tuple[Array, Array, Array]:
-        """Of the edges that lead to these nodes: the row of the node, who speaks, its weight."""
+        """Of the edges that lead to these nodes: the row of the node, the sender, its weight."""
         rows = np.repeat(np.arange(len(ks)), self.degrees[list(ks)])
         speakers = np.array([j for k in ks for j in self.neighbours[k]], np.intp)
         return rows, speakers, np.concatenate([self.weights[k] for k in ks])
 
     def cohort(self, n: int, server: State) -> Indices:
-        """Every node that ever speaks, in every round."""
-        return self.task.cohorts.present()
+        """Every node that ever sends, in every round."""
+        return self.task.cohorts.there(n)
 
     def server(self) -> State:
-        """What is in the air: the newest broadcast of each node, which were heard, their round."""
+        """The newest broadcast of each node, which of them arrived, and their round."""
         K = self.task.clients
         air = {"air": self.task.zeros(K, self.shared), "heard": np.zeros(K, bool)}
         return air | {"round": np.full((), -2)}
@@ -117,7 +124,7 @@ class Method(psofed.Method):
         return [part.ravel() if len(part) else None for part in parts]
 
     def downloads(self, k: int, n: int) -> tuple[int | None, ...]:
-        """What all neighbours have said, or nothing."""
+        """The broadcasts of all neighbours, or nothing."""
         return None, int(self.degrees[k]) * self.shared
 
     def receive(self, client: State, k: Who, n: int, message: Any) -> None:
@@ -139,22 +146,22 @@ class Method(psofed.Method):
         models += np.bincount(places.ravel(), change.ravel(), minlength=len(models))
 
     def upload(self, client: State, k: Who, n: int) -> Any:
-        """phi_k on S_{k,n}; nothing if nobody is near."""
+        """phi_k on S_{k,n}; nothing if the node has no neighbours."""
         if isinstance(k, int):
             window = self.schedule.entries(k, n)
-            return sharing.share(client["w"], window) if self.degrees[k] else None
-        said = sharing.share(client["w"], self.windows(n)[k])
+            return equations.share(client["w"], window) if self.degrees[k] else None
+        said = equations.share(client["w"], self.windows(n)[k])
         if self.degrees[k].all():
             return said
         return [row if near else None for row, near in zip(said, self.degrees[k], strict=True)]
 
     def lengths(self, n: int) -> tuple[int, ...] | None:
-        return (self.shared,) if all(self.neighbours) else None  # who is alone says nothing
+        return (self.shared,) if all(self.neighbours) else None  # a lone node sends nothing
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
-        """Nobody adds up: the broadcasts stay in the air until the next round begins."""
+        """Nothing is folded: the broadcasts are kept until the next round begins."""
         server["round"][...] = n
         server["heard"][:] = False
         ks, said, _ = stack(uploads, dict.fromkeys(uploads, 1.0))  # the weights are those of edges

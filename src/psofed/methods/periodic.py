@@ -1,16 +1,16 @@
-"""The family (E, M): talk every E rounds, with M entries. It joins PSO-Fed and FedAvg.
+"""The family (E, M): exchange M entries every E rounds. It joins PSO-Fed and FedAvg.
 
 E = 1 is PSO-Fed with M; M = D is FedAvg with E, as far as the global model goes. The windows
-advance with every talk, so lines of equal cost are those of equal M/E.
+advance with every exchange, so lines of equal cost are those of equal M/E.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
-from psofed.core import sharing
+from psofed.core import equations
 from psofed.methods import fedavg, psofed
 from psofed.methods.contract import Message, State, Who, stack
 
@@ -20,14 +20,23 @@ class Options(psofed.Options):
     """The options of PSO-Fed, and E."""
 
     name: ClassVar[str] = "periodic"
-    knob: ClassVar[str] = "shared"
     local_steps: int = 4
+
+    @classmethod
+    def compared(cls, dim: int) -> tuple[Self, ...]:
+        """M = D/5, every 4 rounds."""
+        return (cls(max(dim // 5, 1)),)
+
+    @property
+    def pace(self) -> int:
+        """A block ends with an upload."""
+        return self.local_steps
 
     def describe(self) -> str:
         return f"PSO-Fed E={self.local_steps} {self.windows()}"
 
     def check(self, dim: int, clients: int) -> None:
-        """E is at least 1, and the windows are fit for PSO-Fed."""
+        """E is at least 1, and the windows are valid for PSO-Fed."""
         fedavg.at_least_one(self, "local_steps")
         super().check(dim, clients)
 
@@ -40,18 +49,18 @@ class Method(fedavg.Blocks, psofed.Method):
     def download(self, server: State, k: Who, n: int) -> Message:
         """S_{k,t} w_n, at the beginning of block t."""
         t, rest = divmod(n, self.local_steps)
-        return sharing.share(server["w"], self.schedule.entries(k, t)) if rest == 0 else None
+        return equations.share(server["w"], self.schedule.entries(k, t)) if rest == 0 else None
 
     def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """Eq. (9) with window t."""
         if message is not None:
             window = self.schedule.entries(k, n // self.local_steps)
-            sharing.receive(client["w"], window, message)
+            equations.receive(client["w"], window, message)
 
     def upload(self, client: State, k: Who, n: int) -> Message:
         """S_{k,t+1} w_k, at the end of block t."""
         t, rest = divmod(n + 1, self.local_steps)
-        return sharing.share(client["w"], self.schedule.entries(k, t)) if rest == 0 else None
+        return equations.share(client["w"], self.schedule.entries(k, t)) if rest == 0 else None
 
     def lengths(self, n: int) -> tuple[int, ...] | None:
         return (self.shared,) if (n + 1) % self.local_steps == 0 else ()
@@ -63,4 +72,10 @@ class Method(fedavg.Blocks, psofed.Method):
         t = (n + 1) // self.local_steps
         ks, values, shares = stack(uploads, weights)
         if len(ks):
-            sharing.fold(server["w"], self.schedule.entries(ks, t), values, shares)
+            equations.fold(server["w"], self.schedule.entries(ks, t), values, shares)
+
+    def touched(self, server: State, n: int, uploads: Mapping[int, Message]) -> Any:
+        """The windows t + 1 that came up."""
+        ks, _, _ = stack(uploads, dict.fromkeys(uploads, 0.0))
+        t = (n + 1) // self.local_steps
+        return self.schedule.entries(ks, t).ravel() if len(ks) else slice(0)

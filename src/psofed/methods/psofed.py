@@ -1,4 +1,4 @@
-"""PSO-Fed: exchange M of D entries per round, learn on when not selected.
+"""PSO-Fed: exchange M of D entries per round; clients also learn when they are not selected.
 
 V. C. Gogineni, S. Werner, Y.-F. Huang, A. Kuh, "Communication-Efficient Online Federated Learning
 Framework for Nonlinear Regression", ICASSP 2022, arXiv 2110.06556, Algorithm 1.
@@ -9,13 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from psofed.core import sharing
-from psofed.core.ahead import Ahead
-from psofed.core.schedule import Schedule, Sequential, Stochastic, is_even
+from psofed.core import equations
+from psofed.core.schedule import Ahead, Schedule, Sequential, Stochastic, is_even
 from psofed.errors import InputError
-from psofed.methods.contract import Array, Common, Message, Messages, Plain, State, Task, Who, stack
+from psofed.methods.contract import (
+    Array,
+    Common,
+    Knob,
+    Message,
+    Messages,
+    Plain,
+    State,
+    Task,
+    Who,
+    stack,
+)
+
+Scheme = Literal["coordinated", "uncoordinated"]
+SCHEMES: tuple[Scheme, ...] = ("coordinated", "uncoordinated")
 
 
 @dataclass(frozen=True)
@@ -23,14 +36,30 @@ class Options(Common):
     """The options of PSO-Fed: M, how windows are chosen, and whether idle clients learn."""
 
     name: ClassVar[str] = "psofed"
-    knob: ClassVar[str] = "shared"
+    knob: ClassVar[Knob | None] = Knob("shared")
     shared: int = 40
-    scheme: Literal["coordinated", "uncoordinated"] = "uncoordinated"
+    scheme: Scheme = "uncoordinated"
     selection: Literal["sequential", "stochastic"] = "sequential"
     mask: Literal["subset", "block"] = "subset"
     shift: int | None = None
     idle: bool = True
     allow_uneven: bool = False
+
+    @classmethod
+    def compared(cls, dim: int) -> tuple[Self, ...]:
+        """M = D/5, in both schemes."""
+        return tuple(cls(max(dim // 5, 1), scheme) for scheme in SCHEMES)
+
+    @property
+    def sharing(self) -> tuple[int | None, str]:
+        """M and the scheme."""
+        return self.shared, self.scheme
+
+    def turned(self, value: Any, dim: int) -> Self:
+        """Blocks do not overlap if M divides D."""
+        if self.mask == "block":
+            value = max(d for d in range(1, value + 1) if dim % d == 0)
+        return super().turned(value, dim)
 
     @property
     def tau(self) -> int:
@@ -43,11 +72,11 @@ class Options(Common):
         return f"PSO-Fed {self.windows()}"
 
     def windows(self) -> str:
-        """What travels, in short; methods built on these options put their own words before it."""
+        """M and the scheme as text, also for the titles of methods built on these options."""
         return f"M={self.shared} {self.scheme}{'' if self.idle else ', no idle'}"
 
     def check(self, dim: int, clients: int) -> None:
-        """Refuse a window that does not fit, and a schedule that starves entries."""
+        """Refuse a window that does not fit, and a schedule that leaves out entries."""
         if not 1 <= self.shared <= dim:
             raise InputError("shared", f"is {self.shared}, but dim is {dim}", f"use 1 to {dim}")
         if self.selection == "stochastic" or self.allow_uneven:
@@ -65,9 +94,9 @@ class Options(Common):
 
 
 class Method(Plain):
-    """Algorithm 1. A subclass that changes no handler is run by the compiled kernel too."""
+    """Algorithm 1. A subclass that changes no handler may declare itself `compiled` too."""
 
-    stacked = True
+    stacked = compiled = True
 
     def __init__(self, options: Options, task: Task, schedule: Schedule | None = None) -> None:
         super().__init__(options, task)
@@ -79,22 +108,27 @@ class Method(Plain):
         self.down = Ahead(self.schedule.entries, task.cohorts, self.shared)
         self.up = Ahead(lambda k, n: self.schedule.entries(k, n + 1), task.cohorts, self.shared)
 
+    @property
+    def waits(self) -> bool:
+        """Without idle learning, or where a download overwrites at least half of the model."""
+        return not self.idle or 2 * self.shared >= self.task.dim
+
     def download(self, server: State, k: Who, n: int) -> Message:
         """S_{k,n} w_n."""
-        return sharing.share(server["w"], self.down(k, n))
+        return equations.share(server["w"], self.down(k, n))
 
     def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """Eq. (9): S_{k,n} w_n + (I - S_{k,n}) w_{k,n}."""
         if message is not None:
-            sharing.receive(client["w"], self.down(k, n), message)
+            equations.receive(client["w"], self.down(k, n), message)
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
-        """Eq. (10), for members of the cohort and for everybody else."""
+        """Eq. (10), for members of the cohort and for all other clients."""
         self.lms(client["w"], z, y, self.step)
 
     def upload(self, client: State, k: Who, n: int) -> Messages:
         """S_{k,n+1} w_{k,n+1}: the *next* window."""
-        return sharing.share(client["w"], self.up(k, n))
+        return equations.share(client["w"], self.up(k, n))
 
     def lengths(self, n: int) -> tuple[int, ...] | None:
         return (self.shared,)
@@ -105,16 +139,12 @@ class Method(Plain):
         """Eq. (11)."""
         ks, values, shares = stack(uploads, weights)
         if len(ks):
-            sharing.fold(server["w"], self.up(ks, n), values, shares)
+            equations.fold(server["w"], self.up(ks, n), values, shares)
 
-
-def is_pure(method: object) -> bool:
-    """Whether this is PSO-Fed itself, with no handler changed: what kernel and theory know."""
-    own = ("cohort", "server", "client", "download", "receive", "learn", "upload", "fold",
-           "encode", "models")  # fmt: skip
-    if getattr(method, "policy", None) is not None:
-        return False
-    return all(getattr(type(method), name, None) is getattr(Method, name) for name in own)
+    def touched(self, server: State, n: int, uploads: Mapping[int, Message]) -> Any:
+        """The windows that came up."""
+        ks, _, _ = stack(uploads, dict.fromkeys(uploads, 0.0))
+        return self.up(ks, n).ravel() if len(ks) else slice(0)
 
 
 def _schedule(options: Options, task: Task) -> Schedule:

@@ -13,19 +13,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from psofed.core import coding, payload
-from psofed.core.ahead import Ahead
+from psofed.core import payload
+from psofed.core.schedule import Ahead
 from psofed.errors import InputError
-from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, State, Task, Who
+from psofed.methods import coding, fedavg
+from psofed.methods.contract import Array, State, Task, Who
 
 
 @dataclass(frozen=True)
-class Options(Common):
+class Options(fedavg.Paced):
     """l levels (none: no compression) and E."""
 
     name: ClassVar[str] = "qsgd"
-    knob: ClassVar[str] = "local_steps"
     levels: int | None = 15
     local_steps: int = 1
 

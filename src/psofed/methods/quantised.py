@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from psofed.core import coding, payload, sharing
-from psofed.core.ahead import Ahead
+from psofed.core import equations, payload
+from psofed.core.schedule import Ahead
 from psofed.errors import InputError
-from psofed.methods import psofed
-from psofed.methods.contract import Array, Message, State, Task, Who, stack
+from psofed.methods import coding, psofed
+from psofed.methods.contract import Array, Knob, Message, State, Task, Who, stack
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,33 @@ class Options(psofed.Options):
     """The options of PSO-Fed, b, and what the code refers to."""
 
     name: ClassVar[str] = "quantised"
-    knob: ClassVar[str] = "shared"
-    keeps: ClassVar[bool] = True  # a budget may lower M, not raise it: few bits on all are too few
+    # A budget may lower M, not raise it: so few bits are too few if all entries travel.
+    knob: ClassVar[Knob | None] = Knob("shared", keeps=True)
     bits: int = 4
     reference: Literal["range", "last"] = "range"
+
+    @classmethod
+    def compared(cls, dim: int) -> tuple[Self, ...]:
+        """M = D/5 with 4 bits a value, and with 2 for differences."""
+        return (cls(m := max(dim // 5, 1)), cls(m, bits=2, reference="last"))
+
+    @property
+    def not_live(self) -> str:
+        """The client's memory moves when it answers, the server's when it folds the answer."""
+        lost = "after a lost answer its two ends no longer agree on what travelled last"
+        return lost if self.reference == "last" else ""
 
     def describe(self) -> str:
         last = ", differences" if self.reference == "last" else ""
         return f"PSO-Fed {self.windows()}, {self.bits} bit{last}"
 
     def check(self, dim: int, clients: int) -> None:
-        """The windows are fit for PSO-Fed, the bits for a code."""
+        """The windows are valid for PSO-Fed, the number of bits for a code."""
         super().check(dim, clients)
         if not 1 <= self.bits <= 24:
             raise InputError("bits", f"is {self.bits}", "use 1 to 24")
         if self.reference == "last" and self.policy is not None and self.policy.scores == "client":
-            found = f"is {self.policy.name}, but who downloads and then keeps silent loses track"
+            found = f"is {self.policy.name}, but a member that does not upload loses its reference"
             raise InputError("policy", found, 'use another, or reference = "range"')
 
 
@@ -48,7 +59,7 @@ class Method(psofed.Method):
     """Algorithm 1 with decoded values in place of w_n and w_k on the windows.
 
     w_k itself is not rounded by an upload. The server's memory of what travelled changes when the
-    round is folded, and not before: a download that is asked for twice is the same twice.
+    round is folded, and not before, so a download that is repeated is the same.
     """
 
     stacked = True
@@ -81,12 +92,12 @@ class Method(psofed.Method):
         """Eq. (9) with decoded values."""
         if message is not None:
             window = self.down(k, n)
-            here = sharing.at(window)
-            sharing.receive(client["w"], window, self._restore(message, client, here))
+            here = equations.at(window)
+            equations.receive(client["w"], window, self._restore(message, client, here))
 
     def upload(self, client: State, k: Who, n: int) -> Message:
         """Q(w_{k,n+1}) on S_{k,n+1}."""
-        here = sharing.at(self.up(k, n))
+        here = equations.at(self.up(k, n))
         message = self._quantise(client["w"][here], client, here, k, n, up=True)
         self._restore(message, client, here)
         return message
@@ -106,10 +117,10 @@ class Method(psofed.Method):
             self._restore(down, server, _of(ks, self.down(ks, n)))
         window = self.up(ks, n)
         values = self._restore(messages, server, _of(ks, window))
-        sharing.fold(server["w"], window, values, shares)
+        equations.fold(server["w"], window, values, shares)
 
     def _quantise(self, values: Array, state: State, here: Any, k: Who, n: int, up: bool) -> Array:
-        """The code of the values; a download that all get is rounded alike for all."""
+        """The code of the values; a download for all members is rounded in the same way for all."""
         u = self.luck[up](k, n)
         return coding.quantise(values - state["last"][here] if self.last else values, self.bits, u)
 
@@ -121,7 +132,7 @@ class Method(psofed.Method):
         return self.task.seeds.uniforms("upload bits", client=k, round=n, count=self.shared)
 
     def _restore(self, message: Array, state: State, here: Any) -> Array:
-        """The decoded values; of differences, what they make of what last travelled."""
+        """The decoded values; differences are added to what last travelled."""
         values = coding.restore(message, self.bits)
         if self.last:
             values += state["last"][here]

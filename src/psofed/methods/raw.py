@@ -1,13 +1,15 @@
-"""Raw samples: the cohort sends (x, y), and the server does Online-Fed with them, exactly.
+"""Raw samples: the cohort sends (x, y), and the server computes Online-Fed from them, exactly.
 
-A control: the update of one LMS step is mu e z(x), so L + 1 numbers say as much as D. What speaks
-against it is privacy and learning between contacts, not bytes.
+A control: the update of one LMS step is mu e z(x), so the L + 1 numbers of a sample hold as much as
+D. Bytes are no argument against it; learning between contacts is one. Privacy is not one by itself:
+from an upload of Online-Fed a server can in general compute the sample, and partial sharing
+guarantees no privacy either.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
@@ -20,7 +22,7 @@ class Options(Common):
     """Sending samples has no options of its own."""
 
     name: ClassVar[str] = "raw"
-    knob: ClassVar[str] = ""
+    role: ClassVar[Literal["reference", "method", "control"]] = "control"
 
     def describe(self) -> str:
         return "Raw samples"

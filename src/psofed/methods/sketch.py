@@ -8,28 +8,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, log2
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from psofed.core import coding, payload, sharing
-from psofed.core.ahead import Ahead
+from psofed.core import equations, payload
+from psofed.core.schedule import Ahead
 from psofed.core.seeds import subsets
 from psofed.errors import InputError
-from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, State, Task, Who
+from psofed.methods import coding, fedavg
+from psofed.methods.contract import Array, State, Task, Who
 
 
 @dataclass(frozen=True)
-class Options(Common):
-    """q bits a value, M values of the update (all if left out), rotated or not, after E steps."""
+class Options(fedavg.Paced):
+    """q bits a value, M values of the update (all if not set), rotated or not, after E steps."""
 
     name: ClassVar[str] = "sketch"
-    knob: ClassVar[str] = "local_steps"
     bits: int | None = 1
     shared: int | None = None
     rotate: bool = False
     local_steps: int = 1
+
+    @classmethod
+    def compared(cls, dim: int) -> tuple[Self, ...]:
+        """One bit a value, and two after a rotation."""
+        return (cls(), cls(2, rotate=True))
+
+    @property
+    def sharing(self) -> tuple[int | None, str]:
+        """M."""
+        return self.shared, ""
 
     def describe(self) -> str:
         parts = [f"{self.bits} bit" if self.bits else "", f"M={self.shared}" if self.shared else ""]
@@ -70,8 +79,8 @@ class Method(fedavg.Compressed):
         self.window = Ahead(self._window, task.cohorts, self.shared)
         self.signs = np.where(task.seeds.world.uniforms("signs", count=self.size) < 0.5, -1.0, 1.0)
         if options.shared is not None:
-            # Rescaled updates are D/M times as noisy: averaged over the cohort they bear this step.
-            size = getattr(self.task.cohorts, "size", 1)
+            # Rescaled updates are D/M times as noisy: averaged over the cohort, this step works.
+            size = self.task.cohorts.size
             self.step *= min(1.0, size * self.shared / self.size)
 
     def pack(self, client: State, h: Array, k: Who, n: int) -> Array:
@@ -80,7 +89,7 @@ class Method(fedavg.Compressed):
             full[..., : self.task.dim] = h
             h = coding.hadamard(self.signs * full).astype(h.dtype)
         if self.shared < self.size:
-            h = h[sharing.at(self.window(k, n))] * h.dtype.type(self.size / self.shared)
+            h = h[equations.at(self.window(k, n))] * h.dtype.type(self.size / self.shared)
         if self.bits is None:
             return h
         return coding.quantise(h, self.bits, self.luck(k, n))
@@ -89,7 +98,7 @@ class Method(fedavg.Compressed):
         values = message if self.bits is None else coding.restore(message, self.bits)
         if self.shared < self.size:
             full = np.zeros((*values.shape[:-1], self.size), values.dtype)
-            full[sharing.at(self.window(k, n))] = values
+            full[equations.at(self.window(k, n))] = values
             values = full
         if self.rotate:
             values = (self.signs * coding.hadamard(values))[..., : self.task.dim]

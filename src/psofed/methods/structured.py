@@ -8,28 +8,37 @@ coordinates travel; only the uplink shrinks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from psofed.core import sharing
-from psofed.core.ahead import Ahead
+from psofed.core import equations
+from psofed.core.schedule import Ahead
 from psofed.core.seeds import subsets
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, Message, State, Task, Who
+from psofed.methods.contract import Array, Message, State, Task, Who
 
 
 @dataclass(frozen=True)
-class Options(Common):
-    """The kind of space, its M coordinates (rank times columns, if low rank), and E."""
+class Options(fedavg.Paced):
+    """The kind of space, its number M of coordinates (rank times columns if low rank), and E."""
 
     name: ClassVar[str] = "structured"
-    knob: ClassVar[str] = "local_steps"
     form: Literal["mask", "subspace", "lowrank"] = "mask"
     shared: int = 40
     rows: int | None = None
     local_steps: int = 1
+
+    @classmethod
+    def compared(cls, dim: int) -> tuple[Self, ...]:
+        """M = D/5, as a mask and as a subspace."""
+        return (cls("mask", m := max(dim // 5, 1)), cls("subspace", m))
+
+    @property
+    def sharing(self) -> tuple[int | None, str]:
+        """M."""
+        return self.shared, ""
 
     def describe(self) -> str:
         names = {"mask": "Random mask", "subspace": "Random subspace", "lowrank": "Low rank"}
@@ -37,7 +46,7 @@ class Options(Common):
         return f"{names[self.form]} M={self.shared}{steps}"
 
     def check(self, dim: int, clients: int) -> None:
-        """M fits; a low rank has a shape."""
+        """M fits; for low rank, the matrix has whole rows and columns."""
         fedavg.at_least_one(self, "local_steps", "shared", "rows")
         if self.shared > dim:
             raise InputError("shared", f"is {self.shared}, but dim is {dim}", f"use 1 to {dim}")
@@ -77,13 +86,13 @@ class Method(fedavg.Compressed):
         self.rank = M * self.rows // D
         self.axes = Ahead(self._axes, task.cohorts, self.rank)
         if options.form != "mask":
-            size = getattr(self.task.cohorts, "size", 1)
+            size = self.task.cohorts.size
             self.step *= min(1.0, size * M / D)  # rescaled, the update is D/M times as noisy
             normal = task.seeds.world.generator("basis").standard_normal((self.rows, self.rows))
             self.basis = np.linalg.qr(normal)[0].astype(task.dtype)
 
     def client(self, k: int) -> State:
-        """And the axes of this block's space."""
+        """Also the axes of this block's space."""
         return super().client(k) | {"axes": np.zeros(self.rank, np.int64)}
 
     def receive(self, client: State, k: Who, n: int, message: Message) -> None:
@@ -106,18 +115,18 @@ class Method(fedavg.Compressed):
         return self._image(message, self.axes(k, n - n % self.local_steps))
 
     def _coordinates(self, v: Array, axes: Array) -> Array:
-        """A^T v, one matrix of columns as the other: v is [..., D], A^T v is [..., M]."""
+        """A^T v: v is [..., D], A^T v is [..., M]."""
         head = v.shape[:-1]
         if self.form != "mask":
-            # With the whole basis, of which A is some columns: faster than to gather those.
+            # With the whole basis, of which A is some columns: faster than gathering those.
             v = self._turned(v, self.basis)
-        return v.reshape(*head, self.rows, -1)[sharing.at(axes)].reshape(*head, -1)
+        return v.reshape(*head, self.rows, -1)[equations.at(axes)].reshape(*head, -1)
 
     def _image(self, coordinates: Array, axes: Array) -> Array:
         """A c: c is [..., M], A c is [..., D]."""
         head, D = coordinates.shape[:-1], self.task.dim
         full = np.zeros((*head, self.rows, D // self.rows), coordinates.dtype)
-        full[sharing.at(axes)] = coordinates.reshape(*head, self.rank, -1)
+        full[equations.at(axes)] = coordinates.reshape(*head, self.rank, -1)
         v = full.reshape(*head, D)
         return v if self.form == "mask" else self._turned(v, self.basis.T)
 

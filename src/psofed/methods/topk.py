@@ -1,32 +1,36 @@
 """Top-k with error feedback: the k largest entries of the update, the rest kept for later.
 
 S. U. Stich, J.-B. Cordonnier, M. Jaggi, "Sparsified SGD with memory", NeurIPS 2018;
-S. P. Karimireddy, Q. Rebjock, S. Stich, M. Jaggi, ICML 2019. Only the uplink shrinks; positions
-are part of it.
+S. P. Karimireddy, Q. Rebjock, S. Stich, M. Jaggi, ICML 2019. Only the uplink shrinks; its bytes
+include the positions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
-from psofed.core import coding, payload, sharing
+from psofed.core import equations, payload
 from psofed.errors import InputError
-from psofed.methods import fedavg
-from psofed.methods.contract import Array, Common, State, Task, Who
+from psofed.methods import coding, fedavg
+from psofed.methods.contract import Array, State, Task, Who
 
 
 @dataclass(frozen=True)
-class Options(Common):
+class Options(fedavg.Paced):
     """k, the share gamma of the rest that is remembered, and E."""
 
     name: ClassVar[str] = "topk"
-    knob: ClassVar[str] = "local_steps"
     kept: int = 5
     memory: float = 1.0
     local_steps: int = 1
+
+    @classmethod
+    def compared(cls, dim: int) -> tuple[Self, ...]:
+        """k = 5."""
+        return (cls(min(5, dim)),)
 
     def describe(self) -> str:
         steps = f" E={self.local_steps}" * (self.local_steps > 1)
@@ -51,14 +55,14 @@ class Method(fedavg.Compressed):
         self.kept, self.memory = options.kept, options.memory
 
     def client(self, k: int) -> State:
-        """And the residual r_k."""
+        """Also the residual r_k."""
         return super().client(k) | {"residual": self.task.zeros(self.task.dim)}
 
     def pack(self, client: State, h: Array, k: Who, n: int) -> Array:
         v = h + client["residual"]
-        # Stable, so that of equal entries the first goes: the same on every machine.
+        # Stable, so that the first of equal entries is sent: the same on every machine.
         kept = np.sort(np.argsort(-np.abs(v), kind="stable")[..., : self.kept])
-        here = sharing.at(kept)
+        here = equations.at(kept)
         message = np.concatenate([kept, v[here]], axis=-1)
         v[here] = 0
         client["residual"][:] = self.memory * v
@@ -67,7 +71,7 @@ class Method(fedavg.Compressed):
     def unpack(self, message: Array, k: Who, n: int) -> Array:
         update = np.zeros((*message.shape[:-1], self.task.dim), message.dtype)
         kept = message[..., : self.kept].astype(np.intp)
-        update[sharing.at(kept)] = message[..., self.kept :]
+        update[equations.at(kept)] = message[..., self.kept :]
         return update
 
     def encode(self, message: Array, up: bool) -> bytes:

@@ -1,18 +1,19 @@
-"""The contract of a policy: w_{n+1} = w_n + sum_k a_k U_k, it says who takes part and what a_k is.
+"""The contract of a policy: in w_{n+1} = w_n + sum_k a_k U_k it decides who takes part, and a_k.
 
-U_k is what the upload of client k alone would change, a method's matter; without a policy the
+U_k is what the upload of client k alone would change; the method defines it. Without a policy the
 cohort is uniform and a_k = 1/|S_n|. A policy is one file in this folder with two classes. `Options`
 is a frozen dataclass with the keys of the table [methods.policy] in an experiment file.
 `Policy(options, federation)` has the handlers below. Its state is a plain dict of arrays, owned by
-whoever calls it; it uses no state but that and no randomness but the federation's seeds.
+the caller; it uses no other state and no randomness but the federation's seeds.
 
     when a cohort is new:   invite(state, n, bytes up, bytes down) -> who downloads and learns
     when it uploads:        admit(state, n, scores) -> who uploads, with which weights a_k
 
 A score says how large the update of a client is. Either the server computes it from the upload,
 |U_k|, at no cost; then all who were invited upload. Or the client reports the change of its own
-model since its cohort was new, before it uploads, and who is not admitted keeps silent. Both calls
-also say what they cost: bytes of questions, reports and replies, beside the method's messages.
+model since its cohort was new, before it uploads; those who are not admitted do not upload. Both
+calls also return their cost: bytes of questions, reports and replies, besides the method's
+messages.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
-from psofed import named
+from psofed import schema
 from psofed.core.seeds import Seeds
 
 Array = NDArray[Any]
 State = dict[str, Array]
 SCALAR = 4  # bytes of a score, a probability or a rate
-LARGEST = 1e30  # a score; a method that diverges is to end as such, not in the policy's arithmetic
+LARGEST = 1e30  # a score; a method that diverges must not cause errors in the policy's arithmetic
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,9 @@ class Federation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(schema.Named):
     """What all policies have: a name, words for a title, and where their scores come from."""
 
-    name: ClassVar[str]
     scores: ClassVar[Literal["none", "server", "client"]] = "none"
 
     def describe(self) -> str:
@@ -89,10 +89,10 @@ class Policy(Protocol):
 
 def bind(options: Options, federation: Federation) -> Policy:
     """The policy of these options, for one run."""
-    policy: Policy = named.load("psofed.policies", options.name).Policy(options, federation)
+    policy: Policy = schema.load("psofed.policies", options.name).Policy(options, federation)
     return policy
 
 
 def sound(score: float) -> float:
-    """A score that can be computed with, whatever has become of the model."""
+    """A finite score, also if the model has diverged."""
     return min(score, LARGEST) if isfinite(score) else LARGEST

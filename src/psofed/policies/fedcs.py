@@ -2,10 +2,10 @@
 
 T. Nishio, R. Yonetani, "Client selection for federated learning with heterogeneous resources in
 mobile edge", ICC 2019, arXiv 1804.08333. Rates, computing times and the deadline are ours. Fast
-clients are preferred and the weights do not make up for it, as published: Online-Fed, with 4.0
-clients a round, ends 0.20 (0.04) dB above its uniform self. Short messages let more fit: PSO-Fed
-with M = 40 has 7.4 clients within the same deadline, and ends 0.17 (0.03) dB below its uniform self
-with 4.
+clients are preferred and the weights do not compensate for it, as published: Online-Fed, with 4.0
+clients a round, ends 0.20 (0.04) dB above itself with uniform cohorts. With short messages more
+clients fit: PSO-Fed with M = 40 has 7.4 clients within the same deadline, and ends 0.17 (0.03) dB
+below itself with uniform cohorts of 4.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Options(Base):
     """The share C that is asked, the deadline in s, rates in kbit/s and computing times in ms.
 
     Each client draws a rate, log-uniform, and a time, uniform, once. With deadline = inf all that
-    are asked take part. The deadline that is not set is, for the rates that were drawn, the one
-    within which Online-Fed would fit as many clients on average as the experiment's cohort has.
+    are asked take part. If it is not set, it is chosen for the rates that were drawn: Online-Fed
+    then fits as many clients on average as the experiment's cohort has.
     """
 
     name: ClassVar[str] = "fedcs"
@@ -47,7 +47,7 @@ class Options(Base):
         return f"FedCS {100 * self.share:g} % asked{within}"
 
     def check(self, clients: int, cohort: int) -> None:
-        """A share is a share, times are not negative."""
+        """The share is above 0 and at most 1, times are not negative."""
         if not 0 < self.share <= 1:
             raise InputError("share", f"is {self.share}", "use a number above 0, at most 1")
         if self.deadline is not None and not self.deadline > 0:
@@ -83,7 +83,7 @@ class Policy:
             self.size = self.asked
 
     def start(self) -> State:
-        """Nothing is remembered."""
+        """There is no state."""
         return {}
 
     def invite(self, state: State, n: int, up_bytes: int, down_bytes: int) -> Invited:

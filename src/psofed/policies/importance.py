@@ -1,10 +1,10 @@
-"""ISFedAvg, importance sampling: clients of large updates are asked more often, a_k = 1/(K pi_k).
+"""ISFedAvg, importance sampling: clients with large updates are asked more often, a_k = 1/(K pi_k).
 
 E. Rizk, S. Vlaski, A. H. Sayed, "Optimal importance sampling for federated learning", ICASSP 2021,
 arXiv 2010.13600. The form is ours: the original also samples within a client's data, which has no
 counterpart with one sample a round. The server computes the scores from uploads, so nothing is
 added to the traffic. On the paper's task there is nothing to gain: Online-Fed ends 0.00 (0.05) dB,
-PSO-Fed with M = 40 0.05 (0.01) dB above its uniform self.
+PSO-Fed with M = 40 0.05 (0.01) dB above itself with uniform cohorts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Options(Base):
         return f"importance beta={self.beta:g}"
 
     def check(self, clients: int, cohort: int) -> None:
-        """Below 1, or clients would exist that are never asked."""
+        """beta is below 1; otherwise some clients would never be asked."""
         if not 0 <= self.beta < 1:
             raise InputError("beta", f"is {self.beta}", "use 0 or more, below 1")
 
@@ -68,7 +68,7 @@ class Policy:
         return Invited(systematic(pi, order, start))
 
     def admit(self, state: State, n: int, scores: Mapping[int, float]) -> Admitted:
-        """a_k = 1/(K pi_k), with the pi_k that S_n was drawn with; then q_k."""
+        """a_k = 1/(K pi_k), with the pi_k with which S_n was drawn; then q_k."""
         q = state["q"]
         pi = self.chances(q)
         for k, score in scores.items():
@@ -89,7 +89,7 @@ def clipped(p: Array, size: int) -> Array:
     """
     pi = np.ones_like(p)
     free = np.full(len(p), size < len(p))
-    while free.any():  # who is at 1 leaves more for the others, of whom some may then reach it
+    while free.any():  # clients at 1 leave more for the others, some of which may then reach 1
         pi[free] = p[free] * (size - np.count_nonzero(~free)) / p[free].sum()
         if not (pi > 1).any():
             break

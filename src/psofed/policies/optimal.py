@@ -1,11 +1,11 @@
-"""FedNu, optimal client sampling: many learn, and large updates are let through, a_k = 1/(n_a p_k).
+"""FedNu, optimal client sampling: many learn, mostly large updates are sent, a_k = 1/(n_a p_k).
 
 W. Chen, S. Horvath, P. Richtarik, "Optimal client sampling for federated learning", TMLR 2022,
-arXiv 2010.13723, in its exact form. Everybody who is asked downloads the model, which is charged.
-Clients report the size of their own update, and it decides their weight: fine in a simulation, an
-invitation to cheat where clients are not trusted, so that the deployed server refuses it.
-Online-Fed ends 0.23 (0.03) dB below its uniform self; PSO-Fed with M = 40, whose windows carry more
-than what was learned last, 0.07 (0.05) dB above.
+arXiv 2010.13723, in its exact form. All clients that are asked download the model; these bytes are
+counted. Clients report the size of their own update, and it decides their weight. A client that is
+not trusted could report a false size, so a deployed server refuses this policy. Online-Fed ends
+0.23 (0.03) dB below itself with uniform cohorts; PSO-Fed with M = 40, whose windows carry more than
+what was learned last, ends 0.07 (0.05) dB above.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Policy:
         self.uniform = UniformCohorts(self.seeds, federation.clients, options.asked)
 
     def start(self) -> State:
-        """Nothing is remembered."""
+        """There is no state."""
         return {}
 
     def invite(self, state: State, n: int, up_bytes: int, down_bytes: int) -> Invited:
@@ -81,7 +81,7 @@ class Policy:
 
 
 def chances(u: Array, uploads: int) -> Array:
-    """p_k, which sum to `uploads`; of updates that are all zero, none is preferred.
+    """p_k, which sum to `uploads`; if all updates are zero, they are equal.
 
     >>> chances(np.array([1.0, 5.0, 2.0, 1.0]), 2).tolist()
     [0.25, 1.0, 0.5, 0.25]

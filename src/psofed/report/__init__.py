@@ -1,1 +1,1 @@
-"""What people look at: figures, tables, claims and files."""
+"""Results for readers: figures, tables, claims and files."""

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from psofed.fit import evidence, handover
+from psofed.fit.certainty import Gain
+from psofed.fit.choices import goal, to_table
+from psofed.fit.search import Advice
 from psofed.provenance import versions
 from psofed.report.files import can_draw, plain
 from psofed.report.html import with_report
-from psofed.report.tables import align
-from psofed.tables import handover
-from psofed.tables.advise import Advice
-from psofed.tables.choices import goal, to_table
+from psofed.report.summaries import align
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,29 +44,54 @@ def summary(advice: Advice, command: str) -> dict[str, Any]:
     """What `advice.json` holds."""
     return plain({
         "command": command, "versions": versions(), "words": advice.words,
+        "federate": advice.best is not None and advice.best.federated,
         "recommended": None if advice.best is None else to_table(advice.best),
+        "planned": None if advice.held is None else advice.held.title,
+        "evidence": evidence.to_table(advice.evidence),
         "limits": advice.limits.__dict__, "plan": advice.plan.to_table(), "rounds": advice.rounds,
         "settings": [to_table(choice) for choice in advice.choices], "notes": advice.notes,
     })  # fmt: skip
 
 
 def text(advice: Advice) -> str:
-    """The answer in words, then all settings from cheap to dear."""
-    rows = [["setting", "error", "chosen by", "B/device/day", "messages/day", "longest B", "fits"]]
+    """The advice as text, then all candidates from cheap to expensive, then who gains."""
+    rows = [
+        ["candidate", "error", "chosen by", "B/device/day", "messages/day", "longest B", "fits"]
+    ]
     for choice in sorted(advice.choices, key=lambda c: (c.bytes, c.error)):
         mark = "recommended" if choice is advice.best else "yes"
+        mark = "raw samples leave" if choice.kind == "raw" else mark
         errors = [_show(choice.error), _show(choice.chosen)]
         rows.append([choice.title, *errors, f"{choice.bytes:,.0f}", f"{choice.messages:.1f}",
                      str(choice.largest), choice.why_not or mark])  # fmt: skip
-    day = "" if advice.seconds else "\nTime is a number: a day is taken as 86,400 of it."
-    return "\n".join([*advice.words, "", align(rows)]) + day
+    day = "" if advice.seconds else "\nTimes are numbers, not dates: a day is taken as 86,400."
+    return "\n".join([*advice.words, "", align(rows), *_clients(advice)]) + day
+
+
+def _clients(advice: Advice, most: int = 30) -> list[str]:
+    """By how much the error of each client falls, from the surest loss to the surest gain."""
+    found = advice.evidence
+    if found is None or not found.clients:
+        return []
+    rows = [["client", "error falls by", "sharing"]]
+    some = sorted(found.clients, key=lambda each: each[1].low)
+    rows += [[name, _signed(gain), gain.verdict] for name, gain in some[:most]]
+    more = [f"... and {len(some) - most} more in advice.json"] if len(some) > most else []
+    head = f"{found.sharing.title} instead of {found.silent.title}, on the last rounds:"
+    return ["", head, "", align(rows), *more]
+
+
+def _signed(gain: Gain) -> str:
+    if not np.isfinite(gain.low):
+        return f"{100 * gain.value:+.1f} %"
+    return f"{100 * gain.value:+.1f} % ({100 * gain.low:+.1f} to {100 * gain.high:+.1f} %)"
 
 
 def _show(error: float) -> str:
     return f"{error:.3f}" if error < 1000 else "diverged"
 
 
-# Markers tell the families apart, and filling what fits the link: both survive in grey.
+# Markers show the family, and filled ones fit the link: both can be seen without colour.
 FAMILIES = {
     "PSO-Fed": ("o", ("psofed",)),
     "PSO-Fed, every E rounds": ("^", ("periodic",)),
@@ -75,7 +101,7 @@ FAMILIES = {
 
 
 def figure(advice: Advice) -> Figure:
-    """Error against bytes a device and day; what does not fit is hollow."""
+    """Error against bytes per device and day; settings that exceed a limit are hollow."""
     from matplotlib.figure import Figure
 
     from psofed.report.figures import finish
@@ -86,7 +112,7 @@ def figure(advice: Advice) -> Figure:
     top = 1.15 * max(errors, default=1.0)
     for label, (marker, names) in FAMILIES.items():
         _dots(axes, advice, marker, names, label)
-    if advice.best is not None:
+    if advice.best is not None and advice.best.bytes:
         axes.scatter([advice.best.bytes], [advice.best.error], marker="*", s=260, color="#D55E00",
                      edgecolors="black", linewidths=0.6, zorder=3,
                      label=f" {advice.best.title}")  # fmt: skip
@@ -95,7 +121,7 @@ def figure(advice: Advice) -> Figure:
     axes.set_ylim(0, top)
     axes.set_xlabel("bytes per device and day, up and down")
     axes.set_ylabel("error / variance, on the last rounds")
-    hollow = "; hollow: breaks a limit" if any(c.why_not for c in advice.choices) else ""
+    hollow = "; hollow: exceeds a limit" if any(c.why_not for c in advice.choices) else ""
     finish(axes, f"{advice.rounds:,} rounds, D = {advice.plan.dim}{hollow}", below=2)
     return picture
 
@@ -111,9 +137,14 @@ def _dots(axes: Any, advice: Advice, marker: str, names: tuple[Any, ...], label:
 
 
 def _levels(axes: Any, advice: Advice, top: float) -> None:
-    """Lines: those who send nothing, and what would be good enough."""
-    silent = zip((c for c in advice.choices if not c.bytes), ("-", "--"), strict=False)
-    lines = [(c.title, c.error, "0.5", dashes) for c, dashes in silent]
+    """Lines: methods that send nothing, and the error that is good enough."""
+    silent = zip((c for c in advice.choices if not c.bytes), ("-", "--", "-."), strict=False)
+    lines = [
+        (f"{c.title}, recommended:", c.error, "#D55E00", "-")
+        if c is advice.best
+        else (c.title, c.error, "0.5", dashes)
+        for c, dashes in silent
+    ]
     lines.append(("good enough", goal(advice.choices, advice.limits), "#009E73", ":"))
     for title, level, colour, dashes in lines:
         if np.isfinite(level):

@@ -11,10 +11,10 @@ from psofed.curves import Curves, Estimate, to_db
 from psofed.experiment import Experiment
 from psofed.methods import psofed
 
-SAME_DB = 0.5  # "similar" or "competitive" MSE: within so many dB
-EQUAL_DB = 0.2  # "equally effective": within so many dB
-SAME_RATE = 1.25  # "similar convergence rate": at most so many times the rounds
-NEAR_DB = 1.0  # a curve has converged when it stays within so many dB of Online-Fed's steady MSE
+SAME_DB = 0.5  # "similar" or "competitive" MSE: the largest difference in dB
+EQUAL_DB = 0.2  # "equally effective": the largest difference in dB
+SAME_RATE = 1.25  # "similar convergence rate": the largest ratio of the rounds needed
+NEAR_DB = 1.0  # a curve has converged when it stays this close, in dB, to Online-Fed's steady MSE
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """All its findings in one word or two."""
+        """The verdict over all findings."""
         known = [finding.holds for finding in self.findings if finding.holds is not None]
         if not known:
             return "not measured"
@@ -48,7 +48,7 @@ class Claim:
 
 
 def is_paper(experiment: Experiment) -> bool:
-    """Whether the claims speak of this experiment: the paper's, but for length, seed, precision."""
+    """Whether the claims apply: the paper's experiment, except for length, seed and precision."""
     free = ("rounds", "runs", "seed", "dtype", "evaluate_every", "test_samples")
     same = Experiment(**{name: getattr(experiment, name) for name in free})
     methods = tuple(
@@ -61,8 +61,8 @@ def is_paper(experiment: Experiment) -> bool:
 def judge(curves: Curves) -> tuple[Claim, ...]:
     """The three claims, measured on the curves of `psofed reproduce`."""
     find = _Finder(curves)
-    online, small = find("onlinefed"), [find("psofed", 1, s) for s in _SCHEMES]
-    large = [find("psofed", 40, s) for s in _SCHEMES]
+    online, small = find("onlinefed"), [find("psofed", 1, s) for s in psofed.SCHEMES]
+    large = [find("psofed", 40, s) for s in psofed.SCHEMES]
     first = Claim(
         1,
         "competitive MSE at lower cost",
@@ -87,7 +87,7 @@ def judge(curves: Curves) -> tuple[Claim, ...]:
         "coordinated starts faster at M = 1, no difference for M >= 5",
         (
             _leads(curves, *small),
-            *(_equal(curves, m, *(find("psofed", m, s) for s in _SCHEMES)) for m in (5, 40)),
+            *(_equal(curves, m, *(find("psofed", m, s) for s in psofed.SCHEMES)) for m in (5, 40)),
         ),
     )
     return first, second, third
@@ -104,19 +104,13 @@ def text(claims: tuple[Claim, ...]) -> str:
     return "\n".join(lines)
 
 
-_SCHEMES = ("coordinated", "uncoordinated")
-
-
 class _Finder:
     """The row of a method in the curves."""
 
     def __init__(self, curves: Curves) -> None:
-        self.keys = [
-            (o.name, getattr(o, "shared", None), getattr(o, "scheme", None))
-            for o in curves.experiment.methods
-        ]
+        self.keys = [(o.name, *o.sharing) for o in curves.experiment.methods]
 
-    def __call__(self, name: str, shared: int | None = None, scheme: str | None = None) -> int:
+    def __call__(self, name: str, shared: int | None = None, scheme: str = "") -> int:
         return self.keys.index((name, shared, scheme))
 
 
@@ -140,7 +134,7 @@ def _below(*estimates: Estimate) -> bool | None:
 
 
 def _pairs(texts: list[str]) -> str:
-    return ", ".join(f"{t} {s}" for t, s in zip(texts, _SCHEMES, strict=True))
+    return ", ".join(f"{t} {s}" for t, s in zip(texts, psofed.SCHEMES, strict=True))
 
 
 def _after(curves: Curves) -> str:

@@ -1,4 +1,4 @@
-"""What `psofed compare` says: a table, one sentence, and pictures over rounds and over bytes."""
+"""The result of `psofed compare`: a table, one sentence, and figures over rounds and over bytes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.compare import Entry, Reached, bytes_to_target, cumulative_bytes
+from psofed.compare.target import Reached, bytes_to_target, cumulative_bytes
+from psofed.compare.tuning import Entry
 from psofed.curves import Curves
 from psofed.provenance import versions
-from psofed.report import files, html, tables
+from psofed.report import files, html, summaries
 
 Array = NDArray[Any]
-CONTROLS = ("raw", "centralised", "local")  # not federated learning: they place the others
 TOTALS = {"up": "uplink", "unicast": "up and down", "multicast": "up and multicast down"}
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A finished comparison, and how it was asked for."""
+    """A finished comparison, with its options."""
 
     curves: Curves
     entries: list[Entry]
@@ -41,7 +41,7 @@ class Comparison:
         return bytes_to_target(self.curves, j, self.target, self.total)
 
     def order(self) -> list[int]:
-        """The methods as the user wants them sorted; what never gets there comes last."""
+        """The methods in the order that was asked for; those that miss the target come last."""
         steady = [self.curves.point(j, "steady").value for j in range(len(self.entries))]
         steady = [value if np.isfinite(value) else np.inf for value in steady]
         if self.sort == "mse":
@@ -50,7 +50,7 @@ class Comparison:
 
 
 def text(c: Comparison) -> str:
-    """The table, the sentence and the small print."""
+    """The table, the sentence and the notes."""
     head = ["method", "step", "traffic", "longest, B", "peak, B", "steady, dB"]
     head += [f"kB to {c.target:g} dB", "95 %", "at n"]
     rows = [head]
@@ -65,12 +65,12 @@ def text(c: Comparison) -> str:
             f"{100 * entry.share:.3g} %", str(entry.cost.largest), str(entry.cost.peak),
             shown + error, _kb(reached.bytes), f"{_kb(reached.low)} - {_kb(reached.high)}", at,
         ])  # fmt: skip
-    lines = [tables.align(rows), "", sentence(c), ""]
+    lines = [summaries.align(rows), "", sentence(c), ""]
     lines += [f"Left out: {title}, {why}." for title, why in c.left_out]
     lines.append(
         f"Traffic: share of Online-Fed's bytes, {TOTALS['unicast']}; bytes to the target:"
         f" {TOTALS[c.total]}, first n from which the mean stays there for 100 rounds."
-        " Longest: of its messages; peak: of its rounds, up and down."
+        " Longest: largest message; peak: largest round, up and down."
     )
     most = max(entry.cost.setup for entry in c.entries)
     lines.append(f"Before round 0 a seed goes to all clients: {most} B, once; not counted above.")
@@ -87,7 +87,7 @@ def text(c: Comparison) -> str:
 
 
 def _is_control(entry: Entry) -> bool:
-    return entry.options.name in CONTROLS
+    return entry.options.role == "control"
 
 
 def _kb(value: float) -> str:
@@ -126,7 +126,7 @@ def _stream(c: Comparison) -> str:
 
 
 def to_table(c: Comparison) -> dict[str, Any]:
-    """All of it for scripts: what comparison.json holds."""
+    """The result for scripts: what comparison.json holds."""
     methods = []
     for j in c.order():
         entry, steady = c.entries[j], c.curves.point(j, "steady")

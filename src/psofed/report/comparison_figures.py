@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from psofed.compare import bytes_to_target
+from psofed.compare.target import bytes_to_target
 from psofed.report import comparison as words
 from psofed.report.comparison import Comparison
 from psofed.report.figures import STYLES, finish
@@ -30,7 +30,7 @@ def over_rounds(c: Comparison) -> Figure:
 
 
 def over_bytes(c: Comparison) -> Figure:
-    """Test MSE against the bytes that have travelled."""
+    """Test MSE against the bytes sent so far."""
     figure, axes = _axes(f"bytes, {words.TOTALS[c.total]}", c)
     for i, j in enumerate(c.order()):
         spent = words.bytes_axis(c, j)
@@ -76,7 +76,7 @@ def _line(axes: Any, c: Comparison, i: int, j: int, x: Array, y: Array) -> None:
 
 
 def _cut(axes: Any, c: Comparison) -> None:
-    """Cut off what is worse than no model at all: one method that diverges would hide the rest."""
+    """Cut off errors above that of no model: one method that diverges would hide the rest."""
     finite = c.curves.mse_db[np.isfinite(c.curves.mse_db)]
     axes.set_ylim(finite.min() - 0.5, c.curves.mse_db[0, 0] + 2)
 

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from psofed.report import section
+from psofed.report.results import Result
 from psofed.report.section import COLOURS, NONE, number, pair, percent
-from psofed.report.sources import Source
 from psofed.report.thinning import Curve
 
 TOTALS = {"up": "up", "unicast": "up and down", "multicast": "up and multicast down"}
 
 
-def build(source: Source) -> dict[str, Any]:
-    """All that the page says about a comparison; its methods in the order of their rank."""
+def build(source: Result) -> dict[str, Any]:
+    """The section of a comparison; its methods in the order of their rank."""
     table = source.table("comparison.json")
     with source.reading("comparison.json"):
         ranks = [str(entry["method"]) for entry in table["methods"]]
@@ -48,7 +48,7 @@ def _steady(table: dict[str, Any]) -> dict[str, str]:
 
 
 def _groups(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The best few first, with Online-Fed beside them: twenty curves at once are read by nobody."""
+    """The best few first, with Online-Fed: twenty curves at once are not readable."""
     if len(entries) <= COLOURS + 2:
         return []
     best = [j for j, entry in enumerate(entries) if not entry["control"]][: COLOURS - 1]
@@ -83,13 +83,13 @@ def _table(table: dict[str, Any]) -> dict[str, Any]:
     note = (
         "Traffic: share of Online-Fed's bytes, up and down. Bytes to the target:"
         f" {TOTALS[table['total']]}, at the first round from which the mean stays there for 100"
-        " rounds. Longest: of its messages; peak: of its rounds. Controls are not federated"
-        " learning: they place the others."
+        " rounds. Longest: largest message; peak: largest round. Controls are not federated"
+        " learning; they are shown for comparison."
     )
     return {"title": "Ranking", "head": head, "rows": rows, "note": note}
 
 
-def _frontier(source: Source, table: dict[str, Any]) -> list[dict[str, Any]]:
+def _frontier(source: Result, table: dict[str, Any]) -> list[dict[str, Any]]:
     """Bytes to each target: a chart of its own."""
     if "frontier.csv" not in source.files:
         return []

@@ -1,4 +1,4 @@
-"""Learning curves as pictures, readable in grey and by colour-blind people. Needs matplotlib."""
+"""Learning curves as figures, readable in grey and by colour-blind people. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from psofed.curves import Curves
-from psofed.report.tables import FLOORS
+from psofed.report.summaries import FLOORS
 
 # Okabe and Ito's colours, ordered by lightness, each with a line style of its own.
 STYLES = [
@@ -23,7 +23,7 @@ STYLES = [
     ("#56B4E9", (0, (4, 1, 1, 1, 1, 1))),
     ("#E69F00", (0, (2, 2))),
 ]
-INSIDE = 10  # curves whose names fit into the axes; of more they stand beside them
+INSIDE = 10  # curves whose names fit into the axes; with more curves the legend is outside
 
 
 def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: str = "") -> Figure:
@@ -52,13 +52,15 @@ def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: s
 def finish(axes: Any, title: str, below: int = 0) -> None:
     """What all figures share: a faint grid, a title on the left, a legend.
 
-    The legend stands where there is room, or `below` the figure in so many columns.
+    The legend is where there is room, or below the figure in `below` columns.
     """
     axes.grid(color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, fontsize=10, loc="left")
     curves = len(axes.get_legend_handles_labels()[0])
+    if not curves:
+        return
     if below:
         legend = axes.get_figure().legend(
             loc="outside lower center", ncols=below, frameon=False, fontsize=9, handlelength=3.2
@@ -72,7 +74,7 @@ def finish(axes: Any, title: str, below: int = 0) -> None:
             loc="outside right upper", frameon=False, fontsize=8, handlelength=3.4
         )
     for text in legend.get_texts():
-        text.set_parse_math(False)  # a label is text, whatever it looks like
+        text.set_parse_math(False)  # a label is plain text, not a formula
 
 
 def _draw_floors(axes: Any, curves: Curves) -> None:
@@ -91,13 +93,20 @@ def _draw_floors(axes: Any, curves: Curves) -> None:
         )
 
 
+def both(figure: Figure, name: str) -> dict[str, bytes]:
+    """The picture as two files. Its layout is found once: each format would search it twice."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine(None)
+    return {f"{name}.{suffix}": to_bytes(figure, suffix) for suffix in ("png", "pdf")}
+
+
 def to_bytes(figure: Figure, suffix: str) -> bytes:
     """The picture as a file: "png" or "pdf". The same curves give the same bytes."""
     buffer = BytesIO()
     # No date inside, so that repeating a run repeats its files.
     metadata = {"CreationDate": None} if suffix == "pdf" else {"Software": "psofed"}
     with warnings.catch_warnings():
-        # How long a legend looks for its place on a busy machine is of no interest.
+        # Do not warn that the search for a place of the legend was slow.
         warnings.filterwarnings("ignore", message="Creating legend with loc")
         figure.savefig(buffer, format=suffix, metadata=metadata)
     return buffer.getvalue()

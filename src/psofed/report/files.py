@@ -1,4 +1,4 @@
-"""A result folder: all of its files, or none; and what they say about how they were made."""
+"""A result folder: all of its files, or none; with the command and versions that made them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from psofed.curves import Curves
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.provenance import versions
-from psofed.report import claims, tables
+from psofed.report import claims, summaries
 from psofed.report.html import with_report
 from psofed.simulate import checkpoint
 
@@ -57,7 +57,7 @@ def summary(curves: Curves, command: str) -> dict[str, Any]:
         "runs_asked": experiment.runs,
         "rounds": experiment.rounds,
         "experiment": experiment.to_table(),
-        "methods": tables.summary(curves),
+        "methods": summaries.summary(curves),
         "floors_db": {k: {"value": v.value, "stderr": v.stderr} for k, v in curves.floors.items()},
     }
     if claims.is_paper(experiment):
@@ -101,7 +101,7 @@ def is_finished(path: Path, experiment: Experiment) -> bool:
 
 
 def cell(value: Any) -> Any:
-    """Numbers as short as they are exact enough; nothing where there is no number."""
+    """Numbers with as many digits as needed; empty where there is no number."""
     if not isinstance(value, float):
         return value
     if not abs(value) < float("inf"):
@@ -109,8 +109,8 @@ def cell(value: Any) -> Any:
     return int(value) if value.is_integer() else f"{value:.9g}"
 
 
-class Folder:
-    """Where results go. Opened before the work begins, so that a bad place is known at once."""
+class ResultFolder:
+    """The folder for results. Opened before the work begins, so that errors are found at once."""
 
     def __init__(self, path: Path, force: bool = False, resume: bool = False) -> None:
         self.path = path
@@ -132,16 +132,16 @@ class Folder:
         names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
         unfinished = (path / checkpoint.NAME / checkpoint.IDENTITY).exists()
         if unfinished and not resume:
-            right = "go on with --resume, or start anew with --force"
+            right = "continue with --resume, or start again with --force"
             raise InputError(str(path), "holds an unfinished result", right)
         if names - {checkpoint.NAME} and not unfinished:
-            found = "holds nothing to resume, but other files" if resume else "is not empty"
+            found = "has other files and nothing to resume" if resume else "is not empty"
             raise InputError(str(path), found, "give another --out, or --force")
 
     def write(self, files: dict[str, bytes], stale: Iterable[str] = ()) -> None:
         """All files or none: they get their names only when every one has been written.
 
-        Files of the names `stale` that are not written again are removed: they told of another run.
+        Files named in `stale` that are not written again are removed: they are of another run.
         """
         drafts = {name: self.path / f".{name}.draft" for name in files}
         try:
@@ -158,10 +158,12 @@ class Folder:
             if not isinstance(error, OSError):
                 raise
             found = f"cannot be written: {error.strerror}"
-            raise InputError(str(self.path), found, "make room, or give another --out") from None
+            raise InputError(
+                str(self.path), found, "free some space, or give a new --out"
+            ) from None
 
     def discard(self) -> None:
-        """Remove the folders that were made for nothing."""
+        """Remove the folders that were made and not used."""
         for folder in self._made:
             with suppress(OSError):
                 folder.rmdir()

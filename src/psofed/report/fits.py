@@ -1,4 +1,4 @@
-"""The result of a fit as tables, files and pictures."""
+"""The result of a fit as tables, files and figures."""
 
 from __future__ import annotations
 
@@ -9,91 +9,45 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from psofed.data.survey import ColumnReport
+from psofed.fit import model as models
+from psofed.fit.outcome import Fit
+from psofed.fit.rows import client_rows, interval_line, interval_table, score_rows
 from psofed.provenance import versions
 from psofed.report.files import can_draw, cell, plain
 from psofed.report.html import with_report
-from psofed.report.tables import align
-from psofed.tables import model as models
-from psofed.tables.fit import Fit
+from psofed.report.portrait_figure import portrait_figure
+from psofed.report.summaries import align
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FILES = ("model.psofed", "plan.toml", "scores.csv", "clients.csv", "summary.json",
-         "scores.png", "scores.pdf", "clients.png", "clients.pdf")  # fmt: skip
-MARGIN = 0.02  # relative: less is called the same
+         "scores.png", "scores.pdf", "clients.png", "clients.pdf",
+         "portrait.png", "portrait.pdf")  # fmt: skip
 
 
-def render(fit: Fit, command: str) -> dict[str, bytes]:
-    """Every file of a fit by name."""
+def render(fit: Fit, command: str, more: dict[str, Any] | None = None) -> dict[str, bytes]:
+    """Every file of a fit by name; `more` goes into the summary."""
     files = {
         "model.psofed": models.of(fit).to_bytes(),
         "plan.toml": fit.plan.to_toml().encode(),
         "scores.csv": _csv(score_rows(fit)).encode(),
         "clients.csv": _csv(client_rows(fit)).encode(),
-        "summary.json": (json.dumps(summary(fit, command), indent=2) + "\n").encode(),
+        "summary.json": (
+            json.dumps(summary(fit, command) | plain(more or {}), indent=2) + "\n"
+        ).encode(),
     }
     files = with_report(files)
     if can_draw():
-        from psofed.report.figures import to_bytes
+        from psofed.report.figures import both
 
-        for name, figure in (("scores", score_figure(fit)), ("clients", client_figure(fit))):
-            files |= {f"{name}.{suffix}": to_bytes(figure, suffix) for suffix in ("png", "pdf")}
+        figures = {"scores": score_figure(fit), "clients": client_figure(fit)}
+        if fit.portrait:
+            figures["portrait"] = portrait_figure(summary(fit, command))
+        for name, figure in figures.items():
+            files |= both(figure, name)
     return files
-
-
-def score_rows(fit: Fit) -> list[dict[str, Any]]:
-    """One entry per contender: errors over the target's variance, and bytes."""
-    scores = fit.scores
-    unit = float(fit.encoder.scale[-1]) * float(np.sqrt(max(scores.truths["frozen"].variance, 0.0)))
-    rows: list[dict[str, Any]] = []
-    for j, score in enumerate(scores.scores):
-        frozen = scores.error(j, "frozen")
-        rows.append({
-            "method": score.title,
-            "prequential": scores.error(j, "prequential"),
-            "frozen": frozen,
-            "frozen_rmse": float(np.sqrt(frozen)) * unit if frozen >= 0 else float("nan"),
-            "prequential_own": scores.error(j, "prequential", "own"),
-            "frozen_own": scores.error(j, "frozen", "own"),
-            "up_bytes": score.up, "down_bytes": score.down, "largest_message": score.largest,
-            "bytes_per_device_and_day": scores.per_day(j), "setup_bytes_per_device": score.setup,
-        })  # fmt: skip
-    return rows
-
-
-def client_rows(fit: Fit) -> list[dict[str, Any]]:
-    """One entry per client: frozen errors of the shared, its own and a model learned alone."""
-    scores = fit.scores
-    alone = _alone(fit)
-    columns = {
-        "shared": scores.by_client(0, "frozen", "global"),
-        "own": scores.by_client(0, "frozen", "own"),
-        "alone": np.full(len(scores.clients), np.nan) if alone is None
-        else scores.by_client(alone, "frozen", "own"),
-    }  # fmt: skip
-    rows = []
-    for k, name in enumerate(scores.clients):
-        errors = {key: float(values[k]) for key, values in columns.items()}
-        count = int(scores.truths["frozen"].count[k])
-        rows.append({"client": name, "samples": count, **errors, "sharing": verdict(errors)})
-    return rows
-
-
-def _alone(fit: Fit) -> int | None:
-    titles = [score.title for score in fit.scores.scores]
-    return titles.index("Local only") if "Local only" in titles else None
-
-
-def verdict(errors: dict[str, float]) -> str:
-    """Whether the better of shared and own model beats a model that was learned alone."""
-    known = [e for e in (errors["shared"], errors["own"]) if np.isfinite(e)]
-    if not known or not np.isfinite(errors["alone"]):
-        return "unknown"
-    best, alone = min(known), errors["alone"]
-    if abs(best - alone) <= MARGIN * alone:
-        return "same"
-    return "gains" if best < alone else "loses"
 
 
 def summary(fit: Fit, command: str) -> dict[str, Any]:
@@ -103,29 +57,40 @@ def summary(fit: Fit, command: str) -> dict[str, Any]:
         "command": command, "versions": versions(), "plan": fit.plan.to_table(),
         "rows": table.rows, "clients": len(table.clients), "rounds": table.rounds,
         "tick": table.tick, "inputs": fit.encoder.names,
+        "columns": [_column(fit, finding) for finding in table.findings], "read_as": table.said,
         "dropped": {**table.drops.counts, **dropped_later(fit)},
         "first_round": fit.span.first, "frozen_round": fit.span.frozen,
-        "scores": score_rows(fit), "by_client": client_rows(fit), "notes": fit.notes,
+        "scores": score_rows(fit), "by_client": client_rows(fit),
+        "intervals": interval_table(fit), "notes": fit.notes, "portrait": fit.portrait,
     })  # fmt: skip
 
 
+def _column(fit: Fit, finding: ColumnReport) -> dict[str, Any]:
+    """What a column was taken for, and how it was scaled."""
+    scaling = fit.recipe.scaling.get(finding.name)
+    known = dict(zip(("centre", "scale"), scaling, strict=True)) if scaling else {}
+    return finding.to_table() | known
+
+
 def dropped_later(fit: Fit) -> dict[str, int]:
-    """Rows that were read, but make no sample."""
+    """Rows that were read, but gave no sample."""
     return dict(fit.later.counts)
 
 
 def text(fit: Fit) -> str:
-    """The scores as aligned text."""
-    head = ["error / variance", "prequential", "frozen", "own preq.", "own frozen", "B/device/day",
-            "longest B"]  # fmt: skip
+    """The scores as aligned text; RMSE and MAE are frozen ones, in the units of the target."""
+    head = ["error / variance", "prequential", "frozen", "own preq.", "own frozen", "RMSE", "MAE",
+            "B/device/day", "longest B"]  # fmt: skip
     rows = [head]
     for row in score_rows(fit):
         keys = ("prequential", "frozen", "prequential_own", "frozen_own")
         cells = [_show(row[key]) for key in keys]
+        cells += [_units(row[key]) for key in ("frozen_rmse", "frozen_mae")]
         longest = str(row["largest_message"]) if row["largest_message"] else "-"
         cost = row["bytes_per_device_and_day"]
         rows.append([row["method"], *cells, f"{cost:,.0f}" if cost else "-", longest])
-    return align(rows)
+    line = interval_line(fit)
+    return align(rows) + (f"\n\n{line[:1].upper()}{line[1:]}." if line else "")
 
 
 def client_text(fit: Fit, most: int = 30) -> str:
@@ -145,6 +110,10 @@ def _show(value: float) -> str:
     return f"{value:.3f}" if value < 1000 else "diverged"
 
 
+def _units(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.4g}"
+
+
 def _csv(rows: list[dict[str, Any]]) -> str:
     buffer = StringIO()
     writer = csv.DictWriter(buffer, rows[0], lineterminator="\n")
@@ -155,7 +124,7 @@ def _csv(rows: list[dict[str, Any]]) -> str:
 
 
 def score_figure(fit: Fit) -> Figure:
-    """Prequential error over time, and the frozen error beside the cost."""
+    """Prequential error over time, and the frozen error against the cost."""
     from matplotlib.figure import Figure
 
     from psofed.report.figures import STYLES, finish
@@ -170,7 +139,7 @@ def score_figure(fit: Fit) -> Figure:
     left.axvline(fit.span.frozen, color="0.6", linewidth=0.8)
     left.set_xlabel("round n; the line: where models are frozen")
     left.set_ylabel("prequential error / variance")
-    # The first bin is of models that know nothing yet.
+    # In the first bin the models have not learned anything yet.
     heights = [np.nanmax(scores.curve(j)[1:], initial=0.0) for j in range(len(scores.scores))]
     left.set_ylim(bottom=0, top=1.1 * _ceiling(heights, most=2))
     finish(left, f"{fit.table.columns.target}, labels {fit.plan.label_delay} ticks late", below=3)
@@ -189,7 +158,7 @@ def score_figure(fit: Fit) -> Figure:
 
 
 def _ceiling(errors: Any, most: float) -> float:
-    """A height that shows the good ones, whatever a bad one does: so many times the median.
+    """An upper limit of the axis that shows the good ones: a multiple of the median.
 
     >>> _ceiling([0.3, 0.4, 1e9, float("nan")], most=2)
     0.8
@@ -208,7 +177,7 @@ def client_figure(fit: Fit) -> Figure:
     figure = Figure(figsize=(8, 1.7 + 0.28 * max(len(rows), 4)), layout="constrained", dpi=150)
     axes = figure.add_subplot()
     places = np.arange(len(rows))
-    # The ring is open and larger: where it lies on the square, both are seen.
+    # The ring is open and larger: where it covers the square, both can be seen.
     styles = {
         "alone": ("#000000", "x", 5),
         "shared": ("#D55E00", "s", 4),
@@ -222,5 +191,5 @@ def client_figure(fit: Fit) -> Figure:
                     parse_math=False)  # fmt: skip
     axes.invert_yaxis()
     axes.set_xlabel("frozen error / variance of all")
-    finish(axes, f"{fit.scores.scores[0].title} beside learning alone", below=3)
+    finish(axes, f"{fit.scores.scores[0].title} and learning alone", below=3)
     return figure

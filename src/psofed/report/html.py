@@ -9,8 +9,8 @@ from typing import Any
 
 from psofed.errors import InputError
 from psofed.report import comparison_section, run_section, table_section, theory_section
+from psofed.report.results import KINDS, Result, kind
 from psofed.report.section import NONE
-from psofed.report.sources import KINDS, Source, kind
 from psofed.report.thinning import POINTS, pack
 from psofed.web.page import CHART_STYLES, CHARTS, page
 
@@ -28,17 +28,17 @@ BUILDERS = {
 
 def with_report(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """The files of a result, and the report that is made of them."""
-    return {**files, NAME: render([Source("", files)])}
+    return {**files, NAME: render([Result("", files)])}
 
 
-def render(sources: Sequence[Source]) -> bytes:
+def render(sources: Sequence[Result]) -> bytes:
     """The page of some results. One alone has no name, so that its page is that of its files."""
     data = gathered(sources)
     return page(data["title"], data, SCRIPTS, STYLES).encode()
 
 
-def gathered(sources: Sequence[Source]) -> dict[str, Any]:
-    """What the page is told."""
+def gathered(sources: Sequence[Result]) -> dict[str, Any]:
+    """The data of the page."""
     built = [_build(source) for source in sources]
     count = sum(len(each["curves"]) for each in built)
     names = short_names([source.name for source in sources]) if len(sources) > 1 else [""]
@@ -54,7 +54,7 @@ def gathered(sources: Sequence[Source]) -> dict[str, Any]:
     return {"title": title, "sections": built, "differs": differs}
 
 
-def _build(source: Source) -> dict[str, Any]:
+def _build(source: Result) -> dict[str, Any]:
     name = kind(source)
     if name not in BUILDERS:
         raise InputError(source.name, f"holds none of {', '.join(KINDS)}", "give a result folder")

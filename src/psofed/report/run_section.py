@@ -6,17 +6,17 @@ from math import hypot
 from typing import Any
 
 from psofed.report import section
+from psofed.report.results import Result
 from psofed.report.section import COLOURS, MINUS, number, pair, percent
-from psofed.report.sources import Source
-from psofed.report.tables import FLOORS
+from psofed.report.summaries import FLOORS
 from psofed.report.thinning import Curve
 
 LIKELY = 2.0  # standard errors within which two ends are called the same
 SCHEMES = {"coordinated": "(a) Coordinated", "uncoordinated": "(b) Uncoordinated"}
 
 
-def build(source: Source) -> dict[str, Any]:
-    """All that the page says about a run, but for its curves, which are `curves`."""
+def build(source: Result) -> dict[str, Any]:
+    """The section of a run, except for its curves, which are `curves`."""
     table = source.table("summary.json")
     with source.reading("summary.json"):
         experiment = table["experiment"]
@@ -71,12 +71,12 @@ def base(table: dict[str, Any]) -> int | None:
 
 
 def answer(table: dict[str, Any]) -> str:
-    """Who ends lowest, by how much, and at which cost: in one sentence."""
+    """Which method ends lowest, by how much, and at which cost: in one sentence."""
     entries = table["methods"]
     ends = [entry for entry in entries if entry["mse_db"]["steady"]["value"] is not None]
     after = f"after {table['rounds']:,} rounds"
     if not ends:
-        return f"Everything has diverged {after}."
+        return f"All methods have diverged {after}."
     ranked = sorted(ends, key=lambda entry: entry["mse_db"]["steady"]["value"])
     best, steady = ranked[0], pair(ranked[0]["mse_db"]["steady"])
     which = base(table)
@@ -87,7 +87,7 @@ def answer(table: dict[str, Any]) -> str:
     near = f" ({alike[0]}{' and others' * (len(alike) > 1)} within error of it)" if alike else ""
     words = f"{best['method']} ends lowest{near}, at {steady} dB {after}"
     if best is other:
-        return f"{words}; of its {len(entries) - 1} rivals none does better."
+        return f"{words}; no other method does better."
     share = best.get("traffic_share")
     cost = "" if share is None else f", with {percent(share)} of its traffic"
     return f"{words}: {_gap(best['difference_db']['steady'], other['method'])}{cost}."

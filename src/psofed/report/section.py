@@ -1,4 +1,4 @@
-"""What the sections of a report share: curves of a folder, facts, numbers as people read them."""
+"""What the sections of a report share: curves of a folder, facts, numbers as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from psofed.errors import InputError
-from psofed.report.sources import Source
+from psofed.report.results import Result
 from psofed.report.thinning import Curve
 
 NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
@@ -18,7 +18,7 @@ SENT = ("uplink_bytes", "downlink_bytes", "multicast_bytes")
 CUT = 2.0  # dB above the start: what is worse than no model would hide the rest
 
 
-def curves(source: Source, table: dict[str, Any]) -> list[Curve]:
+def curves(source: Result, table: dict[str, Any]) -> list[Curve]:
     """The curves in curves.csv, in its order: those of all methods, to the last round."""
     wanted = ("round", "mse_db", "stderr_db", *SENT)
     tables = source.columns("curves.csv", wanted)
@@ -33,18 +33,18 @@ def curves(source: Source, table: dict[str, Any]) -> list[Curve]:
 
 
 def check(
-    source: Source, name: str, tables: dict[str, dict[str, Any]], table: dict[str, Any]
+    source: Result, name: str, tables: dict[str, dict[str, Any]], table: dict[str, Any]
 ) -> None:
-    """Refuse curves of which some are missing or end too soon: the file was cut."""
+    """Refuse files in which curves are missing or end too soon: the file is incomplete."""
     last = int(table["experiment"]["rounds"])
     for entry in table["methods"]:
         found = tables.get(entry["method"])
         if found is None:
             fault = f"has no curve of {entry['method']!r}"
-            raise InputError("", fault, "is the file whole?", source.where(name))
+            raise InputError("", fault, "is the file complete?", source.where(name))
         if found["round"][-1] != last:
             fault = f"ends at round {found['round'][-1]:g} of {last} for {entry['method']!r}"
-            raise InputError("", fault, "is the file whole?", source.where(name))
+            raise InputError("", fault, "is the file complete?", source.where(name))
 
 
 def traffic(found: Sequence[Curve]) -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ def facts(experiment: dict[str, Any], runs: int | None) -> str:
     return " · ".join(parts)
 
 
-def origin(source: Source, table: dict[str, Any]) -> dict[str, Any]:
+def origin(source: Result, table: dict[str, Any]) -> dict[str, Any]:
     """How to make it again: the command, the versions, the experiment."""
     toml = source.text("experiment.toml")
     return {

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from psofed.report.section import NONE
-from psofed.report.sources import Source
+from psofed.report import portrait_section
+from psofed.report.results import Result
+from psofed.report.section import NONE, number
 
 CLIENTS = 100  # that a page lists; clients.csv has all
 VERDICTS = {"gains": "helps", "loses": "harms", "same": "changes little for"}
 
 
-def build_fit(source: Source) -> dict[str, Any]:
-    """All that the page says about a fit."""
+def build_fit(source: Result) -> dict[str, Any]:
+    """The section of a fit."""
     table = source.table("summary.json")
     with source.reading("summary.json"):
         return {
@@ -21,9 +22,12 @@ def build_fit(source: Source) -> dict[str, Any]:
             "title": f"A shared model of “{table['plan']['columns']['target']}”",
             "answer": _answer(table),
             "facts": _facts(table),
-            "tables": [_scores(table), *_clients(table)],
+            "parts": [
+                *portrait_section.curves(table), _scores(table), *_clients(table),
+                *portrait_section.parts(table),
+            ],
             **_plain(source, table),
-        }
+        }  # fmt: skip
 
 
 def _facts(table: dict[str, Any]) -> str:
@@ -68,7 +72,7 @@ def _scores(table: dict[str, Any]) -> dict[str, Any]:
     ]  # fmt: skip
     note = (
         "Squared errors over the variance of the target. Prequential: each sample is predicted"
-        " before its label is known; frozen: at the end, by a model that learns no more. Own: by"
+        " before its label is known; frozen: at the end, by a model that is not changed. Own: by"
         " each client's own model."
     )
     return {"title": "Scores", "head": head, "rows": rows, "note": note}
@@ -89,8 +93,8 @@ def _clients(table: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"title": "Who gains from sharing", "head": head, "rows": rows, "note": note}]
 
 
-def build_advice(source: Source) -> dict[str, Any]:
-    """All that the page says about an advice."""
+def build_advice(source: Result) -> dict[str, Any]:
+    """The section of an advice."""
     table = source.table("advice.json")
     with source.reading("advice.json"):
         answer, *words = (str(word) for word in table["words"])
@@ -101,7 +105,7 @@ def build_advice(source: Source) -> dict[str, Any]:
             "answer": answer,
             "facts": f"{table['rounds']:,} rounds · D = {table['plan']['dim']:,} parameters",
             "charts": _costs(table),
-            "tables": [_settings(table)],
+            "tables": [*_sharing(table), _settings(table)],
             **made,
             "notes": [*words, *made["notes"]],
         }
@@ -126,10 +130,11 @@ def _costs(table: dict[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
     silent = [row for row in table["settings"] if not row["bytes_per_device_and_day"]]
     levels = [
-        {"label": f"{row['method']} {_error(row['error'])}", "value": row["error"]}
+        {"label": f"{row['method']} {_error(row['error'])}"
+         + (", recommended" if row["method"] == best else ""), "value": row["error"]}
         for row in silent
         if row["error"] is not None and row["error"] < 10
-    ]
+    ]  # fmt: skip
     if not series:
         return []
     return [{
@@ -141,18 +146,53 @@ def _costs(table: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _settings(table: dict[str, Any]) -> dict[str, Any]:
     best = (table["recommended"] or {}).get("method")
-    head = ["setting", "error", "B/device/day", "messages/day", "longest, B", "fits"]
+    head = ["candidate", "error", "chosen by", "B/device/day", "messages/day", "longest, B", "fits"]
     found = sorted(table["settings"], key=lambda row: row["bytes_per_device_and_day"])
     rows = [
-        [row["method"], _error(row["error"]), f"{row['bytes_per_device_and_day']:,.0f}",
+        [row["method"], _error(row["error"]), _error(row.get("error_chosen_by")),
+         f"{row['bytes_per_device_and_day']:,.0f}",
          f"{row['messages_per_device_and_day']:.1f}", f"{row['largest_message']:,}",
-         row["why_not"] or ("recommended" if row["method"] == best else "yes")]
+         row["why_not"] or ("recommended" if row["method"] == best else _fits(row))]
         for row in found
     ]  # fmt: skip
-    return {"title": "Settings, from cheap to dear", "head": head, "rows": rows, "note": ""}
+    note = (
+        "Squared errors over the variance of the target, on the last rounds; a candidate is chosen"
+        " by its error on earlier ones."
+    )
+    title = "Candidates, from cheap to expensive"
+    return {"title": title, "head": head, "rows": rows, "note": note}
 
 
-def _plain(source: Source, table: dict[str, Any]) -> dict[str, Any]:
+def _fits(row: dict[str, Any]) -> str:
+    return "raw samples leave" if row.get("kind") == "raw" else "yes"
+
+
+def _sharing(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """Who gains from sharing, and how sure that is: from the surest loss to the surest gain."""
+    found = table.get("evidence") or {}
+    clients = sorted(
+        found.get("by_client", ()), key=lambda row: (row["low"] is None, row["low"] or 0)
+    )
+    if not clients:
+        return []
+    head = ["client", "error falls by", "95 % interval", "sharing"]
+    rows = [
+        [str(row["client"]), f"{number(100 * row['gain'], 1, '+')} %",
+         NONE if row["low"] is None
+         else f"{number(100 * row['low'], 1, '+')} to {number(100 * row['high'], 1, '+')} %",
+         row["sharing"]]
+        for row in clients[:CLIENTS]
+    ]  # fmt: skip
+    more = len(clients) - len(rows)
+    note = (
+        f"{found['sharing']} instead of {found['instead_of']}, on the last rounds. Intervals are"
+        " over blocks of time, for these models, each client by itself."
+    )
+    note += f" And {more:,} more in advice.json." if more else ""
+    return [{"title": "Who gains from sharing", "head": head, "rows": rows, "note": note}]
+
+
+def _plain(source: Result, table: dict[str, Any]) -> dict[str, Any]:
     """What every section has; there are no learning curves in the files of a table."""
     return {
         "experiment": table["plan"], "curves": [], "groups": [], "levels": [], "top": None,

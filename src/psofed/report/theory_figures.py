@@ -44,7 +44,7 @@ def over_simulation(study: Study, curves: Curves | None) -> Figure:
     axes.set_xscale("log")
     axes.set_xlim(1, max(last, 2))
     lowest = min(np.nanmin(p.mse_db) for p in study.predictions)
-    # What is worse than no model at all is cut off: a method that diverges would hide the rest.
+    # Errors above that of no model are cut off: a method that diverges would hide the rest.
     axes.set_ylim(lowest - 1, study.predictions[0].mse_db[0] + 2)
     axes.set_xlabel("round n")
     axes.set_ylabel("test MSE (dB)")
@@ -87,7 +87,7 @@ def sweep(study: Study, sweep: Sweep, simulated: tuple[Array, Array]) -> Figure:
 
 
 def _mark_limits(axes: Any, study: Study) -> None:
-    """Where no sample can do harm, and where the error of M < D grows without end."""
+    """Where no sample can enlarge the error, and where that of M < D grows without bound."""
     for value, name in ((study.bounds.sure, "safe below"), (study.bounds.alone, "unsafe (M < D)")):
         axes.axvline(value, color="0.45", linewidth=0.9, linestyle=(0, (1, 1.5)))
         axes.annotate(

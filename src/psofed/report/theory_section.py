@@ -1,4 +1,4 @@
-"""The report's section on theory: curves predicted, over curves simulated, and limits of steps."""
+"""The report's section on theory: predicted and simulated curves, and limits of steps."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.report import section
+from psofed.report.results import Result
 from psofed.report.section import COLOURS, MINUS, NONE, number
-from psofed.report.sources import Source
 from psofed.report.thinning import Curve
 
 Array = NDArray[Any]
@@ -17,8 +17,8 @@ POINTS = 26  # of a simulated curve, even in log n
 AXES = {"step": "step μ", "shared": "shared entries M"}
 
 
-def build(source: Source) -> dict[str, Any]:
-    """All that the page says about a study of theory."""
+def build(source: Result) -> dict[str, Any]:
+    """The section of a study of theory."""
     table = source.table("theory.json")
     with source.reading("theory.json"):
         found = _curves(source, table)
@@ -65,12 +65,12 @@ def _notes(table: dict[str, Any]) -> list[str]:
     if not table["independent_data"]:
         notes.append(
             "The samples of this stream are not independent over time, as the theory assumes: it"
-            " promises too much, most early on."
+            " is too optimistic, mostly early on."
         )
     return notes
 
 
-def _curves(source: Source, study: dict[str, Any]) -> list[Curve]:
+def _curves(source: Result, study: dict[str, Any]) -> list[Curve]:
     columns = ["round", "mse_db", "error_db"]
     simulated = ["simulated_db", "simulated_stderr_db"]
     head = source.text("theory.csv").split("\n", 1)[0].split(",")
@@ -106,9 +106,9 @@ def _steps(table: dict[str, Any]) -> dict[str, Any]:
         rows.append([entry["method"], f"{entry['step']:g}", entry["verdict"],
                      _limit(entry["limit"], ".3f"), end])  # fmt: skip
     note = (
-        f"Safe up to {bounds['sure']}, where no sample enlarges an error; of a client that"
-        f" learns alone the mean-square error grows above {bounds['alone']}, of a server that"
-        f" averages above {bounds['averaged']}; the paper's bound, of the mean only, is"
+        f"Safe up to {bounds['sure']}, where no sample enlarges an error. The mean-square"
+        f" error of a client that learns alone grows above {bounds['alone']}, that of a server"
+        f" that averages above {bounds['averaged']}. The paper's bound, for the mean only, is"
         f" {bounds['mean']}."
     )
     head = ["method", "step", "verdict", "mean-square limit", "predicted end, dB"]
@@ -124,7 +124,7 @@ def _deviations(table: dict[str, Any]) -> list[dict[str, Any]]:
         for method, gap in table["deviations"].items()
     ]  # fmt: skip
     head = [f"theory {MINUS} simulation, dB", "largest, n ≥ 50", "at n", "rms", "last fifth"]
-    return [{"title": "Theory beside simulation", "head": head, "rows": rows, "note": ""}]
+    return [{"title": "Theory and simulation", "head": head, "rows": rows, "note": ""}]
 
 
 def _sweep(table: dict[str, Any], sweep: dict[str, Any]) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _sweep(table: dict[str, Any], sweep: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limit(value: float | None, form: str = ".3g") -> str:
-    """A step; features without energy bear any, and JSON has no infinity."""
+    """A step as text; with zero features any step is safe, and JSON has no infinity."""
     return "any step" if value is None else format(value, form)
 
 
@@ -163,6 +163,6 @@ def _rounded(values: list[float | None]) -> list[float | None]:
 
 
 def _ceiling(sweep: dict[str, Any]) -> float | None:
-    """Above it nothing but divergence: some dB over the best end."""
+    """An upper limit of the axis, some dB above the best end: beyond it methods diverge."""
     values = [v for line in sweep["mse_db"] + sweep["simulated_db"] for v in line if v is not None]
     return round(min(values) + 15, 1) if values and max(values) > min(values) + 15 else None

@@ -1,4 +1,4 @@
-"""Curves as a page carries them: no more marks than an eye can tell apart, in short numbers."""
+"""Curves for a page: no more marks than can be seen, in short numbers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 POINTS = 36_000  # of all curves of a page together; the paper's seven have 35,007
-FEWEST = 300  # marks that a curve keeps whatever it takes
+FEWEST = 300  # marks that a curve keeps in any case
 MILLI = 1000  # values are kept to thousandths
 TENTHS = 10  # means of bytes are kept to tenths
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A curve of a page, with the bytes that had travelled at each of its marks."""
+    """A curve of a page, with the bytes sent before each of its marks."""
 
     label: str
     x: Array
@@ -37,7 +37,7 @@ class Curve:
 
 
 def marks(x: Array, curves: Array, most: int) -> Array:
-    """Which marks to keep so that the drawn lines stay what they are.
+    """Which marks to keep so that the drawn lines look the same.
 
     A grid, even in x and even in log x, with both ends; and between two marks of the grid the one
     at which some curve is furthest from the straight line, so that no spike is lost.
@@ -79,7 +79,7 @@ def _packed(curve: Curve, alone: bool) -> dict[str, Any]:
         table["error"] = steps(curve.error)
     if curve.bytes:
         sent = [bends(curve.x, total) for total in curve.bytes]
-        # What goes down is often as much as goes up: then it is said once.
+        # Downloads often have as many bytes as uploads: then they are stored once.
         table["bytes"] = [each if each not in sent[:i] else sent.index(each)
                           for i, each in enumerate(sent)]  # fmt: skip
     if curve.points:

@@ -23,8 +23,8 @@ class OneRun:
     floors: Array  # [ridge, noise], or empty: only the first runs compute them
 
 
-class Moments:
-    """Mean and sum of squared deviations of arrays that come one by one: Welford's rule."""
+class RunningMoments:
+    """Mean and sum of squared deviations of arrays that are added one by one: Welford's rule."""
 
     def __init__(self, *shape: int) -> None:
         self.count, self.mean, self.squares = 0, np.zeros(shape), np.zeros(shape)
@@ -49,9 +49,9 @@ class Accumulator:
         self.experiment = experiment
         rounds, names = experiment.evaluated, table_rounds(experiment)
         methods = len(experiment.methods)
-        self.mse = Moments(methods, len(rounds))
-        self.traffic = Moments(3, methods, len(rounds))
-        self.floors = Moments(2)
+        self.mse = RunningMoments(methods, len(rounds))
+        self.traffic = RunningMoments(3, methods, len(rounds))
+        self.floors = RunningMoments(2)
         self.points = np.zeros((methods, len(names) + 1))
         self.products = np.zeros((len(names) + 1, methods, methods))
         self._marks = np.searchsorted(rounds, names)
@@ -63,7 +63,7 @@ class Accumulator:
         return self.mse.count
 
     def add(self, run: OneRun) -> None:
-        """The next run. What has diverged is infinite or not a number, and stays so."""
+        """Add the next run. A method that has diverged has an infinite or NaN mean from then on."""
         with np.errstate(over="ignore", invalid="ignore"):
             self._add(run)
 
@@ -109,10 +109,10 @@ class Accumulator:
         )
 
     def to_arrays(self) -> dict[str, Array]:
-        """All that the sums are, for a checkpoint."""
+        """The sums as arrays, for a checkpoint."""
         arrays = {"points": self.points, "products": self.products}
         for name in ("mse", "traffic", "floors"):
-            moments: Moments = getattr(self, name)
+            moments: RunningMoments = getattr(self, name)
             arrays |= {
                 f"{name}_count": np.array(moments.count),
                 f"{name}_mean": moments.mean,
@@ -121,12 +121,12 @@ class Accumulator:
         return arrays
 
     def load(self, arrays: dict[str, Array]) -> None:
-        """The inverse of `to_arrays`; raises ValueError if the shapes are another experiment's."""
+        """The inverse of `to_arrays`; raises ValueError if the shapes do not fit the experiment."""
         for name, array in self.to_arrays().items():
             if arrays[name].shape != array.shape:
                 raise ValueError(f"{name} has shape {arrays[name].shape}")
         self.points, self.products = arrays["points"], arrays["products"]
         for name in ("mse", "traffic", "floors"):
-            moments: Moments = getattr(self, name)
+            moments: RunningMoments = getattr(self, name)
             moments.count = int(arrays[f"{name}_count"])
             moments.mean, moments.squares = arrays[f"{name}_mean"], arrays[f"{name}_squares"]

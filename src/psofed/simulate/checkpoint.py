@@ -1,76 +1,48 @@
-"""Stop and go: what is finished is on disk, whole or not at all, and is never computed again.
+"""Checkpoints: finished runs are on disk, complete or not at all, and are never computed again.
 
-A finished run has a file of its own until the sums that contain it are on disk twice; then the
-file is removed. So a kill at any instant, or one damaged file, loses no finished run.
+A finished run has its own file until the sums that contain it are on disk twice; then the file is
+removed. So a kill at any instant, or one damaged file, loses no finished run.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
 from contextlib import suppress
-from io import BytesIO
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from psofed import records, records_legacy
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.provenance import identity
+from psofed.records import DamagedError, Record
 from psofed.simulate.accumulate import Accumulator, OneRun
 
 Array = NDArray[Any]
 NAME, IDENTITY = "checkpoint", "identity.json"
 SECONDS = 2.0  # between two writings of the sums
-_HEAD = b"psofed checkpoint 1\n"
-
-
-_DIGEST = 32
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
-
-
-class DamagedError(ValueError):
-    """A checkpoint file that is not what was written."""
 
 
 def write(path: Path, arrays: dict[str, Array], durable: bool) -> None:
-    """Write arrays with their digest, under another name first, so that `path` is always whole."""
-    buffer = BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    data = buffer.getvalue()
-    draft = path.with_name(path.name + ".draft")
-    try:
-        with open(draft, "wb") as file:
-            file.write(_HEAD + _digest(data) + data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    """Put arrays into a file that is always whole."""
+    records.write(path, records.pack(Record({"kind": "checkpoint"}, arrays)), durable)
 
 
 def read(path: Path) -> dict[str, Array]:
     """What `write` wrote, or DamagedError."""
-    content = path.read_bytes()
-    start = len(_HEAD) + _DIGEST
-    digest, data = content[len(_HEAD) : start], content[start:]
-    if not content.startswith(_HEAD) or _digest(data) != digest:
-        raise DamagedError(f"{path} is damaged")
-    with np.load(BytesIO(data), allow_pickle=False) as arrays:
-        return dict(arrays)
+    data = path.read_bytes()
+    old = data.startswith(records_legacy.CHECKPOINT)
+    try:
+        return (records_legacy.checkpoint if old else records.unpack)(data).arrays
+    except DamagedError as error:
+        raise DamagedError(f"{path} is damaged: {error}") from None
 
 
-class Store:
+class Checkpoint:
     """The checkpoint of one experiment in a result folder."""
 
     def __init__(self, folder: Path, experiment: Experiment) -> None:
@@ -84,9 +56,8 @@ class Store:
         """Make an empty checkpoint."""
         self.remove()
         self.folder.mkdir(parents=True)
-        draft = self.folder / "identity.draft"
-        draft.write_text(json.dumps(self.identity, indent=2) + "\n")
-        draft.replace(self.folder / IDENTITY)
+        text = json.dumps(self.identity, indent=2) + "\n"
+        records.write(self.folder / IDENTITY, text.encode())
 
     def exists(self) -> bool:
         """Whether there is something to resume."""
@@ -103,7 +74,7 @@ class Store:
                     break
             except (KeyError, ValueError, OSError) as error:
                 self.warnings.append(f"{error}; it is skipped")
-                path.unlink()  # or it would take the place of the good one
+                path.unlink()  # or it would replace the good one
         runs = self._stored_runs()
         self._saved, self._covered = total.runs, min([total.runs, *runs])
         return {n: run for n in runs if n >= total.runs and (run := self._read_run(n)) is not None}
@@ -123,8 +94,8 @@ class Store:
         now = json.loads(json.dumps(self.identity))
         differences = list(_differences("", was, now))
         if differences:
-            right = "repeat the command that began it, or start anew with --force"
-            found = f"was begun with another setting: {'; '.join(differences[:3])}"
+            right = "repeat the first command, or start again with --force"
+            found = f"was started with other settings: {'; '.join(differences[:3])}"
             raise InputError("--resume", found, right, str(self.folder.parent))
 
     def save_run(self, number: int, run: OneRun) -> None:
@@ -132,7 +103,7 @@ class Store:
         write(self.folder / f"run-{number}", vars(run), durable=False)
 
     def save_total(self, total: Accumulator) -> None:
-        """Put the sums on disk, now and then, and remove the runs that are in them twice."""
+        """Put the sums on disk every few seconds, and remove runs that are in them twice."""
         if self.failure is not None:
             raise self.failure
         if monotonic() - self._when < SECONDS or total.runs == self._saved:
@@ -146,7 +117,7 @@ class Store:
         self._covered, self._saved, self._when = self._saved, total.runs, monotonic()
 
     def count(self) -> int:
-        """How many finished runs are on disk, of whatever experiment."""
+        """How many finished runs are on disk, of any experiment."""
         summed = 0
         for name in ("total.old", "total"):
             with suppress(OSError, KeyError, ValueError):
@@ -158,8 +129,8 @@ class Store:
         return sorted(int(number) for number in numbers if number.isdigit())
 
     def remove(self) -> None:
-        """Forget everything: the result is written, or a new one begins."""
-        (self.folder / IDENTITY).unlink(missing_ok=True)  # first: without it the rest is nothing
+        """Remove the checkpoint: the result is written, or a new one begins."""
+        (self.folder / IDENTITY).unlink(missing_ok=True)  # first: without it the rest is ignored
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

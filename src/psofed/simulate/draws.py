@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from psofed.case import Case
 from psofed.core.features import FeatureMap
+from psofed.core.schedule import UniformCohorts
+from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Task
-from psofed.streams.contract import BLOCK, Samples
+from psofed.streams.contract import BLOCK, Samples, about
 
 Array = NDArray[Any]
 PART = 2**16  # rounds whose cohorts are drawn at once
@@ -22,7 +24,7 @@ CHUNK_SAMPLES = 2**20  # samples that are in memory at once, about 60 MB
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """The samples of rounds first..first+length-1, of the first so many of the drawn clients."""
+    """The samples of rounds first..first+length-1, of the first rows of the drawn clients."""
 
     first: int
     x: Array  # [client, round, tap]
@@ -31,7 +33,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """What every executor of one run is given: nothing random is left.
+    """The input of every executor of one run: nothing random is left.
 
     Row i of all arrays over clients belongs to client ids[i]. Clients that are selected last come
     first, so that those who still matter in a chunk are always the first rows.
@@ -39,17 +41,18 @@ class Draws:
 
     features: FeatureMap
     ids: Array
-    last: Array  # [row]: the round after which nobody asks for the client's model
+    last: Array  # [row]: the round after which the client's model is no longer needed
     start: Array  # the cohort of round n is members[start[n]:start[n + 1]]
     members: Array  # rows
     source: Any  # a function of (rows, first, stop, memory) that gives Samples
+    gaps: bool = False  # whether y may be NaN: a client has no sample in that round
 
     @property
     def rounds(self) -> int:
         return len(self.start) - 1
 
     def chunks(self, length: int | None = None) -> Iterator[Chunk]:
-        """The samples, a chunk of rounds at a time; by default as many as fit in memory well."""
+        """The samples, a chunk of rounds at a time; by default CHUNK_SAMPLES samples."""
         if length is None:
             length = max(CHUNK_SAMPLES // max(len(self.ids), 1) // BLOCK, 1) * BLOCK
         memory = None
@@ -58,36 +61,47 @@ class Draws:
             memory = None if memory is None else memory[:rows]
             stop = min(first + length, self.rounds)
             samples = self.source(rows, first, stop, memory)
-            memory = samples.memory
-            yield Chunk(first, samples.x, samples.y)
+            memory, y = samples.memory, samples.y
+            if not self.gaps and np.isnan(y).any():
+                row, n = np.argwhere(np.isnan(y))[0]
+                found = f"gives client {self.ids[row]} no number as y of round {first + n}"
+                raise InputError(
+                    "stream",
+                    found,
+                    "derive a stream with gaps from StreamOptions, with gaps = True",
+                )
+            yield Chunk(first, samples.x, y)
 
 
 def draw(experiment: Experiment, task: Task, everybody: bool) -> Draws:
-    """The draws of one run: of all clients for ever, or of each until it is last selected."""
-    rounds, size = experiment.rounds, experiment.cohort
+    """The draws of one run: of all clients for all rounds, or of each until its last selection."""
+    experiment.check_simulated()
+    rounds, cohorts = experiment.rounds, task.cohorts
+    assert isinstance(cohorts, UniformCohorts)
     parts = (np.arange(n, min(n + PART, rounds)) for n in range(0, rounds, PART))
-    cohorts = np.concatenate([task.cohorts.cohort(n) for n in parts])
+    members, counts = (np.concatenate(m) for m in zip(*map(cohorts.many, parts), strict=True))
     if everybody:
         ids, last = np.arange(task.clients), np.full(task.clients, rounds)
-        members = cohorts.ravel()
     else:
         # The first appearance in the reversed list is the last round of each client.
-        found, backwards = np.unique(cohorts[::-1].ravel(), return_index=True)
-        last = rounds - 1 - backwards // size
+        when = np.repeat(np.arange(rounds), counts)
+        found, backwards = np.unique(members[::-1], return_index=True)
+        last = when[::-1][backwards]
         order = np.argsort(-last, kind="stable")
         ids, last = found[order], last[order]
-        members = np.argsort(order)[np.searchsorted(found, cohorts.ravel())]
+        members = np.argsort(order)[np.searchsorted(found, members)]
 
     def source(rows: int, first: int, stop: int, memory: Any) -> Any:
         stream, dtype = experiment.stream, task.dtype
         return stream.samples(task.seeds, ids[:rows], first, stop, dtype, memory)
 
-    start = np.arange(rounds + 1) * size
-    return Draws(task.features, ids, last, start, members, source)
+    start = np.concatenate([[0], np.cumsum(counts)])
+    gaps = about(experiment.stream).gaps
+    return Draws(task.features, ids, last, start, members, source, gaps)
 
 
 def of_case(case: Case) -> Draws:
-    """The draws that a case prescribes."""
+    """The draws that are written in a case."""
     sizes = [len(cohort) for cohort in case.cohorts]
     members = [k for cohort in case.cohorts for k in cohort]
     start = np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)])

@@ -1,4 +1,4 @@
-"""The test error of any number of models at once, and two lines to compare it with."""
+"""The test error of any number of models at once, and two floors to compare it with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
 from psofed.methods.contract import Task
-from psofed.streams.contract import varies
+from psofed.streams.contract import about
 
 Array = NDArray[Any]
 JITTER = 1e-11  # relative to the trace: keeps the factor real, and is far below any error
@@ -18,14 +18,14 @@ JITTER = 1e-11  # relative to the trace: keeps the factor real, and is far below
 
 @dataclass(frozen=True, eq=False)
 class TestSet:
-    """A test set as its MSE needs it: scale |factor^T w - target|^2 + rest.
+    """A test set in the form of its MSE: scale |factor^T w - target|^2 + rest.
 
     With more samples than features the factor is the triangle L of Z Z^T / N_test = L L^T, which
     costs D^2/2 for a model, not N_test D; otherwise it is Z_test itself. Where f changes over time,
     by a share a, the target moves by a times `shift`, and the rest with it.
     """
 
-    __test__ = False  # not a test, whatever pytest thinks of the name
+    __test__ = False  # not a test for pytest, despite the name
 
     factor: Array  # [D, row]
     target: Array  # [row]
@@ -75,8 +75,7 @@ def make_test(z: Array, y: Array, dtype: Any, later: Array | None = None) -> Tes
 def draw_test(experiment: Experiment, task: Task) -> TestSet:
     """Noise-free samples of all clients, fixed within the run."""
     sample = experiment.stream.snapshot(task.seeds, "test", task.clients, experiment.test_samples)
-    stream: Any = experiment.stream
-    later = stream.later(sample.x) if varies(stream) else None
+    later = about(experiment.stream).later(sample.x)
     z = task.features(sample.x.astype(task.dtype))
     return make_test(z, sample.clean, task.dtype, later)
 

@@ -1,7 +1,7 @@
 """Monte Carlo: independent runs, on threads or a cluster, added up in order.
 
-A run depends on nothing but the experiment and its own number, and the sums are taken in run
-order, so neither the number of workers nor an interruption can change a bit of the result.
+A run depends on nothing but the experiment and its own number, and the sums are taken in run order,
+so neither the number of workers nor an interruption changes the result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from psofed.curves import Curves
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.simulate.accumulate import Accumulator, OneRun
-from psofed.simulate.checkpoint import Store
+from psofed.simulate.checkpoint import Checkpoint
 from psofed.simulate.pools import Pool, threads
 
 LEAST_RUNS = 10  # before a standard error is trusted to stop
@@ -38,14 +38,14 @@ def run(
     *,
     precision: float | None = None,
     on_run: Callable[[Accumulator], None] | None = None,
-    store: Store | None = None,
+    store: Checkpoint | None = None,
     pool: AbstractContextManager[Pool] | None = None,
 ) -> Curves:
     """Run the experiment and return its curves.
 
-    `precision` ends it as soon as the standard error of every steady MSE is below so many dB;
-    `on_run` sees the sums after each run; `store` keeps them on disk and gives back what is there;
-    `pool` computes the runs elsewhere than on `jobs` threads.
+    With `precision` it ends as soon as the standard error of every steady MSE is below that many
+    dB. `on_run` is called with the sums after each run. `store` keeps them on disk and returns what
+    is there. `pool` computes the runs elsewhere than on `jobs` threads.
 
     >>> run(Experiment(clients=5, rounds=3, runs=2, test_samples=50)).mse.shape
     (7, 4)
@@ -76,7 +76,7 @@ def _is_precise(total: Accumulator, precision: float | None) -> bool:
     if precision is None or total.runs < LEAST_RUNS:
         return False
     mean, error = total.steady()
-    # A curve that diverged never gets precise: it does not keep the others running.
+    # A curve that diverged never gets precise: do not wait for it.
     return bool((error[np.isfinite(mean) & np.isfinite(error)] <= precision).all())
 
 
@@ -85,7 +85,7 @@ def _in_order(
     workers: Pool,
     first: int,
     finished: dict[int, OneRun],
-    store: Store | None,
+    store: Checkpoint | None,
 ) -> Iterator[OneRun]:
     """The runs from `first` on; a few are computed ahead, and each is stored when it ends."""
     waiting: deque[Any] = deque()
@@ -107,9 +107,9 @@ def _result(run: Any) -> OneRun:
 
 
 class _Save:
-    """Stores a run as soon as it is finished, whoever waits for it."""
+    """Stores a run as soon as it is finished, in the thread that computed it."""
 
-    def __init__(self, store: Store, number: int) -> None:
+    def __init__(self, store: Checkpoint, number: int) -> None:
         self.store, self.number = store, number
 
     def __call__(self, future: Any) -> None:

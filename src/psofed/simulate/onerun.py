@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from operator import add
 from typing import Any
@@ -10,18 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
-from psofed.methods import psofed
 from psofed.methods.contract import Method
-from psofed.simulate import fused, lockstep
+from psofed.simulate import any_method, family
 from psofed.simulate.accumulate import OneRun
+from psofed.simulate.any_method import Moment
 from psofed.simulate.draws import Draws, draw
 from psofed.simulate.evaluate import TestSet, draw_test, floors
-from psofed.simulate.lockstep import Moment
 from psofed.streams.contract import blend, measured
 
 Array = NDArray[Any]
-# The floors are lines in a figure: ten runs place them well enough, not the first, for which people
-# wait; and where there are many features they would cost more than the runs.
+# The floors are lines in a figure: ten runs are enough. Not the first run, because users wait for
+# it, and not with many features, where the floors would cost more than the runs.
 FLOOR_RUNS, FLOOR_DIM = range(2, 12), 500
 HOLD = 16  # models that are judged at once
 
@@ -33,7 +33,7 @@ class StoppedError(Exception):
 def one_run(experiment: Experiment, number: int, stop: Array | None = None) -> OneRun:
     """Monte-Carlo run `number`: fresh clients, features, data, masks and cohorts.
 
-    A step that is too large diverges; that is a result, not an accident, so nothing warns.
+    A step that is too large diverges; that is a result, not an error, so there is no warning.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         return _one_run(experiment, number, stop)
@@ -41,9 +41,9 @@ def one_run(experiment: Experiment, number: int, stop: Array | None = None) -> O
 
 def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
     stop = np.zeros(1, np.int64) if stop is None else stop
-    task = experiment.task(number)
+    task = replace(experiment.task(number), lms=any_method.lms)
     methods = experiment.start(task)
-    compiled = [j for j, method in enumerate(methods) if psofed.is_pure(method)]
+    compiled = [j for j, method in enumerate(methods) if method.compiled]
     others = [j for j in range(len(methods)) if j not in compiled]
     draws = draw(experiment, task, everybody=bool(others))
     test = draw_test(experiment, task)
@@ -52,17 +52,17 @@ def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
     mse = np.empty((len(methods), len(marks)))
     traffic = np.zeros((3, len(methods), len(marks)))
     if compiled:
-        family: Any = [methods[j] for j in compiled]
-        trajectory = fused.run(draws, family, marks, test, shares, stop)
+        known: Any = [methods[j] for j in compiled]
+        trajectory = family.run(draws, known, marks, test, shares, stop)
         if not trajectory.finished:
             raise StoppedError
         mse[compiled] = trajectory.mse
-        traffic[:, compiled] = fused.traffic(draws, family, marks)
+        traffic[:, compiled] = family.traffic(draws, known, marks)
     if others:
         rest = [methods[j] for j in others]
         mse[others], traffic[:, others] = _in_lockstep(draws, rest, marks, test, shares, stop)
-    known = not measured(experiment.stream)  # floors need noise-free samples
-    wanted = known and number in FLOOR_RUNS and task.dim <= FLOOR_DIM
+    clean = not measured(experiment.stream)  # floors need noise-free samples
+    wanted = clean and number in FLOOR_RUNS and task.dim <= FLOOR_DIM
     lines = floors(experiment, number) if wanted else ()
     return OneRun(mse, traffic, np.array(lines))
 
@@ -72,29 +72,28 @@ def _in_lockstep(
 ) -> tuple[Array, Array]:
     """Test error and traffic at the marks, for methods that the kernel does not know.
 
-    Each method goes on for a few rounds before it is the next one's turn: what it works on then
-    stays in the caches.
+    Each method runs for a few rounds before the next one does, so that its data stay in the caches.
     """
-    samples = lockstep.Samples(draws)
+    samples = any_method.RunSamples(draws)
     mse = np.empty((len(methods), len(marks)))
     traffic = np.zeros((3, len(methods), len(marks)))
-    plays = [lockstep.play(draws, method, samples) for method in methods]
+    plays = [any_method.play(draws, method, samples) for method in methods]
     rows = zip(mse, traffic.swapaxes(0, 1), strict=True)
-    judges = [Judge(test, marks, shares, *row) for row in rows]
+    judges = [Recorder(test, marks, shares, *row) for row in rows]
     # The moment before round 0, then those after each round of a block.
-    for first in (0, *range(1, draws.rounds + 1, lockstep.BLOCK)):
+    for first in (0, *range(1, draws.rounds + 1, any_method.BLOCK)):
         if stop[0]:
             raise StoppedError
         for method, play, judge in zip(methods, plays, judges, strict=True):
-            for n, moment in enumerate(islice(play, lockstep.BLOCK if first else 1), first):
+            for n, moment in enumerate(islice(play, any_method.BLOCK if first else 1), first):
                 judge.see(n, method, moment)
     return mse, traffic
 
 
-class Judge:
+class Recorder:
     """Notes the traffic and the test errors of one method, the errors of several marks at once.
 
-    Of how many does not depend on the other methods, so that these cannot change a bit.
+    Their number does not depend on the other methods, so these cannot change the result.
     """
 
     def __init__(

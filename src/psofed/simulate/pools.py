@@ -17,7 +17,6 @@ from threadpoolctl import threadpool_limits
 from psofed import provenance
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.methods import psofed
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.onerun import one_run
 from psofed.workers import deaf, processes
@@ -45,13 +44,13 @@ class _Threads:
 
     def stop(self) -> None:
         self.stopped[0] = 1
-        # Not waited for: kernels see the flag and end, but a compilation cannot be told.
+        # Not waited for: kernels see the flag and end, but a compilation cannot be stopped.
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
 @contextmanager
 def threads(jobs: int | None = None) -> Iterator[Pool]:
-    """A pool of threads; the kernels release the interpreter, and BLAS keeps to its own thread."""
+    """A pool of threads; the kernels release the interpreter, and BLAS uses one thread each."""
     jobs = jobs or os.cpu_count() or 1
     workers = _Threads(ThreadPoolExecutor(jobs), jobs)
     with threadpool_limits(1, user_api="blas"):
@@ -84,7 +83,7 @@ def fresh_processes(jobs: int | None = None) -> Iterator[Pool]:
 def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextManager[Pool]:
     """Threads if all methods are compiled, else processes (scripts then need a main guard)."""
     methods = experiment.start(experiment.task(0))
-    compiled = all(psofed.is_pure(method) for method in methods)
+    compiled = all(method.compiled for method in methods)
     return threads(jobs) if compiled or jobs == 1 else fresh_processes(jobs)
 
 
@@ -94,7 +93,7 @@ class _Cluster:
         self.ahead = 3 * sum(client.nthreads().values())
 
     def submit(self, experiment: Experiment, number: int) -> Any:
-        # A worker that dies costs the run it was at; another worker takes it.
+        # If a worker dies, another one repeats its run.
         future = self.client.submit(_remote, experiment, number, pure=False, retries=2)
         self.futures.add(future)
         future.add_done_callback(self.futures.discard)
@@ -105,7 +104,7 @@ class _Cluster:
 
 
 def _remote(experiment: Experiment, number: int) -> OneRun:
-    """A run on a worker, as it would be computed at home."""
+    """A run on a worker, computed as on this machine."""
     with threadpool_limits(1, user_api="blas"):
         return one_run(experiment, number)
 
@@ -118,11 +117,11 @@ def cluster(address: str) -> Iterator[Pool]:
         from distributed.comm import CommClosedError
         from distributed.scheduler import KilledWorker
     except ImportError:
-        right = "pip install 'psofed[cluster]'"
+        right = "pip install '.[cluster]' in a clone"
         raise InputError("--cluster", "needs Dask, which is not installed", right) from None
     right = "give the address that the scheduler prints, e.g. tcp://host:8786, or local"
     if address != "local" and not _ADDRESS.fullmatch(address):
-        raise InputError("--cluster", f"is {address!r}, which is no address", right)
+        raise InputError("--cluster", f"is {address!r}, which is not an address", right)
     here = None
     try:
         if address == "local":
@@ -130,7 +129,7 @@ def cluster(address: str) -> Iterator[Pool]:
                 threads_per_worker=1,
                 host="127.0.0.1",
                 dashboard_address=None,
-                silence_logs=logging.CRITICAL,  # what matters is said in our own words
+                silence_logs=logging.CRITICAL,  # psofed reports errors itself
             )
         client = Client(here or address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -142,7 +141,7 @@ def cluster(address: str) -> Iterator[Pool]:
     except (CancelledError, KilledWorker, CommClosedError, TimeoutError) as error:
         found = f"lost the cluster at {address} ({type(error).__name__})"
         raise InputError(
-            "--cluster", found, "finished runs are kept: go on with --resume"
+            "--cluster", found, "finished runs are kept: continue with --resume"
         ) from None
     finally:
         client.close()

@@ -1,7 +1,7 @@
 """The paper's stream with an abrupt change: from one round on, f takes its inputs in reverse order.
 
-The inputs keep their law, and a window read backwards has the law of a window, so that what can be
-reached at best is the same before and after.
+The inputs keep their law, and a window read backwards has the same law, so the best error that can
+be reached is the same before and after.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ Array = NDArray[Any]
 class Varying(paper.Options):
     """Eq. (1) with f_n = (1 - a_n) f + a_n later, a_n = `blend(n)`."""
 
+    changes: ClassVar[bool] = True
+
     def blend(self, rounds: Array) -> Array:
         """a_n."""
         raise NotImplementedError
@@ -37,10 +39,10 @@ class Varying(paper.Options):
 
 @dataclass(frozen=True)
 class Options(Varying):
-    """The ranges of the paper's stream, and the round from which f is another."""
+    """The ranges of the paper's stream, and the round at which f changes."""
 
     name: ClassVar[str] = "change"
-    at: int = 2500  # the round from which f is another
+    at: int = 2500  # the round at which f changes
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""The contract of a stream: samples per client, in order, and a snapshot to be judged on."""
+"""The contract of a stream: samples per client, in order, and a snapshot for testing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import schema
 from psofed.core.seeds import Seeds
 
 Array = NDArray[Any]
 
 
-BLOCK = 256  # rounds: samples are drawn in blocks of so many, each a function of its number
+BLOCK = 256  # rounds in a block of samples, which is drawn as a function of its number
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,7 @@ class Samples:
     x: Array
     clean: Array
     noise: Array
-    memory: Any = None  # what the stream needs to go on after these samples
+    memory: Any = None  # what the stream needs to continue after these samples
 
     @property
     def y(self) -> Array:
@@ -31,37 +32,14 @@ class Samples:
         return self.clean + self.noise
 
 
-def blend(stream: Any, rounds: Array) -> Array:
-    """a_n: how far f has changed into something else at each of these rounds."""
-    share: Array = stream.blend(rounds) if varies(stream) else np.zeros(len(rounds))
-    return share
-
-
-def varies(stream: Any) -> bool:
-    """Whether f changes over time."""
-    return hasattr(stream, "later")
-
-
-def measured(stream: Any) -> bool:
-    """Whether the samples were measured: clients are given, noise is not told from the rest."""
-    return hasattr(stream, "count")
-
-
 class Stream(Protocol):
     """Where samples come from. Its fields are the keys of the experiment's [stream] table.
 
     `samples` gives those of rounds first..stop-1 of `clients`; `first` is a multiple of BLOCK, and
-    `memory` is what the samples before had (None at round 0), cut to the same clients. `snapshot`
+    `memory` is that of the samples before (None at round 0), cut to the same clients. `snapshot`
     gives independent samples: of all clients, of which it takes evenly spread ones if there are
-    more than samples, or of a list of clients, in turn.
-
-    A stream whose inputs are Gaussian may say so with a method `input_law(seeds, clients)`, mean
-    [K, L] and covariance [K, L, L]: the theory then computes R_k, where it would sample it.
-
-    A stream whose f changes over time has `later(x)`, what it changes into, and `blend(rounds)`,
-    the weight of that at each round: f_n = (1 - a_n) f + a_n later. Models are judged by f_n.
-
-    A stream that was measured has `count`, its clients; nobody knows its noise-free values.
+    more than samples, or of a list of clients, in turn. A stream that declares more derives from
+    `StreamOptions`.
     """
 
     name: ClassVar[str]
@@ -75,3 +53,70 @@ class Stream(Protocol):
     ) -> Samples: ...
 
     def snapshot(self, seeds: Seeds, purpose: str, clients: int | Array, count: int) -> Samples: ...
+
+
+class StreamOptions(schema.Named):
+    """What a stream may declare beyond the contract, with the defaults.
+
+    Where f changes over time, f_n = (1 - a_n) f + a_n later, and models are judged by f_n.
+    """
+
+    independent: ClassVar[bool] = False
+    changes: ClassVar[bool] = False  # whether f does; it then has `later` and `blend`
+    # Whether the noise-free values are unknown; it then has `live` and `recorded` samples.
+    measured: ClassVar[bool] = False
+
+    gaps: ClassVar[bool] = False  # whether a client may have no sample in a round: y is NaN there
+
+    def presence(self) -> tuple[Array, Array, Array] | None:
+        """By client its first round and the one after its last; by round, whether a client learns.
+
+        None: all clients are there from the beginning to the end.
+        """
+        return None
+
+    def check_rounds(self, rounds: int) -> None:
+        """Refuse a number of rounds that the samples cannot serve."""
+
+    def input_law(self, seeds: Seeds, clients: Array) -> tuple[Array, Array] | None:
+        """Mean [K, L] and covariance [K, L, L] of Gaussian inputs: the theory then computes R_k."""
+        return None
+
+    def later(self, x: Array) -> Array | None:
+        """What f changes into."""
+        return None
+
+    def blend(self, rounds: Array) -> Array:
+        """a_n, how far f has changed at each of these rounds."""
+        return np.zeros(len(rounds))
+
+    def clients_named(self) -> tuple[str, ...]:
+        """The names of the clients, by number, if they are given."""
+        return ()
+
+    def restore(self, y: float) -> float:
+        """A prediction in the units of the target."""
+        return float(y)
+
+
+_NOTHING = StreamOptions()
+
+
+def about(stream: Stream) -> StreamOptions:
+    """What a stream declares; the defaults if it is not derived from `StreamOptions`."""
+    return stream if isinstance(stream, StreamOptions) else _NOTHING
+
+
+def blend(stream: Stream, rounds: Array) -> Array:
+    """a_n: how far f has changed into something else at each of these rounds."""
+    return about(stream).blend(rounds)
+
+
+def varies(stream: Stream) -> bool:
+    """Whether f changes over time."""
+    return about(stream).changes
+
+
+def measured(stream: Stream) -> bool:
+    """Whether the samples were measured: clients are given, and the noise is unknown."""
+    return about(stream).measured

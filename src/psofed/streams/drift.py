@@ -19,7 +19,7 @@ class Options(Varying):
     """The ranges of the paper's stream, and the rounds of a period."""
 
     name: ClassVar[str] = "drift"
-    period: int = 10_000  # rounds until f is again what it was
+    period: int = 10_000  # rounds until f is the same again
 
     def __post_init__(self) -> None:
         super().__post_init__()

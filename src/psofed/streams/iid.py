@@ -1,4 +1,4 @@
-"""The paper's clients with independent windows: what its assumption A1 asks for, and AR(1) is not.
+"""The paper's clients with independent windows, as its assumption A1 asks (AR(1) is not so).
 
 A window has the same law as the paper's, but each round draws a fresh one, so the samples of a
 client are independent over time. The theory of mean and mean-square errors is exact for such data.
@@ -35,7 +35,7 @@ class Options(paper.Options):
         dtype: Any = np.float64,
         memory: Array | None = None,
     ) -> Samples:
-        """The samples of rounds first..stop-1; no round knows of another."""
+        """The samples of rounds first..stop-1, each independent of the others."""
         numbers = self.taps + 1  # for a window and its noise
         normals = np.empty((len(clients), stop - first, numbers), dtype)
         for n in range(first, stop, BLOCK):
@@ -47,5 +47,5 @@ class Options(paper.Options):
         series = paper.autoregress(each, normals[..., :-1].reshape(-1, self.taps))
         x = series.reshape(len(clients), stop - first, self.taps)[..., ::-1]
         noise = normals[..., -1] * np.sqrt(laws.noise).astype(dtype)[:, None]
-        # The memory is nothing, but is cut to clients by those who hand it back.
+        # There is no memory, but callers cut it to clients, so it has a row for each.
         return Samples(x, paper.f(x), noise, np.empty((len(clients), 0), dtype))

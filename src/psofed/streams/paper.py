@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
-from psofed.streams.contract import BLOCK, Samples
+from psofed.streams.contract import BLOCK, Samples, StreamOptions
 
 Array = NDArray[Any]
 Range = tuple[float, float]
@@ -34,11 +34,10 @@ class Laws(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(StreamOptions):
     """The ranges of U(.) from which each client's law is drawn."""
 
     name: ClassVar[str] = "paper"
-    independent: ClassVar[bool] = False
     taps: ClassVar[int] = 4
     theta: Range = (0.2, 0.9)  # correlation of the input
     mean: Range = (-0.2, 0.2)  # of its innovation
@@ -114,7 +113,7 @@ class Options:
 def autoregress(laws: Laws, normals: Array, last: Array | None = None) -> Array:
     """Section 4: x_n = theta x_{n-1} + sqrt(1 - theta^2) u_n, u ~ N(mu_k, sigma_u^2).
 
-    It goes on from `last`, or starts in its stationary law: mean mu_k sqrt((1+theta)/(1-theta)),
+    It continues from `last`, or starts in its stationary law: mean mu_k sqrt((1+theta)/(1-theta)),
     variance sigma_u^2.
     """
     theta, mean, variance, _ = (law.astype(normals.dtype) for law in laws)

@@ -1,8 +1,8 @@
 """A table of sensors as the clients' streams, with the scaling that its warm-up has frozen.
 
-Sample n of client k is its n-th row with a label after the warm-up; who has fewer than there are
-rounds begins again with the first. The last part is never learned from: models are judged on it.
-Labels that come late shift all samples alike, so rounds count from the first label on.
+Round n is tick n, as in a fit: a client's sample is the one whose label becomes known then, that of
+tick n - d, or none. No client learns in the warm-up, which has set the scaling. The last part is
+never learned from; models are judged on it.
 """
 
 from __future__ import annotations
@@ -11,30 +11,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import schema
 from psofed.core.seeds import Seeds
+from psofed.data import columns as roles
+from psofed.data import recipe as recipes
+from psofed.data.columns import Columns
+from psofed.data.form import UNKNOWN, Form
+from psofed.data.form import parse as form_of
+from psofed.data.live import Live
+from psofed.data.recipe import Pair, Recipe
 from psofed.errors import InputError
-from psofed.rows import columns as roles
-from psofed.rows import recipe as recipes
-from psofed.rows.columns import Columns
-from psofed.rows.live import Live
-from psofed.rows.recipe import Pair, Recipe
-from psofed.streams.contract import Samples
+from psofed.streams.contract import Samples, StreamOptions
 
 Array = NDArray[Any]
 Series = tuple[Array, Array]  # x [count, L] and y [count] of one client
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(StreamOptions):
     """Where the table is, who its clients are, and how a row becomes a sample."""
 
     name: ClassVar[str] = "table"
-    independent: ClassVar[bool] = False
+    measured: ClassVar[bool] = True
+    gaps: ClassVar[bool] = True
     columns: Columns  # what the columns mean, as in a plan
     scaling: Mapping[str, Pair]  # centre and spread of each number
     clients: tuple[str, ...]  # by number
@@ -46,6 +50,8 @@ class Options:
     tick: float = 1.0  # length of a round
     start: float = 0.0  # the time of the first tick
     calendar: bool = False  # whether times are dates
+    time_format: str = ""  # in which dates are written, as in strptime; empty: ISO 8601
+    form: Form = UNKNOWN  # how the file is written, where that is not to be found out
 
     def __post_init__(self) -> None:
         if not self.clients or len(set(self.clients)) < len(self.clients):
@@ -59,7 +65,15 @@ class Options:
     @cached_property
     def recipe(self) -> Recipe:
         """How a row becomes x and y."""
-        ours = (self.columns, self.scaling, self.categories, self.tick, self.start, self.calendar)
+        ours = (
+            self.columns,
+            self.scaling,
+            self.categories,
+            self.tick,
+            self.start,
+            self.calendar,
+            self.time_format,
+        )
         return Recipe(*ours)
 
     @property
@@ -67,19 +81,24 @@ class Options:
         """L."""
         return self.recipe.encoder.taps
 
-    @property
-    def count(self) -> int:
-        """K."""
-        return len(self.clients)
+    @classmethod
+    def readers(cls) -> Mapping[str, schema.Reader]:
+        """The readers of a recipe, and of the names of the clients."""
+        return recipes.READERS | {"clients": roles.texts, "form": form_of}
+
+    def clients_named(self) -> tuple[str, ...]:
+        """By number."""
+        return self.clients
 
     def to_table(self) -> dict[str, Any]:
         """As plain values: what stands under [stream]."""
         names = ("file", "clients", "label_delay", "first", "frozen")
         plain = {name: getattr(self, name) for name in names}
-        return plain | {"clients": list(self.clients)} | self.recipe.to_table()
+        form = {"form": self.form.to_table()} if self.form.to_table() else {}
+        return plain | {"clients": list(self.clients)} | self.recipe.to_table() | form
 
     def live(self, k: int) -> Live:
-        """Turns the rows of client k into samples, as they come."""
+        """Turns the rows of client k into samples as they arrive."""
         return Live(self.recipe, self.clients[k])
 
     def restore(self, y: float) -> float:
@@ -87,61 +106,91 @@ class Options:
         return float(self.recipe.encoder.restore(np.asarray(y)))
 
     def recorded(self, file: str | Path, k: int | None = None) -> Series:
-        """All samples with a label in a file: of client k, or of everybody."""
-        recipe = self.recipe.of_one(file)
-        parts = _read(recipe, file)
+        """All samples with a label in a file: of client k, or of all clients."""
+        recipe = self.recipe.of_one(file, self.form)
+        parts = _read(recipe, file, self.form)
         named = recipe.columns.client is not None or recipe.columns.wide is not None
         alone = not named and not Path(file).is_dir()  # a file of one client, whatever its name
         wanted = list(parts) if alone or k is None else [self.clients[k]]
-        found = [parts[name][1:] for name in wanted if name in parts]
+        found = [(parts[name].x, parts[name].y) for name in wanted if name in parts]
         if not sum(len(y) for _, y in found):
             who = "" if k is None else f" of {self.clients[k]!r}"
             raise InputError("", f"has no row{who} with a label", "give others", str(file))
         x, y = (np.concatenate(both) for both in zip(*found, strict=True))
         return x, y
 
+    def presence(self) -> tuple[Array, Array, Array]:
+        """A client is there from its first row to its last label."""
+        rows, d = self._rows, self.label_delay
+        busy = np.zeros(self.frozen + 1, bool)
+        for n, _, _ in self._learned:
+            busy[n] = True
+        first = np.maximum([r.first + d for r in rows], self.first)
+        return first, np.array([r.last + d + 1 for r in rows]), busy
+
+    def check_rounds(self, rounds: int) -> None:
+        """A tick is a round: warm-up, then learning, which ends where the last part begins."""
+        if rounds != self.frozen:
+            found = (
+                f"is {rounds}, but a round is a tick and the last part begins with {self.frozen}"
+            )
+            raise InputError("rounds", found, f"use {self.frozen}, or change stream.frozen too")
+
     @cached_property
-    def _parts(self) -> tuple[list[Series], list[Series]]:
-        """Of each client, what is learned from and what is judged by."""
+    def _rows(self) -> list[LabelledRows]:
+        """Of each client, its rows with a label."""
         if not self.file:
             raise InputError("stream.file", "is missing", "name the table, or give --stream")
-        parts = _read(self.recipe, self.file)
-        learned, judged = [], []
+        parts = _read(self.recipe, self.file, self.form)
         for name in self.clients:
             if name not in parts:
                 known = ", ".join(list(parts)[:5])
                 found = f"has no client {name!r}"
                 raise InputError("", found, f"its clients are {known}, ...", self.file)
-            ticks, x, y = parts[name]
-            a, b = np.searchsorted(ticks, [self.first, self.frozen])
-            learned.append((x[a:b], y[a:b]))
-            judged.append((x[b:], y[b:]))
-            if a == b:
-                found = f"has no row of {name!r} with a label between warm-up and last part"
-                raise InputError("", found, "leave it out of stream.clients", self.file)
+        return [parts[name] for name in self.clients]
+
+    @cached_property
+    def _learned(self) -> list[tuple[Array, Array, Array]]:
+        """Of each client, what is learned from: rounds, x and y."""
+        learned = []
+        for rows in self._rows:
+            n = rows.ticks + self.label_delay
+            a, b = np.searchsorted(n, [self.first, self.frozen])
+            learned.append((n[a:b], rows.x[a:b], rows.y[a:b]))
+        if not any(len(n) for n, _, _ in learned):
+            found = "has no row with a label between warm-up and last part"
+            right = f"lower stream.first ({self.first}), or bring more rows"
+            raise InputError("", found, right, self.file)
+        return learned
+
+    @cached_property
+    def _judged(self) -> list[Series]:
+        """Of each client, the samples on which models are judged: x and y."""
+        starts = [np.searchsorted(rows.ticks, self.frozen) for rows in self._rows]
+        judged = [(rows.x[b:], rows.y[b:]) for rows, b in zip(self._rows, starts, strict=True)]
         if not any(len(y) for _, y in judged):
-            found = "has no labels in its last part, which models are judged by"
+            found = "has no labels in its last part, on which models are judged"
             raise InputError("", found, f"lower stream.frozen ({self.frozen})", self.file)
-        return learned, judged
+        return judged
 
     def samples(
         self, seeds: Seeds, clients: Array, first: int, stop: int, dtype: Any = np.float64,
         memory: Any = None,
     ) -> Samples:  # fmt: skip
         """The samples of rounds first..stop-1; they are the same in every run."""
-        learned, n = self._parts[0], np.arange(first, stop)
-        x = np.empty((len(clients), len(n), self.taps), dtype)
-        y = np.empty((len(clients), len(n)), dtype)
+        x = np.zeros((len(clients), stop - first, self.taps), dtype)
+        y = np.full((len(clients), stop - first), np.nan, dtype)
         for row, k in enumerate(clients):
-            series = learned[k]
-            here = n % len(series[1])
-            x[row], y[row] = series[0][here], series[1][here]
-        # The memory is nothing, but is cut to clients by those who hand it back.
+            n, inputs, targets = self._learned[k]
+            a, b = np.searchsorted(n, [first, stop])
+            x[row, n[a:b] - first], y[row, n[a:b] - first] = inputs[a:b], targets[a:b]
+        # There is no memory, but callers cut it to clients, so it has a row for each.
         return Samples(x, y, np.zeros_like(y), np.empty((len(clients), 0), dtype))
 
     def snapshot(self, seeds: Seeds, purpose: str, clients: int | Array, count: int) -> Samples:
-        """Samples evenly spread over clients and time: of the last part if they are to test."""
-        parts = self._parts[1] if purpose == "test" else self._parts[0]
+        """Samples evenly spread over clients and time: of the last part if they are for testing."""
+        learned = [(x, y) for _, x, y in self._learned]
+        parts = self._judged if purpose == "test" else learned
         if isinstance(clients, int):
             some = min(clients, count)
             clients = np.arange(some) * clients // some
@@ -157,9 +206,19 @@ class Options:
         return Samples(x, y, np.zeros(count))
 
 
-def _read(recipe: Recipe, file: str | Path) -> dict[str, tuple[Array, Array, Array]]:
-    """By client: ticks, x and y of the rows that have a label."""
-    rounds = recipe.rounds(file, labelled=True, dtype=np.float64)
+class LabelledRows(NamedTuple):
+    """The rows of a client that have a label, and the ticks of its first and its last row."""
+
+    ticks: Array
+    x: Array
+    y: Array
+    first: int
+    last: int
+
+
+def _read(recipe: Recipe, file: str | Path, form: Form) -> dict[str, LabelledRows]:
+    """By client."""
+    rounds = recipe.rounds(file, labelled=True, dtype=np.float64, form=form)
     nothing = np.empty(0, int), np.empty((0, recipe.encoder.taps)), np.empty(0)
     found: list[list[tuple[Array, Array, Array]]] = [[nothing] for _ in rounds.table.clients]
     for block in rounds.blocks():
@@ -167,8 +226,8 @@ def _read(recipe: Recipe, file: str | Path) -> dict[str, tuple[Array, Array, Arr
         for k, parts in enumerate(found):
             i = np.flatnonzero(known[:, k])
             parts.append((block.first + i, block.x[i, k], block.y[i, k]))
-    series = [tuple(map(np.concatenate, zip(*parts, strict=True))) for parts in found]
-    return dict(zip(rounds.table.clients, series, strict=True))  # type: ignore[arg-type]
-
-
-READERS = recipes.READERS | {"clients": roles.texts}
+    rows = {}
+    for k, name in enumerate(rounds.table.clients):
+        ticks, x, y = map(np.concatenate, zip(*found[k], strict=True))
+        rows[name] = LabelledRows(ticks, x, y, int(rounds.first[k]), int(rounds.last[k]))
+    return rows

@@ -3,16 +3,17 @@
 Eq. (14) bounds the mean of the error only. Two other numbers bound its square:
 
 - below 2 / max|z|^2 no sample enlarges the error of the model that learns it. Exchanging entries
-  may still do so (docs/theory.md has a case), so the radius of the mean error has the last word;
-- a step above the mean-square limit lets the expected squared error grow without end. With L(P) =
+  may still do so (docs/theory.md has a case), so the radius of the mean error decides;
+- a step above the mean-square limit lets the expected squared error grow without bound. With L(P) =
   R P + P R and N(P) = E[z z^T (z^T P z)], one step of LMS maps Cov(w) to P - mu L(P) + mu^2 N(P);
   N and the inverse of L keep matrices positive, so the limit is 1 / rho(L^-1 N), rho the
   spectral radius.
 
 With M = D the server averages |S_n| models at once, and N/|S_n| + (1 - 1/|S_n|) R P R takes the
-place of N. With M < D a client learns alone between exchanges. Where these touch less than one
-entry in twenty for each sample learned, as in the paper, its own limit decides; where they touch
-more, they may hold it, and the range between the two limits is called doubtful.
+place of N. With M < D a client learns alone between exchanges. Where exchanges replace less than
+one entry in twenty for each sample learned, as in the paper, the limit of a client alone decides.
+Where they replace more, they may stabilise it, and the range between the two limits is called
+doubtful.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ FILLED = 1e-7  # eigenvalues of R below this share of the largest are directions
 TINY = 1e-100  # features that are as good as zero
 POWER_STEPS = 12  # the ratio settles in three or four
 LONELY = 0.05  # entries exchanged per entry and sample, below which a client learns alone
-GROWS = 1e-6  # a radius above 1 by less is not told from 1
-QUICK = 200_000  # features that the check before a run looks at
+GROWS = 1e-6  # a radius above 1 by less cannot be distinguished from 1
+QUICK = 200_000  # features that the check before a run uses
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Bounds:
 
     mean: float  # eq. (14)
     sure: float  # 2 / max|z|^2
-    alone: float  # mean-square limit of the followed client that bears least, learning alone
+    alone: float  # smallest mean-square limit of a followed client that learns alone
     averaged: float  # mean-square limit with M = D
     largest: float  # max_k lambda_max(R_k)
     energy: float  # max|z|^2 of the windows seen
@@ -65,7 +66,7 @@ class Bounds:
 
 
 def is_lonely(system: System) -> bool:
-    """Whether clients learn alone, as good as: exchanges touch few entries per sample learned."""
+    """Whether clients learn almost alone: exchanges replace few entries per sample learned."""
     share = system.method.shared / system.dim
     touched = share * system.p if system.idle else share
     return not system.whole and touched < LONELY
@@ -132,7 +133,7 @@ class Alarm(NamedTuple):
 def alarms(experiment: Experiment) -> list[Alarm]:
     """The methods whose steps are unsafe, from a quick look at some windows of the first run.
 
-    The windows of all clients are taken together, so a single client may bear a little less.
+    The windows of all clients are taken together; the limit of a single client may be lower.
     """
     task = experiment.task(0)
     methods: list[Method] = experiment.start(task)
@@ -144,7 +145,7 @@ def alarms(experiment: Experiment) -> list[Alarm]:
     z = task.features(drawn.x.astype(task.dtype)).astype(np.float64)
     largest = np.square(z).sum(axis=1).max()
     if all(each.step * largest <= 2 for each in known.values()):
-        return []  # nothing more to compute
+        return []  # no alarm is possible
     if count < task.dim:  # in the space that they span, which is smaller
         u, s, _ = np.linalg.svd(z, full_matrices=False)
         z = u * s

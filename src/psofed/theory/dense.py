@@ -2,7 +2,7 @@
 
 All models are one vector s = (w, w_1, ..., w_K); its mean and covariance are followed through every
 cohort that can be drawn, with the windows as they are and the fourth moments of the features. This
-is what the reduced recursion is measured against. It needs data that are independent over time.
+is the reference for the reduced recursion. It needs data that are independent over time.
 """
 
 from __future__ import annotations
@@ -46,13 +46,17 @@ class Fourth:
     third: Array  # [K, D^2, D]
     second: Array  # [K, D^2]
 
-    def learn(self, k: int, mu: float, mean: Array, P: Array) -> tuple[Array, Array]:
-        """The mean and covariance of client k after it learned one sample."""
-        R, D = self.R[k], len(mean)
-        u = self.r[k] - R @ mean
-        N = self.fourth[k] @ (P + np.outer(mean, mean)).reshape(-1)
-        N = (N - 2 * self.third[k] @ mean + self.second[k]).reshape(D, D)
-        return mean + mu * u, P - mu * (R @ P + P @ R) + mu**2 * (N - np.outer(u, u))
+    def learn(self, mu: float, mean: Array, P: Array) -> tuple[Array, Array]:
+        """Means [c, K, D] and covariances [c, K, D, D] after each client learned one sample."""
+        c, K, D = mean.shape
+        u = self.r - (self.R @ mean[..., None])[..., 0]
+        square = P + mean[..., :, None] * mean[..., None, :]
+        # Client by client, for all c at once.
+        N = np.swapaxes(square.reshape(c, K, D * D), 0, 1) @ np.swapaxes(self.fourth, 1, 2)
+        N -= 2 * np.swapaxes(mean, 0, 1) @ np.swapaxes(self.third, 1, 2)
+        N = np.swapaxes(N + self.second[:, None], 0, 1).reshape(P.shape)
+        spread = N - u[..., :, None] * u[..., None, :]
+        return mean + mu * u, P - mu * (self.R @ P + P @ self.R) + mu**2 * spread
 
 
 def fourth(z: Array, f: Array, v: Array) -> Fourth:
@@ -107,33 +111,56 @@ class DenseRecursion:
 
     def after(self, n: int, state: Dense) -> Dense:
         """The moments after one round: those of each cohort, and the spread between cohorts."""
-        K = self.system.total
-        d, d1 = (np.broadcast_to(self.system.masks(i), (K, self.system.dim)) for i in (n, n + 1))
-        cohorts = list(combinations(range(K), self.system.cohort))
-        ends = [self._one(cohort, d, d1, state) for cohort in cohorts]
-        means = np.array([end.mean for end in ends])
+        K, D = self.system.total, self.system.dim
+        d, d1 = (np.broadcast_to(self.system.masks(i), (K, D)) for i in (n, n + 1))
+        chosen = self._cohorts()
+        means, learned = self._learned(chosen, *_received(chosen, d, state))
+        up = _folds(chosen, d1)
+        means, learned = (up @ means[..., None])[..., 0], up @ learned @ np.swapaxes(up, 1, 2)
         mean = means.mean(axis=0)
-        spread = (means - mean).T @ (means - mean) / len(cohorts)
-        return Dense(mean, sum(end.covariance for end in ends) / len(cohorts) + spread)
+        spread = (means - mean).T @ (means - mean) / len(chosen)
+        return Dense(mean, learned.sum(axis=0) / len(chosen) + spread)
 
-    def _one(self, cohort: tuple[int, ...], d: Array, d1: Array, state: Dense) -> Dense:
-        """One cohort: B (learn (A s)), with A and B of eq. (8)-(11)."""
-        system, D = self.system, self.system.dim
-        down = np.eye(len(state.mean))
-        up = np.eye(len(state.mean))
-        for k in cohort:
-            own = slice((k + 1) * D, (k + 2) * D)
-            down[own, :D], down[own, own] = np.diag(d[k]), np.diag(1 - d[k])
-            up[:D, own] = np.diag(d1[k]) / len(cohort)
-            up[:D, :D] -= np.diag(d1[k]) / len(cohort)
-        mean, P = down @ state.mean, down @ state.covariance @ down.T
-        learners = range(system.total) if system.idle else cohort
-        H = np.eye(len(mean))
-        for k in learners:
-            own = slice((k + 1) * D, (k + 2) * D)
-            H[own, own] -= system.step * self.data.R[k]
-        after, learned = mean.copy(), H @ P @ H
-        for k in learners:
-            own = slice((k + 1) * D, (k + 2) * D)
-            after[own], learned[own, own] = self.data.learn(k, system.step, mean[own], P[own, own])
-        return Dense(up @ after, up @ learned @ up.T)
+    def _cohorts(self) -> Array:
+        """Who takes part in each cohort that can be drawn, [c, K]."""
+        found = list(combinations(range(self.system.total), self.system.cohort))
+        chosen = np.zeros((len(found), self.system.total), bool)
+        np.put_along_axis(chosen, np.array(found), True, axis=1)
+        return chosen
+
+    def _learned(self, chosen: Array, mean: Array, P: Array) -> tuple[Array, Array]:
+        """Eq. (10) in each cohort: mean [c, (K + 1) D] and covariance."""
+        K, D, step = self.system.total, self.system.dim, self.system.step
+        learners = np.ones_like(chosen) if self.system.idle else chosen
+        own = [slice((k + 1) * D, (k + 2) * D) for k in range(K)]
+        H = np.tile(np.eye(P.shape[1]), (len(chosen), 1, 1))
+        for k in range(K):
+            H[learners[:, k], own[k], own[k]] -= step * self.data.R[k]
+        learned, blocks = H @ P @ H, np.stack([P[:, at, at] for at in own], axis=1)
+        after = mean.copy()
+        means, blocks = self.data.learn(step, mean[:, D:].reshape(-1, K, D), blocks)
+        for k in range(K):
+            after[learners[:, k], own[k]] = means[learners[:, k], k]
+            learned[learners[:, k], own[k], own[k]] = blocks[learners[:, k], k]
+        return after, learned
+
+
+def _received(chosen: Array, d: Array, state: Dense) -> tuple[Array, Array]:
+    """Eq. (9) in each cohort: members have the server's entries in their windows d."""
+    (c, K), D = chosen.shape, d.shape[1]
+    source = np.tile(np.arange((K + 1) * D), (c, 1))
+    taken = (chosen[:, :, None] & (d > 0)).reshape(c, -1)
+    source[:, D:] = np.where(taken, np.tile(np.arange(D), K), source[:, D:])
+    return state.mean[source], state.covariance[source[:, :, None], source[:, None, :]]
+
+
+def _folds(chosen: Array, d1: Array) -> Array:
+    """Eq. (11) in each cohort as a matrix: the mean of what members sent from their windows d1."""
+    (c, K), D = chosen.shape, d1.shape[1]
+    sent = chosen[:, :, None] * d1 / chosen.sum(axis=1)[:, None, None]
+    up = np.tile(np.eye((K + 1) * D), (c, 1, 1))
+    entries = np.arange(D)
+    up[:, entries, entries] -= sent.sum(axis=1)
+    for k in range(K):
+        up[:, entries, (k + 1) * D + entries] = sent[:, k]
+    return up

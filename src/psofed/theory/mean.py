@@ -2,7 +2,7 @@
 
 Eq. (13) of the paper replaces the mean of a product by the product of means. But a client that
 uploads in round n has downloaded in round n, so the two matrices are not independent; here the
-product is averaged. Each term of it knows of one client only, so nothing is enumerated.
+product is averaged. Each of its terms involves one client only, so no cohorts are enumerated.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class MeanRecursion:
     """
 
     system: System
-    R: Any  # R_k of all followed clients: an array, or whatever multiplies like one
+    R: Any  # R_k of all followed clients: an array, or an object that multiplies like one
     r: Array | None = None
 
     def start(self, columns: int = 1) -> Means:
@@ -76,7 +76,7 @@ class MeanRecursion:
         r = 0 if self.r is None else self.r[:, :, None]
         u1 = r - self.R @ m1
         g1 = m1 + system.step * u1
-        # With M = D nobody asks for what idle clients learned.
+        # With M = D, what idle clients learn is not needed.
         learns = system.idle and not system.whole
         u0 = r - self.R @ m if learns else np.zeros_like(m)
         g0 = m + system.step * u0
@@ -129,7 +129,7 @@ class Radius(NamedTuple):
 
     @property
     def endless(self) -> bool:
-        """Whether it is not told from 1."""
+        """Whether it cannot be distinguished from 1."""
         return abs(1 - self.value) <= (1e-12 if self.exact else RESOLUTION)
 
     @property
@@ -173,7 +173,7 @@ def paper_radius(system: System, moments: Moments) -> Radius:
 
 
 def _fast(R: Array) -> Array:
-    """Where directions are only followed, single precision tells as much, in half the time."""
+    """Where directions are only followed, single precision is enough and takes half the time."""
     return R if (len(R) + 1) * R.shape[1] <= DENSE else R.astype(np.float32)
 
 

@@ -1,4 +1,4 @@
-"""What the theory needs to know of the data: second moments of features and targets, per client."""
+"""What the theory needs from the data: second moments of features and targets, per client."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
 from psofed.methods.contract import Task
+from psofed.streams.contract import about
 
 Array = NDArray[Any]
 WINDOWS = 4000  # sampled per client
-BATCHES = 8  # parts of them, whose spread tells the error
+BATCHES = 8  # parts of them, whose spread gives the error
 MOST_CLIENTS = 500  # that are followed; of more, evenly spread ones
-MOST_NUMBERS = 2 * 10**7  # in the matrices R_k that are kept
+MOST_NUMBERS = 2 * 10**7  # in the matrices R_k that are kept, and in features that are
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,17 +84,37 @@ def moments(
     sampled = R is None
     R = np.empty((len(clients), task.dim, task.dim)) if R is None else R
     r = np.empty((len(clients), task.dim))
+    features = _Features(task, x)
     for k in range(len(clients)):
-        z = task.features(x[k]).astype(np.float64)
+        z = features[k]
         r[k] = z.T @ f[k] / windows
         if sampled:
             R[k] = z.T @ z / windows
-    r, c, batches = _controlled(task, x, f, R, r)
+    r, c, batches = _controlled(task, features, f, R, r)
     v = np.square(noise).mean(axis=1)
     return Moments(clients, R, r, c, v, not sampled, windows, batches)
 
 
-def _controlled(task: Task, x: Array, f: Array, R: Array, r: Array) -> tuple[Array, Array, Array]:
+class _Features:
+    """z of each client's windows: used more than once, and kept for as many as there is room."""
+
+    def __init__(self, task: Task, x: Array) -> None:
+        self.features, self.x = task.features, x
+        self.room = MOST_NUMBERS // (x.shape[1] * task.dim)
+        self.kept: dict[int, Array] = {}
+
+    def __getitem__(self, k: int) -> Array:
+        z = self.kept.get(k)
+        if z is None:
+            z = self.features(self.x[k]).astype(np.float64, copy=False)
+            if len(self.kept) < self.room:
+                self.kept[k] = z
+        return z
+
+
+def _controlled(
+    task: Task, features: _Features, f: Array, R: Array, r: Array
+) -> tuple[Array, Array, Array]:
     """E[z f] = R w + E[z (f - z^T w)], E[f^2] = E[(f - z^T w)^2] + 2 w^T r - w^T R w, for any w."""
     pooled = R.mean(axis=0)
     ridge = 1e-6 * np.trace(pooled) / task.dim
@@ -102,7 +123,7 @@ def _controlled(task: Task, x: Array, f: Array, R: Array, r: Array) -> tuple[Arr
     parts = np.array_split(np.arange(f.shape[1]), BATCHES)
     batches = np.zeros((len(parts), task.dim))
     for k in range(len(R)):
-        z = task.features(x[k]).astype(np.float64)
+        z = features[k]
         rest = f[k] - z @ w
         r[k] += z.T @ rest / len(rest)
         c[k] = np.square(rest).mean() + 2 * w @ r[k] - w @ R[k] @ w
@@ -112,10 +133,10 @@ def _controlled(task: Task, x: Array, f: Array, R: Array, r: Array) -> tuple[Arr
 
 def analytic(experiment: Experiment, task: Task, clients: Array) -> Array | None:
     """R_k in closed form, or None if the stream does not know the law of its inputs."""
-    law = getattr(experiment.stream, "input_law", None)
+    law = about(experiment.stream).input_law(task.seeds, clients)
     if law is None:
         return None
-    means, covariances = law(task.seeds, clients)
+    means, covariances = law
     R = np.empty((len(clients), task.dim, task.dim))
     for k, (mean, covariance) in enumerate(zip(means, covariances, strict=True)):
         R[k] = task.features.correlation(mean, covariance)
@@ -123,7 +144,7 @@ def analytic(experiment: Experiment, task: Task, clients: Array) -> Array | None
 
 
 def yardstick(experiment: Experiment, task: Task) -> Yardstick:
-    """The moments of the run's own test set, so that theory and simulation are judged alike."""
+    """The moments of the run's own test set, so that theory and simulation use the same one."""
     drawn = experiment.stream.snapshot(task.seeds, "test", task.clients, experiment.test_samples)
     z = task.features(drawn.x).astype(np.float64)
     count, f = len(z), drawn.clean

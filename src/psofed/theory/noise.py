@@ -26,7 +26,7 @@ class Noise(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Closure:
-    """N(P, m) = mean_k R_k (tr(R_k P) + E_k (y - z^T m_k)^2), as if zz^T knew nothing of the rest.
+    """N(P, m) = mean_k R_k (tr(R_k P) + E_k (y - z^T m_k)^2), as if zz^T were independent of it.
 
     It is exact for P = c I if |z|^2 does not vary; beyond that it is an approximation, which was
     found good for cosine features (docs/theory.md).

@@ -70,7 +70,7 @@ class Population:
 def population(
     moments: Moments, noise: Noise | None = None, kind: Any = np.float32, tail: float = TAIL
 ) -> Population:
-    """The data of a world; in float32 the recursion is twice as fast and as good to 0.001 dB."""
+    """The data of a world; in float32 the recursion is twice as fast and exact to 0.001 dB."""
     R = moments.R.mean(axis=0).astype(kind)
     R_k = Correlations(moments.R, kind, tail)
     return Population(moments, R_k, R, noise or closure(moments, kind), kind)
@@ -85,7 +85,7 @@ class ReducedRecursion:
         eye = np.eye(system.dim, dtype=data.kind)
         self.H = eye - data.kind(system.step) * data.R
         self._overlaps: dict[int, tuple[Array, Array, Array]] = {}
-        self.H0 = self.H if system.idle else eye  # what happens to those who are not selected
+        self.H0 = self.H if system.idle else eye  # for clients that are not selected
 
     def start(self) -> State:
         """Initial models are zero and certain."""
@@ -107,7 +107,7 @@ class ReducedRecursion:
         return State(now.after, self._whole(now, state) if whole else self._part(n, now, state))
 
     def windows(self, n: int) -> tuple[Array, Array, Array]:
-        """`overlap` of the windows of round n; two rounds ask for it."""
+        """`overlap` of the windows of round n; two rounds need it."""
         if n not in self._overlaps:
             self._overlaps = {k: v for k, v in self._overlaps.items() if k == n - 1}
             self._overlaps[n] = overlap(self.system, self.system.masks(n).astype(self.data.kind))
@@ -122,7 +122,7 @@ class ReducedRecursion:
         return state.second._replace(A=_symmetric(A))
 
     def _part(self, n: int, now: Round, state: State) -> Second:
-        """M < D. Rows that nobody uploads are not computed where only uploads need them."""
+        """M < D. Rows that no client uploads are not computed where only uploads need them."""
         system, H, H0, kind = self.system, self.H, self.H0, self.data.kind
         A, B, C, X = state.second
         p, p2, s = kind(system.p), kind(system.p2), kind(system.cohort)
@@ -169,7 +169,7 @@ class ReducedRecursion:
         )
 
     def _scatter(self, F: Array, X11: Array, means: Means) -> None:
-        """What windows that are random would add to F and X11; those of a world are not."""
+        """What random windows would add to F and X11; the windows of a world are not random."""
 
     def _clients(self, C: Array, F: Array, N1: Array, N0: Array) -> Array:
         """p Cov(psi of a selected client) + (1 - p) Cov(psi of an idle one)."""
@@ -222,7 +222,7 @@ class ReducedRecursion:
         return (centred.T @ centred) * self.data.kind(factor)
 
     def _covariance(self, e: Array, dl: Array) -> Array:
-        """Cov over cohorts of the server's increment and of what selection means to a client."""
+        """Cov over cohorts of the server's increment and of the effect of selection on a client."""
         s, K, p = self.system.cohort, self.system.total, self.system.p
         factor = p * (1 - p) / s * K / max(K - 1, 1) / len(e)
         return ((e - e.mean(axis=0)).T @ dl) * self.data.kind(factor)

@@ -2,7 +2,7 @@
 
 The means are followed to round n, with windows averaged over their rotation, for all settings side
 by side; then the covariances are taken where they would settle if the means stood still. There is
-no steady state to wait for: flat directions of the features are learned for ever.
+no true steady state: flat directions of the features are never learned completely.
 """
 
 from __future__ import annotations
@@ -156,12 +156,12 @@ def _settled(recursion: AveragedRecursion, means: Means, test: Yardstick) -> Sec
 
 
 def _anderson(points: Array, images: Array) -> Array:
-    """The combination of images whose points hardly moved."""
+    """The combination of images with the smallest residual."""
     moved = (images - points).astype(np.float64)
     if len(moved) == 1:
         return images[0]
     changes = np.diff(moved, axis=0)
-    # Few against very many: the normal equations are as good as needed, and fast.
+    # Few columns and very many rows: the normal equations are accurate enough, and fast.
     weights = np.linalg.lstsq(changes @ changes.T, changes @ moved[-1], rcond=1e-12)[0]
     return images[-1] - weights.astype(images.dtype) @ np.diff(images, axis=0)
 

@@ -1,4 +1,4 @@
-"""Everything the theory says about an experiment: limits, radii, curves and sweeps."""
+"""All results of the theory for an experiment: limits, radii, curves and sweeps."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.methods import psofed
-from psofed.theory import bounds, mean, predict, steady
+from psofed.methods.contract import Options
+from psofed.theory import bounds, mean, prediction, steady
 from psofed.theory.bounds import Bounds, Norm, Verdict
 from psofed.theory.mean import Radius
-from psofed.theory.predict import Prediction, World
+from psofed.theory.prediction import Prediction, World
 from psofed.theory.reduced import population
 from psofed.theory.system import System
 
@@ -25,13 +26,13 @@ AT = 0.9  # of the rounds: the middle of the last fifth, over which a simulation
 
 @dataclass(frozen=True)
 class Judgement:
-    """One method: whether its step is safe, and how fast its mean error goes."""
+    """One method: whether its step is safe, and how fast its mean error decays."""
 
     title: str
     step: float
     verdict: Verdict
     limit: float
-    radius: Radius | None  # None: windows that have no period, or nobody asked
+    radius: Radius | None  # None: windows that have no period, or it was not asked for
     paper: Radius | None  # of eq. (13)
 
 
@@ -49,13 +50,13 @@ class Sweep:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """The answers of the theory for one world."""
+    """The results of the theory for one world."""
 
     world: World
     bounds: Bounds
     norms: list[Norm]
     judgements: list[Judgement]
-    unknown: list[str]  # methods that the theory does not know
+    unknown: list[str]  # methods that the theory does not cover
     predictions: list[Prediction] = field(default_factory=list)
     sweeps: list[Sweep] = field(default_factory=list)
 
@@ -63,7 +64,7 @@ class Study:
 def judge(world: World, radii: bool = True, on_method: Callable[..., None] | None = None) -> Study:
     """The limits of the step and, with `radii`, the speed of the mean error."""
     limits = bounds.bounds(world.experiment, world.task, world.moments)
-    known = predict.systems(world)
+    known = prediction.systems(world)
     judged = []
     for i, (title, system) in enumerate(known.items()):
         if on_method is not None:
@@ -77,7 +78,7 @@ def judge(world: World, radii: bool = True, on_method: Callable[..., None] | Non
 
 def _judgement(world: World, limits: Bounds, title: str, system: System, radii: bool) -> Judgement:
     radius = mean.radius(system, world.moments) if radii else None
-    # Eq. (13) lets everybody learn in every round, and stands for nothing else.
+    # Eq. (13) lets all clients learn in every round, so it is computed for that case only.
     paper = mean.paper_radius(system, world.moments) if radii and system.idle else None
     verdict = limits.verdict(system, None if radius is None else radius.value)
     return Judgement(title, system.step, verdict, limits.limit(system), radius, paper)
@@ -86,7 +87,7 @@ def _judgement(world: World, limits: Bounds, title: str, system: System, radii: 
 def sweeps(study: Study, on_round: Callable[[int, int], None] | None = None) -> list[Sweep]:
     """Quasi-static MSE against the step for each method, and against M for each scheme."""
     world = study.world
-    dim, known = world.task.dim, predict.systems(world)
+    dim, known = world.task.dim, prediction.systems(world)
     options: dict[str, Any] = {o.title(): o for o in world.experiment.methods}
     lines = {t: s for t, s in known.items() if s.whole or _is_default(options[t])}
     base = next((s for s in lines.values() if not s.whole), None)
@@ -104,12 +105,7 @@ def sweeps(study: Study, on_round: Callable[[int, int], None] | None = None) -> 
             for c in schemes
         ]
         tables.append(("shared", mu, np.array(shares), by_share))
-    wanted = [
-        steady.Setting(_shared(o, dim), _coordinated(o), mu)
-        for *_, rows in tables
-        for _, points in rows
-        for o, mu in points
-    ]
+    wanted = [_setting(o, dim, mu) for *_, rows in tables for _, points in rows for o, mu in points]
     base = base or next(iter(lines.values()))
     data, rounds = population(world.moments), round(AT * world.experiment.rounds)
     mse = steady.quasi_static(base, data, world.test, study.bounds, wanted, rounds, on_round)
@@ -137,12 +133,10 @@ def _is_default(options: Any) -> bool:
     return bool(usual and options.idle)
 
 
-def _shared(options: Any, dim: int) -> int:
-    return int(getattr(options, "shared", dim))
-
-
-def _coordinated(options: Any) -> bool:
-    return getattr(options, "scheme", "coordinated") == "coordinated"
+def _setting(options: Options, dim: int, step: float) -> steady.Setting:
+    """Of the whole model, if it has no windows."""
+    shared, scheme = options.sharing
+    return steady.Setting(dim if shared is None else shared, scheme != "uncoordinated", step)
 
 
 def deviations(

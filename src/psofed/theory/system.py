@@ -37,7 +37,7 @@ class System:
 
     @property
     def idle(self) -> bool:
-        """Whether clients that are not selected learn on."""
+        """Whether clients that are not selected learn."""
         return self.method.idle
 
     @property
@@ -103,8 +103,8 @@ class System:
 
 
 def system(method: Method, clients: Array, cohort: int) -> System | None:
-    """The method as a system of recursions, or None if the theory does not know it."""
-    if not psofed.is_pure(method):
+    """The method as a system of recursions, or None if the theory does not cover it."""
+    if not method.compiled:
         return None
     assert isinstance(method, psofed.Method)
     return System(method, clients, method.task.clients, cohort)

@@ -1,1 +1,1 @@
-"""Pages that people look at: one self-contained file each, opened offline, closed to injection."""
+"""Web pages: one self-contained file each, usable offline, safe against injection."""

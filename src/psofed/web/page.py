@@ -1,4 +1,4 @@
-"""One page in one file: scripts, styles and data inside, and nothing that a stranger could run.
+"""One page in one file, with scripts, styles and data inside, safe against injection.
 
 What comes from outside (names of methods, ids of clients, file names, messages) enters a page in
 one way only: as JSON in a block that no browser executes, which the page's own scripts put on the
@@ -50,7 +50,7 @@ def page(
         f"<style>{css}</style>",
         "</head>",
         "<body>",
-        "<noscript>This page draws with JavaScript, which is switched off here.</noscript>",
+        "<noscript>This page needs JavaScript, which is switched off.</noscript>",
         '<main id="main"></main>',
         f'<script type="application/json" id="data">{embed(data)}</script>',
         *(f"<script>{code}</script>" for code in codes),
@@ -66,7 +66,7 @@ def asset(name: str) -> str:
 
 
 def embed(data: Any) -> str:
-    r"""JSON that cannot end the block it stands in, whatever its strings hold.
+    r"""JSON that cannot end the block around it, for any strings in it.
 
     >>> embed("</script><script>")
     '"\\u003c/script\\u003e\\u003cscript\\u003e"'

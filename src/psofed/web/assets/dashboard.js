@@ -94,7 +94,7 @@ function sentence(all) {
   if (gone.length) return ["bad", silence(gone)];
   if (refused.length) {
     const why = new Set(refused.map((one) => one.reason));
-    return ["bad", `What ${names(refused).replace(/^C/, "c")} ${refused.length > 1 ? "send" : "sends"} is refused: ${[...why].join(", ")}.`];
+    return ["bad", `Messages of ${names(refused).replace(/^C/, "c")} are refused: ${[...why].join(", ")}.`];
   }
   if (shown.waiting.length) return ["soft", `Round ${shown.n} waits for ${names(shown.waiting.map((k) => ({ k }))).replace(/^C/, "c")}.`];
   if (fresh.length) return ["soft", `Round ${shown.n}: ${count(fresh.length)} of ${plural(all.length, "client")} not heard yet.`];
@@ -222,6 +222,7 @@ const COLUMNS = [
   ["accepted", "accepted", (one) => count(one.accepted)],
   ["refused", "refused", (one) => count(one.refused)],
   ["lost", "lost", (one) => count(one.lost)],
+  ["coverage", "in interval", (one) => (one.coverage == null ? "–" : `${(100 * one.coverage).toFixed(1)} %`)],
 ];
 const lines = new Map(); // by client: its row, made once
 

@@ -171,7 +171,7 @@ class Playground {
     const fit = el("section", {});
     this.numbers = el("div", {});
     root.append(...introduction(),
-      el("div", { class: "bar presets", role: "group", "aria-label": "Settings worth a look" }, this.presets.map(({ button }) => button)),
+      el("div", { class: "bar presets", role: "group", "aria-label": "Example settings" }, this.presets.map(({ button }) => button)),
       this.look, el("div", { class: "desk" }, stage, side,
         el("div", { class: "below" }, el("div", { class: "charts" }, curves, fit), this.numbers, explanation())));
     this.buildStage(stage);
@@ -280,7 +280,7 @@ class Playground {
     });
     const mean = this.settings.runs > 1 ? `, mean of ${this.settings.runs} runs` : "";
     this.numbers.replaceChildren(table(["method", "bytes a round", `in ${rounds} rounds`, "test MSE then"], rows,
-      `What travels, up and down together, and what it brings${mean}`));
+      `Traffic, up and down together, and the error${mean}`));
   }
 }
 

@@ -38,7 +38,7 @@ class Panel {
   switch() {
     const input = el("input", { type: "checkbox", id: "idle", onchange: () => this.change({ idle: input.checked }) });
     this.controls.idle = (settings) => { input.checked = settings.idle; };
-    return el("label", { class: "switch" }, input, "Idle clients learn on");
+    return el("label", { class: "switch" }, input, "Idle clients learn");
   }
 
   seed() {

@@ -29,13 +29,13 @@ const goes = (windows, { scheme }) => (windows[0].length === 1 && (scheme === "c
 
 const SAY = {
   select: ({ cohort }, { K }) => cohort.length === K
-    ? "The server selects everybody."
-    : `The server selects ${cohort.length === 1 ? "client" : "clients"} ${listed(cohort)} at random; the other ${K - cohort.length} cannot talk in this round.`,
+    ? "The server selects all clients."
+    : `The server selects ${cohort.length === 1 ? "client" : "clients"} ${listed(cohort)} at random; the other ${K - cohort.length} are idle in this round.`,
   down: ({ cohort, down }, s) =>
     `${capital(windowWords(down, s))} of the server’s model ${goes(down, s)} down, and ${cohort.length === 1 ? "the client puts" : "the selected put"} them in place of their own.`,
   learn: (_, { idle, S, K }) => (idle && S < K
     ? "Every client, selected or not, corrects its whole model by one new sample of its own stream."
-    : "The selected correct their whole models by one new sample each." + (idle ? "" : " The idle ones sleep.")),
+    : "The selected correct their whole models by one new sample each." + (idle ? "" : " Idle clients do not learn.")),
   up: ({ cohort, up }, s) =>
     `${capital(windowWords(up, s))}, the next window, ${goes(up, s)} up, and the server takes ${cohort.length === 1 ? "over what comes" : "the mean"}.`,
 };
@@ -45,7 +45,7 @@ function caption(frame, phase, settings, whole) {
   if (!whole) return SAY[phase](frame, settings);
   const { cohort, down, up } = frame;
   return `${cohort.length === 1 ? "Client" : "Clients"} ${listed(cohort, 5)}: ${windowWords(down, settings)} down, ${windowWords(up, settings)} up`
-    + `${settings.idle && settings.S < settings.K ? "; the others learn on." : "."}`;
+    + `${settings.idle && settings.S < settings.K ? "; the others learn, too." : "."}`;
 }
 
 // What these settings bring with them, if it is worth a warning.
@@ -53,7 +53,7 @@ function warnings({ never, overlap }, { M, D, mask, scheme, shift }) {
   if (M === D) return "";
   if (never) return `With this shift, ${never} of the ${D} entries never travel: the server cannot learn them.`;
   if (mask === "block" && shift && overlap) {
-    return `Two windows in a row overlap in ${overlap} ${overlap === 1 ? "entry" : "entries"}: there a client sends back what it has just been given, and what it had learned is lost. A shift of ${M} avoids it.`;
+    return `Two windows in a row overlap in ${overlap} ${overlap === 1 ? "entry" : "entries"}: there a client sends back what it has just received, and what it had learned before is lost. A shift of ${M} avoids it.`;
   }
   return "";
 }
@@ -71,13 +71,13 @@ function pace(rate) {
 
 const LOOK = "Move one slider at a time: the curve from before stays for comparison.";
 const BY_ROUNDS = "The dashed line is the round in the picture.";
-const BY_BYTES = "On a logarithmic axis. “Local only” sends nothing, so it has no place here.";
+const BY_BYTES = "On a logarithmic axis. “Local only” sends nothing, so it is not shown here.";
 const READ = "Point at a cell to read its number.";
 
 function introduction() {
   return [el("h1", {}, "PSO-Fed, one window at a time"),
-    el("p", { class: "lead" }, "Clients learn one function together, each from its own stream. In a round only a few talk to the server, and only a small ",
-      el("b", {}, "window"), " of their numbers travels: one comes down, the next goes up. The window moves on, and so the whole model gets around.")];
+    el("p", { class: "lead" }, "Clients learn one function together, each from its own stream. In a round only a few exchange numbers with the server, and only a small ",
+      el("b", {}, "window"), " of their numbers travels: one comes down, the next goes up. The window moves on, so that in time the whole model is exchanged.")];
 }
 
 function legend() {
@@ -90,5 +90,5 @@ function explanation() {
   return el("details", {}, el("summary", {}, "What is computed here"),
     el("p", {}, "The setting is that of the paper’s section 4: clients with correlated inputs, each with a law of its own, f(x) = √(x₁² + sin²(πx₄)) + (0.8 − 0.5 exp(−x₂²)) x₃, D random cosines as features (kernel width 2), and zero models at the start. The error is that of noise-free samples of all clients."),
     el("p", {}, "The arithmetic is the simulator’s: the same equations, compared with the Python code to 1e-9 in every round of many cases. The random numbers are not the simulator’s: they are drawn here, from the seed. The same settings and seed always give the same picture, and the address of this page holds them."),
-    el("p", {}, "Bytes are 4 for a number that travels, up and down together. Curves are means of several runs; the picture and the fitted function are of the first. Online-Fed exchanges whole models and its idle clients sleep; “Local only” is the mean error of clients that never talk."));
+    el("p", {}, "Bytes are 4 for a number that travels, up and down together. Curves are means of several runs; the picture and the fitted function are of the first. Online-Fed exchanges whole models and its idle clients do not learn; “Local only” is the mean error of clients that exchange nothing."));
 }

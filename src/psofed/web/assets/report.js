@@ -21,9 +21,9 @@ function caption(section, series) {
   const isTheory = section.kind === "theory";
   const parts = [];
   if (!isTheory) parts.push(series.some((s) => s.low) ? "Mean of the runs; the band is one standard error." : "One run: its error is not known.");
-  if (section.top != null) parts.push(`What goes above ${decimals(section.top, 1)} dB, where there is no model, is cut off.`);
+  if (section.top != null) parts.push(`Curves are cut off at ${decimals(section.top, 1)} dB, above the error of no model.`);
   const { thinned } = section.curves;
-  if (thinned) parts.push(`Drawn at ${thousands(thinned[0])} of ${thousands(thinned[1])} marks, among them each at which a curve strays furthest; ${isTheory ? "theory" : "curves"}.csv has all.`);
+  if (thinned) parts.push(`Drawn at ${thousands(thinned[0])} of ${thousands(thinned[1])} marks, including the largest deviations; ${isTheory ? "theory" : "curves"}.csv has all.`);
   return [
     el("p", { class: "soft" }, parts.join(" ")),
     el("p", { class: "soft hint" }, "Drag over the curves to zoom, double-click to see all. With the keyboard: arrows, + and −, 0. A name in the legend hides its curve."),
@@ -36,6 +36,7 @@ function sectionBlocks(section, series) {
     el("p", { class: "soft facts" }, section.facts),
     curvesBlock(section, series),
     section.claims && section.claims.length ? claimsBlock(section.claims) : null,
+    (section.parts || []).map(partBlock),
     (section.tables || []).map(tableBlock),
     (section.charts || []).map(chartBlock),
     section.traffic ? trafficBlock(section.traffic) : null,

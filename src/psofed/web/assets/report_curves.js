@@ -60,7 +60,7 @@ class Curves {
     this.switches.forEach((s) => s.paint());
     this.chart.set(this.spec());
     const silent = this.chosen().filter((s) => !this.at(s)).map((s) => s.label);
-    this.hidden.textContent = silent.length ? `Not shown, since it sends nothing or its bytes are not known: ${silent.join(", ")}.` : "";
+    this.hidden.textContent = silent.length ? `Not shown, because they send nothing or their bytes are unknown: ${silent.join(", ")}.` : "";
   }
 
   chosen() {

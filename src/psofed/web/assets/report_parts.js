@@ -8,6 +8,25 @@ function tableBlock(about) {
   return [heading(about.title), table(about.head, about.rows, about.title), about.note ? el("p", { class: "soft" }, about.note) : null];
 }
 
+// One part after the other, as the data has them: charts, numbers with bars, tables.
+function partBlock(about) {
+  return about.series ? chartBlock(about) : about.amounts ? amountsBlock(about) : tableBlock(about);
+}
+
+// Numbers with bars, all on one scale: about.amounts are rows of a name and numbers.
+function amountsBlock(about) {
+  const most = about.most || Math.max(...about.amounts.flatMap(([, ...values]) => values.map((v) => Math.abs(v || 0))), 1e-12);
+  const cell = (value) => el("td", { class: "amount" }, el("span", {}, decimals(value, about.digits)), bar(Math.min(Math.max((value || 0) / most, 0), 1)));
+  const head = el("tr", {}, about.head.map((name) => el("th", { scope: "col" }, name)));
+  const body = about.amounts.map(([name, ...values]) => el("tr", {}, el("th", { scope: "row" }, name), values.map(cell)));
+  return [
+    heading(about.title),
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": about.title },
+      el("table", { class: "traffic" }, el("caption", {}, about.title), el("thead", {}, head), el("tbody", {}, body))),
+    about.note ? el("p", { class: "soft" }, about.note) : null,
+  ];
+}
+
 function heading(text) {
   return el(`h${DATA.sections.length > 1 ? 3 : 2}`, {}, text);
 }
@@ -50,7 +69,7 @@ function chartBlock(about) {
   const seen = [...series.flatMap((s) => [...s.y, ...(s.low || []), ...(s.high || [])]), ...(about.levels || []).map((l) => l.value)].filter((v) => v != null);
   const top = about.top == null ? Math.max(...seen) : about.top;
   const spec = (some) => ({ ...about, label: about.title, series: some, height: 360,
-    yRange: about.yLog ? null : [Math.min(...seen), top], formatX: about.bytesX ? bytes : thousands, tickX: about.bytesX ? roundBytes : thousands,
+    yRange: about.yLog ? null : [about.bottom ?? Math.min(...seen), top], formatX: about.bytesX ? bytes : thousands, tickX: about.bytesX ? roundBytes : thousands,
     formatY: about.bytesY ? bytes : (value) => decimals(value, about.digits), tickY: about.bytesY ? roundBytes : thousands });
   later(() => {
     const few = about.best ? series.filter((s) => about.best.includes(s.label)) : series;
@@ -62,7 +81,7 @@ function chartBlock(about) {
     } }, "All methods");
     host.prepend(el("div", { class: "bar" }, few.length < series.length ? all : null, chart.buttons()));
   });
-  return [heading(about.title), host];
+  return [heading(about.title), host, about.note ? el("p", { class: "soft" }, about.note) : null];
 }
 
 // A text to take along. Where the clipboard is closed to us, it is selected for Ctrl+C.

@@ -1,0 +1,160 @@
+"""The page that lists the keys of experiment files: written from the dataclasses that read them.
+
+The meaning of a key is the comment beside its field. "Allowed" is the advice in the reader's error
+message for values that are too small, too large or of the wrong kind.
+
+python docs/_tools/fields_page.py docs/fields.md
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from psofed import schema
+from psofed.errors import InputError
+from psofed.experiment import Experiment, Features
+from psofed.fit.plan import Plan
+from psofed.methods.contract import Common
+from psofed.protocol.deployment import Deploy
+
+HEAD = """# Keys of the TOML files
+
+Written from the code by `python docs/_tools/fields_page.py docs/fields.md`. "Allowed" is the advice
+that the reader gives when a value is wrong. An unknown key is an error that names the nearest known
+one. A key that is left out has its default.
+"""
+EXPERIMENT = """## An experiment
+
+For `psofed run`, `compare`, `theory`, `serve` and `client`; `psofed init` writes one with comments.
+"""
+METHODS = """### `[[methods]]`
+
+One table per curve. `name` is a method of [methods.md](methods.md), which lists the further keys of
+each method. A table `[methods.policy]` after it selects its clients. All methods have:
+"""
+PLAN = """## A plan for a table
+
+For `psofed fit --plan`; `psofed advise` and `psofed fit` write one. `[[methods]]` is as above.
+"""
+Columns, Form = (get_type_hints(Plan)[name] for name in ("columns", "form"))
+KINDS = {int: "whole number", float: "number", bool: "true or false", str: "text"}
+PROBES: dict[Any, tuple[Any, ...]] = {
+    int: (-1, 0, 10**30),
+    float: (-1.0, 0.0, 1e300, float("nan")),
+    tuple[float, float]: ((1.0, -1.0), (-9.0, 9.0)),
+    tuple[int, ...]: ((0,),),
+    tuple[str, ...]: (("no such thing",),),
+}
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD, EXPERIMENT, fields(Experiment, Experiment, ("stream", "features", "methods"))]
+    parts += ["### `[stream]`\n\n`name` is one of these:\n"]
+    for name in schema.names("psofed.streams"):
+        module = schema.load("psofed.streams", name)
+        about = (module.__doc__ or "").partition("\n\n")[0]
+        parts += [f"#### {name}\n\n{about}\n", fields(module.Options, module.Options, ("form",))]
+    parts += ["### `[features]`\n", fields(Features, Features)]
+    parts += [METHODS, fields(Common, _with_method, ("policy",))]
+    parts += ["### `[deploy]`\n\nFor `psofed serve` and `psofed client`.\n", fields(Deploy, Deploy)]
+    parts += [PLAN, fields(Plan, _plan, ("columns", "methods", "form"))]
+    parts += ["### `[columns]`\n", fields(Columns, _columns)]
+    parts += ["### `[form]`\n\nHow the file is written, where that is not to be found out.\n"]
+    parts += [fields(Form, Form)]
+    return "\n".join(parts)
+
+
+def _with_method(**values: Any) -> Experiment:
+    from psofed.methods.psofed import Options
+
+    return Experiment(methods=(Options(**values),))
+
+
+def _columns(**values: Any) -> Any:
+    return Columns(**{"target": "y", "time": ("t",)} | values)
+
+
+def _plan(**values: Any) -> Plan:
+    return Plan(columns=_columns(), **values)
+
+
+def fields(cls: Any, build: Callable[..., Any], tables: tuple[str, ...] = ()) -> str:
+    """The keys of one table; `build` refuses what is not allowed. `tables` have their own."""
+    hints, notes = get_type_hints(cls), comments(cls)
+    lines = ["| key | type | default | meaning | allowed |", "|---|---|---|---|---|"]
+    for field in dataclasses.fields(cls):
+        if field.name in tables:
+            continue
+        hint = _plain(hints[field.name])
+        cells = [f"`{field.name}`", kind(hint), _default(field), notes.get(field.name, "")]
+        cells.append(allowed(build, field.name, hint))
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _plain(hint: Any) -> Any:
+    """The type without "or not set"."""
+    rest = [a for a in get_args(hint) if a is not NoneType]
+    return rest[0] if NoneType in get_args(hint) else hint
+
+
+def kind(hint: Any) -> str:
+    """A type in words.
+
+    >>> kind(tuple[float, float]), kind(tuple[str, ...]), kind(Literal["a", "b"])
+    ('two numbers', 'list of texts', '`"a"`, `"b"`')
+    """
+    inside = get_args(hint)
+    if get_origin(hint) is Literal:
+        return ", ".join(f'`"{choice}"`' for choice in inside)
+    if get_origin(hint) is tuple:
+        word = KINDS[inside[0]] + "s"
+        return f"list of {word}" if inside[1] is Ellipsis else f"two {word}"
+    return KINDS.get(hint, "table")
+
+
+def _default(field: Any) -> str:
+    value = field.default
+    if value is dataclasses.MISSING:
+        return "empty" if field.default_factory is not dataclasses.MISSING else "needed"
+    if value is None or value in ("", ()):
+        return "not set"
+    shown = list(value) if isinstance(value, tuple) else value
+    shown = str(shown).lower() if isinstance(shown, bool) else shown
+    return f'`"{shown}"`' if isinstance(value, str) else f"`{shown}`"
+
+
+def comments(cls: Any) -> dict[str, str]:
+    """The comment beside each field, including those of base classes."""
+    found: dict[str, str] = {}
+    for each in reversed(cls.__mro__):
+        if dataclasses.is_dataclass(each):
+            source = inspect.getsource(each)  # type: ignore[arg-type]
+            found |= dict(re.findall(r"^    (\w+): [^#\n]*#\s*(.+)$", source, re.MULTILINE))
+    return found
+
+
+def allowed(build: Callable[..., Any], name: str, hint: Any) -> str:
+    """The reader's advice for values at and beyond the limits."""
+    answers = []
+    for probe in PROBES.get(hint, ()):
+        try:
+            build(**{name: probe})
+        except InputError as error:
+            if error.right not in answers:
+                answers.append(error.right)
+        except TypeError:  # it needs more keys than this one
+            return ""
+    return "; ".join(answer.removeprefix("use ") for answer in answers)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

@@ -1,0 +1,149 @@
+"""The reference of the library: a page for each package, and docstrings in Sphinx's format.
+
+Docstrings are written to be read in the code: plain text, `names` in backticks, formulas with stars
+and bars. Sphinx reads reStructuredText, in which these mean something else.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import psofed
+
+# The command line has its own page; the packages that it prints and draws with are not public.
+LEFT_OUT = ("psofed.__main__", "psofed.cli", "psofed.report", "psofed.web")
+
+
+def api_pages() -> dict[str, str]:
+    """The text of each page by its name: the top of the package, then its folders."""
+    top = [m for m in pkgutil.iter_modules(psofed.__path__, "psofed.") if m.name not in LEFT_OUT]
+    pages = {"psofed": _page("psofed", [m.name for m in top if not m.ispkg], _homes())}
+    for package in top:
+        if package.ispkg:
+            path = import_module(package.name).__path__
+            found = [m.name for m in pkgutil.iter_modules(path, package.name + ".")]
+            pages[package.name] = _page(package.name, found)
+    return pages
+
+
+def _page(package: str, modules: list[str], more: str = "") -> str:
+    parts = [f"# {package}\n", _automodule(package), more]
+    parts += [f"## {name.removeprefix(package + '.')}\n\n{_automodule(name)}" for name in modules]
+    return "\n".join(filter(None, parts))
+
+
+def _automodule(name: str) -> str:
+    # The package's own page lists the names that it exports; they are documented in their modules.
+    members = "" if name == "psofed" else "   :members:\n"
+    return f"```{{eval-rst}}\n.. automodule:: {name}\n{members}```\n"
+
+
+def _homes() -> str:
+    lines = ["| name | what it is |", "|---|---|"]
+    for name in psofed.__all__:
+        home = psofed._HOMES.get(name, "")
+        if home:
+            module, _, attribute = home.partition(":")
+            lines.append(f"| `psofed.{name}` | {{py:obj}}`{module}.{attribute or name}` |")
+    return "\n".join(lines) + "\n"
+
+
+def restructured(lines: list[str]) -> list[str]:
+    """A docstring as reStructuredText that shows the same text.
+
+    >>> restructured(["w_k is `w` * |z|:", "", "    a = b*c"])
+    ['w\\\\_k is ``w`` \\\\* \\\\|z\\\\|:', '', '::', '', '    a = b*c', '']
+    """
+    done: list[str] = []
+    literal = False
+    for block in _blocks(lines):
+        indented = all(line.startswith("    ") for line in block)
+        if block[0].startswith(">>>"):
+            done += [*block, ""]
+        elif indented or _is_formula(block):
+            done += [] if literal else ["::", ""]
+            done += [*(block if indented else ["    " + line for line in block]), ""]
+        else:
+            done += [*_text(block), ""]
+        literal = indented
+    return done
+
+
+def _blocks(lines: list[str]) -> list[list[str]]:
+    """Paragraphs."""
+    text = "\n".join(lines).strip("\n")
+    return [block.split("\n") for block in re.split(r"\n\s*\n", text) if block.strip()]
+
+
+def _is_formula(block: list[str]) -> bool:
+    """Whether the lines have indents, which a paragraph would lose."""
+    inside = [line for line in block[1:] if line.startswith(" ")]
+    return bool(inside) and not block[0].startswith("- ")
+
+
+def _text(block: list[str]) -> list[str]:
+    """Plain text: only backticks, and hyphens of a list, are markup."""
+    done = []
+    for line in block:
+        bullet = "- " if line.startswith("- ") else ""
+        pieces = re.split(r"(`[^`]+`)", line[len(bullet) :])
+        shown = [
+            f"`{p}`" if p.startswith("`") else re.sub(r"([\\*|_`])", r"\\\1", p) for p in pieces
+        ]
+        done.append(bullet + "".join(shown))
+    return done
+
+
+def set_up(app: Any) -> None:
+    """Teach Sphinx our docstrings; called by docs/conf.py."""
+    app.connect("autodoc-process-docstring", _on_docstring)
+    app.connect("autodoc-skip-member", _on_member)
+    for part in ("description", "options", "arguments"):
+        app.connect(f"sphinx-click-process-{part}", _on_help)
+    app.connect("env-check-consistency", _on_read)
+    app.connect("html-page-context", _on_page, priority=100)  # before the theme asks for the menu
+
+
+def _on_read(app: Any, env: Any) -> None:
+    """All names are known now, and the same ones are looked for in thousands of signatures."""
+    domain = env.domains.python_domain
+    domain.find_obj = cache(domain.find_obj)
+
+
+_menus: dict[Any, Any] = {}
+
+
+def _on_page(app: Any, name: str, template: str, context: Any, doctree: Any) -> None:
+    """The menu of a page with source code, which stands in no menu, is made once per folder."""
+    if not name.startswith("_modules/") or "toctree" not in context:
+        return
+    make = context["toctree"]
+
+    def menu(**options: Any) -> Any:
+        key = (name.rpartition("/")[0], *sorted(options.items()))
+        if key not in _menus:
+            _menus[key] = make(**options)
+        return _menus[key]
+
+    context["toctree"] = menu
+
+
+def _on_docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: Any) -> None:
+    lines[:] = restructured(lines)
+
+
+def _on_help(app: Any, command: Any, lines: Any) -> None:
+    """The help of a command and its options; lines that are markup already stay."""
+    for i, line in enumerate(lines):
+        words = line.lstrip()
+        if words and not words.startswith((".. ", ":")) and "``" not in words:
+            lines[i] = line[: len(line) - len(words)] + _text([words])[0]
+
+
+def _on_member(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+    """Remove the docstrings of fields of named tuples, which have no content."""
+    return True if type(thing).__name__ == "_tuplegetter" else None

@@ -1,0 +1,155 @@
+"""What methods send, counted from real messages, and each fitted to a share of the traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+from math import ceil, floor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed import schema
+from psofed.experiment import Experiment
+from psofed.methods.contract import Knob, Options
+from psofed.methods.round import Sizes
+from psofed.simulate import any_method
+from psofed.simulate.draws import draw
+from psofed.streams.contract import about
+
+Array = NDArray[Any]
+ROLES = ("reference", "method", "control")  # the order in a comparison
+BYTE_ROUNDS = 200  # in which the bytes of a setting are counted
+EXACT = 1.0001  # a share may exceed the budget by rounding
+AIMED = 4  # turns of a knob that are aimed at the budget, before it is searched for
+
+
+def everything(dim: int) -> tuple[Options, ...]:
+    """All methods, each in the forms that are worth comparing, for this D."""
+    return tuple(options for each in _found() for options in each.compared(dim))
+
+
+def completed(methods: Sequence[Options], dim: int) -> tuple[Options, ...]:
+    """These methods, and those that every fair comparison needs; the reference comes first."""
+    names = [options.name for options in methods if options.policy is None]
+    missing = [o for o in everything(dim) if o.expected and o.name not in names]
+    first = [o for o in missing if o.role == "reference"]
+    return (*first, *methods, *(o for o in missing if o not in first))
+
+
+def reference() -> Options:
+    """The method whose traffic is the unit of the budget."""
+    return _found()[0]()
+
+
+def _found() -> list[type[Options]]:
+    classes = [schema.load("psofed.methods", n).Options for n in schema.names("psofed.methods")]
+    return sorted(classes, key=lambda options: ROLES.index(options.role))
+
+
+class Cost(NamedTuple):
+    """What a method sends, counted from its encoded messages."""
+
+    share: float  # of the reference's bytes, up and down
+    largest: int = 0  # bytes of its longest message
+    peak: int = 0  # bytes of its busiest round, up and down
+    setup: int = 0  # bytes to all clients before round 0
+
+
+class Fitted(NamedTuple):
+    """A method at its setting for the budget, and its cost; if none fits, None and the reason."""
+
+    options: Options | None
+    cost: Cost
+    why: str = ""
+
+    @property
+    def share(self) -> float:
+        """Of the reference's bytes."""
+        return self.cost.share
+
+
+def fit(experiment: Experiment, options: Options, budget: float) -> Fitted:
+    """The method with its knob set to the largest traffic within the budget.
+
+    Bytes are counted in a short run with real messages, not computed.
+    """
+    knob, dim = options.knob, experiment.features.dim
+    if knob is None:  # its traffic cannot be changed
+        return Fitted(options, cost(experiment, options))
+    if knob.bytes:
+        options = options.turned(budget * reference_bytes(experiment), dim)
+        return Fitted(options, cost(experiment, options))
+    return _search(experiment, options, knob, budget)
+
+
+def _search(experiment: Experiment, options: Options, knob: Knob, budget: float) -> Fitted:
+    """Traffic that goes with the knob, or its inverse, is met at once; any other by halving."""
+    values = _values(experiment, options, knob)
+    spent, found = cost(experiment, options), None
+    fits, beyond = -1, len(values)  # places in `values`
+    for trial in count():
+        if beyond - fits == 1:
+            break
+        ratio = budget / max(spent.share, 1e-12)
+        value = knob.of(options) * (ratio if knob.more else 1 / ratio)
+        aim = floor(value + 1e-9) if knob.more else ceil(value - 1e-9)
+        place = (aim - values.start) * values.step if trial < AIMED else (fits + beyond) // 2
+        place = min(max(place, fits + 1), beyond - 1)
+        turned = options.turned(values[place], experiment.features.dim)
+        if turned != options:
+            options, spent = turned, cost(experiment, turned)
+        if spent.share <= EXACT * budget:
+            found, fits = Fitted(options, spent), place
+        else:
+            beyond = place
+    why = knob.beyond.format(values[0]) or f"costs {100 * spent.share:.3g} % at the least"
+    return found or Fitted(None, spent, why)
+
+
+def _values(experiment: Experiment, options: Options, knob: Knob) -> range:
+    """The values to which a budget may turn the knob, from the least traffic to the most."""
+    low, high = knob.least, knob.most(experiment.features.dim, experiment.rounds)
+    last = knob.of(options) if knob.keeps else high if knob.more else low
+    return range(low, min(high, last) + 1) if knob.more else range(high, max(low, last) - 1, -1)
+
+
+def cost(experiment: Experiment, options: Options) -> Cost:
+    """What a method sends, counted in a short run with real messages and fewer clients."""
+    rounds = pilot_rounds(experiment, max(ceil(BYTE_ROUNDS / options.pace), 2) * options.pace)
+    sent, largest, setup = _sent(experiment, options, rounds)
+    share = sent.sum() / rounds / reference_bytes(experiment)
+    return Cost(share, largest, round(sent.max()), setup * experiment.clients)
+
+
+def reference_bytes(experiment: Experiment) -> float:
+    """Bytes of the reference in a round, up and down."""
+    rounds = pilot_rounds(experiment, 1)
+    return float(_sent(experiment, reference(), rounds)[0].sum() / rounds)
+
+
+def pilot_rounds(experiment: Experiment, enough: int) -> int:
+    """Rounds of a pilot: a fixed number, or all if clients come and go, as in a table."""
+    return enough if about(experiment.stream).presence() is None else experiment.rounds
+
+
+def _sent(experiment: Experiment, options: Options, rounds: int) -> tuple[Array, int, int]:
+    """Bytes of each round, of the longest message, and of a client before round 0."""
+    few = min(experiment.clients, 2 * experiment.cohort)
+    # Whom a policy asks depends on the number of clients, and the clients of a table are given.
+    if options.policy is not None or about(experiment.stream).clients_named():
+        few = experiment.clients
+    pilot = replace(
+        experiment, clients=few, rounds=rounds, runs=1, world=None, absent=0.0, evaluate_every=1,
+        methods=(options,),
+    )  # fmt: skip
+    task = pilot.task(0)
+    [method] = pilot.start(task)
+    draws, sizes = draw(pilot, task, everybody=True), Sizes(method)
+    play = any_method.play(draws, method, any_method.RunSamples(draws), sizes)
+    sent = np.array([sum(moment.traffic[:2]) for moment in play])
+    # Where all clients send, scale up: this short run has fewer clients.
+    scale = experiment.clients / few if options.everybody else 1.0
+    return scale * sent, sizes.largest, method.setup

@@ -1,0 +1,192 @@
+"""Board: what a dashboard shows, from snapshots: which clients are gone or back, what changed.
+
+It belongs to one thread, which is not the server's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.dashboard.history import History
+from psofed.dashboard.watch import Note, Snapshot, Watch
+from psofed.deploy.server_loop import RETRY
+
+Array = NDArray[Any]
+PATIENCE = 3 * RETRY  # seconds without an answer after which a client counts as gone
+GRACE = 20.0  # seconds that clients have to come back to a broker that was away
+BACK = 60.0  # seconds for which a client is shown as back
+NAMED = 5  # clients that a note names; of more it tells the number
+CONTACTS = 10.0  # seconds between two records of who was heard when
+COLUMNS = (
+    "state", "contact", "accepted", "refused", "lost", "last", "reason", "messages", "coverage",
+)  # fmt: skip
+NOW, FRESH, WAITED, GONE, RETURNED, REFUSED = "ok", "new", "waited", "gone", "back", "refused"
+
+
+class Board:
+    """The whole picture, and after each update what is new in it."""
+
+    def __init__(self, watch: Watch, about: Mapping[str, Any], history: History) -> None:
+        self.watch, self.about, self.history = watch, dict(about), history
+        clients = len(watch.latest.accepted)
+        self._gone = np.zeros(clients, bool)
+        self._mark = np.zeros(clients)  # when those were last heard
+        self._back = np.full(clients, -BACK)  # when others came back
+        self._contacts_at = watch.latest.moment
+        self._warned = 0
+        self.facts: dict[str, Any] = {}
+        self.rows: list[list[Any]] = []  # by client, as COLUMNS
+        start = watch.server.coordinator.incarnation
+        text = "the server was started" + (f" again (start {start})" if start > 1 else "")
+        self._note("start", text)
+        self.update()
+
+    def update(self) -> dict[str, Any]:
+        """Update; returns what has changed. The history is written before anything is shown."""
+        snapshot, queue = self.watch.latest, self.watch.rows
+        fresh, notes = [], []
+        while queue and queue[0].n < snapshot.n:
+            fresh.append(queue.popleft())
+        while self.watch.news:
+            notes.append(self.watch.news.popleft())
+        notes += self._comings(snapshot)
+        self.history.add(fresh, notes, self._contacts(snapshot))
+        notes += self._warnings(snapshot)
+        facts, rows = self._facts(snapshot), self._rows(snapshot)
+        changes: dict[str, Any] = {k: v for k, v in facts.items() if self.facts.get(k) != v}
+        pairs = zip(rows, self.rows or [[]] * len(rows), strict=True)
+        changed = {k: new for k, (new, old) in enumerate(pairs) if new != old}
+        self.facts, self.rows = facts, rows
+        changes |= {"clients": changed} if changed else {}
+        changes |= {"rows": fresh} if fresh else {}
+        changes |= {"notes": notes} if notes else {}
+        return changes
+
+    def whole(self) -> dict[str, Any]:
+        """Everything."""
+        history = {"rows": list(self.history.rows), "notes": self.history.notes}
+        clients = dict(enumerate(self.rows))
+        return {"about": self.about, **self.facts, "clients": clients, **history}
+
+    def stop(self) -> None:
+        """The server stops cleanly."""
+        self._note("stop", "the server was stopped")
+        self.history.close()
+
+    def _note(self, kind: str, text: str) -> None:
+        self.history.add(notes=[Note(int(time()), self.watch.latest.n, kind, text)])
+
+    def _warnings(self, snapshot: Snapshot) -> list[Note]:
+        """The history cannot be kept: show this to the operator."""
+        new, self._warned = self.history.warnings[self._warned :], len(self.history.warnings)
+        return [Note(int(snapshot.time), snapshot.n, "news", text) for text in new]
+
+    def _contacts(self, snapshot: Snapshot) -> dict[int, float]:
+        """Who was heard since the last record of that, if one is due."""
+        if snapshot.moment < self._contacts_at + CONTACTS:
+            return {}
+        (new,) = np.nonzero(snapshot.heard > self._contacts_at)
+        self._contacts_at = snapshot.moment
+        return {int(k): round(float(snapshot.contact[k])) for k in new}
+
+    def _comings(self, s: Snapshot) -> list[Note]:
+        """The clients that are gone and those that are back. Gone clients stay so until heard."""
+        back = self._gone & (s.heard > self._mark)
+        self._back[back] = s.moment
+        self._gone &= ~back
+        gone = ~self._gone & self._known(s) & (self._silent(s, PATIENCE) | _left_out(s))
+        self._gone |= gone
+        self._mark[gone] = s.heard[gone]
+        notes = []
+        for kind, which, verb in (("gone", gone, "does not answer"), ("back", back, "is back")):
+            if which.any():
+                text = _sentence(np.flatnonzero(which), verb)
+                notes.append(Note(int(s.time), s.n, kind, text))
+        return notes
+
+    def _silent(self, s: Snapshot, seconds: float) -> Array:
+        """The clients that are asked and were not heard for too long, although they could be."""
+        silent = np.zeros(len(s.heard), bool)
+        if s.asked_at is None or not s.waiting:
+            return silent
+        k = list(s.waiting)
+        since = np.maximum(s.heard[k], s.asked_at)
+        silent[k] = (s.moment - since >= seconds) & ~_excused(s)[k]
+        return silent
+
+    def _known(self, s: Snapshot) -> Array:
+        """The clients that were ever heard; others cannot be gone."""
+        known = (s.heard >= 0) | (s.accepted_at >= 0)
+        known[list(self.history.contacts)] = True
+        return known
+
+    def _facts(self, s: Snapshot) -> dict[str, Any]:
+        """What is not about one client."""
+        row = self.history.rows[-1] if self.history.rows else None
+        waited = np.flatnonzero(self._silent(s, RETRY))
+        return {
+            "n": s.n,
+            "start": self.watch.server.coordinator.incarnation,
+            "connected": s.connected,
+            "trouble": s.trouble,
+            "reconnects": max(s.connects - 1, 0),
+            "mse": row.mse if row else None,
+            "up": s.traffic[0],
+            "down": s.traffic[1],
+            "closed": row.time if row else None,
+            "waiting": [int(k) for k in waited],
+            "counts": s.counts,
+            "reasons": {reason: count for reason, count in s.reasons.items() if count},
+        }
+
+    def _rows(self, s: Snapshot) -> list[list[Any]]:
+        contact = np.round(s.contact).astype(np.int64).tolist()
+        table = zip(
+            self._states(s),
+            [when if when > 0 else self.history.contacts.get(k) for k, when in enumerate(contact)],
+            *(a.tolist() for a in (s.accepted, s.refused, s.lost, s.accepted_at)),
+            strict=True,
+        )
+        return [
+            [*row, *s.refusals.get(k, ("", 0)), _share(s.coverage.get(k))]
+            for k, row in enumerate(table)
+        ]
+
+    def _states(self, s: Snapshot) -> list[str]:
+        states = np.full(len(s.heard), NOW, object)
+        states[~self._known(s)] = FRESH
+        states[s.moment - self._back < BACK] = RETURNED
+        states[self._silent(s, RETRY)] = WAITED
+        states[list(s.refusals)] = REFUSED
+        states[self._gone] = GONE
+        found: list[str] = states.tolist()
+        return found
+
+
+def _share(told: tuple[int, int] | None) -> float | None:
+    """The share of labels that were inside their interval, if the client tells it."""
+    return None if told is None else round(told[1] / told[0], 4)
+
+
+def _left_out(s: Snapshot) -> Array:
+    """Clients whose last round closed without them, and that were not heard since."""
+    return (s.lost_at > s.accepted_at) & (s.heard <= s.missed) & ~((s.missed > 0) & _excused(s))
+
+
+def _excused(s: Snapshot) -> Array:
+    """Clients that may still reconnect to a broker that was away, e.g. after a server start."""
+    return (s.heard < s.connected_at) & (s.moment < s.connected_at + GRACE)
+
+
+def _sentence(clients: Sequence[int] | Array, verb: str) -> str:
+    names = ", ".join(map(str, clients[:NAMED]))
+    if len(clients) == 1:
+        return f"client {names} {verb}"
+    verb = verb.replace("does not", "do not").replace("is ", "are ")
+    more = f" and {len(clients) - NAMED} more" if len(clients) > NAMED else ""
+    return f"clients {names}{more} {verb}"

@@ -1,0 +1,125 @@
+"""The figures of a dashboard for Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from psofed.dashboard.board import COLUMNS
+from psofed.errors import InputError
+
+CLIENTS = 200  # with more, there are no series by client: each would be half a dozen
+STATES = ("ok", "new", "waited", "gone", "back", "refused")
+
+
+def exposition(whole: dict[str, Any]) -> tuple[bytes, str]:
+    """The text of /metrics and its content type, from all that a board shows."""
+    try:
+        from prometheus_client import CollectorRegistry
+        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+    except ImportError:
+        right = "pip install '.[deploy]' in a clone"
+        raise InputError("prometheus-client", "is not installed", right) from None
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(whole))
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+class _Collector:
+    """All families, once."""
+
+    def __init__(self, whole: dict[str, Any]) -> None:
+        self.whole = whole
+
+    def describe(self) -> list[Any]:
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        yield from _run(self.whole)
+        yield from _answers(self.whole)
+        yield from _clients(self.whole["clients"])
+        if len(self.whole["clients"]) <= CLIENTS:
+            yield from _by_client(self.whole)
+
+
+def _run(whole: dict[str, Any]) -> Iterator[Any]:
+    from prometheus_client.core import InfoMetricFamily
+
+    names = {key: str(whole["about"][key]) for key in ("run", "method", "clock")}
+    yield InfoMetricFamily("psofed_run", "What is deployed.", names)
+    yield _gauge("psofed_round", "The round that is open.", whole["n"])
+    yield _gauge("psofed_server_start", "How often this server was started.", whole["start"])
+    if whole["mse"] is not None:
+        yield _gauge("psofed_mse_db", "Test error of the global model, in dB.", whole["mse"])
+    if whole["closed"] is not None:
+        text = "When the last round was committed."
+        yield _gauge("psofed_last_commit_timestamp_seconds", text, whole["closed"])
+    text = "Bytes of frames in rounds that were closed."
+    both = {direction: whole[direction] for direction in ("up", "down")}
+    yield _counter("psofed_bytes", text, both, "direction")
+    yield _gauge("psofed_broker_connected", "1 if connected to the broker.", whole["connected"])
+    text = "Reconnections to the broker since this start."
+    yield _counter("psofed_broker_reconnects", text, whole["reconnects"])
+
+
+def _answers(whole: dict[str, Any]) -> Iterator[Any]:
+    counts = whole["counts"]
+    yield _counter("psofed_questions", "Members of cohorts that were asked.", counts["asked"])
+    outcomes = {name: counts[name] for name in ("accepted", "refused", "lost")}
+    yield _counter("psofed_answers", "Outcomes of questions to members.", outcomes, "outcome")
+    outcomes = {name: counts[name] for name in ("accepted", "repeated", "rejected")}
+    yield _counter("psofed_messages", "Outcomes of messages received.", outcomes, "outcome")
+    text = "Messages that were refused, by reason."
+    yield _counter("psofed_refused", text, whole["reasons"], "reason")
+
+
+def _clients(rows: dict[int, list[Any]]) -> Iterator[Any]:
+    states = Counter(row[0] for row in rows.values())
+    counts = {state: states[state] for state in STATES}
+    yield _gauge("psofed_clients", "Clients, by state.", counts, "state")
+
+
+def _by_client(whole: dict[str, Any]) -> Iterator[Any]:
+    columns = {name: {} for name in COLUMNS}  # type: dict[str, dict[int, Any]]
+    for k, row in whole["clients"].items():
+        for name, value in zip(COLUMNS, row, strict=True):
+            columns[name][k] = value
+    text = "When the client was last heard."
+    when = {k: value for k, value in columns["contact"].items() if value is not None}
+    yield _gauge("psofed_client_last_contact_timestamp_seconds", text, when, "client")
+    lags = {k: whole["n"] - 1 - n for k, n in columns["last"].items() if n >= 0}
+    text = "Rounds that were closed since an answer of the client was last accepted."
+    yield _gauge("psofed_client_lag_rounds", text, lags, "client")
+    gone = {k: state == "gone" for k, state in columns["state"].items()}
+    yield _gauge("psofed_client_gone", "1 if the client does not answer.", gone, "client")
+    told = {k: share for k, share in columns["coverage"].items() if share is not None}
+    text = "Share of the labels inside their interval of 0.9, as the client tells it."
+    yield _gauge("psofed_client_coverage", text, told, "client")
+    from prometheus_client.core import CounterMetricFamily
+
+    text = "Outcomes of questions to the client."
+    family = CounterMetricFamily("psofed_client_answers", text, labels=["client", "outcome"])
+    for outcome in ("accepted", "refused", "lost"):
+        for k, count in columns[outcome].items():
+            family.add_metric([str(k), outcome], count)
+    yield family
+
+
+def _gauge(name: str, text: str, values: Any, label: str = "") -> Any:
+    from prometheus_client.core import GaugeMetricFamily
+
+    return _filled(GaugeMetricFamily(name, text, labels=[label] if label else None), values)
+
+
+def _counter(name: str, text: str, values: Any, label: str = "") -> Any:
+    from prometheus_client.core import CounterMetricFamily
+
+    return _filled(CounterMetricFamily(name, text, labels=[label] if label else None), values)
+
+
+def _filled(family: Any, values: Any) -> Any:
+    """One value, or values by label."""
+    for key, value in values.items() if isinstance(values, dict) else [(None, values)]:
+        family.add_metric([] if key is None else [str(key)], float(value))
+    return family

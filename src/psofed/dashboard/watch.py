@@ -1,0 +1,153 @@
+"""Watch: what the server's loop shows to other threads, without ever waiting for them.
+
+The loop puts copies of its figures where other threads find them: one attribute that is replaced,
+two bounded queues that are appended to. None of that takes a lock, and nothing comes back, so no
+result can depend on the watchers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from time import monotonic, time
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.deploy.server_loop import ServerLoop
+from psofed.protocol.coordinator import Closed
+
+Array = NDArray[Any]
+PACE = 0.1  # seconds between two snapshots while no round closes
+HEARD = ("hello", "accepted", "repeated", "late", "ahead")
+QUEUE = 20_000  # rounds and news that may wait for a reader
+LONGEST = 500  # characters of a line of news
+NEVER = -1.0
+
+
+class Row(NamedTuple):
+    """The run after a round. All but n, time and mse are totals of the durable record, so that
+    no row depends on those before it."""
+
+    n: int
+    time: int  # in seconds, of the wall clock
+    mse: float | None  # in dB
+    up: int
+    down: int
+    accepted: int
+    refused: int
+    lost: int
+
+
+class Note(NamedTuple):
+    """An event as text."""
+
+    time: int
+    n: int
+    kind: str  # "gone", "back", "start", "stop" or "news"
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The server at one moment; arrays are by client, times without `time` monotonic."""
+
+    time: float
+    moment: float
+    n: int
+    connected: bool
+    trouble: str
+    connects: int
+    connected_at: float
+    asked_at: float | None
+    waiting: tuple[int, ...]
+    traffic: tuple[int, int]
+    counts: dict[str, int]
+    reasons: dict[str, int]
+    accepted: Array
+    refused: Array
+    lost: Array
+    accepted_at: Array
+    lost_at: Array
+    contact: Array  # the wall clock when it was last heard
+    heard: Array  # the same since this start, monotonic
+    missed: Array  # when a round last closed without it
+    coverage: dict[int, tuple[int, int]]  # of clients that tell: labels, those inside
+    refusals: dict[int, tuple[str, int]]  # of messages since this start: the last reason, how many
+
+
+class Watch:
+    """Belongs to the loop's thread, except `latest`, `rows` and `news`, which others may read."""
+
+    def __init__(self, server: ServerLoop) -> None:
+        self.server = server
+        self.rows: deque[Row] = deque(maxlen=QUEUE)
+        self.news: deque[Note] = deque(maxlen=QUEUE)
+        clients = server.coordinator.plan.experiment.clients
+        self._contact = np.full(clients, NEVER)
+        self._heard, self._missed = np.full(clients, NEVER), np.full(clients, 0.0)
+        self._refusals: dict[int, tuple[str, int]] = {}
+        self._next = 0.0
+        server.on_message, server.on_tick = self.message, self.tick
+        self.latest = self._snapshot()
+
+    def message(self, k: int, outcome: str) -> None:
+        """A message of client k, and its outcome."""
+        if not 0 <= k < len(self._heard):
+            return
+        self._contact[k], self._heard[k] = time(), monotonic()
+        if outcome not in HEARD:
+            self._refusals[k] = outcome, self._refusals.get(k, ("", 0))[1] + 1
+        elif k in self._refusals and outcome == "accepted":
+            del self._refusals[k]
+
+    def tell(self, text: str) -> None:
+        """A line for the operator."""
+        self.news.append(Note(int(time()), self.server.coordinator.n, "news", text[:LONGEST]))
+
+    def close(self, closed: Closed, mse: float | None) -> None:
+        """A round was committed."""
+        coordinator = self.server.coordinator
+        counts = coordinator.server.ledger.counts
+        self._missed[list(closed.missing)] = monotonic()
+        known = mse if mse is not None and math.isfinite(mse) else None
+        outcomes = (counts[name] for name in ("accepted", "refused", "lost"))
+        up, down = coordinator.traffic.tolist()
+        self.rows.append(Row(closed.n, int(time()), known, up, down, *outcomes))
+        self.latest = self._snapshot()
+
+    def tick(self) -> None:
+        """Something may have changed: publish it, but not too often."""
+        if monotonic() >= self._next:
+            self.latest = self._snapshot()
+
+    def _snapshot(self) -> Snapshot:
+        now, status, coordinator = monotonic(), self.server.status, self.server.coordinator
+        self._next = now + PACE
+        ledger = coordinator.server.ledger
+        return Snapshot(
+            time=time(),
+            moment=now,
+            n=coordinator.n,
+            connected=status.connected,
+            trouble=status.trouble,
+            connects=status.connects,
+            connected_at=status.connected_at,
+            asked_at=status.asked_at,
+            waiting=tuple(coordinator.missing),
+            traffic=(int(coordinator.traffic[0]), int(coordinator.traffic[1])),
+            counts=ledger.counts.copy(),
+            coverage=coordinator.coverage.copy(),
+            reasons=ledger.reasons.copy(),
+            accepted=ledger.accepted.copy(),
+            refused=ledger.refused.copy(),
+            lost=ledger.lost.copy(),
+            accepted_at=ledger.accepted_at.copy(),
+            lost_at=ledger.lost_at.copy(),
+            contact=self._contact.copy(),
+            heard=self._heard.copy(),
+            missed=self._missed.copy(),
+            refusals=self._refusals.copy(),
+        )

@@ -1,0 +1,206 @@
+"""Where rows come from: CSV, gzip, Parquet, Excel, frames, a folder with a file per client.
+
+Rows come in batches of a fixed size, so that memory does not grow with the table.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from psofed.data import frames
+from psofed.data.cells import Batch, show
+from psofed.data.columns import Columns
+from psofed.data.form import SEPARATORS, UNKNOWN, Form
+from psofed.data.frames import ROWS
+from psofed.data.textfile import RAISE, TextTable
+from psofed.errors import InputError, nearest
+
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".xlsx")
+KINDS = "CSV, .csv.gz, .parquet, .xlsx"
+MOST_COLUMNS = 10_000
+INDEX = re.compile(r"__index_level_(\d+)__")  # what pandas calls an index without a name
+NO_NAME = re.compile(r"(Unnamed: \d+)?")
+
+
+class RowSource:
+    """A file, a folder or a frame, as batches; `said` is how its files turned out to be written."""
+
+    def __init__(self, source: Any, columns: Columns, form: Form = UNKNOWN) -> None:
+        self.source, self.columns, self.form = source, columns, form
+        self.said: list[str] = []
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return str(self.source) if isinstance(self.source, str | Path) else "<frame>"
+
+    def batches(self, labelled: bool = True) -> Iterator[Batch]:
+        """All rows, each batch of one client or with its column.
+
+        Where the table need not be `labelled`, the column of the target may be absent.
+        """
+        columns = self.columns
+        for batch in self._raw(by_file=columns.client is None and columns.wide is None):
+            parts = [batch] if columns.wide is None else _split(batch, columns.wide, columns.time)
+            for part in parts:
+                _check(part, columns, labelled)
+                yield part
+
+    def header(self) -> list[str]:
+        """The names of the columns, as the first rows have them."""
+        first = next(self._raw(by_file=False), None)
+        return [] if first is None else list(first.cells)
+
+    def _raw(self, by_file: bool) -> Iterator[Batch]:
+        if not isinstance(self.source, str | Path):
+            yield from frames.of_frame(self.source, "all" if by_file else None, self._names)
+            return
+        path = Path(self.source)
+        if not path.is_dir():
+            yield from self._file(path, "all" if by_file else None)
+            return
+        files = sorted(p for p in path.iterdir() if p.name.lower().endswith(SUFFIXES))
+        if not files:
+            right = f"put files in it: {', '.join(SUFFIXES)}"
+            raise InputError("", "has no tables", right, str(path))
+        for file in files:
+            yield from self._file(file, _stem(file) if by_file else None)
+
+    def _file(self, path: Path, client: str | None) -> Iterator[Batch]:
+        name = path.name.lower()
+        if name.endswith(".parquet"):
+            return frames.of_parquet(path, client, self._names, self.form)
+        if name.endswith((".xlsx", ".xlsm")):
+            return frames.of_excel(path, client, self._names, self.form)
+        return self._csv(path, client)
+
+    def _csv(self, path: Path, client: str | None) -> Iterator[Batch]:
+        row = 1
+        try:
+            with TextTable(path, self.form) as table:
+                self._say(table.form)
+                names, unnamed = self._names(next(table.rows, []), path)
+                for rows in table.batches(ROWS):
+                    kept = [(row + i, cells) for i, cells in enumerate(rows, 1) if cells]
+                    _check_width(path, kept, len(names))
+                    row += len(rows)
+                    if kept:
+                        by_column = zip(*(cells for _, cells in kept), strict=True)
+                        by_name = dict(zip(names, by_column, strict=True))
+                        numbers = [number for number, _ in kept]
+                        decimal = str(table.form.decimal)
+                        yield Batch(str(path), numbers, by_name, client, decimal, unnamed)
+        except csv.Error as error:
+            where = f"{path}: after row {row}"
+            raise InputError("", f"is not CSV: {error}", "look for a stray quote", where) from None
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            where = f"{path}: after row {row}"
+            raise InputError("", f"is damaged: {error}", "fetch it again", where) from None
+        except UnicodeError as error:
+            found = f"is not {getattr(error, 'encoding', 'text')} after all"
+            raise InputError("", found, "say how it is written with --encoding",
+                             f"{path}: after row {row}") from None  # fmt: skip
+        except OSError as error:
+            found = f"cannot be read: {error.strerror}"
+            raise InputError("", found, f"give a table ({KINDS})", str(path)) from None
+
+    def _say(self, form: Form) -> None:
+        """How a file is written, where it is not as every program expects it."""
+        parts = []
+        if form.encoding not in ("utf-8", "utf-8-sig"):
+            parts.append(f"encoding {form.encoding}")
+        if form.sep != ",":
+            parts.append(f"cells separated by {SEPARATORS.get(str(form.sep), repr(form.sep))}")
+        if form.decimal != ".":
+            parts.append("decimals after a comma")
+        line = ", ".join(parts)
+        if line and line not in self.said:
+            self.said.append(line)
+
+    def _names(self, given: list[str], path: Path) -> tuple[list[str], frozenset[str]]:
+        """The names of the columns; which of them the file does not name."""
+        names = [name.strip() for name in given]
+        if not names or (len(names) > MOST_COLUMNS and not self.form.large):
+            found = f"has {len(names):,} columns" if names else "is empty"
+            right = f"give {MOST_COLUMNS:,} at most; {RAISE}" if names else "give a table"
+            raise InputError("", found, f"{right} with a header" if not names else right,
+                             f"{path}: row 1")  # fmt: skip
+        unnamed = set()
+        for i, name in enumerate(names):
+            if NO_NAME.fullmatch(name) or INDEX.fullmatch(name):
+                names[i] = _nameless(name, i, names)
+                unnamed.add(names[i])
+        seen: set[str] = set()
+        for name in names:
+            if name in seen or not name.isprintable():
+                found = "appears twice" if name.isprintable() else "is not printable"
+                right = (
+                    "name each once" if name in seen else "say with --encoding how it is written"
+                )
+                raise InputError(f"column {show(name)}", found, right, f"{path}: row 1")
+            seen.add(name)
+        return names, frozenset(unnamed)
+
+
+def _nameless(name: str, i: int, names: list[str]) -> str:
+    """What we call a column without a name: an index is "index", as in a frame."""
+    level = INDEX.fullmatch(name)
+    first = i == 0 or (level is not None and level[1] == "0")
+    return "index" if first and "index" not in names else f"column {i + 1}"
+
+
+def _stem(path: Path) -> str:
+    """The name of a file without the suffix of its format."""
+    name = path.name
+    for suffix in (".gz", ".csv", ".tsv", ".txt", ".parquet", ".xlsx"):
+        name = name[: -len(suffix)] if name.lower().endswith(suffix) else name
+    return ascii(name)[1:-1] or "all"
+
+
+def _check_width(path: Path, kept: list[tuple[int, list[str]]], width: int) -> None:
+    for number, cells in kept:
+        if len(cells) != width:
+            found = f"has {len(cells)} cells, but the header has {width}"
+            right = "correct it, or say with --sep what separates cells; quote a cell that has it"
+            raise InputError("", found, right, f"{path}: row {number}")
+
+
+def _check(batch: Batch, columns: Columns, labelled: bool) -> None:
+    """Refuse columns that are asked for but missing."""
+    wanted = [*columns.time, *columns.inputs, *columns.categorical, *columns.drop]
+    wanted += [
+        *columns.ranges,
+        *columns.lags_of,
+        *(name for name in columns.missing if name != "*"),
+    ]
+    wanted += [columns.client] if columns.client is not None else []
+    wanted += [columns.target] if labelled else []
+    for name in wanted:
+        if name not in batch.cells and (labelled or name != columns.target):
+            right = nearest(name, list(batch.cells))
+            raise InputError(f"column {show(name)}", "is not there", right, f"{batch.file}: row 1")
+
+
+def _split(batch: Batch, sep: str, time: tuple[str, ...]) -> Iterator[Batch]:
+    """A wide table as long ones: columns named CLIENT<sep>QUANTITY; all others are common."""
+    common: dict[str, Any] = {}
+    clients: dict[str, dict[str, Any]] = {}
+    for name, cells in batch.cells.items():
+        client, found, quantity = name.partition(sep)
+        if found and name not in time:
+            clients.setdefault(client, {})[quantity] = cells
+        else:
+            common[name] = cells
+    if not clients:
+        right = f"name them CLIENT{sep}QUANTITY, or give another separator"
+        found = f"have no {sep!r} in their names"
+        raise InputError("columns", found, right, f"{batch.file}: row 1")
+    for client, own in clients.items():
+        cells = {**common, **own}
+        yield Batch(batch.file, batch.rows, cells, client, batch.decimal, batch.unnamed)

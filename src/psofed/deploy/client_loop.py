@@ -1,0 +1,211 @@
+"""The client's loop: learn when there are samples, answer when invited."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from psofed.deploy import mqtt, samples
+from psofed.deploy.mqtt import POLL, Address, Event, Identity, Link
+from psofed.deploy.samples import MalformedError, Sample
+from psofed.protocol.client import MOST_WAITING, Member, Source
+from psofed.protocol.confidence import Forecast
+from psofed.protocol.deployment import Deployment
+from psofed.protocol.server import RefusedError
+from psofed.protocol.store import StateFolder
+
+SAVE_EVERY = 5.0  # seconds between records of what was learned between two rounds (live clock)
+PATIENCE, MOST_PATIENCE = 5.0, 60.0  # seconds until hello is repeated if no server answers
+TELL = 60.0  # seconds between two reports of coverage, if they are wanted
+WAITING = 5_000  # samples that wait to be learned; a faster source waits too
+BATCH = 256  # samples that are learned between two looks at the network
+
+
+@dataclass
+class Device:
+    """A member on a link, and the samples that arrive at it (none on the lockstep clock)."""
+
+    member: Member
+    link: Link
+    samples: Iterable[Sample | MalformedError] = ()
+    on_news: Callable[[str], None] = lambda line: None
+    on_prediction: Callable[[Forecast], None] = lambda forecast: None
+    malformed: int = 0
+    stopped: bool = False
+    _trouble: str = ""
+    _told_at: float = field(default_factory=monotonic)
+    _hello_at: float | None = None  # when it said hello, until a server answers
+    _patience: float = 0.0
+    _unsaved: int = 0
+    _saved_at: float = field(default_factory=monotonic)
+    _held: bool = False  # whether a sample that was read waits for room
+    _nudged: bool = False  # whether the inbox has a note that there are samples
+    _waiting: queue.Queue[Any] = field(default_factory=lambda: queue.Queue(WAITING))
+
+    def run(self) -> None:
+        """Rule 15: until `stop`, whatever happens to server and broker."""
+        self.link.open()
+        threading.Thread(target=self._read, daemon=True, name="samples").start()
+        while not self.stopped:
+            self._step()
+        while self._held or not self._waiting.empty():  # what was read is learned, not lost
+            self._take_samples()
+        if self._unsaved:
+            self._save()
+        self.link.close()
+
+    def _step(self) -> None:
+        """What came from the network, then some samples, then what is due by the clock."""
+        event = self.link.get(POLL if self._waiting.empty() else 0)
+        if event is not None and event.kind == "sample":
+            self._nudged = False
+        elif event is not None:
+            self._network(event)
+        self._take_samples()
+        if self._hello_at is not None and monotonic() >= self._hello_at + self._patience:
+            self._unheard()
+        if self._unsaved and monotonic() >= self._saved_at + SAVE_EVERY:
+            self._save()
+        if self.member.tells and monotonic() >= self._told_at + TELL:
+            self._hello()
+
+    def stop(self) -> None:
+        """End soon, with everything that was learned on disk."""
+        self.stopped = True  # nothing else: a signal handler may not wait for a lock
+
+    def _unheard(self) -> None:
+        """No server answers: report it once, and repeat hello at growing intervals."""
+        run = self.member.plan.deploy.run
+        if self._patience == PATIENCE:
+            self.on_news(f"no server of run {run} answers; still learning, waiting for one")
+        self._patience = min(2 * self._patience, MOST_PATIENCE)
+        self._hello()
+
+    def _hello(self) -> None:
+        topic = mqtt.up_topic(self.member.plan.deploy.run, self.member.k)
+        self.link.send(topic, self.member.hello())
+        self._hello_at = self._told_at = monotonic()
+
+    def _read(self) -> None:
+        """The samples, in a thread, with their own queue so that they do not displace messages."""
+        try:
+            for sample in self.samples:
+                self._held = True
+                self._waiting.put(sample)  # waits while there is no room
+                self._held = False
+                if self.stopped:  # a source without an end must not keep the client from its own
+                    return
+                if not self._nudged:  # one note at a time: samples need no more room in the inbox
+                    self._nudged = True
+                    self.link.put(Event("sample"))
+        except Exception as error:  # whatever a sensor's iterator raises, the client goes on
+            self.on_news(f"the samples have ended: {type(error).__name__}: {error}")
+
+    def _save(self) -> None:
+        self.member.save()
+        self._unsaved, self._saved_at = 0, monotonic()
+
+    def _take_samples(self) -> None:
+        """Learn from samples that wait, but only a batch, so that the network need not wait."""
+        batch: list[Sample] = []
+        for _ in range(min(BATCH, self._waiting.qsize())):
+            sample = self._waiting.get()
+            try:
+                sample = self._checked(sample)
+            except MalformedError as error:
+                self.malformed += 1
+                self.on_news(f"{error}; skipped, {self.malformed} so far")
+                continue
+            if sample.y is None:
+                self._learn(batch)
+                batch = []
+                self._answer(sample)
+            else:
+                batch.append(sample)
+        self._learn(batch)
+
+    def _checked(self, sample: Sample | MalformedError) -> Sample:
+        """In the precision of the task, in which a finite number may no longer be finite."""
+        if isinstance(sample, MalformedError):
+            raise sample
+        task, bound = self.member.client.method.task, self.member.plan.deploy.bound
+        return samples.checked(sample, task.taps, task.dtype, bound)
+
+    def _answer(self, question: Sample) -> None:
+        try:
+            self.on_prediction(self.member.client.answer(question.x))
+        except RefusedError as error:
+            self.on_news(f"a question is not answered: {error}")
+
+    def _cast(self, x: Any) -> Any:
+        return np.asarray(x, self.member.client.method.task.dtype)
+
+    def _learn(self, batch: list[Sample]) -> None:
+        if batch:
+            x, y = ([getattr(sample, name) for sample in batch] for name in ("x", "y"))
+            before = self.member.client.passed
+            self.member.client.learn(self._cast(x), self._cast(y))
+            self._unsaved += len(batch)
+            self._tell_passed(before, self.member.client.passed)
+
+    def _tell_passed(self, before: int, after: int) -> None:
+        """Report the 1st, 10th, 100th, ... sample that was passed over."""
+        if len(str(after)) > len(str(before)) or (after and not before):
+            self.on_news(
+                f"no invitation for a while: {MOST_WAITING} samples wait, {after} older ones"
+                " were passed over so far"
+            )
+
+    def _network(self, event: Event) -> None:
+        run, k = self.member.plan.deploy.run, self.member.k
+        if event.kind == "message":
+            self._hello_at = None
+            refused, late = sum(self.member.refused.values()), self.member.refused.get("late", 0)
+            answer, what = self.member.take(event.data)
+            if what == "answered":
+                self._unsaved, self._saved_at = 0, monotonic()
+            if answer is not None:
+                self.link.send(mqtt.up_topic(run, k), answer)
+            elif refused < sum(self.member.refused.values()) and what != self._trouble:
+                self._trouble = what
+                self.on_news(f"an invitation is refused: {what}")
+            if late < self.member.refused.get("late", 0):
+                self._hello()  # says how far it is: the server may have fallen behind
+            self.link.handled(event)
+        elif event.kind == "up":
+            self._trouble = ""
+            self.on_news(f"connected to {self.link.address}")
+            self._patience = PATIENCE
+            self._hello()
+        elif event.kind == "down" and event.data != self._trouble:
+            self._trouble = event.data
+            why = f"no broker at {self.link.address}: {event.data}"
+            self.on_news(f"{why}; still learning, trying again")
+
+
+def device(
+    plan: Deployment,
+    k: int,
+    state: str | Path,
+    broker: Address,
+    samples: Iterable[Sample | MalformedError] = (),
+    source: Source | None = None,
+    qos: int = 0,
+    identity: Identity | None = None,
+) -> Device:
+    """Client k of a plan, ready to `run`: samples from any iterator (live), or by number."""
+    if broker.tls and identity is not None:
+        identity.check(str(k))
+    folder = StateFolder(state)
+    member = Member(plan, k, folder, source)
+    plan.keep(folder)
+    run = plan.deploy.run
+    link = Link(broker, f"{run}-{k}", mqtt.down_topic(run, k), qos, identity)
+    return Device(member, link, samples)

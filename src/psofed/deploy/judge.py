@@ -1,0 +1,40 @@
+"""The test error of a deployed model, in dB: on the experiment's test set, or on a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.deploy import samples
+from psofed.protocol.deployment import Deployment
+
+Array = NDArray[Any]
+
+
+def test_set(plan: Deployment, path: Path | None) -> Callable[[Array], float] | None:
+    """A function from w to 10 log10 of its mean square error; None without test samples.
+
+    On the lockstep clock the data is the experiment's, and so is its test set.
+    """
+    task, stream = plan.method().task, plan.experiment.stream
+    if path is not None:
+        x, y = samples.recorded(stream, path)
+    elif plan.deploy.clock == "lockstep":
+        sample = stream.snapshot(task.seeds, "test", task.clients, plan.experiment.test_samples)
+        x, y = sample.x, sample.clean
+    else:
+        return None
+    z = task.features(x.astype(task.dtype))
+
+    def decibels(w: Array) -> float:
+        error = float(np.mean(np.square(y - z @ w)))
+        return 10 * float(np.log10(max(error, 1e-300)))
+
+    return decibels
+
+
+test_set.__test__ = False  # type: ignore[attr-defined]  # not a test for pytest

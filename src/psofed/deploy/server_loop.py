@@ -1,0 +1,143 @@
+"""The server's loop: ask the cohort, collect until all have answered or the deadline, commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+
+from psofed.deploy import mqtt
+from psofed.deploy.mqtt import POLL, Event, Link
+from psofed.errors import InputError
+from psofed.protocol.coordinator import Closed, Coordinator
+
+RETRY = 1.0  # seconds after which those who have not answered are asked again
+
+
+@dataclass
+class Status:
+    """What a live view shows."""
+
+    connected: bool = False
+    seen: set[int] = field(default_factory=set)  # clients heard since the start
+    trouble: str = ""
+    connects: int = 0  # how often the broker was reached since the start
+    connected_at: float = 0.0  # of the monotonic clock, as the next
+    asked_at: float | None = None  # when the cohort of the open round was first asked
+
+
+@dataclass
+class ServerLoop:
+    """A coordinator on a link. Times are for waiting only: no result depends on them."""
+
+    coordinator: Coordinator
+    link: Link
+    deadline: float | None = None  # seconds that a round waits; None: for all of the cohort
+    every: float = 0.0  # seconds from one round to the next, at least
+    on_close: Callable[[Closed], None] = lambda closed: None
+    on_news: Callable[[str], None] = lambda line: None
+    on_message: Callable[[int, str], None] = lambda k, outcome: None
+    on_tick: Callable[[], None] = lambda: None  # called often, from this thread: it must not block
+    status: Status = field(default_factory=Status)
+    stopped: bool = False
+    _told: dict[str, int] = field(default_factory=dict)
+
+    def run(self, rounds: int | None) -> None:
+        """Run rounds until this number is committed, or until `stop`."""
+        while not self.stopped and (rounds is None or self.coordinator.n < rounds):
+            begun = monotonic()
+            if self._collect() and not self.stopped:
+                closed = self.coordinator.commit()
+                self.status.asked_at = None
+                self.on_close(closed)
+                self._wait(begun + self.every)
+
+    def stop(self) -> None:
+        """End soon; a round that is open is not committed, and is repeated at the next start."""
+        self.stopped = True  # nothing else: a signal handler must not wait for a lock
+
+    def _collect(self) -> bool:
+        """Rule 9: wait for the cohort; whether the round is to be closed."""
+        self._ask()
+        opened = asked = monotonic()
+        while not self.coordinator.complete and not self.stopped:
+            now = monotonic()
+            if not self.link.up:
+                opened = now  # time without a broker does not count towards the deadline
+            if self.deadline is not None and now >= opened + self.deadline:
+                return True
+            if now >= asked + RETRY:
+                self._ask()
+                asked = now
+            until = [asked + RETRY] + ([] if self.deadline is None else [opened + self.deadline])
+            self._handle(self.link.get(min(max(min(until) - now, 0.0), POLL)))
+        return True
+
+    def _wait(self, until: float) -> None:
+        while not self.stopped and (left := until - monotonic()) > 0:
+            self._handle(self.link.get(min(left, POLL)))
+
+    def _ask(self) -> None:
+        if self.link.up:
+            if self.status.asked_at is None:
+                self.status.asked_at = monotonic()
+            for k, frame in self.coordinator.frames().items():
+                self._send(k, frame)
+
+    def _send(self, k: int, frame: bytes) -> None:
+        self.link.send(mqtt.down_topic(self.coordinator.plan.deploy.run, k), frame)
+
+    def _handle(self, event: Event | None) -> None:
+        if event is not None:
+            self._react(event)
+        self.on_tick()
+
+    def _react(self, event: Event) -> None:
+        if event.kind == "message":
+            self._message(mqtt.speaker(event.topic), event.data)
+            self.link.handled(event)
+        elif event.kind == "up":
+            self.status.connected, self.status.trouble = True, ""
+            self.status.connects += 1
+            self.status.connected_at = monotonic()
+            self.on_news(f"connected to {self.link.address}")
+            self._ask()
+        elif event.kind == "down":
+            self.status.connected, self.status.asked_at = False, None
+            if event.data != self.status.trouble:  # say it once, not at every attempt
+                self.status.trouble = event.data
+                self.on_news(f"no broker at {self.link.address}: {event.data}; trying again")
+
+    def _message(self, k: int, data: bytes) -> None:
+        outcome = self.coordinator.take(k, data)
+        self.on_message(k, outcome)
+        if outcome in ("hello", "accepted", "repeated", "late"):
+            self.status.seen.add(k)
+        if outcome == "hello":
+            self._send(k, self.coordinator.frame_for(k) or self.coordinator.hello())
+            return
+        if outcome == "ahead":
+            self._fallen_behind(k)
+        if outcome in ("ahead", "digest"):
+            self._send(k, self.coordinator.hello())  # so that the client can report what is wrong
+        if outcome not in ("accepted", "repeated", "late"):
+            self._tell(k, outcome)
+
+    def _fallen_behind(self, k: int) -> None:
+        """With a deadline, rounds go on without clients that are ahead; without one, stop here."""
+        if self.deadline is None:
+            found = (
+                f"is at round {self.coordinator.n}, but client {k} has taken part in a later one"
+            )
+            right = (
+                "the newest record was lost: start server and clients with new state folders,"
+                " or continue without the clients that are ahead (--deadline)"
+            )
+            raise InputError("the server's state", found, right)
+
+    def _tell(self, k: int, outcome: str) -> None:
+        """Report the 1st, 10th, 100th, ... refused message of a reason, to keep the log short."""
+        count = self._told[outcome] = self._told.get(outcome, 0) + 1
+        if str(count).strip("0") == "1":
+            more = f", {count} so far" if count > 1 else ""
+            self.on_news(f"refused a message of client {k}: {outcome}{more}")

@@ -1,0 +1,1 @@
+"""A trained model for other programs: ONNX, a C header, JSON. One file per format."""

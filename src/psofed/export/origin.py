@@ -1,0 +1,131 @@
+"""Where a model comes from: a file of `psofed fit`, or the state folder of a deployment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core.features import Waves
+from psofed.data.cells import Missing
+from psofed.data.recipe import Recipe
+from psofed.errors import InputError, nearest
+from psofed.export import portable
+from psofed.export.portable import Portable
+from psofed.fit import model as models
+from psofed.protocol import deployment as plans
+from psofed.protocol import store
+from psofed.protocol.client import Client
+from psofed.protocol.deployment import Deployment
+from psofed.protocol.server import Server
+from psofed.streams import table
+from psofed.streams.contract import about
+
+Array = NDArray[Any]
+SERVER = "server"
+
+
+def load(
+    path: str | Path, client: str | None = None, plan: str | Path | None = None, command: str = ""
+) -> Portable:
+    """The model in a file or a state folder; a client's own one, if `client` names it.
+
+    A state folder has the file of its run beside the numbers; if it was made by an earlier version,
+    `plan` must name it.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        if plan is not None:
+            right = "leave --plan out: the file of a fit has all that is needed"
+            raise InputError("--plan", "is given, but MODEL is not a state folder", right)
+        made = _fitted(path, client)
+    else:
+        made = _deployed(path, client, plans.read(_plan(path) if plan is None else plan))
+    portable.check(made, str(path))
+    return replace(made, command=command)
+
+
+def _plan(folder: Path) -> Path:
+    if not (folder / plans.PLAN).exists():
+        right = "give the file with which the server was started: --plan run.toml"
+        raise InputError("", f"is a folder without {plans.PLAN}", right, str(folder))
+    return folder / plans.PLAN
+
+
+def _fitted(path: Path, client: str | None) -> Portable:
+    model = models.load(path)
+    w, whose = model.w, "shared model"
+    if client is not None:
+        if model.own is None:
+            found = "has no own models of clients"
+            right = "leave --client out; large ones, and those of some methods, are not saved"
+            raise InputError("", found, right, str(path))
+        w = model.own[_position(client, model.clients, str(path))]
+        whose = f"own model of {client}"
+    whose = f"{model.title}, {whose}"
+    return _with_recipe(model.recipe, whose, model.features, w, model.label_delay)
+
+
+def _position(client: str, names: tuple[str, ...], where: str) -> int:
+    if client not in names:
+        raise InputError("--client", f"is {client!r}", nearest(client, list(names)), where)
+    return names.index(client)
+
+
+def _with_recipe(
+    recipe: Recipe, whose: str, features: Waves, w: Array, label_delay: int
+) -> Portable:
+    missing = Missing(recipe.columns.markers)
+    centre, scale = float(recipe.encoder.centre[-1]), float(recipe.encoder.scale[-1])
+    return Portable(
+        whose, portable.entries(recipe), features.astype(np.float32), w.astype(np.float32),
+        recipe.columns.target, centre, scale, label_delay, recipe.tick, recipe.calendar,
+        tuple(sorted(missing.texts)), tuple(missing.values),
+    )  # fmt: skip
+
+
+def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
+    """Read beside a running process: records are replaced in one step."""
+    record = store.newest(store.reader(path), str(path))[0]
+    if record is None:
+        right = "give a file that `psofed fit` has saved, or a state folder"
+        raise InputError("", "is a folder without a model", right, str(path))
+    role = str(record.about.get("role"))
+    store.check_owner(record.about, plan.about(role), str(path))
+    stream, method = plan.experiment.stream, plan.method()
+    names = about(stream).clients_named() or tuple(map(str, range(plan.experiment.clients)))
+    if role == SERVER:
+        if client is not None:
+            _position(client, names, str(path))
+            right = "leave --client out, or give the state folder of that client"
+            raise InputError("", "is of a server, which has no client's own model", right,
+                             str(path))  # fmt: skip
+        server = Server(method, plan.deploy.bound)
+        server.restore(record.arrays)
+        rounds, w, whose = server.n, server.model, f"shared model after {server.n} rounds"
+    else:
+        k = int(role.partition(" ")[2])
+        if client not in (None, names[k]):
+            found = f"is {client!r}, but the state is of {names[k]!r}"
+            raise InputError("--client", found, "give the folder of that client", str(path))
+        one = Client(method, k, bound=plan.deploy.bound)
+        one.restore(record.arrays)
+        own = method.own(one.state)
+        if own is None:
+            raise InputError("", "is of a client without a model", "give the server's", str(path))
+        rounds, w, whose = one.position + one.last_round + 1, own, f"own model of {names[k]}"
+    if not rounds:
+        raise InputError("", "has learned nothing yet", "wait for the first round", str(path))
+    features = method.task.features
+    if not isinstance(features, Waves):
+        found = f"has {plan.experiment.features.name} features, which cannot be exported"
+        raise InputError("", found, "use cosine or exponential ones", str(path))
+    whose = f"{plan.experiment.methods[plan.deploy.method or 0].title()}, {whose}"
+    if isinstance(stream, table.Options):
+        return _with_recipe(stream.recipe, whose, features, w, stream.label_delay)
+    single = features.astype(np.float32)
+    entries = portable.plain_entries(stream.taps)
+    return Portable(whose, entries, single, w.astype(np.float32), "y", 0.0, 1.0)

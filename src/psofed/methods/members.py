@@ -1,0 +1,164 @@
+"""The clients of one process, as handlers take them: one at a time, or several as a stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from psofed.core.schedule import Indices
+from psofed.methods.contract import Array, Message, Messages, Method, Rows, State
+
+
+class RoundSamples(Protocol):
+    """x, z and y of round n. `known` are the clients that have a sample; None: all have one."""
+
+    def known(self, n: int) -> Indices | None: ...
+
+    def of(self, n: int, clients: Indices | None) -> tuple[Array, Array, Array]: ...
+
+
+class Members(Protocol):
+    """Those who take part in a round."""
+
+    ids: list[int]
+
+    @property
+    def keys(self) -> Indices | list[int]: ...
+
+    def receive(self, n: int, messages: Any) -> None: ...
+
+    def learn(self, n: int, samples: RoundSamples) -> None: ...
+
+    def upload(self, n: int) -> Messages: ...
+
+    def by_client(self, messages: Any) -> Mapping[int, Message]: ...
+
+    def fetch(self) -> None: ...
+
+    def put_back(self) -> None: ...
+
+
+class OneByOne:
+    """Members of a method whose handlers take one client at a time."""
+
+    def __init__(self, method: Method, ids: list[int], states: list[State]) -> None:
+        self.method, self.ids, self.states = method, ids, states
+
+    @property
+    def keys(self) -> list[int]:
+        return self.ids
+
+    def only(self, ids: Iterable[int]) -> OneByOne:
+        """Some of them."""
+        some = list(ids)
+        return OneByOne(self.method, some, [self.states[self.ids.index(k)] for k in some])
+
+    def receive(self, n: int, messages: Any) -> None:
+        for state, k, message in zip(self.states, self.ids, messages, strict=True):
+            self.method.receive(state, k, n, message)
+
+    def learn(self, n: int, samples: RoundSamples) -> None:
+        if not self.ids:
+            return
+        x, z, y = samples.of(n, None)
+        known = samples.known(n)
+        fresh = None if known is None else set(known.tolist())
+        for state, k in zip(self.states, self.ids, strict=True):
+            if fresh is None or k in fresh:
+                self.method.learn(state, x[k], z[k], y[k])
+
+    def upload(self, n: int) -> Messages:
+        return [self.method.upload(*one, n) for one in zip(self.states, self.ids, strict=True)]
+
+    def by_client(self, messages: Any) -> Mapping[int, Message]:
+        return dict(zip(self.ids, messages, strict=True))
+
+    def fetch(self) -> None:
+        """States are views of those of all clients: there is nothing to do."""
+
+    put_back = fetch
+
+
+class Together:
+    """Members of a method whose handlers take them all, their states copied to a stack."""
+
+    def __init__(self, method: Method, everybody: State, keys: Indices) -> None:
+        self.method, self.everybody, self.keys = method, everybody, keys
+        self.ids: list[int] = keys.tolist()
+        self.all = len(self.ids) == len(next(iter(everybody.values())))
+        self.fetch()
+
+    def receive(self, n: int, messages: Messages) -> None:
+        self.method.receive(self.stack, self.keys, n, messages)
+
+    def learn(self, n: int, samples: RoundSamples) -> None:
+        known = samples.known(n)
+        if known is None:
+            self.method.learn(self.stack, *samples.of(n, None if self.all else self.keys))
+            return
+        rows = np.flatnonzero(np.isin(self.keys, known))
+        if len(rows):
+            _learn_rows(self.method, self.stack, rows, samples.of(n, self.keys[rows]))
+
+    def upload(self, n: int) -> Messages:
+        messages: Messages = self.method.upload(self.stack, self.keys, n)
+        return messages
+
+    def by_client(self, messages: Messages) -> Mapping[int, Message]:
+        if messages is None:
+            return dict.fromkeys(self.ids)
+        if isinstance(messages, list):
+            return dict(zip(self.ids, messages, strict=True))
+        return Rows(self.keys, messages)
+
+    def fetch(self) -> None:
+        """Read the members' states, after those of all clients may have changed."""
+        if self.all:
+            self.stack = self.everybody
+        else:
+            self.stack = {name: array.take(self.keys, 0) for name, array in self.everybody.items()}
+
+    def put_back(self) -> None:
+        """Write the members' states, before those of all clients are used."""
+        if not self.all:
+            for name, array in self.everybody.items():
+                array[self.keys] = self.stack[name]
+
+
+class Clients:
+    """All clients of this process, their states stacked along the first axis."""
+
+    def __init__(self, method: Method, ids: Iterable[int], together: bool = False) -> None:
+        self.method, self.together = method, together
+        states = [method.client(k) for k in ids]
+        self.states = {name: np.stack([state[name] for state in states]) for name in states[0]}
+
+    def some(self, cohort: Indices) -> Members:
+        """Those who take part in a round; if there are none, without a stack."""
+        if self.together and len(cohort):
+            return Together(self.method, self.states, cohort)
+        ids = cohort.tolist()
+        return OneByOne(self.method, ids, [self.state(k) for k in ids])
+
+    def state(self, k: int) -> State:
+        """The state of client k; an ellipsis keeps scalars as views, so that they can change."""
+        return {name: array[k, ...] for name, array in self.states.items()}
+
+    def learn(self, n: int, samples: RoundSamples) -> None:
+        """All clients that have a sample learn from it."""
+        known = samples.known(n)
+        if known is None or len(known) == len(next(iter(self.states.values()))):
+            self.method.learn(self.states, *samples.of(n, None))
+        elif len(known):
+            _learn_rows(self.method, self.states, known, samples.of(n, known))
+
+
+def _learn_rows(
+    method: Method, states: State, rows: Indices, samples: tuple[Array, Array, Array]
+) -> None:
+    some = {name: array[rows] for name, array in states.items()}
+    method.learn(some, *samples)
+    for name, array in states.items():
+        array[rows] = some[name]

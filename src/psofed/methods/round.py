@@ -1,0 +1,212 @@
+"""The round: the one place in which the handlers of a method are called, in their order.
+
+    members = who.members(n, server)                          a cohort, or a policy's choice
+    down    = open_round(method, server, n, members)          the server's first half
+    up      = take_part(n, members, down, lessons, who)       the clients' half
+    weights = who.weights(n, server, up)
+              close_round(method, server, n, up, weights)     the server's second half
+
+`play` joins the halves for clients of this process. A deployed server calls the first and the last,
+a deployed client the one between them, with the wire in the middle. What differs between uses is an
+argument: `who` decides who takes part and with which weight, `lessons` what clients learn from and
+when, `sizes` what the messages cost. A round without members is folded too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from psofed.core.schedule import Indices
+from psofed.methods.contract import Array, Message, Messages, Method, State
+from psofed.methods.members import Clients, Members, RoundSamples
+
+NOBODY = np.empty(0, np.intp)
+
+
+class Selection(Protocol):
+    """Who takes part in a round, who of them uploads, and with which weights a_k."""
+
+    def members(self, n: int, server: State) -> Indices: ...
+
+    def received(self, n: int, members: Members) -> None: ...
+
+    def speakers(self, n: int, members: Members) -> Members: ...
+
+    def weights(
+        self, n: int, server: State, uploads: Mapping[int, Message]
+    ) -> Mapping[int, float]: ...
+
+    def side(self) -> tuple[int, int]: ...
+
+
+class Lessons(Protocol):
+    """What clients learn from: older samples before the download, the others after it."""
+
+    def before(self, n: int, members: Members) -> None: ...
+
+    def now(self, n: int, members: Members) -> None: ...
+
+
+def play(
+    n: int, server: State, clients: Clients, who: Selection, lessons: Lessons, sizes: Sizes
+) -> tuple[int, int, int]:
+    """Round n of the clients of this process. Returns its bytes: up, down, multicast down."""
+    method = clients.method
+    members = clients.some(who.members(n, server))
+    down = open_round(method, server, n, members.keys)
+    speakers, up = take_part(n, members, down, lessons, who)
+    uploads = speakers.by_client(up)
+    close_round(method, server, n, uploads, who.weights(n, server, uploads))
+    sent = sizes.traffic(up, len(speakers.ids), down, len(members.ids))
+    more_up, more_down = who.side()
+    return sent[0] + more_up, sent[1] + more_down, sent[2] + more_down
+
+
+def open_round(method: Method, server: State, n: int, members: Indices | list[int]) -> Any:
+    """The server's first half of round n: what goes down to each member, or to all at once."""
+    if isinstance(members, np.ndarray):
+        return method.download(server, members, n)
+    return [method.download(server, k, n) for k in members]
+
+
+def take_part(
+    n: int, members: Members, down: Any, lessons: Lessons, who: Selection
+) -> tuple[Members, Messages]:
+    """The clients' half of round n: receive, learn, upload. Returns who uploads, and what."""
+    lessons.before(n, members)
+    members.receive(n, down)
+    who.received(n, members)
+    lessons.now(n, members)
+    speakers = who.speakers(n, members)
+    up = speakers.upload(n)
+    speakers.put_back()
+    return speakers, up
+
+
+def close_round(
+    method: Method,
+    server: State,
+    n: int,
+    uploads: Mapping[int, Message],
+    weights: Mapping[int, float],
+) -> None:
+    """The server's second half of round n: fold what came up, also when nothing did."""
+    method.fold(server, n, uploads, weights)
+
+
+class EachRound:
+    """One sample a round: for all clients if they learn when idle, else for the members."""
+
+    def __init__(self, clients: Clients, samples: RoundSamples) -> None:
+        self.clients, self.samples = clients, samples
+
+    def before(self, n: int, members: Members) -> None:
+        """Everything older has been learned, or is never learned."""
+
+    def now(self, n: int, members: Members) -> None:
+        """Eq. (10) for those who have a sample."""
+        if self.clients.method.idle:
+            members.put_back()
+            self.clients.learn(n, self.samples)
+            members.fetch()
+        else:
+            members.learn(n, self.samples)
+
+
+class Uniform:
+    """The cohort of the method, a_k = 1/|S_n|.
+
+    Where samples are missing, a round without any is silent, and a method that only relays samples
+    asks those who have a new one.
+    """
+
+    def __init__(self, method: Method, samples: RoundSamples | None = None) -> None:
+        self.method, self.samples = method, samples
+
+    def members(self, n: int, server: State) -> Indices:
+        """S_n."""
+        known = None if self.samples is None else self.samples.known(n)
+        silent = self.method.task.cohorts.is_silent(n) or (known is not None and not len(known))
+        if silent and self.method.begins(n) and self.method.ends(n):
+            return NOBODY  # within a block members download and upload whatever they have learned
+        cohort = self.method.cohort(n, server)
+        return cohort if known is None or not self.method.relays else np.intersect1d(cohort, known)
+
+    def received(self, n: int, members: Members) -> None:
+        """Without a policy, clients report nothing."""
+
+    def speakers(self, n: int, members: Members) -> Members:
+        """All of them."""
+        return members
+
+    def weights(self, n: int, server: State, uploads: Mapping[int, Message]) -> Mapping[int, float]:
+        """1/|S_n|."""
+        return dict.fromkeys(uploads, 1 / max(len(uploads), 1))
+
+    def side(self) -> tuple[int, int]:
+        """No bytes besides the messages."""
+        return 0, 0
+
+
+class Sizes:
+    """Bytes of a message: taken from the encoder once for each direction and number of entries."""
+
+    def __init__(self, method: Method) -> None:
+        self.method = method
+        self.messages = 0  # that were counted
+        self._known: dict[tuple[bool, int], int] = {}
+        self._rounds: dict[tuple[int, ...], tuple[int, tuple[int, int, int]]] = {}
+
+    def __call__(self, message: Array, up: bool) -> int:
+        key = up, len(message)
+        if key not in self._known:
+            self._known[key] = len(self.method.encode(message, up))
+        return self._known[key]
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the longest message so far."""
+        return max(self._known.values(), default=0)
+
+    def of(self, messages: Messages, count: int, up: bool) -> list[int]:
+        """Bytes of each message to or from this number of clients."""
+        if messages is None or not count:
+            return []
+        if isinstance(messages, list):
+            return [self(message, up) for message in messages if message is not None]
+        one = messages if messages.ndim == 1 else messages[0]
+        return [self(one, up)] * count
+
+    def traffic(
+        self, up: Messages, speakers: int, down: Messages, members: int
+    ) -> tuple[int, int, int]:
+        """Bytes of a round, from its messages; cached where all members send the same length."""
+        if isinstance(up, list) or isinstance(down, list):
+            count, sent = self._round(up, speakers, down, members)
+        else:
+            lengths = (-1 if m is None else m.shape[-1] for m in (up, down))
+            key = (*lengths, speakers, members)
+            if key not in self._rounds:
+                self._rounds[key] = self._round(up, speakers, down, members)
+            count, sent = self._rounds[key]
+        self.messages += count
+        return sent
+
+    def _round(
+        self, up: Messages, speakers: int, down: Messages, members: int
+    ) -> tuple[int, tuple[int, int, int]]:
+        sizes = self.of(up, speakers, True), self.of(down, members, False)
+        return len(sizes[0]) + len(sizes[1]), traffic(self.method, *sizes)
+
+
+def traffic(method: Method, up: Sequence[int], down: Sequence[int]) -> tuple[int, int, int]:
+    """Bytes of a round from those of its messages: up, down, and down where equal ones go once.
+
+    A broadcast reaches all neighbours at once (multicast); otherwise each neighbour gets a copy.
+    """
+    if method.peers:
+        return sum(up), max(sum(down) - sum(up), 0), 0
+    return sum(up), sum(down), sum(down[:1] if method.common else down)

@@ -1,0 +1,287 @@
+"""The client's end: it learns from its own stream all the time, and takes part when it is invited.
+
+`Client` is its half of the rounds. `Member` adds what the wire needs: an invitation comes in, an
+answer goes out, and the record of both is durable before the answer leaves.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core.conformal import which
+from psofed.errors import InputError
+from psofed.methods.contract import Message, Method
+from psofed.methods.members import Members, OneByOne
+from psofed.methods.round import Uniform, take_part
+from psofed.protocol import wire
+from psofed.protocol.confidence import TOLD, Confidence, Forecast
+from psofed.protocol.deployment import Deployment
+from psofed.protocol.server import BOUND, RefusedError, restored
+from psofed.protocol.store import Disk, Store
+
+Array = NDArray[Any]
+Pair = tuple[Array, Array]  # x [count, L] and y [count]
+MOST_WAITING = 1024  # samples that wait for a download; older ones are passed over, and counted
+BLOCK = 32  # samples whose features are computed at once
+
+
+class Source(Protocol):
+    """Samples by number: x [count, L] and y [count] of start..stop-1; NaN: there is none."""
+
+    def __call__(self, start: int, stop: int) -> tuple[Array, Array]: ...
+
+
+class Client:
+    """The client's half of the rounds, for client k.
+
+    With a source, sample n belongs to round n (the lockstep clock). Without one, samples come
+    through `learn` and rounds at any time (the live clock): samples are then learned from at once
+    or, if the method `waits`, after the next download. On the live clock it also learns how far its
+    answers may be off.
+    """
+
+    def __init__(
+        self, method: Method, k: int, source: Source | None = None, bound: float = BOUND
+    ) -> None:
+        self.method, self.k, self.source, self.bound = method, k, source, bound
+        self.state = method.client(k)
+        self.position = 0  # the next sample to learn from, or to wait
+        self.passed = 0  # samples that were never learned from, because too many came after them
+        self.waiting: Pair = _nothing(method)
+        self.confidence = Confidence()
+        self._who = Uniform(method)
+        self._last: tuple[int, bytes] | None = None
+        self._block: int | None = None  # the round in which its last block began; None: not known
+
+    @property
+    def last_round(self) -> int:
+        """The last round in which this client took part, or -1."""
+        return -1 if self._last is None else self._last[0]
+
+    def catch_up(self, n: int) -> None:
+        """Learn from the samples before round n that have not been learned from."""
+        if self.method.idle:
+            self._replay(self.position, n)
+        self.position = max(self.position, n)
+
+    def take_part(self, n: int, invitation: bytes) -> bytes:
+        """Rule 5, round n: receive, learn, answer. Asked again for the same round, it repeats."""
+        if self._last is not None and self._last[0] == n:
+            return self._last[1]
+        if n < self.last_round or (self.source and n < self.position):
+            found = f"round {n} is over: client {self.k} is at sample {self.position}"
+            raise RefusedError("late", found)
+        self._check_block(n)
+        message = self._read(n, invitation)
+        me = OneByOne(self.method, [self.k], [self.state])
+        upload = take_part(n, me, [message], self, self._who)[1][0]  # type: ignore[index]
+        with np.errstate(over="ignore"):  # the server refuses values that do not fit
+            answer = b"" if upload is None else self.method.encode(upload, up=True)
+        self._last = (n, answer)
+        return answer
+
+    def _check_block(self, n: int) -> None:
+        """A block of rounds is one piece of work: who missed its beginning has no part in it."""
+        begin = n
+        while not self.method.begins(begin):
+            begin -= 1
+        if begin < n and self._block not in (None, begin):
+            raise RefusedError("block", f"round {n} belongs to a block that began without us")
+        self._block = begin
+
+    def before(self, n: int, members: Members) -> None:
+        """The samples of earlier rounds, on the lockstep clock."""
+        if self.source is not None:
+            self.catch_up(n)
+
+    def now(self, n: int, members: Members) -> None:
+        """Sample n, on the lockstep clock; on the live one, what has waited for a download."""
+        if self.source is not None:
+            self._replay(n, n + 1)
+            self.position = n + 1
+        else:
+            self._steps(*self.waiting)
+            self.waiting = _nothing(self.method)
+
+    def _read(self, n: int, invitation: bytes) -> Message:
+        """Rule 11, for downloads: complete and finite, or refused."""
+        sizes = self._sizes(n)
+        if len(invitation) not in sizes:
+            found = f"received {len(invitation)} bytes for round {n}, not"
+            raise RefusedError("size", f"{found} {' or '.join(map(str, sorted(sizes)))}")
+        if not invitation:
+            return None
+        try:
+            message = self.method.decode(invitation, up=False)
+        except (ValueError, IndexError) as error:
+            raise RefusedError("size", f"received unusable values for round {n}: {error}") from None
+        if self.method.peers:
+            return message  # a neighbour that was not heard is not a number
+        if not np.isfinite(message).all() or np.abs(message).max(initial=0) > self.bound:
+            raise RefusedError("finite", f"values of round {n} are not finite or too large")
+        return message
+
+    def _sizes(self, n: int) -> set[int]:
+        """Bytes that can come down in round n."""
+        lengths, encode = self.method.downloads(self.k, n), self.method.encode
+        return {0 if m is None else len(encode(np.zeros(m), up=False)) for m in lengths}
+
+    def learn(self, x: Array, y: Array) -> None:
+        """Eq. (10) for samples x [count, L] and y [count] that have just arrived, or that wait."""
+        self.position += len(y)
+        if not self.method.waits:
+            self._steps(x, y, judge=True)
+            return
+        self._judge(x, y)
+        x, y = (np.concatenate(both) for both in zip(self.waiting, (x, y), strict=True))
+        most = 1 if self.method.relays else MOST_WAITING  # one is sent at a contact
+        self.passed += max(len(y) - most, 0)
+        self.waiting = x[-most:], y[-most:]
+
+    def _replay(self, start: int, stop: int) -> None:
+        if self.source is not None:
+            for begin in range(start, stop, BLOCK):
+                x, y = self.source(begin, min(begin + BLOCK, stop))
+                known = ~np.isnan(y)  # a table need not have a label in every round
+                self._steps(x[known], y[known])
+
+    def _steps(self, x: Array, y: Array, judge: bool = False) -> None:
+        for begin in range(0, len(y), BLOCK):
+            here = x[begin : begin + BLOCK]
+            z = self.method.task.features(here)
+            for i in range(len(here)):
+                if judge:
+                    self._compare(here[i], z[i], y[begin + i])
+                self.method.learn(self.state, here[i], z[i], y[begin + i])
+
+    def _judge(self, x: Array, y: Array) -> None:
+        """Labels of samples that wait: how far off the answers were is known already."""
+        for each, z, label in zip(x, self.method.task.features(x), y, strict=True):
+            self._compare(each, z, label)
+
+    def _compare(self, x: Array, z: Array, y: Any) -> None:
+        """A label with what was, or would have been, answered before it was known."""
+        w = self.method.own(self.state)
+        if w is not None:
+            self.confidence.learn(x, float(z @ w), float(y))
+
+    def predict(self, x: Array) -> Array:
+        """Eq. (2): w_k^T z(x) with the client's own model, also without a server."""
+        w = self.method.own(self.state)
+        if w is None:
+            raise RefusedError("model", "clients of this method have no model to answer with")
+        values: Array = self.method.task.features(x) @ w
+        return values
+
+    def answer(self, x: Array) -> Forecast:
+        """A prediction for one x [L], with its intervals; its label may come later."""
+        return self.confidence.answer(x, float(self.predict(x)))
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What is stored before an answer leaves: state, position, round, answer, what waits."""
+        n, answer = self._last or (-1, b"")
+        state = {f"state.{name}": array for name, array in self.state.items()}
+        numbers = np.array([self.position, n], np.int64)
+        begun = self._block is not None and not self.method.ends(self._block)  # of several rounds
+        block = {"block": np.array(self._block, np.int64)} if begun else {}
+        more = zip(("waiting.x", "waiting.y", "passed"), (*self.waiting, self.passed), strict=True)
+        waiting = {name: np.asarray(value) for name, value in more} if self.method.waits else {}
+        radii = self.confidence.to_arrays() if self.confidence.labels else {}
+        return {"numbers": numbers, "answer": np.frombuffer(answer, np.uint8), **state, **waiting,
+                **block, **radii}  # fmt: skip
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """The inverse of `to_arrays`; in older records nothing waits."""
+        self.position, n = (int(number) for number in arrays["numbers"][:2])
+        self._last = None if n < 0 else (n, arrays["answer"].tobytes())
+        self._block = int(arrays["block"]) if "block" in arrays else None
+        self.state = restored(self.state, arrays)
+        if "waiting.y" in arrays:
+            self.waiting = arrays["waiting.x"], arrays["waiting.y"]
+            self.passed = int(arrays.get("passed", 0))
+        self.confidence.restore(arrays)
+
+
+def _nothing(method: Method) -> Pair:
+    return method.task.zeros(0, method.task.taps), method.task.zeros(0)
+
+
+class Member:
+    """Client, store and wire: the interface for the transport."""
+
+    def __init__(self, plan: Deployment, k: int, disk: Disk, source: Source | None = None) -> None:
+        if not 0 <= k < plan.experiment.clients:
+            most = plan.experiment.clients - 1
+            raise InputError("--id", f"is {k}", f"use 0 to {most}")
+        self.plan, self.k = plan, k
+        self.client = Client(plan.method(), k, source, plan.deploy.bound)
+        self.store = Store(disk, plan.about(f"client {k}"))
+        self.incarnation = 0  # the highest that was seen
+        self.refused: dict[str, int] = {}
+        self.tells = False  # whether it reports the coverage of its intervals to the server
+        self._digest = plan.digest
+        arrays = self.store.load()
+        if arrays is not None:
+            self.client.restore(arrays)
+            self.incarnation = int(arrays["incarnation"])
+
+    def hello(self) -> bytes:
+        """The message after each connect: a server that waits for this client asks again.
+
+        It carries the round after the last one taken part in, so that a server whose newest record
+        was damaged learns that it has fallen behind. A client that `tells` adds how many labels
+        were inside their interval.
+        """
+        confidence, body = self.client.confidence, b""
+        if self.tells and confidence.labels:
+            body = wire.coverage(confidence.labels, confidence.inside[which(TOLD)])
+        n = self.client.last_round + 1
+        return wire.encode(wire.Frame(wire.HELLO, self._digest, n, body=body))
+
+    def take(self, data: bytes) -> tuple[bytes | None, str]:
+        """One message from the server: the answer, and the outcome in a word or a sentence."""
+        try:
+            frame = self._read(data)
+            if frame.kind == wire.HELLO:
+                return None, "welcome"
+            known = frame.n == self.client.last_round
+            answer = self.client.take_part(frame.n, frame.body)
+        except (wire.WireError, RefusedError) as error:
+            self.refused[error.reason] = self.refused.get(error.reason, 0) + 1
+            return None, str(error)
+        if not known or frame.incarnation > self.incarnation:
+            self.incarnation = frame.incarnation
+            self.save()
+        type = self.plan.deploy.wire
+        reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=type, body=answer)
+        return wire.encode(reply), "repeated" if known else "answered"
+
+    def _read(self, data: bytes) -> wire.Frame:
+        """Rules 3 and 7: a frame of this run, not from a server that was replaced."""
+        frame = wire.decode(
+            data, wire.size(wire.INVITE, 32 * self.plan.experiment.features.dim + 64)
+        )
+        if frame.digest != self._digest:
+            found = f"the server runs another experiment ({frame.digest:08x}, not"
+            advice = f"{self._digest:08x}); give both the same file"
+            raise wire.WireError("digest", f"{found} {advice}")
+        if frame.kind == wire.HELLO:
+            return frame
+        if frame.kind != wire.INVITE or frame.wire != self.plan.deploy.wire:
+            raise wire.WireError("kind", "the message is not an invitation to this run")
+        if frame.incarnation < self.incarnation:
+            found = f"server start {frame.incarnation} was replaced by {self.incarnation}"
+            raise wire.WireError("fenced", f"{found}; stop the old server")
+        if self.client.source is not None and frame.n >= self.plan.experiment.rounds:
+            # Otherwise a wrong number would make the client learn for days to catch up.
+            found = f"round {frame.n} was asked for, the experiment has"
+            raise wire.WireError("round", f"{found} {self.plan.experiment.rounds}")
+        return frame
+
+    def save(self) -> None:
+        """Rule 5: one durable record of the model, the position, the round and the answer."""
+        incarnation = np.array(self.incarnation, np.int64)
+        self.store.save({**self.client.to_arrays(), "incarnation": incarnation})

@@ -1,0 +1,95 @@
+"""How far the answers of a deployed client may be off: learned from its own labels, never sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from math import exp, isfinite, log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core import conformal
+from psofed.core.conformal import ALPHA, LARGEST, LEVELS, SMALLEST
+
+Array = NDArray[Any]
+TOLD = 0.9  # the level whose coverage a client may tell its server
+WAITING = 1024  # questions whose labels may still come; for older ones the model is asked again
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The answer to a question, and the radius of its interval at each level."""
+
+    y: float
+    radii: tuple[float, ...]
+    labels: int  # from which the radii were learned
+
+    def interval(self, level: float) -> tuple[float, float] | None:
+        """The low and the high end; None while there are fewer labels than 1 / (1 - level).
+
+        >>> Forecast(2.0, (0.5, 1.0, 1.5, 2.0, 3.0), labels=50).interval(0.9)
+        (0.5, 3.5)
+        """
+        j = conformal.which(level)
+        if self.labels < round(1 / float(ALPHA[j])):
+            return None
+        return self.y - self.radii[j], self.y + self.radii[j]
+
+
+class Confidence:
+    """The radii of one client (core/conformal.py), and how often they were right.
+
+    A label that comes later than its question is compared with the answer that was given then, and
+    with the radii of then.
+    """
+
+    def __init__(self) -> None:
+        self.theta: list[float] = conformal.start().tolist()
+        self.labels = 0
+        self.inside = [0] * len(LEVELS)
+        self._asked: dict[bytes, tuple[float, list[float], int]] = {}  # answer, log q, number
+        self._questions = 0
+
+    def answer(self, x: Array, y: float) -> Forecast:
+        """The answer y to a question x; it is remembered until the label comes."""
+        promised = list(accumulate(self.theta, max))
+        key = x.tobytes()
+        self._asked.pop(key, None)
+        self._questions += 1
+        self._asked[key] = y, promised, self._questions
+        if len(self._asked) > WAITING:
+            del self._asked[next(iter(self._asked))]
+        return Forecast(y, tuple(map(exp, promised)), self.labels)
+
+    def learn(self, x: Array, guess: float, y: float) -> None:
+        """A label: of a question, or of a sample that would have been answered with `guess`."""
+        found = self._asked.pop(x.tobytes(), None) if self._asked else None
+        promised, number = None, self._questions
+        if found is not None:
+            guess, promised, number = found
+        promised = promised or list(accumulate(self.theta, max))
+        error = abs(y - guess)
+        size = log(min(max(error, SMALLEST), LARGEST) if isfinite(error) else LARGEST)
+        for j, most in enumerate(promised):
+            self.inside[j] += size <= most
+        conformal.adapt_one(self.theta, self.labels, size, promised, self._questions - number)
+        self.labels += 1
+
+    def coverage(self, level: float) -> float:
+        """The share of all labels so far that were inside; NaN before the first."""
+        return self.inside[conformal.which(level)] / self.labels if self.labels else float("nan")
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What a record holds of it."""
+        return {
+            "radius.theta": np.array(self.theta), "radius.labels": np.array(self.labels, np.int64),
+            "radius.inside": np.array(self.inside, np.int64),
+        }  # fmt: skip
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """The inverse; records of an earlier version have nothing, and learning starts anew."""
+        if "radius.theta" in arrays:
+            self.theta, self.inside = (arrays[f"radius.{n}"].tolist() for n in ("theta", "inside"))
+            self.labels = int(arrays["radius.labels"])

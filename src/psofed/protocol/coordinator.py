@@ -1,0 +1,183 @@
+"""The server's end of the line: frames in, frames out, one durable record per round.
+
+It knows no transport and no clock: its caller moves the bytes and decides when a round closes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.errors import InputError
+from psofed.methods.contract import Method
+from psofed.protocol import wire
+from psofed.protocol.deployment import Deployment
+from psofed.protocol.server import RefusedError, Server, allowed
+from psofed.protocol.store import Disk, Store
+
+Array = NDArray[Any]
+MODEL = "model.npy"  # in the state folder: the global model after the last commit
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The outcome of a round."""
+
+    n: int
+    asked: int
+    accepted: int
+    missing: tuple[int, ...]
+    up: int  # bytes of the frames that were accepted
+    down: int  # bytes of the frames that were sent, repetitions included
+    gap: int  # rounds since the entry that waits longest was last folded in (rule 4)
+
+
+class Coordinator:
+    """Server, store and wire: the interface for the transport."""
+
+    def __init__(self, plan: Deployment, disk: Disk) -> None:
+        self.plan = plan
+        self.server = Server(plan.method(), plan.deploy.bound)
+        self.store = Store(disk, plan.about("server"))
+        self.incarnation = 0
+        self.fresh = np.zeros(self.server.method.task.dim, np.int64)  # by entry: last folded
+        self._digest = plan.digest
+        self.coverage: dict[int, tuple[int, int]] = {}  # by client that tells: labels, inside
+        self.traffic = np.zeros(2, np.int64)  # bytes up and down in all rounds that were closed
+        self._up = self._down = 0
+        self._frames: dict[int, bytes] = {}
+        self._restore()
+
+    def _restore(self) -> None:
+        """Rule 7: continue after the last commit, with a higher incarnation, durable before use."""
+        arrays = self.store.load()
+        if arrays is not None:
+            self.server.restore(arrays)
+            self.incarnation, self.fresh = int(arrays["incarnation"]), arrays["fresh"]
+            self.traffic = arrays.get("traffic", self.traffic)  # older records have none
+            self._publish()  # a crash may have torn it
+        self.incarnation += 1
+        if self.incarnation > wire.LAST_INCARNATION:
+            raise InputError(self.store.disk.name, "was started too often", "start a new run")
+        self._save()
+        self._open()
+
+    def _open(self) -> None:
+        """Encode the invitations once: repeated ones have the same bytes."""
+        if self.server.n > wire.LAST_ROUND:
+            raise InputError("the round", f"is {self.server.n}", "it is too large: start a new run")
+        self._frames = {k: self._frame(body) for k, body in self.server.invite().items()}
+        self._up = self._down = 0
+
+    def _frame(self, body: bytes) -> bytes:
+        n, kind = self.server.n, wire.INVITE
+        return wire.encode(
+            wire.Frame(kind, self._digest, n, self.incarnation, self.plan.deploy.wire, body)
+        )
+
+    @property
+    def n(self) -> int:
+        """The round that is open."""
+        return self.server.n
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the cohort have answered."""
+        return self.server.complete
+
+    @property
+    def missing(self) -> list[int]:
+        """Members of the cohort that have not answered."""
+        return self.server.missing
+
+    def frames(self) -> dict[int, bytes]:
+        """What to send to each member that has not answered: first, and again later."""
+        frames = {k: self._frames[k] for k in self.missing}
+        self._down += sum(map(len, frames.values()))
+        return frames
+
+    def frame_for(self, k: int) -> bytes | None:
+        """What to send to a client that has come back, if it is waited for."""
+        if k not in self.missing:
+            return None
+        self._down += len(self._frames[k])
+        return self._frames[k]
+
+    def hello(self) -> bytes:
+        """The answer to a hello, and to a client of another run: which run this is."""
+        return wire.encode(wire.Frame(wire.HELLO, self._digest, self.n))
+
+    def take(self, k: int, data: bytes) -> str:
+        """One message on the channel of client k; returns its outcome in one word."""
+        if k < 0:
+            self.server.ledger.reject(k, "stranger")
+            return "stranger"
+        try:
+            frame = self._read(data)  # first: a client with another file gets a hello
+            if k >= self.plan.experiment.clients:
+                raise wire.WireError("stranger", f"there is no client {k}")
+            if frame.kind == wire.HELLO:
+                if (told := wire.told(frame.body)) is not None:
+                    self.coverage[k] = told
+                # A client that took part in a later round can never answer this one again.
+                return "ahead" if k in self.missing and frame.n > self.n + 1 else "hello"
+            outcome = self.server.collect(k, frame.n, frame.body)
+        except wire.WireError as error:
+            self.server.ledger.reject(k, error.reason)
+            return error.reason
+        except RefusedError as error:
+            return error.reason
+        if outcome == "accepted":
+            self._up += len(data)
+        return outcome
+
+    def _read(self, data: bytes) -> wire.Frame:
+        """Rules 3 and 11: a frame of this run, of a possible size."""
+        most = limit(self.server.method, self.n)
+        frame = wire.decode(data, max(most, wire.TELLING))
+        if frame.kind != wire.HELLO and len(data) > most:
+            raise wire.WireError("size", f"received {len(data)} bytes, {most} are possible")
+        if frame.digest != self._digest:
+            raise wire.WireError("digest", f"the message is of run {frame.digest:08x}")
+        if frame.kind == wire.INVITE:
+            raise wire.WireError("kind", "the message is an invitation")
+        if frame.kind == wire.UPLOAD and frame.wire != self.plan.deploy.wire:
+            raise wire.WireError("type", f"the values are of type {frame.wire or 'none'}")
+        return frame
+
+    def commit(self) -> Closed:
+        """Rule 6: close the round and make it durable, in one record."""
+        n, cohort = self.n, self.server.cohort
+        touched = self.server.touched()
+        answered = self.server.commit()
+        self.fresh[touched] = n + 1
+        self.traffic += (self._up, self._down)
+        self._save()
+        self._publish()
+        missing = tuple(k for k in cohort if k not in answered)
+        gap = int(self.n - self.fresh.min())
+        closed = Closed(n, len(cohort), len(answered), missing, self._up, self._down, gap)
+        self._open()
+        return closed
+
+    def _publish(self) -> None:
+        """The global model as a separate file, for other programs."""
+        file = BytesIO()
+        np.save(file, self.server.model)
+        self.store.disk.write("model.new.npy", file.getvalue())
+        self.store.disk.rename("model.new.npy", MODEL)
+
+    def _save(self) -> None:
+        more = {"incarnation": np.array(self.incarnation, np.int64), "fresh": self.fresh}
+        self.store.save({**self.server.to_arrays(), **more, "traffic": self.traffic})
+
+
+def limit(method: Method, n: int) -> int:
+    """The largest frame that can come up in round n."""
+    sizes = allowed(method, n)
+    # Methods whose length varies send positions, codes and values: never more than this.
+    return wire.size(wire.UPLOAD, max(sizes) if sizes is not None else 32 * method.task.dim + 64)

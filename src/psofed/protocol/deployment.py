@@ -1,0 +1,126 @@
+"""What is deployed: an experiment with one method, and the table [deploy] of its file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from psofed import experiment as experiments
+from psofed import schema
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.methods.contract import Method, kind
+from psofed.protocol import wire
+from psofed.protocol.server import BOUND, refuse_policy
+from psofed.protocol.store import Disk
+from psofed.streams.contract import about
+
+PLAN = "run.toml"  # in a state folder
+
+
+@dataclass(frozen=True)
+class Deploy:
+    """The table [deploy]: the run's name in topics, the clock, the values' type and bound."""
+
+    run: str = "p"  # the name in topics: short, because every message carries it
+    clock: Literal["lockstep", "live"] = "lockstep"  # sample n belongs to round n, or comes anytime
+    wire: Literal["float16", "float32", "float64"] = "float32"  # number format in messages
+    bound: float = BOUND  # larger values are refused
+    method: int | None = None  # which of the methods, if there are several
+
+    def __post_init__(self) -> None:
+        schema.check(self)
+        schema.positive(self, "bound")
+        good = self.run.isascii() and self.run.replace("-", "").replace("_", "").isalnum()
+        if not good or len(self.run) > 40:
+            raise InputError("run", f"is {self.run!r}", "use up to 40 letters, digits, - and _")
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """Both ends compute the same from the same file; the digest tells whether they did."""
+
+    experiment: Experiment
+    deploy: Deploy = field(default_factory=Deploy)
+
+    def __post_init__(self) -> None:
+        count, chosen = len(self.experiment.methods), self.deploy.method
+        if chosen is None and count > 1:
+            found = f"has {count} tables, but one method is deployed"
+            right = f"leave one, or choose: method = 0 to {count - 1} under [deploy]"
+            raise InputError("methods", found, right)
+        if chosen is not None and not 0 <= chosen < count:
+            raise InputError("deploy.method", f"is {chosen}", f"use 0 to {count - 1}")
+        options = self.experiment.methods[chosen or 0]
+        if options.simulated:
+            found = f"is {options.name}, which cannot be deployed: {options.simulated}"
+            raise InputError("method", found, "choose another, or simulate it with `psofed run`")
+        if self.deploy.clock == "live" and options.not_live:
+            found = f"is {options.name}, which cannot run on a live clock: {options.not_live}"
+            raise InputError("method", found, 'use clock = "lockstep", or another method')
+        if options.policy is not None:
+            refuse_policy(options.policy)
+        if self.deploy.clock == "lockstep":
+            self.experiment.check_simulated()
+            if about(self.experiment.stream).gaps and kind(options).relays:
+                found = f"is {options.name}, which sends samples, and in some rounds there are none"
+                raise InputError("method", found, 'use clock = "live", or another method')
+
+    def method(self) -> Method:
+        """The method, bound to run 0 of the experiment: a simulation of that run is its twin."""
+        return self._method
+
+    @cached_property
+    def _method(self) -> Method:
+        task = self.experiment.task(0, self.deploy.wire, self.deploy.clock == "live")
+        return self.experiment.start(task)[self.deploy.method or 0]
+
+    def to_toml(self) -> str:
+        """The file, as `read` reads it."""
+        import tomli_w
+
+        return tomli_w.dumps(self.experiment.to_table() | {"deploy": schema.values(self.deploy)})
+
+    def keep(self, disk: Disk) -> None:
+        """Put the file beside the state, so that a model can be taken from there."""
+        text = self.to_toml().encode()
+        if disk.read(PLAN) != text:
+            disk.write(f"{PLAN}.new", text)
+            disk.rename(f"{PLAN}.new", PLAN)
+
+    @property
+    def agreement(self) -> dict[str, Any]:
+        """Rule 3: what must be the same at both ends."""
+        table = self.experiment.to_table()
+        method = table.pop("methods")[self.deploy.method or 0]
+        method.pop("label", None)
+        for key in ("rounds", "runs", "evaluate_every", "test_samples"):
+            table.pop(key, None)
+        table["stream"].pop("file", None)  # the path of a table may differ
+        ours = {"run": self.deploy.run, "clock": self.deploy.clock, "wire": self.deploy.wire}
+        return {**ours, "method": method, **table}
+
+    @cached_property
+    def digest(self) -> int:
+        """Rule 3: the four bytes that every message carries."""
+        return wire.digest(self.agreement)
+
+    def about(self, role: str) -> dict[str, Any]:
+        """What a state folder records about its run."""
+        return {"run": self.deploy.run, "role": role, "digest": f"{self.digest:08x}"}
+
+
+def read(path: str | Path) -> Deployment:
+    """The plan in an experiment file; every mistake in it is an InputError that names it."""
+    experiment = experiments.read(path)
+    try:
+        table = experiments.load(path).get("deploy", {})
+        try:
+            deploy: Deploy = schema.build(Deploy, schema.convert("deploy", table, dict))
+        except InputError as error:
+            raise error if error.field == "deploy" else error.inside("deploy.") from None
+        return Deployment(experiment, deploy)
+    except InputError as error:
+        raise error.inside(where=str(path)) from None

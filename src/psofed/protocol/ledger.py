@@ -1,0 +1,97 @@
+"""Ledger: exact counts of the outcome of every question and of every message.
+
+Each member that is asked ends as one of accepted, refused (only invalid answers came, or a late
+one) or lost (nothing came): asked = accepted + refused + lost. Each message that arrives is one of
+accepted, repeated (the same bytes again) or rejected: received = accepted + repeated + rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+REASONS = (
+    "size", "version", "kind", "type", "digest", "stranger", "late", "early", "conflict",
+    "values", "finite", "bound",
+)  # fmt: skip
+COUNTS = ("asked", "accepted", "refused", "lost", "received", "repeated", "rejected")
+
+
+class Ledger:
+    """The counters of a run and a row per client; durable with each commit, so consistent."""
+
+    def __init__(self, clients: int) -> None:
+        self.counts = dict.fromkeys(COUNTS, 0)
+        self.reasons = dict.fromkeys(REASONS, 0)
+        self.accepted = np.zeros(clients, np.int64)  # uploads folded in, by client
+        self.flagged = np.zeros(clients, np.int64)  # answers that contradict an earlier one
+        self.lost_at = np.full(clients, -1, np.int64)  # the last round without an answer
+        self.accepted_at = np.full(clients, -1, np.int64)  # the last round with one
+        self.refused = np.zeros(clients, np.int64)  # the totals of these two, by client
+        self.lost = np.zeros(clients, np.int64)
+        self._tried: set[int] = set()
+
+    def repeat(self) -> None:
+        """Rule 8: the same bytes again are acknowledged, not counted."""
+        self.counts["received"] += 1
+        self.counts["repeated"] += 1
+
+    def reject(self, k: int, reason: str, n: int | None = None) -> None:
+        """Rule 9 and 11: a message that changes nothing but this table."""
+        self.counts["received"] += 1
+        self.counts["rejected"] += 1
+        self.reasons[reason] += 1
+        if not 0 <= k < len(self.lost_at):
+            return
+        if reason == "conflict":
+            self.flagged[k] += 1
+        if reason != "late":
+            self._tried.add(k)
+        elif self.lost_at[k] == n:
+            # It was counted as lost when its round closed, but it was only late.
+            self.lost_at[k] = -1
+            self.counts["lost"] -= 1
+            self.counts["refused"] += 1
+            self.lost[k] -= 1
+            self.refused[k] += 1
+
+    def close(self, n: int, cohort: Iterable[int], answered: Iterable[int]) -> None:
+        """Rule 9: every member that was asked is accounted for; only now is an upload accepted."""
+        members, here = set(cohort), set(answered)
+        refused = (members & self._tried) - here
+        lost = members - here - refused
+        self.counts["asked"] += len(members)
+        self.counts["accepted"] += len(here)
+        self.counts["received"] += len(here)
+        self.accepted[list(here)] += 1
+        self.accepted_at[list(here)] = n
+        self.counts["refused"] += len(refused)
+        self.refused[list(refused)] += 1
+        self.counts["lost"] += len(lost)
+        self.lost[list(lost)] += 1
+        self.lost_at[list(lost)] = n
+        self._tried.clear()
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What is stored."""
+        counts = [*self.counts.values(), *self.reasons.values()]
+        table = {"accepted": self.accepted, "flagged": self.flagged, "lost_at": self.lost_at}
+        more = {"accepted_at": self.accepted_at, "refused": self.refused, "lost": self.lost}
+        return {"counts": np.array(counts, np.int64), **table, **more}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """The inverse of `to_arrays`."""
+        counts = [int(count) for count in arrays["counts"]]
+        self.counts = dict(zip(COUNTS, counts, strict=False))
+        self.reasons = dict(zip(REASONS, counts[len(COUNTS) :], strict=True))
+        self.accepted, self.flagged = arrays["accepted"], arrays["flagged"]
+        self.lost_at = arrays["lost_at"]
+        # Records of older servers do not have these.
+        self.accepted_at = arrays.get("accepted_at", self.accepted_at)
+        self.refused = arrays.get("refused", self.refused)
+        self.lost = arrays.get("lost", self.lost)
+        self._tried = set()

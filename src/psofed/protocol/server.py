@@ -1,0 +1,185 @@
+"""The server: it invites a cohort, collects the answers and folds them into the global model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.errors import InputError
+from psofed.methods.contract import Message, Method, State
+from psofed.methods.round import Uniform, close_round, open_round
+from psofed.policies.contract import Options
+from psofed.protocol.ledger import Ledger
+
+BOUND = 1e9  # two finite uploads of 1.7e308 sum to infinity; no real model has such values
+
+
+class RefusedError(ValueError):
+    """An answer that is not folded in; why, in one word and in a sentence."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+
+
+class Server:
+    """The handlers of the server. Nothing of a round counts until `commit`."""
+
+    def __init__(self, method: Method, bound: float = BOUND) -> None:
+        if method.policy is not None:
+            refuse_policy(method.policy.options)
+        self.method, self.bound = method, bound
+        self.state = method.server()
+        self.n = 0
+        self._who = Uniform(method)
+        self.ledger = Ledger(method.task.clients)
+        self._drawn: tuple[int, list[int]] = (-1, [])
+        self._answers: dict[int, bytes] = {}
+        self._uploads: dict[int, Message] = {}
+
+    def invite(self) -> dict[int, bytes]:
+        """What goes down to each member of the cohort of this round."""
+        messages = open_round(self.method, self.state, self.n, self.cohort)
+        return {
+            k: b"" if m is None else self.method.encode(m, up=False)
+            for k, m in zip(self.cohort, messages, strict=True)
+        }
+
+    @property
+    def cohort(self) -> list[int]:
+        """S_n of this round; drawn once, because every message asks for it."""
+        if self._drawn[0] != self.n:
+            self._drawn = self.n, self._who.members(self.n, self.state).tolist()
+        return self._drawn[1]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the cohort have answered."""
+        return len(self._answers) == len(self.cohort)
+
+    @property
+    def missing(self) -> list[int]:
+        """Members of the cohort that have not answered yet."""
+        return [k for k in self.cohort if k not in self._answers]
+
+    @property
+    def model(self) -> NDArray[Any]:
+        """The global model, as the method has it."""
+        return self.method.models(self.state, {})
+
+    def collect(self, k: int, n: int, answer: bytes) -> str:
+        """Rules 8 and 11: check one answer completely, then keep it. The first valid one counts.
+
+        Returns "accepted" or "repeated"; a RefusedError has changed counters only.
+        """
+        try:
+            upload = self._check(k, n, answer)
+        except RefusedError as error:
+            self.ledger.reject(k, error.reason, n)
+            raise
+        if k in self._answers:
+            self.ledger.repeat()
+            return "repeated"
+        self._answers[k], self._uploads[k] = answer, upload
+        return "accepted"
+
+    def _check(self, k: int, n: int, answer: bytes) -> Message:
+        if n != self.n:
+            found = f"client {k} answers round {n}: the server is in round {self.n}"
+            raise RefusedError("late" if n < self.n else "early", found)
+        if k not in self.cohort:
+            raise RefusedError("stranger", f"client {k} is not asked in round {n}")
+        if k in self._answers:
+            if self._answers[k] != answer:
+                raise RefusedError("conflict", f"client {k} answered round {n} twice, differently")
+            return None
+        sizes = allowed(self.method, n)
+        if sizes is not None and len(answer) not in sizes:
+            raise RefusedError("size", f"client {k} sent {len(answer)} bytes, not {sorted(sizes)}")
+        return self._decode(k, answer)
+
+    def _decode(self, k: int, answer: bytes) -> Message:
+        """Rule 11: the values of an answer, if each is finite, bounded and can be folded in."""
+        if not answer:
+            return None
+        try:
+            message = self.method.decode(answer, up=True)
+        except (ValueError, IndexError) as error:
+            raise RefusedError("size", f"client {k} sent {len(answer)} bytes: {error}") from None
+        if not np.isfinite(message).all():
+            raise RefusedError("finite", f"client {k} sent values that are not finite")
+        if len(message) and np.abs(message).max() > self.bound:
+            raise RefusedError("bound", f"client {k} sent values above {self.bound:g}")
+        if self.method.lengths(self.n) is None or "w" not in self.state:
+            # The values are not entries of a model, so a bound is not enough.
+            try:
+                self._fold({k: message})
+            except (ValueError, IndexError, np.linalg.LinAlgError) as error:
+                raise RefusedError("values", f"client {k} sent unusable values: {error}") from None
+        return message
+
+    def _fold(self, uploads: dict[int, Message]) -> State:
+        """The state after folding these in; the state itself is not touched."""
+        state = {name: array.copy() for name, array in self.state.items()}
+        weights = self._who.weights(self.n, state, uploads)
+        with np.errstate(over="ignore", invalid="ignore"):
+            close_round(self.method, state, self.n, uploads, weights)
+        if not all(np.isfinite(array).all() for array in state.values()):
+            raise ValueError("the model would not be finite")
+        return state
+
+    def touched(self) -> Any:
+        """The entries of the model that the answers of this round change."""
+        return self.method.touched(self.state, self.n, self._in_order())
+
+    def _in_order(self) -> dict[int, Message]:
+        return {k: self._uploads[k] for k in sorted(self._uploads)}
+
+    def commit(self) -> list[int]:
+        """Rules 9 and 10: close the round. Fold what arrived in client order, divide by how many.
+
+        Returns the members that answered.
+        """
+        uploads = self._in_order()
+        answered = list(uploads)
+        self.state = self._fold(uploads)
+        self.ledger.close(self.n, self.cohort, answered)
+        self._answers, self._uploads = {}, {}
+        self.n += 1
+        return answered
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """What is stored at a commit: the next round, the model, the counters."""
+        state = {f"state.{name}": array for name, array in self.state.items()}
+        return {"n": np.array(self.n, np.int64), **state, **self.ledger.to_arrays()}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Rule 6: continue after the last commit; nothing of an unfinished round is kept."""
+        self.n = int(arrays["n"])
+        self.state = restored(self.state, arrays)
+        self.ledger.restore(arrays)
+        self._drawn = (-1, [])
+        self._answers, self._uploads = {}, {}
+
+
+def restored(state: State, arrays: dict[str, NDArray[Any]]) -> State:
+    """This state with the arrays of a record; arrays that an older record lacks are kept."""
+    return {name: arrays.get(f"state.{name}", array) for name, array in state.items()}
+
+
+def refuse_policy(policy: Options) -> None:
+    """Policies are for simulations."""
+    found = f"is {policy.name}, for which the protocol has no messages"
+    if policy.scores == "client":
+        found = f"is {policy.name}, whose weights clients could choose"
+    raise InputError("policy", found, "deploy the method without it")
+
+
+def allowed(method: Method, n: int) -> set[int] | None:
+    """Bytes that an answer of round n can have; None if only its decoder knows."""
+    lengths = method.lengths(n)
+    if lengths is None:
+        return None
+    return {len(method.encode(np.zeros(length), up=True)) for length in lengths} or {0}

@@ -1,0 +1,121 @@
+"""Wire: the format of all messages. A short head, little-endian, then what the method encodes.
+
+Byte 0: version (4 bits), kind (2 bits), type of the values (2 bits).
+Bytes 1-4: digest of everything that both ends must agree on.
+Bytes 5-8: round n of the task.
+Bytes 9-11: incarnation of the server, in invitations only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+VERSION = 1
+INVITE, UPLOAD, HELLO = range(3)
+TYPES = {"": 0, "float16": 1, "float32": 2, "float64": 3}
+TELLING = 17  # bytes of a hello that tells coverage
+LAST_ROUND, LAST_INCARNATION = 2**32 - 1, 2**24 - 1
+_HEAD, _INCARNATION, _COVERAGE = Struct("<BII"), Struct("<HB"), Struct("<II")
+
+
+class WireError(ValueError):
+    """Bytes that are not a frame of this run; why, in one word and in a sentence."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One message: its kind, the run it belongs to, the round, the incarnation and its values."""
+
+    kind: int
+    digest: int
+    n: int
+    incarnation: int = 0
+    wire: str = ""
+    body: bytes = b""
+
+
+def encode(frame: Frame) -> bytes:
+    """A frame as bytes.
+
+    >>> len(encode(Frame(INVITE, digest=7, n=3, incarnation=1, wire="float32", body=bytes(20))))
+    32
+    """
+    if not (0 <= frame.n <= LAST_ROUND and 0 <= frame.incarnation <= LAST_INCARNATION):
+        raise WireError(
+            "number", f"round {frame.n} or incarnation {frame.incarnation} is too large"
+        )
+    first = VERSION << 4 | frame.kind << 2 | TYPES[frame.wire]
+    start = _HEAD.pack(first, frame.digest, frame.n)
+    if frame.kind == INVITE:
+        high, low = divmod(frame.incarnation, 2**16)
+        start += _INCARNATION.pack(low, high)
+    return start + frame.body
+
+
+def decode(data: bytes, limit: int) -> Frame:
+    """The frame that `encode` was given; the size is checked before anything else."""
+    if not _HEAD.size <= len(data) <= limit:
+        raise WireError("size", f"received {len(data)} bytes, {_HEAD.size} to {limit} are possible")
+    first, digest, n = _HEAD.unpack_from(data)
+    if first >> 4 != VERSION:
+        raise WireError("version", f"received protocol version {first >> 4}, this is {VERSION}")
+    kind, incarnation = first >> 2 & 3, 0
+    if kind > HELLO:
+        raise WireError("kind", f"received a message of unknown kind {kind}")
+    if len(data) < head(kind):
+        raise WireError("size", f"received {len(data)} bytes, the head alone has {head(kind)}")
+    if kind == INVITE:
+        low, high = _INCARNATION.unpack_from(data, _HEAD.size)
+        incarnation = high << 16 | low
+    wire = next(name for name, code in TYPES.items() if code == first & 3)
+    return Frame(kind, digest, n, incarnation, wire, bytes(data[head(kind) :]))
+
+
+def coverage(labels: int, inside: int) -> bytes:
+    """The body of a hello whose client tells how many labels were inside their interval.
+
+    >>> told(coverage(1000, 899)), told(b""), told(coverage(3, 4))
+    ((1000, 899), None, None)
+    """
+    most = 2**32 - 1
+    return _COVERAGE.pack(min(labels, most), min(inside, most))
+
+
+def told(body: bytes) -> tuple[int, int] | None:
+    """The labels and those inside, from the body of a hello; None if it tells nothing sensible."""
+    if len(body) != _COVERAGE.size:
+        return None
+    labels, inside = _COVERAGE.unpack(body)
+    return (labels, inside) if 0 <= inside <= labels > 0 else None
+
+
+def head(kind: int) -> int:
+    """Bytes besides the values."""
+    return _HEAD.size + (_INCARNATION.size if kind == INVITE else 0)
+
+
+def size(kind: int, values: int) -> int:
+    """Bytes of a frame, from the bytes of its values.
+
+    >>> size(UPLOAD, 20), size(INVITE, 20)
+    (29, 32)
+    """
+    return head(kind) + values
+
+
+def digest(agreement: dict[str, Any]) -> int:
+    """Rule 3: four bytes that differ when the two ends do not compute the same thing.
+
+    >>> digest({"seed": 1, "dim": 200}) == digest({"dim": 200, "seed": 1})
+    True
+    """
+    text = json.dumps({"version": VERSION, **agreement}, sort_keys=True)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")

@@ -1,0 +1,124 @@
+"""Named arrays as one file with a digest: what state, checkpoint and model are on disk.
+
+    psofed 1\\n | length of the header, 4 bytes | header, JSON | arrays | BLAKE2b, 16 bytes
+
+The header has a sequence number, what the record is about, and the arrays' names, types and shapes.
+Reading runs no code and believes nothing: a file may be damaged, or come from anybody.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+MAGIC = b"psofed 1\n"
+DIGEST = 16
+DTYPES = ("<f4", "<f8", "<i8", "|u1", "|b1")
+HEADER, AXES, COUNT = 2**24, 32, 2**48  # at most: bytes of the header, sides, values
+
+
+class DamagedError(ValueError):
+    """A file that is not a whole record."""
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Named arrays, and what they are about."""
+
+    about: dict[str, Any]
+    arrays: dict[str, Array]
+    sequence: int = 0
+
+
+def pack(record: Record) -> bytes:
+    """A record as bytes; ValueError for what `unpack` would not take."""
+    arrays = {name: np.asarray(array) for name, array in record.arrays.items()}
+    table = [[name, a.dtype.str, list(a.shape)] for name, a in arrays.items()]
+    header = {"sequence": record.sequence, "about": record.about, "arrays": table}
+    text = json.dumps(header, allow_nan=False).encode()
+    if len(text) > HEADER or any(dtype not in DTYPES for _, dtype, _ in table):
+        raise ValueError(f"a record has {HEADER} bytes of header, and arrays of {DTYPES}")
+    parts = [MAGIC, len(text).to_bytes(4, "little"), text, *(a.tobytes() for a in arrays.values())]
+    data = b"".join(parts)
+    return data + blake2b(data, digest_size=DIGEST).digest()
+
+
+def unpack(data: bytes) -> Record:
+    """The record that `pack` was given, or DamagedError; nothing is read before the digest."""
+    body, digest = data[:-DIGEST], data[-DIGEST:]
+    if not body.startswith(MAGIC):
+        raise DamagedError("it does not begin as a record")
+    if blake2b(body, digest_size=DIGEST).digest() != digest:
+        raise DamagedError("its digest does not fit its content")
+    match split(body[len(MAGIC) :], 4):
+        case {"about": dict(about), "arrays": list(table), "sequence": int(sequence)}, rest:
+            return Record(about, cut(table, rest), sequence)
+    raise DamagedError("its header makes no sense")
+
+
+def split(body: bytes, width: int) -> tuple[Any, bytes]:
+    """The header, whose length is in the first `width` bytes, and what follows it."""
+    stop = width + int.from_bytes(body[:width], "little")
+    if stop > min(len(body), width + HEADER):
+        raise DamagedError("its header is too long")
+    try:
+        header = json.loads(body[width:stop])
+        json.dumps(header, ensure_ascii=False, allow_nan=False).encode()  # finite, and real text
+    except (ValueError, RecursionError):
+        raise DamagedError("its header is not JSON") from None
+    return header, body[stop:]
+
+
+def cut(table: Iterable[Any], data: bytes) -> dict[str, Array]:
+    """Arrays that lie one after another: those in the table (name, type, shape), and no more."""
+    arrays: dict[str, Array] = {}
+    place = 0
+    for entry in table:
+        match entry:
+            case [str(name), str(dtype), list(shape)] if name not in arrays and _right(
+                dtype, shape
+            ):
+                stop = place + math.prod(shape) * np.dtype(dtype).itemsize
+            case _:
+                raise DamagedError("its table of arrays makes no sense")
+        if stop > len(data):
+            raise DamagedError("its arrays are longer than the file")
+        arrays[name] = np.frombuffer(data[place:stop], dtype).reshape(shape).copy()
+        place = stop
+    if place < len(data):
+        raise DamagedError("it has more than its arrays")
+    return arrays
+
+
+def _right(dtype: str, shape: list[Any]) -> bool:
+    """Whether there are such arrays; empty ones, too, must have sides that can be multiplied."""
+    known = dtype in DTYPES and len(shape) <= AXES
+    whole = known and all(type(side) is int and side >= 0 for side in shape)
+    return whole and math.prod(side or 1 for side in shape) <= COUNT
+
+
+def write(path: Path, data: bytes, durable: bool = False) -> None:
+    """A file in one step: written beside, then renamed, so that `path` is always whole."""
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        with open(draft, "wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise

@@ -1,0 +1,137 @@
+"""Any method of the contract, round by round, clients stacked along the first axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core import equations
+from psofed.core.schedule import Indices
+from psofed.methods import round as rounds
+from psofed.methods.contract import Method, State
+from psofed.methods.members import Clients, Members
+from psofed.methods.round import Sizes
+from psofed.methods.selection import ByPolicy
+from psofed.simulate import kernel
+from psofed.simulate.draws import Draws
+
+Array = NDArray[Any]
+BLOCK = 32  # rounds whose features are computed at once; divides the rounds of a chunk
+
+
+def lms(w: Array, z: Array, y: Any, step: float) -> Any:
+    """`equations.lms`, compiled for a stack of clients."""
+    if w.ndim < 2 or not w.dtype == z.dtype == y.dtype:
+        return equations.lms(w, z, y, step)
+    if not (w.flags.c_contiguous and z.flags.c_contiguous):
+        return equations.lms(w, z, y, step)
+    error = np.empty(len(w), w.dtype)
+    kernel.learn_rows(w, z, y, w.dtype.type(step), error)
+    return error
+
+
+class Moment(NamedTuple):
+    """The state before a round, and the bytes of the round before it: up, down, multicast down."""
+
+    server: State
+    clients: State
+    traffic: tuple[int, int, int]
+
+
+class RunSamples:
+    """x, z and y of all clients, round by round, shared by the methods that run in lockstep."""
+
+    def __init__(self, draws: Draws) -> None:
+        self.features, self.chunks, self.gaps = draws.features, draws.chunks(), draws.gaps
+        self.chunk = self.before = next(self.chunks)
+        self.begin = -BLOCK
+        self.x = self.z = self.y = np.empty(0)
+        self.some: dict[Any, tuple[Array, Array, Array]] = {}
+
+    def move_to(self, n: int) -> None:
+        """Load the samples of round n; rounds are asked for in order."""
+        if n - self.chunk.first >= self.chunk.y.shape[1]:
+            self.before, self.chunk = self.chunk, next(self.chunks)
+
+    def known(self, n: int) -> Indices | None:
+        """Those who have a sample."""
+        return np.flatnonzero(~np.isnan(self.of(n, None)[2])) if self.gaps else None
+
+    def of(self, n: int, clients: Indices | None) -> tuple[Array, Array, Array]:
+        """x_{k,n}, z_{k,n} and y_{k,n} of a round that was moved to.
+
+        For some clients they are remembered: other methods ask for the same ones.
+        """
+        if not self.begin <= n < self.begin + BLOCK:
+            self._fill(n)
+        i = n - self.begin
+        if clients is None:
+            return self.x[i], self.z[i], self.y[i]
+        key = n, clients.tobytes()
+        if key not in self.some:
+            self.some[key] = self.x[i][clients], self.z[i][clients], self.y[i][clients]
+        return self.some[key]
+
+    def _fill(self, n: int) -> None:
+        i = (n - self.chunk.first) // BLOCK * BLOCK
+        self.begin = self.chunk.first + i
+        self.some.clear()
+        # Round by round in memory, as methods read them.
+        self.x = np.ascontiguousarray(self.chunk.x[:, i : i + BLOCK].swapaxes(0, 1))
+        self.y = np.ascontiguousarray(self.chunk.y[:, i : i + BLOCK].T)
+        self.z = self.features(self.x)
+
+    def past(self, k: int, start: int, stop: int) -> tuple[Array, Array, Array]:
+        """x, z and y of one client in rounds start..stop-1 of this chunk or the one before."""
+        chunk = self.chunk if start >= self.chunk.first else self.before
+        here = slice(start - chunk.first, stop - chunk.first)
+        x, y = chunk.x[k, here], chunk.y[k, here]
+        if self.gaps:
+            x, y = x[~np.isnan(y)], y[~np.isnan(y)]
+        return x, self.features(x), y
+
+
+class WhenAsked:
+    """Lessons of lazy clients: they catch up when they are selected, all samples at once."""
+
+    def __init__(self, clients: Clients, samples: RunSamples) -> None:
+        self.clients, self.samples = clients, samples
+        self.position = [0] * len(next(iter(clients.states.values())))
+
+    def before(self, n: int, members: Members) -> None:
+        """Before the samples of an old chunk are discarded, all clients learn from them."""
+        if n and n == self.samples.chunk.first:
+            for k in range(len(self.position)):
+                self._catch_up(k, n)
+
+    def now(self, n: int, members: Members) -> None:
+        """All samples so far: a lazy client may learn from older ones after the download, too."""
+        for k in members.ids:
+            self._catch_up(k, n + 1)
+
+    def _catch_up(self, k: int, stop: int) -> None:
+        if self.position[k] < stop:
+            past = self.samples.past(k, self.position[k], stop)
+            self.clients.method.absorb(self.clients.state(k), *past)
+            self.position[k] = stop
+
+
+def play(
+    draws: Draws, method: Method, samples: RunSamples, sizes: Sizes | None = None
+) -> Iterator[Moment]:
+    """The moments before rounds 0, 1, ..., N. State is live: the next step changes it."""
+    server, sizes = method.server(), sizes or Sizes(method)
+    clients = Clients(method, draws.ids, together=method.stacked and method.policy is None)
+    lessons = (WhenAsked if method.lazy else rounds.EachRound)(clients, samples)
+    who: rounds.Selection = rounds.Uniform(method, samples)
+    if method.policy is not None:
+        who = ByPolicy(method, method.policy, sizes)
+    sent = 0, 0, 0
+    for n in range(draws.rounds):
+        yield Moment(server, clients.states, sent)
+        samples.move_to(n)
+        sent = rounds.play(n, server, clients, who, lessons, sizes)
+    yield Moment(server, clients.states, sent)

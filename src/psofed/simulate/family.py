@@ -1,0 +1,263 @@
+"""The engine's Python side: methods of the PSO-Fed family as the tables that the kernel reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core.features import Bumps, FeatureMap, Waves
+from psofed.core.schedule import Rotating, Sequential, Stochastic
+from psofed.methods import psofed
+from psofed.simulate import kernel, layout
+from psofed.simulate.draws import Chunk, Draws
+from psofed.simulate.evaluate import TestSet
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Initial models, if they are not zero: w_0 [D] and w_{k,0} [client, D]."""
+
+    w: Array
+    local: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Test errors [method, mark]; if asked for, global [mark, method, D] and local models."""
+
+    mse: Array
+    w: Array
+    local: Array  # [round, client, method, D]
+    finished: bool
+
+
+def run(
+    draws: Draws,
+    methods: list[psofed.Method],
+    marks: Array,
+    test: TestSet,
+    shares: Array | None = None,
+    stop: Array | None = None,
+) -> Trajectory:
+    """The test errors of all `methods`, in lockstep on the same draws, at the rounds `marks`.
+
+    `shares` says how far f has changed at each of them.
+    """
+    return _run(draws, methods, marks, test, shares=shares, stop=stop)
+
+
+def replay(
+    draws: Draws, methods: list[psofed.Method], start: Start | None = None, lazy: bool = True
+) -> Trajectory:
+    """The models themselves before every round; the local ones too if clients are not lazy."""
+    marks, dim = np.arange(draws.rounds + 1), draws.features.dim
+    nothing = TestSet(np.zeros((dim, 1)), np.zeros(1), np.zeros(1), 1.0, np.zeros((2, 2)))
+    return _run(draws, methods, marks, nothing, start=start, keep=True, lazy=lazy)
+
+
+def _run(
+    draws: Draws,
+    methods: list[psofed.Method],
+    marks: Array,
+    test: TestSet,
+    *,
+    start: Start | None = None,
+    keep: bool = False,
+    lazy: bool = True,
+    shares: Array | None = None,
+    stop: Array | None = None,
+) -> Trajectory:
+    # Those that learn when idle come first: the kernel treats them as one stack, in pairs.
+    idle = [j for j, method in enumerate(methods) if method.idle]
+    others = [j for j in range(len(methods)) if j not in idle]
+    order = [*idle, *[None] * (len(idle) % 2), *others, *[None] * (len(others) % 2)]
+    dtype, dim = np.dtype(methods[0].task.dtype), draws.features.dim
+    models = _models(draws, len(order), dtype, start, _padded(test.factor.shape[1]))
+    features, windows = feature_map(draws.features, dtype), _Tables(draws, methods, order, marks)
+    shares = np.zeros(len(marks)) if shares is None else shares
+    judge = _judge(test, marks, shares, models, keep)
+    stop = np.zeros(1, np.int64) if stop is None else stop
+    mark, local = 0, [] if lazy else [models.local.copy()]
+    for chunk in draws.chunks(None if lazy else 1):
+        data = _data(draws, chunk, dtype)
+        mark = kernel.simulate(data, features, windows.plans(chunk), models, judge, mark, stop)
+        if mark < 0:
+            break
+        local += [] if lazy else [models.local.copy()]
+    back = [order.index(j) for j in range(len(methods))]
+    return Trajectory(
+        judge.mse.T[back],
+        judge.history[:, back, :dim],
+        np.array(local)[:, :, back, :dim] if local else np.empty(0),
+        mark >= 0,
+    )
+
+
+def _padded(dim: int) -> int:
+    return -(-dim // kernel.PAD) * kernel.PAD
+
+
+def _pad(array: Array, shape: tuple[int, ...], dtype: Any, value: float = 0) -> Array:
+    """`array` in the corner of a larger one."""
+    padded = np.full(shape, value, dtype)
+    padded[tuple(slice(size) for size in array.shape)] = array
+    return padded
+
+
+def _models(
+    draws: Draws, methods: int, dtype: Any, start: Start | None, rows: int
+) -> layout.Models:
+    clients, dim = len(draws.ids), draws.features.dim
+    w = np.zeros((methods, _padded(dim)), dtype)
+    local = np.zeros((clients, methods, _padded(dim)), dtype)
+    if start is not None:
+        w[:, :dim] = start.w
+        local[:, :, :dim] = start.local[:, None]
+    return layout.Models(w, local, np.zeros(clients, np.int64), np.zeros((methods, rows), dtype))
+
+
+def _data(draws: Draws, chunk: Chunk, dtype: Any) -> layout.Data:
+    clients, rounds, taps = chunk.x.shape
+    first, last = draws.start[chunk.first], draws.start[chunk.first + rounds]
+    inputs = -(-taps // kernel.TAPS) * kernel.TAPS
+    x = np.ascontiguousarray(chunk.x, dtype)
+    return layout.Data(
+        chunk.first,
+        x if taps == inputs else _pad(x, (clients, rounds, inputs), dtype),
+        np.ascontiguousarray(chunk.y, dtype),
+        (draws.start[chunk.first : chunk.first + rounds + 1] - first).astype(np.int64),
+        draws.members[first:last].astype(np.int64),
+        draws.last[:clients] >= chunk.first + rounds,
+    )
+
+
+def _judge(
+    test: TestSet, marks: Array, shares: Array, models: layout.Models, keep: bool
+) -> layout.Judge:
+    methods, dim = models.w.shape
+    dtype, rows = models.w.dtype, models.fit.shape[1]
+    return layout.Judge(
+        _pad(test.factor, (dim, rows), dtype),
+        test.triangular,
+        _pad(test.target, (rows,), dtype),
+        _pad(test.shift, (rows,), dtype),
+        shares.astype(dtype),
+        test.scale,
+        np.array([test.rest(a) for a in shares.tolist()], np.float64),
+        np.asarray(marks, np.int64),
+        np.empty((len(marks), methods)),
+        np.empty((len(marks) if keep else 0, methods, dim), dtype),
+    )
+
+
+def feature_map(features: FeatureMap, dtype: Any) -> layout.Map:
+    """The feature map as the kernel needs it: phases in turns, so that a period is 1."""
+    dim, scalar = features.dim, dtype.type
+    size = _padded(dim)
+    if isinstance(features, Waves):
+        kind, constant = layout.WAVES, scalar(0.25)
+        scale, rows = np.sqrt(2 / dim), features.W / (2 * np.pi)
+        # The features that pad are cosines of a quarter turn: zero.
+        offset = _pad(features.b / (2 * np.pi), (size,), dtype, 0.25)
+    else:
+        assert isinstance(features, Bumps)
+        kind, constant = layout.BUMPS, scalar(0.5 / features.width**2)
+        scale, rows = 1 / np.sqrt(dim), features.centres
+        offset = np.zeros(size, dtype)
+    taps = -(-rows.shape[1] // kernel.TAPS) * kernel.TAPS
+    return layout.Map(
+        kind,
+        _pad(rows.T, (taps, size), dtype),
+        offset,
+        _pad(np.full(dim, scale), (size,), dtype),
+        constant,
+        tuple(scalar(scale * c) for c in kernel.SINE[dtype.name]),
+    )
+
+
+class _Tables:
+    """The windows of all methods: drawn once if they rotate, for each chunk if they are fresh."""
+
+    def __init__(
+        self, draws: Draws, methods: list[psofed.Method], order: list[int | None], marks: Array
+    ) -> None:
+        self.draws, self.methods = draws, [None if j is None else methods[j] for j in order]
+        idle = sum(method.idle for method in methods)
+        self.idle = idle + idle % 2
+        self.step = np.array([m.step if m else 0 for m in self.methods], methods[0].task.dtype)
+        # Tracking the changes is faster where few entries change from one mark to the next.
+        every, cohort = max(np.diff(marks), default=1), len(draws.members) / draws.rounds
+        changes = [m.shared * (1 if m.common else cohort) * every if m else 0 for m in self.methods]
+        self.dense = np.array(changes) > draws.features.dim / 8
+        self.rotating = {
+            j: _rotating(draws, method)
+            for j, method in enumerate(self.methods)
+            if method is None or not isinstance(method.schedule, Stochastic)
+        }
+
+    def plans(self, chunk: Chunk) -> layout.Plans:
+        """What the kernel needs to know about the windows in a chunk."""
+        rows = [
+            self.rotating.get(j) or _fresh(self.draws, method, chunk)
+            for j, method in enumerate(self.methods)
+        ]
+        sizes = [table.size for _, _, table in rows]
+        return layout.Plans(
+            dim=self.draws.features.dim,
+            step=self.step,
+            idle=self.idle,
+            rows=np.array([kind for kind, _, _ in rows], np.int64),
+            shift=np.array([shift for _, shift, _ in rows], np.int64),
+            shared=np.array([table.shape[1] for _, _, table in rows], np.int64),
+            first=np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64),
+            table=np.concatenate([table.ravel() for _, _, table in rows]).astype(np.int32),
+            dense=self.dense,
+        )
+
+
+def _rotating(draws: Draws, method: psofed.Method | None) -> tuple[int, int, Array]:
+    """How rows are found, the shift, and the table of initial positions.
+
+    The method that only fills up a pair shares an entry that it never learns: it stays zero.
+    """
+    if method is None:
+        return layout.COMMON, 0, np.zeros((1, 1), np.intp)
+    schedule = method.schedule
+    assert isinstance(schedule, Rotating | Sequential)
+    masks = schedule.initial(draws.ids) if isinstance(schedule, Sequential) else schedule.masks
+    kind = layout.COMMON if len(masks) == 1 else layout.PER_CLIENT
+    return kind, schedule.shift % schedule.dim, masks
+
+
+def _fresh(draws: Draws, method: psofed.Method | None, chunk: Chunk) -> tuple[int, int, Array]:
+    """The same for windows drawn anew: two rows for each time that a client takes part."""
+    schedule = method and method.schedule
+    assert isinstance(schedule, Stochastic)
+    n = np.arange(chunk.first, chunk.first + chunk.y.shape[1])
+    first, last = draws.start[n[0]], draws.start[n[-1] + 1]
+    clients = draws.ids[draws.members[first:last]]
+    n = np.repeat(n, np.diff(draws.start[n[0] : n[-1] + 2]))
+    both = schedule.draw(clients[:, None], n[:, None] + np.arange(2))
+    return layout.FRESH, 0, both.reshape(-1, schedule.shared)
+
+
+def traffic(draws: Draws, methods: list[psofed.Method], marks: Array) -> Array:
+    """Bytes up, down and multicast down of each method since the mark before.
+
+    The size of a message comes from its encoder.
+    """
+    rounds_with_any = np.append(0, np.cumsum(np.diff(draws.start) > 0))
+    messages, copies = (
+        np.diff(total[marks], prepend=0) for total in (draws.start, rounds_with_any)
+    )
+    out = np.empty((3, len(methods), len(marks)))
+    for j, method in enumerate(methods):
+        window = len(method.encode(np.zeros(method.shared), up=True))
+        multicast = copies if method.common else messages
+        out[:, j] = window * messages, window * messages, window * multicast
+    return out

@@ -1,0 +1,215 @@
+"""From an experiment to its predicted curves: exact where that is affordable, else reduced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+from warnings import warn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.methods.contract import Method, Task
+from psofed.streams.contract import about, varies
+from psofed.theory import dense
+from psofed.theory.moments import Moments, Yardstick, moments, sample, yardstick
+from psofed.theory.reduced import Population, ReducedRecursion, population
+from psofed.theory.system import System, system
+
+Array = NDArray[Any]
+FOURTH_WINDOWS = 50_000  # per client, for the exact recursion
+MOST_DIM = 1000
+DIVERGED = 100.0  # times the initial MSE: a model that is worse is lost
+HEAVY = 5e8  # numbers to be updated, above which processes save time
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Everything about the data of one world that predictions need."""
+
+    experiment: Experiment
+    task: Task
+    moments: Moments
+    doubt: Array  # [b, D]: the possible error of mean_k r_k, in b independent directions
+    test: Yardstick
+    fourth: dense.Fourth | None  # for the exact recursion, where it is affordable
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The expected test MSE of one method before rounds `rounds`."""
+
+    title: str
+    step: float
+    kind: Literal["exact", "reduced"]
+    rounds: Array
+    mse: Array  # up to the last round before it is lost; nan from there on
+    bias: Array  # the part of the means: what would be left if nothing were random
+    error: Array  # standard error that the sampling of r_k leaves, to first order
+    lost: int | None  # the round at which the MSE is DIVERGED times the initial one
+
+    @property
+    def mse_db(self) -> Array:
+        """10 log10 of the MSE."""
+        return 10 * np.log10(self.mse)
+
+
+def fix_world(experiment: Experiment, number: int | None = None) -> Experiment:
+    """The experiment in one world: that number, or its own, or 0."""
+    return replace(experiment, world=number if number is not None else (experiment.world or 0))
+
+
+def knows(experiment: Experiment) -> bool:
+    """Whether the experiment has any method that the theory covers."""
+    methods = experiment.start(experiment.task(0))
+    return any(system(method, np.arange(1), experiment.cohort) for method in methods)
+
+
+def world(experiment: Experiment) -> World:
+    """The data of the world that the experiment is fixed to, in float64."""
+    dim = experiment.features.dim
+    if varies(experiment.stream):
+        found = f"is {experiment.stream.name!r}, whose f changes over time"
+        raise InputError("stream.name", found, 'use "paper" or "iid"')
+    if about(experiment.stream).gaps:
+        found = f"is {experiment.stream.name!r}, in which clients have no sample in some rounds"
+        raise InputError("stream.name", found, 'use "paper" or "iid"')
+    if experiment.absent:
+        found = f"is {experiment.absent}, but the theory assumes that all clients take part"
+        raise InputError("absent", found, "leave it out")
+    if dim > MOST_DIM:
+        found = f"is {dim}, but the theory follows D x D matrices through every round"
+        raise InputError("features.dim", found, f"use at most {MOST_DIM}")
+    task = replace(experiment, dtype="float64").task(0)
+    data = moments(experiment, task)
+    b = len(data.batches)
+    doubt = data.batches / np.sqrt(b * (b - 1))
+    four = None
+    if dense.feasible(task.clients, experiment.cohort, task.dim):
+        x, f, noise = sample(experiment, task, FOURTH_WINDOWS, "fourth", data.clients)
+        four = dense.fourth(task.features(x), f, np.square(noise).mean(axis=1))
+        doubt = doubt * np.sqrt(data.windows / FOURTH_WINDOWS)  # the exact recursion has more
+    return World(experiment, task, data, doubt, yardstick(experiment, task), four)
+
+
+def systems(world: World) -> dict[str, System]:
+    """The methods of the experiment that the theory covers, by title."""
+    experiment = world.experiment
+    methods: list[Method] = experiment.start(world.task)
+    clients, cohort = world.moments.clients, experiment.cohort
+    found = [system(method, clients, cohort) for method in methods]
+    titles = [options.title() for options in experiment.methods]
+    return {title: each for title, each in zip(titles, found, strict=True) if each is not None}
+
+
+def one(
+    world: World,
+    title: str,
+    system: System,
+    data: Population | None = None,
+    on_round: Callable[[int], None] | None = None,
+) -> Prediction:
+    """The prediction for one method."""
+    experiment = world.experiment
+    marks = set(experiment.evaluated.tolist())
+    kind: Literal["exact", "reduced"] = "reduced" if world.fourth is None else "exact"
+    states = _exact_states(world, system) if kind == "exact" else _states(world, system, data)
+    doubts = _doubts(world, system)
+    rows, lost = [], None
+    with np.errstate(over="ignore", invalid="ignore"):
+        for n, ((mean, covariance), doubt) in enumerate(zip(states, doubts, strict=False)):
+            if on_round is not None:
+                on_round(n)
+            if n not in marks:
+                continue
+            mse = world.test.mse(mean, covariance)
+            if not mse <= DIVERGED * world.test.c:
+                lost = n
+                break
+            slopes = 2 * doubt @ (world.test.G @ mean - world.test.g)
+            rows.append((n, mse, world.test.mse(mean), np.sqrt(slopes @ slopes)))
+    table = np.full((len(marks), 4), np.nan)
+    table[:, 0] = experiment.evaluated
+    table[: len(rows)] = rows
+    rounds, (mse, bias, error) = table[:, 0].astype(int), table[:, 1:].T
+    return Prediction(title, system.step, kind, rounds, mse, bias, error, lost)
+
+
+def _states(world: World, system: System, data: Population | None) -> Iterator[Any]:
+    recursion = ReducedRecursion(system, data or population(world.moments))
+    for state in recursion.trajectory(world.experiment.rounds):
+        yield state.means.server[:, 0].astype(np.float64), state.second.A
+
+
+def _exact_states(world: World, system: System) -> Iterator[Any]:
+    assert world.fourth is not None
+    recursion, D = dense.DenseRecursion(system, world.fourth), system.dim
+    for state in recursion.trajectory(world.experiment.rounds):
+        yield state.mean[:D], state.covariance[:D, :D]
+
+
+def _doubts(world: World, system: System) -> Iterator[Array]:
+    """How the error of the sampled r_k spreads: in the mean of a server that all clients follow.
+
+    Partial sharing learns more slowly, so this is an upper estimate.
+    """
+    R = world.moments.R.mean(axis=0)
+    doubt = np.zeros_like(world.doubt)
+    while True:
+        yield doubt
+        doubt = doubt + system.step * (world.doubt - doubt @ R)
+
+
+def predict(
+    world: World, jobs: int = 1, on_round: Callable[[int, int], None] | None = None
+) -> list[Prediction]:
+    """The predictions for all methods that the theory covers, on `jobs` processes where useful.
+
+    `on_round` is called from time to time with the number of rounds done, of all.
+    """
+    known = systems(world)
+    total = len(known) * world.experiment.rounds
+    light = world.fourth is not None or total * world.task.dim**2 < HEAVY
+    if jobs > 1 and len(known) > 1 and not light:
+        from psofed.theory.processes import in_processes
+
+        return in_processes(world, len(known), jobs, on_round)
+    data = None if world.fourth is not None else population(world.moments)
+    before = 0
+    predictions = []
+    for title, each in known.items():
+
+        def tell(n: int, before: int = before) -> None:
+            if on_round is not None and n % 50 == 0:
+                on_round(before + n, total)
+
+        predictions.append(one(world, title, each, data, tell))
+        before += world.experiment.rounds
+    return predictions
+
+
+def curves(experiment: Experiment, number: int | None = None, jobs: int = 1) -> list[Prediction]:
+    """The predicted curves of an experiment in one world: `number`, or its own, or 0.
+
+    With `jobs` above 1 the script that calls this needs an `if __name__ == "__main__":` guard.
+
+    >>> from psofed.methods import psofed
+    >>> few = Experiment(clients=4, cohort=2, rounds=20, methods=(psofed.Options(shared=40),))
+    >>> [prediction] = curves(few)
+    >>> prediction.title, bool(prediction.mse[20] < prediction.mse[0])
+    ('PSO-Fed M=40 uncoordinated', True)
+    """
+    return predict(world(fix_world(experiment, number)), jobs)
+
+
+def renamed(experiment: Experiment, *more: Any, **options: Any) -> list[Prediction]:
+    """`psofed.predict`, the old name of `psofed.predict_curves`: works for one version more."""
+    if not isinstance(experiment, Experiment):
+        found = f"is a {type(experiment).__name__}, but psofed.predict is about experiments"
+        right = "for a fit or a model call its own method: psofed.load_model(FILE).predict(TABLE)"
+        raise InputError("experiment", found, right)
+    warn("psofed.predict is now psofed.predict_curves", DeprecationWarning, stacklevel=2)
+    return curves(experiment, *more, **options)

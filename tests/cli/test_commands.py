@@ -1,0 +1,295 @@
+"""The command line as people use it: real processes, real files, real signals."""
+
+import csv
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import psofed as package
+from helpers import GOLDEN, ROOT
+from psofed import experiment as experiments
+
+TINY = """
+clients = 6
+rounds = 30
+runs = 3
+test_samples = 50
+[features]
+dim = 8
+[[methods]]
+name = "onlinefed"
+[[methods]]
+name = "psofed"
+shared = 2
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY)
+    return path
+
+
+def wrong(result, *parts):
+    """Exit code 2, one line that has all parts, no traceback."""
+    assert result.returncode == 2, result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert "Traceback" not in result.stderr
+    for part in parts:
+        assert part in lines[0]
+
+
+def test_help_and_version_are_fast_and_import_nothing_heavy(process, psofed):
+    assert process("--version").stdout == f"psofed, version {package.__version__}\n"
+    shown = psofed("--help")
+    assert all(verb in shown.stdout for verb in ("reproduce", "run", "init", "verify"))
+    code = "import psofed.cli.main, sys; print([m for m in ('numpy', 'numba', 'rich') if m in sys.modules])"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert loaded.stdout.strip() == "[]"
+
+
+def test_reproduce_writes_all_that_it_promises(process, tmp_path):
+    result = process("reproduce", "--runs", 4, "--rounds", 220, "--out", "r")
+    assert result.returncode == 0, result.stderr
+    names = {path.name for path in (tmp_path / "r").iterdir()}
+    pictures = {f"figure_{x}.{suffix}" for x in "ab" for suffix in ("png", "pdf")}
+    assert names == pictures | {"curves.csv", "summary.json", "experiment.toml", "report.html"}
+    for claim in ("Claim 1", "Claim 2", "Claim 3", "n=200", "steady - Online-Fed", "floor: ridge"):
+        assert claim in result.stdout
+    with open(tmp_path / "r" / "curves.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    asked = "method shared scheme round mse mse_db stderr_db uplink_bytes downlink_bytes cumulative"
+    assert set(asked.split()) <= set(rows[0])
+    assert len(rows) == 7 * 221
+    last = next(r for r in rows if r["shared"] == "40" and r["round"] == "220")
+    assert float(last["uplink_bytes"]) == 4 * 40 * 4
+    assert float(last["cumulative"]) == 220 * 2 * 4 * 40 * 4
+    summary = json.loads((tmp_path / "r" / "summary.json").read_text())
+    assert summary["runs"] == 4
+    assert summary["command"].endswith("--rounds 220 --seed 0 --dtype float32 --runs 4")
+    assert {"python", "psofed", "numpy", "numba"} == set(summary["versions"])
+    assert [claim["number"] for claim in summary["claims"]] == [1, 2, 3]
+    assert [m.get("traffic_share") for m in summary["methods"]][3] == 0.2
+
+
+def test_the_command_in_a_result_repeats_it_to_the_byte(process, psofed, tmp_path, tiny):
+    assert process("run", tiny, "--out", "first").returncode == 0
+    first = tmp_path / "first"
+    command = json.loads((first / "summary.json").read_text())["command"].split()[1:]
+    repeated = psofed(*command, "--out", "../again", "--jobs", 1, cwd=first)
+    assert repeated.returncode == 0, repeated.stderr
+    for path in first.iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
+
+
+def test_run_prints_a_table_or_json(psofed, tiny):
+    people, script = psofed("run", tiny), psofed("run", tiny, "--json")
+    assert "PSO-Fed M=2 uncoordinated" in people.stdout
+    assert "claim" not in people.stdout.lower()
+    table = json.loads(script.stdout)
+    assert table["methods"][1]["traffic_share"] == 0.25
+    assert table["folder"] == os.path.join("results", "tiny-2")
+
+
+def test_init_writes_the_papers_setting_and_never_over_a_file(process, psofed, tmp_path):
+    assert process("init", "new.toml").returncode == 0
+    text = (tmp_path / "new.toml").read_text()
+    assert psofed("init", "-").stdout == text
+    assert experiments.read(tmp_path / "new.toml").clients == 100
+    (tmp_path / "new.toml").write_text("mine")
+    wrong(psofed("init", "new.toml"), "new.toml exists already", "nothing was changed")
+    assert (tmp_path / "new.toml").read_text() == "mine"
+    wrong(psofed("init", "nowhere/new.toml"), "cannot be written", "No such file")
+
+
+def test_verify_replays_cases_and_draws_its_own(process, psofed):
+    result = process("verify", *GOLDEN)
+    assert result.returncode == 0
+    assert result.stdout.count("ok") == len(GOLDEN)
+    table = json.loads(psofed("verify", "--random", 5, "--json").stdout)
+    assert table["passed"]
+    assert len(table["cases"]) == 5
+    for case in table["cases"]:
+        assert set(case["differences"]) == {"engine", "messages"}
+        assert all(set(pair) == {"global", "local"} for pair in case["differences"].values())
+
+
+def test_verify_fails_when_a_case_is_not_met(psofed, tmp_path):
+    case = json.loads(GOLDEN[0].read_text())
+    case["expected"]["wk"][-1][0][0] += 1e-9
+    (tmp_path / "bad.json").write_text(json.dumps(case))
+    result = psofed("verify", GOLDEN[1], "bad.json", "--json")
+    assert result.returncode == 1
+    assert [c["passed"] for c in json.loads(result.stdout)["cases"]] == [True, False]
+    assert "DIFFERS" in psofed("verify", "bad.json").stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        (lambda c: c.pop("x"), ["x is missing", "[4, 20, 4]"]),
+        (lambda c: c.update(K=5), ["wk0 has shape [4, 8]", "shape [5, 8]"]),
+        (lambda c: c["y"][0].pop(), ["y is ragged"]),
+        (lambda c: c.update(algorithm="sgd"), ["algorithm is 'sgd'"]),
+        (lambda c: c["selected"][2].append(99), ["selected[2] is", "from 0 to 3"]),
+        (lambda c: c["masks0"][0].__setitem__(0, 8), ["masks0 has a value out of range", "0 to 7"]),
+        (lambda c: c.update(mu="fast"), ["mu is ragged or not numeric"]),
+        (lambda c: c.update(mu=float("nan")), ["mu has a value that is not finite"]),
+        (lambda c: c.update(mu=10**400), ["mu is ragged or not numeric"]),
+        (lambda c: c.update(K=10**12), ["wk0 has shape [4, 8]"]),
+        (lambda c: c.update(M=0), ["M is 0"]),
+        (lambda c: c["w0"].__setitem__(0, float("nan")), ["w0 has a value that is not finite"]),
+    ],
+)
+def test_a_broken_case_is_named_with_file_and_field(psofed, tmp_path, change, parts):
+    case = json.loads(GOLDEN[0].read_text())
+    change(case)
+    (tmp_path / "broken.json").write_text(json.dumps(case))
+    wrong(psofed("verify", "broken.json"), "broken.json:", *parts)
+
+
+def test_files_that_cannot_be_read_are_named(psofed, tmp_path, tiny):
+    (tmp_path / "cut.json").write_bytes(GOLDEN[0].read_bytes()[:1000])
+    (tmp_path / "cut.toml").write_text(TINY[:-3])
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "list.json").write_text("[1, 2]")
+    wrong(psofed("verify", "cut.json"), "cut.json: is not JSON", "is the file complete?")
+    wrong(psofed("verify", "list.json"), "list.json: is not a JSON object")
+    wrong(psofed("verify", "none.json"), "none.json: cannot be read: No such file")
+    wrong(psofed("run", "cut.toml"), "cut.toml: is not TOML", "line")
+    wrong(psofed("run", "binary.toml"), "binary.toml: is not text")
+    wrong(psofed("run", tmp_path), "cannot be read: Is a directory")
+
+
+def test_a_case_that_diverges_fails_without_a_traceback(psofed, tmp_path):
+    case = json.loads(GOLDEN[2].read_text())
+    case["mu"] = 1e200
+    (tmp_path / "wild.json").write_text(json.dumps(case))
+    result = psofed("verify", "wild.json")
+    assert result.returncode == 1
+    assert "DIFFERS" in result.stdout
+    assert not result.stderr
+
+
+def test_a_full_standard_output_is_not_a_bug(process):
+    with open("/dev/full", "w") as full:
+        result = process("init", "-", stdout=full)
+    assert result.returncode != 0
+    assert "this is a bug" not in result.stderr
+
+
+def test_a_label_is_text_whatever_it_looks_like(psofed, tmp_path):
+    labels = ("$x^$", "_hidden")
+    tables = "".join(
+        f'[[methods]]\nname = "psofed"\nshared = {i + 1}\nlabel = "{label}"\n'
+        for i, label in enumerate(labels)
+    )
+    (tmp_path / "l.toml").write_text(TINY + tables)
+    result = psofed("run", "l.toml")
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_wrong_option_is_explained(psofed):
+    result = psofed("reproduce", "--runs", 0)
+    assert result.returncode == 2
+    assert "Invalid value for '--runs'" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert psofed("reproduc").returncode == 2
+
+
+@pytest.mark.parametrize("precision", ["nan", "0", "-1", "inf"])
+def test_a_precision_that_nothing_reaches_is_refused(psofed, tiny, precision):
+    wrong(psofed("run", tiny, "--precision", precision), "--precision is", "use a number above 0")
+
+
+def test_a_folder_that_cannot_be_written_is_known_before_the_work(psofed, tmp_path, tiny):
+    wrong(psofed("run", tiny, "--out", tiny / "sub"), "cannot be written: Not a directory")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("keep me")
+    wrong(psofed("run", tiny, "--out", "full"), "full is not empty", "--force")
+    assert [p.name for p in (tmp_path / "full").iterdir()] == ["mine.txt"]
+    assert psofed("run", tiny, "--out", "full", "--force").returncode == 0
+    assert (tmp_path / "full" / "mine.txt").read_text() == "keep me"
+
+
+def test_a_disk_that_is_full_leaves_nothing_half_written(process, psofed, tmp_path, tiny):
+    def small_files_only():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    psofed("run", tiny, "--out", "warm")  # so that compiled code is on disk already
+    result = process("run", tiny, "--out", "a/b", preexec_fn=small_files_only)
+    assert result.returncode == 2, result.stderr
+    assert "a/b cannot be written: File too large; free some space" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "no run was finished" in result.stderr
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.long
+def test_ctrl_c_keeps_what_is_finished_and_says_so(start, psofed, tmp_path):
+    command = ("reproduce", "--rounds", "150", "--out", "r")
+    process = start(*command, stderr=subprocess.PIPE)
+    first = process.stderr.readline()
+    if "ompiling" in first:  # said where it takes long, as on a busy machine
+        first = process.stderr.readline()
+    assert first.startswith("1 of 500 runs, about")
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert time.monotonic() - begin < 30
+    kept = int(re.search(r"Interrupted: (\d+) runs were finished; these are kept", rest)[1])
+    assert 0 < json.loads((tmp_path / "r" / "summary.json").read_text())["runs"] <= kept
+    done = psofed(*command, "--resume", "--runs", kept)
+    assert done.returncode == 0, done.stderr
+    assert "runs were finished before" in done.stderr
+    assert json.loads((tmp_path / "r" / "summary.json").read_text())["runs"] == kept
+
+
+def test_a_bug_shows_a_traceback_and_asks_for_a_report(tmp_path):
+    code = (
+        "import psofed.case\n"
+        "def boom(*_): raise RuntimeError('planted')\n"
+        "psofed.case.draw = boom\n"
+        "from psofed.cli.main import main\n"
+        "main(['verify'])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "Traceback" in result.stderr
+    assert "Please report it" in result.stderr.splitlines()[-1]
+
+
+def test_the_project_says_nothing_about_one_machine():
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if tracked.returncode:
+        pytest.skip("not a git checkout")
+    for name in tracked.stdout.split():
+        path = ROOT / name
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".cff", ".yml"}:
+            text = path.read_text(encoding="utf-8")
+            assert not re.search(r"(?<![\w.])/(work|root|home)/", text), name
+            assert not re.search(r"files\.python" + r"hosted|pypi\.org/simple", text), name
+
+
+def test_many_methods_fit_into_one_figure(psofed, tmp_path):
+    tables = "".join(f'[[methods]]\nname = "psofed"\nshared = {m}\n' for m in range(1, 31))
+    (tmp_path / "many.toml").write_text(
+        f"clients = 4\nrounds = 5\nruns = 2\ntest_samples = 40\n[features]\ndim = 31\n{tables}"
+    )
+    result = psofed("run", "many.toml", "--out", "out")
+    assert result.returncode == 0, result.stderr
+    assert "Warning" not in result.stderr

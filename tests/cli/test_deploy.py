@@ -1,0 +1,84 @@
+"""`serve`, `client` and `demo` as people use them: mistakes, and the proof at the end."""
+
+import itertools
+import socket
+import subprocess
+
+import pytest
+
+from helpers.devices import wait_for
+from helpers.runs import SMALL
+
+
+def test_mistakes_are_one_clear_line_each(psofed, tmp_path):
+    count = itertools.count()
+
+    def wrong(*arguments, parts):
+        # A folder of its own for each: here no process ends that would leave the last one free.
+        folders = {"s": f"s{next(count)}"}
+        result = psofed(*(folders.get(word, word) for word in arguments))
+        assert result.returncode == 2, result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+        for part in parts:
+            assert part in result.stderr
+
+    (tmp_path / "a.toml").write_text(SMALL)
+    (tmp_path / "b.toml").write_text(SMALL + "[deploy.more]\n")
+    (tmp_path / "many.toml").write_text("clients = 5\n")
+    to = ("--state", "s", "--broker", "mqtt://127.0.0.1:1")
+    wrong("client", "a.toml", "--id", 7, *to, parts=["--id is 7", "0 to 2"])
+    wrong("client", "b.toml", "--id", 0, *to, parts=["b.toml", "deploy.more is not a known key"])
+    wrong("client", "many.toml", "--id", 0, *to, parts=["methods has 7 tables", "[deploy]"])
+    wrong("client", "a.toml", "--id", 0, "--state", "s", "--broker", "host", parts=["mqtt://HOST"])
+    far = ("--state", "s", "--broker", "mqtt://broker.example")
+    wrong("client", "a.toml", "--id", 0, *far, parts=["plain text", "--plain"])
+    wrong("serve", "a.toml", *far, parts=["plain text", "--plain"])
+    wrong("serve", "a.toml", "--state", "s", "--listen", "0.0.0.0:1", parts=["plain text"])
+    wrong("client", "a.toml", "--id", 0, *to, "--stream", "-", parts=['clock = "live"'])
+    wrong("client", "a.toml", "--id", 0, *to, "--stream", "no.csv", parts=["no.csv cannot be read"])
+    (tmp_path / "bad.csv").write_text("a,b,c,d,y\n1,2,3,4,5\n1,2,x,4,5\n")
+    wrong("client", "a.toml", "--id", 0, *to, "--stream", "bad.csv", parts=["bad.csv: line 3"])
+    (tmp_path / "few.csv").write_text("1,2,3,4,5\n")
+    wrong("client", "a.toml", "--id", 0, *to, "--stream", "few.csv", parts=["has 1 samples"])
+    wrong("serve", "a.toml", "--state", "a.toml/x", parts=["cannot be used"])
+    wrong("serve", "a.toml", "--state", "s", "--rounds", 41, parts=["--rounds is 41"])
+    for option in ("--every", "--deadline"):
+        result = psofed("serve", "a.toml", *to, option, "nan")
+        assert (result.returncode, "not a finite number" in result.stderr) == (2, True)
+    assert psofed("client", "a.toml", "--id", 0, *to, "--rate", "nan").returncode == 2
+    (tmp_path / "big.csv").write_text("1,2,3,4,5\n" * 39 + "1,2,3,4,5e20\n")
+    wrong("client", "a.toml", "--id", 0, *to, "--stream", "big.csv", parts=["sample 39 a value is"])
+    wrong("serve", "a.toml", *to, "--ca", "x", parts=["belong together"])
+    tls = ("--state", "t", "--broker", "mqtts://127.0.0.1:1")
+    wrong("client", "a.toml", "--id", 0, *tls, parts=["needs certificates"])
+
+
+def test_a_port_that_is_taken_is_one_clear_line(process, tmp_path):
+    (tmp_path / "a.toml").write_text(SMALL)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        result = process("serve", "a.toml", "--state", "s", "--listen", where)
+    assert result.returncode == 2, result.stderr
+    assert "cannot be used for listening" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.long
+def test_a_demo_that_is_terminated_ends_what_it_started(start, tmp_path):
+    demo = start("demo", "--rounds", 5000, "--keep", tmp_path / "d", stderr=subprocess.PIPE)
+    logs = [tmp_path / "d" / f"{who}.log" for who in ("server", *range(10))]
+    wait_for(lambda: all(log.exists() and "connected" in log.read_text() for log in logs), 60)
+    demo.terminate()
+    assert "Traceback" not in demo.communicate(timeout=60)[1]
+    assert demo.returncode == 143
+    assert all("Stopped" in log.read_text() for log in logs)
+
+
+@pytest.mark.long
+def test_the_demo_ends_with_the_proof(process):
+    result = process("demo", "--rounds", 60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.endswith("The deployment equals the simulation.\n")
+    assert "240 of 240 uploads folded in" in result.stdout
+    assert result.stderr.count("kill -9 the server") == 2
+    assert "kill -9 client 3" in result.stderr

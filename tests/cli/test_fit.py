@@ -1,0 +1,164 @@
+"""`fit`, `predict` and `advise` as people use them."""
+
+import csv
+import json
+
+import pytest
+
+from helpers import ROOT
+from psofed.fit import example
+
+
+def wrong(result, *parts):
+    """Exit code 2, no traceback, all parts in the last line."""
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    for part in parts:
+        assert part in result.stderr.strip().splitlines()[-1]
+
+
+QUICK = ("--width", 2, "--step", 0.4, "--dim", 50)
+
+
+def test_fit_the_example_then_predict(process, tmp_path):
+    result = process("fit", "--example", *QUICK, "--method", "psofed:shared=10", "--out", "r")
+    assert result.returncode == 0, result.stderr
+    for part in ("PSO-Fed M=10", "Persistence", "Linear", "Local only", "Centralised", "loses"):
+        assert part in result.stdout
+    assert "synthetic" in result.stderr
+    names = {path.name for path in (tmp_path / "r").iterdir()}
+    assert {"model.psofed", "plan.toml", "scores.csv", "clients.csv", "summary.json"} <= names
+    assert {"scores.png", "clients.pdf", "portrait.png", "portrait.pdf", "report.html"} <= names
+    summary = json.loads((tmp_path / "r" / "summary.json").read_text())
+    assert summary["rows"] == len(example.rows())
+    for part in ("RMSE", "MAE", "Intervals of 0.9, last part:", "best constant"):
+        assert part in result.stdout
+    asked = ("--interval", 0.9, "--out", "p.csv")
+    said = process("predict", "r/model.psofed", example.path(), *asked)
+    assert said.returncode == 0, said.stderr
+    assert "RMSE" in said.stderr
+    assert "are inside the interval of 0.9" in said.stderr
+    with open(tmp_path / "p.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == summary["rows"]
+    assert list(rows[0]) == ["client", "time", "predicted pollutant", "low", "high"]
+    for row in rows:
+        assert float(row["low"]) < float(row["predicted pollutant"]) < float(row["high"])
+
+
+@pytest.mark.long
+def test_advise_writes_a_plan_that_fit_reads(process, psofed, tmp_path):
+    result = process("advise", "--example", *QUICK, "--link", "lorawan-dr3", "--json", "--out", "a")
+    assert result.returncode == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert answer["recommended"]["largest_message"] <= 115
+    again = psofed("fit", example.path(), "--plan", "a/plan.toml", "--alone", "--json")
+    assert again.returncode == 0, again.stderr
+    shown = json.loads(again.stdout)
+    assert [s["method"] for s in shown["scores"]] == [answer["planned"]]
+    assert (tmp_path / "a" / "run.toml").exists() == answer["federate"]
+
+
+TABLE = "t,who,a,y\n" + "\n".join(f"{n},{k},{n % 7},{n % 5}" for n in range(200) for k in "pq")
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        (("fit",), ["Missing option '--time'"]),
+        (("fit", "--time", "t", "--target", "z", "--client", "who"), ["row 1", "column 'z'", "is not there"]),
+        (("fit", "--time", "t", "--target", "y", "--client", "wo"), ["did you mean 'who'"]),
+        (("fit", "--time", "t", "--target", "y", "--client", "who", "--method", "psofd"), ["did you mean"]),
+        (("fit", "--time", "t", "--target", "y", "--client", "who", "--method", "psofed:shared=x"), ["shared"]),
+        (("fit", "--time", "t", "--target", "y", "--client", "who", "--label-delay", 999), ["label"]),
+        (("fit", "--time", "t", "--target", "y", "--client", "who", "--calendar", "hour"), ["time is a number"]),
+        (("fit", "--time", "t", "--target", "y", "--client", "who", "--missing", "a"), ["--missing"]),
+        (("advise", "--time", "t", "--target", "y", "--client", "who", "--link", "x"), ["--link"]),
+    ],
+)  # fmt: skip
+def test_mistakes_get_one_clear_line_and_no_folder(psofed, tmp_path, change, parts):
+    (tmp_path / "table.csv").write_text(TABLE)
+    verb, *rest = change
+    wrong(psofed(verb, "table.csv", *rest), *parts)
+    assert not (tmp_path / "results").exists()
+
+
+def test_lags_of_one_column_are_given_by_its_name(psofed, tmp_path):
+    (tmp_path / "table.csv").write_text(TABLE)
+    asked = ("--time", "t", "--target", "y", "--client", "who", *QUICK, "--alone", "--json")
+    done = psofed("fit", "table.csv", *asked, "--lags", "1,a:4,a:9")
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert shown["inputs"] == ["a", "a[-1]", "a[-4]", "a[-9]"]
+    again = psofed(
+        "fit", "table.csv", "--plan", f"{shown['folder']}/plan.toml", "--alone", "--json"
+    )
+    assert json.loads(again.stdout)["inputs"] == shown["inputs"]
+    wrong(psofed("fit", "table.csv", *asked, "--lags", "a:x"), "--lags has 'x'")
+
+
+def test_predict_refuses_an_interval_that_it_cannot_keep(psofed, tmp_path):
+    legacy = ROOT / "tests" / "legacy" / "model.psofed"
+    wrong(psofed("predict", legacy, "--example", "--interval", 0.9), "no radii", "fit it again")
+    wrong(psofed("predict", legacy, "--example", "--interval", 0.7), "interval is 0.7", "use 0.5")
+
+
+def test_predict_names_the_column_that_is_missing_and_the_file_that_is_no_model(psofed, tmp_path):
+    (tmp_path / "table.csv").write_text(TABLE)
+    asked = ("--time", "t", "--target", "y", "--client", "who", "--dim", 20, "--out", "r")
+    done = psofed("fit", "table.csv", *asked, "--alone", "--width", 1, "--step", 0.5)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "other.csv").write_text("t,who,b\n0,p,1\n")
+    wrong(psofed("predict", "r/model.psofed", "other.csv"), "other.csv: row 1: column 'a'")
+    wrong(psofed("predict", "table.csv", "other.csv"), "is not a psofed model")
+    (tmp_path / "unlabelled.csv").write_text("t,who,a\n0,p,1\n1,new,1\n")
+    said = psofed("predict", "r/model.psofed", "unlabelled.csv")
+    assert said.returncode == 0, said.stderr
+    assert len(said.stdout.splitlines()) == 3
+
+
+ROLES = ("--time", "t", "--target", "y", "--client", "who", "--alone")
+
+
+def test_an_export_newest_first_with_semicolons_is_fitted_and_predicted_as_any(psofed, tmp_path):
+    head, *rows = TABLE.splitlines()
+    (tmp_path / "table.csv").write_text(TABLE + "\n")
+    other = "\n".join([head, *reversed(rows)]).replace(",", ";") + "\n"
+    (tmp_path / "export.csv").write_text(other, encoding="utf-16")
+    models = []
+    for name in ("table", "export"):
+        done = psofed("fit", f"{name}.csv", *ROLES, *QUICK, "--out", name)
+        assert done.returncode == 0, done.stderr
+        models.append((tmp_path / name / "model.psofed").read_bytes())
+    assert models[0] == models[1]
+    assert "Encoding utf-16, cells separated by semicolons." in done.stderr
+    assert "a       number      0.0 %    0 to 6" in done.stderr
+    summary = json.loads((tmp_path / "export" / "summary.json").read_text())
+    assert [c["role"] for c in summary["columns"]] == ["time", "client", "number", "target"]
+    said = psofed("predict", "table/model.psofed", "export.csv", "--json")
+    assert json.loads(said.stdout)["rows"] == len(rows)
+
+
+def test_a_forgotten_client_stops_the_fit_and_nothing_is_written(psofed, tmp_path):
+    (tmp_path / "table.csv").write_text(TABLE + "\n")
+    roles = ("--time", "t", "--target", "y", "--alone", *QUICK, "--out", "r")
+    wrong(psofed("fit", "table.csv", *roles), "loses 200 of 400 rows", "did you mean 'who', 2")
+    assert not (tmp_path / "r").exists()
+    done = psofed("fit", "table.csv", *roles, "--allow-loss")
+    assert done.returncode == 0, done.stderr
+    assert "dropped: 200" in done.stdout
+    assert "allow_loss = true" in (tmp_path / "r" / "plan.toml").read_text()
+
+
+def test_options_of_the_form_are_kept_in_the_plan(psofed, tmp_path):
+    (tmp_path / "table.csv").write_text(TABLE.replace(",", ";") + "\n")
+    options = ("--sep", ";", "--decimal", ",", "--marker", "-999")
+    done = psofed("fit", "table.csv", *ROLES, *QUICK, *options, "--out", "r")
+    assert done.returncode == 0, done.stderr
+    assert "WARNING: marker -999 matched no cell." in done.stderr
+    again = psofed("fit", "table.csv", "--plan", "r/plan.toml", "--alone", "--out", "again")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "again" / "plan.toml").read_text() == (
+        tmp_path / "r" / "plan.toml"
+    ).read_text()
+    wrong(psofed("fit", "table.csv", *ROLES, "--sep", ",,"), "sep is ',,'")

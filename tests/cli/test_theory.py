@@ -1,0 +1,203 @@
+"""`theory` as people use it: words, files, mistakes, and being stopped."""
+
+import json
+import pathlib
+import re
+import signal
+import subprocess
+
+import pytest
+
+from helpers.devices import wait_for
+from psofed.report import html, results
+
+TOML = """
+clients = 4
+cohort = 2
+rounds = 120
+test_samples = 200
+[stream]
+name = "iid"
+[features]
+dim = 8
+[[methods]]
+name = "onlinefed"
+[[methods]]
+name = "psofed"
+shared = 2
+[[methods]]
+name = "psofed"
+shared = 1
+step = 3.6
+[[methods]]
+name = "local"
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(TOML)
+    return path
+
+
+def test_theory_tells_limits_speed_and_curves_in_words_and_files(process, file, tmp_path):
+    result = process("theory", file, "--simulate", "--runs", "40", "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    for words in (
+        "2 / max|z|^2",
+        "eq. (14)",
+        "eq. (13)",
+        "unsafe",
+        "safe",
+        "infinity",
+        "No theory for Local only",
+    ):
+        assert words in result.stdout
+    assert "PSO-Fed M=1 uncoordinated diverges in theory at n = " in result.stdout
+    assert "the error grows without bound" in result.stdout
+    assert not re.search(r"\b(inf|nan)\b", result.stdout)
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    pictures = {
+        f"{name}.{kind}"
+        for name in ("theory", "theory_step", "theory_shared")
+        for kind in ("png", "pdf")
+    }
+    tables = {"experiment.toml", "theory.csv", "theory.json", "theory.txt"}
+    assert names == pictures | tables | {"report.html"}
+    page = html.render([results.gather(tmp_path / "out")])
+    assert page == (tmp_path / "out" / "report.html").read_bytes()
+    assert (tmp_path / "out" / "theory.txt").read_text() == result.stdout.split("\n\nresults in")[
+        0
+    ] + "\n"
+    table = json.loads((tmp_path / "out" / "theory.json").read_text())
+    assert table["experiment"]["world"] == 0
+    assert {m["method"]: m["verdict"] for m in table["methods"]}[
+        "PSO-Fed M=1 uncoordinated"
+    ] == "unsafe"
+    assert abs(table["deviations"]["Online-Fed"]["late_db"]) < 0.5
+
+
+@pytest.fixture
+def short(file):
+    """As few rounds as will do where their number does not matter."""
+    file.write_text(TOML.replace("rounds = 120", "rounds = 12"))
+    return file
+
+
+def test_the_command_that_a_folder_names_repeats_it(psofed, short, tmp_path):
+    one = psofed("theory", short, "--world", "3", "--out", tmp_path / "one", "--json")
+    table = json.loads(one.stdout)
+    again = psofed(
+        "theory", tmp_path / "one" / "experiment.toml", "--out", tmp_path / "two", "--json"
+    )
+    assert table["command"] == "psofed theory experiment.toml"
+    assert json.loads(again.stdout)["methods"] == table["methods"]
+
+
+def test_forced_results_leave_no_pictures_of_another_run(psofed, short, tmp_path):
+    for more in (["--simulate", "--runs", "2"], ["--force"]):
+        assert psofed("theory", short, "--out", tmp_path / "out", *more).returncode == 0
+    assert not list((tmp_path / "out").glob("theory_*"))
+
+
+def test_options_that_contradict_each_other_are_refused(psofed, file):
+    result = psofed("theory", file, "--bounds", "--simulate")
+    assert result.returncode == 2
+    assert "--bounds writes no files" in result.stderr
+
+
+def test_features_without_energy_are_no_accident(psofed, file, tmp_path):
+    text = TOML.replace("rounds = 120", "rounds = 40")
+    file.write_text(text.replace("dim = 8", 'dim = 8\nname = "gaussian"\nwidth = 0.001'))
+    result = psofed("theory", file, "--simulate", "--runs", "2", "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    assert psofed("run", file, "--runs", "1", "--out", tmp_path / "run").returncode == 0
+
+
+def is_alive(process):
+    """Whether it runs; one that has ended but was not waited for does not count."""
+    try:
+        stat = pathlib.Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not pathlib.Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_prediction_that_is_stopped_leaves_no_folder_and_no_process(
+    start, file, tmp_path, number
+):
+    # So long that it takes processes, and so small that they are there soon.
+    file.write_text(
+        'clients = 30\nrounds = 100000\n[stream]\nname = "iid"\n[features]\ndim = 60\n'
+        '[[methods]]\nname = "psofed"\nshared = 5\n[[methods]]\nname = "psofed"\nshared = 9\n'
+    )
+    process = start("theory", file, "--out", tmp_path / "out", stderr=subprocess.PIPE)
+    listed = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    wait_for(lambda: len(listed.read_text().split()) >= 2, 120)
+    children = [int(child) for child in listed.read_text().split()]
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert not (tmp_path / "out").exists()
+    wait_for(lambda: not any(is_alive(child) for child in children), 20)
+
+
+def test_bounds_alone_take_no_folder(psofed, file, tmp_path):
+    result = psofed("theory", file, "--bounds", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "limits of the step" in result.stdout
+    assert "predicted" not in result.stdout
+    assert not (tmp_path / "results").exists()
+
+
+def test_correlated_data_are_labelled(psofed, file, tmp_path):
+    file.write_text(TOML.replace('"iid"', '"paper"'))
+    result = psofed("theory", file, "--out", tmp_path / "out")
+    assert "NOT independent over time" in result.stdout
+
+
+def test_an_experiment_without_any_method_that_the_theory_knows_is_refused(psofed, file, tmp_path):
+    file.write_text('clients = 4\n[[methods]]\nname = "local"\n')
+    result = psofed("theory", file, "--out", tmp_path / "out")
+    assert result.returncode == 2
+    assert "methods has none that the theory covers; use psofed or onlinefed" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_too_large_for_the_theory_is_refused(psofed, file, tmp_path):
+    file.write_text(TOML.replace("dim = 8", "dim = 2000"))
+    result = psofed("theory", file, "--out", tmp_path / "out")
+    assert result.returncode == 2
+    assert "small.toml: features.dim is 2000" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("rounds = 120", "rounds = 1"),
+        ("cohort = 2", "cohort = 4", "dim = 8", "dim = 2"),
+        ("clients = 4", "clients = 2000", "rounds = 120", "rounds = 30"),
+    ],
+)
+def test_the_ends_of_the_range_work(psofed, file, tmp_path, change):
+    text = TOML
+    for old, new in zip(change[::2], change[1::2], strict=True):
+        assert old in text
+        text = text.replace(old, new)
+    file.write_text(text)
+    result = psofed("theory", file, "--simulate", "--runs", "2", "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_run_with_an_unsafe_step_warns_before_it_starts(psofed, file, tmp_path):
+    result = psofed("run", file, "--runs", "1", "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.startswith("Warning: PSO-Fed M=1 uncoordinated: step 3.6 is unsafe")
+    assert result.stderr.count("is unsafe") == 1

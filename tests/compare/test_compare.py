@@ -1,0 +1,350 @@
+"""Methods at equal bytes: fitted, tuned, run on the same draws, and judged in one sentence."""
+
+import csv
+import json
+import sys
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from psofed import methods, schema
+from psofed.compare import budget, tuning
+from psofed.compare.budget import (
+    Cost,
+    Fitted,
+    completed,
+    cost,
+    everything,
+    fit,
+    reference_bytes,
+)
+from psofed.compare.target import bytes_to_target
+from psofed.curves import Curves
+from psofed.experiment import Experiment, Features
+from psofed.methods import (
+    etpsofed,
+    fedavg,
+    local,
+    memofed,
+    onlinefed,
+    psofed,
+    quantised,
+    sketch,
+    topk,
+)
+from psofed.methods.contract import Common
+from psofed.report import comparison as words
+from psofed.report import html, results
+from psofed.simulate import montecarlo, pools
+from psofed.streams import iid
+from psofed.streams.contract import about, measured, varies
+
+SMALL = Experiment(
+    clients=12, cohort=3, rounds=400, runs=2, test_samples=100, features=Features(dim=20),
+    methods=(onlinefed.Options(),),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("share", [0.5, 0.2, 0.05])
+@pytest.mark.parametrize("options", everything(20), ids=lambda o: o.title())
+def test_a_fitted_method_costs_what_the_budget_allows(options, share):
+    fitted = fit(SMALL, options, share)
+    if options.knob is None:
+        assert fitted.options == options
+    elif fitted.options is None:
+        assert fitted.why
+    else:
+        assert fitted.share <= share * 1.0001
+        curves = montecarlo.run(
+            replace(SMALL, methods=(onlinefed.Options(), replace(fitted.options, label="x")))
+        )
+        assert curves.traffic_share(1, 0) < 1.2 * share  # where bytes depend on data, about
+
+
+def test_pso_fed_and_fedavg_meet_the_budget_exactly():
+    for share, m, e in ((0.2, 4, 5), (0.05, 1, 20), (1.0, 20, 1)):
+        assert fit(SMALL, psofed.Options(shared=7), share).options.shared == m
+        fitted = fit(SMALL, fedavg.Options(local_steps=3), share)
+        assert fitted.options.local_steps == e
+        assert fitted.share == pytest.approx(share)
+
+
+def test_what_cannot_be_that_cheap_is_left_out_with_a_reason():
+    assert "at the least" in fit(SMALL, psofed.Options(shared=5), 0.01).why
+    assert "would exchange models less" in fit(SMALL, sketch.Options(), 0.01).why
+
+
+FORMS = [
+    options
+    for name in schema.names("psofed.methods")
+    for module in [schema.load("psofed.methods", name)]
+    for options in module.Options.compared(20) or [module.Options()]
+]
+
+
+@pytest.mark.parametrize("options", FORMS, ids=lambda o: o.title())
+def test_a_knob_does_to_the_traffic_what_it_says(options):
+    knob, dim = options.knob, SMALL.features.dim
+    if knob is None:
+        return
+    high = int(reference_bytes(SMALL)) if knob.bytes else knob.most(dim, SMALL.rounds)
+    values = sorted({knob.least, (knob.least + high) // 4, high})
+    settings = [options.turned(value, dim) for value in values]
+    assert [knob.of(each) for each in settings] == values
+    shares = [cost(SMALL, each).share for each in settings]
+    assert shares == sorted(shares, reverse=not knob.more)
+    assert shares[0] != shares[-1]
+    if knob.bytes:
+        assert all(s * high <= value for s, value in zip(shares, values, strict=True))
+
+
+def test_blocks_get_the_largest_divisor_that_the_budget_allows():
+    blocks = psofed.Options(shared=2, mask="block")
+    assert [fit(SMALL, blocks, s).options.shared for s in (0.95, 0.3, 0.2, 0.15)] == [10, 5, 4, 2]
+
+
+def test_there_is_one_reference_and_it_comes_first_and_controls_last():
+    found = everything(20)
+    assert [o.role for o in found].count("reference") == 1
+    assert found[0].role == "reference"
+    order = [budget.ROLES.index(o.role) for o in found]
+    assert order == sorted(order)
+    titles = [o.title() for o in completed((topk.Options(),), 20)]
+    assert titles == ["Online-Fed", "Top-5", "FedAvg E=5"]
+    assert completed(found, 20) == found
+
+
+@pytest.mark.parametrize("name", schema.names("psofed.methods"))
+def test_no_option_hides_what_a_method_declares(name):
+    own = {f.name for f in fields(schema.load("psofed.methods", name).Options)}
+    assert not (own - {f.name for f in fields(Common)}) & set(dir(Common))
+
+
+TENTHS = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from psofed.methods import psofed
+from psofed.methods.contract import Common, Knob
+
+
+@dataclass(frozen=True)
+class Options(Common):
+    name: ClassVar[str] = "tenths"
+    knob: ClassVar[Knob | None] = Knob("left_out", more=False, least=0, most=lambda dim, rounds: 9)
+    left_out: int = 2
+
+    def describe(self):
+        return f"{10 - self.left_out} tenths"
+
+
+class Method(psofed.Method):
+    def __init__(self, options, task):
+        shared = task.dim * (10 - options.left_out) // 10
+        super().__init__(psofed.Options(shared), task)
+"""
+
+
+def test_a_method_from_outside_is_fitted_by_the_knob_that_it_declares(tmp_path, monkeypatch):
+    (tmp_path / "tenths.py").write_text(TENTHS)
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
+    try:
+        (tenths,) = (o for o in everything(20) if o.name == "tenths")
+        for share, left_out in ((1.0, 0), (0.35, 7), (0.1, 9)):
+            assert fit(SMALL, tenths, share).options == replace(tenths, left_out=left_out)
+        assert fit(SMALL, tenths, 0.05).why == "costs 10 % at the least"
+    finally:
+        sys.modules.pop("psofed.methods.tenths", None)
+
+
+class Bare:
+    """A stream of somebody else: the contract and nothing more."""
+
+    name, independent, taps = "bare", True, 4
+
+    def __init__(self):
+        self.inner = iid.Options()
+
+    def samples(self, *args):
+        return self.inner.samples(*args)
+
+    def snapshot(self, *args):
+        return self.inner.snapshot(*args)
+
+
+def test_a_stream_that_declares_nothing_runs_as_one_that_could():
+    ours = replace(SMALL, rounds=40, stream=iid.Options(), evaluate_every=10)
+    theirs = replace(ours, stream=Bare())
+    assert not varies(theirs.stream)
+    assert not measured(theirs.stream)
+    assert about(theirs.stream).input_law(ours.task(0).seeds, np.arange(3)) is None
+    assert np.array_equal(montecarlo.run(ours).mse, montecarlo.run(theirs).mse)
+    assert fit(theirs, psofed.Options(5), 0.2) == fit(ours, psofed.Options(5), 0.2)
+
+
+def test_tuning_takes_the_step_that_ends_lowest_on_another_seed():
+    fitted = [
+        Fitted(o, Cost(1.0)) for o in (onlinefed.Options(), fedavg.Options(), local.Options())
+    ]
+    seen = []
+    entries = tuning.tune(SMALL, fitted, lambda e: seen.append(e.seed) or pools.threads(1))
+    assert seen == [tuning.PILOT_SEED + SMALL.seed]
+    for entry in entries:
+        assert entry.options.step == entry.step
+        ends = {mu: end for mu, _, end in entry.trials}
+        assert ends[entry.step] == min(ends.values())
+        assert set(ends) == set(tuning.STEPS)
+
+
+def test_a_cost_is_that_of_the_encoded_messages():
+    paper = replace(SMALL, features=Features(dim=200), cohort=4)
+    online, avg, pso, memo = (
+        cost(paper, o)
+        for o in (onlinefed.Options(), fedavg.Options(5), psofed.Options(5), memofed.Options())
+    )
+    assert online == (1.0, 800, 6400, 8 * 12)
+    assert (avg.share, avg.largest, avg.peak) == (pytest.approx(0.2), 800, 3200)
+    assert (pso.share, pso.largest, pso.peak) == (5 / 200, 20, 160)
+    assert memo.share <= 1 / 40
+    assert memo.largest == 51
+    assert cost(paper, local.Options()) == (0, 0, 0, 0)
+
+
+def test_averaging_is_offered_where_the_server_has_a_model_and_taken_where_it_helps():
+    fitted = [Fitted(o, Cost(1.0)) for o in (fedavg.Options(), local.Options())]
+    fed, alone = tuning.tune(SMALL, fitted, lambda e: pools.threads(1), average=True)
+    assert {a for _, a, _ in fed.trials} == {True, False}
+    assert {a for _, a, _ in alone.trials} == {False}
+    best = min(fed.trials, key=lambda trial: trial[2])
+    assert (fed.step, fed.options.average) == best[:2]
+
+
+def made_up(mse_db, stderr_db, rounds):
+    """Curves with these values and one kilobyte up and down in each round, for every method."""
+    methods = tuple(psofed.Options(shared=1 + j) for j in range(len(mse_db) - 1))
+    experiment = replace(SMALL, rounds=int(rounds[-1]), methods=(onlinefed.Options(), *methods))
+    mse = 10 ** (np.array(mse_db) / 10)
+    stderr = np.array(stderr_db) * mse * np.log(10) / 10
+    spent = np.tile(np.diff(rounds, prepend=0) * 500.0, (len(mse), 1))
+    points = np.ones((len(mse), 9)) * mse[:, -1:]
+    return Curves(
+        experiment,
+        9,
+        rounds,
+        mse,
+        stderr,
+        spent,
+        spent,
+        spent,
+        points,
+        np.ones((9, len(mse), len(mse))) * 1e-9,
+    )
+
+
+def test_a_target_is_reached_where_the_curve_stays_below_it():
+    rounds = np.arange(0, 601, 10)
+    curve = np.where(rounds < 200, 0.0, -5.0)
+    curve[rounds == 250] = 0.0  # it comes back within a hundred rounds
+    curves = made_up([curve, np.zeros(61)], [np.zeros(61), np.zeros(61)], rounds)
+    reached = bytes_to_target(curves, 0, -4.0)
+    assert reached.round == 260
+    assert reached.bytes == reached.low == reached.high == 260_000
+    assert bytes_to_target(curves, 0, -4.0, "up").bytes == 130_000
+    assert bytes_to_target(curves, 1, -4.0).bytes == np.inf
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"), [(0.01, "needs 2.00 times as many"), (3.0, "within error")]
+)
+def test_the_sentence_knows_what_is_within_error(error, expected):
+    rounds = np.arange(0, 1001, 10)
+    fast, slow = -rounds / 100.0, -rounds / 200.0
+    flat = np.full(101, error)
+    curves = made_up([np.zeros(101), fast, slow], [flat, flat, flat], rounds)
+    entries = [
+        tuning.Entry(o, Cost(s), 0.5, ())
+        for o, s in zip(curves.experiment.methods, (1, 0.2, 0.2), strict=True)
+    ]
+    made = words.Comparison(curves, entries, [], 0.2, -1.999, "unicast", "bytes", True, "")
+    assert expected in words.sentence(made)
+    assert made.order()[0] == 1
+
+
+TOML = """
+clients = 8
+cohort = 2
+rounds = 200
+test_samples = 100
+[features]
+dim = 10
+[[methods]]
+name = "psofed"
+shared = 3
+[[methods]]
+name = "topk"
+kept = 2
+"""
+
+
+@pytest.mark.long
+def test_the_command_compares_and_keeps_fedavg_beside_pso_fed(process, tmp_path):
+    (tmp_path / "small.toml").write_text(TOML)
+    result = process(
+        "compare",
+        "small.toml",
+        "--runs",
+        "3",
+        "--budget",
+        "0.3",
+        "--target",
+        "-1",
+        "--out",
+        "out",
+        "--jobs",
+        "1",
+    )
+    assert result.returncode == 0, result.stderr
+    for title in ("Online-Fed", "PSO-Fed M=3 uncoordinated", "Top-2", "FedAvg E=4"):
+        assert title in result.stdout
+    folder = tmp_path / "out"
+    pictures = {
+        f"{name}.{kind}" for name in ("rounds", "bytes", "frontier") for kind in ("png", "pdf")
+    }
+    tables = {"experiment.toml", "comparison.json", "comparison.txt", "frontier.csv", "curves.csv"}
+    assert {path.name for path in folder.iterdir()} == pictures | tables | {"report.html"}
+    assert html.render([results.gather(folder)]) == (folder / "report.html").read_bytes()
+    table = json.loads((folder / "comparison.json").read_text())
+    assert table["answer"] in result.stdout
+    assert all(m["traffic_share"] <= 0.3001 for m in table["methods"] if m["name"] != "onlinefed")
+    with open(folder / "frontier.csv") as file:
+        assert {row["method"] for row in csv.DictReader(file)} == {
+            m["method"] for m in table["methods"]
+        }
+
+
+def test_a_target_that_is_no_number_is_refused(psofed, tmp_path):
+    result = psofed("compare", "--target", "nan", "--out", "out")
+    assert result.returncode == 2
+    assert "--target is nan" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_budget_that_nobody_fits_is_refused(psofed, tmp_path):
+    (tmp_path / "small.toml").write_text(TOML)
+    result = psofed("compare", "small.toml", "--budget", "0.0001", "--out", "out")
+    assert result.returncode == 2
+    assert "--budget is 0.0001, which no method fits" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_runs_in_processes_are_those_in_threads():
+    experiment = replace(
+        SMALL,
+        rounds=60,
+        methods=(topk.Options(kept=2), etpsofed.Options(shared=4), quantised.Options(shared=4)),
+    )
+    one = montecarlo.run(experiment, pool=pools.threads(1))
+    two = montecarlo.run(experiment, pool=pools.fresh_processes(2))
+    assert np.array_equal(one.mse, two.mse)
+    assert np.array_equal(one.uplink, two.uplink)

@@ -1,0 +1,231 @@
+"""The same data in every form that people bring is the same table, to the bit."""
+
+import gzip
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psofed.data import reading as tables
+from psofed.data import textfile
+from psofed.data.columns import Columns
+from psofed.data.form import Form
+from psofed.data.times import AmbiguousError, compact, form_of
+from psofed.errors import InputError
+from psofed.fit import fitting
+
+pandas = pytest.importorskip("pandas")
+LONG = Columns(target="y", time=("t",), client="who")
+FIT = {"target": "y", "time": "t", "client": "who", "dim": 16, "width": 2.0, "step": 0.3,
+       "compare": False}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """Three clients, 60 hours: numbers, a text, gaps."""
+    g = np.random.default_rng(4)
+    times = pandas.date_range("2024-03-28", periods=60, freq="h")
+    parts = []
+    for who in ("n10", "n2", "Zürich"):
+        rows = pandas.DataFrame({"t": times, "who": who, "a": g.normal(size=60).round(3),
+                                 "b": g.normal(5, 100, 60).round(2)})  # fmt: skip
+        rows["wind"] = g.choice(list("NESW"), 60)
+        rows["y"] = (np.sin(rows.a) + 0.1 * g.normal(size=60)).round(4)
+        rows.loc[g.random(60) < 0.1, "b"] = np.nan
+        parts.append(rows)
+    return pandas.concat(parts, ignore_index=True).sort_values(["t", "who"], ignore_index=True)
+
+
+def german(frame, path, encoding="utf-8"):
+    frame = frame.assign(t=frame.t.dt.strftime("%d.%m.%Y %H:%M"))
+    frame.to_csv(path, index=False, sep=";", decimal=",", encoding=encoding)
+
+
+def american(frame, path):
+    frame.assign(t=frame.t.dt.strftime("%m/%d/%Y %I:%M %p")).to_csv(path, index=False)
+
+
+def packed(frame, path):
+    path.write_bytes(gzip.compress(frame.to_csv(index=False).encode()))
+
+
+WRITERS = {
+    "descending.csv": lambda f, p: f[::-1].to_csv(p, index=False),
+    "shuffled.csv": lambda f, p: f.sample(frac=1, random_state=1).to_csv(p, index=False),
+    "with_index.csv": lambda f, p: f.to_csv(p),
+    "semicolons.csv": german,
+    "american.csv": american,
+    "utf16.csv": lambda f, p: f.to_csv(p, index=False, encoding="utf-16"),
+    "bom.csv": lambda f, p: f.to_csv(p, index=False, encoding="utf-8-sig"),
+    "latin1.csv": lambda f, p: german(f, p, "latin-1"),
+    "tabs.tsv": lambda f, p: f.to_csv(p, index=False, sep="\t"),
+    "packed.csv.gz": packed,
+    "markers.csv": lambda f, p: f.fillna({"b": -999.0}).to_csv(p, index=False),
+    "compact.csv": lambda f, p: f.assign(t=f.t.dt.strftime("%Y%m%d%H%M")).to_csv(p, index=False),
+    "sheet.xlsx": lambda f, p: f.to_excel(p, index=False),
+    "plain.parquet": lambda f, p: f.to_parquet(p, index=False),
+    "index.parquet": lambda f, p: f.sample(frac=1, random_state=2).to_parquet(p),
+}
+NEEDS = {".xlsx": "openpyxl", ".parquet": "pyarrow"}
+
+
+def same(a, b):
+    """Whether two tables have the same rows of the same clients."""
+    assert a.clients == b.clients
+    assert (a.columns.inputs, a.tick, a.start) == (b.columns.inputs, b.tick, b.start)
+    texts = [{n: list(c.known) for n, c in t.categories.items()} for t in (a, b)]
+    for k in range(len(a.clients)):
+        one, other = (np.concatenate([rows for rows, _ in t.read(k)]) for t in (a, b))
+        width = 2 + len(a.numeric)
+        np.testing.assert_array_equal(one[:, :width], other[:, :width])
+        for j, name in enumerate(a.categories, width):
+            words = [[texts[i][name][int(code)] for code in t[:, j]] for i, t in
+                     enumerate((one, other))]  # fmt: skip
+            assert words[0] == words[1]
+
+
+def test_every_way_to_write_a_table_gives_the_same_model_to_the_bit(frame, tmp_path):
+    frame.to_csv(tmp_path / "ascending.csv", index=False)
+    plain = fitting.fit_table(tmp_path / "ascending.csv", **FIT)
+    assert plain.table.clients == ["Zürich", "n2", "n10"]
+    for name, write in WRITERS.items():
+        path = tmp_path / name
+        pytest.importorskip(NEEDS.get(path.suffix, "numpy"))
+        write(frame, path)
+        markers = {"markers": ("-999",)} if name.startswith("markers") else {}
+        other = fitting.fit_table(path, **FIT, **markers)
+        same(plain.table, other.table)
+        assert (other.shared == plain.shared).all(), name
+        assert other.scores.error(0, "frozen") == plain.scores.error(0, "frozen"), name
+
+
+def test_every_frame_gives_the_same_model_to_the_bit(frame):
+    plain = fitting.fit_table(frame, **FIT)
+    polars = pytest.importorskip("polars")
+    others = {
+        "polars": polars.from_pandas(frame),
+        "a time index": frame.set_index("t"),
+        "client and time": frame.set_index(["who", "t"]),
+        "a zone": frame.assign(t=frame.t.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")),
+        "texts": frame.assign(t=frame.t.astype(str)),
+        "shuffled": frame.sample(frac=1, random_state=3),
+        "new types": frame.convert_dtypes(),
+    }
+    for name, other in others.items():
+        done = fitting.fit_table(other, **FIT)
+        same(plain.table, done.table)
+        assert (done.shared == plain.shared).all(), name
+    marked = fitting.fit_table(frame.fillna({"b": -999.0}), **FIT, markers=("-999",))
+    assert (marked.shared == plain.shared).all()
+    unnamed = fitting.fit_table(frame.set_index("t").rename_axis(None), **FIT | {"time": "index"})
+    assert (unnamed.shared == plain.shared).all()
+
+
+def test_the_form_is_said_and_a_marker_that_matches_nothing_is_warned_of(frame, tmp_path):
+    german(frame, tmp_path / "t.csv")
+    table = tables.read(tmp_path / "t.csv", Columns("y", ("t",), "who", markers=("-999", "-1")))
+    assert table.said == [
+        "cells separated by semicolons, decimals after a comma",
+        "times read as %d.%m.%Y %H:%M",
+        "WARNING: marker -999 matched no cell",
+        "WARNING: marker -1 matched no cell",
+    ]
+    frame.fillna({"b": -999.0}).to_csv(tmp_path / "t.csv", index=False)
+    table = tables.read(tmp_path / "t.csv", Columns("y", ("t",), "who", markers=("-999",)))
+    assert table.said == [f"marker -999 matched {int(frame.b.isna().sum())} cells"]
+
+
+def write(tmp_path, text, name="table.csv"):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path / name
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("t,y\n01/02/2024,1\n", r"row 2: .* can be 02 January 2024 .* or 01 February 2024"),
+        ("t;y\n1;1,234\n", r"row 2: has '1,234': '1,234' can be 1.234 or 1234"),
+        ("t;y\n1;1,25\n2;2.5\n", r"row 2: has '1,25' and '2.5'"),
+        ("t;x,y\n1;2,3\n", "row 1: can be cut by commas or by semicolons"),
+        ("t,y\n31/12/2024,1\n30/12/2024,2\nTotal,3\n", r"row 4: column 't' is 'Total'"),
+        ("t,y\n31/12/2024,1\n12/31/2024,1\n", r"row 2: column 't' is '31/12/2024'"),
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_refused_with_both(tmp_path, text, found):
+    with pytest.raises(InputError, match=found):
+        tables.read(write(tmp_path, text), Columns("y", ("t",)))
+
+
+def test_a_first_block_of_one_day_does_not_decide_between_day_and_month(tmp_path):
+    minutes = [f"05/05/2024 {n // 60:02d}:{n % 60:02d},{n}" for n in range(200)]
+    path = write(tmp_path, "\n".join(["t,y", *minutes]) + "\n")
+    with pytest.raises(InputError, match=r"%m/%d/%Y %H:%M\) or .*%d/%m/%Y %H:%M\); say which"):
+        tables.read(path, Columns("y", ("t",)))
+    assert tables.read(path, Columns("y", ("t",)), form=Form(day_first=True)).tick == 60
+
+
+def test_options_decide_what_is_not_clear(tmp_path):
+    columns = Columns("y", ("t",))
+    path = write(tmp_path, "t,y\n01/02/2024,1\n02/02/2024,2\n")
+    days = [tables.read(path, columns, form=Form(day_first=first)).tick for first in (True, False)]
+    assert days == [86400.0, 31 * 86400.0]
+    path = write(tmp_path, "t;y\n1;1,234\n2;5,678\n")
+    for sign, value in ((",", 1.234), (".", 1234.0)):
+        table = tables.read(path, columns, form=Form(decimal=sign))
+        assert next(table.read(0))[0][0, 1] == value
+    path = write(tmp_path, "t;y\n1 of March 2024;7\n")
+    with pytest.raises(InputError, match="or give --time-format"):
+        tables.read(path, columns)
+    table = tables.read(path, columns, form=Form(time_format="%d of %B %Y"))
+    assert table.start == 1709251200.0
+
+
+def test_digits_in_groups_are_numbers_and_what_is_no_table_is_refused(tmp_path):
+    columns = Columns("y", ("t",))
+    for text in ("t;y\n1;1.234,5\n2;7\n", 't,y\n1,"1,234.5"\n2,7\n'):
+        table = tables.read(write(tmp_path, text), columns)
+        assert next(table.read(0))[0][:, 1].tolist() == [1234.5, 7]
+    frame = pandas.DataFrame({"t": [1, 2], "y": [1.0, 2.0], "c": pandas.Categorical(["a", "b"])})
+    assert tables.read(frame, columns).clients == ["all"]
+    for other in ([1, 2], {"t": [1]}, frame.y, None):
+        with pytest.raises(InputError, match="give a file, a folder or a data frame"):
+            tables.read(other, columns)
+
+
+@pytest.mark.parametrize(
+    ("form", "found"),
+    [
+        ({"sep": ";;"}, "sep is ';;'"),
+        ({"decimal": "x"}, "decimal is 'x'"),
+        ({"encoding": "klingon"}, "encoding is 'klingon'"),
+        ({"time_format": "d.m.Y"}, "time_format is 'd.m.Y'"),
+    ],
+)
+def test_a_form_that_makes_no_sense_is_refused(form, found):
+    with pytest.raises(InputError, match=found):
+        Form(**form)
+
+
+@given(st.datetimes(pandas.Timestamp("1990-01-01"), pandas.Timestamp("2030-01-01")),
+       st.sampled_from(["%d.%m.%Y %H:%M", "%m/%d/%Y %I:%M %p", "%Y/%m/%d %H:%M:%S", "%d %b %Y"]))  # fmt: skip
+def test_a_date_is_read_as_it_was_written_or_refused(moment, form):
+    text = moment.strftime(form)
+    try:
+        found = form_of([text])
+    except AmbiguousError:
+        assert "/" in text
+        assert moment.day <= 12
+        return
+    day = pandas.to_datetime(text, format=found)
+    assert (day.year, day.month, day.day) == (moment.year, moment.month, moment.day)
+
+
+@given(st.lists(st.integers(0, 2**33), min_size=1, max_size=5))
+def test_seconds_since_1970_are_never_taken_for_dates(times):
+    assert compact([10**9 + t % (8 * 10**8) for t in times]) is None
+
+
+@pytest.mark.parametrize("name", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_unicode_is_told_by_its_bytes(name):
+    assert textfile.encoding_of("Zeit;Größe\n1;2\n".encode(name)) == name

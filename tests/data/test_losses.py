@@ -1,0 +1,192 @@
+"""Nothing is lost in silence: what columns are taken for, which rows are dropped, and limits."""
+
+import gzip
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psofed.data import losses, survey, textfile, warmup
+from psofed.data import reading as tables
+from psofed.data.cells import Batch
+from psofed.data.columns import Columns
+from psofed.data.form import Form
+from psofed.data.rounds import Rounds
+from psofed.data.spool import Spool
+from psofed.errors import InputError
+
+LONG = Columns(target="y", time=("t",), client="who")
+
+
+def write(path, lines):
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def sensors(rows=40, clients=5):
+    """Rows with a running number, constants, a firmware, a serial and a note for each row."""
+    head = "No,t,who,serial,firmware,site,note,empty,zero,a,y"
+    lines = [
+        f"{n * clients + k},{n},s{k},S-{k:03d},{1 + (n > 20)}.2.0,roof,text {n} {k},,0,{(n * 7 + k) % 5},{n % 3}"
+        for n in range(rows)
+        for k in range(clients)
+    ]
+    return [head, *lines]
+
+
+def roles(table):
+    return {finding.name: (finding.role, finding.why) for finding in table.findings}
+
+
+def test_each_column_is_explained_and_those_that_cannot_help_are_left_out(tmp_path):
+    table = tables.read(write(tmp_path / "t.csv", sensors()), LONG)
+    assert table.columns.inputs == ("firmware", "a")
+    assert roles(table) == {
+        "No": ("left out", "a running number: it grows from row to row"),
+        "t": ("time", "numbers"),
+        "who": ("client", ""),
+        "serial": ("left out", "it is another name of the client"),
+        "firmware": ("category", ""),
+        "site": ("left out", "it is always 'roof'"),
+        "note": ("left out", "it has 200 different texts in 200 rows"),
+        "empty": ("left out", "it has no value"),
+        "zero": ("left out", "it is always 0"),
+        "a": ("number", ""),
+        "y": ("target", ""),
+    }
+    text = "\n".join("  ".join(row) for row in survey.lines(table.findings))
+    assert "a  number  0.0 %  0 to 4" in text
+    assert "firmware  category  0.0 %  2 values" in text
+
+
+def test_a_column_that_is_named_is_an_input_whatever_it_is_like(tmp_path):
+    path = write(tmp_path / "t.csv", sensors())
+    columns = Columns("y", ("t",), "who", inputs=("No", "zero", "serial"))
+    table = tables.read(path, columns)
+    assert table.columns.inputs == ("No", "zero", "serial")
+    assert roles(table)["a"] == ("left out", "not among the named inputs")
+    table = tables.read(path, Columns("y", ("t",), "who", categorical=("zero",), drop=("a",)))
+    assert table.columns.inputs == ("firmware", "zero")
+    assert roles(table)["a"] == ("left out", "named in --drop")
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 9), st.booleans()), max_size=9))
+def test_every_row_is_found_again_by_its_number(parts):
+    places, wanted, row = tables.Places(), [], {"a": 2, "b": 2}
+    for file, count, blank in parts:
+        step = 2 if blank else 1
+        rows = list(range(row[file], row[file] + step * count, step))
+        row[file] = rows[-1] + 1
+        numbers = places.add(Batch(file, rows, {}))
+        wanted += [f"{file}: row {r}" for r in rows]
+        assert numbers.tolist() == list(range(len(wanted) - count, len(wanted)))
+    assert [places(i) for i in range(len(wanted))] == wanted
+
+
+def test_a_forgotten_client_is_refused_with_the_column_that_may_be_it(tmp_path):
+    path = write(tmp_path / "t.csv", sensors())
+    table = tables.read(path, Columns("y", ("t",)))
+    with pytest.raises(
+        InputError, match=r"loses 160 of 200 rows: .*no --client: did you mean"
+    ) as e:
+        losses.check(table, allowed=False)
+    assert "'who', 5 values" in str(e.value) or "'serial', 5 values" in str(e.value)
+    losses.check(table, allowed=True)
+
+
+@pytest.mark.parametrize(
+    ("lines", "columns", "found"),
+    [
+        ([f"{n % 20},p,{n}" for n in range(40)], {}, "is 'who' the column of the client"),
+        ([f"{n if n % 3 else ''},p,{n}" for n in range(40)], {}, "column 't' of the time is empty"),
+        ([f"{n},{'p' if n % 3 else ''},{n}" for n in range(40)], {}, "of the client is empty"),
+        ([f"{n},p,{n}" for n in range(40)], {"tick": 5.0}, "give a shorter --tick"),
+        ([f"{n},p{n},{n}" for n in range(40)], {}, "40 of 40 clients with fewer than 10 rows"),
+    ],
+)
+def test_a_table_that_would_lose_much_is_refused_with_the_cause(tmp_path, lines, columns, found):
+    path = write(tmp_path / "t.csv", ["t,who,y", *lines])
+    table = tables.read(path, Columns("y", ("t",), "who", **columns))
+    with pytest.raises(InputError, match=found) as error:
+        losses.check(table, allowed=False)
+    assert "--allow-loss" in str(error.value)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from("pq"), st.integers(0, 3)),
+                min_size=1, max_size=60), st.randoms())  # fmt: skip
+def test_rows_in_are_rows_used_and_rows_reported_in_any_order(rows, dice):
+    import pandas
+
+    frame = pandas.DataFrame(rows, columns=["t", "who", "a"]).assign(y=1.0)
+    shuffled = frame.sample(frac=1, random_state=dice.randrange(2**31))
+    counts = []
+    for some in (frame, shuffled):
+        table = tables.read(some, Columns("y", ("t",), "who", inputs=("a",), tick=2.0))
+        rounds = Rounds(table, warmup.learn(table, table.rounds))
+        for _ in rounds.blocks():
+            pass
+        assert table.rows == rounds.samples + table.drops.total + rounds.drops.total == len(rows)
+        assert losses.crowded(table) == rounds.drops.total
+        counts.append((rounds.samples, table.drops.total))
+        table.spool.close()
+    assert counts[0] == counts[1]
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=300), st.integers(1, 4))
+def test_rows_are_sorted_in_runs_and_equal_times_stay_in_order(times, width):
+    from psofed.data import spool as module
+
+    before, module.SORTED, rows_before, module.ROWS = module.SORTED, 16, module.ROWS, 4
+    try:
+        spool = Spool(2 + width)
+        rows = np.column_stack([times, *[np.zeros(len(times))] * width, np.arange(len(times))])
+        for part in np.array_split(rows, 7):
+            if len(part):
+                spool.add(0, part.astype(float))
+        kept = []
+        spool.sort(0, lambda part: kept.append(part) or part)
+        found = np.concatenate(list(spool.read(0)))
+        spool.close()
+    finally:
+        module.SORTED, module.ROWS = before, rows_before
+    assert found[:, 0].tolist() == sorted(times)
+    first = np.flatnonzero(np.diff(found[:, 0], prepend=-1) > 0)
+    assert found[first, -1].tolist() == [times.index(t) for t in sorted(set(times))]
+    assert sorted(found[:, -1].tolist()) == list(range(len(times)))
+
+
+def test_sorting_takes_memory_that_does_not_grow_with_the_table(tmp_path, monkeypatch):
+    monkeypatch.setattr("psofed.data.spool.SORTED", 100_000)
+    peaks = []
+    for rows in (20_000, 80_000):
+        path = tmp_path / "t.csv"
+        write(path, ["t,a,y", *(f"{n},{n % 7},{n % 3}" for n in range(rows, 0, -1))])
+        tracemalloc.start()
+        table = tables.read(path, Columns("y", ("t",)))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert int(table.counts.sum()) == rows
+        table.spool.close()
+    assert peaks[1] < 1.3 * peaks[0]
+
+
+def test_hostile_sizes_are_refused_with_the_limit_and_the_option(tmp_path, monkeypatch):
+    monkeypatch.setattr(textfile, "LONGEST", 100_000)
+    monkeypatch.setattr(textfile, "UNPACKED", 100_000)
+    columns = Columns("y", ("t",))
+    line = tmp_path / "line.csv"
+    line.write_text("t,y\n1," + "9" * 300_000 + "\n")
+    with pytest.raises(InputError, match=r"more than 100,000 bytes.*--allow-large"):
+        tables.read(line, columns)
+    bomb = tmp_path / "bomb.csv.gz"
+    bomb.write_bytes(gzip.compress(b"t,y\n" + b"1,1\n" * 200_000))
+    with pytest.raises(InputError, match=r"unpacks to more than 300 times.*--allow-large"):
+        tables.read(bomb, columns)
+    assert tables.read(bomb, columns, form=Form(large=True)).rows == 200_000
+    many = tmp_path / "many.csv"
+    monkeypatch.setattr(textfile, "LONGEST", 10**7)
+    many.write_text(",".join(f"c{i}" for i in range(20_000)) + "\n")
+    with pytest.raises(InputError, match=r"has 20,000 columns; give 10,000 at most.*--allow-large"):
+        tables.read(many, columns)

@@ -1,0 +1,196 @@
+"""The loops of a server and of devices, without a broker: lost records, live samples, lines."""
+
+import subprocess
+import sys
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+
+from helpers.loopback import K, Line, connect, disk, plan, play
+from psofed.deploy import mqtt
+from psofed.deploy.client_loop import Device
+from psofed.deploy.samples import MalformedError, Sample, lines, parse, read_lines, replay
+from psofed.deploy.server_loop import ServerLoop as Loop
+from psofed.errors import InputError
+from psofed.methods import psofed as pso
+from psofed.protocol import wire
+from psofed.protocol.client import Member
+from psofed.protocol.coordinator import Coordinator
+from psofed.protocol.deployment import Deploy
+
+
+def test_a_device_imports_numpy_and_the_mqtt_client_and_nothing_heavy():
+    heavy = ("numba", "matplotlib", "rich", "pandas", "amqtt", "cryptography", "psofed.simulate")
+    code = f"import psofed.cli.client, psofed.deploy.client_loop, paho.mqtt.client, sys; print([m for m in {heavy} if m in sys.modules])"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert loaded.stdout.strip() == "[]"
+
+
+def test_who_has_another_file_and_a_number_that_does_not_exist_is_told_about_the_file():
+    given, other = plan(), plan(clients=20)
+    server, member = Loop(Coordinator(given, disk()), Line()), Member(other, 15, disk())
+    server._message(15, member.hello())
+    assert "another experiment" in member.take(server.link.sent[0])[1]
+    server._message(-1, member.hello())
+    assert len(server.link.sent) == 1
+
+
+def test_a_server_that_lost_its_newest_record_ends_with_a_line_if_a_client_is_ahead():
+    given, disks = plan(cohort=K), [disk() for _ in range(K + 1)]
+    members = [Member(given, k, disks[k], replay(given.experiment, k)) for k in range(K)]
+    server = Coordinator(given, disks[K])
+    for _ in range(6):
+        play(server, members)
+    members[2].take(server.frames()[2])  # in round 6 already
+    newest = f"record.{server.store.sequence % 2}"
+    disks[K].files[newest] = disks[K].files[newest][:-1]
+    server = Coordinator(given, disks[K])
+    assert server.n == 5
+    loop = Loop(server, Line())
+    connect(loop, {member.k: Device(member, Line()) for member in members})
+    with pytest.raises(InputError, match=r"at round 5, but client 2 .* later one; .*--deadline"):
+        loop.run(30)
+    assert server.missing == [2, 3, 4], "those before it have repeated their answers"
+
+
+def test_a_server_that_lost_its_newest_record_goes_on_with_a_deadline():
+    given, disks = plan(cohort=K), [disk() for _ in range(K + 1)]
+    members = [Member(given, k, disks[k], replay(given.experiment, k)) for k in range(K)]
+    server = Coordinator(given, disks[K])
+    for _ in range(6):
+        play(server, members)
+    members[2].take(server.frames()[2])
+    del disks[K].files[f"record.{server.store.sequence % 2}"]
+    loop = Loop(Coordinator(given, disks[K]), Line(), deadline=0.05)
+    rows = []
+    loop.on_close = rows.append
+    connect(loop, {member.k: Device(member, Line()) for member in members})
+    loop.run(10)
+    assert [row.missing for row in rows] == [(2,), (), (), (), ()]
+
+
+def live(samples, **changes):
+    """A client on the live clock with these samples, and what it says."""
+    given, said = plan(Deploy(clock="live"), dtype="float32", **changes), []
+    device = Device(Member(given, 0, disk()), Line(), samples, said.append, said.append)
+    return device, said
+
+
+def drain(device):
+    """Read all samples and learn from them, as `run` does."""
+    reader = threading.Thread(target=device._read)
+    reader.start()
+    while reader.is_alive() or device._waiting.qsize():
+        device._step()
+    reader.join()
+
+
+def test_a_sample_that_is_useless_in_the_tasks_precision_is_counted_and_skipped():
+    x = np.ones(4)
+    useless = [Sample(x, 1e39), Sample(x, np.nan), Sample(x * np.inf, 1.0), Sample(x, 1e10),
+               Sample(x * 1e300, None), Sample(np.ones(3), 1.0), Sample("abc", 1.0), Sample(x, x)]  # fmt: skip
+    device, said = live([Sample(x, 1.0), *useless, Sample(x, 1.0), Sample(x, None)])
+    drain(device)
+    assert device.malformed == len(useless)
+    assert device.member.client.position == 2
+    assert "1e+39" not in "".join(map(str, said))
+    assert "not finite in float32; skipped, 1 so far" in said[0]
+    assert isinstance(said[-1].y, float)
+    assert np.isfinite(device.member.client.state["w"]).all()
+
+
+def test_samples_that_come_faster_than_they_are_learned_stop_nothing():
+    device, _ = live(Sample(np.ones(4), 1.0) for _ in range(10**9))
+    stopper = threading.Timer(1.0, device.stop)
+    stopper.start()
+    device.run()
+    assert device.member.client.position > 1000
+    assert device._unsaved == 0
+
+
+def test_a_client_that_tells_says_each_minute_how_many_labels_were_inside(monkeypatch):
+    device, _ = live(Sample(np.ones(4), 1.0) for _ in range(40))
+    drain(device)
+    quiet = device.member.hello()
+    device.member.tells = True
+    monkeypatch.setattr("psofed.deploy.client_loop.TELL", 0.0)
+    device._step()
+    (told,) = device.link.sent
+    assert (len(quiet), len(told)) == (9, 17)
+    coordinator = Coordinator(device.member.plan, disk())
+    assert coordinator.take(0, quiet) == coordinator.take(0, told) == "hello"
+    labels, inside = coordinator.coverage[0]
+    assert labels == 40
+    assert 20 <= inside <= 40
+
+
+def test_a_report_of_coverage_that_makes_no_sense_is_not_believed():
+    small = plan(Deploy(wire="float32"), methods=(pso.Options(shared=1),))
+    coordinator = Coordinator(small, disk())
+    for body in (b"", b"123", wire.coverage(3, 4), wire.coverage(0, 0), b"x" * 9):
+        frame = wire.Frame(wire.HELLO, coordinator.plan.digest, 0, body=body)
+        outcome = coordinator.take(1, wire.encode(frame))
+        assert outcome == ("hello" if len(body) <= 8 else "size")
+    assert coordinator.coverage == {}
+    upload = wire.Frame(wire.UPLOAD, coordinator.plan.digest, 0, wire="float32", body=bytes(8))
+    assert coordinator.take(1, wire.encode(upload)) == "size"
+
+
+def test_samples_push_no_message_out():
+    device, _ = live(Sample(np.ones(4), 1.0) for _ in range(3000))
+    reader = threading.Thread(target=device._read)
+    reader.start()
+    reader.join(10)
+    assert device.link.inbox.qsize() == 1
+    device.link.put(mqtt.Event("up"))
+    assert device.link.dropped == 0
+    drained = [device.link.get(0).kind for _ in range(2)]
+    assert drained == ["sample", "up"]
+
+
+def test_an_iterator_that_fails_is_reported_and_the_client_goes_on():
+    def sensor():
+        yield Sample(np.ones(4), 1.0)
+        raise OSError("unplugged")
+
+    device, said = live(sensor())
+    drain(device)
+    assert device.member.client.position == 1
+    assert said == ["the samples have ended: OSError: unplugged"]
+
+
+def test_lines_are_read_whole_and_one_without_an_end_fills_no_memory(tmp_path):
+    file = tmp_path / "lines"
+    file.write_bytes(b"1,2\n\n3,4\n" + b"5," * 10**6 + b"6\n7,8\n9,1")
+    with file.open("rb") as opened:
+        found = list(read_lines(opened.fileno()))
+    assert found[:3] + found[4:] == [b"1,2", b"", b"3,4", b"7,8", b"9,1"]
+    assert len(found[3]) < 2**21 - 2**17
+
+
+def test_a_client_whose_input_stays_open_ends_in_order(start, tmp_path):
+    given = plan(Deploy(clock="live"))
+    (tmp_path / "run.toml").write_text(given.experiment.to_toml() + '[deploy]\nclock = "live"\n')
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    to = ("--state", "s", "--broker", "mqtt://127.0.0.1:1", "--stream", "-")
+    client = start("client", "run.toml", "--id", 0, *to, **pipes)
+    print("1,2,3,4,5\n1,2,3,4", file=client.stdin, flush=True)
+    assert "y" in client.stdout.readline()
+    client.terminate()
+    assert client.wait(20) == 0, client.stderr.read()
+    assert "Stopped after 1 samples" in client.stderr.read()
+
+
+@pytest.mark.parametrize("line", [
+    "1," * 100_000, b"\xff\xfe,1\n", '{"x": [1, 2, 3, 4, 5]}', '{"x": [1, 2, 3], "y": 4}',
+    '{"x": []}', "1\0,2,3,4", '"1,2,3,4',
+])  # fmt: skip
+def test_a_malformed_line_is_reported_and_the_next_one_read(line):
+    bad, good = lines([line, "1,2,3,4,5"], partial(parse, taps=4))
+    assert isinstance(bad, MalformedError)
+    assert good.y == 5
+    assert parse('{"x": [1, 2, 3, 4]}', 4).y is None

@@ -1,0 +1,217 @@
+"""Every command and every piece of code in the documents is run, or says why it is not."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.util import find_spec
+
+import click
+import fields_page
+import paper_index
+import pytest
+import sharing_figure
+
+from helpers import ROOT
+from helpers.pages import DIRECTIVES, LANGUAGES, PAGES, Shell, blocks, commands, differences, prose
+from psofed import experiment as experiments
+from psofed.cli.main import cli
+from psofed.fit import plan as plans
+from psofed.protocol import deployment as deployed
+
+BLOCKS = [block for page in PAGES for block in blocks(page)]
+# All that is not run. A new one needs a line here, and a good reason.
+NOT_RUN = [
+    ("air_quality.md", "needs a data set that is not ours to ship; benchmarks/air_quality.py does it"),
+    ("air_quality.md", "needs a data set that is not ours to ship; tests/cli/test_newcomers.py has a small one"),
+    ("cluster.md", "needs several machines; tests/simulate/test_cluster.py runs a scheduler and workers"),
+    ("deploy.md", "needs two machines; docs/tutorial.md does it on one"),
+    ("deploy.md", "needs a sensor; tests/deploy/test_mqtt.py feeds a device from Python"),
+    ("deploy.md", "needs root, a user named mosquitto and /etc; tests/deploy/test_tls.py has the rest"),
+    ("securing_a_broker.md", "needs root, a user named mosquitto and /etc; tests/deploy/test_tls.py has the rest"),
+    ("securing_a_broker.md", "needs the machine broker.example; tests/deploy/test_tls.py runs both ends"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def shell(tmp_path):
+    opened = Shell(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda page: page.name)
+def test_a_page_does_what_it_says(page, shell):
+    printed = ""
+    for block in blocks(page):
+        if block.language == "text":
+            wrong = differences(block.text, printed)
+            assert not wrong, f"{block.where}\n" + "\n".join(wrong)
+        elif block.language in ("sh", "python", "toml"):
+            printed = play(block, shell)
+
+
+def play(block, shell):
+    if block.how == "save as":
+        (shell.work / block.what).write_text(block.text)
+    if block.how in ("not run", "run by"):
+        return ""
+    if block.language == "sh":
+        return shell.run(block.what if block.how == "run as" else block.text)
+    name = f"block{block.line}.{'py' if block.language == 'python' else 'toml'}"
+    (shell.work / name).write_text(block.text)
+    if block.language == "python":
+        return shell.run(f"python -W error {name}")
+    read(shell.work / name)
+    return ""
+
+
+def read(path):
+    """A TOML block is read by whoever reads such files."""
+    table = tomllib.loads(path.read_text())
+    if "columns" in table:
+        return plans.read(path)
+    return deployed.read(path) if "deploy" in table else experiments.read(path)
+
+
+def verb(words):
+    """The command of a list of words, and the words after it; None if there is none."""
+    command = cli
+    while isinstance(command, click.Group) and words:
+        if words[0] not in command.commands:
+            return None, words
+        command, words = command.commands[words[0]], words[1:]
+    return command, words
+
+
+def options(command):
+    return [o for p in command.params for o in (*p.opts, *p.secondary_opts)] + ["--help"]
+
+
+def test_what_is_not_run_is_listed_with_its_reason():
+    assert [(b.page, b.what) for b in BLOCKS if b.how == "not run"] == NOT_RUN
+
+
+def test_every_block_has_a_language_that_is_run_or_none():
+    for block in BLOCKS:
+        assert block.language in LANGUAGES, block.where
+        assert block.how in ("", *DIRECTIVES), f"{block.where}: {block.how}"
+        if block.language == "":
+            first = block.text.split(maxsplit=1)[0]
+            assert first not in ("psofed", "python", "python3", "pip", "from", "import"), (
+                block.where
+            )
+
+
+def test_no_fence_is_left_open():
+    for page in PAGES:
+        assert "```" not in prose(page), page.name
+
+
+def test_blocks_that_other_tests_run_name_tests_that_exist():
+    for block in BLOCKS:
+        if block.how == "run by":
+            file, name = block.what.split("::")
+            assert f"def {name}(" in (ROOT / file).read_text(), block.where
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "sh"], ids=lambda b: b.where)
+def test_a_shell_block_has_known_verbs_and_options(block):
+    assert subprocess.run(["bash", "-n"], input=block.text, text=True).returncode == 0
+    for words in commands(block.text):
+        check(words, block.where)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_text_have_known_verbs_and_options(page):
+    for text in re.findall(r"`(psofed [^`]+)`", prose(page)):
+        words = text.split()[1:]
+        if words[0].islower():  # not VERB
+            check(words, f"{page.name}: {text}")
+
+
+def check(words, where):
+    if words[0] in ("--help", "--version"):
+        return
+    command, rest = verb(words)
+    assert command is not None, f"{where}: psofed has no {' '.join(words[:1])}"
+    for word in rest:
+        if word.startswith("--"):
+            assert word.split("=")[0] in options(command), f"{where}: {word}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_scripts_and_modules_that_a_page_names_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for script in re.findall(r"python3? ((?:benchmarks/)?\w+\.py)", text):
+        assert (ROOT / script).exists() or f"save as: {script}" in text, script
+    for module in re.findall(r"python3? -m ([\w.]+)", text):
+        assert find_spec(module) is not None, module
+
+
+def test_installations_ask_for_extras_that_exist():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    for page in PAGES:
+        for names in re.findall(r"pip install '(?:psofed|\.)\[([\w,]+)\]'", page.read_text()):
+            assert set(names.split(",")) <= set(extras), f"{page.name}: {names}"
+
+
+def test_python_blocks_that_are_not_run_import_what_exists():
+    for block in BLOCKS:
+        if block.language == "python" and block.how in ("not run", "run by"):
+            imports = [
+                n for n in ast.parse(block.text).body if isinstance(n, ast.Import | ast.ImportFrom)
+            ]
+            code = "\n".join(ast.unparse(n) for n in imports)
+            assert subprocess.run([sys.executable, "-c", code]).returncode == 0, block.where
+
+
+def test_quoted_output_is_compared_number_by_number():
+    printed = "a  1.25 dB\nb 7\nc\n"
+    assert not differences("a 1.27 dB\n...\nc\n", printed)
+    assert differences("a 1.29 dB\n...\n", printed)
+    assert differences("a 1.25 dB\nb 8\nc\n", printed)
+    assert differences("a 1.25 dB\nb 7\n", printed)
+    assert differences("b 7\nc\n", printed)
+    assert not differences("...\nb 7\n...\n", printed)
+
+
+def test_a_page_that_fails_is_noticed(shell):
+    assert shell.run("x=1\necho $((x + 1))") == "2\n"
+    with pytest.raises(AssertionError, match="no such"):
+        shell.run("echo no such >&2\nfalse\necho goes on")
+
+
+def test_the_page_of_keys_is_what_the_code_says():
+    written = (ROOT / "docs" / "fields.md").read_text(encoding="utf-8")
+    assert written == fields_page.page(), "run: python docs/_tools/fields_page.py docs/fields.md"
+
+
+def test_every_key_has_a_meaning():
+    rows = re.findall(r"^\| `\w+` \|.*$", fields_page.page(), re.MULTILINE)
+    assert len(rows) > 40
+    for row in rows:
+        assert re.split(r"(?<!\\)\|", row)[4].strip(), row
+
+
+def test_the_picture_of_partial_sharing_is_what_the_code_draws():
+    written = (ROOT / "docs" / "partial_sharing.svg").read_text(encoding="utf-8")
+    assert written == sharing_figure.svg()
+
+
+def test_the_index_of_the_paper_is_what_the_docstrings_say():
+    written = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    command = "run: python docs/_tools/paper_index.py docs/paper.md"
+    assert written == paper_index.updated(written), command
+
+
+def test_every_equation_of_the_paper_leads_to_code():
+    found = {place.key for place in paper_index.places() if not place.variant}
+    assert set(range(1, 15)) | {paper_index.ALGORITHM, *paper_index.SYMBOLS} <= found
+    assert set(paper_index.EQUATIONS) == set(range(1, 15))

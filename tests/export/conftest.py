@@ -1,0 +1,62 @@
+"""A model with every kind of input, and what the product says to the rows of a table."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.raw_rows import Asked, asked
+from psofed.fit import example, fitting
+from psofed.fit import model as models
+from psofed.fit.model import Model
+
+RULES = {"temperature": "hold", "wind": "indicator", "traffic": "skip"}
+LAGS = {"temperature": [1, 24], "wind": [1], "traffic": [1], "pollutant": [24]}
+
+
+@dataclass(frozen=True)
+class Fitted:
+    path: Path
+    model: Model
+    asked: Asked
+    shared: np.ndarray  # by row, NaN where the product gives no answer
+    own: np.ndarray  # the same with the model of each client
+
+    @property
+    def scale(self):
+        return float(self.model.recipe.encoder.scale[-1])
+
+
+@pytest.fixture(scope="package")
+def fitted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fitted")
+    table = folder / "table.csv"
+    with open(table, "w", encoding="utf-8", newline="") as file:
+        rows = [r for r in example.rows() if r["station"] in ("market", "hill")][:700]
+        for i, row in enumerate(rows):
+            row["wind_from"] = (
+                "" if i % 50 == 49 else "NE" if i > 600 and i % 9 == 0 else row["wind_from"]
+            )
+            row["temperature"] = "900.5" if i % 97 == 96 else row["temperature"]  # to be clipped
+            row["wind"] = "-999.9" if i % 41 == 40 else row["wind"]  # means that it is missing
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    done = fitting.fit_table(
+        table, target="pollutant", time="time", client="station", calendar=("hour",), lags=(1,),
+        lags_of={"temperature": (24,)}, target_lags=(24,), missing=RULES, markers=("-999.9",), label_delay=3,
+        warmup=0.3, dim=60, width=3.0, step=0.4, compare=False,
+    )  # fmt: skip
+    model = models.of(done)
+    path = folder / "model.psofed"
+    path.write_bytes(model.to_bytes())
+    wanted = asked(table, RULES, LAGS)
+    answers = [
+        {(a.client, a.time): a.value for a in models.predict(model, table, own)[0]}
+        for own in (False, True)
+    ]
+    by_row = [np.array([found.get(key, np.nan) for key in wanted.keys]) for found in answers]
+    assert 400 < np.isfinite(by_row[0]).sum() < len(wanted.keys) - 50  # both kinds occur
+    return Fitted(path, model, wanted, *by_row)

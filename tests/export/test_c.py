@@ -1,0 +1,133 @@
+"""The C header, compiled by gcc, against the product's own predictions."""
+
+import re
+import shutil
+import struct
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psofed.export import c_header, formats, json_text, origin
+
+FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1")
+MAIN = """
+#include <stdio.h>
+#include "{name}.h"
+int main(void)
+{{
+    float raw[{name_up}_RAW_INPUTS];
+    while (fread(raw, sizeof raw, 1, stdin) == 1) {{
+        float y = {name}_predict_raw(raw);
+        fwrite(&y, sizeof y, 1, stdout);
+    }}
+    return 0;
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def gcc():
+    path = shutil.which("gcc")
+    if path is None:
+        pytest.skip("needs gcc: apt-get install gcc")
+    return path
+
+
+def build(gcc, folder, header, main, name="mine"):
+    (folder / f"{name}.h").write_bytes(header)
+    (folder / "main.c").write_text(main)
+    done = subprocess.run([gcc, *FLAGS, "main.c", "-o", "it", "-lm"], cwd=folder,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return folder / "it"
+
+
+def test_the_header_says_what_the_product_says(fitted, gcc, tmp_path):
+    model = origin.load(fitted.path)
+    header = formats.render(model, "c", "mine")
+    program = build(gcc, tmp_path, header, MAIN.format(name="mine", name_up="MINE"))
+    texts = [e.text for e in model.entries if e.kind == "category"]
+    code = {text: i for i, text in enumerate(texts)} | {"": np.nan}
+    rows = []
+    for numbers, words in zip(fitted.asked.numbers, fitted.asked.texts, strict=True):
+        row = [
+            code.get(words[a.name], -1) if a.is_text else numbers[a.name] for a in model.arguments
+        ]
+        rows.append(row)
+    sent = np.array(rows, np.float32).tobytes()
+    said = subprocess.run([program], input=sent, capture_output=True, check=True).stdout
+    found = np.frombuffer(said, np.float32)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(fitted.shared))
+    assert np.nanmax(np.abs(found - fitted.shared)) < 1e-5 * fitted.scale
+
+
+def test_names_and_texts_of_any_kind_become_c(fitted, gcc, tmp_path):
+    """Columns and texts are the user's: quotes, comments, other scripts, names that become equal."""
+    model = origin.load(fitted.path)
+    odd = {"temperature": "*/ int x; /*", "wind": "??/", "traffic": "Verkehr (Kfz/h) ä\\"}
+    texts = iter(['E"\\', "Süd??-", "北", "%d\t"])
+    entries, columns = [], iter(["a b", "a b", "a-b", "a-b"])
+    for e in model.entries:
+        for old, new in odd.items():
+            e = replace(e, name=e.name.replace(old, new), column=e.column.replace(old, new))
+        if e.kind == "category":
+            e = replace(e, column=next(columns), text=next(texts))
+        entries.append(e)
+    strange = replace(model, entries=tuple(entries), command="psofed export '*/' --to c")
+    assert [a.name for a in strange.arguments if a.is_text] == ["a b", "a-b"]
+    main = """
+#include <stdio.h>
+#include "mine.h"
+int main(void)
+{
+    printf("%g %g %g %g %g %g\\n", mine_code_a_b("E\\"\\\\"), mine_code_a_b("S\\303\\274d?\\?-"),
+           mine_code_a_b_2("\\345\\214\\227"), mine_code_a_b("N"), mine_code_a_b(""), mine_code_a_b("E"));
+    return 0;
+}
+"""
+    program = build(gcc, tmp_path, formats.render(strange, "c", "mine"), main)
+    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    assert said.replace("-nan", "nan").split() == ["0", "1", "0", "-1", "nan", "-1"]
+
+
+def test_scaled_inputs_and_two_models_in_one_program(fitted, gcc, tmp_path):
+    """Identifiers have a prefix, so that a program can have several models."""
+    shared, own = origin.load(fitted.path), origin.load(fitted.path, "hill")
+    (tmp_path / "other.h").write_bytes(formats.render(own, "c", "other"))
+    main = """
+#include <stdio.h>
+#include "mine.h"
+#include "other.h"
+int main(void)
+{
+    float x[MINE_INPUTS], y[2];
+    if (fread(x, sizeof x, 1, stdin) != 1) return 1;
+    y[0] = mine_predict(x);
+    y[1] = other_predict(x);
+    fwrite(y, sizeof y, 1, stdout);
+    return 0;
+}
+"""
+    program = build(gcc, tmp_path, formats.render(shared, "c", "mine"), main)
+    x = np.linspace(-2, 2, len(shared.entries)).astype(np.float32)
+    said = subprocess.run([program], input=x.tobytes(), capture_output=True, check=True).stdout
+    for model, found in zip((shared, own), struct.unpack("ff", said), strict=True):
+        wanted = model.features(x) @ model.w * model.scale + model.centre
+        assert abs(found - wanted) < 1e-5 * fitted.scale
+    assert shared.w is not own.w
+
+
+@given(st.text(" -_.aZ09éß北", max_size=12))
+def test_any_file_name_gives_an_identifier(text):
+    assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", c_header.identifier(text))
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_a_number_in_the_files_is_the_number_of_the_model(value):
+    (shown,) = json_text.short(np.array([value], np.float32))
+    assert np.float32(shown) == np.float32(value)
+    assert re.search(r"[.e]", repr(shown))  # C takes no `1f`

@@ -1,0 +1,184 @@
+"""Models from state folders, and what is refused."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from psofed.core.features import Waves
+from psofed.data.columns import Columns
+from psofed.errors import InputError
+from psofed.experiment import Experiment, Features
+from psofed.export import formats, origin, portable
+from psofed.export.portable import Portable
+from psofed.fit import model as models
+from psofed.methods import psofed
+from psofed.protocol import deployment as plans
+from psofed.protocol.client import Member
+from psofed.protocol.coordinator import Coordinator
+from psofed.protocol.store import StateFolder
+from psofed.streams import table
+
+RUN = """
+clients = 3
+cohort = 2
+rounds = 20
+{more}
+[features]
+dim = 12
+{features}
+[[methods]]
+name = "psofed"
+shared = 4
+[deploy]
+clock = "live"
+"""
+
+
+def serve(path, folder, rounds=6):
+    """A server and its clients, with samples of their own; both keep their state."""
+    plan = plans.read(path)
+    server = Coordinator(plan, StateFolder(folder / "server"))
+    members = [
+        Member(plan, k, StateFolder(folder / f"c{k}")) for k in range(plan.experiment.clients)
+    ]
+    g = np.random.Generator(np.random.PCG64(7))
+    for _ in range(rounds):
+        for member in members:
+            x = g.standard_normal((3, plan.experiment.stream.taps))
+            member.client.learn(x, np.sin(x[:, 0]))
+        for k, frame in server.frames().items():
+            answer, _ = members[k].take(frame)
+            assert server.take(k, answer) == "accepted"
+        server.commit()
+    for member in members:
+        member.save()
+    return plan, server, members
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "run.toml").write_text(RUN.format(more="", features=""))
+    return tmp_path, *serve(tmp_path / "run.toml", tmp_path)
+
+
+def test_the_folder_of_a_running_server_gives_its_model_on_scaled_inputs(run):
+    folder, plan, server, _ = run  # its lock is held
+    model = origin.load(folder / "server", plan=folder / "run.toml")
+    np.testing.assert_allclose(model.w, np.load(folder / "server" / "model.npy"), rtol=1e-6)
+    assert [a.name for a in model.arguments] == ["x1", "x2", "x3", "x4"]
+    assert "after 6 rounds" in model.whose
+    runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
+    x = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
+    found = runtime.InferenceSession(formats.render(model, "onnx")).run(None, {"x": x})[0]
+    wanted = plan.method().task.features(x) @ server.server.model
+    np.testing.assert_allclose(found[:, 0], wanted, atol=1e-5)
+    assert b"predict_raw" not in formats.render(model, "c")
+
+
+def test_the_folder_of_a_client_gives_its_own_model(run):
+    folder, _, _, members = run
+    model = origin.load(folder / "c1", plan=folder / "run.toml")
+    np.testing.assert_allclose(model.w, members[1].client.state["w"], rtol=1e-6)
+    assert model.whose.endswith("own model of 1")
+    assert origin.load(folder / "c1", "1", folder / "run.toml").whose == model.whose
+
+
+@pytest.mark.parametrize(
+    ("where", "client", "change", "message"),
+    [
+        ("server", None, None, "is a folder without run.toml; give the file .* --plan run.toml"),
+        ("server", "1", "", "is of a server, which has no client's own model"),
+        ("server", "9", "", "--client is '9'"),
+        ("c1", "2", "", "--client is '2', but the state is of '1'"),
+        ("server", None, "seed = 5", "holds the state of digest"),
+        ("server", None, 'name = "gaussian"', "holds the state of digest"),
+        ("empty", None, "", "is a folder without a model"),
+    ],
+)  # fmt: skip
+def test_a_folder_that_does_not_fit_is_refused(run, where, client, change, message):
+    folder = run[0]
+    (folder / "empty").mkdir()
+    plan = folder / "other.toml"
+    more = {"features": change} if change and "gauss" in change else {"more": change or ""}
+    plan.write_text(RUN.format(**{"more": "", "features": ""} | more))
+    with pytest.raises(InputError, match=message):
+        origin.load(folder / where, client, None if change is None else plan)
+
+
+def test_what_has_learned_nothing_and_other_features_are_refused(tmp_path):
+    plan = tmp_path / "run.toml"
+    plan.write_text(RUN.format(more="", features=""))
+    serve(plan, tmp_path, rounds=0)
+    for name in ("server", "c1"):
+        with pytest.raises(InputError, match="has learned nothing yet"):
+            origin.load(tmp_path / name, plan=plan)
+    plan.write_text(RUN.format(more="", features='name = "gaussian"'))
+    serve(plan, tmp_path / "g", rounds=1)
+    with pytest.raises(InputError, match="gaussian features, which cannot be exported"):
+        origin.load(tmp_path / "g" / "server", plan=plan)
+
+
+def test_the_folder_of_a_server_of_a_table_has_the_recipe(tmp_path):
+    import tomli_w
+
+    stream = table.Options(
+        Columns("y", ("t",), client="who", inputs=("a", "sky")), {"a": (10, 2), "y": (100, 5)},
+        ("p", "q", "r"), categories={"sky": ("blue", "grey")}, label_delay=2,
+    )  # fmt: skip
+    made = Experiment(
+        clients=3, cohort=2, rounds=10**9 // 100, runs=1, stream=stream,
+        features=Features(dim=12, width=2.0), methods=(psofed.Options(4),),
+    )  # fmt: skip
+    plan = tmp_path / "run.toml"
+    plan.write_text(tomli_w.dumps(made.to_table() | {"deploy": {"clock": "live"}}))
+    _, server, _ = serve(plan, tmp_path)
+    model = origin.load(tmp_path / "server", plan=plan)
+    assert [a.name for a in model.arguments] == ["a", "sky"]
+    assert (model.centre, model.scale, model.label_delay) == (100, 5, 2)
+    with pytest.raises(InputError, match="--client is 'z'; use one of p, q, r"):
+        origin.load(tmp_path / "server", "z", plan)
+    np.testing.assert_allclose(model.w, server.server.model, rtol=1e-6)
+
+
+def test_files_that_are_no_models_and_own_models_that_are_not_there_are_refused(fitted, tmp_path):
+    (tmp_path / "it").write_bytes(b"x" * 100)
+    with pytest.raises(InputError, match="is not a psofed model"):
+        origin.load(tmp_path / "it")
+    with pytest.raises(InputError, match="cannot be read"):
+        origin.load(tmp_path / "none")
+    with pytest.raises(InputError, match="--plan is given, but MODEL is not a state folder"):
+        origin.load(fitted.path, plan=tmp_path / "it")
+    with pytest.raises(InputError, match="did you mean 'market'"):
+        origin.load(fitted.path, "markt")
+    bare = replace(fitted.model, own=None, own_radius=None)
+    (tmp_path / "bare").write_bytes(bare.to_bytes())
+    with pytest.raises(InputError, match="has no own models"):
+        origin.load(tmp_path / "bare", "market")
+    wild = replace(fitted.model, own=np.full_like(fitted.model.own, np.nan))
+    (tmp_path / "wild").write_bytes(wild.to_bytes())
+    with pytest.raises(InputError, match="not finite"):
+        origin.load(tmp_path / "wild", "market")
+    assert models.load(tmp_path / "wild").own is not None
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"inputs": ("a", "a[-1]"), "lags_of": {"a": (1,)}},
+        {"inputs": ("a", "sin hour"), "calendar": ("hour",)},
+        {"inputs": ("a", "predicted y")},
+        {"inputs": ("a", "y[-3]"), "target_lags": (3,)},
+    ],
+)
+def test_inputs_that_one_name_would_mix_up_are_refused(columns):
+    from psofed.data.recipe import Recipe
+
+    inputs = columns["inputs"]
+    recipe = Recipe(Columns("y", ("t",), **columns), dict.fromkeys((*inputs, "y"), (0.0, 1.0)))
+    entries = portable.entries(recipe)
+    waves = Waves(np.zeros((2, len(entries)), np.float32), np.zeros(2, np.float32))
+    model = Portable("it", entries, waves, np.zeros(2, np.float32), "y", 0.0, 1.0)
+    with pytest.raises(InputError, match=re.escape(inputs[1])):
+        portable.check(model, "file")

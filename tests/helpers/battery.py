@@ -1,0 +1,165 @@
+"""Every method and every policy with some settings of it, and each way to play it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from psofed import schema
+from psofed.core.schedule import UniformCohorts
+from psofed.errors import InputError
+from psofed.experiment import Experiment, Features
+from psofed.policies import fedcs, importance, optimal
+from psofed.protocol import in_memory
+from psofed.simulate import any_method, family
+from psofed.simulate.draws import draw
+
+VARIANTS = {
+    "psofed": [
+        {"shared": m, "scheme": s, "selection": c, "mask": k, "idle": i, "allow_uneven": True}
+        for m, s, c, k, i in [
+            (1, "coordinated", "sequential", "subset", True),
+            (3, "uncoordinated", "sequential", "subset", True),
+            (4, "uncoordinated", "sequential", "block", True),
+            (5, "coordinated", "stochastic", "subset", True),
+            (2, "uncoordinated", "stochastic", "subset", True),
+            (3, "uncoordinated", "sequential", "subset", False),
+            (10, "uncoordinated", "sequential", "subset", True),
+        ]
+    ]
+    + [{"shared": 3, "average": True}],
+    "centralised": [{"form": "batch"}, {"form": "sequential"}],
+    "fedavg": [{"local_steps": e} for e in (1, 3, 7)] + [{"average": True}],
+    "fedprox": [{"local_steps": 4, "prox": 0.1}],
+    "periodic": [
+        {"local_steps": 3, "shared": 4},
+        {"local_steps": 2, "shared": 3, "scheme": "coordinated", "selection": "stochastic"},
+        {"local_steps": 4, "shared": 2, "idle": False},
+    ],
+    "sketch": [
+        {"bits": 1},
+        {"bits": 3, "local_steps": 3},
+        {"bits": None, "shared": 4},
+        {"bits": 2, "rotate": True},
+        {"bits": 4, "rotate": True, "shared": 7},
+    ],
+    "qsgd": [{"levels": 1}, {"levels": 15}, {"levels": 4, "local_steps": 3}, {"levels": None}],
+    "structured": [
+        {"form": "mask", "shared": 3},
+        {"form": "subspace", "shared": 4, "local_steps": 3},
+        {"form": "lowrank", "shared": 5, "rows": 2},
+    ],
+    "fedscr": [{"block": 2}, {"block": 5, "threshold": 1.3, "local_steps": 2}, {"block": 1}],
+    "etpsofed": [{"shared": 3}, {"shared": 4, "threshold": 1.0, "scheme": "coordinated"}],
+    "quantised": [
+        {"shared": 4, "bits": 4},
+        {"shared": 3, "bits": 2, "reference": "last"},
+        {"shared": 3, "bits": 3, "scheme": "coordinated", "idle": False},
+    ],
+    "cmfl": [
+        {"rule": "literal", "threshold": 0.5, "local_steps": 1},
+        {"keep": 0.5, "local_steps": 3},
+    ],
+    "paofed": [
+        {"shared": 5, "delay": 0.5, "longest": 3},
+        {"shared": 3, "mask": "subset", "scheme": "uncoordinated", "availability": 0.4},
+        {"shared": 2, "window": "same", "decay": 1.0},
+        {"shared": 5, "delay": 0.9, "longest": 6, "decay": 0.9},
+    ],
+    "memofed": [
+        {"budget": 20.0, "size": 6},
+        {"budget": None, "size": 8, "bits": 8, "silent": 0, "curvature": "unit"},
+        {"budget": 80.0, "size": 10, "bits": None, "forget": 0.97, "inputs": "columns"},
+        {"budget": None, "basis": "none", "bits": 3},
+    ],
+    "asofed": [
+        {},
+        {"memory": True, "lam": 0.01, "step": 0.25},
+        {"lam": 0.1, "delays": "log"},
+        {"barrier": True},
+    ],
+    "pdlms": [
+        {"shared": 3, "degree": 2},
+        {"shared": 4, "graph": "star", "scheme": "coordinated", "weights": "uniform"},
+        {"shared": 5, "graph": "geometric", "mask": "block"},
+        {"shared": 2, "graph": "complete", "selection": "stochastic"},
+        {"shared": 10},
+    ],
+    "pdrls": [
+        {"shared": 3, "degree": 2},
+        {"shared": 4, "graph": "star", "forget": 0.99, "regular": 0.1},
+    ],
+    "psorls": [
+        {"shared": 3},
+        {"shared": 4, "scheme": "coordinated", "regular": 0.0},
+        {"shared": 5, "forget": 1.0, "start": 10.0, "idle": False},
+    ],
+    "topk": [{"kept": 1}, {"kept": 3, "memory": 0.5, "local_steps": 2}, {"kept": 9}],
+}
+
+METHODS = [
+    schema.load("psofed.methods", name).Options(**options)
+    for name in schema.names("psofed.methods")
+    for options in VARIANTS.get(name, [{}])
+]
+
+POLICIES = [
+    importance.Options(),
+    importance.Options(beta=0.9),
+    optimal.Options(asked=4, uploads=2),
+    fedcs.Options(share=0.8),
+    fedcs.Options(share=1.0, deadline=0.05),
+]
+every_method = pytest.mark.parametrize("options", METHODS, ids=lambda o: f"{o.name}-{o.title()}")
+
+
+def small(*methods, **changes):
+    features = Features(dim=10, width=1.5)
+    settings = {"clients": 5, "cohort": 2, "rounds": 30, "runs": 1, "dtype": "float64"}
+    return Experiment(**settings | {"features": features, "methods": methods} | changes)
+
+
+def fits(options, policy):
+    """Whether the method accepts the policy."""
+    try:
+        small(replace(options, policy=policy))
+    except InputError:
+        return False
+    return True
+
+
+def prepare(experiment, run=0, cohort_size=None):
+    task = experiment.task(run, wire="float64")
+    if cohort_size is not None:
+        task = replace(task, cohorts=UniformCohorts(task.seeds, experiment.clients, cohort_size))
+    (method,) = experiment.start(task)
+    return method, draw(experiment, task, everybody=True)
+
+
+def simulate(experiment, run=0):
+    """What the engine computes: the models that are judged, before each round."""
+    method, draws = prepare(experiment, run)
+    if method.compiled:
+        return family.replay(draws, [method]).w[:, 0]
+    return stepwise(experiment, run)
+
+
+def stepwise(experiment, run=0):
+    method, draws = prepare(experiment, run)
+    play = any_method.play(draws, method, any_method.RunSamples(draws))
+    return np.array([method.models(m.server, m.clients).copy() for m in play])
+
+
+def samples(draws):
+    (chunk,) = draws.chunks()
+    return chunk.x, chunk.y
+
+
+def exchange(experiment, run=0):
+    method, draws = prepare(experiment, run)
+    return in_memory.run(method, *samples(draws))
+
+
+def same(one, other, tolerance=1e-12, **changes):
+    a, b = (simulate(small(options, **changes)) for options in (one, other))
+    return np.abs(a - b).max() <= tolerance

@@ -1,0 +1,44 @@
+"""The command line without a process of its own: what it prints and how it leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from click.testing import CliRunner
+
+from psofed.cli.main import main
+
+
+@dataclass(frozen=True)
+class Done:
+    """As `subprocess.run` gives it."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def call(*arguments: Any, cwd: Path) -> Done:
+    """`psofed ARGUMENTS` in the folder `cwd`, in this process: starting one costs a second."""
+    words = list(map(str, arguments))
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with CliRunner().isolation() as (out, err, _), chdir(cwd):
+        with mock.patch.object(sys, "argv", ["psofed", *words]), mock.patch.dict(os.environ):
+            try:
+                main(words)
+                code = 0
+            except SystemExit as leave:
+                code = leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return Done(code, out.getvalue().decode(), err.getvalue().decode())

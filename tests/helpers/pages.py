@@ -1,0 +1,171 @@
+"""The Markdown pages as tests see them: fenced blocks, links, and a shell in which a page is run.
+
+An HTML comment right before a block says how it is treated, if it is not simply run:
+
+    <!-- not run: REASON -->         it is only checked: the shell's grammar, verbs and options
+    <!-- run as: COMMAND -->         a smaller size, or what can be done on one machine
+    <!-- run by: tests/FILE::TEST -->   another test runs it
+    <!-- save as: FILE -->           the block is a file, which later blocks use
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from helpers import ROOT
+from helpers.devices import free_port
+
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+LANGUAGES = ("sh", "python", "toml", "text", "ini", "yaml", "")
+DIRECTIVES = ("not run", "run as", "run by", "save as")
+FENCE = re.compile(
+    r"(?:^<!-- (?P<how>[a-z ]+): (?P<what>[^\n]*?) -->\n\n?)?"
+    r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+PORTS = re.compile(r"(?<=127\.0\.0\.1:)1883|(?<=--dashboard )8080")
+SECONDS = 240  # for one block: machines are shared
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block, where it is, and how it is to be treated."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+    how: str = ""
+    what: str = ""
+
+    @property
+    def where(self) -> str:
+        return f"{self.page}, line {self.line}"
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for m in FENCE.finditer(text):
+        line = text.count("\n", 0, m.start("language")) + 1
+        found.append(
+            Block(page.name, line, m["language"], m["text"], m["how"] or "", m["what"] or "")
+        )
+    return found
+
+
+def prose(page: Path) -> str:
+    """The page without its blocks."""
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words of every psofed command in a shell's text, of those in loops too."""
+    joined = re.sub(r"\\\n\s*", " ", text)
+    joined = re.sub(r"<<'END'\n.*?^END$", "", joined, flags=re.DOTALL | re.MULTILINE)
+    pieces = re.split(r"[\n;|]|&&|&(?!\w)|\bdo\b", joined)
+    found = [shlex.split(piece, comments=True) for piece in pieces if "psofed " in piece]
+    return [words[1:] for words in found if words and words[0] == "psofed"]
+
+
+class Shell:
+    """One bash for one page, in a folder of its own; psofed, python and pip are ours."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.work, self.count = folder, folder / "work", 0
+        self.work.mkdir()
+        self.ports: dict[str, str] = {}
+        (folder / "bin").mkdir()
+        python = shlex.quote(sys.executable)
+        for name, line in {
+            "psofed": f'exec {python} -m psofed "$@"',
+            "python": f'exec {python} "$@"',
+            "pip": "exit 0",  # what it would install is checked elsewhere
+        }.items():
+            (folder / "bin" / name).write_text(f"#!/bin/sh\n{line}\n")
+            (folder / "bin" / name).chmod(0o755)
+        path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        self.bash = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=self.work,
+            stdin=subprocess.PIPE,
+            env=os.environ | {"PATH": path, "OPENBLAS_NUM_THREADS": "1"},
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, text: str) -> str:
+        """What the block prints; it fails with the block's last words."""
+        self.count += 1
+        out, err, end = (self.folder / f"{self.count}.{kind}" for kind in ("out", "err", "end"))
+        script = self.folder / f"{self.count}.sh"
+        script.write_text("set -e\n" + PORTS.sub(self._port, text))
+        line = f"source {script} < /dev/null > {out} 2> {err}; echo > {end}\n"
+        self.bash.stdin.write(line)
+        self.bash.stdin.flush()
+        for _ in range(SECONDS * 20):
+            if end.exists():
+                return out.read_text()
+            try:
+                self.bash.wait(0.05)
+            except subprocess.TimeoutExpired:
+                continue
+            break
+        raise AssertionError(f"{text}\n{out.read_text()[-2000:]}\n{err.read_text()[-3000:]}")
+
+    def _port(self, written: re.Match[str]) -> str:
+        """A free port for each that a page names."""
+        return self.ports.setdefault(written[0], str(free_port()))
+
+    def close(self) -> None:
+        """End the shell and whatever it has left running."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.bash.pid, signal.SIGKILL)
+        self.bash.stdin.close()
+        self.bash.wait()
+
+
+def differences(quoted: str, printed: str) -> list[str]:
+    """What of a quoted output was not printed; a line of dots stands for any lines.
+
+    Words and whole numbers have to be equal. The last digit of a number with a point may differ by
+    two: processors round differently.
+    """
+    lines, at, loose, wrong = printed.splitlines(), 0, False, []
+    for line in quoted.splitlines():
+        if line.strip() == "...":
+            loose = True
+            continue
+        ahead = range(at, len(lines)) if loose else range(at, min(at + 1, len(lines)))
+        match = next((i for i in ahead if alike(line, lines[i])), None)
+        if match is None:
+            found = lines[at] if at < len(lines) else "nothing more"
+            wrong.append(f"quoted:  {line}\nprinted: {found}")
+            continue
+        at, loose = match + 1, False
+    if not loose and "".join(lines[at:]).strip():
+        wrong.append(f"not quoted: {lines[at]}")
+    return wrong
+
+
+def alike(a: str, b: str) -> bool:
+    if NUMBER.sub("#", a).split() != NUMBER.sub("#", b).split():
+        return False
+    pairs = zip(NUMBER.findall(a), NUMBER.findall(b), strict=True)
+    return all(x == y or _near(x, y) for x, y in pairs)
+
+
+def _near(x: str, y: str) -> bool:
+    digits = len(x.partition(".")[2])
+    if not digits:
+        return False
+    return abs(float(x.replace(",", "")) - float(y.replace(",", ""))) < 2.5 * 10**-digits

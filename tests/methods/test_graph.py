@@ -1,0 +1,338 @@
+"""Methods without a common download: asynchronous visits, graphs without a server, RLS clients."""
+
+import numpy as np
+import pytest
+
+from helpers.battery import exchange, prepare, same, samples, simulate, small
+from psofed.core import equations
+from psofed.core.seeds import Seeds
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.methods import asofed, graphs, local, onlinefed, pdlms, pdrls, psofed, psorls
+from psofed.protocol import in_memory
+from psofed.protocol.client import Client
+from psofed.protocol.server import Server
+from psofed.simulate import any_method
+
+
+def features(method, draws):
+    """z [K, N, D] and y [K, N]."""
+    x, y = samples(draws)
+    return method.task.features(x), y
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_aso_fed_with_everybody_and_a_barrier_is_online_fed(seed):
+    """w_n is the mean of all models in both, before every round."""
+    barrier = asofed.Options(barrier=True)
+    assert same(barrier, onlinefed.Options(), cohort=5, seed=seed)
+    assert not same(asofed.Options(), onlinefed.Options(), cohort=5, seed=seed)
+
+
+def test_aso_fed_with_one_client_is_local_only():
+    alone = simulate(small(local.Options(), clients=1, cohort=1))[:, 0]
+    for options in (asofed.Options(), asofed.Options(barrier=True), asofed.Options(delays="log")):
+        assert np.abs(simulate(small(options, clients=1, cohort=1)) - alone).max() <= 1e-12
+
+
+@pytest.mark.parametrize("barrier", [False, True])
+def test_aso_fed_is_what_it_says_visit_by_visit(barrier):
+    options = asofed.Options(
+        memory=True, lam=0.05, beta=0.3, step=0.2, delays="log", barrier=barrier
+    )
+    method, draws = prepare(small(options, clients=9, cohort=1, rounds=60))
+    z, y = features(method, draws)
+    K, _, D = z.shape
+    w, w_k, c, v, h, o = np.zeros(D), *(np.zeros((K, D)) for _ in range(5))
+    r, visits = np.ones(K), np.zeros(K)
+    for n, moment in enumerate(any_method.play(draws, method, any_method.RunSamples(draws))):
+        assert np.abs(moment.server["w"] - w).max() <= 1e-12
+        if n == draws.rounds:
+            break
+        for k in range(K):
+            grad = -(y[k, n] - w_k[k] @ z[k, n]) * z[k, n] + 0.05 * (w_k[k] - c[k])
+            zeta = grad - v[k] + h[k]
+            h[k] = 0.3 * h[k] + 0.7 * v[k]
+            v[k] = grad
+            w_k[k] -= r[k] * 0.2 * zeta
+        members = method.task.cohorts.cohort(n)
+        for k in members:
+            w = w - (o[k] - w_k[k]) / K
+            o[k] = w_k[k]
+            w_k[k] = c[k] = w
+            visits[k] += 1
+            r[k] = max(1, np.log((n + 1) / visits[k]))
+        if barrier:
+            w_k[members] = c[members] = w
+    assert (r > 1).any()
+
+
+def test_a_visit_that_is_lost_gets_no_reply():
+    method, draws = prepare(small(asofed.Options()))
+    server = Server(method)
+    first, second = server.cohort
+    x, y = samples(draws)
+    clients = [Client(method, k, in_memory._Samples(x[k], y[k])) for k in range(5)]
+    for k, data in server.invite().items():
+        answer = clients[k].take_part(0, data)
+        if k == first:
+            server.collect(k, 0, answer)
+    server.commit()
+    sent = server.invite()
+    assert sent[first]
+    assert not sent[second]
+    assert set(sent) == {first, second} | set(method.task.cohorts.cohort(1).tolist())
+
+
+def test_aso_fed_costs_what_online_fed_costs_but_for_the_last_replies():
+    ours, online = (exchange(small(o)).traffic for o in (asofed.Options(), onlinefed.Options()))
+    assert (ours[:, 0] == online[:, 0]).all()
+    assert (ours[1:, 1] == online[1:, 1]).all()
+    assert ours[0, 1] == 0
+    assert (ours[:, 1] == ours[:, 2]).all()  # every reply is another model
+
+
+def graph_of(options, neighbours, **changes):
+    """The models of a method on a graph of our own, before each round."""
+    method, draws = prepare(small(options, **changes))
+    own = type(method)(options, method.task, neighbours)
+    play = any_method.play(draws, own, any_method.RunSamples(draws))
+    return np.array([own.models(m.server, m.clients).copy() for m in play]), own, draws
+
+
+@pytest.mark.parametrize("scheme", ["coordinated", "uncoordinated"])
+def test_diffusion_of_everything_to_everybody_is_online_fed_at_every_node(scheme):
+    options = pdlms.Options(shared=10, scheme=scheme, graph="complete", weights="uniform")
+    nodes = simulate(small(options))
+    online = simulate(small(onlinefed.Options(), cohort=5))
+    assert np.abs(nodes - online[:, None]).max() <= 1e-12
+
+
+def test_without_edges_nodes_learn_alone_and_say_nothing():
+    nothing = ((),) * 5
+    models, own, draws = graph_of(pdlms.Options(shared=3), nothing)
+    assert np.abs(models - simulate(small(local.Options()))).max() <= 1e-12
+    assert not in_memory.run(own, *samples(draws)).traffic.any()
+    models, own, draws = graph_of(pdrls.Options(shared=3), nothing)
+    assert np.abs(models[:, 0] - plain_rls(own, draws)).max() <= 1e-12
+
+
+@pytest.mark.parametrize("weights", ["metropolis", "uniform"])
+def test_diffusion_of_everything_is_diffusion_lms(weights):
+    star = ((1, 2, 3, 4), (0,), (0, 3), (0, 2), (0,))
+    options = pdlms.Options(shared=10, weights=weights)
+    models, own, draws = graph_of(options, star)
+    z, y = features(own, draws)
+    degree = np.array([len(nodes) for nodes in star])
+    C = np.zeros((5, 5))  # C[l, k] = c_lk
+    for k, nodes in enumerate(star):
+        for j in nodes:
+            C[j, k] = 1 / (
+                1 + (max(degree[j], degree[k]) if weights == "metropolis" else degree[k])
+            )
+        C[k, k] = 1 - C[:, k].sum()
+    w = np.zeros((5, 10))
+    for n in range(draws.rounds):
+        assert np.abs(models[n] - w).max() <= 1e-12
+        error = y[:, n] - (w * z[:, n]).sum(axis=1)
+        w = C.T @ (w + 0.75 * error[:, None] * z[:, n])
+
+
+@pytest.mark.parametrize("selection", ["sequential", "stochastic"])
+def test_the_receivers_own_values_fill_the_gaps(selection):
+    options = pdlms.Options(shared=3, selection=selection, degree=2)
+    method, draws = prepare(small(options))
+    z, y = features(method, draws)
+    models, w = simulate(small(options)), np.zeros((5, 10))
+    for n in range(draws.rounds):
+        assert np.abs(models[n] - w).max() <= 1e-12
+        phi = w + 0.75 * (y[:, n] - (w * z[:, n]).sum(axis=1))[:, None] * z[:, n]
+        for k in range(5):
+            heard = [phi[k]]
+            for j in ((k - 1) % 5, (k + 1) % 5):
+                filled, window = phi[k].copy(), method.schedule.entries(j, n)
+                filled[window] = phi[j][window]
+                heard.append(filled)
+            w[k] = np.mean(heard, axis=0)
+
+
+def test_models_are_those_that_the_next_round_begins_with_and_asking_changes_nothing():
+    method, draws = prepare(small(pdlms.Options(shared=3)))
+    for n, moment in enumerate(any_method.play(draws, method, any_method.RunSamples(draws))):
+        before = {key: value.copy() for key, value in (moment.server | moment.clients).items()}
+        models = method.models(moment.server, moment.clients)
+        after = moment.server | moment.clients
+        assert all(np.array_equal(before[key], after[key]) for key in before)
+        for k in range(5):
+            client = {"w": moment.clients["w"][k].copy()}
+            method.receive(client, k, n, method.download(moment.server, k, n))
+            assert np.array_equal(client["w"], models[k])
+
+
+def test_a_lost_broadcast_leaves_its_weight_to_the_receiver():
+    options = pdlms.Options(shared=10, graph="complete", weights="uniform")
+    method, _ = prepare(small(options))
+    phi = np.random.default_rng(0).normal(size=(5, 10))
+    server = method.server()
+    rows = {k: method.upload({"w": phi[k]}, k, 0) for k in range(5)}
+    del rows[2]
+    rows[4] = None
+    method.fold(server, 0, rows, {})
+    models = method.models(server, {"w": phi})
+    for k in range(5):
+        others = [j for j in (0, 1, 3) if j != k]
+        own = 5 - len(others)
+        assert np.allclose(models[k], (own * phi[k] + phi[others].sum(axis=0)) / 5)
+        data = method.encode(method.download(server, k, 1), up=False)
+        client = {"w": phi[k].copy()}
+        method.receive(client, k, 1, method.decode(data, up=False))
+        assert np.array_equal(client["w"], models[k])
+    assert method.download(server, 0, 2) is None  # nothing was said in round 1
+
+
+@pytest.mark.parametrize(
+    ("options", "degrees"),
+    [
+        (pdlms.Options(shared=3, degree=2), 10),
+        (pdlms.Options(shared=3, graph="star"), 8),
+        (pdrls.Options(shared=3, graph="complete"), 20),
+    ],
+    ids=["ring", "star", "complete"],
+)
+def test_a_broadcast_costs_once_and_a_copy_for_each_neighbour_costs_the_sum_of_degrees(
+    options, degrees
+):
+    traffic = exchange(small(options)).traffic
+    one = 3 * 8  # float64 on this wire
+    assert (traffic[:, 0] == 5 * one).all()
+    assert (traffic[1:, :2].sum(axis=1) == max(degrees, 5) * one).all()
+    assert traffic[0, 1] == 0
+    assert not traffic[:, 2].any()
+
+
+@pytest.mark.parametrize("clients", [1, 2, 3, 4, 7, 40])
+def test_graphs_are_symmetric_connected_and_their_weights_are_shares(clients):
+    for nodes in (
+        graphs.ring(clients, 2),
+        graphs.ring(clients, 4),
+        graphs.ring(clients, 100),
+        graphs.complete(clients),
+        graphs.star(clients),
+        graphs.geometric(Seeds(3), clients),
+    ):
+        linked = np.eye(clients)
+        for k, near in enumerate(nodes):
+            assert list(near) == sorted(set(near) - {k})
+            linked[k, list(near)] = 1
+        assert (linked == linked.T).all()
+        assert np.linalg.matrix_power(linked, clients).all()
+        for form in (graphs.metropolis, graphs.uniform):
+            sums = [sum(shares) for shares in form(nodes)]
+            assert all(0 <= total < 1 for total in sums)
+    assert graphs.ring(clients, 100) == graphs.complete(clients)
+
+
+def test_a_geometric_graph_belongs_to_the_world_and_a_shorter_reach_would_break_it():
+    first = graphs.geometric(Seeds(1, run=4), 30)
+    assert first == graphs.geometric(Seeds(1, run=7, shared_world=4), 30)
+    assert first != graphs.geometric(Seeds(1, run=7), 30)
+    far = np.random.default_rng(0).random((20, 20))
+    far = far + far.T
+    near = far < graphs.connecting(far)
+    assert not np.linalg.matrix_power((near | np.eye(20, dtype=bool)).astype(float), 20).all()
+
+
+def plain_rls(method, draws, k=0, forget=None, start=100.0):
+    """RLS of one client with the matrix written out: the models before each round."""
+    z, y = features(method, draws)
+    forget = 1 - 1 / (10 * 10) if forget is None else forget
+    w, Q = np.zeros(10), start * np.eye(10)
+    models = [w]
+    for z_n, y_n in zip(z[k], y[k], strict=True):
+        g = Q @ z_n / (forget + z_n @ Q @ z_n)
+        w = w + g * (y_n - w @ z_n)
+        Q = (Q - np.outer(g, z_n) @ Q) / forget
+        models.append(w)
+    return np.array(models)
+
+
+@pytest.mark.parametrize("forget", [None, 1.0, 0.9])
+def test_one_client_that_shares_everything_is_plain_rls(forget):
+    options = psorls.Options(shared=10, forget=forget, regular=0.0)
+    method, draws = prepare(small(options, clients=1, cohort=1))
+    models = simulate(small(options, clients=1, cohort=1))
+    assert np.abs(models - plain_rls(method, draws, forget=forget)).max() <= 1e-12
+
+
+def test_rls_clients_that_are_never_asked_learn_alone():
+    method, draws = prepare(small(psorls.Options(shared=3, regular=0.0)), cohort_size=0)
+    alone = in_memory.run(method, *samples(draws))
+    assert not alone.models.any()
+    for k in range(5):
+        assert np.abs(alone.local[:, k] - plain_rls(method, draws, k)).max() <= 1e-12
+    nodes, _, _ = graph_of(pdrls.Options(shared=3), ((),) * 5)
+    assert np.abs(alone.local - nodes).max() <= 1e-12
+
+
+def test_rls_that_forgets_nothing_is_a_ridge_regression():
+    options = psorls.Options(shared=10, forget=1.0, start=4.0, regular=0.0)
+    method, draws = prepare(small(options, clients=1, cohort=1))
+    z, y = features(method, draws)
+    ridge = np.linalg.solve(z[0].T @ z[0] + np.eye(10) / 4, z[0].T @ y[0])
+    assert np.abs(simulate(small(options, clients=1, cohort=1))[-1] - ridge).max() <= 1e-12
+
+
+def test_a_matrix_stays_symmetric_and_holds_what_it_is_told():
+    rng = np.random.default_rng(0)
+    Q, w = 100 * np.broadcast_to(np.eye(6), (4, 6, 6)).copy(), np.zeros((4, 6))
+    information = np.linalg.inv(Q)
+    for n in range(200):
+        z, i = rng.normal(size=(4, 6)), rng.integers(6, size=4)
+        equations.rls(w, Q, z, rng.normal(size=4), 0.98)
+        information = 0.98 * information + z[:, :, None] * z[:, None]
+        if n % 2:
+            equations.inform(Q, i, 0.3)
+            information[np.arange(4), i, i] += 0.3
+        assert np.array_equal(Q, np.swapaxes(Q, 1, 2))
+    assert np.allclose(Q @ information, np.eye(6), atol=1e-9)
+
+
+def test_a_regular_client_stays_bounded_where_nothing_excites_it():
+    """Without samples Q grows as 1/lambda^n; regular, it stays near 1 / regular."""
+    for regular, low, high in ((0.0, 1e4, np.inf), (0.5, 1.9, 2.3)):
+        options = psorls.Options(shared=3, regular=regular)
+        method, _ = prepare(small(options))
+        client = method.client(0)
+        for _ in range(1000):
+            method.learn(client, None, np.zeros(10), 0.0)
+        size = np.linalg.eigvalsh(client["Q"])
+        assert low < size.min() <= size.max() < high
+        assert not client["w"].any()
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        (asofed.Options(lam=-1.0), "lam"),
+        (asofed.Options(beta=1.5), "beta"),
+        (pdlms.Options(shared=0), "shared"),
+        (pdlms.Options(degree=3), "degree"),
+        (pdlms.Options(degree=0), "degree"),
+        (pdlms.Options(idle=False), "idle"),
+        (pdrls.Options(forget=0.0), "forget"),
+        (pdrls.Options(start=0.0), "start"),
+        (psorls.Options(forget=1.1), "forget"),
+        (psorls.Options(regular=-0.1), "regular"),
+        (psorls.Options(shared=300), "shared"),
+    ],
+    ids=str,
+)
+def test_options_that_do_not_fit_are_refused_by_name(options, field):
+    with pytest.raises(InputError, match=rf"methods\[0\]\.{field} is"):
+        Experiment(methods=(options,))
+
+
+def test_a_graph_of_all_pairs_has_a_limit():
+    with pytest.raises(InputError, match="2000 clients at most"):
+        Experiment(clients=2001, methods=(pdlms.Options(graph="complete"),))
+    assert Experiment(clients=2001, methods=(psofed.Options(), pdlms.Options())).clients == 2001

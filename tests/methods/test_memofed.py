@@ -1,0 +1,193 @@
+"""MEMO-Fed: what it reduces to, what it costs, and that nothing makes its two ends disagree."""
+
+import numpy as np
+import pytest
+
+from psofed.core.seeds import Seeds
+from psofed.experiment import Experiment, Features
+from psofed.methods import basis, coding, curvature, memofed, onlinefed
+from psofed.protocol import in_memory
+from psofed.protocol.client import Client
+from psofed.protocol.server import Server
+from psofed.simulate import any_method
+from psofed.simulate.draws import draw
+from psofed.simulate.onerun import one_run
+
+
+def small(*methods, **changes):
+    settings = {"clients": 5, "cohort": 2, "rounds": 60, "runs": 1, "dtype": "float64"}
+    features = Features(dim=12, width=1.5)
+    return Experiment(**settings | {"features": features, "methods": methods} | changes)
+
+
+def prepare(experiment):
+    task = experiment.task(0, wire="float64")
+    (method,) = experiment.start(task)
+    draws = draw(experiment, task, everybody=True)
+    (chunk,) = draws.chunks()
+    return method, draws, chunk.x, chunk.y
+
+
+def models(options, **changes):
+    method, _, x, y = prepare(small(options, **changes))
+    return in_memory.run(method, x, y).models
+
+
+EXACT = {"budget": None, "bits": None, "silent": 0}
+
+
+@pytest.mark.parametrize("cohort", [1, 2, 5])
+def test_with_the_newest_sample_only_and_no_basis_it_is_online_fed(cohort):
+    plain = memofed.Options(
+        **EXACT, basis="none", forget=0.0, ridge=0.0, curvature="unit", guard=False
+    )
+    ours, online = models(plain, cohort=cohort), models(onlinefed.Options(), cohort=cohort)
+    assert np.abs(ours - online).max() <= 1e-12
+
+
+def test_one_client_that_is_heard_often_has_the_ridge_regression_of_its_samples():
+    options = memofed.Options(**EXACT, size=6, ridge=0.5)
+    method, draws, x, y = prepare(small(options, clients=1, cohort=1, rounds=400))
+    *_, last = any_method.play(draws, method, any_method.RunSamples(draws))
+    u = method.task.features(x[0]) @ method.T
+    ridge = np.linalg.solve(u.T @ u + method.prior, u.T @ y[0])
+    assert np.abs(last.server["c"] - ridge).max() < 1e-2 * np.abs(ridge).max()
+    gradient = u.T @ y[0] - u.T @ u @ ridge - method.prior @ ridge
+    assert np.abs(gradient).max() < 1e-9
+
+
+@pytest.mark.parametrize("curvature", ["moments", "unit"])
+def test_what_travels_in_four_bits_ends_where_exact_values_end(curvature):
+    coarse = memofed.Options(budget=None, size=8, curvature=curvature)
+    exact = memofed.Options(**EXACT, size=8, curvature=curvature)
+    a, b = (models(o, rounds=300)[-1] for o in (coarse, exact))
+    assert np.linalg.norm(a - b) < 0.02 * np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_companding_keeps_signs_and_is_right_to_half_a_level(bits):
+    rng = np.random.default_rng(bits)
+    for scale in 10.0 ** np.arange(-3, 4):
+        v = scale * rng.standard_normal(50)
+        back = coding.expand(coding.compand(v, bits), bits)
+        assert (np.sign(back) == np.sign(v)).all()
+        top, half = 2 ** (np.ceil(4 * np.log2(np.abs(v).max())) / 4), 2 ** (bits - 1)
+        worst = np.abs(np.sqrt(np.abs(back) / top) - np.sqrt(np.abs(v) / top)).max()
+        assert worst <= 0.5 / half + 1e-12
+    assert not coding.expand(coding.compand(np.zeros(3), bits), bits).any()
+
+
+@pytest.mark.parametrize("budget", [5.0, 12.0, 25.0])
+def test_the_bytes_spent_are_never_more_than_the_bytes_saved_up(budget):
+    options = memofed.Options(budget=budget, size=8)
+    method, _, x, y = prepare(small(options, rounds=200, clients=8, cohort=3))
+    spent = in_memory.run(method, x, y).traffic[:, :2].sum(axis=1).cumsum()
+    allowed = budget * np.arange(1, 201)
+    assert (spent <= allowed).all()
+    assert spent[-1] >= allowed[-1] - 40
+
+
+def test_a_contact_costs_what_the_specification_says():
+    experiment = Experiment(runs=1, rounds=10, methods=(memofed.Options(),))
+    (method,) = experiment.start(experiment.task(0))
+    client, server = method.client(0), method.server()
+    rows = method.task.features(np.zeros((1, 4), "float32"))
+    for contact in range(1, 9):
+        method.learn(client, np.ones(4), rows[0], 1.0)
+        down = method.download(server, 0, contact)
+        method.receive(client, 0, contact, down)
+        up = method.upload(client, 0, contact)
+        told = contact in (1, 4)
+        assert len(method.encode(up, True)) == 41 + 10 * told
+        assert len(method.encode(down, False)) == (1 if contact == 1 else 41)
+        method.fold(server, contact, {0: up}, {0: 1.0})
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_both_ends_agree_on_the_references_whatever_is_lost(seed):
+    options = memofed.Options(budget=None, size=6)
+    method, _, x, y = prepare(small(options, rounds=120, clients=4, cohort=2))
+    clients = [Client(method, k, in_memory._Samples(x[k], y[k])) for k in range(4)]
+    server, luck = Server(method), np.random.default_rng(seed)
+    agreed = 0
+    for n in range(120):
+        for k, invitation in server.invite().items():
+            if luck.random() < 0.3:
+                continue  # the invitation is lost
+            answer = clients[k].take_part(n, invitation)
+            if luck.random() < 0.3:
+                continue  # the answer is lost
+            server.collect(k, n, answer)
+            before = server.state["contacts"][k]
+            heard = clients[k].state["contacts"]
+            assert heard == before + 1
+        taken = set(server._uploads)
+        server.commit()
+        for k in taken:
+            agreed += 1
+            for name in ("r", "h"):
+                assert np.array_equal(server.state[name][k], clients[k].state[name])
+    assert agreed > 50
+    u = method.task.features(x) @ method.T
+    A, q = np.einsum("kna,knb->ab", u, u), np.einsum("kna,kn->a", u, y)
+    ridge = np.linalg.solve(A + method.prior, q)
+    assert np.linalg.norm(server.state["c"] - ridge) < 0.2 * np.linalg.norm(ridge)
+
+
+def hostile(x):
+    """Inputs of two values, nothing like the guess."""
+    return 2 * np.tanh(20 * x) + 0.1 * x
+
+
+@pytest.mark.parametrize("step", [4.0, 20.0])
+def test_a_curvature_that_is_far_too_small_is_noticed_and_mended(step):
+    def end(guard):
+        options = memofed.Options(
+            budget=None, size=12, curvature="unit", step=step, guard=guard, basis="whitened"
+        )
+        method, _, x, y = prepare(small(options, rounds=300, clients=4))
+        with np.errstate(all="ignore"):
+            result = in_memory.run(method, hostile(x), y).models
+        return np.nan_to_num(np.abs(result[-1]).max(), nan=np.inf)
+
+    assert end(guard=True) < 100
+    assert end(guard=False) > 1e4
+
+
+def test_the_basis_whitens_the_law_it_assumes():
+    experiment = small(memofed.Options())
+    task = experiment.task(0)
+    law = curvature.guess(4, 1.0, 0.5)
+    R = task.features.correlation(np.zeros(4), law)
+    T, penalty = basis.whitened(R, 7)
+    values = np.linalg.eigvalsh(R)[::-1][:7]
+    assert np.allclose(T.T @ R @ T, np.diag(values * penalty), atol=1e-8)
+    assert np.allclose(values[:4] * penalty[:4], 1, atol=0.05)
+    c = np.arange(7.0)
+    assert (T @ c) @ (T @ c) == pytest.approx(c @ (penalty * c))
+    assert (T[np.abs(T).argmax(axis=0), np.arange(7)] > 0).all()
+
+
+@pytest.mark.parametrize("signal", [True, False])
+def test_moments_give_back_the_curvature_of_gaussian_inputs(signal):
+    features = small(memofed.Options()).draw_features(Seeds(0))
+    law = curvature.guess(4, 0.8, 0.3)
+    T, _ = basis.whitened(features.correlation(np.zeros(4), law), 6)
+    known = curvature.Curvature(features, T, law, signal)
+    mean = np.full(4, 0.4) if signal else np.array([0.1, -0.3, 0.5, 0.0])
+    told = known.moments(mean, law + np.outer(mean, mean))
+    assert len(told) == known.numbers == (5 if signal else 14)
+    expected = T.T @ features.correlation(mean, law) @ T
+    assert np.allclose(known.matrix(told, 1e9), expected, atol=5e-3)
+
+
+@pytest.mark.parametrize(("spread", "correlation"), [(0.1, 0.0), (10.0, 0.0), (0.3, 0.9)])
+def test_a_guess_of_the_inputs_that_is_far_off_ends_where_a_good_one_ends(spread, correlation):
+    good = memofed.Options(budget=160.0)
+    poor = memofed.Options(budget=160.0, spread=spread, correlation=correlation, label="poor")
+    experiment = Experiment(
+        clients=10, rounds=800, runs=1, methods=(good, poor), evaluate_every=100, test_samples=500
+    )
+    mse = one_run(experiment, 0).mse
+    assert abs(10 * np.log10(mse[1, -1] / mse[0, -1])) < 0.5
+    assert 10 * np.log10(mse[0, -1]) < -10

@@ -1,0 +1,204 @@
+"""What one method alone must do: its bytes, its coding, its averages."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.battery import exchange, prepare, simulate, small
+from psofed.experiment import Experiment
+from psofed.methods import (
+    asofed,
+    cmfl,
+    coding,
+    etpsofed,
+    fedavg,
+    fedscr,
+    paofed,
+    pdlms,
+    pdrls,
+    psofed,
+    psorls,
+    qsgd,
+    quantised,
+    raw,
+    sketch,
+    structured,
+    topk,
+)
+from psofed.simulate import any_method
+from psofed.simulate.draws import draw
+
+
+def test_the_average_is_that_of_all_models_weighed_by_the_cube_of_their_age():
+    plain, mean = (simulate(small(fedavg.Options(local_steps=2, average=a))) for a in (False, True))
+    v = np.zeros(10)
+    for n in range(30):
+        v = v + (plain[n + 1] - v) * 4 / (n + 4)
+        assert np.abs(mean[n + 1] - v).max() <= 1e-12
+
+
+def test_an_unfinished_block_is_not_uploaded():
+    traffic = exchange(small(fedavg.Options(local_steps=7), rounds=30)).traffic
+    assert (traffic[:, 0] > 0).sum() == 4
+    assert (traffic[:, 1] > 0).sum() == 5
+
+
+BYTES = [  # of one upload at D = 200, float32
+    (fedavg.Options(local_steps=1), 800),
+    (psofed.Options(shared=40), 160),
+    (sketch.Options(bits=1), 33),
+    (sketch.Options(bits=2), 58),
+    (sketch.Options(bits=1, rotate=True), 40),
+    (sketch.Options(bits=None, shared=40), 160),
+    (sketch.Options(bits=2, rotate=True, shared=40), 18),
+    (qsgd.Options(levels=1), 54),
+    (qsgd.Options(levels=15), 129),
+    (topk.Options(kept=5), 25),
+    (topk.Options(kept=40), 185),
+    (raw.Options(), 20),
+    (structured.Options(shared=40), 160),
+    (structured.Options(form="subspace", shared=40), 160),
+    (structured.Options(form="lowrank", shared=40), 160),
+    (fedscr.Options(threshold=0.0), 803),
+    (etpsofed.Options(threshold=1e9), 1),
+    (etpsofed.Options(threshold=0.0), 160),
+    (quantised.Options(), 28),
+    (paofed.Options(shared=4), 16),
+    (cmfl.Options(local_steps=1), 804),
+    (cmfl.Options(rule="literal", local_steps=1, threshold=0.0), 800),
+    (quantised.Options(bits=2, reference="last"), 18),
+    (asofed.Options(), 800),
+    (psorls.Options(shared=40), 160),
+    (pdlms.Options(shared=40), 3 * 160),
+    (pdrls.Options(shared=4), 3 * 16),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), BYTES, ids=lambda value: str(value)[:40])
+def test_an_upload_has_as_many_bytes_as_its_formula_says(options, expected):
+    experiment = Experiment(clients=3, cohort=1, rounds=3, methods=(options,))
+    task = experiment.task(0)
+    [method] = experiment.start(task)
+    play = any_method.play(
+        draw(experiment, task, True), method, any_method.RunSamples(draw(experiment, task, True))
+    )
+    assert [moment.traffic[0] for moment in play][1:] == [expected] * 3
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_quantisers_are_unbiased_and_bounded(bits):
+    rng = np.random.default_rng(0)
+    h = rng.normal(size=12)
+    values = np.array(
+        [coding.restore(coding.quantise(h, bits, u), bits) for u in rng.random((10_000, 12))]
+    )
+    width = np.ptp(h) / (2**bits - 1)
+    assert np.abs(values - h).max() <= width * (1 + 1e-9)
+    error = np.maximum(values.std(axis=0), 1e-12) / 100
+    assert (np.abs(values.mean(axis=0) - h) < 5 * error + 1e-12).all()
+
+
+def unbiased(options, count=4000):
+    """The mean of what the server reads from one update, over clients and rounds, as z-scores."""
+    method, _ = prepare(small(options))
+    h = np.linspace(-1, 2, 10)
+    read = np.array(
+        [
+            method.unpack(method.pack(method.client(0), h, k, n), k, n)
+            for k in range(4)
+            for n in range(count // 4)
+        ]
+    )
+    return (read.mean(axis=0) - h) / (read.std(axis=0) / np.sqrt(len(read)) + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        sketch.Options(bits=2), sketch.Options(bits=None, shared=3), sketch.Options(bits=3, rotate=True, shared=5),
+        qsgd.Options(levels=2),
+    ],
+    ids=lambda options: options.title(),
+)  # fmt: skip
+def test_what_the_server_reads_is_right_on_average(options):
+    assert np.abs(unbiased(options)).max() < 5
+
+
+@given(st.lists(st.integers(0, 2**11 - 1), min_size=1, max_size=50), st.integers(11, 20))
+def test_packed_codes_come_back(codes, bits):
+    data = coding.pack(np.array(codes), bits)
+    assert coding.unpack(data, bits, len(codes)).tolist() == codes
+    with pytest.raises(ValueError, match="bytes were expected"):
+        coding.unpack(data + b"x", bits, len(codes))
+
+
+@given(st.integers(1, 300), st.data())
+def test_positions_come_back_and_are_never_longer_than_a_bitmap(dim, data):
+    count = data.draw(st.integers(1, dim))
+    positions = np.sort(data.draw(st.permutations(range(dim)))[:count])
+    encoded = coding.encode_positions(positions, dim)
+    assert coding.decode_positions(encoded, count, dim).tolist() == positions.tolist()
+    assert len(encoded) <= -(-dim // 8)
+
+
+def test_error_feedback_forgets_nothing():
+    method, _ = prepare(small(topk.Options(kept=2)))
+    client, rng = method.client(0), np.random.default_rng(1)
+    updates = rng.normal(size=(50, 10))
+    read = sum(
+        method.unpack(method.pack(client, h.copy(), 0, n), 0, n) for n, h in enumerate(updates)
+    )
+    assert np.allclose(read + client["residual"], updates.sum(axis=0))
+
+
+def test_both_ends_remember_the_same_after_every_message():
+    method, draws = prepare(small(quantised.Options(shared=3, bits=3, reference="last")))
+    for moment in any_method.play(draws, method, any_method.RunSamples(draws)):
+        assert np.array_equal(moment.server["last"], moment.clients["last"])
+    assert moment.server["last"].any()
+
+
+def test_blocks_that_stay_behind_are_sent_later():
+    method, _ = prepare(small(fedscr.Options(block=2, threshold=1.2)))
+    client, rng = method.client(0), np.random.default_rng(1)
+    updates = rng.normal(size=(50, 10))
+    messages = [method.pack(client, h.copy(), 0, n) for n, h in enumerate(updates)]
+    assert 0 < np.mean([m[:5].mean() for m in messages]) < 1
+    read = sum(method.unpack(m, 0, n) for n, m in enumerate(messages))
+    assert np.allclose(read + client["residual"], updates.sum(axis=0))
+
+
+@pytest.mark.parametrize("form", ["subspace", "lowrank"])
+def test_random_spaces_are_right_on_average(form):
+    method, _ = prepare(
+        small(structured.Options(form=form, shared=5, rows=2 if form == "lowrank" else None))
+    )
+    z, read = np.linspace(-1, 2, 10), []
+    for n in range(6000):
+        client = method.client(0)
+        method.receive(client, 0, n, np.zeros(10))
+        method.learn(client, None, z, 1.0)
+        read.append(method.unpack(method.upload(client, 0, n), 0, n) / method.step)
+    score = (np.mean(read, axis=0) - z) / (np.std(read, axis=0) / np.sqrt(len(read)) + 1e-12)
+    assert np.abs(score).max() < 5
+
+
+def test_delays_have_their_law_and_what_is_too_late_is_lost():
+    method, _ = prepare(small(paofed.Options(shared=5, delay=0.5, longest=3)))
+    delays = np.array([method._delay(k, n) for k in range(5) for n in range(2000)])
+    for i in range(1, 6):
+        assert abs((delays >= i).mean() - 0.5**i) < 5 * np.sqrt(0.5**i / len(delays))
+    late = prepare(small(paofed.Options(shared=5, delay=1.0)))[0]
+    server = late.server()
+    late.fold(server, 0, {0: np.ones(5)}, {0: 1.0})
+    assert not server["w"].any()
+
+
+def test_only_a_share_of_the_updates_passes_cmfl():
+    method, draws = prepare(small(cmfl.Options(keep=0.5, local_steps=1), rounds=600))
+    up = np.array(
+        [m.traffic[0] for m in any_method.play(draws, method, any_method.RunSamples(draws))]
+    )[200:]
+    share = (up - 2 * 8).sum() / (2 * 80 * len(up))  # without the agreements; float64 on this wire
+    assert 0.4 < share < 0.7  # a half, and those that are forced

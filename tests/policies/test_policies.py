@@ -1,0 +1,247 @@
+"""Policies: what they reduce to under every method, and what they cost."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from helpers.battery import METHODS, POLICIES, fits, prepare, small, stepwise
+from psofed import schema
+from psofed.compare import budget
+from psofed.experiment import Experiment
+from psofed.methods import (
+    etpsofed,
+    fedavg,
+    onlinefed,
+    psofed,
+    raw,
+    selection,
+    sketch,
+    topk,
+)
+from psofed.methods.round import Sizes
+from psofed.policies import fedcs, importance, optimal
+from psofed.policies.contract import Admitted
+from psofed.report import summaries
+from psofed.simulate import any_method, onerun
+from psofed.streams.contract import Samples
+
+UNIFORM = [  # policies that select nobody in particular, and the cohort that they then choose
+    (importance.Options(beta=0.0), 2),
+    (optimal.Options(asked=4, uploads=4), 4),
+    (fedcs.Options(share=0.6, deadline=float("inf")), 3),
+]
+
+
+SHORT = 12  # rounds: every method has shared by then, and every pair of them is tried
+
+SERVERS = [options for options in METHODS if fits(options, POLICIES[0])]
+
+PAIRS = [(o, p) for o in SERVERS for p in POLICIES if fits(o, p)]
+
+every_server = pytest.mark.parametrize("options", SERVERS, ids=lambda o: f"{o.name}-{o.title()}")
+
+every_pair = pytest.mark.parametrize(
+    ("options", "policy"), PAIRS, ids=lambda o: f"{o.name}-{o.describe()}"
+)
+
+
+def moments(options, **changes):
+    method, draws = prepare(small(options, **changes))
+    yield from any_method.play(draws, method, any_method.RunSamples(draws))
+
+
+def test_every_method_with_a_server_that_asks_the_cohort_takes_a_policy():
+    own = {"asofed", "centralised", "local", "memofed", "paofed", "pdlms", "pdrls"}
+    assert {o.name for o in SERVERS} == set(schema.names("psofed.methods")) - own
+    refused = [(o, p) for o in SERVERS for p in POLICIES if not fits(o, p)]
+    assert {o.name for o, _ in refused} == {"raw", "quantised"}
+    assert {p.name for _, p in refused} == {"optimal"}
+
+
+@every_server
+def test_a_fold_is_linear_in_the_weights_and_leaves_the_model_where_they_are_zero(options):
+    method, draws = prepare(small(options))
+    moved, (x, y) = False, next((c.x, c.y) for c in draws.chunks())
+    for n, moment in enumerate(any_method.play(draws, method, any_method.RunSamples(draws))):
+        if not method.ends(n) or n == draws.rounds:
+            continue
+        cohort = method.cohort(n, moment.server).tolist()
+        uploads = {}
+        for k in cohort:
+            member = {name: array[k, ...].copy() for name, array in moment.clients.items()}
+            method.learn(member, x[k, n], method.task.features(x[k, n]), y[k, n])
+            uploads[k] = method.upload(member, k, n)
+        change = []
+        for scale in (0.0, 1.0, 2.0):
+            server = {name: array.copy() for name, array in moment.server.items()}
+            weights = {k: scale * (0.3 + i) for i, k in enumerate(cohort)}
+            method.fold(server, n, uploads, weights)
+            change.append(server["w"] - moment.server["w"])
+        assert not change[0].any()
+        assert np.abs(change[2] - 2 * change[1]).max() <= 1e-12
+        moved = moved or change[1].any()
+    assert moved
+
+
+@every_server
+@pytest.mark.parametrize(("policy", "size"), UNIFORM, ids=lambda p: getattr(p, "name", p))
+def test_a_policy_that_prefers_nobody_is_the_uniform_cohort(options, policy, size):
+    if not fits(options, policy):
+        return
+    for run in range(2):
+        selected = stepwise(small(replace(options, policy=policy), rounds=20), run)
+        uniform = stepwise(small(options, rounds=20, cohort=size), run)
+        assert np.abs(selected).max() > 0
+        assert np.abs(selected - uniform).max() <= 1e-12
+
+
+@every_pair
+def test_a_selection_is_reproducible_and_nothing_else_changes_it(options, policy):
+    options = replace(options, policy=policy)
+    first = stepwise(small(options, rounds=SHORT))
+    assert np.array_equal(first, stepwise(small(options, rounds=SHORT)))
+    assert not np.array_equal(first, stepwise(small(options, rounds=SHORT, seed=1)))
+    assert np.isfinite(first).all()
+
+
+@every_pair
+def test_zero_targets_leave_zero_models_under_a_policy(options, policy):
+    method, draws = prepare(small(replace(options, policy=policy), rounds=SHORT))
+
+    def silent(*where):
+        drawn = draws.source(*where)
+        return Samples(drawn.x, 0 * drawn.clean, 0 * drawn.noise, drawn.memory)
+
+    quiet = replace(draws, source=silent)
+    for moment in any_method.play(quiet, method, any_method.RunSamples(quiet)):
+        assert not moment.server["w"].any()
+
+
+@every_server
+def test_where_nobody_uploads_the_model_stays(options):
+    late = fedcs.Options(share=0.6, deadline=1e-6)  # nobody is invited
+    policies = [late] + [p for p in POLICIES if p.name == "optimal" and fits(options, p)]
+    for policy in policies:
+        method, draws = prepare(small(replace(options, policy=policy)))
+        method.policy.admit = lambda state, n, scores: Admitted({})
+        for moment in any_method.play(draws, method, any_method.RunSamples(draws)):
+            assert not moment.server["w"].any()
+
+
+class Watched:
+    """A policy that writes down what it is asked and what it answers."""
+
+    def __init__(self, policy):
+        self.policy, self.options = policy, policy.options
+        self.start, self.invited, self.admitted = policy.start, {}, {}
+
+    def invite(self, state, n, *sizes):
+        self.invited[n] = self.policy.invite(state, n, *sizes)
+        return self.invited[n]
+
+    def admit(self, state, n, scores):
+        self.admitted[n] = self.policy.admit(state, n, scores)
+        return self.admitted[n]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.describe())
+@pytest.mark.parametrize("steps", [1, 3])
+def test_bytes_are_those_of_the_messages_and_of_what_the_policy_asks(policy, steps):
+    method, draws = prepare(small(fedavg.Options(local_steps=steps, policy=policy)))
+    method.policy = watched = Watched(method.policy)
+    play = any_method.play(draws, method, any_method.RunSamples(draws))
+    sent = [moment.traffic for moment in play][1:]
+    asked = {"importance": (0, 0), "optimal": (0, 0), "fedcs": (8, 1)}[policy.name]
+    told = {"importance": (0, 0), "optimal": (4, 4), "fedcs": (0, 0)}[policy.name]
+    uploads = 0
+    for n, (up, down, multicast) in enumerate(sent):
+        expected = [0, 0, 0]
+        if n % steps == 0:
+            members = watched.invited[n].members
+            many = method.policy.policy.asked if policy.name == "fedcs" else len(members)
+            whole = 80 * len(members)  # D = 10, float64 on this wire
+            expected = [asked[0] * many, whole + asked[1] * many]
+            expected += [80 * bool(members) + asked[1] * many]
+        if (n + 1) % steps == 0:
+            many, let = len(members), len(watched.admitted[n].weights)
+            uploads += let
+            more = [80 * let + told[0] * many, told[1] * many, told[1] * many]
+            expected = [a + b for a, b in zip(expected, more, strict=True)]
+        assert [up, down, multicast] == expected
+    assert uploads > 0
+    assert sorted(watched.invited) == list(range(0, 30, steps))
+
+
+def test_members_stay_for_a_block_and_score_what_they_learned_in_it():
+    method, draws = prepare(
+        small(fedavg.Options(local_steps=3, policy=optimal.Options(asked=3, uploads=2)))
+    )
+    method.policy = watched = Watched(method.policy)
+    heard, admit = {}, watched.admit
+
+    def listening(state, n, scores):
+        heard[n] = dict(scores)
+        return admit(state, n, scores)
+
+    watched.admit = listening
+    play = any_method.play(draws, method, any_method.RunSamples(draws))
+    before = None
+    for n, moment in enumerate(play):
+        if n % 3 == 0 and n:
+            ends = {k: np.linalg.norm(moment.clients["w"][k] - before) for k in heard[n - 1]}
+            assert heard[n - 1] == pytest.approx(ends, rel=1e-12)
+            assert list(heard[n - 1]) == watched.invited[n - 3].members
+        if n % 3 == 0:
+            before = moment.server["w"].copy()
+
+
+def test_the_servers_score_of_a_model_is_its_distance():
+    method, _ = prepare(small(onlinefed.Options(policy=importance.Options())))
+    server = method.server()
+    server["w"] += 0.5
+    other = np.arange(10.0)
+    score = selection.change(method, server, 3, 1, other)
+    assert score == pytest.approx(np.linalg.norm(other - 0.5), rel=1e-12)
+    assert (server["w"] == 0.5).all()
+
+
+def test_a_deadline_that_nobody_meets_leaves_the_model():
+    policy = fedcs.Options(share=0.6, deadline=1e-6)
+    for options in (onlinefed.Options(policy=policy), sketch.Options(policy=policy)):
+        for n, moment in enumerate(moments(options)):
+            assert not moment.server["w"].any()
+            assert moment.traffic == ((24, 3, 3) if n else (0, 0, 0))
+
+
+def test_a_silent_client_is_expected_to_speak():
+    """ETPSO-Fed at rest says nothing, but a deadline has to reckon with its window."""
+    for options, up in [
+        (etpsofed.Options(shared=3), 24),
+        (psofed.Options(shared=3), 24),
+        (topk.Options(kept=2), 16 + 1),
+        (raw.Options(), 40),
+    ]:
+        method, _ = prepare(small(options))
+        assert selection.rehearse(method, Sizes(method))[0] == up
+
+
+@pytest.mark.parametrize("policy", POLICIES[:3], ids=lambda p: p.describe())
+def test_a_method_that_diverges_does_so_under_a_policy_as_well(policy):
+    for options in (onlinefed.Options(step=40.0), psofed.Options(shared=3, step=40.0)):
+        run = onerun.one_run(small(replace(options, policy=policy), rounds=200, dtype="float32"), 0)
+        assert not run.mse[0, -1] < 1e6
+
+
+def test_bytes_of_a_comparison_are_counted_among_all_clients():
+    experiment = small(onlinefed.Options(), clients=20)
+    chosen = onlinefed.Options(policy=optimal.Options(asked=16, uploads=16))
+    share = budget.cost(experiment, chosen).share
+    assert share == pytest.approx(16 * (2 * 40 + 8) / (2 * 2 * 40))
+
+
+def test_online_fed_under_a_policy_is_not_what_others_are_compared_with():
+    chosen, plain = onlinefed.Options(policy=importance.Options()), onlinefed.Options()
+    curves = SimpleNamespace(experiment=Experiment(methods=(chosen, psofed.Options(), plain)))
+    assert summaries.baseline(curves) == 2

@@ -1,0 +1,102 @@
+"""A deployed client answers with an interval that it learned from its own labels."""
+
+import numpy as np
+import pytest
+
+from helpers.network import Chance, VirtualDisk
+from psofed.core.conformal import LEVELS
+from psofed.experiment import Experiment, Features
+from psofed.methods import centralised, onlinefed, psofed
+from psofed.protocol.client import Member
+from psofed.protocol.confidence import WAITING, Confidence
+from psofed.protocol.deployment import Deploy, Deployment
+
+
+def plan(options=None, clock="live"):
+    methods = (options or psofed.Options(2),)
+    small = Experiment(
+        clients=3, cohort=2, rounds=50, features=Features(dim=10), methods=methods, dtype="float32"
+    )
+    return Deployment(small, Deploy(clock=clock))
+
+
+def samples(count, seed=0):
+    g = np.random.default_rng(seed)
+    x = g.uniform(-1, 1, (count, 4)).astype(np.float32)
+    return x, (x.sum(axis=1) + g.normal(size=count)).astype(np.float32)
+
+
+def disk():
+    return VirtualDisk("state", Chance(0, 0))
+
+
+@pytest.mark.parametrize("options", [psofed.Options(2), onlinefed.Options()], ids=lambda o: o.name)
+def test_nine_of_ten_labels_are_inside_the_interval_of_nine_tenths(options):
+    member = Member(plan(options), 0, disk())
+    x, y = samples(3000)
+    inside = []
+    for i in range(len(y)):
+        ends = member.client.answer(x[i]).interval(0.9)
+        inside += [] if ends is None else [ends[0] <= y[i] <= ends[1]]
+        member.client.learn(x[i : i + 1], y[i : i + 1])
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.01)
+    assert member.client.confidence.coverage(0.9) == pytest.approx(np.mean(inside), abs=0.005)
+
+
+def test_no_interval_is_given_before_there_are_enough_labels():
+    client = Member(plan(), 0, disk()).client
+    x, y = samples(20)
+    assert client.answer(x[0]).interval(0.5) is None
+    client.learn(x[:9], y[:9])
+    assert client.answer(x[0]).interval(0.9) is None
+    client.learn(x[9:10], y[9:10])
+    assert client.answer(x[0]).interval(0.9) is not None
+    assert client.answer(x[0]).interval(0.99) is None
+
+
+def test_a_late_label_is_compared_with_the_answer_that_was_given():
+    confidence = Confidence()
+    x = np.ones(2)
+    confidence.answer(x, 5.0)
+    confidence.learn(x, guess=0.0, y=5.0)  # the model has changed since
+    assert confidence.inside == [1] * len(LEVELS)
+    confidence.learn(x, guess=0.0, y=5.0)  # a sample that nobody has asked for
+    assert confidence.inside == [1] * len(LEVELS)
+
+
+def test_questions_without_labels_do_not_fill_the_memory():
+    confidence = Confidence()
+    for i in range(WAITING + 100):
+        confidence.answer(np.array([float(i)]), 0.0)
+    assert len(confidence._asked) == WAITING
+
+
+def test_radii_survive_a_restart():
+    folder = disk()
+    member = Member(plan(), 0, folder)
+    member.client.learn(*samples(200))
+    member.save()
+    again = Member(plan(), 0, folder).client
+    x = samples(1)[0][0]
+    assert again.answer(x) == member.client.answer(x)
+    assert again.confidence.coverage(0.9) == member.client.confidence.coverage(0.9)
+
+
+def test_a_record_without_radii_is_read_and_they_are_learned_anew():
+    folder = disk()
+    member = Member(plan(), 0, folder)
+    member.client.learn(*samples(200))
+    arrays = member.client.to_arrays()
+    old = {name: a for name, a in arrays.items() if not name.startswith("radius.")}
+    member.store.save({**old, "incarnation": np.array(0)})
+    again = Member(plan(), 0, folder).client
+    assert again.position == 200
+    assert again.confidence.labels == 0
+    assert again.answer(samples(1)[0][0]).interval(0.9) is None
+
+
+def test_clients_without_a_model_learn_no_radii():
+    client = Member(plan(centralised.Options()), 0, disk()).client
+    client.learn(*samples(5))
+    assert not client.confidence.labels
+    assert not [name for name in client.to_arrays() if name.startswith("radius.")]

@@ -1,0 +1,103 @@
+"""State on disk: whole or not at all, and never another's."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from psofed.errors import InputError
+from psofed.protocol import store
+from psofed.protocol.store import StateFolder, Store
+
+ABOUT = {"run": "p", "role": "server", "digest": "00000001"}
+
+
+def opened(path):
+    folder = StateFolder(path)
+    return Store(folder, ABOUT), folder
+
+
+def saved(path, *values):
+    kept, folder = opened(path)
+    kept.load()
+    for value in values:
+        kept.save({"w": np.full(3, value)})
+    folder.close()
+
+
+def test_a_new_folder_is_empty_and_then_has_the_newest_record(tmp_path):
+    kept, folder = opened(tmp_path / "a" / "b")
+    assert kept.load() is None
+    folder.close()
+    saved(tmp_path / "a" / "b", 1.0, 2.0, 3.0)
+    kept, folder = opened(tmp_path / "a" / "b")
+    assert kept.load()["w"].tolist() == [3.0] * 3
+    assert not kept.notes
+    folder.close()
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "zeros"])
+def test_a_damaged_generation_falls_back_to_the_one_before_and_says_so(tmp_path, damage):
+    saved(tmp_path, 1.0, 2.0, 3.0)
+    newest = tmp_path / "record.1"
+    data = bytearray(newest.read_bytes())
+    data[30] ^= 1
+    ways = {"flip": data, "cut": data[:40], "empty": b"", "zeros": bytes(len(data))}
+    newest.write_bytes(ways[damage])
+    kept, folder = opened(tmp_path)
+    assert kept.load()["w"].tolist() == [2.0] * 3
+    assert "record.1 is damaged" in kept.notes[0]
+    assert "the generation before" in kept.notes[0]
+    kept.save({"w": np.full(3, 4.0)})
+    assert newest.read_bytes() != ways[damage]
+    folder.close()
+
+
+def test_two_damaged_generations_are_an_error_that_says_what_to_do(tmp_path):
+    saved(tmp_path, 1.0, 2.0)
+    for name in store.SLOTS:
+        (tmp_path / name).write_bytes(b"psofed 1\nnonsense")
+    kept, folder = opened(tmp_path)
+    with pytest.raises(InputError, match=r"record.0 is damaged.*record.1 is damaged.*restore"):
+        kept.load()
+    folder.close()
+
+
+def test_the_folder_of_another_run_is_refused(tmp_path):
+    saved(tmp_path, 1.0)
+    folder = StateFolder(tmp_path)
+    with pytest.raises(InputError, match="holds the state of role server, not client 3"):
+        Store(folder, ABOUT | {"role": "client 3"}).load()
+    with pytest.raises(InputError, match="holds the state of digest 00000001"):
+        Store(folder, ABOUT | {"digest": "00000002"}).load()
+    folder.close()
+
+
+def test_a_folder_is_used_by_one_process_at_a_time_and_is_free_after_a_kill(tmp_path):
+    code = f"from psofed.protocol.store import StateFolder; f = StateFolder({str(tmp_path)!r}); print(1, flush=True); input()"
+    other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    assert other.stdout.readline() == b"1\n"
+    with pytest.raises(InputError, match="is in use by another process; stop"):
+        StateFolder(tmp_path)
+    other.kill()
+    other.communicate()
+    StateFolder(tmp_path).close()
+
+
+def test_a_folder_that_cannot_be_made_is_an_input_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be used: Not a directory"):
+        StateFolder(tmp_path / "file" / "sub")
+
+
+def test_a_record_is_made_durable_before_it_gets_its_name_and_the_name_after(tmp_path, monkeypatch):
+    done = []
+    kept, folder = opened(tmp_path)
+    replace, fsync = os.replace, os.fsync
+    monkeypatch.setattr(os, "replace", lambda a, b: (done.append("rename"), replace(a, b)))
+    monkeypatch.setattr(os, "fsync", lambda fd: (done.append("sync"), fsync(fd)))
+    kept.save({"w": np.zeros(2)})
+    assert done == ["sync", "rename", "sync"]
+    folder.close()

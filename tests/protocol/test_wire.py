@@ -1,0 +1,106 @@
+"""The wire: every frame survives, no other bytes become one, sizes are what is promised."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psofed.core import payload
+from psofed.experiment import Experiment, Features
+from psofed.methods import psofed
+from psofed.protocol import wire
+from psofed.protocol.deployment import Deploy, Deployment
+
+
+def frame(**fields):
+    return wire.Frame(**fields if fields["kind"] == wire.INVITE else fields | {"incarnation": 0})
+
+
+frames = st.builds(
+    frame,
+    kind=st.sampled_from([wire.INVITE, wire.UPLOAD, wire.HELLO]),
+    digest=st.integers(0, 2**32 - 1),
+    n=st.integers(0, wire.LAST_ROUND),
+    incarnation=st.integers(0, wire.LAST_INCARNATION),
+    wire=st.sampled_from(list(wire.TYPES)),
+    body=st.binary(max_size=200),
+)
+
+
+@given(frames)
+def test_every_frame_survives_the_wire(frame):
+    data = wire.encode(frame)
+    assert len(data) == wire.size(frame.kind, len(frame.body)) <= len(frame.body) + 12
+    assert wire.decode(data, len(data)) == frame
+
+
+@given(st.binary(max_size=64), st.integers(0, 64))
+def test_other_bytes_are_refused_or_are_a_frame(data, limit):
+    try:
+        frame = wire.decode(data, limit)
+    except wire.WireError as error:
+        reason = error.reason
+    else:
+        reason = ""
+        assert len(data) <= limit
+        assert wire.encode(frame) == data
+    assert reason in ("", "size", "version", "kind")
+
+
+@given(frames, st.integers(1, 100))
+def test_a_frame_above_the_limit_is_refused_unread(frame, cut):
+    data = wire.encode(frame)
+    with pytest.raises(wire.WireError, match=r"received \d+ bytes") as caught:
+        wire.decode(data, len(data) - cut)
+    assert caught.value.reason == "size"
+
+
+@pytest.mark.parametrize(("values", "type", "most"), [(5, "float32", 32), (9, "float32", 51)])
+def test_small_windows_fit_small_links(values, type, most):
+    body = payload.encode(np.ones(values), type)
+    assert len(wire.encode(wire.Frame(wire.INVITE, 1, 2, 3, type, body))) <= most
+
+
+@pytest.mark.parametrize("type", ["float16", "float32", "float64"])
+def test_values_of_every_type_are_little_endian(type):
+    body = payload.encode(np.array([1.5, -2.0]), type)
+    assert np.frombuffer(body, payload.FORMATS[type]).tolist() == [1.5, -2.0]
+    assert payload.FORMATS[type].startswith("<")
+
+
+def plan(deploy=None, **changes):
+    settings = {"clients": 5, "cohort": 2, "rounds": 30, "dtype": "float64"}
+    settings |= {"features": Features(dim=10), "methods": (psofed.Options(shared=3),)}
+    return Deployment(Experiment(**settings | changes), deploy or Deploy())
+
+
+def test_the_digest_tells_apart_what_both_ends_must_agree_on():
+    others = [
+        plan(seed=1),
+        plan(clients=6),
+        plan(cohort=3),
+        plan(step=0.5),
+        plan(features=Features(dim=11)),
+        plan(features=Features(dim=10, width=1.0)),
+        plan(features=Features(name="exponential", dim=10)),
+        plan(methods=(psofed.Options(shared=2),)),
+        plan(methods=(psofed.Options(shared=3, shift=3),)),
+        plan(methods=(psofed.Options(shared=3, scheme="coordinated"),)),
+        plan(Deploy(run="q")),
+        plan(Deploy(wire="float64")),
+        plan(Deploy(clock="live")),
+    ]
+    digests = [each.digest for each in [plan(), *others]]
+    assert len(set(digests)) == len(digests)
+
+
+def test_the_digest_is_the_same_for_what_only_one_end_needs():
+    labelled = psofed.Options(shared=3, label="mine")
+    for same in (plan(rounds=9), plan(runs=1), plan(test_samples=7), plan(methods=(labelled,))):
+        assert same.digest == plan().digest
+
+
+def test_a_number_that_does_not_fit_is_not_sent():
+    for n, incarnation in ((2**32, 0), (0, 2**24), (-1, 0)):
+        with pytest.raises(wire.WireError, match="too large"):
+            wire.encode(wire.Frame(wire.UPLOAD, 0, n, incarnation))

@@ -1,0 +1,127 @@
+"""What the lockstep executor does to be fast: the same numbers as one client at a time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from psofed import schema
+from psofed.core import equations
+from psofed.core.schedule import Ahead, Sequential, Stochastic, UniformCohorts
+from psofed.core.seeds import Seeds
+from psofed.experiment import Experiment, Features
+from psofed.methods import coding, etpsofed, fedavg, local, onlinefed, qsgd, quantised, topk
+from psofed.methods.contract import Rows, stack
+from psofed.simulate import any_method, montecarlo
+from psofed.simulate.draws import draw
+
+SMALL = Experiment(
+    clients=6, cohort=3, rounds=70, runs=2, dtype="float64", features=Features(dim=12),
+    test_samples=50, methods=(fedavg.Options(local_steps=3),),
+)  # fmt: skip
+
+
+def models(method, draws):
+    plays = any_method.play(draws, method, any_method.RunSamples(draws))
+    return np.array([method.models(m.server, m.clients).copy() for m in plays])
+
+
+@pytest.mark.parametrize("name", schema.names("psofed.methods"))
+def test_a_stack_of_clients_gives_what_each_gives_alone(name):
+    options = schema.load("psofed.methods", name).Options()
+    fitting = {field: 4 for field in ("shared", "block") if hasattr(options, field)}
+    experiment = replace(SMALL, methods=(replace(options, **fitting),))
+    task = experiment.task(0)
+    (method,) = experiment.start(task)
+    draws = draw(experiment, task, everybody=True)
+    apart = type(method).__new__(type("Apart", (type(method),), {}))
+    apart.__dict__.update(experiment.start(task)[0].__dict__)
+    assert not apart.stacked
+    assert np.abs(models(method, draws) - models(apart, draws)).max() <= 1e-12
+
+
+def test_a_subclass_that_changes_a_handler_for_one_client_still_works():
+    class Halved(fedavg.Method):
+        def upload(self, client, k, n):
+            assert isinstance(k, int)
+            return client["w"] / 2 if self.ends(n) else None
+
+    task = SMALL.task(0)
+    draws = draw(SMALL, task, everybody=True)
+    assert fedavg.Method(SMALL.methods[0], task).stacked
+    halved = models(Halved(SMALL.methods[0], task), draws)
+    plain = models(fedavg.Method(SMALL.methods[0], task), draws)
+    assert np.allclose(halved[3], plain[3] / 2, atol=1e-14)
+
+
+def test_the_other_methods_of_a_run_change_no_bit():
+    methods = (
+        onlinefed.Options(), topk.Options(), local.Options(), qsgd.Options(),
+        quantised.Options(4, bits=2, reference="last"), etpsofed.Options(4),
+    )  # fmt: skip
+    experiment = replace(SMALL, dtype="float32", evaluate_every=3)
+    together = montecarlo.run(replace(experiment, methods=methods), 1).mse
+    for j, options in enumerate(methods):
+        alone = montecarlo.run(replace(experiment, methods=(options,)), 1).mse[0]
+        assert np.array_equal(together[j], alone)
+
+
+@pytest.mark.parametrize(("dtype", "close"), [("float32", 1e-5), ("float64", 1e-13)])
+@pytest.mark.parametrize("dim", [1, 7, 200])
+def test_the_compiled_step_is_the_learners(dtype, close, dim):
+    rng = np.random.default_rng(dim)
+    w, z = (rng.standard_normal((5, dim)).astype(dtype) for _ in range(2))
+    y, other = rng.standard_normal(5).astype(dtype), w.copy()
+    errors = any_method.lms(w, z, y, 0.1), equations.lms(other, z, y, 0.1)
+    assert np.allclose(*errors, rtol=close, atol=close * dim)
+    assert np.allclose(w, other, rtol=close, atol=close * dim)
+    assert w.dtype == errors[0].dtype == dtype
+
+
+@pytest.mark.parametrize("coordinated", [True, False])
+def test_what_is_drawn_ahead_is_what_each_client_draws(coordinated):
+    seeds = Seeds(3)
+    cohorts = UniformCohorts(seeds, clients=9, size=3)
+    for schedule in (
+        Sequential(seeds, 10, 4, 1, coordinated, block=False),
+        Sequential(seeds, 10, 4, 3, coordinated, block=True),
+        Stochastic(seeds, 10, 4, coordinated),
+    ):
+        ahead = Ahead(schedule.entries, cohorts, count=4)
+        for n in (0, 1, 31, 32, 33, 90, 2, 3):
+            members = cohorts.cohort(n)
+            for k in (members, members[:2], members[1:]):
+                assert ahead(k, n).tolist() == [schedule.entries(i, n).tolist() for i in k.tolist()]
+        others = np.array([k for k in range(9) if k not in cohorts.cohort(5)])
+        assert ahead(others, 5).tolist() == [
+            schedule.entries(i, 5).tolist() for i in others.tolist()
+        ]
+
+
+def test_cohorts_asked_for_one_by_one_are_those_of_all_rounds():
+    cohorts = UniformCohorts(Seeds(1), clients=20, size=7)
+    rounds = np.arange(400)
+    assert np.array_equal(cohorts.cohort(rounds), [cohorts.cohort(n) for n in rounds.tolist()])
+    assert np.array_equal(cohorts.cohort(3), cohorts.cohort(rounds)[3])
+
+
+@pytest.mark.parametrize("power", range(8))
+def test_the_fast_rotation_is_the_walsh_hadamard_matrix(power):
+    v = np.random.default_rng(power).standard_normal((3, 2**power))
+    expected = v @ coding.signs(power) / np.sqrt(2**power)
+    assert np.allclose(coding.hadamard(v), expected, atol=1e-12)
+    assert np.allclose(coding.hadamard(v[0]), expected[0], atol=1e-12)
+
+
+def test_uploads_are_stacked_whatever_form_they_come_in():
+    array, weights = np.arange(6.0).reshape(3, 2), {1: 0.5, 4: 0.25, 7: 0.25}
+    rows = Rows(np.array([1, 4, 7]), array)
+    plain = dict(rows.items()) | {9: None, 11: np.empty(0)}
+    for uploads in (rows, plain):
+        ks, messages, shares = stack(uploads, weights)
+        assert ks.tolist() == [1, 4, 7]
+        assert np.array_equal(messages, array)
+        assert shares.tolist() == [0.5, 0.25, 0.25]
+    ragged = stack({1: np.ones(2), 4: np.ones(3)}, weights)[1]
+    assert [len(message) for message in ragged] == [2, 3]
+    assert not len(stack({1: None}, weights)[0])

@@ -1,0 +1,213 @@
+"""Named arrays in one file: what was written is read, and nothing else is."""
+
+import gzip
+import json
+import os
+from contextlib import suppress
+from functools import reduce
+from hashlib import blake2b
+from itertools import islice
+from operator import getitem
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from helpers import ROOT
+from psofed import records
+from psofed.data import reading
+from psofed.data.columns import Columns
+from psofed.errors import InputError
+from psofed.fit import example as examples
+from psofed.fit import model
+from psofed.records import DamagedError, Record, pack, unpack
+
+ABOUT = {"run": "p", "role": "server", "digest": "00000001"}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+def sealed(header, body=b"", length=None):
+    """A file with a right digest, whatever is in it."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    size = (len(text) if length is None else length).to_bytes(4, "little")
+    data = records.MAGIC + size + text + body
+    return data + blake2b(data, digest_size=16).digest()
+
+
+def header(**changes):
+    return {"sequence": 1, "about": ABOUT, "arrays": [["w", "<f8", [2]]]} | changes
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=5),
+        st.sampled_from(records.DTYPES).flatmap(
+            lambda d: arrays.arrays(d, arrays.array_shapes(min_dims=0, max_dims=2, min_side=0))
+        ),
+        max_size=4,
+    ),
+    st.dictionaries(st.text(max_size=5), JSON, max_size=3),
+    st.integers(0, 2**40),
+)
+def test_records_survive(found, about, sequence):
+    again = unpack(pack(Record(about, found, sequence)))
+    assert again.about == about
+    assert again.sequence == sequence
+    assert list(again.arrays) == list(found)
+    for name, array in found.items():
+        assert again.arrays[name].dtype == array.dtype
+        assert again.arrays[name].tobytes() == array.tobytes()
+        assert again.arrays[name].shape == array.shape
+        assert again.arrays[name].flags.writeable
+
+
+@given(st.data())
+def test_any_change_or_cut_of_a_record_is_noticed(data):
+    whole = pack(Record(ABOUT, {"w": np.arange(5.0)}, 3))
+    at = data.draw(st.integers(0, len(whole) - 1))
+    flipped = whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :]
+    for broken in (flipped, whole[:at], whole + b"\0"):
+        with pytest.raises(DamagedError):
+            unpack(broken)
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_no_record(data):
+    for broken in (data, records.MAGIC + data):
+        with pytest.raises(DamagedError):
+            unpack(broken)
+
+
+ENTRY = st.tuples(
+    st.sampled_from(["w", "b", "", 3, None]),
+    st.sampled_from([*records.DTYPES, "O", "|O", ">f8", "<U9", "<m8[s]", "f8", 8, None]),
+    st.lists(st.integers(-2, 4) | st.sampled_from([2**31, 2**63, 10**400, 2.0, True, "2", None]), max_size=3)
+    | st.just([0] + [2**60] * 5) | st.just([1] * 70) | JSON,
+).map(list)  # fmt: skip
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "sequence": st.integers() | JSON,
+            "about": st.just(ABOUT) | JSON,
+            "arrays": st.lists(ENTRY | JSON, max_size=3) | JSON,
+        },
+    )
+    | JSON,
+    st.binary(max_size=40),
+    st.none() | st.sampled_from([0, 1, 2**32 - 1]),
+)
+@example(header(arrays=[["w", "<f8", [10**9, 10**9]]]), bytes(16), None)
+@example(header(arrays=[["w", "|u1", [0, 2**62, 2**62]]]), b"", None)
+@example(header(arrays=[["w", "|u1", [1]], ["w", "|u1", [1]]]), b"ab", None)
+@example(header(), bytes(15), None)
+@example(header(), bytes(17), None)
+@example(header(), bytes(16), 2**32 - 1)
+def test_a_header_that_lies_with_a_right_digest_is_read_as_it_stands_or_refused(head, body, length):
+    data = sealed(head, body, length)
+    try:
+        found = unpack(data)
+    except DamagedError:
+        return
+    assert sum(array.nbytes for array in found.arrays.values()) <= len(data)
+    assert unpack(pack(found)).arrays.keys() == found.arrays.keys()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" * 100_000, b'{"about": ' * 50_000, b"\xff\xfe", b"", b"3", b"null", b"[]",
+        b'{"sequence": 1, "about": {"a": NaN}, "arrays": []}',
+        b'{"sequence": 1, "about": {"a": 1e999}, "arrays": []}',
+        b'{"sequence": 1, "about": {"a": "\\ud800"}, "arrays": []}',
+        b'{"sequence": 1' + b"0" * 5000 + b', "about": {}, "arrays": []}',
+        b'{"sequence": 1, "about": {}, "arrays": []}' + b" " * records.HEADER,
+    ],
+)  # fmt: skip
+def test_headers_that_are_hard_to_read_are_damaged(text):
+    with pytest.raises(DamagedError, match="header"):
+        unpack(sealed(text))
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.array(["a"]), np.array([{}]), np.ones(2, ">f8"), np.ones(2, "c16")]
+)
+def test_what_could_not_be_read_is_not_written(wrong):
+    with pytest.raises(ValueError, match="arrays of"):
+        pack(Record({}, {"w": wrong}))
+    with pytest.raises(ValueError, match="JSON"):
+        pack(Record({"a": float("nan")}, {}))
+
+
+def test_a_file_is_there_whole_or_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    records.write(path, b"one")
+    records.write(path, b"two", durable=True)
+    for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
+        for name in ("fsync", "replace"):
+            with monkeypatch.context() as patch:
+
+                def fails(*_, error=error):
+                    raise error
+
+                patch.setattr(os, name, fails)
+                with pytest.raises(type(error)):
+                    records.write(path, b"three", durable=True)
+            assert path.read_bytes() == b"two"
+            assert os.listdir(tmp_path) == ["file"]
+    with pytest.raises(FileNotFoundError):
+        records.write(tmp_path / "none" / "file", b"one")
+
+
+def test_a_durable_file_is_synced_before_it_gets_its_name(tmp_path, monkeypatch):
+    done, replace, fsync = [], os.replace, os.fsync
+    monkeypatch.setattr(os, "replace", lambda a, b: (done.append("rename"), replace(a, b)))
+    monkeypatch.setattr(os, "fsync", lambda fd: (done.append("sync"), fsync(fd)))
+    records.write(tmp_path / "a", b"", durable=True)
+    records.write(tmp_path / "b", b"")
+    assert done == ["sync", "rename", "rename"]
+
+
+OLD_MODEL = ROOT / "tests" / "legacy" / "model.psofed"
+HOSTILE = JSON | st.sampled_from([10**18, 10**400, 1e300, -1e300, 1e-300, [10**9], [1e300, 1e-300], "wind"])  # fmt: skip
+
+
+def places(value, path=()):
+    """The paths to everything in a header."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()  # fmt: skip
+    return [path, *(p for key, inner in inside for p in places(inner, (*path, key)))]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("t") / "t.csv"
+    with gzip.open(examples.path(), "rt") as file:
+        path.write_text("".join(islice(file, 60)))
+    return path
+
+
+@given(st.data())
+def test_a_model_from_anybody_is_used_or_refused(table, tmp_path_factory, data):
+    record = unpack(model.load(OLD_MODEL).to_bytes())
+    about = record.about
+    *path, last = data.draw(st.sampled_from([p for p in places(about) if p]))
+    reduce(getitem, path, about)[last] = data.draw(HOSTILE)
+    file = tmp_path_factory.mktemp("m") / "m.psofed"
+    file.write_bytes(pack(Record(about, record.arrays)))
+    with suppress(InputError), np.errstate(all="ignore"):
+        rows, _ = model.predict(model.load(file), table)
+        assert len(list(rows)) <= 60
+
+
+def test_a_client_column_without_a_name_is_said_to_be_missing(table):
+    with pytest.raises(InputError, match="column '' is not there"):
+        reading.read(table, Columns(target="pollutant", time=("time",), client=""))

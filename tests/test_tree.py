@@ -1,0 +1,95 @@
+"""The tree keeps its laws: one name for each thing, small tests, layers that are written down."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections import defaultdict
+
+import pytest
+
+from helpers import ROOT
+
+SOURCE = ROOT / "src" / "psofed"
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+MOST_LINES = 400
+# What each file of a plug-in folder has to define, because it is found by that name.
+CLASSES = {"Options", "Method", "Policy"}
+# A verb has a file of its name in cli/; where that is also the name of what it shows, both stay.
+MODULES = {"__init__", "contract"}
+MODULES_TWICE = {
+    "client": "the verb, and the client's end of the protocol",
+    "psofed": "the package, and the method it is named after",
+}
+
+
+def repeated(pairs):
+    """The names that stand at more than one place."""
+    places = defaultdict(list)
+    for name, place in pairs:
+        places[name].append(place)
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
+def public_classes():
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                yield node.name, path.relative_to(SOURCE).as_posix()
+
+
+def modules():
+    """Modules and packages; a verb's file in cli/ may be named after its package."""
+    packages = {path.parent.name for path in SOURCE.rglob("__init__.py")}
+    yield from ((name, "package") for name in packages)
+    for path in sorted(SOURCE.rglob("*.py")):
+        if path.parent.name != "cli" or path.stem not in packages:
+            yield path.stem, path.relative_to(SOURCE).as_posix()
+
+
+def test_no_two_public_classes_share_a_name():
+    twice = repeated(public_classes())
+    assert not twice.keys() - CLASSES, twice
+
+
+def test_no_two_modules_share_a_name():
+    twice = repeated(modules())
+    assert twice.keys() - MODULES == set(MODULES_TWICE), twice
+
+
+def test_the_layers_of_the_guide_are_those_that_the_linter_checks():
+    """The guide has a block of the layers, the highest first, one line for each."""
+
+    def tidy(line):
+        return {name for name in re.split(r"[\s|:]+", line) if name} - {"__main__"}
+
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (layers,) = (c["layers"] for c in contracts["contracts"] if c["type"] == "layers")
+    wanted = [tidy(line) for line in layers if tidy(line)]
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    written = [[tidy(line) for line in block.splitlines() if tidy(line)] for block in blocks]
+    found = [lines for lines in written if lines and lines[0] == {"cli"}]
+    if not found:
+        pytest.skip("CONTRIBUTING.md has no block of layers yet, with `cli` in its first line")
+    assert found == [wanted]
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_file_of_tests_is_short_and_imports_no_other_test(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= MOST_LINES
+    for node in ast.walk(ast.parse(text)):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for name in names:
+            parts = name.split(".")
+            assert "conftest" not in parts, name
+            assert not any(part.startswith("test_") for part in parts), name
+
+
+def test_every_test_is_in_a_folder_that_the_source_has_too():
+    folders = {path.parent.name for path in TESTS if path.name.startswith("test_")}
+    packages = {path.parent.name for path in SOURCE.rglob("__init__.py")}
+    assert folders <= packages | {"docs", "tests"}

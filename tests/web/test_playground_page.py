@@ -1,0 +1,107 @@
+"""The playground's address and its page."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+import build_site as site
+import pytest
+
+from helpers import ROOT
+from helpers.playing import FIRST, curve, hash_of, settle, slide, until
+from psofed.cli.main import cli
+
+
+def test_settings_live_in_the_address_and_come_back(open_play):
+    shown = open_play()
+    slide(shown, "M", 9)
+    shown.get_by_label("each its own").click()
+    shown.get_by_role("button", name="Draw anew").click()
+    settle(shown)
+    address = shown.url.split("#")[1]
+    settings = {k: v[0] for k, v in parse_qs(address).items()}
+    assert settings["M"] == settings["shift"] == "9"  # a block moves by its own length
+    assert settings["scheme"] == "uncoordinated"
+    assert settings["seed"] == "2"
+    again = open_play("#" + address)
+    assert again.evaluate("playground.settings") == shown.evaluate("playground.settings")
+    assert curve(again) == curve(shown)
+    again.evaluate("location.hash = '#M=2&shift=2'")
+    until(again, "playground.settings.M === 2")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "#K=<img src=x onerror=window.hacked=1>&scheme=<script>window.hacked=1</script>",
+        "#__proto__=1&constructor=2&K=__proto__&toString=x",
+        "#K=1e9&D=-5&M=99999999999999999999&S=NaN&shift=Infinity&mu=0x10&noise=-1&N=1e400",
+        "#K=100.7&D=8&M=200&S=500&runs=0&seed=-3&idle=maybe&mask=javascript:alert(1)",
+        "#%E0%A4%A&&&===&K=%00&D=%F0%9F%92%A9",
+        "#" + "K=5&" * 5000,
+    ],
+)
+def test_a_hostile_address_ends_as_settings_within_their_limits(open_play, address):
+    shown = open_play(address)
+    assert shown.evaluate("window.hacked") is None
+    s = shown.evaluate("playground.settings")
+    assert set(s) == set(FIRST)
+    assert 2 <= s["K"] <= 100
+    assert 8 <= s["D"] <= 200
+    assert 1 <= s["M"] <= s["D"]
+    assert 1 <= s["S"] <= s["K"]
+    assert 0 <= s["shift"] < s["D"]
+    assert 0.05 <= s["mu"] <= 2
+    assert 0 <= s["noise"] <= 0.25
+    assert 200 <= s["N"] <= 5000
+    assert 1 <= s["runs"] <= 20
+    assert 0 <= s["seed"] <= 1e9
+    assert all(float(s[name]).is_integer() for name in ("K", "D", "M", "S", "shift", "N", "runs"))
+    assert s["scheme"] in ("coordinated", "uncoordinated")
+    assert s["mask"] in ("block", "scattered")
+    assert s["idle"] is True
+    assert len(curve(shown)) == s["N"] + 1
+
+
+@pytest.mark.parametrize("address", ["", hash_of(K=100, D=200, M=40, S=4, mask="scattered")])
+def test_a_phone_needs_no_sideways_scrolling(open_play, address):
+    shown = open_play(address, viewport={"width": 375, "height": 800})
+    until(shown, "!playground.numbersDirty")
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 375
+
+
+def test_it_plays_at_once_unless_motion_is_unwanted(open_play):
+    assert open_play("", playing=True).evaluate("playground.playing") is True
+    assert open_play("", playing=False).evaluate("playground.playing") is False
+
+
+def test_the_main_thread_never_computes_a_round(open_play):
+    shown = open_play(hash_of())
+    assert shown.evaluate("typeof PsoFed + typeof World + typeof features") == "undefined" * 3
+
+
+def test_the_site_has_the_page_that_the_command_writes(process, tmp_path):
+    done = process("play", "--out", "page.html", "--no-open")
+    assert done.returncode == 0, done.stderr
+    written = (tmp_path / "page.html").read_bytes()
+    site.lay_out(ROOT / "docs", tmp_path / "site")
+    assert (tmp_path / "site" / "_static" / site.PLAYGROUND).read_bytes() == written
+    assert f"site:_static/{site.PLAYGROUND}" in (tmp_path / "site" / "playground.md").read_text()
+    assert len(written) < 200_000
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_the_page_is_opened_in_a_browser_if_there_is_one(monkeypatch, tmp_path, capsys, found):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or found)
+    out = tmp_path / "page.html"
+    cli.main(["play", "--out", str(out)], standalone_mode=False)
+    assert opened == [out.as_uri()]
+    assert ("No browser" in capsys.readouterr().out) is not found
+
+
+def test_a_place_that_cannot_be_written_is_named(psofed):
+    done = psofed("play", "--out", "nowhere/page.html", "--no-open")
+    assert done.returncode == 2
+    assert "nowhere/page.html" in done.stderr
+    assert done.stderr.count("\n") == 1

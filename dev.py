@@ -78,10 +78,11 @@ def install_uv() -> None:
 
 def pin() -> int:
     """Write constraints.txt: packages, versions and hashes, nothing else."""
-    options = "--universal --python-version 3.11 --all-extras --generate-hashes --upgrade --quiet"
+    options = "--universal --python-version 3.11 --generate-hashes --upgrade --quiet"
+    wanted = "--all-extras --group dev"
     plain = "--no-header --no-annotate --no-emit-index-url --output-file constraints.txt"
-    command = [BIN / "uv", "pip", "compile", "pyproject.toml", *options.split(), *plain.split()]
-    return subprocess.call(command, cwd=ROOT)
+    command = f"pip compile pyproject.toml {options} {wanted} {plain}"
+    return subprocess.call([BIN / "uv", *command.split()], cwd=ROOT)
 
 
 def test(arguments: list[str]) -> int:

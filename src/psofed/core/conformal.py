@@ -51,7 +51,7 @@ def which(level: float, field: str = "interval") -> int:
     >>> which(0.9)
     2
     """
-    if isinstance(level, int | float | np.number) and not isinstance(level, bool):
+    if not isinstance(level, bool) and isinstance(level, int | float | np.number):
         for j, known in enumerate(LEVELS):
             if abs(known - level) < 1e-9:
                 return j

@@ -176,7 +176,8 @@ class Sizes:
         if messages is None or not count:
             return []
         if isinstance(messages, list):
-            return [self(message, up) for message in messages if message is not None]
+            answers: Sequence[Message] = messages  # of those who were asked; None is silence
+            return [self(message, up) for message in answers if message is not None]
         one = messages if messages.ndim == 1 else messages[0]
         return [self(one, up)] * count
 

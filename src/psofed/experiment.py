@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from psofed import schema
+from psofed import plugins, schema
 from psofed.core import features
 from psofed.core.features import FeatureMap
 from psofed.core.schedule import PresentCohorts, UniformCohorts
@@ -216,7 +216,8 @@ def read_for(path: str | Path, missing: dict[str, Any]) -> tuple[Experiment, boo
     table = load(path)
     table.pop("deploy", None)  # read by `serve` and `client`
     try:
-        return parse(missing | table), missing.keys() <= table.keys()
+        with plugins.relative_to(Path(path).parent):
+            return parse(missing | table), missing.keys() <= table.keys()
     except InputError as error:
         raise error.inside(where=str(path)) from None
 

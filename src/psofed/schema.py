@@ -1,13 +1,14 @@
 """From plain tables (TOML, JSON) to frozen dataclasses: every key known, every type right.
 
 Methods, policies and streams are found by the name of their file, and so are their tables: adding
-one touches nothing else.
+one touches nothing else. What is not in the package is found outside it (see `plugins.py`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import pkgutil
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
+from psofed import plugins
 from psofed.errors import InputError, nearest
 
 Reader = Callable[[str, Any], Any]
@@ -159,15 +161,36 @@ def names(package: str) -> list[str]:
 
 
 def load(package: str, name: object) -> ModuleType:
-    """The module of that name, or an InputError with the nearest one."""
+    """The module of that name: ours, that of an installed package's entry point, or a file's.
+
+    The groups of entry points have the names of our packages: "psofed.methods" and so on.
+    """
     home = f"{package}.{name}"
-    if home not in _found:
-        known = names(package)
-        if name not in known:
-            found = f"is {name!r}, which does not exist"
-            raise InputError("name", found, nearest(str(name), known))
-        _found.add(home)
-    return import_module(home)
+    if home in _found or _is_ours(package, name):
+        return import_module(home)
+    offered = plugins.entries(package)
+    if name in offered:
+        made = plugins.entry(package, str(name))
+        if isinstance(made, ModuleType):
+            return made
+        found = f"is {name!r}, an entry point of {made.__module__}, but not a module"
+        raise InputError("name", found, "correct it in the package that has it")
+    if plugins.outside(name):
+        return plugins.module(str(name))
+    found = f"is {name!r}, which does not exist"
+    if Path(f"{name}.py").name == f"{name}.py" and plugins.beside(f"{name}.py"):
+        raise InputError("name", found, f'for the file beside it, write "./{name}.py"')
+    raise InputError("name", found, nearest(str(name), names(package) + offered))
+
+
+def _is_ours(package: str, name: object) -> bool:
+    if name not in names(package):
+        return False
+    if name in plugins.entries(package):
+        text = f"{name!r} is psofed's own; the entry point of that name in {package} is not used"
+        warnings.warn(text, stacklevel=2)
+    _found.add(f"{package}.{name}")
+    return True
 
 
 _found: set[str] = set()  # so that a folder is not read again for every name in it

@@ -121,7 +121,7 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
         raise InputError("", "has learned nothing yet", "wait for the first round", str(path))
     features = method.task.features
     if not isinstance(features, Waves):
-        found = f"has {plan.experiment.features.name} features, which cannot be exported"
+        found = f"has {plan.experiment.features.title} features, which cannot be exported"
         raise InputError("", found, "use cosine or exponential ones", str(path))
     whose = f"{plan.experiment.methods[plan.deploy.method or 0].title()}, {whose}"
     if isinstance(stream, table.Options):

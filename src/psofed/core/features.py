@@ -148,3 +148,25 @@ class Linear:
         R: Array = np.outer(m, m)
         R[1:, 1:] += covariance
         return R / self.dim
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """z = x: for models that take the inputs as they are."""
+
+    taps: int
+
+    @property
+    def dim(self) -> int:
+        return self.taps
+
+    def __call__(self, x: Array) -> Array:
+        return x
+
+    def astype(self, dtype: Any) -> Inputs:
+        return self
+
+    def correlation(self, mean: Array, covariance: Array) -> Array:
+        """R = E[z z^T]."""
+        R: Array = covariance + np.outer(mean, mean)
+        return R

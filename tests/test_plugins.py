@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import pytest
 
@@ -204,7 +205,7 @@ def test_a_process_with_another_version_of_a_package_refuses_it(write, inside, m
     plugins.of(type(thing))
     packed = plugins.pack(thing)
     assert type(packed.unpack()) is type(thing)
-    (other,) = packed.plugins
-    altered = plugins.Packed(packed.data, (plugins.replace(other, digest="0"),))
+    (other,) = packed.sources
+    altered = plugins.Packed(packed.data, (replace(other, digest="0"),))
     with pytest.raises(InputError, match="install the same everywhere"):
         altered.unpack()

@@ -2,7 +2,7 @@
 
 A file is read anew each time it is named, and is a module of its own for each place and content:
 two files of one name do not meet, and an edited file is another module, beside the old one, which
-the objects made before keep. `pack` sends objects with the files that they need to other processes.
+the objects made before keep. `parcels.py` sends objects and their files to other processes.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import ast
 import hashlib
 import importlib.util
 import linecache
-import pickle
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -28,7 +27,8 @@ from typing import Any
 from psofed.errors import InputError, nearest
 
 _folder: ContextVar[Path | None] = ContextVar("folder", default=None)
-_loaded: dict[str, Plugin] = {}  # by the name of the module
+_refused: ContextVar[str] = ContextVar("refused", default="")
+loaded: dict[str, Plugin] = {}  # those of this process, by the name of the module
 CORRECT = "correct it there"
 
 
@@ -41,13 +41,18 @@ class Plugin:
     path: str  # its file, as the user named it
     digest: str  # of its source; of all source in its folder, if it is in a package
     version: str = ""  # of the installed package that it belongs to
-    source: str | None = None  # the text of a file that workers get; a package they must have
+    source: bytes | None = None  # a file, which workers get; a package they must have
     root: str = ""  # the folder that was searched for its package, besides Python's own
+
+    @property
+    def file(self) -> str:
+        """Its name without its place."""
+        return Path(self.path).name if self.source is not None else self.module
 
     def about(self) -> dict[str, str]:
         """What a result keeps of it."""
-        known = {"path": self.path, "digest": self.digest, "version": self.version}
-        return {key: value for key, value in known.items() if value}
+        known = {"file": self.file, "path": self.path, "digest": self.digest}
+        return known | ({"version": self.version} if self.version else {})
 
 
 @contextmanager
@@ -58,6 +63,16 @@ def relative_to(folder: str | Path) -> Iterator[None]:
         yield
     finally:
         _folder.reset(token)
+
+
+@contextmanager
+def refused(right: str) -> Iterator[None]:
+    """Nothing from outside is imported in here: who only reads a result runs no code of others."""
+    token = _refused.set(right)
+    try:
+        yield
+    finally:
+        _refused.reset(token)
 
 
 def outside(text: object) -> bool:
@@ -80,8 +95,10 @@ def _is_path(text: str) -> bool:
 
 def module(text: str, field: str = "name") -> ModuleType:
     """The module of "./signs.py" or "my_package.signs"; an InputError, at `field`, says why not."""
+    if _refused.get():
+        raise InputError(field, f"is {text!r}, code that is not imported here", _refused.get())
     try:
-        return _from_file(text) if _is_path(text) else _from_package(text)
+        return _from_file(text) if _is_path(text) else from_package(text)
     except InputError as error:
         raise error.inside(field) from None
 
@@ -116,13 +133,9 @@ def _from_file(text: str) -> ModuleType:
     digest = _digest(data)
     key = hashlib.blake2b(str(path).encode() + data, digest_size=6).hexdigest()
     name = f"psofed_plugin_{re.sub(r'[^0-9A-Za-z]', '_', named.stem)}_{key}"
-    if name not in _loaded:
-        try:
-            source = importlib.util.decode_source(data)
-        except (SyntaxError, UnicodeDecodeError) as error:
-            raise InputError("", f"is {text!r}, which is not text: {error}", CORRECT) from None
-        _siblings(text, path, source)
-        _execute(Plugin(path.as_posix(), name, str(named), digest, source=source), text)
+    if name not in loaded:
+        _siblings(text, path, _decoded(text, data))
+        execute(Plugin(path.as_posix(), name, str(named), digest, source=data), text)
     return sys.modules[name]
 
 
@@ -130,6 +143,13 @@ def _where_else(text: str) -> str:
     if _folder.get() is not None and Path(text).exists():
         return "a path is relative to the folder of the experiment file, not to the working folder"
     return "give the path of a file that exists"
+
+
+def _decoded(text: str, source: bytes) -> str:
+    try:
+        return importlib.util.decode_source(source)
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise InputError("", f"is {text!r}, which is not text: {error}", CORRECT) from None
 
 
 def _siblings(text: str, path: Path, source: str) -> None:
@@ -161,14 +181,14 @@ def _beside(folder: Path, name: str) -> bool:
     return spec is None or spec.origin is None or folder in Path(spec.origin).resolve().parents
 
 
-def _execute(plugin: Plugin, text: str) -> None:
+def execute(plugin: Plugin, text: str) -> None:
     """Run the source of a file as a module of its own."""
     spec = importlib.util.spec_from_loader(plugin.module, None, origin=plugin.path)
     assert spec is not None
     assert plugin.source is not None
     made = importlib.util.module_from_spec(spec)
     made.__file__ = plugin.path
-    lines = plugin.source.splitlines(keepends=True)
+    lines = _decoded(text, plugin.source).splitlines(keepends=True)
     linecache.cache[plugin.path] = len(plugin.source), None, lines, plugin.path
     sys.modules[plugin.module] = made  # dataclasses look there for the types of their fields
     try:
@@ -177,7 +197,7 @@ def _execute(plugin: Plugin, text: str) -> None:
         del sys.modules[plugin.module]
         right = "install it" if isinstance(error, ModuleNotFoundError) else CORRECT
         raise InputError("", f"is {text!r}, {_failed(error, plugin.path)}", right) from error
-    _loaded[plugin.module] = plugin
+    loaded[plugin.module] = plugin
 
 
 def _failed(error: BaseException, path: str) -> str:
@@ -190,7 +210,7 @@ def _failed(error: BaseException, path: str) -> str:
     return f"which cannot be imported: {own[-1].filename}:{own[-1].lineno}: {what}"
 
 
-def _from_package(text: str) -> ModuleType:
+def from_package(text: str) -> ModuleType:
     """A module by its dotted name; the folder of the file that is read is searched, too."""
     if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", text):
         right = 'give a file, as in "./mine.py", or a dotted name, as in "my_package.mine"'
@@ -225,7 +245,7 @@ def _import(text: str, root: str) -> ModuleType:
             sys.path.remove(root)
             raise
     now = replace(_described(made), root=root)
-    was = _loaded.setdefault(made.__name__, now)
+    was = loaded.setdefault(made.__name__, now)
     if was.digest != now.digest:
         found = f"is {text!r}, whose package, {now.path}, has changed since it was imported"
         raise InputError("", found, "start Python, or the notebook's kernel, again")
@@ -238,9 +258,10 @@ def _described(made: ModuleType) -> Plugin:
     package = "." in name or path.name == "__init__.py"
     files = sorted(path.parent.rglob("*.py")) if package else [path] if path.is_file() else []
     plugin = Plugin(name, name, str(path), _digest(*(file.read_bytes() for file in files)))
-    if package or path.suffix != ".py" or name in sys.stdlib_module_names or version_of(name):
-        return replace(plugin, version=version_of(name))
-    source = importlib.util.decode_source(path.read_bytes())
+    plugin = replace(plugin, version=version_of(name))
+    if package or path.suffix != ".py" or name in sys.stdlib_module_names:
+        return plugin
+    source = None if plugin.version else path.read_bytes()
     return replace(plugin, given=path.resolve().as_posix(), source=source)
 
 
@@ -275,7 +296,11 @@ def entry(group: str, name: str) -> Any:
         right = "uninstall one of them, or give the dotted name"
         raise InputError("name", f"is {name!r}, which is both {' and '.join(values)}", right)
     value = values[0].split("[")[0].strip()
-    return attribute(value) if ":" in value else module(value)
+    if ":" in value:
+        return attribute(value)
+    made = module(value)
+    loaded[made.__name__] = replace(loaded[made.__name__], given=name)
+    return made
 
 
 def of(thing: Any) -> Plugin | None:
@@ -286,54 +311,11 @@ def of(thing: Any) -> Plugin | None:
     home = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
     if home.split(".")[0] == "psofed":
         return None
-    if home in _loaded:
-        return _loaded[home]
+    if home in loaded:
+        return loaded[home]
     made = sys.modules.get(home)
     if home == "__main__" or made is None or not getattr(made, "__file__", None):
         found = f"is of {thing.__qualname__}, which was made in a notebook or a script"
         raise InputError("name", found, "put it into a file of its own, and import that")
-    _loaded[home] = _described(made)
-    return _loaded[home]
-
-
-@dataclass(frozen=True)
-class Packed:
-    """Something to be sent to another process, with the plug-ins that it is made of."""
-
-    data: bytes
-    plugins: tuple[Plugin, ...]
-
-    def unpack(self) -> Any:
-        """The thing itself, after its plug-ins have been made known to this process."""
-        for plugin in self.plugins:
-            _settle(plugin)
-        return pickle.loads(self.data)
-
-
-def pack(thing: Any, dumps: Callable[[Any], bytes] = pickle.dumps) -> Packed:
-    """`thing` with the plug-ins whose classes and functions are in it.
-
-    >>> pack({"a": 1}).unpack()
-    {'a': 1}
-    """
-    data = dumps(thing)
-    return Packed(data, tuple(p for name, p in _loaded.items() if name.encode() in data))
-
-
-def _settle(plugin: Plugin) -> None:
-    """Make a plug-in of another process known here; refuse another version of it."""
-    if plugin.module in _loaded and _loaded[plugin.module].digest == plugin.digest:
-        return
-    own = plugin.module.startswith("psofed_plugin_")
-    try:
-        there = own or importlib.util.find_spec(plugin.module) is not None
-    except ModuleNotFoundError:
-        there = False
-    if own or (not there and plugin.source is not None):
-        _execute(plugin, plugin.path)
-        return
-    with relative_to(plugin.root or Path.cwd()):
-        here = _loaded[_from_package(plugin.module).__name__]
-    if here.digest != plugin.digest:
-        found = f"{plugin.module} of a worker, {here.path}, is not the one of {plugin.path}"
-        raise InputError("", found, "install the same everywhere, or use one file")
+    loaded[home] = _described(made)
+    return loaded[home]

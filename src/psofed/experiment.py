@@ -17,6 +17,8 @@ from psofed.core.schedule import PresentCohorts, UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.core.vectorised import PROBES, vectorised
 from psofed.errors import InputError
+from psofed.learners import lms
+from psofed.learners.contract import MOST_DIM, Learner
 from psofed.methods import onlinefed, psofed
 from psofed.methods.contract import Method, Options, Task, start
 from psofed.streams import paper
@@ -122,10 +124,11 @@ class Experiment:
     world: int | None = None  # all runs share the clients, features and masks of this run
     stream: Stream = field(default_factory=paper.Options)  # where samples come from
     features: Features = field(default_factory=Features)  # from inputs to D numbers
+    learner: Learner = field(default_factory=lms.Options)  # what clients learn, and how
     methods: tuple[Options, ...] = field(default_factory=lambda: paper_methods())  # one per curve
 
     def __post_init__(self) -> None:
-        schema.check(self, skip=("stream", "features", "methods"))
+        schema.check(self, skip=("stream", "features", "learner", "methods"))
         counts = ("clients", "rounds", "runs", "cohort", "evaluate_every", "test_samples")
         schema.positive(self, *counts, "step")
         schema.at_most(self, LIMITS)
@@ -149,6 +152,7 @@ class Experiment:
         if self.every > self.rounds:
             found = f"is {self.evaluate_every}, but there are only {self.rounds} rounds"
             raise InputError("evaluate_every", found, f"use 1 to {self.rounds}")
+        self._check_learner()
         if not self.methods:
             raise InputError("methods", "is empty", "give at least one [[methods]] table")
         for i, options in enumerate(self.methods):
@@ -156,7 +160,8 @@ class Experiment:
                 schema.check(options, skip=("policy",))
                 schema.positive(options, "step")
                 options.check_policy(self.clients, self.cohort)
-                options.check(self.features.dim, self.clients)
+                options.check_learner(self.learner)
+                options.check(self.dim, self.clients)
                 if options.policy is not None and self.absent:
                     found = "is given, but a policy may ask any client"
                     raise InputError("policy", found, "leave out one of policy and absent")
@@ -173,12 +178,31 @@ class Experiment:
         if not isinstance(self.features.name, str):
             self.draw_features(Seeds(0))  # tried now, so that mistakes are told at the start
 
+    def _check_learner(self) -> None:
+        if not isinstance(self.learner, Learner):
+            raise InputError("learner", f"is {self.learner!r}", "use the Options of a learner")
+        if not self.learner.featured and self.features != Features():
+            raise _no_features(self.learner)
+        try:
+            self.learner.check()
+            size = self.dim
+            if not 1 <= size <= MOST_DIM:
+                found = f"is {self.learner.name!r}, which has {size:,} parameters"
+                raise InputError("name", found, f"use 1 to {MOST_DIM:,}")
+        except InputError as error:
+            raise error.inside("learner.") from None
+
     def _check_titles(self) -> None:
         titles = [options.title() for options in self.methods]
         for i, title in enumerate(titles):
             if title in titles[:i]:
                 found = f"is {title!r}, as that of another method"
                 raise InputError(f"methods[{i}].label", found, "give each method its own label")
+
+    @property
+    def dim(self) -> int:
+        """D, the number of parameters of the model."""
+        return self.learner.size(self.stream.taps, self.features.dim)
 
     @property
     def gone(self) -> int:
@@ -211,7 +235,7 @@ class Experiment:
             cohorts = PresentCohorts(seeds, self.clients, self.cohort, self.gone, {}, *present)
         return Task(
             clients=self.clients,
-            dim=self.features.dim,
+            dim=self.dim,
             taps=self.stream.taps,
             step=self.step,
             seeds=seeds,
@@ -219,10 +243,13 @@ class Experiment:
             cohorts=cohorts,
             dtype=self.dtype,
             wire=wire,
+            learner=self.learner,
         )
 
     def draw_features(self, seeds: Seeds) -> FeatureMap:
-        """The feature map of one run, common to all clients."""
+        """The map from x to z of one run, common to all clients: features, or the learner's own."""
+        if not self.learner.featured:
+            return self.learner.inputs(self.stream.taps)
         f = self.features
         if f.name == "cosine":
             return features.cosine(seeds, f.dim, self.stream.taps, f.width)
@@ -254,6 +281,11 @@ class Experiment:
             del table["absent"]
         table["stream"] = schema.table(self.stream)
         table["features"] = self.features.to_table()
+        table["learner"] = schema.table(self.learner)
+        if not self.learner.featured:
+            del table["features"]
+        if self.learner == lms.Options():
+            del table["learner"]
         table["methods"] = [schema.table(options) for options in self.methods]
         return table
 
@@ -301,10 +333,18 @@ def parse(table: dict[str, Any]) -> Experiment:
     nested = {
         "stream": schema.reader("psofed.streams"),
         "features": _features,
+        "learner": schema.reader("psofed.learners"),
         "methods": schema.list_reader("psofed.methods"),
     }
     experiment: Experiment = schema.build(Experiment, table, nested)
+    if "features" in table and not experiment.learner.featured:
+        raise _no_features(experiment.learner)
     return experiment
+
+
+def _no_features(learner: Learner) -> InputError:
+    found = f"is given, but the learner {learner.name} takes the inputs as they are"
+    return InputError("features", found, "leave it out, or use another learner")
 
 
 def _features(key: str, table: Any) -> Features:

@@ -72,7 +72,7 @@ def test_the_compiled_step_is_the_learners(dtype, close, dim):
     rng = np.random.default_rng(dim)
     w, z = (rng.standard_normal((5, dim)).astype(dtype) for _ in range(2))
     y, other = rng.standard_normal(5).astype(dtype), w.copy()
-    errors = any_method.lms(w, z, y, 0.1), equations.lms(other, z, y, 0.1)
+    errors = any_method.Fast().learn(w, z, y, 0.1), equations.lms(other, z, y, 0.1)
     assert np.allclose(*errors, rtol=close, atol=close * dim)
     assert np.allclose(w, other, rtol=close, atol=close * dim)
     assert w.dtype == errors[0].dtype == dtype

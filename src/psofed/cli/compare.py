@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.progress import counting
+from psofed.cli.progress import counting, say
 from psofed.cli.work import Wishes, compute, leave_interrupted, options, runs_asked
 from psofed.errors import InputError
 
@@ -115,8 +115,11 @@ def _experiment(file: Path | None, rounds: int | None) -> Experiment:
         experiment, own = experiments.read_for(
             file, {"methods": [{"name": budget.reference().name}]}
         )
-    dim = experiment.features.dim
-    methods = budget.completed(experiment.methods if own else budget.everything(dim), dim)
+    dim = experiment.dim
+    known = experiment.methods if own else budget.everything(dim, experiment.learner)
+    methods = budget.completed(known, dim)
+    if not own and (unfit := budget.unfit(experiment.learner)):
+        say(f"Left out, for the learner {experiment.learner.name}: {', '.join(unfit)}.")
     rounds = rounds or experiment.rounds
     every = experiment.evaluate_every
     every = every if every is not None and every <= rounds else None

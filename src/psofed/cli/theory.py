@@ -80,6 +80,10 @@ def theory(file: Path, **wishes: Any) -> None:
         )
     experiment = prediction.fix_world(experiments.read(file), how.world)
     how = replace(how, runs=how.runs or max(min(experiment.runs, RUNS), 2))
+    try:
+        prediction.check_learner(experiment)
+    except InputError as error:
+        raise error.inside(where=str(file)) from None
     if not prediction.knows(experiment):
         found, right = "has none that the theory covers", "use psofed or onlinefed"
         raise InputError("methods", found, right, str(file))

@@ -1,4 +1,4 @@
-"""`psofed verify [CASE.json ...]`: all executors give the same models, to 1e-12."""
+"""`psofed verify [CASE.json | FILE.toml ...]`: all executors give the same models, to 1e-12."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+ROUNDS = 50  # of an experiment, for each of its methods
 
 
 @click.command()
@@ -20,15 +22,23 @@ import click
 def verify(cases: tuple[Path, ...], count: int, seed: int, as_json: bool) -> None:
     """Run CASES through all three executors and show the largest differences.
 
-    A case is a JSON file with all random draws and the models that must follow from them. Without
-    CASES, small random ones are drawn and the executors are compared with the dense reference.
-    The exit code is 0 only if every difference is at most 1e-12.
+    A case is a JSON file with all random draws and the models that must follow from them. It may
+    also be an experiment in TOML: the first 50 rounds of each of its methods, with its learner, are
+    then compared between the engine and the messages. Without CASES, small random ones are drawn
+    and the executors are compared with the dense reference. The exit code is 0 only if
+    every difference is at most 1e-12.
     """
-    from psofed import case
-    from psofed.verify.executors import compare
+    from psofed import case, experiment
+    from psofed.verify.executors import compare, compare_methods
 
-    drawn = [case.read(path) for path in cases] or [case.draw(i, seed) for i in range(count)]
-    results = [compare(each) for each in drawn]
+    results = []
+    for path in cases:
+        if path.suffix == ".toml":
+            results += compare_methods(experiment.read(path), ROUNDS)
+        else:
+            results.append(compare(case.read(path)))
+    if not cases:
+        results = [compare(case.draw(i, seed)) for i in range(count)]
     passed = all(result.passed for result in results)
     if as_json:
         table: dict[str, Any] = {"tolerance": case.TOLERANCE, "passed": passed}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from psofed import schema
 from psofed.experiment import Experiment
+from psofed.learners.contract import Learner
 from psofed.methods.contract import Knob, Options
 from psofed.methods.round import Sizes
 from psofed.simulate import any_method
@@ -26,9 +27,15 @@ EXACT = 1.0001  # a share may exceed the budget by rounding
 AIMED = 4  # turns of a knob that are aimed at the budget, before it is searched for
 
 
-def everything(dim: int) -> tuple[Options, ...]:
-    """All methods, each in the forms that are worth comparing, for this D."""
-    return tuple(options for each in _found() for options in each.compared(dim))
+def everything(dim: int, learner: Learner | None = None) -> tuple[Options, ...]:
+    """All methods, each in the forms that are worth comparing, for this D and this learner."""
+    found = [each for each in _found() if learner is None or each.learns(learner)]
+    return tuple(options for each in found for options in each.compared(dim))
+
+
+def unfit(learner: Learner) -> list[str]:
+    """The names of the methods that would be compared, but cannot learn such a model."""
+    return [each.name for each in _found() if each.compared(10) and not each.learns(learner)]
 
 
 def completed(methods: Sequence[Options], dim: int) -> tuple[Options, ...]:
@@ -76,7 +83,7 @@ def fit(experiment: Experiment, options: Options, budget: float) -> Fitted:
 
     Bytes are counted in a short run with real messages, not computed.
     """
-    knob, dim = options.knob, experiment.features.dim
+    knob, dim = options.knob, experiment.dim
     if knob is None:  # its traffic cannot be changed
         return Fitted(options, cost(experiment, options))
     if knob.bytes:
@@ -98,7 +105,7 @@ def _search(experiment: Experiment, options: Options, knob: Knob, budget: float)
         aim = floor(value + 1e-9) if knob.more else ceil(value - 1e-9)
         place = (aim - values.start) * values.step if trial < AIMED else (fits + beyond) // 2
         place = min(max(place, fits + 1), beyond - 1)
-        turned = options.turned(values[place], experiment.features.dim)
+        turned = options.turned(values[place], experiment.dim)
         if turned != options:
             options, spent = turned, cost(experiment, turned)
         if spent.share <= EXACT * budget:
@@ -111,7 +118,7 @@ def _search(experiment: Experiment, options: Options, knob: Knob, budget: float)
 
 def _values(experiment: Experiment, options: Options, knob: Knob) -> range:
     """The values to which a budget may turn the knob, from the least traffic to the most."""
-    low, high = knob.least, knob.most(experiment.features.dim, experiment.rounds)
+    low, high = knob.least, knob.most(experiment.dim, experiment.rounds)
     last = knob.of(options) if knob.keeps else high if knob.more else low
     return range(low, min(high, last) + 1) if knob.more else range(high, max(low, last) - 1, -1)
 

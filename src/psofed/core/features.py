@@ -188,3 +188,26 @@ class OwnMap:
         z = self(np.concatenate([mean + spread, mean - spread]))
         R: Array = z.T @ z / len(z)
         return R
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """z = x: for models that take the inputs as they are."""
+
+    exact: ClassVar[bool] = True
+    taps: int
+
+    @property
+    def dim(self) -> int:
+        return self.taps
+
+    def __call__(self, x: Array) -> Array:
+        return x
+
+    def astype(self, dtype: Any) -> Inputs:
+        return self
+
+    def correlation(self, mean: Array, covariance: Array) -> Array:
+        """R = E[z z^T]."""
+        R: Array = covariance + np.outer(mean, mean)
+        return R

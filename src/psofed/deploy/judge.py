@@ -28,10 +28,10 @@ def test_set(plan: Deployment, path: Path | None) -> Callable[[Array], float] | 
         x, y = sample.x, sample.clean
     else:
         return None
-    z = task.features(x.astype(task.dtype))
+    learner, z = task.learner, task.features(x.astype(task.dtype))
 
     def decibels(w: Array) -> float:
-        error = float(np.mean(np.square(y - z @ w)))
+        error = float(np.mean(np.square(y - learner.predict(w, z))))
         return 10 * float(np.log10(max(error, 1e-300)))
 
     return decibels

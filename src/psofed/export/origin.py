@@ -123,6 +123,9 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
     if not rounds:
         raise InputError("", "has learned nothing yet", "wait for the first round", str(path))
     features = method.task.features
+    if not method.task.learner.compiled:
+        found = f"has the learner {plan.experiment.learner.name}, which cannot be exported"
+        raise InputError("", found, "export LMS on random features: no [learner]", str(path))
     if not isinstance(features, Waves):
         found = f"has {plan.experiment.features.title} features, which cannot be exported"
         raise InputError("", found, "use cosine or exponential ones", str(path))

@@ -110,6 +110,9 @@ def parse(table: dict[str, Any]) -> Plan:
     """A plan from plain values, as `to_table` makes them."""
     if "columns" not in table:
         raise InputError("columns", "is missing", "name client, time and target in [columns]")
+    if "learner" in table:
+        found = "is given, but a fit learns by LMS on random features"
+        raise InputError("learner", found, "leave it out; `run`, `serve` and `compare` know it")
     nested = {
         "columns": columns_of,
         "form": form_of,

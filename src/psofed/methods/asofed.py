@@ -20,7 +20,7 @@ import numpy as np
 
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
-from psofed.methods.contract import Array, Common, Message, Plain, State, Task
+from psofed.methods.contract import Array, Common, Learns, Message, Plain, State, Task
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Options(Common):
     """Memory of gradients and its beta, proximal weight lam, steps by delay, replies at the end."""
 
     name: ClassVar[str] = "asofed"
+    learners: ClassVar[Learns] = "descending"
     selects: ClassVar[bool] = True
     gapless: ClassVar[bool] = True
     simulated: ClassVar[str] = "its replies belong to the round after, and a late one is no reply"
@@ -78,13 +79,13 @@ class Method(Plain):
     def server(self) -> State:
         """w, the last copies o_k, the replies, and the rounds that they answer."""
         K, D = self.task.clients, self.task.dim
-        copies = {"copy": self.task.zeros(K, D), "reply": self.task.zeros(K, D)}
+        copies = {"copy": np.tile(self.task.initial(), (K, 1)), "reply": self.task.zeros(K, D)}
         return super().server() | copies | {"visit": np.full(K, -2)}
 
     def client(self, k: int) -> State:
         """w_k, c_k, r_k, the number of visits; v_k and h_k only if they are needed."""
         zeros, D = self.task.zeros, self.task.dim
-        state = super().client(k) | {"received": zeros(D), "visits": np.zeros(())}
+        state = super().client(k) | {"received": self.task.initial(), "visits": np.zeros(())}
         state["rate"] = np.ones((), self.task.dtype)
         return state | ({"v": zeros(D), "h": zeros(D)} if self.options.memory else {})
 
@@ -104,7 +105,8 @@ class Method(Plain):
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (10) with zeta_k in the place of the gradient, and r_k mu in that of mu."""
         w, lam, beta = client["w"], self.options.lam, self.options.beta
-        change = (np.vecdot(w, z) - y)[..., None] * z
+        prediction, g = self.learner.both(w, z)
+        change = (prediction - y)[..., None] * g
         if lam:
             change += lam * (w - client["received"])
         if self.options.memory:

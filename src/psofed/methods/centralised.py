@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from psofed.core import equations
 from psofed.core.schedule import Indices
 from psofed.methods.contract import (
     Array,
     Common,
+    Learns,
     Message,
     Messages,
     Plain,
@@ -31,6 +31,7 @@ class Options(Common):
     """One averaged step per round (batch), or one step per sample (sequential)."""
 
     name: ClassVar[str] = "centralised"
+    learners: ClassVar[Learns] = "descending"
     role: ClassVar[Literal["reference", "method", "control"]] = "control"
     everybody: ClassVar[bool] = True
     selects: ClassVar[bool] = True
@@ -95,6 +96,7 @@ class Method(Plain):
         z, y = self.task.features(samples[:, :-1].astype(w.dtype)), samples[:, -1]
         if self.sequential:
             for z_k, y_k in zip(z, y, strict=True):
-                equations.lms(w, z_k, y_k, self.step)
+                self.learner.learn(w, z_k, y_k, self.step)
         else:
-            w += self.step * (share * (y - z @ w)) @ z
+            prediction, g = self.learner.both(w, z)
+            w += self.step * (share * (y - prediction)) @ g

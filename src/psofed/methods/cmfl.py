@@ -74,7 +74,7 @@ class Method(fedavg.Method):
         """w_k, what came down with it, and how many uploads this client has skipped."""
         zeros = self.task.zeros
         more = {"signs": zeros(self.task.dim), "threshold": np.zeros(()), "skips": np.zeros(())}
-        return super().client(k) | {"start": zeros(self.task.dim)} | more
+        return super().client(k) | {"start": self.task.initial()} | more
 
     def download(self, server: State, k: Who, n: int) -> Message:
         """w_n, the signs of g and, if usable, the threshold."""

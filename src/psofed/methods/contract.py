@@ -36,19 +36,22 @@ always gets one message for each client.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, ClassVar, Literal, Protocol, Self
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psofed import schema
-from psofed.core import equations, payload
+from psofed.core import payload
 from psofed.core.features import FeatureMap
 from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
+from psofed.learners import lms
+from psofed.learners.contract import Learner
 from psofed.policies import contract as policies
 from psofed.policies.contract import Policy
 
@@ -56,7 +59,7 @@ Array = NDArray[Any]
 State = dict[str, Array]
 Message = Array | None
 Who = Any  # one client, or an array [s] of several; a method that is not stacked has an int
-Learner = Callable[[Array, Array, Any, float], Any]
+Learns = Literal["any", "descending", "linear"]
 Messages = Array | list[Array] | None  # of one client, or of several
 
 
@@ -73,11 +76,15 @@ class Task:
     cohorts: UniformCohorts | GivenCohorts
     dtype: str = "float64"
     wire: str = "float32"
-    lms: Learner = equations.lms  # an executor may replace it by a compiled one
+    learner: Learner = field(default_factory=lms.Options)  # an executor may have a compiled one
 
     def zeros(self, *shape: int) -> Array:
         """Initial values in the precision of this task."""
         return np.zeros(shape, self.dtype)
+
+    def initial(self) -> Array:
+        """w_0, the model of the server and of every client before round 0."""
+        return self.learner.initial(self.seeds, self.taps, self.dim).astype(self.dtype)
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,8 @@ class Common(schema.Named):
     selects: ClassVar[bool] = False  # whether it decides itself who takes part
     gapless: ClassVar[bool] = False  # whether it needs a sample of everybody in every round
     simulated: ClassVar[str] = ""  # the reason, if it can only be simulated, not deployed
+    # Models that it can learn: any; those whose step is mu e g(w, z); those that are w^T z.
+    learners: ClassVar[Learns] = "any"
     step: float | None = None  # mu of this method; not set: the experiment's
     average: bool = False  # judge a weighted mean of the server's late models
     label: str = ""  # the title in tables and figures; not set: made from the options
@@ -161,6 +170,23 @@ class Common(schema.Named):
 
     def check(self, dim: int, clients: int) -> None:
         """Refuse options that do not fit the experiment."""
+
+    @classmethod
+    def learns(cls, learner: Learner) -> bool:
+        """Whether the method can learn such a model."""
+        needs = {"any": True, "descending": learner.descends, "linear": learner.linear}
+        return needs[cls.learners]
+
+    def check_learner(self, learner: Learner) -> None:
+        """Refuse a model that the method cannot learn."""
+        if self.learns(learner):
+            return
+        found = f"is {self.name}, which needs a linear model, and {learner.name} is not one"
+        right = 'use the learner "lms", "nlms" or "linear", or a method such as psofed'
+        if self.learners == "descending":
+            found = f"is {self.name}, which changes the step, and {learner.name} has its own rule"
+            right = 'use the learner "lms" or "network", or a method such as psofed'
+        raise InputError("name", found, right)
 
     def check_policy(self, clients: int, cohort: int) -> None:
         """Refuse a policy where the method selects, and one that does not fit the experiment."""
@@ -259,9 +285,16 @@ class Plain:
             self.compiled = False  # the kernel has no policies
             cohorts = UniformCohorts(task.seeds, task.clients, self.policy.size)
             task = replace(task, cohorts=cohorts)
-        self.task = task
+        if not task.learner.compiled:
+            self.compiled = False  # the kernel has LMS on random features only
+        self.task, self.learner = task, task.learner
         self.step = task.step if options.step is None else options.step
-        self.lms = task.lms
+
+    @property
+    def lms(self) -> Callable[[Array, Array, Any, float], Any]:
+        """The old name of `learner.learn`."""
+        warn("self.lms is now self.learner.learn", DeprecationWarning, stacklevel=2)
+        return self.learner.learn
 
     @property
     def waits(self) -> bool:
@@ -281,12 +314,12 @@ class Plain:
         return True
 
     def server(self) -> State:
-        """The server's state before round 0: w_0 = 0."""
-        return {"w": self.task.zeros(self.task.dim)}
+        """The server's state before round 0: w_0, which is 0 with LMS."""
+        return {"w": self.task.initial()}
 
     def client(self, k: int) -> State:
-        """The state of client k before round 0: w_{k,0} = 0."""
-        return {"w": self.task.zeros(self.task.dim)}
+        """The state of client k before round 0: w_{k,0} = w_0."""
+        return {"w": self.task.initial()}
 
     def absorb(self, client: State, x: Array, z: Array, y: Array) -> None:
         """Learn from many samples of one client, one after another."""
@@ -368,7 +401,7 @@ def averaged(plain: Any) -> Any:
 
         def server(self) -> State:
             """The state of the method, and v."""
-            state: State = super().server() | {"average": self.task.zeros(self.task.dim)}
+            state: State = super().server() | {"average": self.task.initial()}
             return state
 
         def fold(

@@ -53,7 +53,7 @@ class Method(psofed.Method):
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (10); m_k <- 0.99 m_k + 0.01 e_k^2 at every sample, after the comparison."""
-        error = self.lms(client["w"], z, y, self.step)
+        error = self.learner.learn(client["w"], z, y, self.step)
         client["fire"][...] = np.abs(error) >= self.threshold * np.sqrt(client["square"])
         client["square"][...] = 0.99 * client["square"] + 0.01 * np.square(error)
 

@@ -112,7 +112,7 @@ class Method(Blocks):
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (5)."""
-        self.lms(client["w"], z, y, self.step)
+        self.learner.learn(client["w"], z, y, self.step)
 
     def upload(self, client: State, k: Who, n: int) -> Messages:
         """w_k, at the end of a block."""
@@ -137,7 +137,7 @@ class Anchored(Method):
 
     def client(self, k: int) -> State:
         """w_k, and the model it started the block from."""
-        return {"w": self.task.zeros(self.task.dim), "start": self.task.zeros(self.task.dim)}
+        return {"w": self.task.initial(), "start": self.task.initial()}
 
     def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """w_k <- w_n, and w_n is remembered."""

@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, State, Task
+from psofed.methods.contract import Array, Learns, State, Task
 
 
 @dataclass(frozen=True)
@@ -21,6 +19,7 @@ class Options(fedavg.Paced):
     """The options of FedProx: E and rho."""
 
     name: ClassVar[str] = "fedprox"
+    learners: ClassVar[Learns] = "descending"
     local_steps: int = 40
     prox: float = 0.01
 
@@ -35,7 +34,7 @@ class Options(fedavg.Paced):
 
 
 class Method(fedavg.Anchored):
-    """w_k <- w_k + mu e z - mu rho (w_k - w_n), both terms at the old w_k."""
+    """w_k <- w_k + mu e g - mu rho (w_k - w_n), both terms at the old w_k; g = z with LMS."""
 
     stacked = True
 
@@ -46,5 +45,7 @@ class Method(fedavg.Anchored):
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (5) with the pull."""
         w = client["w"]
-        error = y - np.vecdot(w, z)
-        w += (self.step * error)[..., None] * z - self.step * self.prox * (w - client["start"])
+        prediction, g = self.learner.both(w, z)
+        w += (self.step * (y - prediction))[..., None] * g - self.step * self.prox * (
+            w - client["start"]
+        )

@@ -48,7 +48,7 @@ class Method(Plain):
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (10)."""
-        self.lms(client["w"], z, y, self.step)
+        self.learner.learn(client["w"], z, y, self.step)
 
     def upload(self, client: State, k: int, n: int) -> Message:
         return None

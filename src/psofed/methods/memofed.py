@@ -33,7 +33,7 @@ from psofed.core import payload
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
 from psofed.methods import basis, coding, curvature
-from psofed.methods.contract import Array, Common, Knob, Message, Plain, State, Task
+from psofed.methods.contract import Array, Common, Knob, Learns, Message, Plain, State, Task
 
 SCALES = 1 - coding.SMALLEST  # makes a scale a number from 0 on
 DAMP = 0.03  # added to the curvature: flat directions would amplify the rounding of messages
@@ -48,6 +48,7 @@ class Options(Common):
     """Bytes a round (none: no limit), d, b bits a value (none: exact), forgetting and the guess."""
 
     name: ClassVar[str] = "memofed"
+    learners: ClassVar[Learns] = "linear"
     knob: ClassVar[Knob | None] = Knob("budget", bytes=True)
     steps: ClassVar[bool] = False
     selects: ClassVar[bool] = True

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from psofed.methods import pdlms, psorls
+from psofed.methods.contract import Learns
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Options(pdlms.Options):
     """
 
     name: ClassVar[str] = "pdrls"
+    learners: ClassVar[Learns] = "linear"
     steps: ClassVar[bool] = False
     forget: float | None = None
     start: float = 100.0

@@ -124,7 +124,7 @@ class Method(Plain):
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (10), for members of the cohort and for all other clients."""
-        self.lms(client["w"], z, y, self.step)
+        self.learner.learn(client["w"], z, y, self.step)
 
     def upload(self, client: State, k: Who, n: int) -> Messages:
         """S_{k,n+1} w_{k,n+1}: the *next* window."""

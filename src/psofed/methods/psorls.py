@@ -33,7 +33,7 @@ import numpy as np
 from psofed.core import equations
 from psofed.errors import InputError
 from psofed.methods import psofed
-from psofed.methods.contract import Array, Plain, State, Task
+from psofed.methods.contract import Array, Learns, Plain, State, Task
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Options(psofed.Options):
     """
 
     name: ClassVar[str] = "psorls"
+    learners: ClassVar[Learns] = "linear"
     steps: ClassVar[bool] = False
     forget: float | None = None
     start: float = 100.0

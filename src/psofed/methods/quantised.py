@@ -81,7 +81,7 @@ class Method(psofed.Method):
         return super().client(k) | memory
 
     def _memory(self, rows: int) -> State:
-        return {"last": self.task.zeros(rows, self.task.dim)} if self.last else {}
+        return {"last": np.tile(self.task.initial(), (rows, 1))} if self.last else {}
 
     def download(self, server: State, k: Who, n: int) -> Message:
         """Q(w_n) on S_{k,n}."""

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
 from psofed.methods import centralised
-from psofed.methods.contract import Common, State, Task
+from psofed.methods.contract import Common, Learns, State, Task
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Options(Common):
     """Sending samples has no options of its own."""
 
     name: ClassVar[str] = "raw"
+    learners: ClassVar[Learns] = "descending"
     role: ClassVar[Literal["reference", "method", "control"]] = "control"
 
     def describe(self) -> str:

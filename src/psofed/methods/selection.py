@@ -111,7 +111,7 @@ class _Surprise:
 
     def __init__(self, method: Method) -> None:
         task = method.task
-        x, z = task.zeros(1, task.taps), np.ones((1, task.dim), task.dtype)
+        x, z = task.zeros(1, task.taps), np.ones((1, task.features.dim), task.dtype)
         self.sample = x, z, np.full(1, SURPRISE, task.dtype)
 
     def known(self, n: int) -> None:

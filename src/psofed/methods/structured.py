@@ -17,7 +17,7 @@ from psofed.core.schedule import Ahead
 from psofed.core.seeds import subsets
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Message, State, Task, Who
+from psofed.methods.contract import Array, Learns, Message, State, Task, Who
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Options(fedavg.Paced):
     """The kind of space, its number M of coordinates (rank times columns if low rank), and E."""
 
     name: ClassVar[str] = "structured"
+    learners: ClassVar[Learns] = "descending"
     form: Literal["mask", "subspace", "lowrank"] = "mask"
     shared: int = 40
     rows: int | None = None
@@ -103,9 +104,9 @@ class Method(fedavg.Compressed):
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (5), projected."""
-        w = client["w"]
-        error, axes = y - np.vecdot(w, z), client["axes"]
-        change = (self.step * error)[..., None] * self._coordinates(z, axes)
+        w, axes = client["w"], client["axes"]
+        prediction, g = self.learner.both(w, z)
+        change = (self.step * (y - prediction))[..., None] * self._coordinates(g, axes)
         w += self._image(change if self.form == "mask" else change * (self.rows / self.rank), axes)
 
     def pack(self, client: State, h: Array, k: Who, n: int) -> Array:

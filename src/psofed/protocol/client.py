@@ -166,15 +166,17 @@ class Client:
         """A label with what was, or would have been, answered before it was known."""
         w = self.method.own(self.state)
         if w is not None:
-            self.confidence.learn(x, float(z @ w), float(y))
+            self.confidence.learn(x, float(self._guess(w, z)), float(y))
 
     def predict(self, x: Array) -> Array:
-        """Eq. (2): w_k^T z(x) with the client's own model, also without a server."""
+        """Eq. (2): w_k^T z(x), or what the learner says, with the client's own model."""
         w = self.method.own(self.state)
         if w is None:
             raise RefusedError("model", "clients of this method have no model to answer with")
-        values: Array = self.method.task.features(x) @ w
-        return values
+        return self._guess(w, self.method.task.features(x))
+
+    def _guess(self, w: Array, z: Array) -> Array:
+        return self.method.task.learner.predict(w, z)
 
     def answer(self, x: Array) -> Forecast:
         """A prediction for one x [L], with its intervals; its label may come later."""
@@ -261,9 +263,7 @@ class Member:
 
     def _read(self, data: bytes) -> wire.Frame:
         """Rules 3 and 7: a frame of this run, not from a server that was replaced."""
-        frame = wire.decode(
-            data, wire.size(wire.INVITE, 32 * self.plan.experiment.features.dim + 64)
-        )
+        frame = wire.decode(data, wire.size(wire.INVITE, 32 * self.plan.experiment.dim + 64))
         if frame.digest != self._digest:
             found = f"the server runs another experiment ({frame.digest:08x}, not"
             advice = f"{self._digest:08x}); give both the same file"

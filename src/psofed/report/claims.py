@@ -204,7 +204,7 @@ def _same_rate(curves: Curves, methods: list[int], online: int) -> Finding:
 
 def _fifth(curves: Curves, methods: list[int], online: int) -> Finding:
     shares = [curves.traffic_share(j, online) for j in methods]
-    dim = curves.experiment.features.dim
+    dim = curves.experiment.dim
     measured = _pairs([f"{share:.6g}" for share in shares]) + f", by counting (M/D = 40/{dim})"
     return Finding("M = 40 costs 1/5 of the bytes", measured, all(s == 0.2 for s in shares))
 

@@ -114,12 +114,18 @@ def facts(experiment: dict[str, Any], runs: int | None) -> str:
     parts = [
         times + rounds,
         f"K = {experiment['clients']:,} clients, {experiment['cohort']:,} asked in a round",
-        f"D = {experiment['features']['dim']:,} parameters",
+        *_model(experiment),
         f"step {experiment['step']:g}",
         f"stream {experiment['stream']['name']}",
         f"seed {experiment['seed']}",
     ]
     return " · ".join(parts)
+
+
+def _model(experiment: dict[str, Any]) -> list[str]:
+    """D, and the learner if it is not the usual one; a learner of its own size only has a name."""
+    known = [f"D = {experiment['features']['dim']:,} parameters"] * ("features" in experiment)
+    return known + [f"learner {experiment['learner']['name']}"] * ("learner" in experiment)
 
 
 def origin(source: Result, table: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
+from psofed.learners.contract import Learner
 from psofed.methods.contract import Task
 from psofed.streams.contract import about
 
@@ -72,11 +73,38 @@ def make_test(z: Array, y: Array, dtype: Any, later: Array | None = None) -> Tes
     return TestSet(factor, target, shift, 1.0, L[dim:, dim:], triangular=True)
 
 
-def draw_test(experiment: Experiment, task: Task) -> TestSet:
+@dataclass(frozen=True, eq=False)
+class TestPoints:
+    """A test set for models that are not linear: their predictions at all points."""
+
+    __test__ = False
+
+    learner: Learner
+    z: Array
+    y: Array
+    shift: Array  # of the targets, where f changes
+
+    def mse(self, w: Array, a: Any = 0.0) -> NDArray[np.float64]:
+        """Eq. (3), estimated, of each w [..., D], with its a."""
+        shares = np.broadcast_to(a, w.shape[:-1])
+        found = np.empty(w.shape[:-1])
+        for i in np.ndindex(found.shape):
+            misfit = self.y + shares[i] * self.shift - self.learner.predict(w[i], self.z)
+            found[i] = np.square(misfit).mean()
+        return found
+
+
+Judge = TestSet | TestPoints
+
+
+def draw_test(experiment: Experiment, task: Task) -> Judge:
     """Noise-free samples of all clients, fixed within the run."""
     sample = experiment.stream.snapshot(task.seeds, "test", task.clients, experiment.test_samples)
     later = about(experiment.stream).later(sample.x)
     z = task.features(sample.x.astype(task.dtype))
+    if not task.learner.linear:
+        shift = np.zeros(len(z)) if later is None else later - sample.clean
+        return TestPoints(task.learner, z, sample.clean, shift)
     return make_test(z, sample.clean, task.dtype, later)
 
 

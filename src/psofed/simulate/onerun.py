@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from operator import add
 from typing import Any
@@ -16,7 +15,7 @@ from psofed.simulate import any_method, family
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.any_method import Moment
 from psofed.simulate.draws import Draws, draw
-from psofed.simulate.evaluate import TestSet, draw_test, floors
+from psofed.simulate.evaluate import Judge, TestSet, draw_test, floors
 from psofed.streams.contract import blend, measured
 
 Array = NDArray[Any]
@@ -41,7 +40,7 @@ def one_run(experiment: Experiment, number: int, stop: Array | None = None) -> O
 
 def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
     stop = np.zeros(1, np.int64) if stop is None else stop
-    task = replace(experiment.task(number), lms=any_method.lms)
+    task = any_method.faster(experiment.task(number))
     methods = experiment.start(task)
     compiled = [j for j, method in enumerate(methods) if family.knows(method)]
     others = [j for j in range(len(methods)) if j not in compiled]
@@ -53,6 +52,7 @@ def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
     traffic = np.zeros((3, len(methods), len(marks)))
     if compiled:
         known: Any = [methods[j] for j in compiled]
+        assert isinstance(test, TestSet)  # compiled methods are linear
         trajectory = family.run(draws, known, marks, test, shares, stop)
         if not trajectory.finished:
             raise StoppedError
@@ -61,14 +61,15 @@ def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
     if others:
         rest = [methods[j] for j in others]
         mse[others], traffic[:, others] = _in_lockstep(draws, rest, marks, test, shares, stop)
-    clean = not measured(experiment.stream)  # floors need noise-free samples
+    # Floors need noise-free samples and a model that can be solved for.
+    clean = not measured(experiment.stream) and task.learner.linear
     wanted = clean and number in FLOOR_RUNS and task.dim <= FLOOR_DIM
     lines = floors(experiment, number) if wanted else ()
     return OneRun(mse, traffic, np.array(lines))
 
 
 def _in_lockstep(
-    draws: Draws, methods: list[Method], marks: Array, test: TestSet, shares: Array, stop: Array
+    draws: Draws, methods: list[Method], marks: Array, test: Judge, shares: Array, stop: Array
 ) -> tuple[Array, Array]:
     """Test error and traffic at the marks, for methods that the kernel does not know.
 
@@ -97,7 +98,7 @@ class Recorder:
     """
 
     def __init__(
-        self, test: TestSet, marks: Array, shares: Array, mse: Array, traffic: Array
+        self, test: Judge, marks: Array, shares: Array, mse: Array, traffic: Array
     ) -> None:
         self.test, self.marks, self.mse, self.traffic = test, marks.tolist(), mse, traffic
         self.shares = shares

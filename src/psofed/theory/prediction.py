@@ -62,6 +62,13 @@ def fix_world(experiment: Experiment, number: int | None = None) -> Experiment:
     return replace(experiment, world=number if number is not None else (experiment.world or 0))
 
 
+def check_learner(experiment: Experiment) -> None:
+    """Refuse a learner that the theory does not describe."""
+    if not experiment.learner.compiled:
+        found = f"is {experiment.learner.name!r}, but the theory is that of LMS on random features"
+        raise InputError("learner.name", found, "leave [learner] out, or simulate: `psofed run`")
+
+
 def knows(experiment: Experiment) -> bool:
     """Whether the experiment has any method that the theory covers."""
     methods = experiment.start(experiment.task(0))
@@ -70,7 +77,8 @@ def knows(experiment: Experiment) -> bool:
 
 def world(experiment: Experiment) -> World:
     """The data of the world that the experiment is fixed to, in float64."""
-    dim = experiment.features.dim
+    dim = experiment.dim
+    check_learner(experiment)
     if varies(experiment.stream):
         found = f"is {experiment.stream.name!r}, whose f changes over time"
         raise InputError("stream.name", found, 'use "paper", "iid" or "function" without a change')

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psofed.case import TOLERANCE, Case
+from psofed.experiment import Experiment
 from psofed.protocol import in_memory
-from psofed.protocol.server import RefusedError
-from psofed.simulate import family, reference
-from psofed.simulate.draws import of_case
+from psofed.protocol.server import RefusedError, refuse_policy
+from psofed.simulate import any_method, family, reference
+from psofed.simulate.draws import draw, of_case
 
 Array = NDArray[Any]
 
@@ -22,7 +23,7 @@ class Differences:
     """The largest difference of each executor to what is expected, global and local models."""
 
     case: str
-    against: str  # "expected", or "reference" where the case does not say what to expect
+    against: str  # "expected"; where that is not known "reference", or "engine" for any method
     differences: dict[str, dict[str, float]]  # executor -> global, local
 
     @property
@@ -48,6 +49,37 @@ def _compare(case: Case) -> Differences:
         if known or name != "reference"
     }
     return Differences(case.name, "expected" if known else "reference", differences)
+
+
+def compare_methods(experiment: Experiment, rounds: int) -> list[Differences]:
+    """The first rounds of an experiment, in float64: each method as simulated and as messages.
+
+    What the engine computes stands for what is expected; it is compared with the deployed handlers.
+    """
+    short = replace(
+        experiment, rounds=min(rounds, experiment.rounds), dtype="float64", evaluate_every=None
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [_replay(replace(short, methods=(options,))) for options in short.methods]
+
+
+def _replay(experiment: Experiment) -> Differences:
+    (options,) = experiment.methods
+    if options.policy is not None:
+        refuse_policy(options.policy)
+    method: Any
+    (method,) = experiment.start(experiment.task(0, wire="float64"))
+    draws = draw(experiment, method.task, everybody=True)
+    if method.compiled:
+        expected = family.replay(draws, [method]).w[:, 0]
+    else:
+        play = any_method.play(draws, method, any_method.RunSamples(draws))
+        expected = np.array([method.models(m.server, m.clients).copy() for m in play])
+    chunks = list(draws.chunks())
+    x, y = (np.concatenate([getattr(c, name) for c in chunks], axis=1) for name in ("x", "y"))
+    found = in_memory.run(method, x, y).models
+    apart = {"messages": {"global": _largest(found, expected)}}
+    return Differences(options.title(), "engine", apart)
 
 
 def engine(case: Case) -> tuple[Array, Array]:

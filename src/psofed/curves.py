@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import Any, NamedTuple
+from os import PathLike
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import notebook
 from psofed.experiment import TABLE_ROUNDS, Experiment
+from psofed.extras import need
+from psofed.methods.titles import settings
 
 Array = NDArray[Any]
 STEADY_SHARE = 0.2  # "steady" is the mean over this last part of the rounds
 PER_DB = float(10 / np.log(10))  # dB per unit of relative change
+PER_METHOD = ("mse", "stderr", "uplink", "downlink", "multicast", "points")
+OWN = ("shared", "scheme")  # columns that every table has
+SHOWN = {True: ", ± one standard error", False: ""}
+Style = Literal["ieee-column", "ieee-page", "slides"]
 
 
 class Estimate(NamedTuple):
@@ -24,7 +32,7 @@ class Estimate(NamedTuple):
     stderr: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Curves:
     """Learning curves of all methods of an experiment; MSE is linear, dB only at the edge."""
 
@@ -43,7 +51,7 @@ class Curves:
     @property
     def titles(self) -> list[str]:
         """The methods' names."""
-        return [options.title() for options in self.experiment.methods]
+        return self.experiment.titles
 
     @property
     def point_names(self) -> list[str]:
@@ -90,16 +98,30 @@ class Curves:
         """Total bytes of `method`, up and down, over those of `other`."""
         return float(self.cumulative[method, -1] / self.cumulative[other, -1])
 
+    def only(self, which: Sequence[int]) -> Curves:
+        """The curves of some of the methods."""
+        rows = list(which)
+        kept = {name: getattr(self, name)[rows] for name in PER_METHOD}
+        among = self.covariance[:, rows][:, :, rows]
+        return replace(self, experiment=self.experiment.only(rows), covariance=among, **kept)
+
+    def options(self) -> list[dict[str, Any]]:
+        """Every option of each method, all with the same keys; None where a method has none."""
+        step, methods = self.experiment.step, self.experiment.methods
+        found = [settings(options, step) for options in methods]
+        keys = dict.fromkeys(key for each in found for key in each if key not in OWN)
+        return [
+            {
+                "method": title, "name": options.name,
+                "shared": options.sharing[0], "scheme": options.sharing[1] or None,
+                **{key: each.get(key) for key in keys},
+            }
+            for title, options, each in zip(self.titles, methods, found, strict=True)
+        ]  # fmt: skip
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """The curves as a long table: what `curves.csv` and `to_frame` hold."""
-        for j, options in enumerate(self.experiment.methods):
-            shared, scheme = options.sharing
-            about = {
-                "method": options.title(),
-                "name": options.name,
-                "shared": "" if shared is None else shared,
-                "scheme": scheme,
-            }
+        for j, about in enumerate(self.options()):
             columns = {
                 "round": self.rounds,
                 "mse": self.mse[j],
@@ -114,16 +136,77 @@ class Curves:
                 yield about | dict(zip(columns, values, strict=True))
 
     def to_frame(self) -> Any:
-        """The curves as a pandas DataFrame (needs the extra `frame`)."""
-        return import_module("pandas").DataFrame(list(self.rows()))
+        """The curves as a pandas DataFrame, a row per method and round (extra `frame`).
 
-    def plot(self, path: str | None = None) -> Any:
-        """A figure of the curves (needs the extra `plot`), saved if a path is given."""
+        Every option is a column: `frame[frame["step"] == 0.5]`.
+        """
+        return need("pandas", "frame", "frames").DataFrame(list(self.rows()))
+
+    def to_xarray(self) -> Any:
+        """The curves as an xarray Dataset over method and round (extra `xarray`).
+
+        The options are coordinates of the methods: `data.where(data.step == 0.5, drop=True)`.
+        """
+        columns = {
+            "mse": self.mse, "mse_db": self.mse_db, "stderr_db": self.stderr_db,
+            "uplink_bytes": self.uplink, "downlink_bytes": self.downlink,
+            "multicast_bytes": self.multicast, "cumulative": self.cumulative,
+        }  # fmt: skip
+        options = self.options()
+        about = {key: ("method", _filled([each[key] for each in options])) for key in options[0]}
+        coordinates = about | {"method": self.titles, "round": self.rounds}
+        data = {name: (("method", "round"), array) for name, array in columns.items()}
+        dataset = need("xarray", "xarray", "datasets").Dataset
+        return dataset(data, coordinates, {"runs": self.runs})
+
+    def plot(
+        self,
+        path: str | PathLike[str] | None = None,
+        ax: Any = None,
+        style: Style | None = None,
+        latex: bool = False,
+    ) -> Any:
+        """A figure of the curves (extra `plot`), saved if a path is given; a notebook shows it.
+
+        With `ax`, an axes of matplotlib, they are drawn there and it is returned. A `style` has the
+        size and the fonts of a column or a page of an IEEE paper or of 16:9 slides, and its legend
+        covers no curve. With `latex`, LaTeX sets the texts.
+        """
+        need("matplotlib", "plot", "figures")
         # The report layer is above this one, so it is imported by name, only when needed.
-        figure = import_module("psofed.report.figures").learning_curves(self)
+        drawn = import_module("psofed.report.styles").drawn(self, ax, style, latex)
         if path is not None:
+            figure = drawn if ax is None else ax.get_figure()
             figure.savefig(path)
-        return figure
+        return drawn
+
+    def __repr__(self) -> str:
+        names = self.titles[0] if len(self.titles) == 1 else f"{len(self.titles)} methods"
+        return f"<Curves of {names}: {self._runs()}>"
+
+    def _runs(self) -> str:
+        asked = self.experiment.runs
+        runs = notebook.counted(self.runs, "run")
+        some = f"{self.runs:,} of {asked:,} runs" if self.runs < asked else runs
+        return f"{some} of {notebook.counted(int(self.rounds[-1]), 'round')}"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: where each method ends, and what it has sent."""
+        rows = [
+            [title, notebook.estimate(*self.point(j, "steady")), f"{sent / 1000:,.4g}"]
+            for j, (title, sent) in enumerate(zip(self.titles, self.cumulative[:, -1], strict=True))
+        ]
+        note = f"Steady: mean test MSE of the last fifth of the rounds{SHOWN[self.runs > 1]}."
+        head = ["method", "steady, dB", "kB up and down"]
+        return notebook.table(f"Curves: {self._runs()}", head, rows, note)
+
+
+def _filled(values: list[Any]) -> list[Any]:
+    """Values of one kind: not a number, or no text, where a method has none."""
+    texts = any(isinstance(value, str) for value in values)
+    if texts or None not in values:
+        return [("" if value is None else str(value)) if texts else value for value in values]
+    return [np.nan if value is None else float(value) for value in values]
 
 
 def table_rounds(experiment: Experiment) -> list[int]:

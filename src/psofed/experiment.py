@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from psofed import plugins, schema
+from psofed import notebook, plugins, schema
 from psofed.core import features, foreign
 from psofed.core.features import FeatureMap, OwnMap
 from psofed.core.schedule import PresentCohorts, UniformCohorts
@@ -21,6 +22,7 @@ from psofed.learners import lms
 from psofed.learners.contract import MOST_DIM, Learner
 from psofed.methods import onlinefed, psofed
 from psofed.methods.contract import Method, Options, Task, start
+from psofed.methods.titles import settings, titles
 from psofed.streams import paper
 from psofed.streams.contract import Stream, about, measured
 
@@ -100,7 +102,7 @@ class Features:
         return OwnMap(vectorised(z, x, "features.name", (self.dim,)), self.dim)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Experiment:
     """Everything that decides the numbers of a run. The defaults are the paper's setting.
 
@@ -193,9 +195,8 @@ class Experiment:
             raise error.inside("learner.") from None
 
     def _check_titles(self) -> None:
-        titles = [options.title() for options in self.methods]
-        for i, title in enumerate(titles):
-            if title in titles[:i]:
+        for i, title in enumerate(self.titles):
+            if title in self.titles[:i]:
                 found = f"is {title!r}, as that of another method"
                 raise InputError(f"methods[{i}].label", found, "give each method its own label")
 
@@ -203,6 +204,23 @@ class Experiment:
     def dim(self) -> int:
         """D, the number of parameters of the model."""
         return self.learner.size(self.stream.taps, self.features.dim)
+
+    @property
+    def titles(self) -> list[str]:
+        """The methods' names, in order: with what tells them apart, where names would be equal.
+
+        >>> Experiment(methods=(psofed.Options(step=0.5), psofed.Options())).titles
+        ['PSO-Fed M=40 uncoordinated, step 0.5', 'PSO-Fed M=40 uncoordinated, step 0.75']
+        """
+        return titles(self.methods, self.step)
+
+    def only(self, which: Sequence[int]) -> Experiment:
+        """The experiment with some of its methods, which keep the titles that they have here."""
+        kept = replace(self, methods=tuple(self.methods[j] for j in which))
+        if kept.titles == [self.titles[j] for j in which]:
+            return kept
+        named = (replace(self.methods[j], label=self.titles[j]) for j in which)
+        return replace(self, methods=tuple(named))
 
     @property
     def gone(self) -> int:
@@ -270,6 +288,25 @@ class Experiment:
     def start(self, task: Task) -> list[Method]:
         """The methods of the experiment, bound to one run."""
         return [start(options, task) for options in self.methods]
+
+    def __repr__(self) -> str:
+        names = self.titles[0] if len(self.methods) == 1 else f"{len(self.methods)} methods"
+        return f"<Experiment: {names}, {', '.join(self._facts())}>"
+
+    def _facts(self) -> list[str]:
+        counted = notebook.counted
+        runs = f"{counted(self.runs, 'run')} of {counted(self.rounds, 'round')}"
+        who = f"{self.cohort:,} of {counted(self.clients, 'client')} in a round"
+        return [runs, who, f"D = {self.features.dim:,}", f"stream {self.stream.name}"]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the methods, and what they share."""
+        rows = [
+            [title, f"{settings(options, self.step).get('step', '-')}", options.name]
+            for title, options in zip(self.titles, self.methods, strict=True)
+        ]
+        title = f"Experiment: {', '.join(self._facts())}, seed {self.seed}"
+        return notebook.table(title, ["method", "step", "name in a file"], rows)
 
     def to_table(self) -> dict[str, Any]:
         """The experiment as plain values: what `to_toml` writes and `read` reads."""

@@ -25,6 +25,7 @@ from psofed.cli.report import report
 from psofed.cli.reproduce import reproduce
 from psofed.cli.run import run
 from psofed.cli.serve import serve
+from psofed.cli.sweep import sweep
 from psofed.cli.theory import theory
 from psofed.cli.verify import verify
 from psofed.errors import InputError
@@ -40,8 +41,8 @@ def cli() -> None:
 
 
 for _verb in (
-    reproduce, run, compare, theory, report, play, fit, predict, export, advise, init, verify,
-    serve, client, demo, keys, docs,
+    reproduce, run, compare, sweep, theory, report, play, fit, predict, export, advise, init,
+    verify, serve, client, demo, keys, docs,
 ):  # fmt: skip
     cli.add_command(_verb)
 

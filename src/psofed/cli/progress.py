@@ -138,5 +138,5 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
 def _now(total: Accumulator) -> str:
     """The steady MSE of the first method so far."""
     value, error = (estimates[0] for estimates in total.steady())
-    title = total.experiment.methods[0].title()
+    title = total.experiment.titles[0]
     return f"{title} {value:.2f} dB" + (f" ±{error:.2f}" if total.runs > 1 else "")

@@ -145,9 +145,9 @@ def _simulate(study: Study, how: _Wishes) -> tuple[Curves, list[Curves]]:
     """The same world by Monte Carlo: the curves, and the points of the sweeps."""
     known = {p.title for p in study.predictions}
     experiment = study.world.experiment
-    methods = tuple(o for o in experiment.methods if o.title() in known)
+    which = [j for j, title in enumerate(experiment.titles) if title in known]
     wanted = how.runs or RUNS
-    experiment = replace(experiment, methods=methods, runs=wanted)
+    experiment = replace(experiment.only(which), runs=wanted)
     curves = _run(experiment, how, "simulating, runs")
     runs = max(min(wanted, SWEEP_RUNS), 2)
     points = [

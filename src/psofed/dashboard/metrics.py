@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from psofed.dashboard.board import COLUMNS
-from psofed.errors import InputError
+from psofed.extras import need
 
 CLIENTS = 200  # with more, there are no series by client: each would be half a dozen
 STATES = ("ok", "new", "waited", "gone", "back", "refused")
@@ -15,12 +15,10 @@ STATES = ("ok", "new", "waited", "gone", "back", "refused")
 
 def exposition(whole: dict[str, Any]) -> tuple[bytes, str]:
     """The text of /metrics and its content type, from all that a board shows."""
-    try:
-        from prometheus_client import CollectorRegistry
-        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-    except ImportError:
-        right = "pip install '.[deploy]' in a clone"
-        raise InputError("prometheus-client", "is not installed", right) from None
+    need("prometheus_client", "deploy", "metrics")
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(whole))
     return generate_latest(registry), CONTENT_TYPE_LATEST

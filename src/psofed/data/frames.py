@@ -16,18 +16,10 @@ from psofed.data.cells import Batch
 from psofed.data.form import Form
 from psofed.data.textfile import RAISE, RATIO, UNPACKED
 from psofed.errors import InputError, nearest
+from psofed.extras import need
 
 Array = NDArray[Any]
 ROWS = 4096
-
-
-def extra(module: str, name: str, what: str) -> Any:
-    """An optional package, or advice on how to install it."""
-    try:
-        return import_module(module)
-    except ImportError:
-        right = f"pip install '.[{name}]' in a clone"
-        raise InputError(what, f"need {module.split('.')[0]}", right) from None
 
 
 def of_frame(frame: Any, client: str | None, names: Any) -> Iterator[Batch]:
@@ -94,7 +86,7 @@ def _numbers(column: Any) -> Array:
 
 def of_parquet(path: Path, client: str | None, names: Any, form: Form) -> Iterator[Batch]:
     """A Parquet file, some rows at a time."""
-    parquet = extra("pyarrow.parquet", "parquet", "Parquet files")
+    parquet = need("pyarrow.parquet", "parquet", "Parquet files")
     arrow = import_module("pyarrow")
     row = 2
     try:
@@ -129,7 +121,7 @@ def _arrow(column: Any) -> Any:
 
 def of_excel(path: Path, client: str | None, names: Any, form: Form) -> Iterator[Batch]:
     """A sheet of an Excel file, some rows at a time."""
-    openpyxl = extra("openpyxl", "excel", "Excel files")
+    openpyxl = need("openpyxl", "excel", "Excel files")
     try:
         with zipfile.ZipFile(path) as packed:
             _check_size(path, sum(f.file_size for f in packed.infolist()), UNPACKED, form)

@@ -9,6 +9,7 @@ from typing import Any
 
 from psofed.deploy.mqtt import Address
 from psofed.errors import InputError
+from psofed.extras import need
 
 ANYBODY = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
 
@@ -23,12 +24,10 @@ class Broker:
 
     def open(self) -> None:
         """Listen; an InputError if the port is taken or the broker is not installed."""
-        try:
-            from amqtt.broker import Broker as Amqtt
-            from amqtt.errors import AMQTTError, BrokerError
-        except ImportError:
-            right = "pip install '.[deploy]' in a clone, or give a --broker"
-            raise InputError("amqtt", "is not installed", right) from None
+        need("amqtt", "deploy", "brokers of our own", ", or give a --broker")
+        from amqtt.broker import Broker as Amqtt
+        from amqtt.errors import AMQTTError, BrokerError
+
         for name in ("amqtt", "transitions"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         self._thread.start()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from psofed.errors import InputError
+from psofed.extras import need
 
 AUTHORITY_DAYS, DAYS = 3650, 825
 SERVER, BROKER, AUTHORITY = "server", "broker", "ca"
@@ -165,8 +166,5 @@ class _Library:
 
 
 def _library() -> _Library:
-    try:
-        return _Library()
-    except ImportError:
-        right = "pip install '.[deploy]' in a clone"
-        raise InputError("cryptography", "is not installed", right) from None
+    need("cryptography", "deploy", "keys")
+    return _Library()

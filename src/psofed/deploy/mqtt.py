@@ -16,6 +16,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from psofed.errors import InputError
+from psofed.extras import need
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 DELAYS = (0.1, 15.0)  # seconds between two attempts: the first, and the longest
@@ -237,12 +238,8 @@ def _no_delay(client: Any, userdata: Any, connection: Any) -> None:
 
 
 def _library() -> Any:
-    try:
-        from paho.mqtt import client
-    except ImportError:
-        right = "pip install '.[deploy]' in a clone ('.[client]' on devices)"
-        raise InputError("paho-mqtt", "is not installed", right) from None
-    return client
+    also = " ('.[client]' on devices)"
+    return need("paho.mqtt.client", "deploy", "MQTT connections", also)
 
 
 def up_topic(run: str, k: int | str) -> str:

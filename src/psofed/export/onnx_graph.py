@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from psofed import __version__
 from psofed.data.encoder import FARTHEST
-from psofed.data.frames import extra
 from psofed.export import json_text
 from psofed.export.portable import SCALED, InputEntry, Portable
+from psofed.extras import need
 
 Array = NDArray[Any]
 OPSET, ML_OPSET, IR = 17, 3, 8  # of 2022: old enough for the runtimes in use
@@ -32,7 +32,7 @@ ROWS = "rows"  # the name of the batch dimension
 
 def render(model: Portable, name: str = "model") -> bytes:
     """The file, checked by onnx itself."""
-    onnx = extra("onnx", "onnx", "ONNX files")
+    onnx = need("onnx", "onnx", "ONNX files")
     made = _Graph(onnx, model).finish(name)
     onnx.checker.check_model(made, full_check=True)
     data: bytes = made.SerializeToString(deterministic=True)

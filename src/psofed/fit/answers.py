@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from psofed.core import conformal
 from psofed.data.form import UNKNOWN, Form
-from psofed.data.frames import extra
 from psofed.data.rounds import Block, Rounds
 from psofed.data.sources import RowSource
 from psofed.errors import InputError, nearest
+from psofed.extras import need
 
 if TYPE_CHECKING:
     from psofed.fit.model import Model
@@ -174,11 +174,11 @@ def _like(source: Any, values: Array) -> Any:
     if isinstance(source, str | Path):
         return values if values.shape[1] > 1 else values[:, 0]
     if hasattr(source, "iloc"):
-        pandas = extra("pandas", "frame", "frames")
+        pandas = need("pandas", "frame", "frames")
         if values.shape[1] > 1:
             return pandas.DataFrame(values, index=source.index, columns=list(COLUMNS))
         return pandas.Series(values[:, 0], index=source.index, name=COLUMNS[0])
-    polars = extra("polars", "frame", "frames")
+    polars = need("polars", "frame", "frames")
     if values.shape[1] > 1:
         return polars.DataFrame(dict(zip(COLUMNS, values.T, strict=True)))
     return polars.Series(COLUMNS[0], values[:, 0])

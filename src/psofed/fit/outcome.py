@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from psofed.core.features import Waves
 from psofed.data import recipe as recipes
 from psofed.data.encoder import Encoder
-from psofed.data.frames import extra
 from psofed.data.reading import Drops, Table
 from psofed.data.recipe import Recipe
+from psofed.extras import need
 from psofed.fit import model as models
 from psofed.fit.federation import Span
 from psofed.fit.model import Model
@@ -75,7 +75,7 @@ class Fit:
 
     def to_frame(self) -> Any:
         """The scores as a pandas frame, one row per method."""
-        return extra("pandas", "frame", "frames").DataFrame(score_rows(self)).set_index("method")
+        return need("pandas", "frame", "frames").DataFrame(score_rows(self)).set_index("method")
 
     def summary(self) -> str:
         """The scores, the settings and what was left out, as text."""

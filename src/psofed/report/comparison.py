@@ -4,49 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.compare.target import Reached, bytes_to_target, cumulative_bytes
+from psofed.compare.comparing import Comparison
+from psofed.compare.target import bytes_to_target, cumulative_bytes
 from psofed.compare.tuning import Entry
-from psofed.curves import Curves
 from psofed.provenance import versions, written
 from psofed.report import files, html, summaries
 
 Array = NDArray[Any]
 TOTALS = {"up": "uplink", "unicast": "up and down", "multicast": "up and multicast down"}
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """A finished comparison, with its options."""
-
-    curves: Curves
-    entries: list[Entry]
-    left_out: list[tuple[str, str]]  # title, why
-    budget: float
-    target: float
-    total: str
-    sort: str
-    tuned: bool
-    command: str
-    average: bool = False
-
-    def reached(self, j: int) -> Reached:
-        """Bytes of method j to the target."""
-        return bytes_to_target(self.curves, j, self.target, self.total)
-
-    def order(self) -> list[int]:
-        """The methods in the order that was asked for; those that miss the target come last."""
-        steady = [self.curves.point(j, "steady").value for j in range(len(self.entries))]
-        steady = [value if np.isfinite(value) else np.inf for value in steady]
-        if self.sort == "mse":
-            return sorted(range(len(steady)), key=lambda j: steady[j])
-        return sorted(range(len(steady)), key=lambda j: (self.reached(j).bytes, steady[j]))
 
 
 def text(c: Comparison) -> str:

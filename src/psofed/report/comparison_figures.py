@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from psofed.compare.target import bytes_to_target
 from psofed.report import comparison as words
 from psofed.report.comparison import Comparison
-from psofed.report.figures import STYLES, finish
+from psofed.report.figures import STYLES, Picture, finish
 
 Array = NDArray[Any]
 MARKERS = "osD^vPX*<>ph"
@@ -57,7 +57,7 @@ def frontier(c: Comparison, targets: Array) -> Figure:
 
 
 def _axes(label: str, c: Comparison) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(9.6, 5.4), layout="constrained", dpi=150)
+    figure = Picture(figsize=(9.6, 5.4), layout="constrained", dpi=150)
     axes = figure.add_subplot()
     axes.set_xlabel(label)
     axes.set_ylabel("test MSE (dB)")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from psofed.curves import Curves
@@ -26,11 +27,38 @@ STYLES = [
 INSIDE = 10  # curves whose names fit into the axes; with more curves the legend is outside
 
 
+class Picture(Figure):
+    """A figure that a notebook shows by itself, once, and that keeps its settings to the end."""
+
+    settings: Mapping[str, Any] = {}  # of matplotlib, for all that is drawn late, and for files
+
+    def draw(self, renderer: Any) -> None:
+        with rc_context(dict(self.settings)):
+            super().draw(renderer)
+
+    def savefig(self, *args: Any, **options: Any) -> None:
+        with rc_context(dict(self.settings)):
+            super().savefig(*args, **options)
+
+    def _repr_png_(self) -> bytes:
+        """For notebooks; no `%matplotlib inline` is needed."""
+        return to_bytes(self, "png")
+
+
 def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: str = "") -> Figure:
     """Test MSE in dB against the round, with a band of one standard error, and the floors."""
-    figure = Figure(figsize=(7.2, 4.6), layout="constrained", dpi=150)
+    figure = Picture(figsize=(7.2, 4.6), layout="constrained", dpi=150)
     axes = figure.add_subplot()
-    for i, j in enumerate(range(len(curves.titles)) if which is None else which):
+    draw_curves(axes, curves, range(len(curves.titles)) if which is None else which)
+    finish(axes, f"{title} ({runs_of(curves)})" if title else runs_of(curves))
+    return figure
+
+
+def draw_curves(
+    axes: Any, curves: Curves, which: Sequence[int], line: float = 1.6, small: float = 8
+) -> None:
+    """The curves, their bands, the floors and the names of the axes."""
+    for i, j in enumerate(which):
         colour, dashes = STYLES[i % len(STYLES)]
         mean, error = curves.mse_db[j], np.nan_to_num(curves.stderr_db[j])
         axes.fill_between(
@@ -38,15 +66,17 @@ def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: s
         )
         axes.plot(
             curves.rounds, mean, color=colour, linestyle=dashes, label=" " + curves.titles[j],
-            linewidth=1.6,
+            linewidth=line,
         )  # fmt: skip
-    _draw_floors(axes, curves)
+    _draw_floors(axes, curves, small)
     axes.set_xlabel("round n")
     axes.set_ylabel("test MSE (dB)")
     axes.set_xlim(curves.rounds[0], curves.rounds[-1])
-    runs = "1 run" if curves.runs == 1 else f"mean of {curves.runs} runs, band: 1 standard error"
-    finish(axes, f"{title} ({runs})" if title else runs)
-    return figure
+
+
+def runs_of(curves: Curves) -> str:
+    """What the lines and bands are."""
+    return "1 run" if curves.runs == 1 else f"mean of {curves.runs} runs, band: 1 standard error"
 
 
 def finish(axes: Any, title: str, below: int = 0) -> None:
@@ -77,7 +107,7 @@ def finish(axes: Any, title: str, below: int = 0) -> None:
         text.set_parse_math(False)  # a label is plain text, not a formula
 
 
-def _draw_floors(axes: Any, curves: Curves) -> None:
+def _draw_floors(axes: Any, curves: Curves, small: float) -> None:
     for name, floor in curves.floors.items():
         axes.axhline(floor.value, color="0.45", linewidth=0.9, linestyle=(0, (1, 1.5)))
         axes.annotate(
@@ -88,7 +118,7 @@ def _draw_floors(axes: Any, curves: Curves) -> None:
             textcoords="offset points",
             ha="right",
             va="top",
-            fontsize=8,
+            fontsize=small,
             color="0.35",
         )
 

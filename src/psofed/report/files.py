@@ -6,7 +6,6 @@ import csv
 import json
 from collections.abc import Iterable
 from contextlib import suppress
-from importlib.util import find_spec
 from io import StringIO
 from itertools import count
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from psofed.curves import Curves
 from psofed.errors import InputError
 from psofed.experiment import Experiment
+from psofed.extras import have
 from psofed.provenance import changed, versions, written
 from psofed.report import claims, summaries
 from psofed.report.html import with_report
@@ -44,7 +44,7 @@ def render(
 
 def can_draw() -> bool:
     """Whether matplotlib is there."""
-    return find_spec("matplotlib") is not None
+    return have("matplotlib")
 
 
 def summary(curves: Curves, command: str) -> dict[str, Any]:

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from psofed.errors import InputError
-from psofed.report import comparison_section, run_section, table_section, theory_section
+from psofed.report import (
+    comparison_section,
+    run_section,
+    sweep_section,
+    table_section,
+    theory_section,
+)
 from psofed.report.results import KINDS, Result, kind
 from psofed.report.section import NONE
 from psofed.report.thinning import POINTS, pack
@@ -20,6 +26,7 @@ STYLES = (*CHART_STYLES, "report.css")
 BUILDERS = {
     "theory.json": theory_section.build,
     "comparison.json": comparison_section.build,
+    "sweep.json": sweep_section.build,
     "summary.json": run_section.build,
     "scores.csv": table_section.build_fit,
     "advice.json": table_section.build_advice,

@@ -25,11 +25,42 @@ LEAST_RUNS = 10  # before a standard error is trusted to stop
 
 
 class Interrupted(KeyboardInterrupt):
-    """Stopped by the user; `curves` holds the runs that were finished, or None."""
+    """Stopped by the user; `curves` holds the runs that were finished, or None.
 
-    def __init__(self, curves: Curves | None) -> None:
-        super().__init__("interrupted")
-        self.curves = curves
+    Of a sweep, `finished` holds all parts that have finished runs.
+    """
+
+    def __init__(self, curves: Curves | None, finished: Any = None) -> None:
+        super().__init__(_told(curves, finished))
+        self.curves, self.finished = curves, curves if finished is None else finished
+        _last.append(self)
+
+
+def _told(curves: Curves | None, finished: Any) -> str:
+    if finished is None and curves is None:
+        return "interrupted before the first run was finished"
+    runs = "" if curves is None else f" after {curves.runs} of {curves.experiment.runs} runs"
+    return f"interrupted{runs}: psofed.finished_runs() has what was finished"
+
+
+_last: deque[Interrupted] = deque(maxlen=1)
+
+
+def finished_runs() -> Any:
+    """What was finished when a run or a sweep was last interrupted: its `Curves`, or `SweepResult`.
+
+    In a notebook: stop the cell of `psofed.run`, then `curves = psofed.finished_runs()`.
+
+    >>> finished_runs()
+    Traceback (most recent call last):
+    psofed.errors.InputError: finished_runs has nothing: no run was interrupted; call psofed.run
+    """
+    if not _last:
+        raise InputError("finished_runs", "has nothing: no run was interrupted", "call psofed.run")
+    if _last[0].finished is None:
+        found = "has nothing: it was interrupted before its first run was finished"
+        raise InputError("finished_runs", found, "call psofed.run again")
+    return _last[0].finished
 
 
 def run(
@@ -40,6 +71,7 @@ def run(
     on_run: Callable[[Accumulator], None] | None = None,
     store: Checkpoint | None = None,
     pool: AbstractContextManager[Pool] | None = None,
+    progress: bool | None = None,
 ) -> Curves:
     """Run the experiment and return its curves.
 

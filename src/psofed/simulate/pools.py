@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from psofed import plugins, provenance
 from psofed.errors import InputError
 from psofed.experiment import Experiment
+from psofed.extras import need
 from psofed.simulate import family
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.onerun import one_run
@@ -139,14 +140,12 @@ def _remote(packed: plugins.Packed, number: int) -> OneRun:
 @contextmanager
 def cluster(address: str) -> Iterator[Pool]:
     """The workers of a Dask cluster at `address`, or of one that is started here for "local"."""
-    try:
-        import cloudpickle  # a part of Dask: it also sends what a notebook has defined
-        from distributed import Client, LocalCluster
-        from distributed.comm import CommClosedError
-        from distributed.scheduler import KilledWorker
-    except ImportError:
-        right = "pip install '.[cluster]' in a clone"
-        raise InputError("--cluster", "needs Dask, which is not installed", right) from None
+    need("distributed", "cluster", "clusters")
+    import cloudpickle  # a part of Dask: it also sends what a notebook has defined
+    from distributed import Client, LocalCluster
+    from distributed.comm import CommClosedError
+    from distributed.scheduler import KilledWorker
+
     right = "give the address that the scheduler prints, e.g. tcp://host:8786, or local"
     if address != "local" and not _ADDRESS.fullmatch(address):
         raise InputError("--cluster", f"is {address!r}, which is not an address", right)

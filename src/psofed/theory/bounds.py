@@ -138,8 +138,8 @@ def alarms(experiment: Experiment) -> list[Alarm]:
     task = experiment.task(0)
     methods: list[Method] = experiment.start(task)
     found = [system(method, np.arange(1), experiment.cohort) for method in methods]
-    titles = [options.title() for options in experiment.methods]
-    known = {title: each for title, each in zip(titles, found, strict=True) if each is not None}
+    titled = zip(experiment.titles, found, strict=True)
+    known = {title: each for title, each in titled if each is not None}
     count = min(max(QUICK // task.dim, 10), 600)
     drawn = experiment.stream.snapshot(task.seeds, "alarm", task.clients, count)
     z = task.features(drawn.x.astype(task.dtype)).astype(np.float64)

@@ -109,7 +109,7 @@ def systems(world: World) -> dict[str, System]:
     methods: list[Method] = experiment.start(world.task)
     clients, cohort = world.moments.clients, experiment.cohort
     found = [system(method, clients, cohort) for method in methods]
-    titles = [options.title() for options in experiment.methods]
+    titles = experiment.titles
     return {title: each for title, each in zip(titles, found, strict=True) if each is not None}
 
 

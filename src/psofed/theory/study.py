@@ -72,8 +72,8 @@ def judge(world: World, radii: bool = True, on_method: Callable[..., None] | Non
         judged.append(_judgement(world, limits, title, system, radii))
     part = next((system for system in known.values() if not system.whole), None)
     norms = bounds.norms(part, world.moments) if part is not None else []
-    titles = [options.title() for options in world.experiment.methods]
-    return Study(world, limits, norms, judged, [t for t in titles if t not in known])
+    unknown = [title for title in world.experiment.titles if title not in known]
+    return Study(world, limits, norms, judged, unknown)
 
 
 def _judgement(world: World, limits: Bounds, title: str, system: System, radii: bool) -> Judgement:
@@ -88,8 +88,12 @@ def sweeps(study: Study, on_round: Callable[[int, int], None] | None = None) -> 
     """Quasi-static MSE against the step for each method, and against M for each scheme."""
     world = study.world
     dim, known = world.task.dim, prediction.systems(world)
-    options: dict[str, Any] = {o.title(): o for o in world.experiment.methods}
-    lines = {t: s for t, s in known.items() if s.whole or _is_default(options[t])}
+    options: dict[str, Any] = {}
+    lines: dict[str, System] = {}  # by short title: methods that differ in their step are one line
+    for title, each in zip(world.experiment.titles, world.experiment.methods, strict=True):
+        if title in known and (known[title].whole or _is_default(each)):
+            lines.setdefault(each.title(), known[title])
+            options.setdefault(each.title(), each)
     base = next((s for s in lines.values() if not s.whole), None)
     if not lines or not np.isfinite(study.bounds.alone):
         return []

@@ -1,0 +1,197 @@
+"""Settings of an experiment by name, as a sweep and its command give them: `step`, `shared`,
+`features.width`, `methods.shared`. A name that could mean two things is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from psofed.errors import InputError, nearest
+from psofed.experiment import Experiment
+from psofed.methods.contract import Options
+
+TABLES = ("stream", "features", "methods")
+# Not swept, with the reason and what to do instead.
+FIXED = {
+    "seed": ("would give each point other draws", "keep it: all points share their draws"),
+    "runs": ("is the same for all points", "set it once, for the experiment"),
+    "rounds": ("is a point on every curve already", "set the last one, for the experiment"),
+    "evaluate_every": ("is the same for all points", "set it once, for the experiment"),
+    "label": ("is made from what differs", "leave it out"),
+    "name": ("can mean a method, a stream or the features", "say features.name, or give methods"),
+    "policy": ("is a table", "give several methods, each with its policy"),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a setting stands: "experiment" or one of its tables, and the field there."""
+
+    part: str
+    field: str
+
+    @property
+    def key(self) -> str:
+        """Its whole name."""
+        return self.field if self.part == "experiment" else f"{self.part}.{self.field}"
+
+    @property
+    def own(self) -> bool:
+        """Whether it differs from method to method, so that all its values share one run."""
+        return self.part == "methods" or self.key == "step"
+
+    def of(self, options: Options) -> bool:
+        """Whether it changes this method. One with its own step keeps it."""
+        if self.field == "step":
+            return options.steps and (self.part == "methods" or options.step is None)
+        return self.field in _names(options)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A setting and the values that it takes."""
+
+    place: Place
+    values: tuple[Any, ...]
+
+
+def axes(experiment: Experiment, settings: Mapping[str, Any]) -> list[Axis]:
+    """The settings with their places, or an InputError that names what is wrong."""
+    if not settings:
+        raise InputError("settings", "are missing", "give one, such as shared=[1, 5, 40]")
+    found = [Axis(place(experiment, key), _values(key, v)) for key, v in settings.items()]
+    keys = [axis.place.key for axis in found]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise InputError(key, "is given twice, under two names", "give it once")
+    if {"step", "methods.step"} <= set(keys):
+        raise InputError("step", "is given twice, also as methods.step", "give it once")
+    for axis in found:
+        if axis.place.own and not any(axis.place.of(o) for o in experiment.methods):
+            # Options that no method has are refused by `place`; this is a step.
+            names = ", ".join(experiment.titles)
+            text = f"changes nothing: all methods have their own step, or none: {names}"
+            raise InputError(axis.place.key, text, "use methods.step, or another setting")
+    return found
+
+
+def place(experiment: Experiment, key: str) -> Place:
+    """Where the setting of this name stands.
+
+    >>> place(Experiment(), "shared").key, place(Experiment(), "width").key
+    ('methods.shared', 'features.width')
+    >>> place(Experiment(), "methods.widht")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    psofed.errors.InputError: methods.widht is an option of none of these methods: ...
+    """
+    known = _known(experiment)
+    part, dot, field = key.rpartition(".")
+    readings = [p for p in known if p.key == key] if dot or key in _plain(experiment) else []
+    readings = readings or [p for p in known if not dot and p.field == key]
+    if field in FIXED and part in ("", "methods"):
+        found, right = FIXED[field]
+        raise InputError(key, found, right)
+    if len(readings) > 1:
+        both = " or ".join(p.key for p in readings)
+        raise InputError(key, "can mean several settings", f"say which: {both}")
+    if not readings:
+        if part == "methods":
+            names = ", ".join(experiment.titles)
+            options = [p.field for p in known if p.part == "methods" and p.field not in FIXED]
+            found = f"is an option of none of these methods: {names}"
+            raise InputError(key, found, nearest(field, options))
+        raise InputError(key, "is not a setting of this experiment", nearest(key, _advised(known)))
+    return readings[0]
+
+
+def _advised(known: list[Place]) -> list[str]:
+    return [p.key for p in known if p.field not in FIXED or p.key == "features.name"]
+
+
+def _plain(experiment: Experiment) -> list[str]:
+    """The keys at the top of an experiment file."""
+    return [f.name for f in fields(experiment) if f.name not in TABLES]
+
+
+def _known(experiment: Experiment) -> list[Place]:
+    found = [Place("experiment", name) for name in _plain(experiment)]
+    found += [Place("features", name) for name in _names(experiment.features)]
+    found += [Place("stream", name) for name in _names(experiment.stream)]
+    own = dict.fromkeys(name for options in experiment.methods for name in _names(options))
+    return found + [Place("methods", name) for name in own]
+
+
+def _names(table: Any) -> list[str]:
+    return [field.name for field in fields(table)] if is_dataclass(table) else []
+
+
+def _values(key: str, values: Any) -> tuple[Any, ...]:
+    """One value or several, as plain Python has them."""
+    many = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
+    plain = tuple(_item(value) for value in (values if many else [values]))
+    if not plain:
+        raise InputError(key, "has no values", "give at least one")
+    for i, value in enumerate(plain):
+        if value in plain[:i]:
+            raise InputError(key, f"has {value!r} twice", "give each value once")
+    return plain
+
+
+def _item(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def experiments(
+    experiment: Experiment, found: list[Axis]
+) -> Iterator[tuple[dict[str, Any], Experiment]]:
+    """One experiment for each combination of what all methods share, with all variants of each.
+
+    Its settings are those by which it differs from the others.
+    """
+    shared = [axis for axis in found if not axis.place.own]
+    own = [axis for axis in found if axis.place.own]
+    methods = tuple(
+        variant for options in experiment.methods for variant in _variants(options, own)
+    )
+    for values in product(*(axis.values for axis in shared)):
+        settings = {axis.place.key: v for axis, v in zip(shared, values, strict=True)}
+        try:
+            yield settings, _with(experiment, shared, values, methods)
+        except InputError as error:
+            raise InputError(_named(error.field, found), error.found, error.right) from None
+
+
+def _with(
+    experiment: Experiment, shared: list[Axis], values: tuple[Any, ...], methods: Any
+) -> Experiment:
+    changes: dict[str, dict[str, Any]] = {"experiment": {}, "features": {}, "stream": {}}
+    for axis, value in zip(shared, values, strict=True):
+        changes[axis.place.part][axis.place.field] = value
+    stream: Any = experiment.stream
+    tables = {
+        "features": replace(experiment.features, **changes["features"]),
+        "stream": replace(stream, **changes["stream"]) if changes["stream"] else stream,
+    }
+    return replace(experiment, methods=methods, **tables, **changes["experiment"])
+
+
+def _variants(options: Options, own: list[Axis]) -> Iterator[Options]:
+    """A method with each combination of the settings that it has."""
+    here = [axis for axis in own if axis.place.of(options)]
+    for values in product(*(axis.values for axis in here)):
+        changes = {axis.place.field: v for axis, v in zip(here, values, strict=True)}
+        yield replace(options, **changes) if changes else options
+
+
+def _named(field: str, found: list[Axis]) -> str:
+    """The field of an error as the user named it: `methods[3].shared` is `methods.shared`."""
+    name = re.sub(r"\[\d+\]", "", field)
+    keys = [axis.place.key for axis in found]
+    if name == "methods.step" and "step" in keys:
+        return "step"
+    return name if name in keys else next((k for k in keys if k.endswith(f".{name}")), name)

@@ -1,0 +1,207 @@
+"""One experiment at many settings, all on the same draws: a table, a figure and every curve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from os import PathLike, cpu_count
+from time import perf_counter
+from typing import Any
+
+from psofed import notebook
+from psofed.compare.addresses import Axis, axes, experiments
+from psofed.curves import Curves
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.extras import need
+from psofed.simulate import montecarlo
+from psofed.simulate.onerun import one_run
+
+MOST_CURVES = 2000
+PILOT_ROUNDS, PILOT_METHODS = 32, 8  # of the run that is timed where a sweep is too long
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A sweep before it runs: an experiment for each combination of what all methods share."""
+
+    base: Experiment
+    axes: tuple[Axis, ...]
+    parts: tuple[tuple[dict[str, Any], Experiment], ...]  # its settings, and the experiment
+
+    @property
+    def curves(self) -> int:
+        """How many curves there will be."""
+        return sum(len(experiment.methods) for _, experiment in self.parts)
+
+
+def plan(experiment: Experiment, settings: Mapping[str, Any]) -> Plan:
+    """What a sweep would run, or an InputError: nothing is computed yet."""
+    found = axes(experiment, settings)
+    count = _count(experiment, found)
+    if count > MOST_CURVES:
+        hours = _seconds(experiment, found) * count / 3600
+        text = f"give {count:,} curves, about {hours:,.1f} h on this machine"
+        right = f"give fewer values: {MOST_CURVES:,} curves are the most"
+        raise InputError("settings", text, right)
+    return Plan(experiment, tuple(found), tuple(experiments(experiment, found)))
+
+
+def _count(experiment: Experiment, found: list[Axis]) -> int:
+    """The number of curves, without making them."""
+    shared, own = 1, 0
+    for axis in found:
+        shared *= 1 if axis.place.own else len(axis.values)
+    for options in experiment.methods:
+        mine = 1
+        for axis in found:
+            mine *= len(axis.values) if axis.place.own and axis.place.of(options) else 1
+        own += mine
+    return shared * own
+
+
+def _seconds(experiment: Experiment, found: list[Axis]) -> float:
+    """What a curve takes: from a short run of the first variants, timed when all is compiled."""
+    first = [replace(axis, values=axis.values[:1]) for axis in found]
+    [(_, small)] = experiments(experiment, first)
+    rounds = min(PILOT_ROUNDS, small.rounds)
+    few = small.methods[:PILOT_METHODS]
+    small = replace(small, rounds=rounds, evaluate_every=None, methods=few)
+    for _ in range(2):
+        begin = perf_counter()
+        one_run(small, 0)
+        taken = perf_counter() - begin
+    runs = experiment.runs / (cpu_count() or 1)
+    return taken / len(few) * runs * experiment.rounds / rounds
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SweepResult:
+    """A finished sweep: `to_frame` is its table, `plot` its figure, `at` the curves of a point."""
+
+    plan: Plan
+    curves: tuple[Curves, ...]  # one for each part of the plan, with all variants of the methods
+
+    @property
+    def keys(self) -> list[str]:
+        """The settings that were swept."""
+        return [axis.place.key for axis in self.plan.axes]
+
+    def titles(self, part: int) -> list[str]:
+        """The curves of a part by name, with the settings that make it differ from others."""
+        settings, _ = self.plan.parts[part]
+        where = "".join(f", {key.rpartition('.')[2]} {v}" for key, v in settings.items())
+        return [title + where for title in self.curves[part].titles]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The table: one row for each method at each point."""
+        for i, curves in enumerate(self.curves):
+            settings, _ = self.plan.parts[i]
+            for j, options in enumerate(curves.options()):
+                steady = curves.point(j, "steady")
+                yield {
+                    **settings, **options, "method": self.titles(i)[j],
+                    "steady_db": steady.value, "stderr_db": steady.stderr,
+                    "kilobytes": float(curves.cumulative[j, -1] / 1000), "runs": curves.runs,
+                }  # fmt: skip
+
+    def to_frame(self) -> Any:
+        """The table as a pandas DataFrame: settings, options, steady MSE, bytes (extra `frame`)."""
+        return need("pandas", "frame", "frames").DataFrame(list(self.rows()))
+
+    def at(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> Curves:
+        """The curves at these settings; methods without one of them are there at every value."""
+        wanted = {}
+        for asked in axes(self.plan.base, _together(settings or {}, more)):
+            known = [a for a in self.plan.axes if a.place == asked.place]
+            if not known or not set(asked.values) <= set(known[0].values) or len(asked.values) > 1:
+                text = f"is {', '.join(map(repr, asked.values))}, which is no point of this sweep"
+                raise InputError(asked.place.key, text, f"it has: {self._axes()}")
+            wanted[asked.place] = asked.values[0]
+        own = {place: value for place, value in wanted.items() if place.own}
+        shared = {place.key: value for place, value in wanted.items() if not place.own}
+        parts = zip(self.plan.parts, self.curves, strict=True)
+        fitting = [curves for (here, _), curves in parts if shared.items() <= here.items()]
+        if len(fitting) != 1:
+            keys = [a.place.key for a in self.plan.axes if not a.place.own]
+            raise InputError("settings", "leave several points", f"give all of {', '.join(keys)}")
+        [curves] = fitting
+        return curves.only([j for j in range(len(curves.titles)) if _fits(curves, j, own)])
+
+    def plot(self, path: str | PathLike[str] | None = None, x: str | None = None) -> Any:
+        """The steady MSE against the setting `x`: the first with numbers, if it is not given."""
+        need("matplotlib", "plot", "figures")
+        figure = import_module("psofed.report.sweep_figures").figure(self, x)
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+    def _axes(self) -> str:
+        shown = (f"{a.place.key} {', '.join(map(str, a.values))}" for a in self.plan.axes)
+        return "; ".join(shown)
+
+    def __repr__(self) -> str:
+        count = sum(len(curves.titles) for curves in self.curves)
+        return f"<SweepResult of {self._axes()}: {notebook.counted(count, 'curve')}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        keys = [axis.place.field if axis.place.own else axis.place.key for axis in self.plan.axes]
+        rows = [
+            [row["method"], *("" if row[k] is None else str(row[k]) for k in keys),
+             notebook.estimate(row["steady_db"], row["stderr_db"]), f"{row['kilobytes']:,.4g}"]
+            for row in self.rows()
+        ]  # fmt: skip
+        head = ["method", *keys, "steady, dB", "kB up and down"]
+        note = "Steady: mean test MSE of the last fifth of the rounds. All on the same draws."
+        return notebook.table(f"Sweep of {self._axes()}", head, rows, note)
+
+
+def _fits(curves: Curves, j: int, own: Mapping[Any, Any]) -> bool:
+    """Whether a method has these options, as far as it has them at all."""
+    options = curves.options()[j]
+    return all(options.get(place.field) in (None, value) for place, value in own.items())
+
+
+def sweep(
+    experiment: Experiment,
+    settings: Mapping[str, Any] | None = None,
+    /,
+    *,
+    jobs: int | None = None,
+    progress: bool | None = None,
+    **more: Any,
+) -> SweepResult:
+    """Run an experiment at every combination of some settings, all on the same draws.
+
+    A setting is a key of the experiment (`step`), an option of its methods (`shared`) or a key of
+    its tables; names with a dot go into a dict: `{"features.width": [1.0, 2.0]}`. Methods without
+    an option are run once. See `psofed.run` for `jobs`, `progress` and what an interrupt keeps.
+
+    >>> from psofed.methods import onlinefed, psofed
+    >>> small = Experiment(clients=5, rounds=10, runs=2, test_samples=50,
+    ...                    methods=(onlinefed.Options(), psofed.Options()))
+    >>> found = sweep(small, shared=[1, 40], step=[0.5, 0.75])
+    >>> found
+    <SweepResult of methods.shared 1, 40; step 0.5, 0.75: 6 curves>
+    >>> found.at(shared=40, step=0.5).titles
+    ['Online-Fed, step 0.5', 'PSO-Fed M=40 uncoordinated, step 0.5']
+    """
+    made = plan(experiment, _together(settings or {}, more))
+    done: list[Curves] = []
+    for _, part in made.parts:
+        try:
+            done.append(montecarlo.run(part, jobs, progress=progress))
+        except montecarlo.Interrupted as stop:
+            kept = [*done, stop.curves] if stop.curves is not None else done
+            some = replace(made, parts=made.parts[: len(kept)])
+            raise montecarlo.Interrupted(stop.curves, SweepResult(some, tuple(kept))) from None
+    return SweepResult(made, tuple(done))
+
+
+def _together(settings: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    for key in more:
+        if key in settings:
+            raise InputError(key, "is given twice", "give it once")
+    return {**settings, **more}

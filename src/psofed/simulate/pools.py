@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import re
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from psofed import provenance
 from psofed.errors import InputError
 from psofed.experiment import Experiment
+from psofed.simulate import pulse
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.onerun import one_run
 from psofed.workers import deaf, processes
@@ -25,8 +27,9 @@ _ADDRESS = re.compile(r"((tcp|tls)://)?[\w.\-\[\]:]+:\d+")
 
 
 class Pool(Protocol):
-    """Computes runs; `ahead` is how many it should be given before the first is waited for."""
+    """Computes runs, `workers` at a time, and should be given `ahead` before one is waited for."""
 
+    workers: int
     ahead: int
 
     def submit(self, experiment: Experiment, number: int) -> Any: ...
@@ -36,7 +39,7 @@ class Pool(Protocol):
 
 class _Threads:
     def __init__(self, pool: ThreadPoolExecutor, jobs: int) -> None:
-        self.pool, self.ahead = pool, 2 * jobs + 1
+        self.pool, self.workers, self.ahead = pool, jobs, 2 * jobs + 1
         self.stopped = np.zeros(1, np.int64)  # seen by the kernels, so that they end at once
 
     def submit(self, experiment: Experiment, number: int) -> Future[Any]:
@@ -62,7 +65,7 @@ def threads(jobs: int | None = None) -> Iterator[Pool]:
 
 class _Processes:
     def __init__(self, pool: ProcessPoolExecutor, jobs: int) -> None:
-        self.pool, self.ahead = pool, 2 * jobs + 1
+        self.pool, self.workers, self.ahead = pool, jobs, 2 * jobs + 1
 
     def submit(self, experiment: Experiment, number: int) -> Future[Any]:
         with deaf():
@@ -76,8 +79,12 @@ class _Processes:
 def fresh_processes(jobs: int | None = None) -> Iterator[Pool]:
     """A pool of processes, for methods that are not compiled and would wait for one another."""
     jobs = jobs or os.cpu_count() or 1
-    with processes(jobs) as pool:
-        yield _Processes(pool, jobs)
+    shared = pulse.counters(multiprocessing.get_context("spawn"))
+    try:
+        with processes(jobs, pulse.follow, (shared,)) as pool:
+            yield _Processes(pool, jobs)
+    finally:
+        pulse.leave()
 
 
 def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextManager[Pool]:
@@ -90,7 +97,8 @@ def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextMan
 class _Cluster:
     def __init__(self, client: Any) -> None:
         self.client, self.futures = client, set[Any]()
-        self.ahead = 3 * sum(client.nthreads().values())
+        self.workers = sum(client.nthreads().values())
+        self.ahead = 3 * self.workers
 
     def submit(self, experiment: Experiment, number: int) -> Any:
         # If a worker dies, another one repeats its run.

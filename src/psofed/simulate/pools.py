@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import pickle
 import re
@@ -19,7 +20,7 @@ from psofed import plugins, provenance
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.extras import need
-from psofed.simulate import family
+from psofed.simulate import family, pulse
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.onerun import one_run
 from psofed.workers import deaf, processes
@@ -28,8 +29,9 @@ _ADDRESS = re.compile(r"((tcp|tls)://)?[\w.\-\[\]:]+:\d+")
 
 
 class Pool(Protocol):
-    """Computes runs; `ahead` is how many it should be given before the first is waited for."""
+    """Computes runs, `workers` at a time, and should be given `ahead` before one is waited for."""
 
+    workers: int
     ahead: int
 
     def submit(self, experiment: Experiment, number: int) -> Any: ...
@@ -39,7 +41,7 @@ class Pool(Protocol):
 
 class _Threads:
     def __init__(self, pool: ThreadPoolExecutor, jobs: int) -> None:
-        self.pool, self.ahead = pool, 2 * jobs + 1
+        self.pool, self.workers, self.ahead = pool, jobs, 2 * jobs + 1
         self.stopped = np.zeros(1, np.int64)  # seen by the kernels, so that they end at once
 
     def submit(self, experiment: Experiment, number: int) -> Future[Any]:
@@ -65,7 +67,8 @@ def threads(jobs: int | None = None) -> Iterator[Pool]:
 
 class _Processes:
     def __init__(self, pool: ProcessPoolExecutor, jobs: int) -> None:
-        self.pool, self.ahead, self.packed = pool, 2 * jobs + 1, _Packing(pickle.dumps)
+        self.pool, self.workers, self.ahead = pool, jobs, 2 * jobs + 1
+        self.packed = _Packing(pickle.dumps)
 
     def submit(self, experiment: Experiment, number: int) -> Future[Any]:
         with deaf():
@@ -79,8 +82,12 @@ class _Processes:
 def fresh_processes(jobs: int | None = None) -> Iterator[Pool]:
     """A pool of processes, for methods that are not compiled and would wait for one another."""
     jobs = jobs or os.cpu_count() or 1
-    with processes(jobs) as pool:
-        yield _Processes(pool, jobs)
+    shared = pulse.counters(multiprocessing.get_context("spawn"))
+    try:
+        with processes(jobs, pulse.follow, (shared,)) as pool:
+            yield _Processes(pool, jobs)
+    finally:
+        pulse.leave()
 
 
 def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextManager[Pool]:
@@ -93,7 +100,8 @@ def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextMan
 class _Cluster:
     def __init__(self, client: Any, dumps: Callable[[Any], bytes]) -> None:
         self.client, self.futures, self.packed = client, set[Any](), _Packing(dumps)
-        self.ahead = 3 * sum(client.nthreads().values())
+        self.workers = sum(client.nthreads().values())
+        self.ahead = 3 * self.workers
 
     def submit(self, experiment: Experiment, number: int) -> Any:
         # If a worker dies, another one repeats its run.

@@ -31,6 +31,7 @@ _HOMES = {
     "Centralised": "psofed.methods.centralised:Options",
     "PaperStream": "psofed.streams.paper:Options",
     "IIDStream": "psofed.streams.iid:Options",
+    "Stream": "psofed.streams.function:Options",
 }
 __all__ = ["__version__", *_HOMES]
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from psofed.methods.onlinefed import Options as OnlineFed  # noqa: F401
     from psofed.methods.psofed import Options as PSOFed  # noqa: F401
     from psofed.simulate.montecarlo import run as run
+    from psofed.streams.function import Options as Stream  # noqa: F401
     from psofed.streams.iid import Options as IIDStream  # noqa: F401
     from psofed.streams.paper import Options as PaperStream  # noqa: F401
     from psofed.theory.prediction import curves as predict_curves  # noqa: F401

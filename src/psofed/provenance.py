@@ -60,7 +60,8 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     with plugins.naming(lambda plugin: plugin.file, lenient=True) as named:
         table = experiment.to_table()
     del table["runs"]
-    same: dict[str, Any] = {"experiment": table, "versions": machine()}
+    needed = {name: version(name) for name in experiment.learner.packages}
+    same: dict[str, Any] = {"experiment": table, "versions": machine() | needed}
     if named.used:
         same["plugins"] = [plugin.about() for plugin in named.used.values()]
     if named.nameless:

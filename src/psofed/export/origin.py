@@ -127,7 +127,7 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
         found = f"has the learner {plan.experiment.learner.name}, which cannot be exported"
         raise InputError("", found, "export LMS on random features: no [learner]", str(path))
     if not isinstance(features, Waves):
-        found = f"has {plan.experiment.features.name} features, which cannot be exported"
+        found = f"has {plan.experiment.features.title} features, which cannot be exported"
         raise InputError("", found, "use cosine or exponential ones", str(path))
     whose = f"{plan.experiment.methods[plan.deploy.method or 0].title()}, {whose}"
     if isinstance(stream, table.Options):

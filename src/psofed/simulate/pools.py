@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from psofed import plugins, provenance
 from psofed.errors import InputError
 from psofed.experiment import Experiment
+from psofed.simulate import family
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.onerun import one_run
 from psofed.workers import deaf, processes
@@ -84,7 +85,7 @@ def fresh_processes(jobs: int | None = None) -> Iterator[Pool]:
 def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextManager[Pool]:
     """Threads if all methods are compiled, else processes (scripts then need a main guard)."""
     methods = experiment.start(experiment.task(0))
-    compiled = all(method.compiled for method in methods)
+    compiled = all(family.knows(method) for method in methods)
     return threads(jobs) if compiled or jobs == 1 else fresh_processes(jobs)
 
 

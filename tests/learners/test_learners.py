@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psofed import schema
-from psofed.core.features import Identity, Linear
+from psofed.core.features import Linear, Unchanged
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
@@ -126,8 +126,8 @@ def test_steps_mean_about_the_same_whatever_the_width():
 
 def test_inputs_are_passed_on_as_they_are():
     x = np.random.default_rng(0).standard_normal((20_000, 2)) + 1
-    assert Identity(2)(x) is x
-    R = Identity(2).correlation(np.ones(2), np.eye(2))
+    assert Unchanged(2)(x) is x
+    R = Unchanged(2).correlation(np.ones(2), np.eye(2))
     np.testing.assert_allclose(R, x.T @ x / len(x), atol=0.1)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import schema
-from psofed.core.features import FeatureMap, Identity
+from psofed.core.features import FeatureMap, Unchanged
 from psofed.core.seeds import Seeds
 
 Array = NDArray[Any]
@@ -70,7 +70,7 @@ class Learner(schema.Named):
 
     def inputs(self, taps: int) -> FeatureMap:
         """What handlers get as z, unless the learner is `featured`: the inputs as they are."""
-        return Identity(taps)
+        return Unchanged(taps)
 
     def initial(self, seeds: Seeds, taps: int, dim: int) -> Array:
         """w_0 = w_{k,0}, the same at both ends: a function of the seed."""

@@ -19,6 +19,7 @@ from psofed.core.vectorised import PROBES, vectorised
 from psofed.errors import InputError
 from psofed.learners import lms
 from psofed.learners.contract import MOST_DIM, Learner
+from psofed.learners.examine import examine
 from psofed.methods import onlinefed, psofed
 from psofed.methods.contract import Method, Options, Task, start
 from psofed.streams import paper
@@ -189,6 +190,10 @@ class Experiment:
             if not 1 <= size <= MOST_DIM:
                 found = f"is {self.learner.name!r}, which has {size:,} parameters"
                 raise InputError("name", found, f"use 1 to {MOST_DIM:,}")
+            taps = self.stream.taps
+            own = self.learner.inputs
+            width = self.features.dim if self.learner.featured else own(taps).dim
+            examine(self.learner, taps, size, width)
         except InputError as error:
             raise error.inside("learner.") from None
 

@@ -195,7 +195,7 @@ class _Module:
     def values(self, w: Array, x: Array) -> Array:
         """The outputs: [...] of w [..., D] and x [..., L]."""
         with self.torch.no_grad():
-            if w.ndim > 1:
+            if w.ndim > 1 or not self.batched:  # its `if` may ask about a whole batch
                 return self._each(self._one, w, x)
             rows = self._tensor(x.reshape(-1, x.shape[-1]))
             return self._array(self._call(self._tensor(w), rows), x.shape[:-1])

@@ -33,7 +33,7 @@ class Synthetic(StreamOptions):
     theta: Range
     mean: Range
     variance: Range
-    noise: Range
+    noise: Any
     inputs: ClassVar[Any] = "ar1"  # whose windows are drawn; a field of the general stream
 
     def __init_subclass__(cls) -> None:

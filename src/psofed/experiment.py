@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +28,7 @@ from psofed.streams.contract import Stream, about, measured
 
 MOST_MARKS = 10_000
 TABLE_ROUNDS = (100, 200, 500, 1000, 2000)  # those of the tables
+Function = Callable[..., Any]
 OURS = ("cosine", "exponential", "gaussian")  # feature functions
 LIMITS = {"clients": 10**9, "rounds": 10**8, "runs": 10**8, "test_samples": 10**7}
 
@@ -39,7 +41,7 @@ class Features:
     'Features.<lambda>'
     """
 
-    name: Any = "cosine"  # "cosine", "exponential", "gaussian", or a function: "./mine.py:z"
+    name: str | Function = "cosine"  # or "exponential", "gaussian", "./mine.py:z"
     dim: int = 200  # D
     width: float = 2.0  # sigma, the width of the kernel
     drawn: bool = False  # the function draws a map in each run: (generator, taps, dim, width) to z

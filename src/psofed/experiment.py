@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from psofed import notebook, plugins, schema
+from psofed import contracts, notebook, plugins, schema
 from psofed.core import features, foreign
 from psofed.core.features import FeatureMap, OwnMap
 from psofed.core.schedule import PresentCohorts, UniformCohorts
@@ -20,14 +20,17 @@ from psofed.core.vectorised import PROBES, vectorised
 from psofed.errors import InputError
 from psofed.learners import lms
 from psofed.learners.contract import MOST_DIM, Learner
+from psofed.learners.examine import examine
 from psofed.methods import onlinefed, psofed
 from psofed.methods.contract import Method, Options, Task, start
 from psofed.methods.titles import settings, titles
+from psofed.policies import contract as policies
 from psofed.streams import paper
 from psofed.streams.contract import Stream, about, measured
 
 MOST_MARKS = 10_000
 TABLE_ROUNDS = (100, 200, 500, 1000, 2000)  # those of the tables
+Function = Callable[..., Any]
 OURS = ("cosine", "exponential", "gaussian")  # feature functions
 LIMITS = {"clients": 10**9, "rounds": 10**8, "runs": 10**8, "test_samples": 10**7}
 
@@ -40,7 +43,7 @@ class Features:
     'Features.<lambda>'
     """
 
-    name: Any = "cosine"  # "cosine", "exponential", "gaussian", or a function: "./mine.py:z"
+    name: str | Function = "cosine"  # or "exponential", "gaussian", "./mine.py:z"
     dim: int = 200  # D
     width: float = 2.0  # sigma, the width of the kernel
     drawn: bool = False  # the function draws a map in each run: (generator, taps, dim, width) to z
@@ -138,6 +141,7 @@ class Experiment:
             raise InputError("seed", f"is {self.seed}", "use a whole number from 0 to 2^63 - 1")
         if self.world is not None and not 0 <= self.world < 2**63:
             raise InputError("world", f"is {self.world}", "use the number of a run, from 0 on")
+        self._check_outsiders()
         known = len(about(self.stream).clients_named()) or self.clients
         if self.clients != known:
             found = f"is {self.clients}, but the stream has {known}"
@@ -191,8 +195,26 @@ class Experiment:
             if not 1 <= size <= MOST_DIM:
                 found = f"is {self.learner.name!r}, which has {size:,} parameters"
                 raise InputError("name", found, f"use 1 to {MOST_DIM:,}")
+            taps = self.stream.taps
+            own = self.learner.inputs
+            width = self.features.dim if self.learner.featured else own(taps).dim
+            examine(self.learner, taps, size, width)
         except InputError as error:
             raise error.inside("learner.") from None
+
+    def _check_outsiders(self) -> None:
+        """What is not of this package must have the form of its contract."""
+        try:
+            contracts.check(contracts.STREAM, self.stream)
+        except InputError as error:
+            raise error.inside("stream.") from None
+        for i, options in enumerate(self.methods):
+            try:
+                contracts.check(contracts.METHOD, options)
+                if isinstance(options.policy, policies.Options):
+                    contracts.check(contracts.POLICY, options.policy)
+            except InputError as error:
+                raise error.inside(f"methods[{i}].") from None
 
     def _check_titles(self) -> None:
         for i, title in enumerate(self.titles):

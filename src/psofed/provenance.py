@@ -48,7 +48,8 @@ def written(to_table: Callable[[], dict[str, Any]]) -> Written:
 
 
 def _file(plugin: Plugin) -> str:
-    return f"{Path(plugin.path).stem}-{plugin.digest[:8]}.py"
+    mark = f"-{plugin.digest[:8]}"
+    return f"{Path(plugin.path).stem.removesuffix(mark)}{mark}.py"
 
 
 def _copy(plugin: Plugin) -> str:
@@ -60,7 +61,8 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     with plugins.naming(lambda plugin: plugin.file, lenient=True) as named:
         table = experiment.to_table()
     del table["runs"]
-    same: dict[str, Any] = {"experiment": table, "versions": machine()}
+    needed = {name: version(name) for name in experiment.learner.packages}
+    same: dict[str, Any] = {"experiment": table, "versions": machine() | needed}
     if named.used:
         same["plugins"] = [plugin.about() for plugin in named.used.values()]
     if named.nameless:
@@ -70,13 +72,15 @@ def identity(experiment: Experiment) -> dict[str, Any]:
 
 def changed(was: list[dict[str, str]], now: list[dict[str, str]]) -> list[str]:
     """In words, which plug-ins are not those that were used before."""
-    before = {(each["file"], each["digest"]) for each in was}
+    before = {each["digest"]: each["file"] for each in was}
     lines = []
     for each in now:
-        if (each["file"], each["digest"]) not in before:
-            old = [digest for file, digest in before if file == each["file"]]
-            then = f"its digest was {old[0]} and is" if old else "it was not used; its digest is"
-            lines.append(f"{each['path']} has changed: {then} {each['digest']}")
+        if each["digest"] not in before:
+            old = [digest for digest, file in before.items() if file == each["file"]]
+            then = (
+                f"has changed: its digest was {old[0]} and is" if old else "is new: its digest is"
+            )
+            lines.append(f"{each['path']} {then} {each['digest']}")
     return lines
 
 

@@ -236,7 +236,7 @@ def beside(options: Any, name: str) -> Any:
         if vars(cls).get("kind") is not None:
             return vars(cls)["kind"]
         home = vars(sys.modules[cls.__module__]) if cls.__module__ != "__main__" else {}
-        if home.get("Options") is cls and name in home:
+        if home.get("Options") is cls and name in home and "name" in vars(cls):
             return home[name]
     found = f"is {options.name!r}, of {type(options).__qualname__}, which has no {name}"
     right = f"write a class {name} beside it, or declare it there: kind = {name}"

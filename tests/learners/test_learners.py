@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psofed import schema
-from psofed.core.features import Inputs, Linear
+from psofed.core.features import Linear, Unchanged
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
@@ -126,18 +126,12 @@ def test_steps_mean_about_the_same_whatever_the_width():
 
 def test_inputs_are_passed_on_as_they_are():
     x = np.random.default_rng(0).standard_normal((20_000, 2)) + 1
-    assert Inputs(2)(x) is x
-    R = Inputs(2).correlation(np.ones(2), np.eye(2))
+    assert Unchanged(2)(x) is x
+    R = Unchanged(2).correlation(np.ones(2), np.eye(2))
     np.testing.assert_allclose(R, x.T @ x / len(x), atol=0.1)
 
 
 def test_a_declaration_does_not_outlive_the_function_it_is_about():
-    class Signs(lms.Options):
-        def learn(self, w, z, y, step):
-            error = y - w @ z
-            w += step * np.sign(error) * z
-            return error
-
     class Cubes(lms.Options):
         def predict(self, w, z):
             return (w @ z) ** 3
@@ -165,14 +159,100 @@ def test_methods_that_need_a_linear_model_say_so(method):
         Experiment(learner=learner, methods=(method.Options(),))
 
 
-def test_a_learner_with_its_own_rule_is_refused_by_methods_that_change_the_step():
-    class Signs(lms.Options):
-        def learn(self, w, z, y, step):
-            return y
+class Signs(lms.Options):
+    """The sign of the error in its place: a rule of its own."""
 
+    def learn(self, w, z, y, step):
+        error = y - self.predict(w, z)
+        w += (step * np.sign(error))[..., None] * z
+        return error
+
+
+def test_a_learner_with_its_own_rule_is_refused_by_methods_that_change_the_step():
     with pytest.raises(InputError, match=r"fedprox, which changes the step, and lms has its own"):
         Experiment(learner=Signs(), methods=(fedprox.Options(),))
     assert Experiment(learner=Signs(), methods=(psofed.Options(),)).dim == 200
+
+
+class Rule(lms.Options):
+    """LMS in which one function breaks a rule of the contract."""
+
+
+class Drawn(Rule):
+    def initial(self, seeds, taps, dim):
+        return np.random.default_rng().standard_normal(dim)  # the planted mistake
+
+
+class Short(Rule):
+    def initial(self, seeds, taps, dim):
+        return np.zeros(dim - 1)
+
+
+class Copied(Rule):
+    def learn(self, w, z, y, step):
+        error = y - self.predict(w, z)
+        w = w + (step * error)[..., None] * z
+        return error
+
+
+class Mute(Rule):
+    def learn(self, w, z, y, step):
+        super().learn(w, z, y, step)
+
+
+class After(Rule):
+    def learn(self, w, z, y, step):
+        super().learn(w, z, y, step)
+        return y - self.predict(w, z)
+
+
+class OneByOne(Rule):
+    def predict(self, w, z):
+        return np.sum(w * z)
+
+
+class Crooked(Rule):
+    linear: ClassVar[bool] = True
+
+    def predict(self, w, z):
+        return np.vecdot(w, z) ** 3
+
+
+class Larger(Rule):
+    def size(self, taps, features):
+        return features + 1
+
+
+class Stubborn(Rule):
+    descends: ClassVar[bool] = True
+
+    def learn(self, w, z, y, step):
+        return super().learn(w, z, y, 2 * step)
+
+
+class Typo(Rule):
+    def predict(self, w, z):
+        return w @ zz  # noqa: F821
+
+
+BROKEN = {
+    Drawn: "learner.initial gives two models for the same seeds; draw from seeds.world.generator",
+    Short: r"learner.initial returns an array of shape \[199\], not \[200\]",
+    Copied: "learner.learn changes nothing; change w in place",
+    Mute: "learner.learn returns a NoneType",
+    After: "learner.learn gives other numbers .* it has to return y minus the prediction before",
+    OneByOne: r"learner.predict returns an array of shape \[\], not \[3\]",
+    Crooked: r"learner.predict gives other numbers .* it is not w\^T z, as linear says",
+    Larger: "learner.size is 201, but z has 200 entries",
+    Stubborn: "learner.learn gives other numbers .* as descends says",
+    Typo: r"learner.predict fails at .*test_learners.py:\d+: NameError: name 'zz' is not defined",
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
+def test_an_own_learner_that_breaks_the_contract_is_told_which_rule(kind):
+    with pytest.raises(InputError, match=BROKEN[kind]):
+        Experiment(learner=kind(), methods=(psofed.Options(),))
 
 
 WRONG = {

@@ -191,7 +191,7 @@ class OwnMap:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class Unchanged:
     """z = x: for models that take the inputs as they are."""
 
     exact: ClassVar[bool] = True
@@ -204,7 +204,7 @@ class Inputs:
     def __call__(self, x: Array) -> Array:
         return x
 
-    def astype(self, dtype: Any) -> Inputs:
+    def astype(self, dtype: Any) -> Unchanged:
         return self
 
     def correlation(self, mean: Array, covariance: Array) -> Array:

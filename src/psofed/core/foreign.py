@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -33,16 +34,20 @@ def call(field: str, function: Callable[..., Any], *given: Any, right: str = "")
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         if isinstance(error, ValueError) and "read-only" in str(error):
             right = "work on a copy of the inputs: x = x.copy()"
-        found = f"fails{_where(error)}: {' '.join(what.split())}"
+        found = f"fails{_where(error, function)}: {' '.join(what.split())}"
         raise InputError(field, found, right or "correct it there") from error
 
 
-def _where(error: Exception) -> str:
-    """The last line outside of psofed and NumPy that was reached."""
+def _where(error: Exception, function: Any) -> str:
+    """The last line outside of our libraries that was reached, or where the function begins."""
     lines = traceback.extract_tb(error.__traceback__)[1:]
-    numpy = str(Path(np.__file__).parent)
-    theirs = [f for f in lines if not f.filename.startswith((HERE, numpy))]
-    return f" at {theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
+    known = [sys.modules[name] for name in ("numpy", "torch") if name in sys.modules]
+    libraries = HERE, *(str(Path(str(each.__file__)).parent) for each in known)
+    theirs = [f for f in lines if not f.filename.startswith(libraries)]
+    if theirs:
+        return f" at {theirs[-1].filename}:{theirs[-1].lineno}"
+    code = getattr(function, "__code__", None)
+    return f" at {code.co_filename}:{code.co_firstlineno}" if code else ""
 
 
 def shaped(field: str, values: Any, shape: tuple[int, ...], right: str = "") -> Array:
@@ -83,12 +88,13 @@ def place(field: str, function: Any) -> str:
     'psofed.streams.paper:f'
     >>> place("f", lambda x: x)
     Traceback (most recent call last):
-    psofed.errors.InputError: f is place.<lambda>, which no file can name; put it into a file...
+    psofed.errors.InputError: f is <lambda>, which no file can name; put it into a file...
     """
     name = title(function)
+    shown = name.rpartition(".")[2]
     try:
         if not name.isidentifier() or not hasattr(function, "__qualname__"):
-            found = f"is {name}, which no file can name"
+            found = f"is {shown}, which no file can name"
             right = "put it into a file, as a function with a name, and give that: './mine.py:f'"
             error = InputError(field, found, right)
             plugins.unwritten(error)

@@ -1,3 +1,7 @@
 """Learners: one file each, found by its name in an experiment file."""
 
-HELPERS = ("contract", "differentiable")  # the files of this folder that are not learners
+HELPERS = (
+    "contract",
+    "differentiable",
+    "examine",
+)  # the files of this folder that are not learners

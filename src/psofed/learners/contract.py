@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import schema
-from psofed.core.features import FeatureMap, Inputs
+from psofed.core.features import FeatureMap, Unchanged
 from psofed.core.seeds import Seeds
 
 Array = NDArray[Any]
@@ -40,6 +40,8 @@ class Learner(schema.Named):
     lms: ClassVar[bool] = False  # learn is eq. (5)
     descends: ClassVar[bool] = True  # learn is w + mu e direction(w, z)
     featured: ClassVar[bool] = False  # z are the features of the table [features]
+
+    packages: ClassVar[tuple[str, ...]] = ()  # whose versions decide the numbers, besides NumPy
 
     def __init_subclass__(cls) -> None:
         own = cls.__dict__
@@ -68,7 +70,7 @@ class Learner(schema.Named):
 
     def inputs(self, taps: int) -> FeatureMap:
         """What handlers get as z, unless the learner is `featured`: the inputs as they are."""
-        return Inputs(taps)
+        return Unchanged(taps)
 
     def initial(self, seeds: Seeds, taps: int, dim: int) -> Array:
         """w_0 = w_{k,0}, the same at both ends: a function of the seed."""

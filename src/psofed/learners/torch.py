@@ -9,17 +9,16 @@ of its parameters, one sample at a time or a batch of clients through `torch.fun
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from psofed import plugins
+from psofed import plugins, schema
+from psofed.core.foreign import call, place, title
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.learners.contract import Array
@@ -35,44 +34,49 @@ class Options(Differentiable):
     """The function that makes the module, as "./net.py:make", "my_package.net:make" or itself."""
 
     name: ClassVar[str] = "torch"
-    module: str | Make  # the function that makes the module, e.g. "./net.py:make"
+    packages: ClassVar[tuple[str, ...]] = ("torch",)
+    module: Any  # the function that makes the module, e.g. "./net.py:make"
 
     def __post_init__(self) -> None:
-        given = self.module
-        make = given if callable(given) else plugins.attribute(str(given), "module")
+        make = self.module
+        if isinstance(make, str):  # found once: workers have no folder to search
+            make = plugins.attribute(make, "module")
+            object.__setattr__(self, "module", make)
         if not callable(make):
-            found = f"is {given!r}, which is {type(make).__name__}, not a function"
+            found = f"is {make!r}, not a function"
             raise InputError("module", found, "give a function that makes an nn.Module")
-        object.__setattr__(self, "_make", make)  # found once: workers have no folder to search
 
-    @property
-    def make(self) -> Make:
-        """The function itself."""
-        found: Make = vars(self)["_make"]
-        return found
+    @classmethod
+    def readers(cls) -> Mapping[str, schema.Reader]:
+        """In a file, the function is a text."""
+        return {"module": lambda key, value: schema.convert(key, value, str)}
 
     def describe(self) -> str:
-        return f"torch {self.make.__qualname__}"
+        return f"torch {title(self.module)}"
+
+    def to_table(self) -> dict[str, Any]:
+        """The function by its place."""
+        return {"module": place("module", self.module)}
 
     def check(self) -> None:
-        """Its type was checked when the function was looked for."""
+        """What the function makes is tried when its size is asked for."""
 
     def size(self, taps: int, features: int) -> int:
         """The number of its parameters."""
-        return _bound(self.make, taps, "float32").dim
+        return _bound(self.module, taps, "float32").dim
 
     def initial(self, seeds: Seeds, taps: int, dim: int) -> Array:
         """As the module draws them, under a seed of the run."""
         seed = int(seeds.world.generator("learner").integers(2**62))
-        return _initial(self.make, taps, seed)
+        return _initial(self.module, taps, seed)
 
     def predict(self, w: Array, z: Array) -> Array:
         """The output of the module."""
-        return _bound(self.make, z.shape[-1], w.dtype.name).values(w, z)
+        return _bound(self.module, z.shape[-1], w.dtype.name).values(w, z)
 
     def gradient(self, w: Array, x: Array) -> Array:
         """By automatic differentiation."""
-        return _bound(self.make, x.shape[-1], w.dtype.name).slopes(w, x)
+        return _bound(self.module, x.shape[-1], w.dtype.name).slopes(w, x)
 
 
 def _torch() -> Any:
@@ -94,34 +98,15 @@ def _initial(make: Make, taps: int, seed: int) -> Array:
 def _made(make: Make, taps: int, seed: int) -> Any:
     """A module of the user's function; a mistake in it is told as theirs."""
     torch = _torch()
-    with torch.random.fork_rng(devices=[]), _theirs(make):
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = make(taps)
-        if not isinstance(module, torch.nn.Module):
-            return module
-        module(torch.zeros(2, taps))  # a module may draw its parameters when it sees its inputs
+        module = call("module", make, taps, right="it is called with the number of inputs")
+        lazy = torch.nn.parameter.UninitializedTensorMixin  # of unknown shape, until it sees inputs
+        if isinstance(module, torch.nn.Module) and any(
+            isinstance(p, lazy) for p in module.parameters()
+        ):
+            call("module", module, torch.zeros(2, taps), right="it is called with x [n, L]")
         return module
-
-
-class _theirs:  # noqa: N801
-    """Turns an error of the user's code into one line with its place."""
-
-    def __init__(self, make: Make) -> None:
-        self.make = make
-
-    def __enter__(self) -> None:
-        """Nothing to prepare."""
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if not isinstance(error, Exception) or isinstance(error, InputError):
-            return
-        ours = (str(Path(__file__).parent), str(Path(_torch().__file__).parent))
-        frames = traceback.extract_tb(trace)
-        there = [f for f in frames if not f.filename.startswith(ours)] or list(frames)
-        line = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        what = f"{there[-1].filename}:{there[-1].lineno}: {type(error).__name__}: {line}"
-        right = "correct it there: it is called with the number of inputs, and takes x [n, L]"
-        raise InputError("module", f"is {self.make.__qualname__}, which fails: {what}", right)
 
 
 @lru_cache(16)
@@ -146,7 +131,7 @@ class _Module:
         self.batched = self._vmaps(taps)
 
     def _refuse(self, found: str, right: str) -> None:
-        raise InputError("module", f"is {self.make.__qualname__}, {found}", right)
+        raise InputError("module", f"is {title(self.make)}, {found}", right)
 
     def _check(self, taps: int) -> None:
         """Refuse what is not a function of x and of its parameters alone."""
@@ -174,9 +159,10 @@ class _Module:
         x = torch.from_numpy(np.random.default_rng(0).standard_normal((PROBES, taps)))
         module = self.module.double()
         kept = {name: b.clone() for name, b in module.named_buffers()}
-        with _theirs(self.make), torch.no_grad():
-            training = [module.train()(x), module(x)]
-            resting = [module.eval()(x), torch.cat([module(x[i : i + 1]) for i in range(PROBES)])]
+        with torch.no_grad():
+            right = "it is called with x [n, L]"
+            training = [call("module", module.train(), x, right=right) for _ in range(2)]
+            rest = [call("module", module.eval(), p, right=right) for p in (x, *x.split(1))]
         shape = tuple(getattr(training[0], "shape", ()))
         if shape not in ((PROBES,), (PROBES, 1)):
             found = f"whose module takes x {[PROBES, taps]} to {list(shape)}"
@@ -184,7 +170,7 @@ class _Module:
         if any(not torch.equal(b, kept[name]) for name, b in module.named_buffers()):
             found = "whose module changes its buffers as it runs, as batch normalisation does"
             self._refuse(found, "use another layer, such as LayerNorm: buffers are not shared")
-        for other in (training[1], *resting):
+        for other in (training[1], rest[0], torch.cat(rest[1:])):
             if not torch.allclose(training[0], other, CLOSE, CLOSE, equal_nan=True):
                 found = "whose output depends on chance, on training or on the rest of a batch"
                 self._refuse(found, "leave out layers such as dropout and batch normalisation")
@@ -209,7 +195,7 @@ class _Module:
     def values(self, w: Array, x: Array) -> Array:
         """The outputs: [...] of w [..., D] and x [..., L]."""
         with self.torch.no_grad():
-            if w.ndim > 1:
+            if w.ndim > 1 or not self.batched:  # its `if` may ask about a whole batch
                 return self._each(self._one, w, x)
             rows = self._tensor(x.reshape(-1, x.shape[-1]))
             return self._array(self._call(self._tensor(w), rows), x.shape[:-1])

@@ -120,7 +120,7 @@ def _from_file(text: str) -> ModuleType:
     if "\\" in text:
         right = f"write slashes: {text.replace(chr(92), '/')!r}"
         raise InputError("", f"is {text!r}, with backslashes", right)
-    named = (_folder.get() or Path.cwd()) / Path(text).expanduser()
+    named = Path.cwd() / (_folder.get() or "") / Path(text).expanduser()
     path = named.resolve()
     if not text.endswith(".py") or path.is_dir():
         found = f"is {text!r}, which is " + ("a folder" if path.is_dir() else "no Python file")

@@ -124,8 +124,12 @@ def facts(experiment: dict[str, Any], runs: int | None) -> str:
 
 def _model(experiment: dict[str, Any]) -> list[str]:
     """D, and the learner if it is not the usual one; a learner of its own size only has a name."""
-    known = [f"D = {experiment['features']['dim']:,} parameters"] * ("features" in experiment)
-    return known + [f"learner {experiment['learner']['name']}"] * ("learner" in experiment)
+    found = []
+    if "features" in experiment:
+        found.append(f"D = {experiment['features']['dim']:,} parameters")
+    if "learner" in experiment:
+        found.append(f"learner {experiment['learner']['name']}")
+    return found
 
 
 def origin(source: Result, table: dict[str, Any]) -> dict[str, Any]:

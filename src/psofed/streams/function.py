@@ -7,7 +7,7 @@ say how the inputs are drawn, how large the noise is, and whether f changes over
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from psofed import plugins, schema
 from psofed.core.foreign import place
 from psofed.core.seeds import Seeds
 from psofed.core.vectorised import PROBES, Vectorised, vectorised
-from psofed.errors import InputError, nearest
+from psofed.errors import InputError
 from psofed.streams import chance, change, drift
 from psofed.streams.expression import Expression
 from psofed.streams.inputs import Inputs, OwnSeries, OwnWindows
@@ -28,6 +28,7 @@ from psofed.streams.synthetic import OURS, Range, Synthetic
 Array = NDArray[Any]
 MOST_TAPS = 64
 NORMAL = "normal"
+Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -42,15 +43,15 @@ class Options(Synthetic):
     """
 
     name: ClassVar[str] = "function"
-    f: Any  # an expression of x1, x2, ..., or "./mine.py:f"
+    f: str | Function  # an expression of x1, x2, ..., or "./mine.py:f"
     taps: int = 0  # L, how many inputs f has; it is needed
-    inputs: Any = "ar1"  # "ar1" as in the paper, "iid", or "./mine.py:inputs"
-    noise: Any = (0.005, 0.03)  # range of the variances of the noise, or its law
-    law: Any = NORMAL  # of the noise: "normal", "laplace", "student", "uniform", "./mine.py:law"
+    inputs: str | Function = "ar1"  # "ar1" as in the paper, "iid", or "./mine.py:inputs"
+    noise: Range | str | Function = (0.005, 0.03)  # range of the variances of the noise, or its law
+    law: str | Function = NORMAL  # of the noise: "laplace", "student", "uniform", "./mine.py:law"
     theta: Range = (0.2, 0.9)  # correlation of the input
     mean: Range = (-0.2, 0.2)  # of its innovation
     variance: Range = (0.2, 1.2)  # of its innovation
-    change: Any = None  # what f changes into: an expression, or "./mine.py:g"
+    change: str | Function | None = None  # what f changes into: an expression, or "./mine.py:g"
     at: int | None = None  # the round at which it does
     period: int | None = None  # or the rounds in which it drifts there and back
 
@@ -86,7 +87,7 @@ class Options(Synthetic):
         for key, known in (("inputs", [*OURS]), ("law", [NORMAL, *chance.NOISES])):
             value = getattr(self, key)
             if not (callable(value) or (isinstance(value, str) and value in known)):
-                right = f'{nearest(str(value), known)}; or give a function, as in "./mine.py:{key}"'
+                right = f'use {", ".join(known)}, or a function, as in "./mine.py:{key}"'
                 raise InputError(key, f"is {value!r}", right)
         if not isinstance(self.inputs, str):
             for key in ("theta", "mean", "variance"):
@@ -116,6 +117,11 @@ class Options(Synthetic):
             chance.check_law(self.law, (), "law")
             chance.check_noise(self.law, "law")
 
+    def check_rounds(self, rounds: int) -> None:
+        """Refuse a series whose law does not stay."""
+        if isinstance(self.source, OwnSeries):
+            self.source.check_rounds(rounds)
+
     @classmethod
     def readers(cls) -> Mapping[str, schema.Reader]:
         """The keys that may be text or something else."""
@@ -124,7 +130,7 @@ class Options(Synthetic):
 
     def to_table(self) -> dict[str, Any]:
         """What is set, as plain values; a function by its place."""
-        table = {}
+        table: dict[str, Any] = {}
         for key, value in self.__getstate__().items():
             if callable(value):
                 table[key] = place(f"stream.{key}", value)

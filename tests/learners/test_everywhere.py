@@ -1,0 +1,273 @@
+"""Learners in every executor: simulated, as messages, deployed on both clocks, judged and compared."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from helpers import drivers
+from helpers.battery import METHODS, small
+from helpers.drivers import STREAMS, deployment, expected_live, live, stacked
+from psofed import experiment as experiments
+from psofed import provenance
+from psofed.compare import budget
+from psofed.errors import InputError
+from psofed.experiment import Experiment, Features
+from psofed.fit import plan
+from psofed.learners import linear, network, nlms
+from psofed.methods import fedavg, onlinefed, psofed
+from psofed.protocol.client import Client
+from psofed.protocol.deployment import Deploy, Deployment
+from psofed.simulate import montecarlo
+from psofed.simulate.evaluate import draw_test
+from psofed.streams import change
+from psofed.theory import prediction
+from psofed.verify.executors import compare_methods
+from psofed.verify.twin import simulate
+
+NETWORK = network.Options(hidden=2)  # D = 13
+
+
+def world(options, learner, stream="steady", **changes):
+    """An experiment of one method, with windows that need not be even: D is no round number."""
+    if "allow_uneven" in vars(options):
+        options = replace(options, allow_uneven=True)
+    base = {"stream": STREAMS[stream], "rounds": drivers.ROUNDS, "step": 0.3}
+    if not learner.featured:
+        base["features"] = Features()
+    return small(options, learner=learner, **base | changes)
+
+
+def first_of_each():
+    """One form of each method that learns a network, the first that fits its size."""
+    found = {}
+    for options in METHODS:
+        if options.name not in found and options.learns(NETWORK):
+            try:
+                world(options, NETWORK)
+            except InputError:
+                continue
+            found[options.name] = options
+    return list(found.values())
+
+
+EACH = first_of_each()
+every_method = pytest.mark.parametrize("options", EACH, ids=lambda o: o.name)
+every_learner = pytest.mark.parametrize(
+    "learner", [NETWORK, nlms.Options(), linear.Options()], ids=lambda o: o.name
+)
+
+
+def apart(found, expected):
+    return 0.0 if found is None else float(np.abs(found - expected).max())
+
+
+def test_all_methods_but_those_that_need_a_linear_model_are_here():
+    names = {options.name for options in METHODS}
+    assert names - {options.name for options in EACH} == {"memofed", "pdrls", "psorls"}
+
+
+@every_method
+def test_every_driver_gives_the_same_networks_in_every_round(options):
+    stream = "steady" if options.gapless else "gaps"
+    experiment = world(options, NETWORK, stream)
+    expected = stacked(experiment)
+    assert np.isfinite(expected).all()
+    assert apart(expected[-1], expected[0]) > 1e-3
+    for driver in (drivers.compiled, drivers.messages, drivers.tables):
+        assert apart(driver(experiment), expected) <= 1e-12, driver.__name__
+
+
+@every_method
+def test_a_deployed_network_is_the_simulated_one_and_learns_on_a_live_clock(options):
+    if options.simulated:
+        return
+    experiment = world(options, NETWORK)
+    assert apart(drivers.deployed(experiment), stacked(experiment)) <= 1e-12
+    if not options.not_live:
+        found = live(experiment)
+        assert apart(found, expected_live(experiment)) <= 1e-12
+        assert apart(found[-1], found[0]) > 1e-3
+
+
+@every_learner
+def test_the_simulation_of_a_deployment_has_the_same_models(learner):
+    experiment = world(psofed.Options(3), learner)
+    w, local = simulate(deployment(experiment, "lockstep"), drivers.ROUNDS)
+    team = drivers.Team(deployment(experiment, "lockstep"))
+    for _ in range(drivers.ROUNDS):
+        team.round()
+    assert apart(team.server.server.model, w) <= 1e-12
+    assert local.shape == (5, experiment.dim)
+
+
+def test_a_network_learns_what_a_linear_model_cannot_and_both_beat_a_constant():
+    common = {"clients": 4, "cohort": 2, "rounds": 600, "runs": 2, "test_samples": 300}
+    whole, part = onlinefed.Options(), psofed.Options(shared=25)  # of 73
+    made = Experiment(learner=network.Options(12), methods=(whole, part), step=1.0, **common)
+    line = replace(made, learner=linear.Options(), methods=(whole,), step=0.2)
+    ends, (end,) = (montecarlo.run(e, 1).mse[:, -100:].mean(axis=1) for e in (made, line))
+    constant = made.stream.snapshot(made.task(0).seeds, "test", 4, 2000).clean.var()
+    assert (ends < 0.45 * constant).all()
+    assert ends.max() < end < constant
+
+
+@every_learner
+def test_models_are_judged_by_their_predictions(learner):
+    changing = change.Options(at=10)
+    made = world(onlinefed.Options(), learner)
+    made = replace(made, stream=changing, test_samples=200)
+    task = made.task(0)
+    sample = changing.snapshot(task.seeds, "test", task.clients, 200)
+    w = np.random.default_rng(0).standard_normal((3, task.dim))
+    shares = np.array([0.0, 0.5, 1.0])
+    for i, a in enumerate(shares):
+        y = (1 - a) * sample.clean + a * changing.later(sample.x)
+        misfit = y - learner.predict(w[i], task.features(sample.x))
+        found = draw_test(made, task).mse(w, shares)
+        assert found.shape == (3,)
+        assert found[i] == pytest.approx(np.square(misfit).mean(), rel=1e-8)
+
+
+def test_steps_that_are_too_large_diverge_and_that_is_a_result():
+    made = Experiment(
+        clients=4, cohort=2, rounds=300, runs=1, test_samples=50, step=500.0,
+        learner=network.Options(4), methods=(psofed.Options(5), fedavg.Options()),
+    )  # fmt: skip
+    mse = montecarlo.run(made, 1).mse
+    assert mse.shape == (2, 301)
+    assert not (mse[:, -1] < 10).any()  # enormous, or not a number
+
+
+def test_floors_are_for_linear_models_only():
+    common = {"clients": 4, "cohort": 2, "rounds": 20, "runs": 3, "test_samples": 50}
+    methods = (onlinefed.Options(),)
+    for learner, known in ((network.Options(3), False), (linear.Options(), True)):
+        curves = montecarlo.run(Experiment(learner=learner, methods=methods, **common), 1)
+        assert (curves.floors is not None and len(curves.floors) > 0) == known
+
+
+def test_a_client_answers_by_its_learner():
+    plan = Deployment(world(psofed.Options(3), NETWORK), Deploy(clock="live"))
+    client = Client(plan.method(), 0)
+    x = np.random.default_rng(0).standard_normal((40, 4))
+    client.learn(x, np.sin(x[:, 0]))
+    wanted = NETWORK.predict(client.state["w"], x)
+    np.testing.assert_allclose(client.predict(x), wanted)
+    assert client.answer(x[0]).y == pytest.approx(wanted[0])
+    assert client.confidence.labels == 40
+
+
+def test_the_executors_of_an_experiment_are_compared():
+    methods = (psofed.Options(3), fedavg.Options(), onlinefed.Options(step=0.2))
+    made = Experiment(
+        clients=5, cohort=2, rounds=60, learner=network.Options(3), methods=methods, step=0.5
+    )
+    found = compare_methods(made, 30)
+    assert [each.case for each in found] == [options.title() for options in methods]
+    assert all(each.passed and each.against == "engine" for each in found)
+    known = replace(made, learner=nlms.Options(), methods=(psofed.Options(3),))
+    assert compare_methods(known, 10)[0].passed
+    assert compare_methods(replace(known, learner=Experiment().learner), 10)[0].passed
+
+
+def test_a_budget_is_of_the_learners_size():
+    made = Experiment(
+        clients=8, cohort=2, rounds=200, learner=network.Options(), methods=(onlinefed.Options(),)
+    )
+    fitted = budget.fit(made, psofed.Options(), 0.2)
+    assert fitted.options.shared == 199 // 5
+    names = {options.name for options in budget.everything(199, made.learner)}
+    assert "memofed" not in names
+    assert {"psofed", "fedavg", "asofed", "centralised"} <= names
+    assert budget.unfit(made.learner) == ["memofed"]
+    assert budget.unfit(Experiment().learner) == []
+
+
+def test_the_theory_and_fits_say_that_they_are_of_lms():
+    made = Experiment(learner=nlms.Options(), methods=(psofed.Options(),))
+    with pytest.raises(InputError, match=r"learner.name is 'nlms', but the theory is that of LMS"):
+        prediction.world(made)
+    table = {"columns": {}, "learner": {"name": "network"}}
+    with pytest.raises(InputError, match=r"learner is given, but a fit learns by LMS"):
+        plan.parse(table)
+
+
+FILE = """
+clients = 5
+cohort = 2
+rounds = 40
+runs = 2
+test_samples = 50
+step = 0.5
+[learner]
+name = "network"
+hidden = 3
+[[methods]]
+name = "psofed"
+shared = 4
+"""
+
+OWN = '''
+"""Signs of the error: it is robust against outliers."""
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+from psofed.learners.contract import Line
+
+
+@dataclass(frozen=True)
+class Options(Line):
+    name: ClassVar[str] = "signs"
+    featured: ClassVar[bool] = True
+    scale: float = 1.0
+
+    def size(self, taps, features):
+        return features
+
+    def learn(self, w, z, y, step):
+        error = y - self.predict(w, z)
+        w += (step * self.scale * np.sign(error))[..., None] * z
+        return error
+'''
+
+
+def test_the_command_line_runs_verifies_and_reports_a_network(psofed, tmp_path):
+    (tmp_path / "e.toml").write_text(FILE)
+    done = psofed("run", "e.toml", "--out", "r", "--jobs", 1, "--json")
+    assert done.returncode == 0, done.stderr
+    again = experiments.read(tmp_path / "r" / "experiment.toml")
+    assert again == experiments.read(tmp_path / "e.toml")
+    result = psofed("verify", "e.toml", "--json")
+    assert result.returncode == 0
+    (row,) = json.loads(result.stdout)["cases"]
+    assert row["against"] == "engine"
+    assert row["differences"]["messages"]["global"] <= 1e-12
+    theory = psofed("theory", "e.toml")
+    assert theory.returncode == 2
+    assert "e.toml: learner.name is 'network', but the theory is that of LMS" in theory.stderr
+    page = psofed("report", "r")
+    assert page.returncode == 0
+    assert "learner network" in (tmp_path / "r" / "report.html").read_text()
+
+
+def test_an_own_learner_is_a_file_beside_the_experiment(psofed, tmp_path):
+    (tmp_path / "signs.py").write_text(OWN)
+    text = FILE.replace('name = "network"\nhidden = 3', 'name = "./signs.py"\nscale = 0.5')
+    (tmp_path / "e.toml").write_text(text)
+    assert psofed("verify", "e.toml").returncode == 0
+    done = psofed("run", "e.toml", "--out", "r", "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    made = experiments.read(tmp_path / "e.toml")
+    assert made.learner.scale == 0.5
+    assert (made.learner.linear, made.learner.descends, made.dim) == (True, False, 200)
+    (tmp_path / "again.toml").write_text(made.to_toml())
+    assert experiments.read(tmp_path / "again.toml").learner == made.learner
+    (used,) = provenance.identity(made)["plugins"]
+    assert used["path"].endswith("signs.py")
+    (tmp_path / "e.toml").write_text(text + '[[methods]]\nname = "fedprox"\n')
+    refused = psofed("run", "e.toml", "--out", "s")
+    assert refused.returncode == 2
+    assert "fedprox, which changes the step, and signs has its own rule" in refused.stderr
+    assert not (tmp_path / "s").exists()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.progress import counting
+from psofed.cli.progress import counted, counting, metered
 from psofed.cli.work import Wishes, compute, leave_interrupted, options, runs_asked
 from psofed.errors import InputError
 
@@ -138,14 +139,17 @@ def _fit(experiment: Experiment, budget: float) -> list[tuple[str, Fitted]]:
 
 
 def _tune(experiment: Experiment, fitted: list[Fitted], how: Wishes, asked: Any) -> list[Entry]:
-    from psofed.compare.tuning import tune, untuned
-    from psofed.simulate import pools
+    from psofed.compare.tuning import PILOT_RUNS, tune, untuned
+    from psofed.simulate import pools, pulse
 
     if asked["no_tune"]:
         return untuned(experiment, fitted)
-    with counting("tuning steps, pilot runs") as on_run:
-        average = asked["average"]
-        return tune(experiment, fitted, lambda e: pools.local(e, how.jobs), on_run, average)
+    with metered("tuning steps", "pilot runs", total=PILOT_RUNS, loop=pulse.loop()) as meter:
+
+        def pool(pilot: Experiment) -> AbstractContextManager[pools.Pool]:
+            return counted(pools.local(pilot, how.jobs), meter)
+
+        return tune(experiment, fitted, pool, meter.advance, asked["average"])
 
 
 def _command(file: Path | None, budget: float, experiment: Experiment, asked: Any) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.progress import counting, say
+from psofed.cli.progress import counting, progress, say
 from psofed.errors import InputError
 
 if TYPE_CHECKING:
@@ -144,24 +144,24 @@ def _simulate(study: Study, how: _Wishes) -> tuple[Curves, list[Curves]]:
     which = [j for j, title in enumerate(experiment.titles) if title in known]
     wanted = how.runs or RUNS
     experiment = replace(experiment.only(which), runs=wanted)
-    curves = _run(experiment, how, "simulating, runs")
+    curves = _run(experiment, how, "simulating")
     runs = max(min(wanted, SWEEP_RUNS), 2)
     points = [
-        _run(replace(experiment, methods=s.methods, runs=runs), how, f"simulating {s.what}, runs")
+        _run(
+            replace(experiment, methods=s.methods, runs=runs),
+            how,
+            f"simulating the sweep of {s.what}",
+        )
         for s in study.sweeps
     ]
     return curves, points
 
 
 def _run(experiment: Experiment, how: _Wishes, what: str) -> Curves:
-    from psofed.simulate import montecarlo
+    from psofed.simulate import montecarlo, pools
 
-    with counting(what) as on_step:
-
-        def on_run(total: Any) -> None:
-            on_step(total.runs, experiment.runs)
-
-        return montecarlo.run(experiment, how.jobs, on_run=on_run)
+    with progress(experiment, pools.threads(how.jobs), what=what) as (pool, on_run):
+        return montecarlo.run(experiment, pool=pool, on_run=on_run)
 
 
 def _command(how: _Wishes) -> str:

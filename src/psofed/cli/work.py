@@ -153,9 +153,10 @@ def compute(
     try:
         if not (wishes.resume and store.exists()):
             store.begin()
-        with progress(experiment, store, wishes.precision, wishes.cluster is None) as on_run:
-            settings: Any = {"precision": wishes.precision, "on_run": on_run}
-            return montecarlo.run(experiment, store=store, pool=pool, **settings), True, store
+        precise: Any = {"store": store, "precision": wishes.precision}
+        with progress(experiment, pool, **precise) as (counted, on_run):
+            curves = montecarlo.run(experiment, pool=counted, on_run=on_run, **precise)
+            return curves, True, store
     except montecarlo.Interrupted as stop:
         return stop.curves, False, store
     except (InputError, OSError) as error:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from psofed.core.features import Bumps, FeatureMap, Waves
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.methods import psofed
-from psofed.simulate import kernel, layout
+from psofed.simulate import kernel, layout, pulse
 from psofed.simulate.draws import Chunk, Draws
 from psofed.simulate.evaluate import TestSet
 
@@ -43,12 +43,13 @@ def run(
     test: TestSet,
     shares: Array | None = None,
     stop: Array | None = None,
+    part: float = 1.0,
 ) -> Trajectory:
     """The test errors of all `methods`, in lockstep on the same draws, at the rounds `marks`.
 
-    `shares` says how far f has changed at each of them.
+    `shares` says how far f has changed at each of them, `part` which part of a run this is.
     """
-    return _run(draws, methods, marks, test, shares=shares, stop=stop)
+    return _run(draws, methods, marks, test, shares=shares, stop=stop, part=part)
 
 
 def replay(
@@ -71,6 +72,7 @@ def _run(
     lazy: bool = True,
     shares: Array | None = None,
     stop: Array | None = None,
+    part: float = 0.0,
 ) -> Trajectory:
     # Those that learn when idle come first: the kernel treats them as one stack, in pairs.
     idle = [j for j, method in enumerate(methods) if method.idle]
@@ -89,6 +91,7 @@ def _run(
         if mark < 0:
             break
         local += [] if lazy else [models.local.copy()]
+        pulse.beat(part * chunk.y.shape[1] / draws.rounds)
     back = [order.index(j) for j in range(len(methods))]
     return Trajectory(
         judge.mse.T[back],

@@ -19,8 +19,10 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.core import event
 from numpy.typing import NDArray
 
+from psofed.simulate import pulse
 from psofed.simulate.layout import (
     BUMPS,
     FRESH,
@@ -48,6 +50,19 @@ SINE = {
     "float64": (-0.69093588489952203, 3.8169974288948175, -15.094471616682207, 42.058688305392075,
                 -76.705859647469572, 81.605249275026290, -41.341702240395083, 6.2831853071795804),
 }  # fmt: skip
+
+
+class _Teller(event.Listener):
+    """Tells when Numba compiles, which it does only if its cache does not hold the code."""
+
+    def on_start(self, event: Any) -> None:
+        pulse.begin(event.data["dispatcher"].py_func.__name__)
+
+    def on_end(self, event: Any) -> None:
+        pulse.end(event.data["dispatcher"].py_func.__name__)
+
+
+event.register("numba:compile", _Teller())
 
 
 def _compiled(function: Any) -> Any:

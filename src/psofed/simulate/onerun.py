@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method
-from psofed.simulate import any_method, family
+from psofed.simulate import any_method, family, pulse
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.any_method import Moment
 from psofed.simulate.draws import Draws, draw
@@ -53,14 +53,17 @@ def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
     traffic = np.zeros((3, len(methods), len(marks)))
     if compiled:
         known: Any = [methods[j] for j in compiled]
-        trajectory = family.run(draws, known, marks, test, shares, stop)
+        part = len(compiled) / len(methods)
+        trajectory = family.run(draws, known, marks, test, shares, stop, part)
         if not trajectory.finished:
             raise StoppedError
         mse[compiled] = trajectory.mse
         traffic[:, compiled] = family.traffic(draws, known, marks)
     if others:
         rest = [methods[j] for j in others]
-        mse[others], traffic[:, others] = _in_lockstep(draws, rest, marks, test, shares, stop)
+        part = len(others) / len(methods)
+        found = _in_lockstep(draws, rest, marks, test, shares, stop, part)
+        mse[others], traffic[:, others] = found
     clean = not measured(experiment.stream)  # floors need noise-free samples
     wanted = clean and number in FLOOR_RUNS and task.dim <= FLOOR_DIM
     lines = floors(experiment, number) if wanted else ()
@@ -68,8 +71,9 @@ def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
 
 
 def _in_lockstep(
-    draws: Draws, methods: list[Method], marks: Array, test: TestSet, shares: Array, stop: Array
-) -> tuple[Array, Array]:
+    draws: Draws, methods: list[Method], marks: Array, test: TestSet, shares: Array, stop: Array,
+    part: float,
+) -> tuple[Array, Array]:  # fmt: skip
     """Test error and traffic at the marks, for methods that the kernel does not know.
 
     Each method runs for a few rounds before the next one does, so that its data stay in the caches.
@@ -87,6 +91,9 @@ def _in_lockstep(
         for method, play, judge in zip(methods, plays, judges, strict=True):
             for n, moment in enumerate(islice(play, any_method.BLOCK if first else 1), first):
                 judge.see(n, method, moment)
+        pulse.beat(
+            part * min(any_method.BLOCK, draws.rounds + 1 - first) / draws.rounds if first else 0
+        )
     return mse, traffic
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import re
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from psofed import provenance
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.extras import need
+from psofed.simulate import pulse
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.onerun import one_run
 from psofed.workers import deaf, processes
@@ -26,8 +28,9 @@ _ADDRESS = re.compile(r"((tcp|tls)://)?[\w.\-\[\]:]+:\d+")
 
 
 class Pool(Protocol):
-    """Computes runs; `ahead` is how many it should be given before the first is waited for."""
+    """Computes runs, `workers` at a time, and should be given `ahead` before one is waited for."""
 
+    workers: int
     ahead: int
 
     def submit(self, experiment: Experiment, number: int) -> Any: ...
@@ -37,7 +40,7 @@ class Pool(Protocol):
 
 class _Threads:
     def __init__(self, pool: ThreadPoolExecutor, jobs: int) -> None:
-        self.pool, self.ahead = pool, 2 * jobs + 1
+        self.pool, self.workers, self.ahead = pool, jobs, 2 * jobs + 1
         self.stopped = np.zeros(1, np.int64)  # seen by the kernels, so that they end at once
 
     def submit(self, experiment: Experiment, number: int) -> Future[Any]:
@@ -63,7 +66,7 @@ def threads(jobs: int | None = None) -> Iterator[Pool]:
 
 class _Processes:
     def __init__(self, pool: ProcessPoolExecutor, jobs: int) -> None:
-        self.pool, self.ahead = pool, 2 * jobs + 1
+        self.pool, self.workers, self.ahead = pool, jobs, 2 * jobs + 1
 
     def submit(self, experiment: Experiment, number: int) -> Future[Any]:
         with deaf():
@@ -77,8 +80,12 @@ class _Processes:
 def fresh_processes(jobs: int | None = None) -> Iterator[Pool]:
     """A pool of processes, for methods that are not compiled and would wait for one another."""
     jobs = jobs or os.cpu_count() or 1
-    with processes(jobs) as pool:
-        yield _Processes(pool, jobs)
+    shared = pulse.counters(multiprocessing.get_context("spawn"))
+    try:
+        with processes(jobs, pulse.follow, (shared,)) as pool:
+            yield _Processes(pool, jobs)
+    finally:
+        pulse.leave()
 
 
 def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextManager[Pool]:
@@ -91,7 +98,8 @@ def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextMan
 class _Cluster:
     def __init__(self, client: Any) -> None:
         self.client, self.futures = client, set[Any]()
-        self.ahead = 3 * sum(client.nthreads().values())
+        self.workers = sum(client.nthreads().values())
+        self.ahead = 3 * self.workers
 
     def submit(self, experiment: Experiment, number: int) -> Any:
         # If a worker dies, another one repeats its run.

@@ -108,7 +108,7 @@ WRONG = {
     "[features]\nname = 'exponential'\ndim = 3": "features.dim is 3, but these features come in pairs",
     "[features]\nwidht = 3.0": "features.widht is not a known key; did you mean 'width'?",
     "[stream]\nname = 'papre'": "stream.name is 'papre', which does not exist; did you mean 'paper'?",
-    "[stream]\ntheta = [0.1, 0.2]": "stream.name is missing; use one of change, drift, iid, paper",
+    "[stream]\ntheta = [0.1, 0.2]": "stream.name is missing; use one of change, drift, function, iid, paper",
     "[stream]\nname = 'paper'\ntheta = [0.5, 1.0]": "stream.theta is [0.5, 1.0]; keep it inside (-1, 1)",
     "[stream]\nname = 'paper'\nnoise = [1, 'a']": "stream.noise is 'a', a text; use a number",
     "[stream]\nname = 'paper'\nnoise = [-1, 1]": "stream.noise is [-1.0, 1.0]; no value may be negative",

@@ -14,8 +14,8 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from psofed import schema
 from psofed.errors import InputError
@@ -61,7 +61,10 @@ def page() -> str:
     for name in schema.names("psofed.streams"):
         module = schema.load("psofed.streams", name)
         about = (module.__doc__ or "").partition("\n\n")[0]
-        parts += [f"#### {name}\n\n{about}\n", fields(module.Options, module.Options, ("form",))]
+        parts += [
+            f"#### {name}\n\n{about}\n",
+            fields(module.Options, _stream(module.Options), ("form",)),
+        ]
     parts += ["### `[features]`\n", fields(Features, Features)]
     parts += [METHODS, fields(Common, _with_method, ("policy",))]
     parts += ["### `[deploy]`\n\nFor `psofed serve` and `psofed client`.\n", fields(Deploy, Deploy)]
@@ -70,6 +73,17 @@ def page() -> str:
     parts += ["### `[form]`\n\nHow the file is written, where that is not to be found out.\n"]
     parts += [fields(Form, Form)]
     return "\n".join(parts)
+
+
+def _stream(options: Any) -> Callable[..., Any]:
+    """What makes a stream of one of its keys; an own function needs some others, too."""
+
+    def build(**values: Any) -> Any:
+        known: dict[str, Any] = {"f": "x1", "taps": 1} if options.name == "function" else {}
+        changes = {"at", "period"} & values.keys() and known
+        return options(**known | ({"change": "x1"} if changes else {}) | values)
+
+    return build
 
 
 def _with_method(**values: Any) -> Experiment:
@@ -101,9 +115,11 @@ def fields(cls: Any, build: Callable[..., Any], tables: tuple[str, ...] = ()) ->
 
 
 def _plain(hint: Any) -> Any:
-    """The type without "or not set"."""
-    rest = [a for a in get_args(hint) if a is not NoneType]
-    return rest[0] if NoneType in get_args(hint) else hint
+    """The type without "or not set", and without what no file can hold: a function."""
+    if get_origin(hint) not in (UnionType, Union):
+        return hint
+    rest = [a for a in get_args(hint) if a is not NoneType and get_origin(a) is not Callable]
+    return rest[0] if len(rest) == 1 else hint
 
 
 def kind(hint: Any) -> str:
@@ -111,8 +127,12 @@ def kind(hint: Any) -> str:
 
     >>> kind(tuple[float, float]), kind(tuple[str, ...]), kind(Literal["a", "b"])
     ('two numbers', 'list of texts', '`"a"`, `"b"`')
+    >>> kind(tuple[float, float] | str | Callable[[int], int])
+    'two numbers or text'
     """
     inside = get_args(hint)
+    if get_origin(hint) in (UnionType, Union):
+        return " or ".join(kind(a) for a in inside if get_origin(a) is not Callable)
     if get_origin(hint) is Literal:
         return ", ".join(f'`"{choice}"`' for choice in inside)
     if get_origin(hint) is tuple:

@@ -75,6 +75,7 @@ _HOMES = {
     "DriftStream": "psofed.streams.drift:Options",
     "IIDStream": "psofed.streams.iid:Options",
     "PaperStream": "psofed.streams.paper:Options",
+    "Stream": "psofed.streams.function:Options",
     "TableStream": "psofed.streams.table:Options",
     # policies: the same, and Policy
     "FedCSPolicy": "psofed.policies.fedcs:Options",
@@ -132,6 +133,7 @@ if TYPE_CHECKING:
     from psofed.simulate.montecarlo import run as run
     from psofed.streams.change import Options as ChangeStream
     from psofed.streams.drift import Options as DriftStream
+    from psofed.streams.function import Options as Stream
     from psofed.streams.iid import Options as IIDStream
     from psofed.streams.paper import Options as PaperStream
     from psofed.streams.table import Options as TableStream

@@ -1,15 +1,18 @@
-"""What a result depends on besides the experiment: versions, and the machine's instructions."""
+"""What a result depends on besides the experiment: versions, plug-ins and the machine."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from psofed import plugins
 from psofed.experiment import Experiment
+from psofed.plugins import Plugin
 
 
 def versions() -> dict[str, str]:
@@ -18,11 +21,63 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **packages}
 
 
+class Written(NamedTuple):
+    """An experiment or a plan as a folder keeps it, with the plug-ins that it is made of."""
+
+    table: dict[str, Any]  # as plain values
+    toml: str  # a comment says so, and why, if it cannot be read back
+    plugins: list[dict[str, str]]  # path and digest of each
+    sources: dict[str, bytes]  # the files that have to lie beside it, by name
+
+
+def written(to_table: Callable[[], dict[str, Any]]) -> Written:
+    """What `to_table` gives, never refused: plug-ins of one file are named as copies beside it."""
+    import tomli_w
+
+    with plugins.naming(_copy, lenient=True) as named:
+        table = to_table()
+    text = tomli_w.dumps(table)
+    if named.nameless:
+        reasons = "".join(f"#   {line}\n" for line in dict.fromkeys(named.nameless))
+        text = (
+            f"# This file cannot be read back: it does not hold all that was used.\n{reasons}{text}"
+        )
+    used = list(named.used.values())
+    sources = {_file(p): p.source for p in used if p.source is not None}
+    return Written(table, text, [p.about() for p in used], sources)
+
+
+def _file(plugin: Plugin) -> str:
+    return f"{Path(plugin.path).stem}-{plugin.digest[:8]}.py"
+
+
+def _copy(plugin: Plugin) -> str:
+    return plugin.given if plugin.source is None else f"./{_file(plugin)}"
+
+
 def identity(experiment: Experiment) -> dict[str, Any]:
     """What must be the same for a result to be continued: all but the number of runs."""
-    table = experiment.to_table()
+    with plugins.naming(lambda plugin: plugin.file, lenient=True) as named:
+        table = experiment.to_table()
     del table["runs"]
-    return {"experiment": table, "versions": machine()}
+    same: dict[str, Any] = {"experiment": table, "versions": machine()}
+    if named.used:
+        same["plugins"] = [plugin.about() for plugin in named.used.values()]
+    if named.nameless:
+        same["unknown"] = named.nameless
+    return same
+
+
+def changed(was: list[dict[str, str]], now: list[dict[str, str]]) -> list[str]:
+    """In words, which plug-ins are not those that were used before."""
+    before = {(each["file"], each["digest"]) for each in was}
+    lines = []
+    for each in now:
+        if (each["file"], each["digest"]) not in before:
+            old = [digest for file, digest in before if file == each["file"]]
+            then = f"its digest was {old[0]} and is" if old else "it was not used; its digest is"
+            lines.append(f"{each['path']} has changed: {then} {each['digest']}")
+    return lines
 
 
 def machine() -> dict[str, str]:

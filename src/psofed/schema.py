@@ -1,13 +1,15 @@
 """From plain tables (TOML, JSON) to frozen dataclasses: every key known, every type right.
 
 Methods, policies and streams are found by the name of their file, and so are their tables: adding
-one touches nothing else.
+one touches nothing else. What is not in the package is found outside it (see `plugins.py`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import pkgutil
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
@@ -15,6 +17,7 @@ from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
+from psofed import plugins
 from psofed.errors import InputError, nearest
 
 Reader = Callable[[str, Any], Any]
@@ -136,6 +139,8 @@ class Named:
     """Options that are a table of a file, under the name of their module."""
 
     name: ClassVar[str]
+    # The class that does what the options say, where it is not the Method or Policy beside them.
+    kind: ClassVar[Any] = None
 
     @classmethod
     def readers(cls) -> Mapping[str, Reader]:
@@ -159,15 +164,36 @@ def names(package: str) -> list[str]:
 
 
 def load(package: str, name: object) -> ModuleType:
-    """The module of that name, or an InputError with the nearest one."""
+    """The module of that name: ours, that of an installed package's entry point, or a file's.
+
+    The groups of entry points have the names of our packages: "psofed.methods" and so on.
+    """
     home = f"{package}.{name}"
-    if home not in _found:
-        known = names(package)
-        if name not in known:
-            found = f"is {name!r}, which does not exist"
-            raise InputError("name", found, nearest(str(name), known))
-        _found.add(home)
-    return import_module(home)
+    if home in _found or _is_ours(package, name):
+        return import_module(home)
+    offered = plugins.entries(package)
+    if name in offered:
+        made = plugins.entry(package, str(name))
+        if isinstance(made, ModuleType):
+            return made
+        found = f"is {name!r}, an entry point of {made.__module__}, but not a module"
+        raise InputError("name", found, "correct it in the package that has it")
+    if plugins.outside(name):
+        return plugins.module(str(name))
+    found = f"is {name!r}, which does not exist"
+    if Path(f"{name}.py").name == f"{name}.py" and plugins.beside(f"{name}.py"):
+        raise InputError("name", found, f'for the file beside it, write "./{name}.py"')
+    raise InputError("name", found, nearest(str(name), names(package) + offered))
+
+
+def _is_ours(package: str, name: object) -> bool:
+    if name not in names(package):
+        return False
+    if name in plugins.entries(package):
+        text = f"{name!r} is psofed's own; the entry point of that name in {package} is not used"
+        warnings.warn(text, stacklevel=2)
+    _found.add(f"{package}.{name}")
+    return True
 
 
 _found: set[str] = set()  # so that a folder is not read again for every name in it
@@ -181,12 +207,40 @@ def reader(package: str) -> Reader:
         try:
             if "name" not in rest:
                 raise InputError("name", "is missing", nearest("", names(package)))
-            options = load(package, rest.pop("name")).Options
+            options = options_of(load(package, rest.pop("name")))
             return build(options, rest, options.readers())
         except InputError as error:
             raise error.inside(key + ".") from None
 
     return read
+
+
+def options_of(module: ModuleType) -> Any:
+    """The class of options in a module that was found by name."""
+    options, where = vars(module).get("Options"), module.__file__
+    if not isinstance(options, type):
+        raise InputError("name", f"is of {where}, which has no class Options", "write one")
+    if not dataclasses.is_dataclass(options) or not issubclass(options, Named):
+        found = f"is of {where}, whose Options cannot be read from a table"
+        right = "make it a frozen dataclass that derives from that of its contract"
+        raise InputError("name", found, right)
+    return options
+
+
+def beside(options: Any, name: str) -> Any:
+    """The class of that name which belongs to options: what they declare, or that of their module.
+
+    In a notebook all cells are one module, so there it has to be declared.
+    """
+    for cls in type(options).__mro__:
+        if vars(cls).get("kind") is not None:
+            return vars(cls)["kind"]
+        home = vars(sys.modules[cls.__module__]) if cls.__module__ != "__main__" else {}
+        if home.get("Options") is cls and name in home:
+            return home[name]
+    found = f"is {options.name!r}, of {type(options).__qualname__}, which has no {name}"
+    right = f"write a class {name} beside it, or declare it there: kind = {name}"
+    raise InputError("name", found, right)
 
 
 def list_reader(package: str) -> Reader:
@@ -201,18 +255,30 @@ def list_reader(package: str) -> Reader:
 
 
 def table(options: Any) -> dict[str, Any]:
-    """Options as the table that `reader` reads."""
+    """Options as the table that `reader` reads, or an InputError that says why it cannot."""
+    if not dataclasses.is_dataclass(options):
+        kind = type(options).__qualname__
+        right = "make its class a frozen dataclass, whose fields are the keys of the table"
+        error = InputError("name", f"is of {kind}, which has no fields to be written", right)
+        plugins.unwritten(error)
+        return {"name": kind}
     plain = options.to_table() if isinstance(options, Named) else values(options)
-    return {"name": options.name, **plain}
+    return {"name": plugins.spelled(type(options)) or options.name, **plain}
 
 
 def values(options: Any) -> dict[str, Any]:
     """The fields of a dataclass that are set, as plain values."""
     found = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
-    return {key: _plain(value) for key, value in found.items() if value is not None}
+    return {key: _plain(key, value) for key, value in found.items() if value is not None}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    return table(value) if dataclasses.is_dataclass(value) else value
+def _plain(key: str, value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_plain(key, each) for each in value]
+    if isinstance(value, dict | str | int | float):
+        return value
+    if dataclasses.is_dataclass(value):
+        return table(value)
+    found = f"is {_short(value)}, which cannot be written"
+    plugins.unwritten(InputError(key, found, "use numbers, texts, lists and tables"))
+    return _short(value)

@@ -10,7 +10,7 @@ from helpers.systems import WORLD, equal_clients, given_moments, given_system
 from psofed.experiment import Experiment
 from psofed.methods import onlinefed, psofed
 from psofed.simulate import montecarlo
-from psofed.streams import iid, paper
+from psofed.streams import iid, inputs, paper
 from psofed.theory import dense, mean, prediction, processes, reduced
 from psofed.theory.noise import Sampled, closure
 
@@ -20,8 +20,8 @@ def stream_of(world):
     laws = world.experiment.stream.laws(world.task.seeds, np.arange(world.task.clients))
 
     def sample(rng, count):
-        each = paper.Laws(*(np.tile(law, count) for law in laws))
-        x = paper.autoregress(each, rng.normal(size=(len(each.theta), 4)))[:, ::-1]
+        each = inputs.Laws(*(np.tile(law, count) for law in laws))
+        x = inputs.autoregress(each, rng.normal(size=(len(each.theta), 4)))[:, ::-1]
         noise = np.sqrt(each.noise) * rng.normal(size=len(x))
         shape = (count, world.task.clients)
         return world.task.features(x).reshape(*shape, -1), (paper.f(x) + noise).reshape(shape)

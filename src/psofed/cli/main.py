@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from psofed import __version__
+from psofed import __version__, plugins
 from psofed.cli.advise import advise
 from psofed.cli.cite import cite
 from psofed.cli.client import client
@@ -67,10 +67,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
             _leave(2, f"psofed: the output cannot be written: {error.strerror}")
+        if (told := plugins.blamed(error)) is not None:
+            _leave(2, f"psofed: {told}")
         traceback.print_exc()
         line = (
             f"psofed {__version__}: this is a bug in psofed. Please report it with the lines above."
         )
+        if used := ", ".join(plugin.path for plugin in plugins.loaded.values()):
+            line = (
+                f"psofed {__version__}: this is a bug in psofed, or in {used}: try `psofed check`."
+            )
         _leave(1, line)
 
 

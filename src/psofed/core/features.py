@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psofed.core.seeds import Seeds
+from psofed.core.vectorised import Vectorised
 
 Array = NDArray[Any]
+DRAWS = 512  # and their mirror images, for moments that have no closed form
 
 
 class FeatureMap(Protocol):
     """z = features(x): the last axis goes from L inputs to D features."""
+
+    exact: ClassVar[bool]  # whether `correlation` is in closed form
 
     @property
     def dim(self) -> int: ...
@@ -34,6 +38,7 @@ class Waves:
     [1.0, 1.0]
     """
 
+    exact: ClassVar[bool] = True
     W: Array
     b: Array
 
@@ -70,6 +75,7 @@ class Waves:
 class Bumps:
     """z_i = exp(-|x - c_i|^2 / (2 sigma^2)) / sqrt(D), the Gaussian feature function."""
 
+    exact: ClassVar[bool] = True
     centres: Array
     width: float
 
@@ -127,6 +133,7 @@ class Linear:
     [0.5, 0.5, 0.5, 0.5]
     """
 
+    exact: ClassVar[bool] = True
     taps: int
 
     @property
@@ -148,3 +155,36 @@ class Linear:
         R: Array = np.outer(m, m)
         R[1:, 1:] += covariance
         return R / self.dim
+
+
+@dataclass(frozen=True, eq=False)
+class OwnMap:
+    """z = function(x), a map that a user brings.
+
+    >>> from psofed.core.vectorised import vectorised
+    >>> square = vectorised(lambda x: x**2, np.ones((15, 2)), "features.name", (2,))
+    >>> OwnMap(square, 2)(np.array([1.0, 3.0])).tolist()
+    [1.0, 9.0]
+    """
+
+    exact: ClassVar[bool] = False
+    function: Vectorised
+    dim: int
+
+    def __call__(self, x: Array) -> Array:
+        if x.ndim == 1:
+            return self.function(x[None])[0]
+        return self.function(x)
+
+    def astype(self, dtype: Any) -> OwnMap:
+        return self  # it answers in the precision of x
+
+    def correlation(self, mean: Array, covariance: Array) -> Array:
+        """R = E[z z^T] for x ~ N(mean, covariance), from always the same draws."""
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        normals = Seeds(0).generator("correlation").standard_normal((DRAWS, len(mean)))
+        spread = normals @ root.T
+        z = self(np.concatenate([mean + spread, mean - spread]))
+        R: Array = z.T @ z / len(z)
+        return R

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import plugins
 from psofed.core.features import Waves
 from psofed.data.cells import Missing
 from psofed.data.recipe import Recipe
@@ -43,16 +44,18 @@ def load(
             raise InputError("--plan", "is given, but MODEL is not a state folder", right)
         made = _fitted(path, client)
     else:
-        made = _deployed(path, client, plans.read(_plan(path) if plan is None else plan))
+        made = _deployed(path, client, _read(path) if plan is None else plans.read(plan))
     portable.check(made, str(path))
     return replace(made, command=command)
 
 
-def _plan(folder: Path) -> Path:
+def _read(folder: Path) -> Deployment:
+    """The plan that lies beside a state; it may be of others, so no code is imported for it."""
     if not (folder / plans.PLAN).exists():
         right = "give the file with which the server was started: --plan run.toml"
         raise InputError("", f"is a folder without {plans.PLAN}", right, str(folder))
-    return folder / plans.PLAN
+    with plugins.refused(f"allow it by naming the file: --plan {folder / plans.PLAN}"):
+        return plans.read(folder / plans.PLAN)
 
 
 def _fitted(path: Path, client: str | None) -> Portable:
@@ -121,7 +124,7 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
         raise InputError("", "has learned nothing yet", "wait for the first round", str(path))
     features = method.task.features
     if not isinstance(features, Waves):
-        found = f"has {plan.experiment.features.name} features, which cannot be exported"
+        found = f"has {plan.experiment.features.title} features, which cannot be exported"
         raise InputError("", found, "use cosine or exponential ones", str(path))
     whose = f"{plan.experiment.methods[plan.deploy.method or 0].title()}, {whose}"
     if isinstance(stream, table.Options):

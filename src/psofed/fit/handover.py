@@ -48,9 +48,14 @@ def experiment(rounds: Rounds, plan: Plan, span: Span, source: str | Path | None
     )  # fmt: skip
 
 
+def to_table(made: Experiment, wire: str) -> dict[str, Any]:
+    """The experiment, and how it is deployed."""
+    deploy = {"run": "p", "clock": "live", "wire": wire, "method": 0}
+    return made.to_table() | {"deploy": deploy}
+
+
 def to_toml(made: Experiment, wire: str) -> str:
-    """The file: the experiment, and how it is deployed."""
+    """The file."""
     import tomli_w
 
-    deploy = {"run": "p", "clock": "live", "wire": wire, "method": 0}
-    return HEAD + tomli_w.dumps(made.to_table() | {"deploy": deploy})
+    return HEAD + tomli_w.dumps(to_table(made, wire))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from psofed import schema
+from psofed import plugins, schema
 from psofed.data.columns import Columns
 from psofed.data.form import UNKNOWN, Form
 from psofed.data.form import parse as form_of
@@ -100,7 +100,8 @@ def read(path: str | Path, missing: dict[str, Any] | None = None) -> Plan:
     except (ValueError, RecursionError) as error:
         raise InputError("", f"is not TOML: {error}", "correct that line", str(path)) from None
     try:
-        return parse((missing or {}) | table)
+        with plugins.relative_to(Path(path).parent):
+            return parse((missing or {}) | table)
     except InputError as error:
         raise error.inside(where=str(path)) from None
 

@@ -1,10 +1,10 @@
 """The contract of a method: what goes down, what the client does, what goes up, how it is folded.
 
-A method is one file in this folder with two classes. `Options` is a frozen dataclass: the keys of
-its table in an experiment file. `Method(options, task)` has the handlers below. State is a plain
-dict of arrays, changed in place by the handlers and owned by their caller: the engine stacks
-clients along a leading axis, a deployed client keeps its own. Handlers use no other state, no clock
-and no randomness but `task.seeds`, so every executor gives the same numbers.
+A method is one file with two classes, in this folder or anywhere else. `Options` is a frozen
+dataclass: the keys of its table in an experiment file. `Method(options, task)` has the handlers
+below. State is a plain dict of arrays, changed in place by the handlers and owned by their caller:
+the engine stacks clients along a leading axis, a deployed client keeps its own. Handlers use no
+other state, no clock and no randomness but `task.seeds`, so every executor gives the same numbers.
 
 `round.py` calls them, for every executor and for both ends of a deployment:
 
@@ -351,7 +351,7 @@ def start(options: Options, task: Task) -> Method:
 
 def kind(options: Options) -> Any:
     """The class of the method of these options."""
-    plain = schema.load("psofed.methods", options.name).Method
+    plain = schema.beside(options, "Method")
     return averaged(plain) if options.average else plain
 
 

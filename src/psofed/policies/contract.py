@@ -89,7 +89,7 @@ class Policy(Protocol):
 
 def bind(options: Options, federation: Federation) -> Policy:
     """The policy of these options, for one run."""
-    policy: Policy = schema.load("psofed.policies", options.name).Policy(options, federation)
+    policy: Policy = schema.beside(options, "Policy")(options, federation)
     return policy
 
 

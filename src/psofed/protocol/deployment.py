@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from psofed import experiment as experiments
-from psofed import schema
+from psofed import plugins, schema
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method, kind
 from psofed.protocol import wire
 from psofed.protocol.server import BOUND, refuse_policy
 from psofed.protocol.store import Disk
+from psofed.provenance import written
 from psofed.streams.contract import about
 
 PLAN = "run.toml"  # in a state folder
@@ -77,23 +78,29 @@ class Deployment:
         task = self.experiment.task(0, self.deploy.wire, self.deploy.clock == "live")
         return self.experiment.start(task)[self.deploy.method or 0]
 
+    def to_table(self) -> dict[str, Any]:
+        """The tables of the file, as `read` reads it."""
+        return self.experiment.to_table() | {"deploy": schema.values(self.deploy)}
+
     def to_toml(self) -> str:
-        """The file, as `read` reads it."""
+        """The file."""
         import tomli_w
 
-        return tomli_w.dumps(self.experiment.to_table() | {"deploy": schema.values(self.deploy)})
+        return tomli_w.dumps(self.to_table())
 
     def keep(self, disk: Disk) -> None:
         """Put the file beside the state, so that a model can be taken from there."""
-        text = self.to_toml().encode()
-        if disk.read(PLAN) != text:
-            disk.write(f"{PLAN}.new", text)
-            disk.rename(f"{PLAN}.new", PLAN)
+        made = written(self.to_table)
+        for name, data in {**made.sources, PLAN: made.toml.encode()}.items():
+            if disk.read(name) != data:
+                disk.write(f"{name}.new", data)
+                disk.rename(f"{name}.new", name)
 
     @property
     def agreement(self) -> dict[str, Any]:
         """Rule 3: what must be the same at both ends."""
-        table = self.experiment.to_table()
+        with plugins.naming(lambda plugin: plugin.digest, lenient=True):
+            table = self.experiment.to_table()
         method = table.pop("methods")[self.deploy.method or 0]
         method.pop("label", None)
         for key in ("rounds", "runs", "evaluate_every", "test_samples"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from psofed.fit import evidence, handover
 from psofed.fit.certainty import Gain
 from psofed.fit.choices import goal, to_table
 from psofed.fit.search import Advice
-from psofed.provenance import versions
+from psofed.provenance import versions, written
 from psofed.report.files import can_draw, plain
 from psofed.report.html import with_report
 from psofed.report.summaries import align
@@ -24,13 +25,15 @@ FILES = ("plan.toml", "run.toml", "advice.json", "advice.txt", "advice.png", "ad
 
 def render(advice: Advice, command: str) -> dict[str, bytes]:
     """Every file by name."""
-    files = {
-        "plan.toml": advice.plan.to_toml().encode(),
+    made = written(advice.plan.to_table)
+    files = made.sources | {
+        "plan.toml": made.toml.encode(),
         "advice.json": (json.dumps(summary(advice, command), indent=2) + "\n").encode(),
         "advice.txt": (text(advice) + "\n").encode(),
     }
     if advice.experiment is not None:
-        files["run.toml"] = handover.to_toml(advice.experiment, advice.plan.wire).encode()
+        whole = written(partial(handover.to_table, advice.experiment, advice.plan.wire))
+        files["run.toml"] = (handover.HEAD + whole.toml).encode()
     files = with_report(files)
     if can_draw():
         from psofed.report.figures import to_bytes
@@ -48,7 +51,8 @@ def summary(advice: Advice, command: str) -> dict[str, Any]:
         "recommended": None if advice.best is None else to_table(advice.best),
         "planned": None if advice.held is None else advice.held.title,
         "evidence": evidence.to_table(advice.evidence),
-        "limits": advice.limits.__dict__, "plan": advice.plan.to_table(), "rounds": advice.rounds,
+        "limits": advice.limits.__dict__, "rounds": advice.rounds,
+        "plan": written(advice.plan.to_table).table,
         "settings": [to_table(choice) for choice in advice.choices], "notes": advice.notes,
     })  # fmt: skip
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from psofed.compare.comparing import Comparison
 from psofed.compare.target import bytes_to_target, cumulative_bytes
 from psofed.compare.tuning import Entry
-from psofed.provenance import versions
+from psofed.provenance import versions, written
 from psofed.report import files, html, summaries
 
 Array = NDArray[Any]
@@ -112,20 +112,24 @@ def to_table(c: Comparison) -> dict[str, Any]:
                 {"step": mu, "averaged": a, "end_db": end} for mu, a, end in entry.trials
             ],
         })  # fmt: skip
+    made = written(c.curves.experiment.to_table)
     table: dict[str, Any] = {
         "command": c.command, "versions": versions(), "budget": c.budget, "target_db": c.target,
-        "total": c.total, "runs": c.curves.runs, "experiment": c.curves.experiment.to_table(),
+        "total": c.total, "runs": c.curves.runs, "experiment": made.table,
         "answer": sentence(c), "methods": methods,
         "left_out": [{"method": title, "why": why} for title, why in c.left_out],
     }  # fmt: skip
+    if made.plugins:
+        table["plugins"] = made.plugins
     plain: dict[str, Any] = files.plain(table)
     return plain
 
 
 def render(c: Comparison) -> dict[str, bytes]:
     """Every file of a result by name."""
-    out = {
-        "experiment.toml": c.curves.experiment.to_toml().encode(),
+    made = written(c.curves.experiment.to_table)
+    out = made.sources | {
+        "experiment.toml": made.toml.encode(),
         "comparison.json": (json.dumps(to_table(c), indent=2) + "\n").encode(),
         "comparison.txt": (text(c) + "\n").encode(),
         "frontier.csv": _frontier_csv(c).encode(),

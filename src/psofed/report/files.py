@@ -15,7 +15,7 @@ from psofed.curves import Curves
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.extras import have
-from psofed.provenance import versions
+from psofed.provenance import changed, versions, written
 from psofed.report import claims, summaries
 from psofed.report.html import with_report
 from psofed.simulate import checkpoint
@@ -25,8 +25,9 @@ def render(
     curves: Curves, command: str, figures: dict[str, tuple[list[int], str]]
 ) -> dict[str, bytes]:
     """Every file of a result by name. `figures` gives the rows and the title of each picture."""
-    files = {
-        "experiment.toml": curves.experiment.to_toml().encode(),
+    made = written(curves.experiment.to_table)
+    files = made.sources | {
+        "experiment.toml": made.toml.encode(),
         "curves.csv": curves_csv(curves).encode(),
         "summary.json": (json.dumps(summary(curves, command), indent=2) + "\n").encode(),
     }
@@ -49,6 +50,7 @@ def can_draw() -> bool:
 def summary(curves: Curves, command: str) -> dict[str, Any]:
     """What `summary.json` holds: how it was made, the table, the floors and the claims."""
     experiment = curves.experiment
+    made = written(experiment.to_table)
     table: dict[str, Any] = {
         "command": command,
         "versions": versions(),
@@ -56,10 +58,12 @@ def summary(curves: Curves, command: str) -> dict[str, Any]:
         "runs": curves.runs,
         "runs_asked": experiment.runs,
         "rounds": experiment.rounds,
-        "experiment": experiment.to_table(),
+        "experiment": made.table,
         "methods": summaries.summary(curves),
         "floors_db": {k: {"value": v.value, "stderr": v.stderr} for k, v in curves.floors.items()},
     }
+    if made.plugins:
+        table["plugins"] = made.plugins
     if claims.is_paper(experiment):
         table["claims"] = [claim.to_table() for claim in claims.judge(curves)]
     return plain(table)
@@ -96,7 +100,12 @@ def is_finished(path: Path, experiment: Experiment) -> bool:
         summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    same = summary.get("experiment") == plain(experiment.to_table())
+    made = written(experiment.to_table)
+    differences = changed(summary.get("plugins", []), made.plugins)
+    if differences and len(made.plugins) == len(summary.get("plugins", [])):
+        found = f"holds the result of another plug-in: {differences[0]}"
+        raise InputError(str(path), found, "give another --out, or start again with --force")
+    same = summary.get("experiment") == plain(made.table)
     return same and summary.get("runs") == experiment.runs
 
 

@@ -13,7 +13,7 @@ from psofed.data.survey import ColumnReport
 from psofed.fit import model as models
 from psofed.fit.outcome import Fit
 from psofed.fit.rows import client_rows, interval_line, interval_table, score_rows
-from psofed.provenance import versions
+from psofed.provenance import versions, written
 from psofed.report.files import can_draw, cell, plain
 from psofed.report.html import with_report
 from psofed.report.portrait_figure import portrait_figure
@@ -29,9 +29,10 @@ FILES = ("model.psofed", "plan.toml", "scores.csv", "clients.csv", "summary.json
 
 def render(fit: Fit, command: str, more: dict[str, Any] | None = None) -> dict[str, bytes]:
     """Every file of a fit by name; `more` goes into the summary."""
-    files = {
+    made = written(fit.plan.to_table)
+    files = made.sources | {
         "model.psofed": models.of(fit).to_bytes(),
-        "plan.toml": fit.plan.to_toml().encode(),
+        "plan.toml": made.toml.encode(),
         "scores.csv": _csv(score_rows(fit)).encode(),
         "clients.csv": _csv(client_rows(fit)).encode(),
         "summary.json": (
@@ -52,9 +53,9 @@ def render(fit: Fit, command: str, more: dict[str, Any] | None = None) -> dict[s
 
 def summary(fit: Fit, command: str) -> dict[str, Any]:
     """What `summary.json` holds."""
-    table = fit.table
+    table, made = fit.table, written(fit.plan.to_table)
     return plain({
-        "command": command, "versions": versions(), "plan": fit.plan.to_table(),
+        "command": command, "versions": versions(), "plan": made.table,
         "rows": table.rows, "clients": len(table.clients), "rounds": table.rounds,
         "tick": table.tick, "inputs": fit.encoder.names,
         "columns": [_column(fit, finding) for finding in table.findings], "read_as": table.said,
@@ -62,7 +63,7 @@ def summary(fit: Fit, command: str) -> dict[str, Any]:
         "first_round": fit.span.first, "frozen_round": fit.span.frozen,
         "scores": score_rows(fit), "by_client": client_rows(fit),
         "intervals": interval_table(fit), "notes": fit.notes, "portrait": fit.portrait,
-    })  # fmt: skip
+    } | ({"plugins": made.plugins} if made.plugins else {}))  # fmt: skip
 
 
 def _column(fit: Fit, finding: ColumnReport) -> dict[str, Any]:

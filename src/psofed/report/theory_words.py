@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.curves import PER_DB, Curves, table_rounds, to_db
-from psofed.provenance import versions
+from psofed.provenance import versions, written
 from psofed.report import files, html, summaries
 from psofed.theory.mean import RESOLUTION, Radius
 from psofed.theory.prediction import DIVERGED, Prediction, systems
@@ -242,10 +242,11 @@ def to_table(found: Findings) -> dict[str, Any]:
     """The result for scripts: what theory.json holds."""
     study, curves = found.study, found.curves
     experiment = study.world.experiment
+    made = written(experiment.to_table)
     table: dict[str, Any] = {
         "command": found.command,
         "versions": versions(),
-        "experiment": experiment.to_table(),
+        "experiment": made.table,
         "bounds": vars(study.bounds),
         "norms": [n._asdict() for n in study.norms],
         "correlations": "analytic" if study.world.moments.analytic else "sampled",
@@ -253,6 +254,8 @@ def to_table(found: Findings) -> dict[str, Any]:
         "methods": [_method(study, j) for j in study.judgements],
         "sweeps": [_sweep(*pair) for pair in zip(study.sweeps, found.sweeps, strict=True)],
     }
+    if made.plugins:
+        table["plugins"] = made.plugins
     if curves is not None:
         table["runs"] = curves.runs
         table["deviations"] = deviations(
@@ -295,8 +298,9 @@ def _method(study: Study, j: Judgement) -> dict[str, Any]:
 def render(found: Findings) -> dict[str, bytes]:
     """Every file of a result by name."""
     study, curves = found.study, found.curves
-    out = {
-        "experiment.toml": study.world.experiment.to_toml().encode(),
+    made = written(study.world.experiment.to_table)
+    out = made.sources | {
+        "experiment.toml": made.toml.encode(),
         "theory.json": (json.dumps(to_table(found), indent=2) + "\n").encode(),
         "theory.csv": _csv(study, curves).encode(),
         "theory.txt": (text(found) + "\n").encode(),

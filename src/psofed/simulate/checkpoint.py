@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from psofed import records, records_legacy
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.provenance import identity
+from psofed.provenance import changed, identity
 from psofed.records import DamagedError, Record
 from psofed.simulate.accumulate import Accumulator, OneRun
 
@@ -92,7 +92,12 @@ class Checkpoint:
         except ValueError:
             was = {}
         now = json.loads(json.dumps(self.identity))
-        differences = list(_differences("", was, now))
+        if "unknown" in now:
+            right = "start again with --force, or put it into a file"
+            found = f"cannot know that this is the same experiment: {now['unknown'][0]}"
+            raise InputError("--resume", found, right, str(self.folder.parent))
+        differences = changed(was.pop("plugins", []), now.pop("plugins", []))
+        differences += _differences("", was, now)
         if differences:
             right = "repeat the first command, or start again with --force"
             found = f"was started with other settings: {'; '.join(differences[:3])}"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from psofed.core.features import Bumps, FeatureMap, Waves
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.methods import psofed
+from psofed.methods.contract import Method
 from psofed.simulate import kernel, layout, pulse
 from psofed.simulate.draws import Chunk, Draws
 from psofed.simulate.evaluate import TestSet
@@ -34,6 +35,11 @@ class Trajectory:
     w: Array
     local: Array  # [round, client, method, D]
     finished: bool
+
+
+def knows(method: Method) -> bool:
+    """Whether the kernel has the method, and the features that it learns from."""
+    return method.compiled and isinstance(method.task.features, Waves | Bumps)
 
 
 def run(

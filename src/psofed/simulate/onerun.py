@@ -43,7 +43,7 @@ def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
     stop = np.zeros(1, np.int64) if stop is None else stop
     task = replace(experiment.task(number), lms=any_method.lms)
     methods = experiment.start(task)
-    compiled = [j for j, method in enumerate(methods) if method.compiled]
+    compiled = [j for j, method in enumerate(methods) if family.knows(method)]
     others = [j for j in range(len(methods)) if j not in compiled]
     draws = draw(experiment, task, everybody=bool(others))
     test = draw_test(experiment, task)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from importlib import metadata
@@ -15,11 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from psofed import provenance
+from psofed import plugins, provenance
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.extras import need
-from psofed.simulate import pulse
+from psofed.simulate import family, pulse
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.onerun import one_run
 from psofed.workers import deaf, processes
@@ -67,10 +68,11 @@ def threads(jobs: int | None = None) -> Iterator[Pool]:
 class _Processes:
     def __init__(self, pool: ProcessPoolExecutor, jobs: int) -> None:
         self.pool, self.workers, self.ahead = pool, jobs, 2 * jobs + 1
+        self.packed = _Packing(pickle.dumps)
 
     def submit(self, experiment: Experiment, number: int) -> Future[Any]:
         with deaf():
-            return self.pool.submit(_remote, experiment, number)
+            return self.pool.submit(_remote, self.packed(experiment), number)
 
     def stop(self) -> None:
         self.pool.shutdown(wait=False, cancel_futures=True)
@@ -91,19 +93,20 @@ def fresh_processes(jobs: int | None = None) -> Iterator[Pool]:
 def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextManager[Pool]:
     """Threads if all methods are compiled, else processes (scripts then need a main guard)."""
     methods = experiment.start(experiment.task(0))
-    compiled = all(method.compiled for method in methods)
+    compiled = all(family.knows(method) for method in methods)
     return threads(jobs) if compiled or jobs == 1 else fresh_processes(jobs)
 
 
 class _Cluster:
-    def __init__(self, client: Any) -> None:
-        self.client, self.futures = client, set[Any]()
+    def __init__(self, client: Any, dumps: Callable[[Any], bytes]) -> None:
+        self.client, self.futures, self.packed = client, set[Any](), _Packing(dumps)
         self.workers = sum(client.nthreads().values())
         self.ahead = 3 * self.workers
 
     def submit(self, experiment: Experiment, number: int) -> Any:
         # If a worker dies, another one repeats its run.
-        future = self.client.submit(_remote, experiment, number, pure=False, retries=2)
+        packed = self.packed(experiment)
+        future = self.client.submit(_remote, packed, number, pure=False, retries=2)
         self.futures.add(future)
         future.add_done_callback(self.futures.discard)
         return future
@@ -112,16 +115,41 @@ class _Cluster:
         self.client.cancel(list(self.futures))
 
 
-def _remote(experiment: Experiment, number: int) -> OneRun:
-    """A run on a worker, computed as on this machine."""
+class _Packing:
+    """Experiments with the plug-ins that they need, packed once for all their runs."""
+
+    def __init__(self, dumps: Callable[[Any], bytes]) -> None:
+        self.dumps, self.last = dumps, tuple[Any, Any]((None, None))
+
+    def __call__(self, experiment: Experiment) -> plugins.Packed:
+        if self.last[0] is not experiment:
+            try:
+                self.last = experiment, plugins.pack(experiment, self.dumps)
+            except (pickle.PicklingError, AttributeError, TypeError) as error:
+                found = f"cannot be sent to another process: {error}"
+                right = "put what you made into a file of its own, or use one job"
+                raise InputError("experiment", found, right) from None
+        packed: plugins.Packed = self.last[1]
+        return packed
+
+
+def _remote(packed: plugins.Packed, number: int) -> OneRun:
+    """A run on a worker, computed as on this machine; errors of plug-ins keep their place."""
     with threadpool_limits(1, user_api="blas"):
-        return one_run(experiment, number)
+        try:
+            return one_run(packed.unpack(), number)
+        except Exception as error:
+            told = plugins.blamed(error)
+            if told is None:
+                raise
+            raise told from None
 
 
 @contextmanager
 def cluster(address: str) -> Iterator[Pool]:
     """The workers of a Dask cluster at `address`, or of one that is started here for "local"."""
     need("distributed", "cluster", "clusters")
+    import cloudpickle  # a part of Dask: it also sends what a notebook has defined
     from distributed import Client, LocalCluster
     from distributed.comm import CommClosedError
     from distributed.scheduler import KilledWorker
@@ -144,7 +172,7 @@ def cluster(address: str) -> Iterator[Pool]:
         raise InputError("--cluster", found, right) from None
     try:
         _check(client, address)
-        yield _Cluster(client)
+        yield _Cluster(client, cloudpickle.dumps)
     except (CancelledError, KilledWorker, CommClosedError, TimeoutError) as error:
         found = f"lost the cluster at {address} ({type(error).__name__})"
         raise InputError(

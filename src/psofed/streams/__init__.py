@@ -1,3 +1,4 @@
 """Where samples come from: one file per stream, found by its name."""
 
-HELPERS = ("contract",)  # the files of this folder that are not streams
+# The files of this folder that are not streams.
+HELPERS = ("chance", "contract", "expression", "inputs", "synthetic")

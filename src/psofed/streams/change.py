@@ -18,37 +18,33 @@ from psofed.streams import paper
 Array = NDArray[Any]
 
 
-class Varying(paper.Options):
-    """Eq. (1) with f_n = (1 - a_n) f + a_n later, a_n = `blend(n)`."""
+def step(rounds: Array, at: int) -> Array:
+    """a_n of an abrupt change: 0 before, 1 after."""
+    return (np.asarray(rounds) >= at).astype(np.float64)
 
-    changes: ClassVar[bool] = True
 
-    def blend(self, rounds: Array) -> Array:
-        """a_n."""
-        raise NotImplementedError
-
-    def later(self, x: Array) -> Array:
-        """f of the inputs in reverse order."""
-        return paper.f(x[..., ::-1])
-
-    def clean(self, x: Array, first: int) -> Array:
-        """f_n(x) of rounds first, first + 1, ..."""
-        a = self.blend(np.arange(first, first + x.shape[-2])).astype(x.dtype)
-        return (1 - a) * paper.f(x) + a * self.later(x)
+def check_at(at: int) -> None:
+    """Refuse what is no round."""
+    if at < 0:
+        raise InputError("at", f"is {at}", "use the number of a round, from 0 on")
 
 
 @dataclass(frozen=True)
-class Options(Varying):
+class Options(paper.Options):
     """The ranges of the paper's stream, and the round at which f changes."""
 
     name: ClassVar[str] = "change"
+    changes: ClassVar[bool] = True
     at: int = 2500  # the round at which f changes
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.at < 0:
-            raise InputError("at", f"is {self.at}", "use the number of a round, from 0 on")
+        check_at(self.at)
+
+    def later(self, x: Array) -> Array:
+        """f of the inputs in reverse order."""
+        return self.function(x[..., ::-1])
 
     def blend(self, rounds: Array) -> Array:
         """0 before, 1 after."""
-        return (np.asarray(rounds) >= self.at).astype(np.float64)
+        return step(rounds, self.at)

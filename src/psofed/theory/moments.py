@@ -132,9 +132,9 @@ def _controlled(
 
 
 def analytic(experiment: Experiment, task: Task, clients: Array) -> Array | None:
-    """R_k in closed form, or None if the stream does not know the law of its inputs."""
+    """R_k in closed form, or None where the inputs or the features have none."""
     law = about(experiment.stream).input_law(task.seeds, clients)
-    if law is None:
+    if law is None or not task.features.exact:
         return None
     means, covariances = law
     R = np.empty((len(clients), task.dim, task.dim))

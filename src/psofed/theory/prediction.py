@@ -100,7 +100,7 @@ def world(experiment: Experiment) -> World:
     dim = experiment.features.dim
     if varies(experiment.stream):
         found = f"is {experiment.stream.name!r}, whose f changes over time"
-        raise InputError("stream.name", found, 'use "paper" or "iid"')
+        raise InputError("stream.name", found, 'use "paper", "iid" or "function" without a change')
     if about(experiment.stream).gaps:
         found = f"is {experiment.stream.name!r}, in which clients have no sample in some rounds"
         raise InputError("stream.name", found, 'use "paper" or "iid"')

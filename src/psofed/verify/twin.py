@@ -31,7 +31,7 @@ def simulate(plan: Deployment, rounds: int) -> tuple[Array, Array]:
     experiment = replace(plan.experiment, rounds=rounds, evaluate_every=None)
     method: Any = Deployment(experiment, plan.deploy).method()
     draws = _at_hand(draw(experiment, method.task, everybody=True))
-    if method.compiled:
+    if family.knows(method):
         local = family.replay(draws, [method], lazy=False).local
         return family.replay(draws, [method]).w[-1, 0], local[-1, :, 0]
     moment = list(any_method.play(draws, method, any_method.RunSamples(draws)))[-1]

@@ -1,0 +1,107 @@
+"""Functions that users bring: their errors are told as theirs, and what they return is checked."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed import plugins
+from psofed.errors import InputError
+
+Array = NDArray[Any]
+HERE = str(Path(__file__).parent.parent)
+
+
+def call(field: str, function: Callable[..., Any], *given: Any, right: str = "") -> Any:
+    """function(*given), or an InputError that says where it failed.
+
+    >>> call("f", lambda x: x[3], (1, 2))
+    Traceback (most recent call last):
+    psofed.errors.InputError: f fails at <doctest ...>:1: IndexError: tuple index out of range...
+    """
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is refused by those who need it
+            return function(*given)
+    except InputError:
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        if isinstance(error, ValueError) and "read-only" in str(error):
+            right = "work on a copy of the inputs: x = x.copy()"
+        found = f"fails{_where(error, function)}: {' '.join(what.split())}"
+        raise InputError(field, found, right or "correct it there") from error
+
+
+def _where(error: Exception, function: Any) -> str:
+    """The last line outside of psofed and NumPy that was reached, or where the function begins."""
+    lines = traceback.extract_tb(error.__traceback__)[1:]
+    numpy = str(Path(np.__file__).parent)
+    theirs = [f for f in lines if not f.filename.startswith((HERE, numpy))]
+    if theirs:
+        return f" at {theirs[-1].filename}:{theirs[-1].lineno}"
+    code = getattr(function, "__code__", None)
+    return f" at {code.co_filename}:{code.co_firstlineno}" if code else ""
+
+
+def shaped(field: str, values: Any, shape: tuple[int, ...], right: str = "") -> Array:
+    """`values` as real numbers of this shape, or an InputError.
+
+    >>> shaped("f", [1, 2], (3,))
+    Traceback (most recent call last):
+    psofed.errors.InputError: f returns an array of shape [2], not [3]; return one of that shape
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(field, "returns a ragged list", "return an array of numbers") from None
+    if array.dtype.kind not in "biuf":
+        kind = {"c": "complex numbers", "U": "texts", "S": "texts"}.get(array.dtype.kind)
+        found = f"returns {kind or f'a {type(values).__name__}'}"
+        raise InputError(field, found, "return an array of real numbers")
+    if array.shape != shape:
+        found = f"returns an array of shape {list(array.shape)}, not {list(shape)}"
+        raise InputError(field, found, right or "return one of that shape")
+    return array
+
+
+def real(field: str, values: Any, shape: tuple[int, ...]) -> Array:
+    """`values` as finite numbers of this shape, or an InputError."""
+    array = shaped(field, values, shape)
+    if not np.isfinite(array).all():
+        found = f"gives {array[~np.isfinite(array)].ravel()[0]}"
+        raise InputError(field, found, "return finite numbers")
+    return array
+
+
+def place(field: str, function: Any) -> str:
+    """Where a function is found again, as a file writes it: "./mine.py:f", "package.module:f".
+
+    >>> from psofed.streams import paper
+    >>> place("f", paper.f)
+    'psofed.streams.paper:f'
+    >>> place("f", lambda x: x)
+    Traceback (most recent call last):
+    psofed.errors.InputError: f is <lambda>, which no file can name; put it into a file...
+    """
+    name = title(function)
+    shown = name.rpartition(".")[2]
+    try:
+        if not name.isidentifier() or not hasattr(function, "__qualname__"):
+            found = f"is {shown}, which no file can name"
+            right = "put it into a file, as a function with a name, and give that: './mine.py:f'"
+            error = InputError(field, found, right)
+            plugins.unwritten(error)
+            return name
+        return plugins.spelled(function) or f"{function.__module__}:{name}"
+    except InputError as error:
+        raise InputError(field, error.found, error.right) from None
+
+
+def title(function: Any) -> str:
+    """The name of a function, or of the class of an object that is called like one."""
+    return str(getattr(function, "__qualname__", type(function).__qualname__))

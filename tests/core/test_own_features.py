@@ -1,0 +1,113 @@
+"""Features that users bring."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import psofed
+from psofed.core.features import OwnMap, cosine
+from psofed.core.seeds import Seeds
+from psofed.core.vectorised import vectorised
+from psofed.errors import InputError
+from psofed.experiment import Experiment, Features
+from psofed.methods import fedavg, memofed, onlinefed
+from psofed.methods import psofed as pso
+from psofed.simulate.family import knows
+from psofed.simulate.onerun import one_run
+from psofed.streams import iid
+from psofed.theory import moments
+
+SMALL = Experiment(
+    clients=5, cohort=2, rounds=50, runs=1, test_samples=200, features=Features(dim=12),
+    methods=(onlinefed.Options(), pso.Options(shared=3), fedavg.Options(), memofed.Options()),
+)  # fmt: skip
+
+
+def waves(generator, taps, dim, width):
+    """The paper's features, as a user would draw them."""
+    W, b = generator.standard_normal((dim, taps)) / width, generator.uniform(0, 2 * np.pi, dim)
+    return lambda x: np.sqrt(2 / dim) * np.cos(x @ W.T + b)
+
+
+def angles(x):
+    return np.concatenate([np.sin(x), np.cos(x)], axis=-1) / 2
+
+
+def test_the_papers_features_drawn_by_a_user_give_the_papers_curves():
+    methods = SMALL.methods[:3]  # MEMO-Fed takes moments in closed form, or from draws
+    ours = replace(SMALL, methods=methods, dtype="float64")
+    own = replace(ours, features=Features(waves, dim=12, drawn=True))
+    assert not knows(own.start(own.task(0))[0])
+    assert np.allclose(one_run(own, 2).mse, one_run(ours, 2).mse, rtol=1e-9)
+    assert np.allclose(one_run(own, 2).floors, one_run(ours, 2).floors, rtol=1e-6)
+
+
+def test_every_kind_of_method_learns_from_own_features():
+    mse = one_run(replace(SMALL, features=Features(angles, dim=8)), 0).mse
+    assert (mse[:, -1] < 0.9 * mse[:, 0]).all()
+
+
+def test_a_map_for_rows_of_samples_is_enough():
+    row = Features(lambda x: np.stack([x[:, 0], x[:, 1]], axis=1), dim=2)
+    any_shape = Features(lambda x: x[..., :2], dim=2)
+    a, b = (
+        one_run(replace(SMALL, features=f, methods=(onlinefed.Options(),)), 0).mse
+        for f in (row, any_shape)
+    )
+    assert np.array_equal(a, b)
+
+
+def test_correlations_from_draws_are_near_those_in_closed_form():
+    exact = cosine(Seeds(0), 10, 3, 2.0)
+    own = OwnMap(vectorised(exact, np.ones((15, 3)), "features.name", (10,)), 10)
+    law = np.array([0.1, -0.2, 0.0]), np.diag([0.5, 1.0, 0.0])
+    assert np.allclose(own.correlation(*law), exact.correlation(*law), atol=0.02)
+    assert np.array_equal(own.correlation(*law), own.correlation(*law))
+
+
+def test_the_theory_samples_what_it_has_no_formula_for():
+    experiment = replace(SMALL, stream=iid.Options(), features=Features(angles, dim=8), world=0)
+    task = replace(experiment, dtype="float64").task(0)
+    found = moments.moments(experiment, task, 2000)
+    assert not found.analytic
+    x, _, _ = moments.sample(experiment, task, 20_000, "check", found.clients)
+    z = angles(x)
+    assert np.allclose(found.R, np.einsum("knc,knd->kcd", z, z) / 20_000, atol=0.1)
+    predicted = psofed.predict_curves(replace(experiment, methods=(pso.Options(shared=3),)))
+    assert predicted[0].mse[-1] < predicted[0].mse[0]
+
+
+WRONG = {
+    "features.dim is 9, but angles gives 8 numbers; use 8": {"name": angles, "dim": 9},
+    "features.name returns an array of shape [1], not [1, 2]": {"name": lambda x: x[..., 0], "dim": 2},
+    "features.name gives nan for x": {"name": lambda x: np.sqrt(x), "dim": 4},
+    "features.name fails at": {"name": lambda x: x[..., 9:10] + x[..., 9], "dim": 1},
+    "features.name gives other values for the same inputs": {
+        "name": lambda x: x + np.random.default_rng().normal(size=x.shape), "dim": 4,
+    },
+    "features.name returns a ndarray, but drawn is true; return a function of x": {
+        "name": lambda *drawn: np.zeros(4), "dim": 4, "drawn": True,
+    },
+    "drawn is true, but cosine features are drawn anyway": {"drawn": True},
+    "name is 'cosin'; use \"cosine\" or": {"name": "cosin"},
+    "name is './mine.py'; say which function in it: \"./mine.py:z\"": {"name": "./mine.py"},
+    "name is 3; give a name or a function": {"name": 3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("says", WRONG)
+def test_what_is_no_map_of_that_dimension_is_refused_at_the_start(says):
+    with pytest.raises(InputError) as error:
+        Experiment(features=Features(**WRONG[says]), methods=(onlinefed.Options(),))
+    assert str(error.value).startswith(says)
+
+
+def test_a_map_is_written_by_its_place():
+    table = Features(angles, dim=8).to_table()
+    assert table["name"].endswith(":angles")
+    assert "drawn" not in table
+    assert Features(**table).name(np.ones(2)).tolist() == angles(np.ones(2)).tolist()
+    with pytest.raises(InputError, match=r"features.name is <lambda>, which no file can name"):
+        Features(lambda x: x, dim=4).to_table()
+    assert Features().to_table() == {"name": "cosine", "dim": 200, "width": 2.0}

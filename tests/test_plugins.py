@@ -1,0 +1,211 @@
+"""Modules from outside the package: found, told apart, named when they fail, sent to workers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+
+import pytest
+
+from psofed import plugins, schema
+from psofed.errors import InputError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def inside(tmp_path):
+    with plugins.relative_to(tmp_path):
+        yield tmp_path
+
+
+def refusal(text, read=plugins.module):
+    with pytest.raises(InputError) as caught:
+        read(text)
+    return str(caught.value)
+
+
+def test_a_file_is_relative_to_the_file_that_names_it_not_to_the_working_folder(
+    write, tmp_path, monkeypatch
+):
+    write("here/mine.py", "x = 1")
+    write("there/mine.py", "x = 2")
+    monkeypatch.chdir(tmp_path / "there")
+    assert plugins.module("./mine.py").x == 2
+    with plugins.relative_to(tmp_path / "here"):
+        assert plugins.module("./mine.py").x == 1
+        assert plugins.module("mine.py").x == 1
+        assert plugins.module(str(tmp_path / "there" / "mine.py")).x == 2
+        write("there/other.py", "")
+        assert "not to the working folder" in refusal("./other.py")
+
+
+def test_two_files_of_one_name_do_not_meet_and_an_edited_one_is_read_again(write, inside):
+    write("a/mine.py", "class C: x = 1")
+    write("b/mine.py", "class C: x = 2")
+    a, b = plugins.module("a/mine.py"), plugins.module("b/mine.py")
+    assert (a.C.x, b.C.x) == (1, 2)
+    assert plugins.module("a/mine.py") is a
+    write("a/mine.py", "class C: x = 3")
+    assert plugins.module("a/mine.py").C.x == 3
+    assert plugins.of(a.C).digest != plugins.of(plugins.module("a/mine.py").C).digest
+    assert sys.modules[a.C.__module__] is a  # what was made of it goes on with it
+
+
+def test_paths_with_spaces_and_links_work(write, inside):
+    path = write("my folder/my method-1.py", "x = 1")
+    assert plugins.module("./my folder/my method-1.py").x == 1
+    (inside / "link.py").symlink_to(path)
+    assert plugins.module("./link.py").x == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (".\\mine.py", "'./mine.py'"),
+        ("./nothing.py", "cannot be read: No such file"),
+        ("./folder.py", "a folder"),
+        ("./folder", "a folder"),
+        ("./notes.txt", "no Python file"),
+        ("a-b.c", 'as in "./mine.py"'),
+        ("no_such_package.signs", "no module 'no_such_package'"),
+        ("numpy.no_such_module", "no module 'numpy.no_such_module'"),
+    ],
+)
+def test_what_is_no_file_is_refused_with_what_would_be_right(write, inside, text, words):
+    (inside / "folder.py").mkdir()
+    (inside / "folder").mkdir()
+    write("notes.txt", "")
+    assert words in refusal(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1\ndef f(:\n", "mine.py:2: "),
+        ("\n\nimport no_such_thing", "mine.py:3: ModuleNotFoundError"),
+        ("x = 1\n1 / 0", "mine.py:2: ZeroDivisionError: division by zero"),
+        ("def f():\n    raise ValueError\nf()", "mine.py:2: ValueError"),
+        ("import sys\nsys.exit(3)", "mine.py:2: SystemExit"),
+        ("import json\njson.loads('{')", "mine.py:2: JSONDecodeError"),
+        ("x = '\0'", "mine.py"),
+        ("from helper import x", "line 1 imports a file beside it"),
+        ("from . import helper", "line 1 imports a file beside it"),
+    ],
+)
+def test_an_error_in_the_file_is_told_with_its_line(write, inside, text, words):
+    write("helper.py", "x = 1")
+    write("mine.py", text)
+    said = refusal("./mine.py")
+    assert words in said
+    assert "\n" not in said
+    assert refusal("./mine.py") == said  # nothing half imported is left
+
+
+def test_a_file_in_another_encoding_is_read_and_a_binary_one_refused(inside):
+    (inside / "mine.py").write_bytes("# coding: latin-1\nx = 'é'".encode("latin-1"))
+    assert plugins.module("./mine.py").x == "é"
+    (inside / "mine.py").write_bytes(b"\xff\xfe\x00")
+    assert "is not text" in refusal("./mine.py")
+
+
+def test_an_attribute_is_found_in_a_file_or_a_package(write, inside):
+    write("mine.py", "def f(x): return x")
+    assert plugins.attribute("./mine.py:f")(3) == 3
+    assert plugins.attribute("math:sqrt")(9) == 3
+    for text in ("./mine.py", "./mine.py:", ":f", "./mine.py:a b"):
+        assert 'as in "./mine.py:f"' in refusal(text, plugins.attribute)
+    assert "did you mean 'f'?" in refusal("./mine.py:ff", plugins.attribute)
+
+
+def test_a_package_beside_the_file_is_found_and_a_change_of_it_refused(write, inside, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    write("beside_it/__init__.py", "")
+    write("beside_it/part.py", "from beside_it import other\nx = other.x")
+    write("beside_it/other.py", "x = 5")
+    assert plugins.module("beside_it.part").x == 5
+    about = plugins.of(plugins.module("beside_it.part"))
+    assert about.given == "beside_it.part"
+    write("beside_it/other.py", "x = 6")
+    assert "has changed since it was imported" in refusal("beside_it.part")
+
+
+def test_ours_come_first_then_entry_points_then_files(write, inside, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(inside)])
+    write("their_methods.py", "class Options: pass")
+    write("their_package-1.2.dist-info/METADATA", "Name: their-package\nVersion: 1.2\n")
+    points = "[psofed.methods]\nsignals = their_methods\nfedavg = their_methods\nodd = math:sqrt\n"
+    write("their_package-1.2.dist-info/entry_points.txt", points)
+    write("their_package-1.2.dist-info/top_level.txt", "their_methods\n")
+    found = schema.load("psofed.methods", "signals")
+    assert found.__name__ == "their_methods"
+    assert plugins.of(found.Options).version == "their-package 1.2"
+    assert "not a module" in refusal("odd", lambda name: schema.load("psofed.methods", name))
+    monkeypatch.setattr(schema, "_found", set())
+    with pytest.warns(UserWarning, match="'fedavg' is psofed's own"):
+        assert schema.load("psofed.methods", "fedavg").__name__ == "psofed.methods.fedavg"
+    said = refusal("signal", lambda name: schema.load("psofed.methods", name))
+    assert said.endswith("did you mean 'signals'?")
+
+
+def test_a_bare_name_is_never_a_file_but_the_file_is_named(write, inside):
+    write("signs.py", "")
+    said = refusal("signs", lambda name: schema.load("psofed.methods", name))
+    assert said.endswith('write "./signs.py"')
+
+
+def test_ours_and_what_a_notebook_makes_have_no_file():
+    from psofed.methods import fedavg
+
+    assert plugins.of(fedavg.Options) is None
+    made = type("Options", (), {"__module__": "__main__"})
+    with pytest.raises(InputError, match="in a notebook or a script"):
+        plugins.of(made)
+
+
+def test_another_process_gets_the_source_with_the_objects(write, inside):
+    """A process that has never seen the file, which is no longer there."""
+    path = write(
+        "mine.py",
+        "class C:\n    def __init__(self, x): self.x = x\n    def f(self): return 1 / self.x\n",
+    )
+    packed = plugins.pack([plugins.module("./mine.py").C(0)])
+    (inside / "packed").write_bytes(__import__("pickle").dumps(packed))
+    path.unlink()
+    code = """
+        import pickle, sys, traceback
+        thing = pickle.loads(open(sys.argv[1], "rb").read())
+        assert not any("mine" in name for name in sys.modules)
+        try:
+            thing.unpack()[0].f()
+        except ZeroDivisionError:
+            print(traceback.format_exc())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), str(inside / "packed")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "def f(self): return 1 / self.x" in done.stdout
+
+
+def test_a_process_with_another_version_of_a_package_refuses_it(write, inside, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(inside)])
+    write("versioned/__init__.py", "class C: pass")
+    __import__("versioned")
+    thing = sys.modules["versioned"].C()
+    plugins.of(type(thing))
+    packed = plugins.pack(thing)
+    assert type(packed.unpack()) is type(thing)
+    (other,) = packed.sources
+    altered = plugins.Packed(packed.data, (replace(other, digest="0"),))
+    with pytest.raises(InputError, match="install the same everywhere"):
+        altered.unpack()

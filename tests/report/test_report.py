@@ -283,7 +283,10 @@ def test_what_is_no_result_is_refused(folder, psofed, tmp_path):
     for arguments, part in (
         (["nowhere"], "nowhere does not exist; give a folder with a result"),
         ([folder / "curves.csv"], "is not a folder"),
-        (["empty"], "empty holds no result: none of theory.json, comparison.json, summary.json"),
+        (
+            ["empty"],
+            "empty holds no result: none of theory.json, comparison.json, sweep.json, summary.json",
+        ),
         ([folder, folder], "is given twice"),
         ([folder, "--out", tmp_path / "no" / "x.html"], "cannot be written: No such file"),
     ):

@@ -12,6 +12,7 @@ import click
 from psofed import __version__, plugins
 from psofed.cli.advise import advise
 from psofed.cli.check import check
+from psofed.cli.cite import cite
 from psofed.cli.client import client
 from psofed.cli.compare import compare
 from psofed.cli.demo import demo
@@ -43,7 +44,7 @@ def cli() -> None:
 
 for _verb in (
     reproduce, run, compare, sweep, theory, report, play, fit, predict, export, advise, init, check,
-    verify, serve, client, demo, keys, docs,
+    verify, serve, client, demo, keys, docs, cite,
 ):  # fmt: skip
     cli.add_command(_verb)
 

@@ -154,10 +154,7 @@ def experiments(
     Its settings are those by which it differs from the others.
     """
     shared = [axis for axis in found if not axis.place.own]
-    own = [axis for axis in found if axis.place.own]
-    methods = tuple(
-        variant for options in experiment.methods for variant in _variants(options, own)
-    )
+    methods = tuple(options for _, options in variants(experiment, found))
     for values in product(*(axis.values for axis in shared)):
         settings = {axis.place.key: v for axis, v in zip(shared, values, strict=True)}
         try:
@@ -180,12 +177,23 @@ def _with(
     return replace(experiment, methods=methods, **tables, **changes["experiment"])
 
 
-def _variants(options: Options, own: list[Axis]) -> Iterator[Options]:
-    """A method with each combination of the settings that it has."""
-    here = [axis for axis in own if axis.place.of(options)]
-    for values in product(*(axis.values for axis in here)):
-        changes = {axis.place.field: v for axis, v in zip(here, values, strict=True)}
-        yield replace(options, **changes) if changes else options
+def variants(experiment: Experiment, found: list[Axis]) -> list[tuple[int, Options]]:
+    """Every method with each combination of the settings that it has, and whose variant it is.
+
+    Methods that become equal by that are there once.
+    """
+    made: list[tuple[int, Options]] = []
+    for i, options in enumerate(experiment.methods):
+        here = [axis for axis in found if axis.place.own and axis.place.of(options)]
+        for values in product(*(axis.values for axis in here)):
+            changes = {axis.place.field: v for axis, v in zip(here, values, strict=True)}
+            if options.label and changes:  # one label would stand for all
+                said = ", ".join(f"{field} {value}" for field, value in changes.items())
+                changes["label"] = f"{options.label}, {said}"
+            variant = replace(options, **changes)
+            if all(variant != other for _, other in made):
+                made.append((i, variant))
+    return made
 
 
 def _named(field: str, found: list[Axis]) -> str:

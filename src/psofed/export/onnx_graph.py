@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed import __version__
 from psofed.data.encoder import FARTHEST
 from psofed.export import json_text
 from psofed.export.portable import SCALED, InputEntry, Portable
 from psofed.extras import need
+from psofed.provenance import versions
 
 Array = NDArray[Any]
 OPSET, ML_OPSET, IR = 17, 3, 8  # of 2022: old enough for the runtimes in use
@@ -79,7 +79,7 @@ class _Graph:
         )
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
         made = helper.make_model(
-            graph, producer_name="psofed", producer_version=__version__, ir_version=IR,
+            graph, producer_name="psofed", producer_version=versions()["psofed"], ir_version=IR,
             opset_imports=opsets, doc_string=model.about,
         )  # fmt: skip
         helper.set_model_props(made, self._about())

@@ -13,12 +13,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed import __version__
 from psofed.core.features import Waves
 from psofed.data.columns import CALENDAR
 from psofed.data.encoder import FARTHEST
 from psofed.data.recipe import Recipe
 from psofed.errors import InputError
+from psofed.provenance import versions
 
 Array = NDArray[Any]
 Kind = Literal["number", "lag", "missing", "category", "calendar", "target lag", "scaled"]
@@ -82,7 +82,8 @@ class Portable:
     @property
     def made(self) -> str:
         """How the file was made."""
-        return f"psofed {__version__}: {self.command}" if self.command else f"psofed {__version__}"
+        made = f"psofed {versions()['psofed']}"
+        return f"{made}: {self.command}" if self.command else made
 
     @property
     def output(self) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import notebook
 from psofed.core.features import Waves
 from psofed.data import recipe as recipes
 from psofed.data.encoder import Encoder
@@ -112,14 +112,7 @@ class Fit:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-
-        def line(cells: tuple[str, ...], kind: str) -> str:
-            return "<tr>" + "".join(f"<{kind}>{escape(c)}</{kind}>" for c in cells) + "</tr>"
-
-        body = "".join(line(cells, "td") for cells in self._cells())
-        remarks = "<br>".join(map(escape, self._remarks()))
-        title = f"<p>{escape(repr(self)[1:-1])}</p>"
-        return f"{title}<table>{line(HEAD, 'th')}{body}</table><p>{remarks}</p>"
+        return notebook.table(repr(self)[1:-1], HEAD, self._cells(), " ".join(self._remarks()))
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the spool, which is a temporary file of this process."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from psofed.compare.addresses import Axis
+from psofed.compare.addresses import Axis, variants
 from psofed.compare.sweeping import SweepResult
 from psofed.errors import InputError, nearest
 from psofed.report.figures import STYLES, Picture, finish
@@ -90,10 +90,10 @@ def _numeric(axis: Axis) -> bool:
 def lines(result: SweepResult, axis: Axis) -> list[Line]:
     """The points of the table, sorted into lines; a method without the setting has one point."""
     found: dict[Any, Line] = {}
+    base = [i for i, _ in variants(result.plan.base, list(result.plan.axes))]
     for i, curves in enumerate(result.curves):
-        settings, experiment = result.plan.parts[i]
+        settings, _ = result.plan.parts[i]
         others = tuple(v for key, v in settings.items() if key != axis.place.key)
-        base = _bases(result, len(experiment.methods))
         titles = result.titles(i)
         for j, options in enumerate(curves.options()):
             own = [a.place for a in result.plan.axes if a.place.own and a is not axis]
@@ -101,24 +101,13 @@ def lines(result: SweepResult, axis: Axis) -> list[Line]:
             line = found.setdefault(identity, Line())
             steady = curves.point(j, "steady")
             line.titles.append(titles[j])
-            line.x.append(_at(axis, settings, options, experiment.methods[j]))
+            line.x.append(_at(axis, settings, options))
             line.mse_db.append(steady.value)
             line.stderr_db.append(steady.stderr)
     return list(found.values())
 
 
-def _bases(result: SweepResult, count: int) -> list[int]:
-    """Of each variant the place of its method in the experiment that is swept."""
-    own = [axis for axis in result.plan.axes if axis.place.own]
-    numbers: list[int] = []
-    for i, options in enumerate(result.plan.base.methods):
-        here = [len(axis.values) for axis in own if axis.place.of(options)]
-        numbers += [i] * int(np.prod(here, dtype=int))
-    assert len(numbers) == count
-    return numbers
-
-
-def _at(axis: Axis, settings: dict[str, Any], options: dict[str, Any], method: Any) -> Any:
+def _at(axis: Axis, settings: dict[str, Any], options: dict[str, Any]) -> Any:
     """Where a point stands; None for a method that the setting does not change."""
     if not axis.place.own:
         return settings[axis.place.key]

@@ -10,14 +10,15 @@ from math import hypot
 from typing import Any
 
 from psofed.compare.sweeping import SweepResult
-from psofed.provenance import versions
+from psofed.provenance import versions, written
 from psofed.report import files, html, summaries
 
 
 def render(result: SweepResult, command: str) -> dict[str, bytes]:
     """Every file of the result by name."""
-    out = {
-        "experiment.toml": result.plan.base.to_toml().encode(),
+    made = written(result.plan.base.to_table)
+    out = made.sources | {
+        "experiment.toml": made.toml.encode(),
         "sweep.csv": _csv(result.rows()).encode(),
         "sweep.json": (json.dumps(to_table(result, command), indent=2) + "\n").encode(),
         "curves.csv": _csv(_curves(result)).encode(),
@@ -34,15 +35,18 @@ def render(result: SweepResult, command: str) -> dict[str, bytes]:
 def to_table(result: SweepResult, command: str) -> dict[str, Any]:
     """The result for scripts: what sweep.json holds."""
     base = result.plan.base
-    table = {
+    made = written(base.to_table)
+    table: dict[str, Any] = {
         "command": command,
         "versions": versions(),
         "runs": min(curves.runs for curves in result.curves),
         "rounds": base.rounds,
-        "experiment": base.to_table(),
+        "experiment": made.table,
         "settings": {axis.place.key: list(axis.values) for axis in result.plan.axes},
         "methods": [_entry(row) for row in result.rows()],
     }
+    if made.plugins:
+        table["plugins"] = made.plugins
     plain: dict[str, Any] = files.plain(table)
     return plain
 

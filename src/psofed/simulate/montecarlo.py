@@ -14,14 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from psofed import meter
 from psofed.curves import Curves
 from psofed.errors import InputError
 from psofed.experiment import Experiment
+from psofed.simulate import pulse
 from psofed.simulate.accumulate import Accumulator, OneRun
 from psofed.simulate.checkpoint import Checkpoint
 from psofed.simulate.pools import Pool, threads
+from psofed.simulate.watched import LEAST_RUNS, Runs, counted
 
-LEAST_RUNS = 10  # before a standard error is trusted to stop
+OnRun = Callable[[Accumulator], None]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -50,10 +53,6 @@ def finished_runs() -> Any:
     """What was finished when a run or a sweep was last interrupted: its `Curves`, or `SweepResult`.
 
     In a notebook: stop the cell of `psofed.run`, then `curves = psofed.finished_runs()`.
-
-    >>> finished_runs()
-    Traceback (most recent call last):
-    psofed.errors.InputError: finished_runs has nothing: no run was interrupted; call psofed.run
     """
     if not _last:
         raise InputError("finished_runs", "has nothing: no run was interrupted", "call psofed.run")
@@ -68,7 +67,7 @@ def run(
     jobs: int | None = None,
     *,
     precision: float | None = None,
-    on_run: Callable[[Accumulator], None] | None = None,
+    on_run: OnRun | None = None,
     store: Checkpoint | None = None,
     pool: AbstractContextManager[Pool] | None = None,
     progress: bool | None = None,
@@ -77,17 +76,46 @@ def run(
 
     With `precision` it ends as soon as the standard error of every steady MSE is below that many
     dB. `on_run` is called with the sums after each run. `store` keeps them on disk and returns what
-    is there. `pool` computes the runs elsewhere than on `jobs` threads.
+    is there. `pool` computes the runs elsewhere than on `jobs` threads. `progress` shows how far it
+    is: always, never, or (not given) in a notebook and on a terminal.
+
+    An interrupt (stopping the cell, Ctrl-C) raises `psofed.Interrupted`; `psofed.finished_runs()`
+    then returns the curves of the runs that were finished.
 
     >>> run(Experiment(clients=5, rounds=3, runs=2, test_samples=50)).mse.shape
     (7, 4)
     """
+    if meter.interactive() if progress is None and on_run is None else progress:
+        known = {"total": None if precision else experiment.runs, "loop": pulse.loop()}
+        with meter.metered("simulating", "runs", **known) as shown:
+            told = Runs(experiment.runs, precision, shown)
+            watched = counted(pool or threads(jobs), shown)
+            return _run(experiment, precision, _both(told, on_run), store, watched)
+    return _run(experiment, precision, on_run, store, pool or threads(jobs))
+
+
+def _both(first: OnRun, second: OnRun | None) -> OnRun:
+    def call(total: Accumulator) -> None:
+        first(total)
+        if second is not None:
+            second(total)
+
+    return call
+
+
+def _run(
+    experiment: Experiment,
+    precision: float | None,
+    on_run: OnRun | None,
+    store: Checkpoint | None,
+    pool: AbstractContextManager[Pool],
+) -> Curves:
     total = Accumulator(experiment)
     finished = store.resume(total) if store is not None else {}
     if total.runs > experiment.runs:
         found = f"is {experiment.runs}, but {total.runs} runs are finished already"
         raise InputError("runs", found, f"use {total.runs} or more")
-    with pool or threads(jobs) as workers:
+    with pool as workers:
         results = _in_order(experiment, workers, total.runs, finished, store)
         try:
             while total.runs < experiment.runs and not _is_precise(total, precision):

@@ -10,8 +10,9 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import notebook
 from psofed.errors import InputError
-from psofed.experiment import Experiment
+from psofed.experiment import TABLE_ROUNDS, Experiment
 from psofed.methods.contract import Method, Task
 from psofed.streams.contract import about, varies
 from psofed.theory import dense
@@ -23,6 +24,7 @@ Array = NDArray[Any]
 FOURTH_WINDOWS = 50_000  # per client, for the exact recursion
 MOST_DIM = 1000
 DIVERGED = 100.0  # times the initial MSE: a model that is worse is lost
+UNCOVERED = "the theory is that of Algorithm 1, without a policy or averaging"
 HEAVY = 5e8  # numbers to be updated, above which processes save time
 
 
@@ -38,7 +40,7 @@ class World:
     fourth: dense.Fourth | None  # for the exact recursion, where it is affordable
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
     """The expected test MSE of one method before rounds `rounds`."""
 
@@ -56,6 +58,25 @@ class Prediction:
         """10 log10 of the MSE."""
         return 10 * np.log10(self.mse)
 
+    def __repr__(self) -> str:
+        return f"<Prediction of {self.title}: {self._end()}, {self.kind}>"
+
+    def _end(self) -> str:
+        if self.lost is not None:
+            return f"diverges by round {self.lost:,}"
+        return f"{self.mse_db[-1]:.2f} dB after {notebook.counted(int(self.rounds[-1]), 'round')}"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the expected error at some rounds."""
+        shown = [i for i, n in enumerate(self.rounds.tolist()) if n in (*TABLE_ROUNDS, 0)]
+        rows = [
+            [f"{self.rounds[i]:,}", notebook.estimate(float(self.mse_db[i]), float("nan"))]
+            for i in dict.fromkeys([*shown, len(self.rounds) - 1])
+        ]
+        note = f"Step {self.step:g}; {self.kind} recursion of mean and mean square."
+        title = f"Prediction: {self.title}, {self._end()}"
+        return notebook.table(title, ["round", "expected MSE, dB"], rows, note)
+
 
 def fix_world(experiment: Experiment, number: int | None = None) -> Experiment:
     """The experiment in one world: that number, or its own, or 0."""
@@ -71,8 +92,14 @@ def check_learner(experiment: Experiment) -> None:
 
 def knows(experiment: Experiment) -> bool:
     """Whether the experiment has any method that the theory covers."""
+    return len(uncovered(experiment)) < len(experiment.methods)
+
+
+def uncovered(experiment: Experiment) -> list[str]:
+    """The titles of the methods that the theory does not cover."""
     methods = experiment.start(experiment.task(0))
-    return any(system(method, np.arange(1), experiment.cohort) for method in methods)
+    known = [system(method, np.arange(1), experiment.cohort) for method in methods]
+    return [t for t, each in zip(experiment.titles, known, strict=True) if each is None]
 
 
 def world(experiment: Experiment) -> World:
@@ -202,6 +229,9 @@ def predict(
 def curves(experiment: Experiment, number: int | None = None, jobs: int = 1) -> list[Prediction]:
     """The predicted curves of an experiment in one world: `number`, or its own, or 0.
 
+    Only PSO-Fed and Online-Fed have a theory, without a policy and without averaging: a warning
+    names the methods that are left out, and an InputError says so if none is left.
+
     With `jobs` above 1 the script that calls this needs an `if __name__ == "__main__":` guard.
 
     >>> from psofed.methods import psofed
@@ -210,6 +240,12 @@ def curves(experiment: Experiment, number: int | None = None, jobs: int = 1) -> 
     >>> prediction.title, bool(prediction.mse[20] < prediction.mse[0])
     ('PSO-Fed M=40 uncoordinated', True)
     """
+    rest = uncovered(experiment)
+    if rest:
+        found = f"{', '.join(rest)}: {UNCOVERED}"
+        if len(rest) == len(experiment.methods):
+            raise InputError("methods", f"has none with a theory: {found}", "add psofed")
+        warn(f"no prediction for {found}", UserWarning, stacklevel=2)
     return predict(world(fix_world(experiment, number)), jobs)
 
 

@@ -12,8 +12,8 @@ from psofed.report.grid import Block, Grid
 NARROW = 40  # a terminal that says that it is narrower is not believed
 STYLES = {
     r"^ *\[yes\]|: HOLDS$|\brecommended\b|\bprecision reached\b": "green",
-    r"^ *\[ no\]|: FAILS$|\bdiverged\b|\bDIFFERS\b|\bNOT\b|\bunsafe\b": "red",
-    r": HOLDS IN PART$|\bnot reached\b|\bdoubtful\b": "yellow",
+    r"^ *\[ no\]|: DOES NOT HOLD$|\bdiverged\b|\bDIFFERS\b|\bNOT\b|\bunsafe\b": "red",
+    r": HOLDS (IN PART|AS FAR AS CAN BE TOLD)$|\bnot reached\b|\bdoubtful\b": "yellow",
 }
 
 

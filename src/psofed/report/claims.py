@@ -41,7 +41,9 @@ class Claim:
         known = [finding.holds for finding in self.findings if finding.holds is not None]
         if not known:
             return "not measured"
-        return "holds" if all(known) else "holds in part" if any(known) else "does not hold"
+        if all(known):
+            return "holds" if len(known) == len(self.findings) else "holds as far as can be told"
+        return "holds in part" if any(known) else "does not hold"
 
     def to_table(self) -> dict[str, Any]:
         """The claim as plain values."""

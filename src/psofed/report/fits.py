@@ -15,7 +15,7 @@ from psofed.fit.outcome import Fit
 from psofed.fit.rows import client_rows, interval_line, interval_table, score_rows
 from psofed.provenance import versions
 from psofed.report.files import can_draw, cell, plain
-from psofed.report.grid import Block, Grid
+from psofed.report.grid import Block, Grid, joined
 from psofed.report.html import with_report
 from psofed.report.portrait_figure import portrait_figure
 
@@ -75,6 +75,11 @@ def _column(fit: Fit, finding: ColumnReport) -> dict[str, Any]:
 def dropped_later(fit: Fit) -> dict[str, int]:
     """Rows that were read, but gave no sample."""
     return dict(fit.later.counts)
+
+
+def text(fit: Fit) -> str:
+    """The scores as text."""
+    return joined(blocks(fit))
 
 
 def blocks(fit: Fit) -> list[Block]:

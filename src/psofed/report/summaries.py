@@ -50,8 +50,13 @@ def _pair(estimate: Estimate) -> dict[str, float | None]:
     return {"value": estimate.value, "stderr": estimate.stderr if known else None}
 
 
+def text(curves: Curves) -> str:
+    """The whole table as text."""
+    return str(grid(curves))
+
+
 def grid(curves: Curves) -> Grid:
-    """The table as text."""
+    """The table, which can be fitted to a screen."""
     entries, base = summary(curves), baseline(curves)
     head = ["test MSE in dB", *(f"n={p}" if p.isdigit() else p for p in curves.point_names)]
     if base is not None:

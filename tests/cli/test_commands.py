@@ -65,7 +65,14 @@ def test_reproduce_writes_all_that_it_promises(process, tmp_path):
     names = {path.name for path in (tmp_path / "r").iterdir()}
     pictures = {f"figure_{x}.{suffix}" for x in "ab" for suffix in ("png", "pdf")}
     assert names == pictures | {"curves.csv", "summary.json", "experiment.toml", "report.html"}
-    for claim in ("Claim 1", "Claim 2", "Claim 3", "n=200", "steady - Online-Fed", "noise variance:"):
+    for claim in (
+        "Claim 1",
+        "Claim 2",
+        "Claim 3",
+        "n=200",
+        "steady - Online-Fed",
+        "noise variance:",
+    ):
         assert claim in result.stdout
     assert "The claims are about 5,000 rounds, this is a verdict after 220" in result.stdout
     assert "The claims are about 5,000 rounds" in (tmp_path / "r" / "report.html").read_text()
@@ -253,7 +260,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_so(start, psofed, tmp_path):
     first = process.stderr.readline()
     while "compiling" in first or "0 of 500" in first:  # where it takes long, as on a busy machine
         first = process.stderr.readline()
-    assert re.match(r"simulating: \d+ of 500 runs, (about|at most) .* left; Online-Fed", first)
+    assert re.match(r"simulating: \d+ of 500 runs, (about|roughly) .* left; Online-Fed", first)
     process.send_signal(signal.SIGINT)
     begin = time.monotonic()
     _, rest = process.communicate(timeout=60)

@@ -30,7 +30,7 @@ def test_a_log_has_lines_also_while_nothing_is_finished(quick, capsys):
         time.sleep(0.2)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "learning without A, B: 0 rounds, 1 s so far"
-    assert "learning without A, B: 1 of 1000 rounds, at most " in lines[-1]
+    assert "learning without A, B: 1 of 1000 rounds, roughly " in lines[-1]
     assert "?" not in "".join(lines)
 
 
@@ -58,7 +58,7 @@ def test_a_terminal_shows_a_bar_that_goes_away(monkeypatch):
         on_round(500, 1000)
         time.sleep(0.4)
     text = screen.getvalue()
-    assert "500 of 1000 rounds, at most" in text
+    assert "500 of 1000 rounds, roughly" in text
     assert text.endswith(("\x1b[2K", "\x1b[1A\x1b[2K"))
 
 

@@ -154,7 +154,7 @@ def test_play_pause_step_and_the_round_slider_move_the_picture(open_play):
     slide(shown, "round", 31)
     until(shown, "playground.n === 30 && !playground.asked")
     for phase in ("select", "down", "learn", "up", "select"):
-        shown.get_by_role("button", name="Step", exact=True).click()
+        shown.get_by_role("button", name="Next part").click()
         until(shown, f"PHASES[playground.phase] === '{phase}' && !playground.asked")
     assert shown.evaluate("playground.n") == 32
     shown.get_by_role("button", name="Next round").click()
@@ -163,6 +163,79 @@ def test_play_pause_step_and_the_round_slider_move_the_picture(open_play):
     until(shown, "playground.n === 2 && !playground.asked")
     until(shown, "!playground.dirty")
     assert shown.locator(".caption").inner_text().startswith("Round 3.")
+
+
+def test_playing_to_the_end_shows_every_part_of_the_way_and_what_came_of_it(open_play):
+    shown = open_play(hash_of(N=5000), playing=True)
+    begun = time.monotonic()
+    shown.evaluate("""() => { window.seen = []; const { picture } = playground, old = picture.set;
+      picture.set = (frame, settings) => { seen.push(frame.n); old.call(picture, frame, settings); };
+      playground.setSpeed(8); }""")
+    shown.get_by_role("button", name="Play to the end").click()
+    until(shown, "!playground.playing")
+    assert time.monotonic() - begun < 60
+    seen = shown.evaluate("seen")
+    assert seen[-1] == shown.evaluate("playground.n") == 4999
+    assert len(seen) > 20  # it is watched, not skipped
+    assert seen == sorted(seen)
+    until(shown, "!playground.dirty")
+    caption = shown.locator(".caption").inner_text()
+    assert caption.startswith("Round 5000.")
+    assert "with a tenth of its traffic" in caption
+    assert shown.locator(".verdict").inner_text() in caption
+    shown.evaluate("playground.setSpeed(0)")
+    shown.get_by_role("button", name="Play", exact=True).click()  # and from the beginning
+    until(shown, "playground.playing && playground.n === 0 && playground.phase < 3")
+
+
+def test_the_speed_is_kept_and_never_claimed_when_it_is_not(open_play):
+    shown = open_play(hash_of(N=5000), playing=True)
+    rate = """(wished) => { const clock = new Clock(); let n = 0, now = 0;
+      clock.speed = RATES.indexOf(wished);
+      clock.start(0, 0, 0);
+      return (cost) => { while (now < 10000) {
+          now += 16;
+          const due = clock.due(now);
+          if (due > n) { now += (due - n) * cost; n = due; clock.arrived(n, now); }
+        }
+        return [n / 10, clock.measured, 1000 / cost]; }; }"""
+    for wished in (4, 60, 1000):
+        reached, measured, _ = shown.evaluate(f"({rate})({wished})(0.1)")
+        assert reached == pytest.approx(wished, rel=0.05)
+    hurry = "() => { const c = new Clock(); c.start(10, 0, 4990); return [c.rate, c.inPhases]; }"
+    assert shown.evaluate(hurry) == [249.5, False]  # 5,000 rounds in 20 s, whatever the speed
+    reached, measured, limit = shown.evaluate(f"({rate})(1000)(5)")  # 5 ms a round
+    assert 0.7 * limit < reached < limit
+    assert measured == pytest.approx(reached, rel=0.1)
+
+
+def test_cells_are_read_by_keyboard_too(open_play):
+    shown = open_play(hash_of())
+    canvas = shown.locator("canvas.picture")
+    canvas.focus()
+    texts = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowUp", "ArrowUp", "ArrowLeft"):
+        canvas.press(key)
+        texts.append(shown.locator(".readout").inner_text().split(":")[0])
+    assert texts == [
+        "Server, entry 1", "Server, entry 2", "Client 1, entry 2", "Server, entry 2",
+        "Server, entry 2", "Server, entry 1",
+    ]  # fmt: skip
+    shown.locator("#M").focus()
+    assert shown.locator(".readout").inner_text().startswith("Point at a cell")
+
+
+def test_the_examples_lead_from_one_to_the_next_and_back(open_play):
+    shown = open_play("")
+    names = shown.locator(".presets button").all_inner_texts()
+    for name in (*names[1:], names[0]):
+        following = shown.locator(".next")
+        assert following.inner_text() == f"Next: {name} \N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
+        following.click()
+        pressed = shown.locator(".presets button[aria-pressed=true]").all_inner_texts()
+        assert pressed == [name]
+    slide(shown, "M", 7)
+    assert shown.locator(".next").inner_text() == "Back to the first example"
 
 
 def test_going_back_shows_the_same_picture_as_going_there_first(open_play):

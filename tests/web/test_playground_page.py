@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import signal
+import subprocess
+from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qs
+from urllib.request import urlopen
 
 import build_site as site
 import pytest
 
-from helpers import ROOT
+from helpers import ROOT, processes
 from helpers.playing import FIRST, curve, hash_of, settle, slide, until
 from psofed.cli.main import cli
+from psofed.web import playground
+from psofed.web.hosting import hosting
 
 
 def test_settings_live_in_the_address_and_come_back(open_play):
@@ -63,11 +70,52 @@ def test_a_hostile_address_ends_as_settings_within_their_limits(open_play, addre
     assert len(curve(shown)) == s["N"] + 1
 
 
+# What is wider than its place, or reaches beyond the screen; a table may not scroll by itself either.
+CUT = """(width) => [...document.querySelectorAll("main *")].filter((node) => {
+  const box = node.getBoundingClientRect();
+  const seen = box.width > 0 && !node.closest(".plot, svg") && getComputedStyle(node).display !== "inline";
+  return seen && (box.right > width + 0.5 || box.left < -0.5 || node.scrollWidth > node.clientWidth + 1);
+}).map((node) => `${node.tagName} ${node.className} ${node.textContent.slice(0, 40)}`)"""
+
+
+@pytest.mark.parametrize("width", [360, 414])
 @pytest.mark.parametrize("address", ["", hash_of(K=100, D=200, M=40, S=4, mask="scattered")])
-def test_a_phone_needs_no_sideways_scrolling(open_play, address):
-    shown = open_play(address, viewport={"width": 375, "height": 800})
-    until(shown, "!playground.numbersDirty")
-    assert shown.evaluate("document.documentElement.scrollWidth") <= 375
+def test_nothing_is_cut_on_a_phone_and_nothing_scrolls_sideways(open_play, address, width):
+    shown = open_play(address, viewport={"width": width, "height": 800}, has_touch=True)
+    until(shown, "!playground.numbersDirty && Boolean(playground.fitChart.chart)")
+    for name in ("All examples", "More settings", "What is computed here"):
+        shown.get_by_text(name, exact=True).click()
+    assert shown.locator("#seed").is_visible()
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    assert shown.evaluate(CUT, width) == []
+    shown.locator("canvas.picture").tap(position={"x": width / 2, "y": 30})
+    assert shown.locator(".readout").inner_text().startswith("Server, entry ")
+
+
+def test_the_first_words_name_the_settings_as_they_are(open_play):
+    shown = open_play(hash_of())
+    first = shown.locator(".lead").inner_text()
+    for words in (
+        "K = 12 clients",
+        "a row of D = 40",
+        "|S| = 3",
+        "window of M = 4 numbers",
+        "by τ = 4",
+    ):
+        assert words in first
+    slide(shown, "M", 1)
+    assert "window of M = 1 number with" in shown.locator(".lead").inner_text()
+    slide(shown, "M", 40)
+    assert "exchange the whole model" in shown.locator(".lead").inner_text()
+
+
+def test_folded_parts_follow_the_width_of_the_window(open_play):
+    shown = open_play(hash_of(), viewport={"width": 1100, "height": 800})
+    assert shown.locator("#seed").is_visible()
+    shown.set_viewport_size({"width": 390, "height": 800})
+    until(shown, "!document.querySelector('.panel details').open")
+    shown.set_viewport_size({"width": 1100, "height": 800})
+    until(shown, "document.querySelector('.panel details').open")
 
 
 def test_it_plays_at_once_unless_motion_is_unwanted(open_play):
@@ -98,6 +146,36 @@ def test_the_page_is_opened_in_a_browser_if_there_is_one(monkeypatch, tmp_path, 
     cli.main(["play", "--out", str(out)], standalone_mode=False)
     assert opened == [out.as_uri()]
     assert ("No browser" in capsys.readouterr().out) is not found
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_command_serves_the_page_and_leaves_nothing_behind(start, tmp_path, how):
+    places = {name: tmp_path / name for name in ("TMPDIR", "HOME", "XDG_CACHE_HOME")}
+    for folder in places.values():
+        folder.mkdir()
+    env = processes.ENV | {name: str(folder) for name, folder in places.items()}
+    piped = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    running = start("play", "--no-open", env=env | {"PYTHONDONTWRITEBYTECODE": "1"}, **piped)
+    line = running.stdout.readline()
+    url = re.fullmatch(r"The playground is at (http://127\.0\.0\.1:\d+/) until Ctrl-C\n", line)[1]
+    with urlopen(url + "?again#M=2") as answer:
+        assert answer.read().decode() == playground.render()
+    with pytest.raises(HTTPError, match="404"):
+        urlopen(url + "etc/passwd")
+    running.send_signal(how)
+    out, err = running.communicate(timeout=60)
+    assert err == ""
+    if how == signal.SIGINT:
+        assert (running.returncode, out) == (0, "The playground has ended.\n")
+    with pytest.raises(URLError):
+        urlopen(url)
+    assert [path for folder in places.values() for path in folder.iterdir()] == []
+
+
+def test_a_served_page_works_as_the_file_does(tab):
+    with hosting(playground.render()) as url:
+        shown = tab(url + hash_of(), allow=url, reduced_motion="reduce")
+        assert len(curve(shown)) == 201
 
 
 def test_a_place_that_cannot_be_written_is_named(psofed):

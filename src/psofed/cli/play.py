@@ -11,39 +11,57 @@ import click
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="File for the page. [default: a temporary file]",
+    help="Write the page to this file, which needs no server, and return at once.",
 )
-@click.option("--no-open", is_flag=True, help="Write the page, but do not open it in a browser.")
+@click.option("--no-open", is_flag=True, help="Do not open the page in a browser.")
 def play(out: Path | None, no_open: bool) -> None:
     """Open the playground: an interactive page that shows how PSO-Fed works.
 
-    It is one file that computes in the browser, without a server or a network. The address of the
-    page holds its settings, so it can be bookmarked or sent.
+    The page computes in the browser and needs no network. Without --out it is served from memory,
+    to this machine only, until Ctrl-C, and nothing is left behind. With --out it is one file, to
+    keep or to send. The address of the page holds its settings.
     """
     from psofed.web import playground
 
-    path = _write(out, playground.render())
+    text = playground.render()
+    if out is None:
+        _serve(text, not no_open)
+        return
+    path = _write(out, text)
     print(f"The playground is in {path}")
-    if not no_open:
-        _open(path)
+    if not no_open and not _open(path.as_uri()):
+        print("No browser was found. Open the file in a browser.")
 
 
-def _write(out: Path | None, text: str) -> Path:
-    import tempfile
+def _serve(text: str, show: bool) -> None:
+    from threading import Event
 
+    from psofed.web.hosting import hosting
+
+    try:
+        with hosting(text) as url:
+            print(f"The playground is at {url} until Ctrl-C", flush=True)
+            if show and not _open(url):
+                print("No browser was found. Open the address in a browser.", flush=True)
+            forever = Event()
+            while not forever.wait(1):  # in parts, because one long wait is deaf on some systems
+                pass
+    except KeyboardInterrupt:
+        print("The playground has ended.")
+
+
+def _write(out: Path, text: str) -> Path:
     from psofed.errors import InputError
 
-    path = out or Path(tempfile.mkdtemp(prefix="psofed-")) / "playground.html"
     try:
-        path.write_text(text, encoding="utf-8", newline="\n")
+        out.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         found = f"cannot be written: {error.strerror}"
-        raise InputError(str(path), found, "give another name") from None
-    return path.resolve()
+        raise InputError(str(out), found, "give another name") from None
+    return out.resolve()
 
 
-def _open(path: Path) -> None:
+def _open(address: str) -> bool:
     import webbrowser
 
-    if not webbrowser.open(path.as_uri()):
-        print("No browser was found. Open the file in a browser.")
+    return webbrowser.open(address)

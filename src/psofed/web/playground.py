@@ -6,8 +6,8 @@ from psofed.web.page import CHART_STYLES, CHARTS, asset, page
 
 WORKER = ("algorithm.js", "play_random.js", "play_world.js", "play_worker.js")
 SCRIPTS = (
-    "play_settings.js", "play_picture.js", "play_words.js", "play_panel.js", "play_charts.js",
-    "play.js",
+    "play_settings.js", "play_picture.js", "play_reading.js", "play_words.js", "play_tour.js",
+    "play_panel.js", "play_charts.js", "play_time.js", "play.js",
 )  # fmt: skip
 
 

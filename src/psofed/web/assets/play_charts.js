@@ -91,32 +91,50 @@ class MarkedChart extends LineChart {
 class CurveChart {
   constructor(host) {
     this.byBytes = false;
-    this.host = host;
     this.drawn = 0;
+    this.host = el("div", {});
+    this.note = el("p", { class: "soft" }, BY_ROUNDS);
+    const buttons = [["rounds", false], ["bytes", true]].map(([name, byBytes]) =>
+      el("button", { type: "button", "aria-pressed": String(!byBytes), onclick: (event) => {
+        this.show(byBytes);
+        buttons.forEach((b) => b.setAttribute("aria-pressed", String(b === event.currentTarget)));
+      } }, name));
+    host.append(el("div", { class: "bar" }, el("h2", {}, "How well it learns"),
+      el("span", { class: "group", role: "group", "aria-label": "Horizontal axis" }, "against", buttons)), this.host, this.note);
   }
 
+  show(byBytes) {
+    this.byBytes = byBytes;
+    this.dirty = true;
+    this.note.textContent = byBytes ? BY_BYTES : BY_ROUNDS;
+  }
+
+  // Whether there was something to draw.
   draw(curves, cost, round, now) {
-    if (!this.dirty || now - this.drawn < PAUSE) return;
+    if (!this.dirty || now - this.drawn < PAUSE) return false;
     this.dirty = false;
     this.drawn = now;
     const { byBytes } = this;
-    const spec = { label: "Learning curves", yLabel: "test MSE (dB)", height: 250,
+    const spec = { label: "Learning curves", yLabel: "error: test MSE (dB)", height: 250,
       xLabel: byBytes ? "bytes, up and down" : "round", xLog: byBytes, formatX: byBytes ? (x) => bytes(x).replace(/\.0+ /, " ") : undefined,
       formatY: (y) => number(y), series: curves.series(cost, byBytes).map((s) => thinned(s)) };
     if (this.chart) this.chart.set(spec);
     else this.chart = new MarkedChart(this.host, spec);
     this.chart.mark(byBytes ? (round + 1) * cost.psofed : round + 1);
+    return true;
   }
 }
 
 class FitChart {
   constructor(host) {
-    this.host = host;
     this.drawn = 0;
+    this.host = el("div", {});
+    host.append(el("div", { class: "bar" }, el("h2", {}, "What it has learned")), this.host,
+      el("p", { class: "soft" }, "The closer to the truth, the better. f has four inputs, the last four values of a signal; this is the cut where the signal stands still at t."));
   }
 
   draw({ t, truth }, frame, now) {
-    if (!this.dirty || now - this.drawn < PAUSE) return;
+    if (!this.dirty || now - this.drawn < PAUSE) return false;
     this.dirty = false;
     this.drawn = now;
     const inside = (values) => Array.from(values, (y) => (y > -4 && y < 8 ? y : null));
@@ -128,5 +146,6 @@ class FitChart {
       ] };
     if (this.chart) this.chart.set(spec);
     else this.chart = new LineChart(this.host, spec);
+    return true;
   }
 }

@@ -43,7 +43,7 @@ function runs(entries) {
 
 class Picture {
   constructor(host) {
-    this.canvas = el("canvas", { role: "img", class: "picture" });
+    this.canvas = el("canvas", { role: "img", class: "picture", tabindex: 0 });
     this.context = this.canvas.getContext("2d");
     this.cells = document.createElement("canvas"); // one pixel a cell
     host.append(this.canvas);
@@ -59,6 +59,7 @@ class Picture {
       this.pixels = new Uint32Array(this.image.data.buffer);
     }
     this.frame = frame;
+    if (this.cursor && (this.cursor.k >= K || this.cursor.i >= D)) this.cursor = null;
     this.learned = Float64Array.from({ length: K }, (_, k) => this.distance(k));
     this.sent = { down: everyone(frame.down), up: everyone(frame.up) };
   }
@@ -75,7 +76,7 @@ class Picture {
     const width = this.canvas.clientWidth || 600;
     const narrow = width < 480;
     const left = narrow ? 46 : 52;
-    const right = narrow ? 40 : 70;
+    const right = narrow ? 46 : 70;
     const row = Math.max(4, Math.min(17, Math.floor(420 / this.K)));
     const server = { top: 20, height: 28 };
     const top = server.top + server.height + 40;
@@ -98,6 +99,16 @@ class Picture {
     if (phase !== "select") this.drawWindows(lay, "down", phase === "down");
     if (phase === "up") this.drawWindows(lay, "up", true);
     if (moving && part < 1) this.drawFlight(lay, phase, part);
+    if (this.cursor) this.drawCursor(lay);
+  }
+
+  // The cell that is read by keyboard.
+  drawCursor({ left, cell, row, server, top, gap }) {
+    const { context: c, cursor: { k, i } } = this;
+    c.strokeStyle = token("--focus");
+    c.lineWidth = 3;
+    const [y, height] = k < 0 ? [server.top, server.height] : [top + k * row, row - gap];
+    c.strokeRect(left + i * cell - 1, y - 1, cell + 2, height + 2);
   }
 
   size({ width, height }) {
@@ -250,11 +261,14 @@ class Picture {
     if (!lay || !frame) return null;
     const i = Math.floor((x - lay.left) / lay.cell);
     if (i < 0 || i >= D) return null;
-    if (y >= lay.server.top && y < lay.server.top + lay.server.height) {
-      return { k: -1, i, value: frame.server[(phase === "up" ? D : 0) + i] };
-    }
+    if (y >= lay.server.top && y < lay.server.top + lay.server.height) return this.read({ k: -1, i }, phase);
     const k = Math.floor((y - lay.top) / lay.row);
-    if (k < 0 || k >= K) return null;
+    return k < 0 || k >= K ? null : this.read({ k, i }, phase);
+  }
+
+  read({ k, i }, phase) {
+    const { frame, K, D } = this;
+    if (k < 0) return { k, i, value: frame.server[(phase === "up" ? D : 0) + i] };
     return { k, i, value: frame.clients[{ select: 0, down: 1, learn: 2, up: 2 }[phase] * K * D + k * D + i] };
   }
 }

@@ -8,12 +8,12 @@ const FIRST = { K: 12, D: 40, M: 4, S: 3, shift: 4, mu: 0.75, noise: 0.0175, N: 
 // A range may depend on what is above it: M cannot pass D, nor the cohort K.
 const RANGES = {
   K: { label: "Clients", symbol: "K", low: 2, high: 100, step: 1 },
-  D: { label: "Numbers in a model", symbol: "D", low: 8, high: 200, step: 1 },
-  M: { label: "Numbers shared", symbol: "M", low: 1, high: (s) => s.D, step: 1 },
-  S: { label: "Clients selected", symbol: "|S|", low: 1, high: (s) => s.K, step: 1 },
-  shift: { label: "Shift a round", symbol: "τ", low: 0, high: (s) => s.D - 1, step: 1 },
-  mu: { label: "Step", symbol: "μ", low: 0.05, high: 2, step: 0.05 },
-  noise: { label: "Noise variance", symbol: "σ²", low: 0, high: 0.25, step: 0.0025 },
+  D: { label: "Numbers in a model", symbol: "D", hint: "cells in a row", low: 8, high: 200, step: 1 },
+  M: { label: "Numbers shared", symbol: "M", hint: "of D, down and up, in a round", low: 1, high: (s) => s.D, step: 1 },
+  S: { label: "Clients selected", symbol: "|S|", hint: "talk to the server in a round", low: 1, high: (s) => s.K, step: 1 },
+  shift: { label: "Shift a round", symbol: "τ", hint: "how far the window moves on", low: 0, high: (s) => s.D - 1, step: 1 },
+  mu: { label: "Step", symbol: "μ", hint: "how strongly a sample corrects", low: 0.05, high: 2, step: 0.05 },
+  noise: { label: "Noise variance", symbol: "σ²", hint: "of what the clients measure", low: 0, high: 0.25, step: 0.0025 },
   N: { label: "Rounds", symbol: "N", low: 200, high: 5000, step: 200 },
   runs: { label: "Runs averaged in the curves", symbol: "", low: 1, high: 20, step: 1 },
 };
@@ -68,25 +68,3 @@ function fromHash(hash) {
   return valid(wish);
 }
 
-// Buttons that set something worth looking at, and what to look for.
-const PAPER = { K: 100, D: 200, M: 40, S: 4, shift: 1, mu: 0.75, noise: 0.0175, N: 1000, runs: 1,
-  scheme: "coordinated", mask: "scattered", idle: true };
-const PRESETS = [
-  { name: "Start here", wish: { ...FIRST, seed: undefined },
-    look: "A tenth of each model travels. Watch the window walk to the right: what goes up in one round comes down in the next." },
-  { name: "The paper’s setting", wish: PAPER,
-    look: "A fifth of the traffic: PSO-Fed starts more slowly and ends about level with Online-Fed. Columns of one colour mean that clients agree." },
-  { name: "One number a round", wish: { M: 1, shift: 1 },
-    look: "The least that can be shared. Slow at first, because a number waits D rounds for its turn; meanwhile idle clients learn." },
-  { name: "Everything is shared", wish: (s) => ({ M: s.D }),
-    look: "Now the server’s model is Online-Fed’s, number for number: both curves are one. What idle clients learn is overwritten." },
-  { name: "Idle clients sleep", wish: { idle: false },
-    look: "Only the selected clients learn, so most bars at the right stay empty. Compare the curve with idle learning switched on again." },
-  { name: "The window stands still", wish: { shift: 0 },
-    look: "The same few numbers travel in every round and the rest of the server’s model stays zero: it cannot learn." },
-  { name: "No noise", wish: { noise: 0 },
-    look: "The rest of the error is not noise: D random cosines can approximate f only so well, and some parts are learned very slowly." },
-  { name: "Too large a step", wish: { mu: 2 },
-    look: "Corrections overshoot. The clients’ models can diverge, and PSO-Fed with them, while Online-Fed, which starts from the average in each round, stays stable." },
-];
-const wishOf = (preset, settings) => (typeof preset.wish === "function" ? preset.wish(settings) : preset.wish);

@@ -64,20 +64,60 @@ function number(value) {
 
 // 3 s a round, 4 rounds a second.
 function pace(rate) {
-  return rate < 1 ? `${number(1 / rate)} s a round` : `${rate} ${rate === 1 ? "round" : "rounds"} a second`;
+  return rate < 1 ? `${number(1 / rate)} s a round` : `${Math.round(rate)} ${rate === 1 ? "round" : "rounds"} a second`;
+}
+
+// What lies under the pointer.
+function reading({ k, i, value }) {
+  return `${k < 0 ? "Server" : `Client ${k + 1}`}, entry ${i + 1}: ${number(value)}`;
+}
+
+const share = (part) => {
+  const words = { 0.5: "half", 0.25: "a quarter", 0.2: "a fifth", 0.1: "a tenth" };
+  return words[part] || (part >= 0.01 ? `${number(100 * part)} %` : `1/${Math.round(1 / part)}`);
+};
+
+// What the whole run comes to, once it is known.
+function verdict(curves, cost) {
+  const [ours, theirs] = [curves.last("psofed"), curves.last("online")];
+  if (!curves.done || !cost) return "The curves are still being computed.";
+  if (curves.psofed.at(-1) == null || theirs == null) return "PSO-Fed’s model has run away: the step is too large.";
+  const gap = ours - theirs;
+  const level = Math.abs(gap) < 0.5 ? "ends about level with Online-Fed" : `ends ${Math.abs(gap).toFixed(1)} dB ${gap > 0 ? "worse" : "better"} than Online-Fed`;
+  if (cost.psofed === cost.online) return `PSO-Fed ${level}, with the same traffic.`;
+  return `PSO-Fed ${level} (${ours.toFixed(1).replace("-", "−")} against ${theirs.toFixed(1).replace("-", "−")} dB), with ${share(cost.psofed / cost.online)} of its traffic.`;
+}
+
+// The figures behind the curves: what each method sends, and its error.
+function figures(curves, cost, { runs: count }) {
+  const rounds = Math.max(curves.n.length - 1, 0);
+  const rows = METHODS.map(({ key, label }) => {
+    const each = cost[key] || 0;
+    const level = curves.last(key);
+    return [label, `${each} B`, bytes(each * rounds), level == null ? null : `${level.toFixed(2).replace("-", "−")} dB`];
+  });
+  const mean = count > 1 ? `, mean of ${count} runs` : "";
+  return el("section", { class: "figures" }, el("h2", {}, "What it costs"), el("p", { class: "verdict" }, verdict(curves, cost)),
+    table(["method", "a round", `${rounds} rounds`, "error then"], rows, `Traffic, up and down together, and the test MSE${mean}`));
 }
 
 // --- what stands on the page all the time ---
 
+const TITLE = "PSO-Fed, one window at a time";
 const LOOK = "Move one slider at a time: the curve from before stays for comparison.";
-const BY_ROUNDS = "The dashed line is the round in the picture.";
-const BY_BYTES = "On a logarithmic axis. “Local only” sends nothing, so it is not shown here.";
-const READ = "Point at a cell to read its number.";
+const BY_ROUNDS = "Lower is better; 10 dB less is a tenth of the error. The dashed line is the round in the picture.";
+const BY_BYTES = "The same over what has travelled (logarithmic): further left is cheaper. “Local only” sends nothing, so it is not here.";
+const READ = "Point at a cell, or tap it, to read its number.";
 
-function introduction() {
-  return [el("h1", {}, "PSO-Fed, one window at a time"),
-    el("p", { class: "lead" }, "Clients learn one function together, each from its own stream. In a round only a few exchange numbers with the server, and only a small ",
-      el("b", {}, "window"), " of their numbers travels: one comes down, the next goes up. The window moves on, so that in time the whole model is exchanged.")];
+// The whole idea, with the numbers that are set now.
+function lead({ K, D, M, S, shift }) {
+  const set = (symbol, value) => el("span", { class: "set" }, el("i", {}, `${symbol} = `), el("b", {}, String(value)));
+  const start = [set("K", K), " clients learn one function together, each from its own stream. A model is a row of ", set("D", D),
+    " numbers, a cell each. In a round ", S < K ? "only " : "", set("|S|", S), S === 1 ? " of them exchanges " : " of them exchange "];
+  if (M === D) return [...start, "the whole model with the server."];
+  return [...start, "a ", el("b", {}, "window"), " of ", set("M", M), M === 1 ? " number" : " numbers",
+    " with the server: one comes down, the next goes up. ",
+    ...(shift ? ["The window moves on by ", set("τ", shift), ", so that in time the whole model is exchanged."] : ["Here the window never moves on."])];
 }
 
 function legend() {

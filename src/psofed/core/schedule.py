@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import gcd
 from typing import Any, Protocol
 
@@ -149,8 +149,10 @@ class UniformCohorts:
         return self.present()
 
     def cohort(self, n: ArrayLike) -> Indices:
-        if not isinstance(n, int):
-            return self.draw(n)
+        return self.onward(n)[0] if isinstance(n, int) else self.draw(n)
+
+    def onward(self, n: int) -> Indices:
+        """The cohorts of round n and of some rounds after it, as rows. Do not change them."""
         # Remembered for a while: all methods that run in lockstep ask for the same ones.
         rounds = max(PART // max(self.size, 1), 1)
         part, i = divmod(n, rounds)
@@ -161,7 +163,7 @@ class UniformCohorts:
             members = self.draw(np.arange(part * rounds, (part + 1) * rounds))
             members.flags.writeable = False
             self._parts[part] = members
-        return members[i]
+        return members[i:]
 
     def draw(self, n: ArrayLike) -> Indices:
         """The cohorts of one round or of many."""
@@ -200,7 +202,14 @@ class PresentCohorts(UniformCohorts):
 
     def cohort(self, n: ArrayLike) -> Indices:
         drawn = super().cohort(n)
+        if isinstance(n, int) and self._full[0] <= n < self._full[1]:
+            return drawn
         return drawn[(self.first[drawn] <= n) & (n < self.stop[drawn])]
+
+    @cached_property
+    def _full(self) -> tuple[int, int]:
+        """The rounds in which everybody is there: first and stop."""
+        return int(np.max(self.first)), int(np.min(self.stop))
 
     def many(self, n: Indices) -> tuple[Indices, Indices]:
         drawn, when = self.draw(n), n[:, None]
@@ -272,10 +281,9 @@ class Ahead:
 
     def _fill(self, n: int) -> None:
         """Draw for the cohorts of round n and those after it."""
-        rounds = np.arange(n, n + self.rounds)
         assert isinstance(self.cohorts, UniformCohorts)
-        self.first, self.members = n, self.cohorts.draw(rounds)
-        self.drawn = self.draw(self.members, rounds[:, None])
+        self.first, self.members = n, self.cohorts.onward(n)[: self.rounds]
+        self.drawn = self.draw(self.members, n + np.arange(len(self.members))[:, None])
 
 
 def exchanges(mask: Indices, shift: int, dim: int) -> NDArray[np.intp]:

@@ -17,6 +17,12 @@ Array = NDArray[Any]
 LARGEST = 1e30  # squares of larger values overflow; no sensor has them
 MOST_CATEGORIES = 1000
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", "NaT")
+_DIGITS = r"[+-]?\d+([ '\u2019\u00a0\u202f]\d+)*([.,]\d*)?"
+_MONEY = r"$\u20ac\u00a3\u00a5"
+DRESSED = re.compile(  # percent, money, bounds, gaps in long numbers, (5) for -5, 21.5 C
+    rf"[<>~\u2264\u2265{_MONEY}]? ?{_DIGITS} ?[%\u2030\u00b0{_MONEY}]?|\({_DIGITS}\)|"
+    r"[+-]?\d+[.,]\d+ [^\W\d]{1,5}"
+)
 GROUPED = {  # digits in groups of three, as offices write them
     ".": re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?"),
     ",": re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d*)?"),
@@ -113,6 +119,8 @@ def numbers(batch: Batch, column: str, missing: Missing) -> Array:
 def _read(batch: Batch, column: str, cells: Any, missing: Missing) -> Array:
     texts = missing.texts - frozenset(missing.markers)
     try:
+        if "_" in "".join(cells if isinstance(cells, tuple) else map(str, cells)):
+            raise ValueError
         if batch.decimal == ".":
             return np.array([np.nan if c in texts else float(c) for c in cells], np.float64)
         if not any("." in c for c in cells):
@@ -143,8 +151,10 @@ def number(cell: Any, decimal: str = ".") -> float:
         raise TypeError("a truth value is not a number")
     if not isinstance(cell, str):
         return float(cell)
-    text = cell.strip()
+    text = cell.strip().replace("\u2212", "-")  # a minus sign, as typesetters write it
     other = "," if decimal == "." else "."
+    if "_" in text:  # which Python allows between digits, and no table means
+        raise ValueError(text)
     if other in text:
         if not GROUPED[decimal].fullmatch(text):
             raise ValueError(text)
@@ -162,13 +172,24 @@ def is_number(cell: Any, decimal: str = ".") -> bool:
 
 
 def looks_numeric(batch: Batch, column: str, missing: Missing) -> bool:
-    """Whether most of the first values of a column are numbers."""
+    """Whether most of the first values of a column are numbers.
+
+    Numbers that are dressed up, as 5 % and $ 3, are refused: as categories they would mean nothing.
+    """
     cells = batch.cells[column]
     if isinstance(cells, np.ndarray):
         return cells.dtype.kind in "fiu"
     texts = missing.texts
     known = [c for c in cells if not (c is None or c in texts)]
-    return sum(is_number(c, batch.decimal) for c in known) * 2 >= len(known)
+    plain = [is_number(c, batch.decimal) for c in known]
+    if sum(plain) * 2 >= len(known):
+        return True
+    dressed = [c for c in known if isinstance(c, str) and DRESSED.fullmatch(c.strip())]
+    if dressed and (sum(plain) + len(dressed)) * 2 > len(known):
+        i = list(cells).index(dressed[0])
+        right = "write plain numbers, or name the column as categorical or in --drop"
+        raise batch.wrong(i, column, f"is {show(cells[i])}, a number with other signs", right)
+    return False
 
 
 @dataclass

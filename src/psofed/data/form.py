@@ -8,6 +8,7 @@ from typing import Any
 from psofed import schema
 from psofed.errors import InputError
 
+SINCE_1970 = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # dates as numbers: so many a second
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -22,7 +23,9 @@ class Form:
     sep: str | None = None  # between cells; not set: comma, semicolon, tab or bar
     decimal: str | None = None  # "." or ","
     encoding: str | None = None  # such as utf-8, utf-16, latin-1
-    time_format: str | None = None  # of dates, as in Python's strptime: %d.%m.%Y %H:%M
+    time_format: str | None = (
+        None  # of dates, as in strptime: %d.%m.%Y; or s, ms, us, ns since 1970
+    )
     day_first: bool | None = None  # whether 01/02/2024 is in February
     sheet: str | None = None  # of an Excel file; not set: the first one
     large: bool = False  # whether there are no limits of size
@@ -36,9 +39,10 @@ class Form:
         if self.sep == self.decimal == ".":
             raise InputError("sep", "is the decimal sign too", "give another one")
         self._check_encoding()
-        if self.time_format is not None and "%" not in self.time_format:
-            found = f"is {self.time_format!r}"
-            raise InputError("time_format", found, "use signs such as %d.%m.%Y %H:%M")
+        form = self.time_format
+        if form is not None and "%" not in form and form not in SINCE_1970:
+            right = f"use signs such as %d.%m.%Y %H:%M, or {', '.join(SINCE_1970)} since 1970"
+            raise InputError("time_format", f"is {form!r}", right)
 
     def _check_encoding(self) -> None:
         if self.encoding is None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from psofed.data import cells, survey
 from psofed.data.cells import Batch, Codes, Missing
 from psofed.data.columns import Columns
-from psofed.data.form import UNKNOWN, Form
+from psofed.data.form import SINCE_1970, UNKNOWN, Form
 from psofed.data.sources import RowSource
 from psofed.data.spool import Spool
 from psofed.data.survey import ColumnReport, Tally
@@ -303,7 +303,9 @@ class _Reader:
 
     def _said(self) -> list[str]:
         """How times are written, and what the markers matched."""
-        found = [] if self.clock.plain else [f"times read as {self.clock.format}"]
+        form = self.clock.format
+        found = [] if self.clock.plain else [f"times read as {form}"]
+        found = [f"{found[0]} since 1970"] if form in SINCE_1970 else found
         for marker in self.missing.markers:
             count = self.missing.found[marker]
             found.append(f"marker {marker} matched {count:,} cells" if count else

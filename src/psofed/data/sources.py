@@ -25,6 +25,7 @@ SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".xlsx")
 KINDS = "CSV, .csv.gz, .parquet, .xlsx"
 MOST_COLUMNS = 10_000
 INDEX = re.compile(r"__index_level_(\d+)__")  # what pandas calls an index without a name
+LINE_BREAK = re.compile(r"\s*[\r\n]+\s*")  # as Excel has them within a name
 NO_NAME = re.compile(r"(Unnamed: \d+)?")
 
 
@@ -125,7 +126,7 @@ class RowSource:
 
     def _names(self, given: list[str], path: Path) -> tuple[list[str], frozenset[str]]:
         """The names of the columns; which of them the file does not name."""
-        names = [name.strip() for name in given]
+        names = [LINE_BREAK.sub(" ", name.strip()) for name in given]
         if not names or (len(names) > MOST_COLUMNS and not self.form.large):
             found = f"has {len(names):,} columns" if names else "is empty"
             right = f"give {MOST_COLUMNS:,} at most; {RAISE}" if names else "give a table"
@@ -168,6 +169,10 @@ def _check_width(path: Path, kept: list[tuple[int, list[str]]], width: int) -> N
         if len(cells) != width:
             found = f"has {len(cells)} cells, but the header has {width}"
             right = "correct it, or say with --sep what separates cells; quote a cell that has it"
+            if width == 1:
+                right = (
+                    "delete what stands above the header, or say with --sep what separates cells"
+                )
             raise InputError("", found, right, f"{path}: row {number}")
 
 
@@ -184,6 +189,8 @@ def _check(batch: Batch, columns: Columns, labelled: bool) -> None:
     for name in wanted:
         if name not in batch.cells and (labelled or name != columns.target):
             right = nearest(name, list(batch.cells))
+            if batch.unnamed and list(batch.rows[:1]) == [2]:
+                right += "; row 1 has to be the header"
             raise InputError(f"column {show(name)}", "is not there", right, f"{batch.file}: row 1")
 
 

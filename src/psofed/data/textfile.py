@@ -25,6 +25,13 @@ BOMS = {
     codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
 }  # fmt: skip
+OTHERS = {  # what is not a table of text, by its first bytes
+    b"\xd0\xcf\x11\xe0": "an old Excel file (.xls)", b"PK\x03\x04": "a zip archive (as .xlsx)",
+    b"\x1f\x8b": "packed by gzip", b"PAR1": "Parquet", b"%PDF": "PDF", b"SQLite": "a database",
+    b"<?xml": "XML", b"<html": "HTML", b"<!doc": "HTML", b'{"': "JSON", b"[{": "JSON",
+}  # fmt: skip
+RIGHT = "save it as .csv or .xlsx, or unpack it; packed tables are named .csv.gz"
+EXCEL = re.compile("sep=.", re.IGNORECASE)  # a line for Excel only
 RAISE = "if it is meant, give --allow-large"
 COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 POINT = re.compile(r"[+-]?\d+\.\d+([eE][+-]?\d+)?")
@@ -42,7 +49,12 @@ class TextTable:
         self.path, self.large = path, form.large
         self.packed: gzip.GzipFile | None = None
         self.file = self._open()
-        encoding = form.encoding or encoding_of(self.file.peek(HEAD)[:HEAD])  # type: ignore[attr-defined]
+        head = self.file.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
+        for mark, kind in OTHERS.items():
+            if head[:8].lower().startswith(mark.lower()):
+                self.file.close()
+                raise InputError("", f"is {kind}, not a table of text", RIGHT, f"{path}: row 1")
+        encoding = form.encoding or encoding_of(head)
         # Bytes that make no sense become surrogates; the cell that holds them is refused by name.
         self.text = io.TextIOWrapper(self.file, encoding, "surrogateescape", newline="")
         try:
@@ -55,6 +67,9 @@ class TextTable:
         """Find out what is not told, from the first lines."""
         path, lines = self.path, iter(self.text)
         first = list(islice(lines, LINES))
+        if first and EXCEL.fullmatch(first[0].strip()):
+            found = f"is {first[0].strip()!r}, a line for Excel"
+            raise InputError("", found, "delete it: the header comes first", f"{path}: row 1")
         sep = form.sep or separator(first, str(path))
         rows = [row for row in _parsed(first, sep)[1:] if row]
         decimal = form.decimal or decimal_sign(rows, str(path))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.data.cells import Batch, Missing, is_number, show
+from psofed.data.form import SINCE_1970
 
 Array = NDArray[Any]
 LATEST = 1e15
@@ -28,6 +29,7 @@ HOURS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%H.%M",
 FORMATS = (*DAYS, *(day + gap + hour for day, hour, gap in product(DAYS, HOURS, (" ", "T", ", "))))
 COMPACT = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 YEARS = range(1900, 2101)  # of dates that are written as one number
+EPOCH = 946_684_800, 4_102_444_800  # seconds since 1970, of 2000 and 2100
 
 
 @dataclass
@@ -45,6 +47,7 @@ class Clock:
     format: str | None = None  # of dates, as in strptime; ISO; None: not known yet
     day_first: bool | None = None
     hint: str = ""  # the format to take where several fit
+    zoned: bool | None = None  # whether times have a zone
     known: dict[str, float] = field(default_factory=dict)
     parts: dict[tuple[Any, ...], float] = field(default_factory=dict)
 
@@ -124,7 +127,7 @@ class Clock:
             self.calendar = True
             return
         if self.calendar is None and is_number(cells[0]):
-            self.format = compact(cells)
+            self.format = compact(cells) or since_1970(cells, self.hint)
             self.calendar = self.format is not None
             return
         self.calendar = True
@@ -137,13 +140,18 @@ class Clock:
 
     def _read(self, batch: Batch, i: int, cell: Any) -> float:
         try:
-            time = self._moment(cell) if self.calendar else float(cell)
+            time = self._moment(cell) if self.calendar else _float(cell)
+        except _ZoneError:
+            have, others = ("no", "have one") if self.zoned else ("a", "have none")
+            found = f"is {show(cell)}, with {have} time zone, but earlier times {others}"
+            raise batch.wrong(i, ",".join(self.columns), found, "give all of them one") from None
         except (ValueError, TypeError, OverflowError):
             time = np.inf
         if not abs(time) <= LATEST:
             wanted = "a number"
             if self.calendar:
                 form = "2026-03-01T12:00" if self.format in (ISO, None) else self.format
+                form = f"{form} since 1970" if form in SINCE_1970 else form
                 wanted = f"a time such as {form}, or give --time-format"
             raise batch.wrong(i, ",".join(self.columns), f"is {show(cell)}", f"use {wanted}")
         return time
@@ -151,22 +159,37 @@ class Clock:
     def _moment(self, cell: Any) -> float:
         """Seconds since 1970; a time without a zone is taken as UTC, so that no hour is lost."""
         if isinstance(cell, datetime):
-            return _seconds(cell)
-        text = _digits(cell) if self.format in COMPACT.values() else str(cell).strip()
-        time = _seconds(self._parsed(text))
+            return self._zoned(cell)
+        if self.format in SINCE_1970 and is_number(cell):
+            time = _float(cell) / SINCE_1970[self.format]
+        else:
+            text = _digits(cell) if self.format in COMPACT.values() else str(cell).strip()
+            time = self._zoned(self._parsed(text))
         if isinstance(cell, str):
             if len(self.known) >= REMEMBERED:
                 self.known.clear()
             self.known[cell] = time
         return time
 
+    def _zoned(self, moment: datetime) -> float:
+        """Seconds since 1970; all times have a zone, or none has: else nobody knows the others'."""
+        zoned = moment.tzinfo is not None
+        if self.zoned not in (None, zoned):
+            raise _ZoneError
+        self.zoned = zoned
+        return _seconds(moment)
+
     def _parsed(self, text: str) -> datetime:
-        if self.format in (None, ISO):
+        if self.format in (None, ISO, *SINCE_1970):
             return datetime.fromisoformat(text)
         try:
             return datetime.strptime(text, str(self.format))
         except ValueError:
             return datetime.fromisoformat(text)  # cannot be taken for another form
+
+
+class _ZoneError(Exception):
+    """A time with a zone among others without, or the other way round."""
 
 
 class AmbiguousError(Exception):
@@ -243,6 +266,34 @@ def compact(cells: Sequence[Any]) -> str | None:
         if all(t.isdecimal() and int(t[:4]) in YEARS and _fits(form, t) for t in texts)
         else None
     )
+
+
+def since_1970(cells: Sequence[Any], hint: str = "") -> str | None:
+    """The unit of numbers that count from 1970, if it is clear: all are of 2000 to 2100.
+
+    Seconds are not taken for granted: they are used as numbers, with the same result.
+
+    >>> since_1970(["1711756800000"]), since_1970(["1711756800"]), since_1970(["1711756800"], "s")
+    ('ms', None, 's')
+    """
+    if hint in SINCE_1970:
+        return hint
+    try:
+        values = np.array([_float(cell) for cell in cells])
+    except (ValueError, TypeError, OverflowError):
+        return None
+    for unit in ("ms", "us", "ns"):
+        low, high = (SINCE_1970[unit] * limit for limit in EPOCH)
+        if ((values >= low) & (values < high)).all():
+            return unit
+    return None
+
+
+def _float(cell: Any) -> float:
+    """A time that is a number, with a point if it has decimals."""
+    if isinstance(cell, str) and "_" in cell:
+        raise ValueError(cell)
+    return float(cell)
 
 
 def _digits(cell: Any) -> str:

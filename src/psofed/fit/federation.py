@@ -143,9 +143,14 @@ class _Run:
         self.next = stop
 
     def _features(self, new: Array, known: Array) -> tuple[dict[int, Array], dict[int, Array]]:
+        """Of the inputs of a block, and of those whose labels arrive in it, some rounds late."""
         maps = {id(p.features): p.features for p in self.players}
         z = {i: f(new) for i, f in maps.items()}
-        return z, z if known is new else {i: f(known) for i, f in maps.items()}
+        if not self.delay:
+            return z, z
+        late = known[: self.delay]  # the others are of this block
+        rest = len(known) - len(late)
+        return z, {i: np.concatenate([f(late), z[i][:rest]]) for i, f in maps.items()}
 
     def _persist(self, arrived: Array) -> Array:
         """The last label that was known at each round: at the same delay as the models."""
@@ -230,10 +235,10 @@ class _Predictions:
 
     def at(self, i: int, z: Array) -> None:
         """Round i of the block."""
-        w = self.player.shared
+        w, own = self.player.shared, self.player.own
         self.shared[i] = z @ w if w.ndim == 1 else np.vecdot(z, w)
-        if self.own is not None and self.player.own is not None:
-            self.own[i] = np.vecdot(z, self.player.own)
+        if self.own is not None:
+            self.own[i] = self.shared[i] if own is w else np.vecdot(z, own)
 
     def items(self) -> list[tuple[str, Array]]:
         """By model."""

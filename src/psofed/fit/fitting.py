@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from psofed.core import features
 from psofed.core.features import Linear, Waves
@@ -75,6 +76,7 @@ def fit_table(
     return fit(table, Plan(columns, **{"form": form} | own[Plan]), compare)
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # matrices are small: others only wait
 def fit(table: Table, plan: Plan, compare: bool = True, counting: Counting = silent) -> Fit:
     """Tune on the warm-up, then learn and judge; the first method of the plan gives the model."""
     losses.check(table, plan.allow_loss)

@@ -64,7 +64,8 @@ class Player:
             found = f"is {contender.title!r}, which does not work with the rounds of a table"
             raise InputError("method", found, "use one with a server and no policy")
         self.features = contender.features
-        self.server, self.all = self.method.server(), Clients(self.method, range(rounds.clients))
+        self.server = self.method.server()
+        self.all = Clients(self.method, range(rounds.clients), together=self.method.stacked)
         self.clients, self.samples = self.all.states, TickSamples()
         self.sizes, self.lessons = Sizes(self.method), EachRound(self.all, self.samples)
         self.who = Uniform(self.method, self.samples)

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from psofed.core.schedule import Indices
 from psofed.methods.contract import Array, Message, Messages, Method, Rows, State
 
 
 class RoundSamples(Protocol):
-    """x, z and y of round n. `known` are the clients that have a sample; None: all have one."""
+    """x, z and y of round n. `known` are those with a sample, in order; None: all have one."""
 
     def known(self, n: int) -> Indices | None: ...
 
@@ -38,6 +39,18 @@ class Members(Protocol):
     def fetch(self) -> None: ...
 
     def put_back(self) -> None: ...
+
+
+def among(keys: Indices, known: Indices) -> NDArray[np.bool_]:
+    """Which of the clients `keys` are among the `known`, which are in order.
+
+    >>> among(np.array([2, 7]), np.array([1, 2, 5])).tolist()
+    [True, False]
+    """
+    if not len(known):
+        return np.zeros(len(keys), bool)
+    found: NDArray[np.bool_] = known.take(known.searchsorted(keys), mode="clip") == keys
+    return found
 
 
 class OneByOne:
@@ -95,11 +108,11 @@ class Together:
 
     def learn(self, n: int, samples: RoundSamples) -> None:
         known = samples.known(n)
-        if known is None:
+        here = None if known is None else among(self.keys, known)
+        if here is None or here.all():
             self.method.learn(self.stack, *samples.of(n, None if self.all else self.keys))
-            return
-        rows = np.flatnonzero(np.isin(self.keys, known))
-        if len(rows):
+        elif here.any():
+            rows = np.flatnonzero(here)
             _learn_rows(self.method, self.stack, rows, samples.of(n, self.keys[rows]))
 
     def upload(self, n: int) -> Messages:

@@ -21,7 +21,7 @@ import numpy as np
 
 from psofed.core.schedule import Indices
 from psofed.methods.contract import Array, Message, Messages, Method, State
-from psofed.methods.members import Clients, Members, RoundSamples
+from psofed.methods.members import Clients, Members, RoundSamples, among
 
 NOBODY = np.empty(0, np.intp)
 
@@ -133,7 +133,7 @@ class Uniform:
         if silent and self.method.begins(n) and self.method.ends(n):
             return NOBODY  # within a block members download and upload whatever they have learned
         cohort = self.method.cohort(n, server)
-        return cohort if known is None or not self.method.relays else np.intersect1d(cohort, known)
+        return cohort if known is None or not self.method.relays else cohort[among(cohort, known)]
 
     def received(self, n: int, members: Members) -> None:
         """Without a policy, clients report nothing."""

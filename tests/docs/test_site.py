@@ -198,9 +198,5 @@ def test_a_docstring_with_a_list_and_a_formula_keeps_them():
     ]
 
 
-def test_the_wheel_carries_the_pages(tmp_path):
-    text = (ROOT / "pyproject.toml").read_text()
-    assert '"docs" = "psofed/_docs"' in text
-    for name in site.BESIDE:
-        assert f'"{name}" = "psofed/_docs/{name}"' in text
+def test_in_a_clone_the_pages_are_those_of_the_clone():
     assert sources() == ROOT / "docs"

@@ -16,6 +16,7 @@ TOGETHER = {
     "tests/report/test_other_pages.py",
     "tests/report/test_page.py",
     "tests/report/test_report.py",
+    "tests/test_wheel.py",
 }
 
 

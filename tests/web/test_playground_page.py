@@ -86,6 +86,9 @@ def test_nothing_is_cut_on_a_phone_and_nothing_scrolls_sideways(open_play, addre
     for name in ("All examples", "More settings", "What is computed here"):
         shown.get_by_text(name, exact=True).click()
     assert shown.locator("#seed").is_visible()
+    places = [shown.locator(name).bounding_box()["y"] for name in (".lead", ".picture", ".tour")]
+    assert places == sorted(places)  # the picture comes before what to do with it
+    assert places[1] < 600
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
     assert shown.evaluate(CUT, width) == []
     shown.locator("canvas.picture").tap(position={"x": width / 2, "y": 30})

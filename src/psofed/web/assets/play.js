@@ -211,6 +211,11 @@ class Playground {
       el("div", { class: "desk" }, stage, side,
         el("div", { class: "below" }, el("div", { class: "charts" }, curves, fit), this.numbers, explanation())));
     this.buildStage(stage);
+    // On a phone the picture comes first, and what to look for right under it.
+    const phone = matchMedia("(max-width: 30rem)");
+    const place = () => (phone.matches ? stage : this.lead).after(this.tour.node);
+    phone.addEventListener("change", place);
+    place();
     this.curveChart = new CurveChart(curves);
     this.fitChart = new FitChart(fit);
   }

@@ -1,0 +1,109 @@
+"""The wheel, installed in an environment of its own and used from a folder outside the clone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from build_site import BESIDE
+from uv import find_uv_bin
+
+from helpers import ROOT
+
+# Without the compiler, which would take most of a minute for a kernel that other tests run.
+ENV = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | {
+    "NUMBA_DISABLE_JIT": "1"
+}
+TINY = """
+clients = 4
+rounds = 10
+runs = 1
+cohort = 2
+test_samples = 20
+
+[features]
+dim = 8
+
+[[methods]]
+name = "psofed"
+shared = 4
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel of this clone."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The Python of an environment with the wheel; what it depends on is read from ours."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False, symlinks=os.name != "nt")
+    places = {"base": str(folder), "platbase": str(folder)}
+    python = Path(sysconfig.get_path("scripts", "venv", places)) / "python"
+    install = [find_uv_bin(), "pip", "install", "--offline", "--no-cache", "--no-deps", "--quiet"]
+    subprocess.run([*install, "--python", python, wheel], check=True, env=ENV, cwd=folder)
+    site = Path(sysconfig.get_path("purelib", "venv", places))
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+@pytest.fixture
+def use(installed, tmp_path):
+    """`use("run", FILE)`: the installed command, in an empty folder, until it has ended."""
+
+    def run(*arguments):
+        command = [installed.with_name("psofed"), *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=ENV, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def files_of(folder):
+    """What is in a folder of the clone, but for what running it leaves there."""
+    paths = {path for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix() for path in paths if "__pycache__" not in path.parts
+    }
+
+
+def test_the_wheel_has_the_package_and_the_pages_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    wanted = {f"psofed/{name}" for name in files_of(ROOT / "src" / "psofed")}
+    wanted |= {f"psofed/_docs/{name}" for name in files_of(ROOT / "docs") | set(BESIDE)}
+    assert names == wanted
+
+
+def test_the_installed_package_is_not_the_clone(installed, tmp_path):
+    show = "import psofed, psofed.cli.docs as d; print(psofed.__file__); print(d.sources())"
+    command = [installed, "-c", show]
+    done = subprocess.run(command, cwd=tmp_path, env=ENV, capture_output=True, text=True)
+    home = installed.parents[1].resolve()
+    for line in done.stdout.splitlines():
+        assert Path(line).resolve().is_relative_to(home)
+    assert len(done.stdout.splitlines()) == 2, done.stderr
+
+
+def test_the_installed_command_starts_runs_and_draws(use, tmp_path):
+    assert use("--version").startswith("psofed, version ")
+    assert "Wrote first.toml" in use("init", "first.toml")
+    (tmp_path / "tiny.toml").write_text(TINY)
+    use("run", "tiny.toml", "--out", "out")
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"curves.csv", "experiment.toml", "report.html", "summary.json"} <= names
+    use("play", "--out", "play.html", "--no-open")
+    assert "class Playground" in (tmp_path / "play.html").read_text(encoding="utf-8")

@@ -28,7 +28,7 @@ def main() -> int:
     given = parser.parse_args()
     warnings.simplefilter("error")
     found: Counter[str] = Counter()
-    slowest = 0.0
+    slowest, which = 0.0, given.first
     with tempfile.TemporaryDirectory() as name:
         for i in range(given.first, given.first + given.count):
             begin = time.monotonic()
@@ -40,8 +40,8 @@ def main() -> int:
             except BaseException:
                 print(f"mutant {i} failed:", file=sys.stderr)
                 raise
-            slowest = max(slowest, time.monotonic() - begin)
-    print(f"{given.count} mutants: {dict(found)}; the slowest took {slowest:.2f} s")
+            slowest, which = max((slowest, which), (time.monotonic() - begin, i))
+    print(f"{given.count} mutants: {dict(found)}; the slowest, {which}, took {slowest:.2f} s")
     return int(slowest > SLOW)
 
 

@@ -229,3 +229,84 @@ def test_seconds_since_1970_are_never_taken_for_dates(times):
 @pytest.mark.parametrize("name", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_unicode_is_told_by_its_bytes(name):
     assert textfile.encoding_of("Zeit;Größe\n1;2\n".encode(name)) == name
+
+
+ROWS = "".join(f"2024-03-{d:02d},n1,{d}.5,{d}\n" for d in range(1, 29))
+
+
+@pytest.mark.parametrize(
+    ("change", "row", "found"),
+    [
+        (lambda t: t.replace(".5,", ".5%,"), 2, r"'a' is '1.5%', a number with other signs"),
+        (lambda t: t.replace(",n1,", ",n1,$ "), 2, r"a number with other signs"),
+        (lambda t: t.replace(",n1,", ",n1,<"), 2, r"'a' is '<1.5', a number with other signs"),
+        (lambda t: t.replace(".5,", " 000.5,"), 2, r"'1 000.5', a number with other signs"),
+        (lambda t: t.replace("15.5,", "1_0,"), 16, r"'a' is '1_0', not a number"),
+        (lambda t: t.replace("15.5,", "(15.5),"), 16, r"'a' is '\(15.5\)', not a number"),
+        (lambda t: t.replace("03-15,", "03-15T00:00+01:00,"), 16, "with a time zone, but earlier"),
+        (lambda t: "sep=,\n" + t, 1, "a line for Excel; delete it"),
+        (lambda t: "Report of March\n" + t, 2, "delete what stands above the header"),
+        (lambda t: "Report of March,,,\n" + t, 1, "row 1 has to be the header"),
+        (lambda t: '[{"t": 1}]', 1, "is JSON"),
+        (lambda t: "<!DOCTYPE html>", 1, "is HTML"),
+        (lambda t: "PK\x03\x04" + t, 1, "is a zip archive"),
+    ],
+)  # fmt: skip
+def test_what_offices_export_is_refused_with_its_row_and_what_is_right(
+    tmp_path, change, row, found
+):
+    path = write(tmp_path, change("t,who,a,y\n" + ROWS))
+    with pytest.raises(InputError, match=found) as error:
+        tables.read(path, LONG)
+    assert f"row {row}:" in str(error.value)
+
+
+def test_an_old_excel_file_is_called_by_its_name(tmp_path):
+    path = tmp_path / "table.xls"
+    path.write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600))
+    with pytest.raises(InputError, match=r"row 1: is an old Excel file \(.xls\).* save it as .csv"):
+        tables.read(path, LONG)
+
+
+def test_codes_with_underscores_are_categories_and_never_numbers(tmp_path):
+    path = write(tmp_path, "t,who,a,y\n" + ROWS.replace(".5,", "_0,"))
+    assert "a" not in tables.read(path, LONG).numeric
+
+
+def test_dressed_up_numbers_may_be_named_as_categories(tmp_path):
+    path = write(tmp_path, "t,who,a,y\n" + ROWS.replace(".5,", "%,"))
+    columns = Columns(target="y", time=("t",), client="who", categorical=("a",))
+    assert len(tables.read(path, columns).categories["a"].known) == 28
+
+
+def test_line_breaks_in_names_and_the_typographic_minus_are_read(tmp_path):
+    path = write(tmp_path, 't,who,"a\n(degC)",y\n' + ROWS.replace(",n1,", ",n1,\u2212"))
+    table = tables.read(path, LONG)
+    assert table.numeric == ("a (degC)",)
+    assert table.findings[2].high == -1.5
+
+
+@pytest.mark.parametrize(("unit", "scale"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_numbers_since_1970_are_the_dates_that_they_count(frame, tmp_path, unit, scale):
+    numbers = [round(t.timestamp()) * scale for t in frame.t]
+    path = tmp_path / "table.csv"
+    frame.assign(t=numbers).to_csv(path, index=False)
+    form = Form(time_format="s") if unit == "s" else Form()
+    found, expected = (tables.read(x, LONG, form=form) for x in (path, frame))
+    assert found.calendar
+    assert f"times read as {unit} since 1970" in found.said
+    assert np.array_equal(found.begin, expected.begin)
+    assert found.tick == expected.tick
+
+
+def test_a_model_of_dates_that_are_numbers_predicts_from_both(frame, tmp_path):
+    counted = frame.assign(t=[round(t.timestamp()) for t in frame.t])
+    done = fitting.fit_table(counted, **FIT, calendar=("hour",), time_format="s")
+    assert np.array_equal(done.predict(counted), fitting.fit_table(
+        frame, **FIT, calendar=("hour",)).predict(frame), equal_nan=True)  # fmt: skip
+
+
+def test_one_wrong_time_that_leaves_nothing_to_learn_from_is_refused(frame):
+    wrong = frame.assign(t=[*frame.t[:-1], pandas.Timestamp("2099-01-01")])
+    with pytest.raises(InputError, match=r"rounds have no label .* look for a wrong time"):
+        fitting.fit_table(wrong, **FIT)

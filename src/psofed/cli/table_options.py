@@ -48,7 +48,8 @@ FORM: list[Any] = [
     click.option("--encoding", metavar="NAME",
                  help="Encoding of text files, e.g. utf-16 or latin-1. [default: found out]"),
     click.option("--time-format", metavar="FORMAT",
-                 help="Form of dates, e.g. '%d.%m.%Y %H:%M'. [default: found out]"),
+                 help="Form of dates, e.g. '%d.%m.%Y %H:%M'; or s, ms, us, ns since 1970."
+                 " [default: found out]"),
     click.option("--day-first/--month-first", default=None,
                  help="Whether 01/02/2024 is in February. [default: found out]"),
     click.option("--sheet", metavar="NAME", help="Sheet of an Excel file. [default: the first]"),

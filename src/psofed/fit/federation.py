@@ -237,7 +237,7 @@ class _Predictions:
         """Round i of the block."""
         w, own = self.player.shared, self.player.own
         self.shared[i] = z @ w if w.ndim == 1 else np.vecdot(z, w)
-        if self.own is not None:
+        if self.own is not None and own is not None:
             self.own[i] = self.shared[i] if own is w else np.vecdot(z, own)
 
     def items(self) -> list[tuple[str, Array]]:

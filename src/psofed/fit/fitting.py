@@ -90,6 +90,7 @@ def fit(table: Table, plan: Plan, compare: bool = True, counting: Counting = sil
         scores, players = federation.federate(
             rounds, contenders, plan.label_delay, span, on_round, intervals=True
         )
+    _check_learned(table, scores, span)
     losses.check_share(
         table,
         Drops(table.drops.counts + rounds.drops.counts, table.drops.first | rounds.drops.first),
@@ -102,6 +103,15 @@ def fit(table: Table, plan: Plan, compare: bool = True, counting: Counting = sil
     painted = portrait.paint(table, encoder, model, scores, span.frozen, span.stop, plan.seed)
     return Fit(plan, table, encoder, waves, scores, span, entrants(plan, compare), _single(model),
                own, rounds.drops, notes, model.shared.ndim > 1, painted)  # fmt: skip
+
+
+def _check_learned(table: Table, scores: Scores, span: Span) -> None:
+    """Refuse a model that has seen no label: one wrong time makes a table so long."""
+    seen, judged = (scores.truths[part].count.sum() for part in ("prequential", "frozen"))
+    if not seen - judged:
+        found = f"have no label from {span.first:,} to {span.frozen:,}, where models learn"
+        right = "look for a wrong time: the last one is here"
+        raise InputError("rounds", found, right, table.latest)
 
 
 def _single(player: Player) -> Array:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from helpers import processes, schedule
+from helpers import cost, processes, schedule
 from helpers.command import Done, call
 
 # Compiling and shared machines make single examples slow; what counts is that they hold.
@@ -32,6 +32,7 @@ def pytest_xdist_make_scheduler(config, log):
 def pytest_configure(config):
     """For all paths: a hook of this file is asked about those beside it only."""
     config.pluginmanager.register(schedule.Examples())
+    config.pluginmanager.register(cost.Cost())
 
 
 def pytest_collection_modifyitems(items):

@@ -11,6 +11,7 @@ pin it to the originals:
   where few entries change in a round, and takes four models at a time where many do.
 
 Arrays over features are padded with zeros to a multiple of `PAD`, so that no loop has a remainder.
+Memory is given from outside, and no array is assigned as a whole: Numba would compile as much again.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def fill_features(x: Array, features: Map, z: Array) -> None:
         phase = offset
         if last > 0:
             phase = z[i]
-            phase[:] = offset
+            for d in range(z.shape[1]):
+                phase[d] = offset[d]
             for tap in range(last):
                 for d in range(z.shape[1]):
                     phase[d] += x[i, tap] * slope[tap, d]
@@ -315,7 +317,8 @@ def judge_followed(mark: int, plans: Plans, models: Models, judge: Judge, pad: S
             continue
         fit = models.fit[j]
         if mark % REFRESH == 0:
-            fit[:] = 0
+            for d in range(fit.shape[0]):
+                fit[d] = 0
             follow(fit, judge, models.w[j], pad.every, plans.dim)
         judge.mse[mark, j] = error_of(fit, judge, mark)
 
@@ -340,7 +343,9 @@ def judge_held(mark: int, count: int, plans: Plans, judge: Judge, pad: Scratch) 
     for j in range(plans.dense.shape[0]):
         if not plans.dense[j]:
             continue
-        fits[:] = 0
+        for k in range(HOLD):
+            for d in range(fits.shape[1]):
+                fits[k, d] = 0
         for i in range(0, factor.shape[0], 2):
             a0, b0 = pad.held[0, j, i], pad.held[0, j, i + 1]
             a1, b1 = pad.held[1, j, i], pad.held[1, j, i + 1]
@@ -360,29 +365,24 @@ def judge_held(mark: int, count: int, plans: Plans, judge: Judge, pad: Scratch) 
 
 
 @_compiled
-def scratch(plans: Plans, models: Models) -> Scratch:
-    """Empty working memory."""
-    methods, size = models.w.shape
-    fours = CACHE // (4 * size * models.w.itemsize)
-    z = np.empty((4 * max(fours, 1), size), models.w.dtype)
-    touched = np.empty((methods, plans.dim), np.int64)
-    counts = np.zeros(methods, np.int64)
-    stamp = np.full((methods, plans.dim), -1)
-    held = np.zeros((HOLD, methods, size), models.w.dtype)
-    fits = np.zeros((HOLD, models.fit.shape[1]), models.w.dtype)
-    every = np.arange(plans.dim)
-    return Scratch(z, np.zeros_like(models.w), stamp, touched, counts, every, held, fits)
+def note(mark: int, held: int, models: Models, judge: Judge, pad: Scratch) -> None:
+    """The models at a mark: to be judged, and kept if asked for."""
+    for j in range(models.w.shape[0]):
+        for d in range(models.w.shape[1]):
+            pad.held[held, j, d] = models.w[j, d]
+            if judge.history.shape[0] > 0:
+                judge.history[mark, j, d] = models.w[j, d]
 
 
 @_compiled
 def simulate(
-    data: Data, features: Map, plans: Plans, models: Models, judge: Judge, mark: int, stop: Array
+    data: Data, features: Map, plans: Plans, models: Models, judge: Judge, pad: Scratch,
+    mark: int, stop: Array,
 ) -> int:
     """Eq. (8)-(11) for the rounds of a chunk, judging w_n at each mark n, the chunk's end too.
 
     Returns the number of the next mark, or -1 if it was told to stop.
     """
-    pad = scratch(plans, models)
     end = data.first + data.start.shape[0] - 1
     held = 0
     for n in range(data.first, end + 1):
@@ -390,9 +390,7 @@ def simulate(
             return -1
         if mark < judge.marks.shape[0] and judge.marks[mark] == n:
             judge_followed(mark, plans, models, judge, pad)
-            pad.held[held] = models.w
-            if judge.history.shape[0] > 0:
-                judge.history[mark] = models.w
+            note(mark, held, models, judge, pad)
             mark, held = mark + 1, held + 1
         if held == HOLD or n == end:
             judge_held(mark, held, plans, judge, pad)

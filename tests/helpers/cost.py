@@ -66,7 +66,8 @@ class Cost:
         for test, seconds in self.tests.items():
             sums[name(test)] += seconds
         for key, seconds in sums.most_common(count):
-            say(f"{seconds:8.1f}  {key}")
+            if seconds >= 0.05:
+                say(f"{seconds:8.1f}  {key}")
 
 
 def _by_file(test: str) -> str:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,20 @@ def pytest_collection_modifyitems(items):
 def psofed(tmp_path):
     """The command line in an empty folder, without a process of its own."""
     return partial(call, cwd=tmp_path)
+
+
+@pytest.fixture
+def sketched(monkeypatch):
+    """Pictures are drawn small and once, not large and in two formats: nobody looks at them."""
+    from psofed.report import figures
+
+    def sketch(figure, suffix):
+        file = BytesIO(b"%PDF-")
+        if suffix != "pdf":
+            figure.savefig(file, format=suffix, dpi=20)
+        return file.getvalue()
+
+    monkeypatch.setattr(figures, "to_bytes", sketch)
 
 
 @pytest.fixture

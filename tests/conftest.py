@@ -104,10 +104,12 @@ def chromium():
 
     # As root, as in containers, Chromium has no sandbox; and it shall look nothing up by itself.
     quiet = "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=quiet.split())
-        yield browser
+    playwright = sync_playwright().start()
+    browser = playwright.chromium.launch(executable_path=path, args=quiet.split())
+    yield browser
+    with cost.aside("the browser"):
         browser.close()
+        playwright.stop()
 
 
 @pytest.fixture

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import resource
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 DEAREST = 5
+_aside: Counter[str] = Counter()
 PROFILE = "PSOFED_TEST_PROFILE"  # set by `dev.py test --profile`
 
 
@@ -21,6 +24,17 @@ def used() -> float:
     """CPU seconds of this process so far, and of those that it started and that have ended."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in both)
+
+
+@contextmanager
+def aside(name: str) -> Iterator[None]:
+    """What is used in here is told under a name of its own, and not for the test in which it happens.
+
+    That is for what many tests share: a browser's time is known when it closes.
+    """
+    before = used()
+    yield
+    _aside[name] += used() - before
 
 
 class Cost:
@@ -46,11 +60,13 @@ class Cost:
     def pytest_runtest_makereport(self):
         report = yield
         now = used()
-        report.cpu, self.last = now - self.last, now
+        report.cpu = {report.nodeid: now - self.last - _aside.total()} | _aside
+        self.last = now
+        _aside.clear()
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.tests[report.nodeid] += getattr(report, "cpu", 0.0)
+        self.tests.update(getattr(report, "cpu", {}))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         say, profile = terminalreporter.write_line, PROFILE in os.environ

@@ -51,15 +51,22 @@ SINE = {
 }  # fmt: skip
 
 
+# Sums may be reordered and fused, but NaN and infinity keep their meaning.
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+OPTIONS: Any = {"nogil": True, "fastmath": FAST, "error_model": "numpy", "forceinline": True}
+
+
 def _compiled(function: Any) -> Any:
     """Compile on first use and keep the code on disk; a read-only folder only costs time."""
-    # Sums may be reordered and fused, but NaN and infinity keep their meaning.
-    fast = {"reassoc", "contract", "nsz", "arcp"}
-    options: Any = {"nogil": True, "fastmath": fast, "error_model": "numpy", "forceinline": True}
     try:
-        return njit(cache=True, **options)(function)
+        return njit(cache=True, **OPTIONS)(function)
     except RuntimeError:
-        return njit(**options)(function)
+        return njit(**OPTIONS)(function)
+
+
+def _inner(function: Any) -> Any:
+    """The same for what only compiled code calls: it becomes a part of that, and is not kept itself."""
+    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function)
 
 
 @_compiled
@@ -91,7 +98,7 @@ def fill_features(x: Array, features: Map, z: Array) -> None:
             z[i, d] = s * p
 
 
-@_compiled
+@_inner
 def fill_bumps(x: Array, features: Map, z: Array) -> None:
     """z_i = exp(-|x - c_i|^2 / (2 sigma^2)) / sqrt(D)."""
     for d in range(z.shape[0]):
@@ -103,7 +110,7 @@ def fill_bumps(x: Array, features: Map, z: Array) -> None:
         z[d] = features.scale[d] * np.exp(-features.constant * z[d])
 
 
-@_compiled
+@_inner
 def learn_one(w: Array, z: Array, i: int, y: Any, step: Array) -> None:
     """Eq. (10) for one sample, row i of z, and each of an even number of methods.
 
@@ -135,7 +142,7 @@ def learn_rows(w: Array, z: Array, y: Array, step: Any, error: Array) -> None:
             w[c, d] += e * z[c, d]
 
 
-@_compiled
+@_inner
 def errors_of_four(p: Any, g: Any, y: Array, i: int, step: Any) -> Any:
     """mu epsilon of samples i..i+3, from w^T z before the first of them and from their z^T z."""
     e0 = step * (y[i] - p[0])
@@ -145,7 +152,7 @@ def errors_of_four(p: Any, g: Any, y: Array, i: int, step: Any) -> Any:
     return e0, e1, e2, e3
 
 
-@_compiled
+@_inner
 def learn_four(w: Array, z: Array, y: Array, i: int, step: Array) -> None:
     """Eq. (10) for samples i..i+3 of each method, in two passes over the weights.
 
@@ -185,7 +192,7 @@ def learn_four(w: Array, z: Array, y: Array, i: int, step: Array) -> None:
             w[j + 1, d] += f0 * z0 + f1 * z1 + f2 * z2 + f3 * z3
 
 
-@_compiled
+@_inner
 def catch_up(
     c: int, n: int, data: Data, features: Map, plans: Plans, models: Models, z: Array
 ) -> None:
@@ -209,7 +216,7 @@ def catch_up(
     models.position[c] = n
 
 
-@_compiled
+@_inner
 def window_at(plans: Plans, j: int, c: int, p: int, n: int, up: int) -> tuple[int, int]:
     """Where the window of method j starts in the table, and by how much it has been shifted."""
     if plans.rows[j] == FRESH:
@@ -218,7 +225,7 @@ def window_at(plans: Plans, j: int, c: int, p: int, n: int, up: int) -> tuple[in
     return plans.first[j] + row * plans.shared[j], plans.shift[j] * (n + up) % plans.dim
 
 
-@_compiled
+@_inner
 def receive(c: int, p: int, n: int, plans: Plans, models: Models) -> None:
     """Eq. (9): the window of each method's global model overwrites that of the local one."""
     dim = plans.dim
@@ -235,7 +242,7 @@ def receive(c: int, p: int, n: int, plans: Plans, models: Models) -> None:
             w_k[entry] = w[entry]
 
 
-@_compiled
+@_inner
 def share(c: int, p: int, n: int, plans: Plans, models: Models, pad: Scratch) -> None:
     """One member's part of the sum in eq. (11), and which entries it touches."""
     dim = plans.dim
@@ -258,7 +265,7 @@ def share(c: int, p: int, n: int, plans: Plans, models: Models, pad: Scratch) ->
                 pad.counts[j] += 1
 
 
-@_compiled
+@_inner
 def take_part(
     p: int, n: int, data: Data, features: Map, plans: Plans, models: Models, pad: Scratch
 ) -> None:
@@ -271,7 +278,7 @@ def take_part(
     models.position[c] = n + 1
 
 
-@_compiled
+@_inner
 def follow(fit: Array, judge: Judge, change: Array, entries: Array, count: int) -> None:
     """fit += factor^T change, four of the `count` entries that changed at a time."""
     factor = judge.factor
@@ -293,7 +300,7 @@ def follow(fit: Array, judge: Judge, change: Array, entries: Array, count: int) 
             )
 
 
-@_compiled
+@_inner
 def fold_in(size: int, plans: Plans, models: Models, judge: Judge, pad: Scratch) -> None:
     """Eq. (11): divided by |S_n| for every entry, no matter how many uploaded it."""
     share = plans.step.dtype.type(1) / plans.step.dtype.type(size)
@@ -309,7 +316,7 @@ def fold_in(size: int, plans: Plans, models: Models, judge: Judge, pad: Scratch)
         pad.counts[j] = 0
 
 
-@_compiled
+@_inner
 def judge_followed(mark: int, plans: Plans, models: Models, judge: Judge, pad: Scratch) -> None:
     """The test error of models whose changes are tracked; computed anew every REFRESH rounds."""
     for j in range(models.w.shape[0]):
@@ -323,7 +330,7 @@ def judge_followed(mark: int, plans: Plans, models: Models, judge: Judge, pad: S
         judge.mse[mark, j] = error_of(fit, judge, mark)
 
 
-@_compiled
+@_inner
 def error_of(fit: Array, judge: Judge, mark: int) -> Any:
     """mse = scale |fit - target|^2 + rest, the target moved as far as f has changed."""
     total = judge.target[0] - judge.target[0]
@@ -333,7 +340,7 @@ def error_of(fit: Array, judge: Judge, mark: int) -> Any:
     return judge.scale * total + judge.rest[mark]
 
 
-@_compiled
+@_inner
 def judge_held(mark: int, count: int, plans: Plans, judge: Judge, pad: Scratch) -> None:
     """The test error of the dense methods at the `count` marks before `mark`, all at once.
 
@@ -364,7 +371,7 @@ def judge_held(mark: int, count: int, plans: Plans, judge: Judge, pad: Scratch) 
             judge.mse[mark - count + k, j] = error_of(fits[k], judge, mark - count + k)
 
 
-@_compiled
+@_inner
 def note(mark: int, held: int, models: Models, judge: Judge, pad: Scratch) -> None:
     """The models at a mark: to be judged, and kept if asked for."""
     for j in range(models.w.shape[0]):
@@ -376,8 +383,14 @@ def note(mark: int, held: int, models: Models, judge: Judge, pad: Scratch) -> No
 
 @_compiled
 def simulate(
-    data: Data, features: Map, plans: Plans, models: Models, judge: Judge, pad: Scratch,
-    mark: int, stop: Array,
+    data: Data,
+    features: Map,
+    plans: Plans,
+    models: Models,
+    judge: Judge,
+    pad: Scratch,
+    mark: int,
+    stop: Array,
 ) -> int:
     """Eq. (8)-(11) for the rounds of a chunk, judging w_n at each mark n, the chunk's end too.
 

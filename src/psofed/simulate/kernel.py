@@ -11,7 +11,7 @@ pin it to the originals:
   where few entries change in a round, and takes four models at a time where many do.
 
 Arrays over features are padded with zeros to a multiple of `PAD`, so that no loop has a remainder.
-Memory is given from outside, and no array is assigned as a whole: Numba would compile as much again.
+Memory comes from outside, and no array is assigned as a whole: Numba would compile twice as much.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _compiled(function: Any) -> Any:
 
 
 def _inner(function: Any) -> Any:
-    """The same for what only compiled code calls: it becomes a part of that, and is not kept itself."""
+    """The same for what only compiled code calls: it becomes a part of that, on disk too."""
     return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function)
 
 

@@ -1,7 +1,7 @@
 """Set up this folder and run a command in it; needs only Python 3.11 or later, and pip.
 
     python3 dev.py reproduce      any psofed command, here the paper's figures
-    python3 dev.py test           all checks and tests
+    python3 dev.py test           all checks and tests; --profile tells where their time goes
     python3 dev.py pin            choose new versions for constraints.txt
 
 The environment goes to .venv, with the versions in constraints.txt; it is made once.
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
         return 2
     if arguments[0] == "test":
         return test(arguments[1:])
-    return subprocess.call([BIN / "psofed", *arguments])
+    return subprocess.call([BIN / "psofed", *arguments], env=environment())
 
 
 def set_up() -> None:
@@ -64,8 +64,7 @@ def set_up() -> None:
         return
     print("Setting up .venv, once:", file=sys.stderr)
     install_uv()
-    # Bytecode now, not at the first import: where Python may not write it, every start pays.
-    uv = [BIN / "uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", PYTHON]
+    uv = [BIN / "uv", "pip", "install", "--quiet", "--python", PYTHON]
     count = (ROOT / "constraints.txt").read_text().count("==")
     with step(f"download and install {count} packages of constraints.txt"):
         subprocess.check_call([*uv, "--require-hashes", "-r", "constraints.txt"], cwd=ROOT)
@@ -105,21 +104,28 @@ def pin() -> int:
     return subprocess.call([BIN / "uv", *command.split()], cwd=ROOT)
 
 
+def environment(**more: str) -> dict[str, str]:
+    """What is set here, but for what would have every start compile the same modules again."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | more
+
+
 def test(arguments: list[str]) -> int:
     """Format and lint, then types and imports beside every test and doctest."""
-    # Processes by the hundred: each must find its modules compiled, whatever is set here.
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    environment["OPENBLAS_NUM_THREADS"] = "1"  # its threads would wait for cores, and spin
-    checks = [] if arguments else [Check(check, environment) for check in CHECKS]
+    # Threads of OpenBLAS would wait for cores, and spin.
+    settings = environment(OPENBLAS_NUM_THREADS="1")
+    if "--profile" in arguments:
+        settings["PSOFED_TEST_PROFILE"] = "1"
+        arguments = [word for word in arguments if word != "--profile"]
+    checks = [] if arguments else [Check(check, settings) for check in CHECKS]
     if any(check.code() for check in checks[:QUICK]):
         return 1
     with step("compile the kernels, unless this was done before"):
-        compile_once(environment)
+        compile_once(settings, arguments)
     # Many tests wait for a process or a browser: some more workers than cores keep these busy.
     print("$ pytest", flush=True)
     workers, begin = str((os.cpu_count() or 1) + 2), time.monotonic()
     command = [PYTHON, "-m", "pytest", "-q", "-n", workers, *arguments]
-    codes = [subprocess.call(command, cwd=ROOT, env=environment)]
+    codes = [subprocess.call(command, cwd=ROOT, env=settings)]
     print(f"  {time.monotonic() - begin:.0f} s", flush=True)
     codes += [check.code() for check in checks[QUICK:]]
     return next((code for code in codes if code), 0)
@@ -142,12 +148,15 @@ class Check:
         return int(self.process.returncode)
 
 
-def compile_once(environment: dict[str, str]) -> None:
-    """The kernel in both precisions, so that no two processes of the tests compile the same."""
+def compile_once(settings: dict[str, str], arguments: list[str]) -> None:
+    """The kernel in both precisions, and the tests: no two processes shall compile the same."""
     warm = ROOT / "tests" / "helpers" / "warm.py"
+    commands = [[warm, "float32"], [warm, "float64"]]
+    if not arguments:
+        commands += [["-m", "pytest", "--collect-only", "--quiet", "--quiet"]]
     begun = [
-        subprocess.Popen([PYTHON, warm, dtype], cwd=ROOT, env=environment)
-        for dtype in ("float32", "float64")
+        subprocess.Popen([PYTHON, *command], cwd=ROOT, env=settings, stdout=subprocess.DEVNULL)
+        for command in commands
     ]
     for process in begun:
         process.wait()

@@ -6,12 +6,13 @@ import os
 import shutil
 import subprocess
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from helpers import processes, schedule
+from helpers import cost, processes, schedule
 from helpers.command import Done, call
 
 # Compiling and shared machines make single examples slow; what counts is that they hold.
@@ -32,6 +33,7 @@ def pytest_xdist_make_scheduler(config, log):
 def pytest_configure(config):
     """For all paths: a hook of this file is asked about those beside it only."""
     config.pluginmanager.register(schedule.Examples())
+    config.pluginmanager.register(cost.Cost())
 
 
 def pytest_collection_modifyitems(items):
@@ -43,6 +45,20 @@ def pytest_collection_modifyitems(items):
 def psofed(tmp_path):
     """The command line in an empty folder, without a process of its own."""
     return partial(call, cwd=tmp_path)
+
+
+@pytest.fixture
+def sketched(monkeypatch):
+    """Pictures are drawn small and once, not large and in two formats: nobody looks at them."""
+    from psofed.report import figures
+
+    def sketch(figure, suffix):
+        file = BytesIO(b"%PDF-")
+        if suffix != "pdf":
+            figure.savefig(file, format=suffix, dpi=20)
+        return file.getvalue()
+
+    monkeypatch.setattr(figures, "to_bytes", sketch)
 
 
 @pytest.fixture
@@ -88,10 +104,12 @@ def chromium():
 
     # As root, as in containers, Chromium has no sandbox; and it shall look nothing up by itself.
     quiet = "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=quiet.split())
-        yield browser
+    playwright = sync_playwright().start()
+    browser = playwright.chromium.launch(executable_path=path, args=quiet.split())
+    yield browser
+    with cost.aside("the browser"):
         browser.close()
+        playwright.stop()
 
 
 @pytest.fixture

@@ -110,6 +110,7 @@ def test_the_command_in_a_result_repeats_it_to_the_byte(process, psofed, tmp_pat
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
 
 
+@pytest.mark.usefixtures("sketched")
 def test_run_prints_a_table_or_json(psofed, tiny):
     people, script = psofed("run", tiny), psofed("run", tiny, "--json")
     assert "PSO-Fed M=2 uncoordinated" in people.stdout
@@ -130,8 +131,8 @@ def test_init_writes_the_papers_setting_and_never_over_a_file(process, psofed, t
     wrong(psofed("init", "nowhere/new.toml"), "cannot be written", "No such file")
 
 
-def test_verify_replays_cases_and_draws_its_own(process, psofed):
-    result = process("verify", *GOLDEN)
+def test_verify_replays_cases_and_draws_its_own(psofed):
+    result = psofed("verify", *GOLDEN)
     assert result.returncode == 0
     assert result.stdout.count("ok") == len(GOLDEN)
     table = json.loads(psofed("verify", "--random", 5, "--json").stdout)

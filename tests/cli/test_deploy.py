@@ -1,11 +1,13 @@
 """`serve`, `client` and `demo` as people use them: mistakes, and the proof at the end."""
 
 import itertools
+import re
 import socket
 import subprocess
 
 import pytest
 
+from helpers import processes
 from helpers.devices import wait_for
 from helpers.runs import SMALL
 
@@ -75,10 +77,17 @@ def test_a_demo_that_is_terminated_ends_what_it_started(start, tmp_path):
 
 
 @pytest.mark.long
-def test_the_demo_ends_with_the_proof(process):
-    result = process("demo", "--rounds", 60)
+def test_the_demo_ends_with_the_proof(process, tmp_path):
+    """And it opens its dashboard in the browser that it is told to."""
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    told = processes.ENV | {"BROWSER": f"{browser} %s"}
+    result = process("demo", "--rounds", 60, "--open", env=told)
     assert result.returncode == 0, result.stderr
     assert result.stdout.endswith("The deployment equals the simulation.\n")
     assert "240 of 240 uploads folded in" in result.stdout
     assert result.stderr.count("kill -9 the server") == 2
     assert "kill -9 client 3" in result.stderr
+    (url,) = re.findall(r"Dashboard at (http://127\.0\.0\.1:\d+/)", result.stderr)
+    assert (tmp_path / "opened").read_text().strip() == url

@@ -20,8 +20,8 @@ def wrong(result, *parts):
 QUICK = ("--width", 2, "--step", 0.4, "--dim", 50)
 
 
-def test_fit_the_example_then_predict(process, tmp_path):
-    result = process("fit", "--example", *QUICK, "--method", "psofed:shared=10", "--out", "r")
+def test_fit_the_example_then_predict(psofed, tmp_path):
+    result = psofed("fit", "--example", *QUICK, "--method", "psofed:shared=10", "--out", "r")
     assert result.returncode == 0, result.stderr
     for part in ("PSO-Fed M=10", "Persistence", "Linear", "Local only", "Centralised", "loses"):
         assert part in result.stdout
@@ -34,7 +34,7 @@ def test_fit_the_example_then_predict(process, tmp_path):
     for part in ("RMSE", "MAE", "Intervals of 0.9, last part:", "best constant"):
         assert part in result.stdout
     asked = ("--interval", 0.9, "--out", "p.csv")
-    said = process("predict", "r/model.psofed", example.path(), *asked)
+    said = psofed("predict", "r/model.psofed", example.path(), *asked)
     assert said.returncode == 0, said.stderr
     assert "RMSE" in said.stderr
     assert "are inside the interval of 0.9" in said.stderr
@@ -47,8 +47,9 @@ def test_fit_the_example_then_predict(process, tmp_path):
 
 
 @pytest.mark.long
-def test_advise_writes_a_plan_that_fit_reads(process, psofed, tmp_path):
-    result = process("advise", "--example", *QUICK, "--link", "lorawan-dr3", "--json", "--out", "a")
+@pytest.mark.usefixtures("sketched")
+def test_advise_writes_a_plan_that_fit_reads(psofed, tmp_path):
+    result = psofed("advise", "--example", *QUICK, "--link", "lorawan-dr3", "--json", "--out", "a")
     assert result.returncode == 0, result.stderr
     answer = json.loads(result.stdout)
     assert answer["recommended"]["largest_message"] <= 115
@@ -83,6 +84,7 @@ def test_mistakes_get_one_clear_line_and_no_folder(psofed, tmp_path, change, par
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.usefixtures("sketched")
 def test_lags_of_one_column_are_given_by_its_name(psofed, tmp_path):
     (tmp_path / "table.csv").write_text(TABLE)
     asked = ("--time", "t", "--target", "y", "--client", "who", *QUICK, "--alone", "--json")
@@ -103,6 +105,7 @@ def test_predict_refuses_an_interval_that_it_cannot_keep(psofed, tmp_path):
     wrong(psofed("predict", legacy, "--example", "--interval", 0.7), "interval is 0.7", "use 0.5")
 
 
+@pytest.mark.usefixtures("sketched")
 def test_predict_names_the_column_that_is_missing_and_the_file_that_is_no_model(psofed, tmp_path):
     (tmp_path / "table.csv").write_text(TABLE)
     asked = ("--time", "t", "--target", "y", "--client", "who", "--dim", 20, "--out", "r")
@@ -120,6 +123,7 @@ def test_predict_names_the_column_that_is_missing_and_the_file_that_is_no_model(
 ROLES = ("--time", "t", "--target", "y", "--client", "who", "--alone")
 
 
+@pytest.mark.usefixtures("sketched")
 def test_an_export_newest_first_with_semicolons_is_fitted_and_predicted_as_any(psofed, tmp_path):
     head, *rows = TABLE.splitlines()
     (tmp_path / "table.csv").write_text(TABLE + "\n")
@@ -139,6 +143,7 @@ def test_an_export_newest_first_with_semicolons_is_fitted_and_predicted_as_any(p
     assert json.loads(said.stdout)["rows"] == len(rows)
 
 
+@pytest.mark.usefixtures("sketched")
 def test_a_forgotten_client_stops_the_fit_and_nothing_is_written(psofed, tmp_path):
     (tmp_path / "table.csv").write_text(TABLE + "\n")
     roles = ("--time", "t", "--target", "y", "--alone", *QUICK, "--out", "r")
@@ -150,6 +155,7 @@ def test_a_forgotten_client_stops_the_fit_and_nothing_is_written(psofed, tmp_pat
     assert "allow_loss = true" in (tmp_path / "r" / "plan.toml").read_text()
 
 
+@pytest.mark.usefixtures("sketched")
 def test_options_of_the_form_are_kept_in_the_plan(psofed, tmp_path):
     (tmp_path / "table.csv").write_text(TABLE.replace(",", ";") + "\n")
     options = ("--sep", ";", "--decimal", ",", "--marker", "-999")

@@ -41,8 +41,8 @@ def file(tmp_path):
     return path
 
 
-def test_theory_tells_limits_speed_and_curves_in_words_and_files(process, file, tmp_path):
-    result = process("theory", file, "--simulate", "--runs", "40", "--out", tmp_path / "out")
+def test_theory_tells_limits_speed_and_curves_in_words_and_files(psofed, file, tmp_path):
+    result = psofed("theory", file, "--simulate", "--runs", "40", "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr
     for words in (
         "2 / max|z|^2",
@@ -85,6 +85,7 @@ def short(file):
     return file
 
 
+@pytest.mark.usefixtures("sketched")
 def test_the_command_that_a_folder_names_repeats_it(psofed, short, tmp_path):
     one = psofed("theory", short, "--world", "3", "--out", tmp_path / "one", "--json")
     table = json.loads(one.stdout)
@@ -95,6 +96,7 @@ def test_the_command_that_a_folder_names_repeats_it(psofed, short, tmp_path):
     assert json.loads(again.stdout)["methods"] == table["methods"]
 
 
+@pytest.mark.usefixtures("sketched")
 def test_forced_results_leave_no_pictures_of_another_run(psofed, short, tmp_path):
     for more in (["--simulate", "--runs", "2"], ["--force"]):
         assert psofed("theory", short, "--out", tmp_path / "out", *more).returncode == 0
@@ -107,6 +109,7 @@ def test_options_that_contradict_each_other_are_refused(psofed, file):
     assert "--bounds writes no files" in result.stderr
 
 
+@pytest.mark.usefixtures("sketched")
 def test_features_without_energy_are_no_accident(psofed, file, tmp_path):
     text = TOML.replace("rounds = 120", "rounds = 40")
     file.write_text(text.replace("dim = 8", 'dim = 8\nname = "gaussian"\nwidth = 0.001'))
@@ -155,6 +158,7 @@ def test_bounds_alone_take_no_folder(psofed, file, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.usefixtures("sketched")
 def test_correlated_data_are_labelled(psofed, file, tmp_path):
     file.write_text(TOML.replace('"iid"', '"paper"'))
     result = psofed("theory", file, "--out", tmp_path / "out")
@@ -186,6 +190,7 @@ def test_a_model_too_large_for_the_theory_is_refused(psofed, file, tmp_path):
         ("clients = 4", "clients = 2000", "rounds = 120", "rounds = 30"),
     ],
 )
+@pytest.mark.usefixtures("sketched")
 def test_the_ends_of_the_range_work(psofed, file, tmp_path, change):
     text = TOML
     for old, new in zip(change[::2], change[1::2], strict=True):
@@ -196,6 +201,7 @@ def test_the_ends_of_the_range_work(psofed, file, tmp_path, change):
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.usefixtures("sketched")
 def test_a_run_with_an_unsafe_step_warns_before_it_starts(psofed, file, tmp_path):
     result = psofed("run", file, "--runs", "1", "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr

@@ -288,9 +288,9 @@ kept = 2
 
 
 @pytest.mark.long
-def test_the_command_compares_and_keeps_fedavg_beside_pso_fed(process, tmp_path):
+def test_the_command_compares_and_keeps_fedavg_beside_pso_fed(psofed, tmp_path):
     (tmp_path / "small.toml").write_text(TOML)
-    result = process(
+    result = psofed(
         "compare",
         "small.toml",
         "--runs",

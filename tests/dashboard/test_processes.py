@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from helpers.devices import Team, free_port, listening, wait_for
-from helpers.processes import ENV
 from psofed.protocol.deployment import read as read_plan
 from psofed.verify.twin import deployed
 
@@ -180,17 +179,6 @@ def test_mistakes_about_the_dashboard_are_one_clear_line_each(psofed, tmp_path):
     wrong("--dashboard-token-file", "none", parts=["without a --dashboard"])
     (tmp_path / "token").write_text("short\n")
     wrong("--dashboard", "0", "--dashboard-token-file", "token", parts=["too short"])
-
-
-@pytest.mark.long
-def test_the_demo_opens_its_dashboard_in_the_browser_it_is_told_to(process, tmp_path):
-    browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
-    browser.chmod(0o755)
-    shown = process("demo", "--rounds", 12, "--open", env=ENV | {"BROWSER": f"{browser} %s"})
-    assert shown.returncode == 0, shown.stderr
-    (url,) = re.findall(r"Dashboard at (http://127\.0\.0\.1:\d+/)", shown.stderr)
-    assert (tmp_path / "opened").read_text().strip() == url
 
 
 def test_the_demo_opens_no_browser_where_nobody_looks(monkeypatch):

@@ -186,6 +186,8 @@ def test_a_page_that_fails_is_noticed(shell):
     assert shell.run("x=1\necho $((x + 1))") == "2\n"
     with pytest.raises(AssertionError, match="no such"):
         shell.run("echo no such >&2\nfalse\necho goes on")
+    with pytest.raises(AssertionError, match=r"missing\.toml"):
+        shell.run("psofed run missing.toml\necho goes on")
 
 
 def test_the_page_of_keys_is_what_the_code_says():

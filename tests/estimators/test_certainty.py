@@ -7,11 +7,6 @@ import pytest
 
 from psofed.errors import InputError
 
-pytest.importorskip("sklearn")
-pytest.importorskip("river")
-
-from psofed.estimators import FederatedRegressor, RFFKLMSRegressor, RFFKLMSStream
-
 
 def noisy(seed, count, unit=1.0):
     draw = np.random.default_rng(seed)
@@ -20,8 +15,8 @@ def noisy(seed, count, unit=1.0):
 
 
 @pytest.mark.parametrize(("scale", "unit"), [(True, 1e-3), (True, 1e3), (False, 1.0)])
-def test_the_interval_of_the_regressor_holds_nine_of_ten_new_targets(scale, unit):
-    model = RFFKLMSRegressor(dim=60, epochs=3, scale=scale, random_state=0)
+def test_the_interval_of_the_regressor_holds_nine_of_ten_new_targets(estimators, scale, unit):
+    model = estimators.RFFKLMSRegressor(dim=60, epochs=3, scale=scale, random_state=0)
     model.fit(*noisy(0, 1200, unit))
     X, y = noisy(1, 2000, unit)
     value, low, high = model.predict(X, interval=0.9)
@@ -32,8 +27,8 @@ def test_the_interval_of_the_regressor_holds_nine_of_ten_new_targets(scale, unit
     assert (wide[2] > high).all()
 
 
-def test_a_regressor_that_goes_on_learning_adapts_its_interval():
-    model = RFFKLMSRegressor(dim=60, random_state=0).partial_fit(*noisy(0, 1500))
+def test_a_regressor_that_goes_on_learning_adapts_its_interval(estimators):
+    model = estimators.RFFKLMSRegressor(dim=60, random_state=0).partial_fit(*noisy(0, 1500))
     X, y = noisy(1, 1500)
     y += np.random.default_rng(2).standard_normal(len(y))  # the noise is now larger
     before = np.diff(model.predict(X[:1], interval=0.9)[1:], axis=0)[0, 0]
@@ -41,15 +36,15 @@ def test_a_regressor_that_goes_on_learning_adapts_its_interval():
     assert after > 1.5 * before
 
 
-def test_a_level_that_the_regressor_does_not_keep_is_refused():
-    model = RFFKLMSRegressor(dim=10, epochs=1).fit(*noisy(0, 20))
+def test_a_level_that_the_regressor_does_not_keep_is_refused(estimators):
+    model = estimators.RFFKLMSRegressor(dim=10, epochs=1).fit(*noisy(0, 20))
     with pytest.raises(InputError, match=r"interval is 0\.7"):
         model.predict(np.zeros((1, 2)), interval=0.7)
 
 
 @pytest.mark.parametrize("far", [0.0, 1e5])
-def test_the_interval_of_the_stream_holds_nine_of_ten_targets(far):
-    model = RFFKLMSStream(dim=60, step=0.4)
+def test_the_interval_of_the_stream_holds_nine_of_ten_targets(estimators, far):
+    model = estimators.RFFKLMSStream(dim=60, step=0.4)
     X, y = noisy(3, 2500)
     assert model.predict_interval_one({"a": 0}) == (-np.inf, np.inf)
     inside = []
@@ -61,11 +56,11 @@ def test_the_interval_of_the_stream_holds_nine_of_ten_targets(far):
     assert high - low < 10, "and not by being endless"
 
 
-def test_groups_are_answered_by_their_own_models_and_strangers_by_the_global_one():
+def test_groups_are_answered_by_their_own_models_and_strangers_by_the_global_one(estimators):
     X, y = noisy(4, 600)
     groups = np.array(["a", "b", "c"])[np.arange(600) % 3]
     y = y + 2.0 * (groups == "c")  # a group that differs
-    model = FederatedRegressor(dim=40, shared=4, epochs=3, step=0.3, random_state=0)
+    model = estimators.FederatedRegressor(dim=40, shared=4, epochs=3, step=0.3, random_state=0)
     model.fit(X, y, groups=groups)
     error = np.square(model.predict(X, groups=groups) - y).mean()
     assert error < 0.8 * np.square(model.predict(X) - y).mean()
@@ -77,7 +72,7 @@ def test_groups_are_answered_by_their_own_models_and_strangers_by_the_global_one
         model.predict(X, groups=groups[:5])
 
 
-def test_a_method_whose_clients_keep_no_model_answers_with_the_global_one():
+def test_a_method_whose_clients_keep_no_model_answers_with_the_global_one(estimators):
     X, y = noisy(5, 80)
-    model = FederatedRegressor("centralised", dim=20, epochs=1, random_state=0).fit(X, y)
+    model = estimators.FederatedRegressor("centralised", dim=20, epochs=1, random_state=0).fit(X, y)
     assert np.array_equal(model.predict(X, groups=np.arange(80) % 4), model.predict(X))

@@ -1,7 +1,4 @@
-"""The adapters do what scikit-learn and River ask of an estimator, and what the paper says.
-
-Importing both takes seconds, which only the process that runs these tests has to spend.
-"""
+"""The adapters do what scikit-learn and River ask of an estimator, and what the paper says."""
 
 import doctest
 from importlib import import_module
@@ -11,13 +8,6 @@ import pytest
 
 from psofed.core.equations import lms
 from psofed.errors import InputError
-
-
-@pytest.fixture(scope="module")
-def estimators():
-    for name in ("sklearn", "river"):
-        pytest.importorskip(name)
-    return import_module("psofed.estimators")
 
 
 @pytest.mark.parametrize("name", ["federated", "regressor", "stream"])

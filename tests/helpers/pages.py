@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from helpers import ROOT
+from helpers.command import call
 from helpers.devices import free_port
 
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -77,8 +78,36 @@ def commands(text: str) -> list[list[str]]:
     return [words[1:] for words in found if words and words[0] == "psofed"]
 
 
+PLAIN = re.compile(r"psofed( [\w./=:,'-]+)+")
+# With these a line is no longer a command by itself: jobs, variables, loops, folders.
+SHELL = re.compile(r"(?<!&)&(?!&)|[$;|`]|^\s*(for|if|while|cd|export)\b", re.MULTILINE)
+
+
+def pieces(text: str) -> list[str]:
+    """A shell's text cut into commands, as far as each could be run without what is around it.
+
+    >>> pieces("psofed run a.toml --runs 2 && psofed report a > b  # both")
+    ['psofed run a.toml --runs 2', 'psofed report a > b']
+    >>> pieces("psofed serve a.toml & wait")
+    ['psofed serve a.toml & wait']
+    """
+    joined = re.sub(r"\\\n\s*", " ", text)
+    documents = re.findall(r"^[^\n]*<<'END'\n.*?^END$", joined, re.MULTILINE | re.DOTALL)
+    if SHELL.search(joined) or ("<<" in joined and not documents):
+        return [text]
+    for i, document in enumerate(documents):
+        joined = joined.replace(document, f"document {i}")
+    found = [piece.partition(" #")[0].strip() for piece in re.split(r"\n|&&", joined)]
+    documents = {f"document {i}": document for i, document in enumerate(documents)}
+    return [documents.get(piece, piece) for piece in found if piece]
+
+
 class Shell:
-    """One bash for one page, in a folder of its own; psofed, python and pip are ours."""
+    """One bash for one page, in a folder of its own; psofed, python and pip are ours.
+
+    A command of psofed that needs nothing of the shell runs in this process: starting one takes longer
+    than most commands of the pages.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.work, self.count = folder, folder / "work", 0
@@ -105,10 +134,21 @@ class Shell:
 
     def run(self, text: str) -> str:
         """What the block prints; it fails with the block's last words."""
+        return "".join(
+            self._call(piece) if PLAIN.fullmatch(piece) else self._run(piece)
+            for piece in pieces(PORTS.sub(self._port, text))
+        )
+
+    def _call(self, piece: str) -> str:
+        done = call(*shlex.split(piece)[1:], cwd=self.work)
+        assert done.returncode == 0, f"{piece}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    def _run(self, text: str) -> str:
         self.count += 1
         out, err, end = (self.folder / f"{self.count}.{kind}" for kind in ("out", "err", "end"))
         script = self.folder / f"{self.count}.sh"
-        script.write_text("set -e\n" + PORTS.sub(self._port, text))
+        script.write_text(f"set -e\n{text}")
         line = f"source {script} < /dev/null > {out} 2> {err}; echo > {end}\n"
         self.bash.stdin.write(line)
         self.bash.stdin.flush()

@@ -7,17 +7,15 @@ from xdist.scheduler import LoadScopeScheduling
 
 from helpers import ROOT
 
-# Each has a fixture that takes seconds to make, which one worker makes once.
-TOGETHER = {
+# Each file or folder has a fixture that takes seconds to make, which one worker makes once.
+TOGETHER = (
     "tests/docs/test_site.py",
-    "tests/estimators/test_estimators.py",
+    "tests/estimators/",
     "tests/fit/test_fit.py",
     "tests/fit/test_served.py",
-    "tests/report/test_other_pages.py",
-    "tests/report/test_page.py",
-    "tests/report/test_report.py",
+    "tests/report/",
     "tests/test_wheel.py",
-}
+)
 
 
 class Dealer(LoadScopeScheduling):
@@ -28,8 +26,7 @@ class Dealer(LoadScopeScheduling):
         super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return file if file in TOGETHER else nodeid
+        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
 
 
 class Examples:
@@ -48,5 +45,4 @@ class Examples:
 
 def is_long(item: pytest.Item) -> bool:
     """Whether others should not have to wait for it at the end."""
-    file = item.nodeid.partition("::")[0]
-    return file in TOGETHER or item.get_closest_marker("long") is not None
+    return item.nodeid.startswith(TOGETHER) or item.get_closest_marker("long") is not None

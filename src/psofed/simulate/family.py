@@ -93,7 +93,8 @@ def _run(
     mark, local = 0, [] if lazy else [models.local.copy()]
     for chunk in draws.chunks(None if lazy else 1):
         data = _data(draws, chunk, dtype)
-        mark = kernel.simulate(data, features, windows.plans(chunk), models, judge, mark, stop)
+        plans, pad = windows.plans(chunk), _scratch(models, dim)
+        mark = kernel.simulate(data, features, plans, models, judge, pad, mark, stop)
         if mark < 0:
             break
         local += [] if lazy else [models.local.copy()]
@@ -128,6 +129,23 @@ def _models(
         w[:, :dim] = start.w
         local[:, :, :dim] = start.local[:, None]
     return layout.Models(w, local, np.zeros(clients, np.int64), np.zeros((methods, rows), dtype))
+
+
+def _scratch(models: layout.Models, dim: int) -> layout.Scratch:
+    """Empty working memory."""
+    methods, size = models.w.shape
+    dtype, rows = models.w.dtype, models.fit.shape[1]
+    fours = max(kernel.CACHE // (4 * size * dtype.itemsize), 1)
+    return layout.Scratch(
+        z=np.empty((4 * fours, size), dtype),
+        change=np.zeros((methods, size), dtype),
+        stamp=np.full((methods, dim), -1, np.int64),
+        touched=np.empty((methods, dim), np.int64),
+        counts=np.zeros(methods, np.int64),
+        every=np.arange(dim, dtype=np.int64),
+        held=np.zeros((kernel.HOLD, methods, size), dtype),
+        fits=np.zeros((kernel.HOLD, rows), dtype),
+    )
 
 
 def _data(draws: Draws, chunk: Chunk, dtype: Any) -> layout.Data:

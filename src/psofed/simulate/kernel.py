@@ -11,6 +11,7 @@ pin it to the originals:
   where few entries change in a round, and takes four models at a time where many do.
 
 Arrays over features are padded with zeros to a multiple of `PAD`, so that no loop has a remainder.
+Memory comes from outside, and no array is assigned as a whole: Numba would compile twice as much.
 """
 
 from __future__ import annotations
@@ -52,6 +53,11 @@ SINE = {
 }  # fmt: skip
 
 
+# Sums may be reordered and fused, but NaN and infinity keep their meaning.
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+OPTIONS: Any = {"nogil": True, "fastmath": FAST, "error_model": "numpy", "forceinline": True}
+
+
 class _Teller(event.Listener):
     """Tells when Numba compiles, which it does only if its cache does not hold the code."""
 
@@ -67,13 +73,15 @@ event.register("numba:compile", _Teller())
 
 def _compiled(function: Any) -> Any:
     """Compile on first use and keep the code on disk; a read-only folder only costs time."""
-    # Sums may be reordered and fused, but NaN and infinity keep their meaning.
-    fast = {"reassoc", "contract", "nsz", "arcp"}
-    options: Any = {"nogil": True, "fastmath": fast, "error_model": "numpy", "forceinline": True}
     try:
-        return njit(cache=True, **options)(function)
+        return njit(cache=True, **OPTIONS)(function)
     except RuntimeError:
-        return njit(**options)(function)
+        return njit(**OPTIONS)(function)
+
+
+def _inner(function: Any) -> Any:
+    """The same for what only compiled code calls: it becomes a part of that, on disk too."""
+    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function)
 
 
 @_compiled
@@ -89,7 +97,8 @@ def fill_features(x: Array, features: Map, z: Array) -> None:
         phase = offset
         if last > 0:
             phase = z[i]
-            phase[:] = offset
+            for d in range(z.shape[1]):
+                phase[d] = offset[d]
             for tap in range(last):
                 for d in range(z.shape[1]):
                     phase[d] += x[i, tap] * slope[tap, d]
@@ -104,7 +113,7 @@ def fill_features(x: Array, features: Map, z: Array) -> None:
             z[i, d] = s * p
 
 
-@_compiled
+@_inner
 def fill_bumps(x: Array, features: Map, z: Array) -> None:
     """z_i = exp(-|x - c_i|^2 / (2 sigma^2)) / sqrt(D)."""
     for d in range(z.shape[0]):
@@ -116,7 +125,7 @@ def fill_bumps(x: Array, features: Map, z: Array) -> None:
         z[d] = features.scale[d] * np.exp(-features.constant * z[d])
 
 
-@_compiled
+@_inner
 def learn_one(w: Array, z: Array, i: int, y: Any, step: Array) -> None:
     """Eq. (10) for one sample, row i of z, and each of an even number of methods.
 
@@ -148,7 +157,7 @@ def learn_rows(w: Array, z: Array, y: Array, step: Any, error: Array) -> None:
             w[c, d] += e * z[c, d]
 
 
-@_compiled
+@_inner
 def errors_of_four(p: Any, g: Any, y: Array, i: int, step: Any) -> Any:
     """mu epsilon of samples i..i+3, from w^T z before the first of them and from their z^T z."""
     e0 = step * (y[i] - p[0])
@@ -158,7 +167,7 @@ def errors_of_four(p: Any, g: Any, y: Array, i: int, step: Any) -> Any:
     return e0, e1, e2, e3
 
 
-@_compiled
+@_inner
 def learn_four(w: Array, z: Array, y: Array, i: int, step: Array) -> None:
     """Eq. (10) for samples i..i+3 of each method, in two passes over the weights.
 
@@ -198,7 +207,7 @@ def learn_four(w: Array, z: Array, y: Array, i: int, step: Array) -> None:
             w[j + 1, d] += f0 * z0 + f1 * z1 + f2 * z2 + f3 * z3
 
 
-@_compiled
+@_inner
 def catch_up(
     c: int, n: int, data: Data, features: Map, plans: Plans, models: Models, z: Array
 ) -> None:
@@ -222,7 +231,7 @@ def catch_up(
     models.position[c] = n
 
 
-@_compiled
+@_inner
 def window_at(plans: Plans, j: int, c: int, p: int, n: int, up: int) -> tuple[int, int]:
     """Where the window of method j starts in the table, and by how much it has been shifted."""
     if plans.rows[j] == FRESH:
@@ -231,7 +240,7 @@ def window_at(plans: Plans, j: int, c: int, p: int, n: int, up: int) -> tuple[in
     return plans.first[j] + row * plans.shared[j], plans.shift[j] * (n + up) % plans.dim
 
 
-@_compiled
+@_inner
 def receive(c: int, p: int, n: int, plans: Plans, models: Models) -> None:
     """Eq. (9): the window of each method's global model overwrites that of the local one."""
     dim = plans.dim
@@ -248,7 +257,7 @@ def receive(c: int, p: int, n: int, plans: Plans, models: Models) -> None:
             w_k[entry] = w[entry]
 
 
-@_compiled
+@_inner
 def share(c: int, p: int, n: int, plans: Plans, models: Models, pad: Scratch) -> None:
     """One member's part of the sum in eq. (11), and which entries it touches."""
     dim = plans.dim
@@ -271,7 +280,7 @@ def share(c: int, p: int, n: int, plans: Plans, models: Models, pad: Scratch) ->
                 pad.counts[j] += 1
 
 
-@_compiled
+@_inner
 def take_part(
     p: int, n: int, data: Data, features: Map, plans: Plans, models: Models, pad: Scratch
 ) -> None:
@@ -284,7 +293,7 @@ def take_part(
     models.position[c] = n + 1
 
 
-@_compiled
+@_inner
 def follow(fit: Array, judge: Judge, change: Array, entries: Array, count: int) -> None:
     """fit += factor^T change, four of the `count` entries that changed at a time."""
     factor = judge.factor
@@ -306,7 +315,7 @@ def follow(fit: Array, judge: Judge, change: Array, entries: Array, count: int) 
             )
 
 
-@_compiled
+@_inner
 def fold_in(size: int, plans: Plans, models: Models, judge: Judge, pad: Scratch) -> None:
     """Eq. (11): divided by |S_n| for every entry, no matter how many uploaded it."""
     share = plans.step.dtype.type(1) / plans.step.dtype.type(size)
@@ -322,7 +331,7 @@ def fold_in(size: int, plans: Plans, models: Models, judge: Judge, pad: Scratch)
         pad.counts[j] = 0
 
 
-@_compiled
+@_inner
 def judge_followed(mark: int, plans: Plans, models: Models, judge: Judge, pad: Scratch) -> None:
     """The test error of models whose changes are tracked; computed anew every REFRESH rounds."""
     for j in range(models.w.shape[0]):
@@ -330,12 +339,13 @@ def judge_followed(mark: int, plans: Plans, models: Models, judge: Judge, pad: S
             continue
         fit = models.fit[j]
         if mark % REFRESH == 0:
-            fit[:] = 0
+            for d in range(fit.shape[0]):
+                fit[d] = 0
             follow(fit, judge, models.w[j], pad.every, plans.dim)
         judge.mse[mark, j] = error_of(fit, judge, mark)
 
 
-@_compiled
+@_inner
 def error_of(fit: Array, judge: Judge, mark: int) -> Any:
     """mse = scale |fit - target|^2 + rest, the target moved as far as f has changed."""
     total = judge.target[0] - judge.target[0]
@@ -345,7 +355,7 @@ def error_of(fit: Array, judge: Judge, mark: int) -> Any:
     return judge.scale * total + judge.rest[mark]
 
 
-@_compiled
+@_inner
 def judge_held(mark: int, count: int, plans: Plans, judge: Judge, pad: Scratch) -> None:
     """The test error of the dense methods at the `count` marks before `mark`, all at once.
 
@@ -355,7 +365,9 @@ def judge_held(mark: int, count: int, plans: Plans, judge: Judge, pad: Scratch) 
     for j in range(plans.dense.shape[0]):
         if not plans.dense[j]:
             continue
-        fits[:] = 0
+        for k in range(HOLD):
+            for d in range(fits.shape[1]):
+                fits[k, d] = 0
         for i in range(0, factor.shape[0], 2):
             a0, b0 = pad.held[0, j, i], pad.held[0, j, i + 1]
             a1, b1 = pad.held[1, j, i], pad.held[1, j, i + 1]
@@ -374,30 +386,31 @@ def judge_held(mark: int, count: int, plans: Plans, judge: Judge, pad: Scratch) 
             judge.mse[mark - count + k, j] = error_of(fits[k], judge, mark - count + k)
 
 
-@_compiled
-def scratch(plans: Plans, models: Models) -> Scratch:
-    """Empty working memory."""
-    methods, size = models.w.shape
-    fours = CACHE // (4 * size * models.w.itemsize)
-    z = np.empty((4 * max(fours, 1), size), models.w.dtype)
-    touched = np.empty((methods, plans.dim), np.int64)
-    counts = np.zeros(methods, np.int64)
-    stamp = np.full((methods, plans.dim), -1)
-    held = np.zeros((HOLD, methods, size), models.w.dtype)
-    fits = np.zeros((HOLD, models.fit.shape[1]), models.w.dtype)
-    every = np.arange(plans.dim)
-    return Scratch(z, np.zeros_like(models.w), stamp, touched, counts, every, held, fits)
+@_inner
+def note(mark: int, held: int, models: Models, judge: Judge, pad: Scratch) -> None:
+    """The models at a mark: to be judged, and kept if asked for."""
+    for j in range(models.w.shape[0]):
+        for d in range(models.w.shape[1]):
+            pad.held[held, j, d] = models.w[j, d]
+            if judge.history.shape[0] > 0:
+                judge.history[mark, j, d] = models.w[j, d]
 
 
 @_compiled
 def simulate(
-    data: Data, features: Map, plans: Plans, models: Models, judge: Judge, mark: int, stop: Array
+    data: Data,
+    features: Map,
+    plans: Plans,
+    models: Models,
+    judge: Judge,
+    pad: Scratch,
+    mark: int,
+    stop: Array,
 ) -> int:
     """Eq. (8)-(11) for the rounds of a chunk, judging w_n at each mark n, the chunk's end too.
 
     Returns the number of the next mark, or -1 if it was told to stop.
     """
-    pad = scratch(plans, models)
     end = data.first + data.start.shape[0] - 1
     held = 0
     for n in range(data.first, end + 1):
@@ -405,9 +418,7 @@ def simulate(
             return -1
         if mark < judge.marks.shape[0] and judge.marks[mark] == n:
             judge_followed(mark, plans, models, judge, pad)
-            pad.held[held] = models.w
-            if judge.history.shape[0] > 0:
-                judge.history[mark] = models.w
+            note(mark, held, models, judge, pad)
             mark, held = mark + 1, held + 1
         if held == HOLD or n == end:
             judge_held(mark, held, plans, judge, pad)

@@ -7,14 +7,13 @@ the objects made before keep. `parcels.py` sends objects and their files to othe
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib.util
 import linecache
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -25,11 +24,14 @@ from types import ModuleType
 from typing import Any
 
 from psofed.errors import InputError, nearest
+from psofed.plugins.imports import alone
 
 _folder: ContextVar[Path | None] = ContextVar("folder", default=None)
 _refused: ContextVar[str] = ContextVar("refused", default="")
 loaded: dict[str, Plugin] = {}  # those of this process, by the name of the module
 CORRECT = "correct it there"
+# Of entry points; they have the names of the packages in which psofed's own are.
+GROUPS = tuple(f"psofed.{n}" for n in ("methods", "streams", "policies", "features", "learners"))
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ def _from_file(text: str) -> ModuleType:
     key = hashlib.blake2b(str(path).encode() + data, digest_size=6).hexdigest()
     name = f"psofed_plugin_{re.sub(r'[^0-9A-Za-z]', '_', named.stem)}_{key}"
     if name not in loaded:
-        _siblings(text, path, _decoded(text, data))
+        alone(text, path, _decoded(text, data))
         execute(Plugin(path.as_posix(), name, str(named), digest, source=data), text)
     return sys.modules[name]
 
@@ -150,35 +152,6 @@ def _decoded(text: str, source: bytes) -> str:
         return importlib.util.decode_source(source)
     except (SyntaxError, UnicodeDecodeError) as error:
         raise InputError("", f"is {text!r}, which is not text: {error}", CORRECT) from None
-
-
-def _siblings(text: str, path: Path, source: str) -> None:
-    """Refuse an import of a file beside it: results do not know it, workers do not have it."""
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError, RecursionError):
-        return  # told when it is executed
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            beside = any(_beside(path.parent, alias.name.split(".")[0]) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            beside = node.level > 0 or _beside(path.parent, str(node.module).split(".")[0])
-        else:
-            continue
-        if beside:
-            found = f"is {text!r}, whose line {node.lineno} imports a file beside it"
-            right = "put all into one file, or into a package and give its dotted name"
-            raise InputError("", found, right)
-
-
-def _beside(folder: Path, name: str) -> bool:
-    """Whether a name to import is that of a file or a folder here, and of nothing installed."""
-    if name in sys.stdlib_module_names or name == "psofed":
-        return False
-    if not (folder / f"{name}.py").exists() and not list((folder / name).glob("*.py")):
-        return False
-    spec = importlib.util.find_spec(name)
-    return spec is None or spec.origin is None or folder in Path(spec.origin).resolve().parents
 
 
 def execute(plugin: Plugin, text: str) -> None:
@@ -272,25 +245,34 @@ def _digest(*parts: bytes) -> str:
     return digest.hexdigest()
 
 
-@cache
 def version_of(name: str) -> str:
     """The installed package that has this module, and its version; nothing if there is none.
 
     >>> version_of("numpy.linalg").split()[0]
     'numpy'
     """
-    owners = metadata.packages_distributions().get(name.split(".")[0], [])
+    owners = _owners(tuple(sys.path)).get(name.split(".")[0], [])
     return " and ".join(f"{owner} {metadata.version(owner)}" for owner in sorted(set(owners)))
+
+
+@cache
+def _owners(path: tuple[str, ...]) -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()  # takes most of a second: it reads all of them
+
+
+@cache
+def _points(group: str, path: tuple[str, ...]) -> list[metadata.EntryPoint]:
+    return list(metadata.entry_points(group=group))  # 30 ms, and it is asked for each name
 
 
 def entries(group: str) -> list[str]:
     """The names that installed packages give in this group of entry points."""
-    return sorted({entry.name for entry in metadata.entry_points(group=group)})
+    return sorted({entry.name for entry in _points(group, tuple(sys.path))})
 
 
 def entry(group: str, name: str) -> Any:
     """What an installed package offers under this name: a module, or something in it."""
-    found = list(metadata.entry_points(group=group, name=name))
+    found = [point for point in _points(group, tuple(sys.path)) if point.name == name]
     values = sorted({point.value for point in found})
     if len(values) > 1:
         right = "uninstall one of them, or give the dotted name"

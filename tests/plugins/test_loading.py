@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -224,3 +225,12 @@ def test_an_entry_point_is_written_by_its_name_and_a_bare_package_is_refused(
     bare = __import__("bare_pack")
     with pytest.raises(InputError, match="put it into a module with a dotted name"):
         plugins.spelled(bare.Options)
+
+
+def test_threads_that_load_a_file_at_once_get_the_same_module(write, inside):
+    text = "import time\nclass A: pass\ntime.sleep(0.05)\nclass B: pass"
+    path = str(write("mine.py", text))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(plugins.module, [path] * 4))
+    assert all(one is found[0] for one in found)
+    assert found[0].B

@@ -13,25 +13,25 @@ import linecache
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
 from typing import Any
 
 from psofed.errors import InputError, nearest
 from psofed.plugins.imports import alone
+from psofed.plugins.installed import points, version_of
 
 _folder: ContextVar[Path | None] = ContextVar("folder", default=None)
 _refused: ContextVar[str] = ContextVar("refused", default="")
 loaded: dict[str, Plugin] = {}  # those of this process, by the name of the module
+_lock = RLock()
 CORRECT = "correct it there"
-# Of entry points; they have the names of the packages in which psofed's own are.
-GROUPS = tuple(f"psofed.{n}" for n in ("methods", "streams", "policies", "features", "learners"))
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,14 @@ def _decoded(text: str, source: bytes) -> str:
 
 
 def execute(plugin: Plugin, text: str) -> None:
-    """Run the source of a file as a module of its own."""
+    """Run the source of a file as a module of its own, once: workers have several threads."""
+    with _lock:
+        if plugin.module not in loaded:
+            _execute(plugin, text)
+            loaded[plugin.module] = plugin
+
+
+def _execute(plugin: Plugin, text: str) -> None:
     spec = importlib.util.spec_from_loader(plugin.module, None, origin=plugin.path)
     assert spec is not None
     assert plugin.source is not None
@@ -170,7 +177,6 @@ def execute(plugin: Plugin, text: str) -> None:
         del sys.modules[plugin.module]
         right = "install it" if isinstance(error, ModuleNotFoundError) else CORRECT
         raise InputError("", f"is {text!r}, {_failed(error, plugin.path)}", right) from error
-    loaded[plugin.module] = plugin
 
 
 def _failed(error: BaseException, path: str) -> str:
@@ -229,8 +235,10 @@ def _described(made: ModuleType) -> Plugin:
     """What is known of a module that Python itself has imported."""
     name, path = made.__name__, Path(made.__file__ or "")
     package = "." in name or path.name == "__init__.py"
-    files = sorted(path.parent.rglob("*.py")) if package else [path] if path.is_file() else []
-    plugin = Plugin(name, name, str(path), _digest(*(file.read_bytes() for file in files)))
+    files = sorted(path.parent.rglob("*.py")) if package else []
+    parts = [str(f.relative_to(path.parent)).encode() + f.read_bytes() for f in files]
+    parts = parts or ([path.read_bytes()] if path.is_file() else [])
+    plugin = Plugin(name, name, str(path), _digest(*parts))
     plugin = replace(plugin, version=version_of(name))
     if package or path.suffix != ".py" or name in sys.stdlib_module_names:
         return plugin
@@ -245,34 +253,9 @@ def _digest(*parts: bytes) -> str:
     return digest.hexdigest()
 
 
-def version_of(name: str) -> str:
-    """The installed package that has this module, and its version; nothing if there is none.
-
-    >>> version_of("numpy.linalg").split()[0]
-    'numpy'
-    """
-    owners = _owners(tuple(sys.path)).get(name.split(".")[0], [])
-    return " and ".join(f"{owner} {metadata.version(owner)}" for owner in sorted(set(owners)))
-
-
-@cache
-def _owners(path: tuple[str, ...]) -> Mapping[str, list[str]]:
-    return metadata.packages_distributions()  # takes most of a second: it reads all of them
-
-
-@cache
-def _points(group: str, path: tuple[str, ...]) -> list[metadata.EntryPoint]:
-    return list(metadata.entry_points(group=group))  # 30 ms, and it is asked for each name
-
-
-def entries(group: str) -> list[str]:
-    """The names that installed packages give in this group of entry points."""
-    return sorted({entry.name for entry in _points(group, tuple(sys.path))})
-
-
 def entry(group: str, name: str) -> Any:
     """What an installed package offers under this name: a module, or something in it."""
-    found = [point for point in _points(group, tuple(sys.path)) if point.name == name]
+    found = [point for point in points(group) if point.name == name]
     values = sorted({point.value for point in found})
     if len(values) > 1:
         right = "uninstall one of them, or give the dotted name"

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from psofed.errors import InputError
-from psofed.plugins.loading import GROUPS, Plugin, entries, loaded, of, outside
+from psofed.plugins.installed import GROUPS, entries
+from psofed.plugins.loading import Plugin, loaded, of, outside
 
 
 @dataclass(frozen=True)

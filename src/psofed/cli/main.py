@@ -11,6 +11,7 @@ import click
 
 from psofed import __version__, plugins
 from psofed.cli.advise import advise
+from psofed.cli.check import check
 from psofed.cli.client import client
 from psofed.cli.compare import compare
 from psofed.cli.demo import demo
@@ -40,8 +41,8 @@ def cli() -> None:
 
 
 for _verb in (
-    reproduce, run, compare, theory, report, play, fit, predict, export, advise, init, verify,
-    serve, client, demo, keys, docs,
+    reproduce, run, compare, theory, report, play, fit, predict, export, advise, init, check,
+    verify, serve, client, demo, keys, docs,
 ):  # fmt: skip
     cli.add_command(_verb)
 

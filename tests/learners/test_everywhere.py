@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helpers import drivers
 from helpers.battery import METHODS, small
-from helpers.drivers import STREAMS, deployment, expected_live, live, stacked
 from psofed import experiment as experiments
 from psofed import provenance
+from psofed.checks import drivers
+from psofed.checks.drivers import STREAMS, deployment, expected_live, live, stacked
 from psofed.compare import budget
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import drivers
 from helpers.battery import small
-from helpers.drivers import deployment, stacked
 from psofed import experiment as experiments
+from psofed.checks import drivers
+from psofed.checks.drivers import deployment, stacked
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features

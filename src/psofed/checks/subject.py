@@ -1,4 +1,4 @@
-"""What is to be checked: a method, a stream or a policy, in some of its settings."""
+"""What is to be checked: a method, a stream, a policy or a learner, in some of its settings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from types import ModuleType
 from typing import Any
 
 from psofed import plugins, schema
-from psofed.checks import of_methods, of_policies, of_streams
+from psofed.checks import of_learners, of_methods, of_policies, of_streams
 from psofed.checks.bench import CLIENTS, COHORT, DIM, small
 from psofed.checks.rules import Verdict, judge
 from psofed.contracts import CONTRACTS, METHOD, Contract, looks
 from psofed.errors import InputError, nearest
 from psofed.fit.plan import value_of
 
-RULES = {"method": of_methods.RULES, "policy": of_policies.RULES, "stream": of_streams.RULES}
+RULES = {
+    "method": of_methods.RULES, "policy": of_policies.RULES, "stream": of_streams.RULES,
+    "learner": of_learners.RULES,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,9 @@ def contract_of(options: Any) -> Contract:
             return contract
     bases = ", ".join(f"{c.base.__module__}.{c.base.__qualname__}" for c in CONTRACTS)
     found = f"has Options that derive from none of {bases}"
-    raise InputError("FILE", found, "derive them from that of a method, a policy or a stream")
+    raise InputError(
+        "FILE", found, "derive them from that of a method, a policy, a stream or a learner"
+    )
 
 
 def _settings(cls: Any) -> list[Any]:

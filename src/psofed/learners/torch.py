@@ -35,7 +35,7 @@ class Options(Differentiable):
 
     name: ClassVar[str] = "torch"
     packages: ClassVar[tuple[str, ...]] = ("torch",)
-    module: Any  # the function that makes the module, e.g. "./net.py:make"
+    module: str | Make  # the function that makes the module, e.g. "./net.py:make"
 
     def __post_init__(self) -> None:
         make = self.module

@@ -77,7 +77,8 @@ def _is_ours(cls: Any) -> bool:
 
 def looks(contract: Contract, options: Any) -> Problems:
     """Every rule about the form of a class, and what was found where it does not hold."""
-    yield from _of_class(contract, type(options))
+    cls: Any = type(options)
+    yield from _of_class(contract, cls)
     if contract.does:
         yield "describe() gives one line of text", _description(options)
         rule = f"{contract.does} stands beside Options, or Options declare it as `kind`"
@@ -88,7 +89,7 @@ def looks(contract: Contract, options: Any) -> Problems:
             return
         yield rule, "" if isinstance(worker, type) else f"it is {worker!r}"
     else:
-        worker = type(options)
+        worker = cls
     if contract is STREAM:
         yield "taps is a whole number from 1 on", _taps(options)
     yield from _of_worker(contract, worker)
@@ -112,9 +113,21 @@ def _of_class(contract: Contract, cls: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _frozen(cls: Any) -> str:
-    if "__dataclass_params__" not in vars(cls):
-        return f"{cls.__qualname__} has no @dataclass(frozen=True)"
-    return "" if cls.__dataclass_params__.frozen else "it is not frozen"
+    who: str = cls.__qualname__
+    if not dataclasses.is_dataclass(cls):
+        return f"{who} has no @dataclass(frozen=True)"
+    known = {field.name for field in dataclasses.fields(cls)}
+    lost = [key for key in _annotated(cls) if key not in known]
+    if lost:
+        return f"{who} has {lost[0]}, but no @dataclass(frozen=True)"
+    params: Any = vars(cls).get("__dataclass_params__")
+    return "" if params is None or params.frozen else "it is not frozen"
+
+
+def _annotated(cls: Any) -> list[str]:
+    """The names that look like fields of the class itself."""
+    hints = inspect.get_annotations(cls)
+    return [key for key, hint in hints.items() if "ClassVar" not in str(hint)]
 
 
 def _fields(cls: Any) -> str:
@@ -151,7 +164,8 @@ def _name(contract: Contract, cls: Any) -> str:
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or not name.strip() or "\n" in name:
         return f"it is {name!r}"
-    if name in schema.names(contract.package) and not _is_ours(cls):
+    inherited = not contract.does and "name" not in vars(cls)  # a stream is found by its class
+    if name in schema.names(contract.package) and not _is_ours(cls) and not inherited:
         return f"{name!r} is that of psofed's own {contract.word}: choose another"
     return ""
 

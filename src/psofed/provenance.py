@@ -43,6 +43,12 @@ def written(to_table: Callable[[], dict[str, Any]]) -> Written:
             f"# This file cannot be read back: it does not hold all that was used.\n{reasons}{text}"
         )
     used = list(named.used.values())
+    for plugin in used:
+        if plugin.root:
+            where = (
+                f"was found in {plugin.root}: its package has to be beside this file, or installed"
+            )
+            text = f"# {plugin.module} {where}.\n{text}"
     sources = {_file(p): p.source for p in used if p.source is not None}
     return Written(table, text, [p.about() for p in used], sources)
 

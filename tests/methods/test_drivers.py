@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers.battery import small
-from psofed.checks import drivers, of_methods
+from psofed.checks import drivers, of_deployments
 from psofed.checks.drivers import expected_live, live, stacked, world
 from psofed.checks.rules import BrokenError
 from psofed.errors import InputError
@@ -139,4 +139,6 @@ def test_the_battery_notices_windows_that_are_guessed(monkeypatch):
 
     monkeypatch.setattr(periodic.Method, "touched", guessed)
     with pytest.raises(BrokenError, match="an entry moves that is not among them"):
-        of_methods.touched_entries_are_those_that_move(periodic.Options(shared=2, local_steps=4))
+        of_deployments.touched_entries_are_those_that_move(
+            periodic.Options(shared=2, local_steps=4)
+        )

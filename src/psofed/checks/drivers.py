@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from psofed.case import Case
 from psofed.checks.bench import CLIENTS, DIM, played, prepare, samples, small
+from psofed.core.features import Waves
 from psofed.core.seeds import Seeds
 from psofed.deploy.samples import replay
 from psofed.experiment import Experiment
@@ -109,8 +110,9 @@ def dense(experiment: Experiment) -> Array | None:
     x, y = samples(draws)
     cohorts = tuple(tuple(method.cohort(n, {}).tolist()) for n in range(ROUNDS))
     masks = np.array([method.schedule.entries(k, 0) for k in range(CLIENTS)])
-    zeros = np.zeros(DIM), np.zeros((CLIENTS, DIM))
-    case = Case("", kind, draws.features, x, y, cohorts, method.step, masks, shift, *zeros)
+    zeros, features = (np.zeros(DIM), np.zeros((CLIENTS, DIM))), draws.features
+    assert isinstance(features, Waves)
+    case = Case("", kind, features, x, y, cohorts, method.step, masks, shift, *zeros)
     return reference.run(case)[0]
 
 
@@ -165,7 +167,7 @@ class MemoryDisk:
         """All is durable already."""
 
 
-class Team:
+class Crew:
     """A coordinator and its members as they are deployed, with frames, records and restarts."""
 
     def __init__(self, plan: Deployment) -> None:
@@ -195,7 +197,7 @@ class Team:
 
 def deployed(experiment: Experiment) -> Array:
     """Frames, records, and a restart of everybody now and then, on the lockstep clock."""
-    team = Team(deployment(experiment, "lockstep"))
+    team = Crew(deployment(experiment, "lockstep"))
     models = [team.server.server.model.copy()]
     for n in range(ROUNDS):
         team.round()
@@ -207,7 +209,7 @@ def deployed(experiment: Experiment) -> Array:
 
 def live(experiment: Experiment) -> Array:
     """The same on a live clock: each client gets its sample of round n before the round."""
-    team = Team(deployment(experiment, "live"))
+    team = Crew(deployment(experiment, "live"))
     x, y = samples(prepare(experiment)[1])
     models = [team.server.server.model.copy()]
     for n in range(ROUNDS):

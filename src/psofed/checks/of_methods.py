@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from psofed.checks import drivers, of_policies
+from psofed.checks import drivers, of_deployments, of_policies
 from psofed.checks.bench import (
     CLIENTS,
-    DIM,
     exchange,
     fits,
     played,
@@ -20,17 +18,14 @@ from psofed.checks.bench import (
     small,
     stepwise,
 )
-from psofed.checks.drivers import ROUNDS, Team, deployment, stacked, world
-from psofed.checks.rules import BrokenError, largest, only_if, refuses, require
-from psofed.methods.contract import Options, kind
+from psofed.checks.drivers import stacked, world
+from psofed.checks.rules import TOLERANCE, BrokenError, close, only_if, refuses, require
+from psofed.methods.contract import Options
 from psofed.policies import fedcs, optimal
 from psofed.protocol import in_memory
 from psofed.protocol.client import Client
 from psofed.protocol.server import Server
 from psofed.simulate import family
-
-TOLERANCE = 1e-12
-SHARE = 0.97  # of the entries that are said to move; coarse updates of two clients may cancel out
 
 
 def engine_lockstep_and_messages_agree(options: Options, run: int = 1) -> None:
@@ -39,12 +34,7 @@ def engine_lockstep_and_messages_agree(options: Options, run: int = 1) -> None:
     expected = exchange(experiment, run).models
     require(np.abs(expected).max() > 0, "the model stays 0: nothing is learned")
     for found in (simulate(experiment, run), stepwise(experiment, run)):
-        _close(found, expected, "simulated and sent models")
-
-
-def _close(found: Any, expected: Any, what: str) -> None:
-    apart = largest(found, expected)
-    require(apart <= TOLERANCE, f"{what} differ by {apart:.1e}, not by {TOLERANCE:g} at most")
+        close(found, expected, "simulated and sent models")
 
 
 def seeds_decide(options: Options) -> None:
@@ -158,7 +148,8 @@ def saved_states_go_on(options: Options) -> None:
     for _ in range(half, n):
         in_memory._round(after, second)
     ends: list[Any] = [server, *whole]
-    for a, b in zip(ends, [after, *second], strict=True):
+    again: list[Any] = [after, *second]
+    for a, b in zip(ends, again, strict=True):
         for key in a.state:
             same = np.array_equal(a.state[key], b.state[key])
             require(same, f"state[{key!r}] is another one: something is kept outside the state")
@@ -196,80 +187,12 @@ def every_driver_agrees(options: Options, stream: str = "steady") -> None:
     for driver in (drivers.compiled, drivers.dense, drivers.messages, drivers.tables):
         found = driver(experiment)
         if found is not None:
-            _close(found, expected, f"lockstep and {driver.__name__}")
+            close(found, expected, f"lockstep and {driver.__name__}")
 
 
 def every_driver_agrees_with_gaps(options: Options) -> None:
     """They agree with missing samples, silent rounds, a late joiner and one that stops, too."""
     every_driver_agrees(options, "gaps")
-
-
-def lockstep_deployment_agrees(options: Options, stream: str = "steady") -> None:
-    """Deployed in lockstep, with frames, records and restarts, it is the simulation."""
-    only_if(not options.simulated, f"it is only simulated: {options.simulated}")
-    only_if(stream != "gaps" or not options.gapless, "it needs a sample of everybody")
-    experiment = world(options, stream)
-    if stream == "gaps" and kind(options).relays:
-        words = "which sends samples", 'use clock = "live"'
-        refuses(lambda: deployment(experiment, "lockstep"), *words)
-        return
-    _close(drivers.deployed(experiment), stacked(experiment), "deployed and simulated models")
-
-
-def lockstep_deployment_agrees_with_gaps(options: Options) -> None:
-    """Deployed in lockstep, with missing samples and silent rounds, it is the simulation, too."""
-    lockstep_deployment_agrees(options, "gaps")
-
-
-def live_deployment_learns(options: Options, stream: str = "steady") -> None:
-    """Deployed on a live clock it learns, and does what its clock means."""
-    only_if(not options.simulated, f"it is only simulated: {options.simulated}")
-    only_if(stream != "gaps" or not options.gapless, "it needs a sample of everybody")
-    experiment = world(options, stream)
-    if options.not_live:
-        words = "cannot run on a live clock", 'use clock = "lockstep"'
-        refuses(lambda: deployment(experiment, "live"), *words)
-        return
-    found = drivers.live(experiment)
-    _close(found, drivers.expected_live(experiment), "the models and those that are meant")
-    require(np.abs(found[-1]).max() > 0.01, "it does not learn")
-
-
-def live_deployment_learns_with_gaps(options: Options) -> None:
-    """Deployed on a live clock, with missing samples and silent rounds, it learns, too."""
-    live_deployment_learns(options, "gaps")
-
-
-def undeployable_is_refused(options: Options) -> None:
-    """What cannot be deployed is refused with a reason."""
-    experiment = world(options, "steady")
-    for clock in ("lockstep", "live"):
-        if options.simulated:
-            words = f"{options.name}, which cannot be deployed: "
-            refuses(lambda clock=clock: deployment(experiment, clock), words)  # type: ignore[misc]
-        elif clock == "lockstep" or not options.not_live:
-            deployment(experiment, clock)
-
-
-def touched_entries_are_those_that_move(options: Options) -> None:
-    """`touched` has the entries that a fold moves and, once clients have learned, no others."""
-    only_if(not options.simulated, f"it is only simulated: {options.simulated}")
-    team = Team(deployment(world(replace(options, average=False), "steady"), "lockstep"))
-    moved_at, spoken_of, of_these = np.zeros(DIM, int), 0, 0
-    closed: Any = None
-    for n in range(ROUNDS):
-        before = team.server.server.model.copy()
-        closed = team.round()
-        moved = team.server.server.model != before
-        touched = team.server.fresh == n + 1
-        require((touched | ~moved).all(), f"in round {n} an entry moves that is not among them")
-        if n >= 16:
-            spoken_of, of_these = spoken_of + touched.sum(), of_these + (touched & moved).sum()
-        moved_at[moved] = n + 1
-    words = f"only {of_these} of {spoken_of} entries that it names move"
-    require(of_these >= SHARE * spoken_of > 0, words)
-    gap = ROUNDS - team.server.fresh.min()
-    require(closed.gap == gap <= ROUNDS - moved_at.min(), f"the gap is {closed.gap}, not {gap}")
 
 
 def a_policy_that_prefers_nobody_is_the_cohort(options: Options) -> None:
@@ -278,7 +201,7 @@ def a_policy_that_prefers_nobody_is_the_cohort(options: Options) -> None:
     only_if(fits(options, policy), "it takes no policy")
     uniform = stacked(world(options, "steady", cohort=3))
     found = drivers.chosen(world(options, "steady", cohort=3), policy)
-    _close(found, uniform, "the models under the policy and without it")
+    close(found, uniform, "the models under the policy and without it")
 
 
 def folds_are_linear(options: Options) -> None:
@@ -321,8 +244,6 @@ RULES = (
     common_downloads_are_equal, messages_survive_the_wire, uploads_have_their_lengths,
     zero_targets_leave_zero_models, models_stay_finite, saved_states_go_on,
     asked_twice_answers_the_same, every_driver_agrees, every_driver_agrees_with_gaps,
-    lockstep_deployment_agrees, lockstep_deployment_agrees_with_gaps, live_deployment_learns,
-    live_deployment_learns_with_gaps, undeployable_is_refused, touched_entries_are_those_that_move,
-    a_policy_that_prefers_nobody_is_the_cohort, folds_are_linear,
+    *of_deployments.RULES, a_policy_that_prefers_nobody_is_the_cohort, folds_are_linear,
     nobody_uploads_nothing_moves,
 )  # fmt: skip

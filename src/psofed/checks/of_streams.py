@@ -109,17 +109,17 @@ def worlds_are_shared(stream: Stream) -> None:
     """Runs of one world share its test set, and nothing that happens in a run."""
     _drawn(stream)
     one, two = Seeds(7, 1, shared_world=3), Seeds(7, 2, shared_world=3)
-    tests = [stream.snapshot(seeds, "test", 5, 9).x for seeds in (one, two)]
-    require(np.array_equal(*tests), "the test sets of two runs of one world differ")
-    made = [stream.samples(seeds, SOME, 0, 5, np.float64).x for seeds in (one, two)]
-    require(not np.array_equal(*made), "two runs of one world have the same samples")
+    first, again = (stream.snapshot(seeds, "test", 5, 9).x for seeds in (one, two))
+    require(np.array_equal(first, again), "the test sets of two runs of one world differ")
+    first, again = (stream.samples(seeds, SOME, 0, 5, np.float64).x for seeds in (one, two))
+    require(not np.array_equal(first, again), "two runs of one world have the same samples")
 
 
 def purposes_are_apart(stream: Stream) -> None:
     """Snapshots for two purposes are independent."""
     _drawn(stream)
-    tests = [stream.snapshot(Seeds(0), what, 5, 20).x for what in ("test", "centres")]
-    require(not np.array_equal(*tests), "they are the same samples")
+    one, two = (stream.snapshot(Seeds(0), what, 5, 20).x for what in ("test", "centres"))
+    require(not np.array_equal(one, two), "they are the same samples")
 
 
 def the_test_set_is_of_what_is_learned(stream: Stream) -> None:

@@ -12,6 +12,7 @@ from psofed import plugins
 from psofed.errors import InputError
 
 Rule = Callable[..., None]
+TOLERANCE = 1e-12  # of models that must be the same
 
 
 class BrokenError(AssertionError):
@@ -101,3 +102,9 @@ def largest(found: Any, expected: Any) -> float:
         return float("inf")
     apart = float(np.abs(found - expected).max(initial=0.0))
     return float("inf") if np.isnan(apart) else apart
+
+
+def close(found: Any, expected: Any, what: str) -> None:
+    """Require models that are the same."""
+    apart = largest(found, expected)
+    require(apart <= TOLERANCE, f"{what} differ by {apart:.1e}, not by {TOLERANCE:g} at most")

@@ -10,15 +10,17 @@ from typing import Any
 from psofed import plugins, schema
 from psofed.checks import of_learners, of_methods, of_policies, of_streams
 from psofed.checks.bench import CLIENTS, COHORT, DIM, small
-from psofed.checks.rules import Verdict, judge
+from psofed.checks.rules import Rule, Verdict, judge
 from psofed.contracts import CONTRACTS, METHOD, Contract, looks
 from psofed.errors import InputError, nearest
 from psofed.fit.plan import value_of
 
-RULES = {
-    "method": of_methods.RULES, "policy": of_policies.RULES, "stream": of_streams.RULES,
+RULES: dict[str, tuple[Rule, ...]] = {
+    "method": of_methods.RULES,
+    "policy": of_policies.RULES,
+    "stream": of_streams.RULES,
     "learner": of_learners.RULES,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,9 @@ class Subject:
     def verdicts(self) -> Iterator[Verdict]:
         """First what it looks like, then, if that is right, what it does."""
         fine = True
-        for rule, problem in looks(self.contract, self.options):
+        for asked, problem in looks(self.contract, self.options):
             fine = fine and not problem
-            yield Verdict(rule, "failed" if problem else "ok", problem)
+            yield Verdict(asked, "failed" if problem else "ok", problem)
         for rule in RULES[self.contract.word] if fine else ():
             yield judge(rule, self.options)
 

@@ -23,7 +23,7 @@ LEARNERS = (
     lms.Options(), nlms.Options(), network.Options(33), network.Options(12, layers=2),
     network.Options(100), linear.Options(),
 )  # fmt: skip
-STEPS = (0.05, 0.1, 0.2, 0.35, 0.55, 0.75, 1.0, 1.4)
+STEPS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.55, 0.75, 1.0, 1.4, 2.0, 2.8)
 PILOT = {"rounds": 1500, "runs": 2, "evaluate_every": 50}
 
 

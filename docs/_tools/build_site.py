@@ -35,8 +35,8 @@ BESIDE = {
 MENU = {
     "Tutorial": ["tutorial"],
     "How to": [
-        "comparison", "own_function", "adding_a_method", "tables", "choosing_m", "deploy",
-        "securing_a_broker", "export", "cluster", "reports", "dashboard", "playground",
+        "comparison", "own_function", "own_learner", "adding_a_method", "tables", "choosing_m",
+        "deploy", "securing_a_broker", "export", "cluster", "reports", "dashboard", "playground",
     ],
     "Explanation": [
         "partial_sharing", "readme", "paper", "theory", "protocol", "memofed", "air_quality",

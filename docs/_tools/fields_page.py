@@ -34,6 +34,11 @@ EXPERIMENT = """## An experiment
 
 For `psofed run`, `compare`, `theory`, `serve` and `client`; `psofed init` writes one with comments.
 """
+LEARNER = """### `[learner]`
+
+What clients learn, and how; not given: `lms`. [own_learner.md](own_learner.md) is about them and
+about your own. `name` is one of these, or a file of yours:
+"""
 METHODS = """### `[[methods]]`
 
 One table per curve. `name` is a method of [methods.md](methods.md), which lists the further keys of
@@ -56,7 +61,11 @@ PROBES: dict[Any, tuple[Any, ...]] = {
 
 def page() -> str:
     """The whole page."""
-    parts = [HEAD, EXPERIMENT, fields(Experiment, Experiment, ("stream", "features", "methods"))]
+    parts = [
+        HEAD,
+        EXPERIMENT,
+        fields(Experiment, Experiment, ("stream", "features", "learner", "methods")),
+    ]
     parts += ["### `[stream]`\n\n`name` is one of these:\n"]
     for name in schema.names("psofed.streams"):
         module = schema.load("psofed.streams", name)
@@ -66,6 +75,11 @@ def page() -> str:
             fields(module.Options, _stream(module.Options), ("form",)),
         ]
     parts += ["### `[features]`\n", fields(Features, Features)]
+    parts += [LEARNER]
+    for name in schema.names("psofed.learners"):
+        module = schema.load("psofed.learners", name)
+        about = (module.__doc__ or "").partition("\n\n")[0]
+        parts += [f"#### {name}\n\n{about}\n", fields(module.Options, _learner(module.Options))]
     parts += [METHODS, fields(Common, _with_method, ("policy",))]
     parts += ["### `[deploy]`\n\nFor `psofed serve` and `psofed client`.\n", fields(Deploy, Deploy)]
     parts += [PLAN, fields(Plan, _plan, ("columns", "methods", "form"))]
@@ -84,6 +98,11 @@ def _stream(options: Any) -> Callable[..., Any]:
         return options(**known | ({"change": "x1"} if changes else {}) | values)
 
     return build
+
+
+def _learner(options: Any) -> Callable[..., Any]:
+    """What makes an experiment with one key of a learner."""
+    return lambda **values: Experiment(learner=options(**values))
 
 
 def _with_method(**values: Any) -> Experiment:
@@ -111,7 +130,7 @@ def fields(cls: Any, build: Callable[..., Any], tables: tuple[str, ...] = ()) ->
         cells = [f"`{field.name}`", kind(hint), _default(field), notes.get(field.name, "")]
         cells.append(allowed(build, field.name, hint))
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" if len(lines) > 2 else "It has no keys.\n"
 
 
 def _plain(hint: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from psofed import schema
 from psofed.errors import InputError
+from psofed.learners.contract import Learner
 from psofed.methods.contract import Common, Plain
 from psofed.policies.contract import Options as PolicyOptions
 from psofed.streams.contract import StreamOptions
@@ -50,7 +51,12 @@ POLICY = Contract(
 STREAM = Contract(
     "stream", "psofed.streams", StreamOptions, "", {"samples": 6, "snapshot": 4}
 )  # fmt: skip
-CONTRACTS = (METHOD, POLICY, STREAM)
+LEARNER = Contract(
+    "learner", "psofed.learners", Learner, "",
+    {"size": 2, "inputs": 1, "initial": 3, "predict": 2, "direction": 2, "both": 2, "learn": 4},
+    ("size", "predict"),
+)  # fmt: skip
+CONTRACTS = (METHOD, POLICY, STREAM, LEARNER)
 FLAGS = ("stacked", "lazy", "compiled", "idle", "relays", "restless", "common", "peers")
 
 
@@ -84,6 +90,7 @@ def looks(contract: Contract, options: Any) -> Problems:
         yield rule, "" if isinstance(worker, type) else f"it is {worker!r}"
     else:
         worker = cls
+    if contract is STREAM:
         yield "taps is a whole number from 1 on", _taps(options)
     yield from _of_worker(contract, worker)
 
@@ -179,9 +186,10 @@ def _taps(options: Any) -> str:
 
 def _of_worker(contract: Contract, worker: Any) -> Problems:
     missing, wrong = [], []
+    announced: Any = Plain if contract is METHOD else contract.base
     for name, count in contract.handlers.items():
         handler: Callable[..., Any] | None = getattr(worker, name, None)
-        if handler is None or (name in contract.own and handler is getattr(Plain, name)):
+        if handler is None or (name in contract.own and handler is getattr(announced, name, None)):
             missing.append(name)
         elif inspect.isfunction(handler) and not _takes(handler, count + 1):
             wrong.append(f"{name}{inspect.signature(handler)}")

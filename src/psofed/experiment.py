@@ -208,6 +208,11 @@ class Experiment:
             contracts.check(contracts.STREAM, self.stream)
         except InputError as error:
             raise error.inside("stream.") from None
+        try:
+            if isinstance(self.learner, Learner):
+                contracts.check(contracts.LEARNER, self.learner)
+        except InputError as error:
+            raise error.inside("learner.") from None
         for i, options in enumerate(self.methods):
             try:
                 contracts.check(contracts.METHOD, options)

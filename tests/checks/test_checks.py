@@ -19,7 +19,7 @@ def failures(path):
     }
 
 
-@pytest.mark.parametrize("kind", ["method", "stream", "policy"])
+@pytest.mark.parametrize("kind", ["method", "stream", "policy", "learner"])
 def test_the_skeleton_that_init_writes_passes_the_check(kind, psofed, tmp_path):
     done = psofed("init", f"--{kind}", "mine.py")
     assert done.stdout == "Wrote mine.py. Try its rules with: psofed check mine.py\n"
@@ -42,13 +42,13 @@ def test_the_verdicts_are_printed_as_json_and_a_setting_can_be_chosen(psofed, tm
 
 
 MUTANTS = [
-    ("method", ('self.lms(client["w"], z, y, self.step)', 'self.gain *= 0.9\n        self.lms(client["w"], z, y, self.gain)'), "A state that is saved and loaded"),
+    ("method", ('self.learner.learn(client["w"], z, y, self.step)', 'self.gain *= 0.9\n        self.learner.learn(client["w"], z, y, self.gain)'), "A state that is saved and loaded"),
     ("method", ("(self.task.dim,)", "(self.task.dim - 1,)"), "Uploads have a length"),
     ("method", ('server["w"].copy()', 'server["w"] + k'), "A common download is the same"),
     ("method", ('return client["w"].copy()', 'return client["w"].copy() + 1e-3'), "Targets of zero"),
     ("method", ('server["w"] += self.gain * (shares @ (models - server["w"]))', 'server["w"][:] = shares @ models'), "A fold is linear"),
-    ("method", ('self.lms(client["w"], z, y, self.step)', "pass"), "Engine, lockstep and messages"),
-    ("method", ('self.lms(client["w"], z, y, self.step)', 'import numpy as np\n        self.lms(client["w"], z, y, np.random.rand())'), "The same seed gives the same bits"),
+    ("method", ('self.learner.learn(client["w"], z, y, self.step)', "pass"), "Engine, lockstep and messages"),
+    ("method", ('self.learner.learn(client["w"], z, y, self.step)', 'import numpy as np\n        self.learner.learn(client["w"], z, y, np.random.rand())'), "The same seed gives the same bits"),
     ("method", ('return server["w"].copy()', "return 1 / 0"), "Engine, lockstep and messages"),
     ("stream", ('return Samples(x, f(x), np.sqrt(self.noise)', 'return Samples(x, np.cos(x[:, 0]), np.sqrt(self.noise)'), "The test set is of the function that is learned"),
     ("stream", ("block = seeds.normals(\"mine\", clients, numbers * BLOCK, round=n // BLOCK)", "block = np.random.default_rng(stop).standard_normal((len(clients), numbers * BLOCK))"), "More rounds or more clients"),
@@ -59,6 +59,10 @@ MUTANTS = [
     ("policy", ("1 / len(scores)", "score_sum"), "Members and weights"),
     ("policy", ("sound(score)", "score"), "Scores that are infinite"),
     ("policy", ('luck = self.seeds', 'self.seen = getattr(self, "seen", 0) + 1\n        luck = (1 + self.seen % 7) * self.seeds.uniforms("more", round=self.seen, count=self.clients) * self.seeds'), "A state that is saved and loaded"),
+    ("learner", ("w += ", "w = w + "), "Arrays have the shapes"),
+    ("learner", ("return error", "return -error"), "Arrays have the shapes"),
+    ("learner", ("self.gain * step", "-self.gain * step"), "A step makes the error smaller"),
+    ("learner", ("return z @ w if w.ndim == 1 else np.vecdot(w, z)", "return (z @ w if w.ndim == 1 else np.vecdot(w, z)).astype(np.float64)"), "The precision of a model is kept"),
 ]  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from psofed.compare.budget import (
 from psofed.compare.target import bytes_to_target
 from psofed.curves import Curves
 from psofed.experiment import Experiment, Features
+from psofed.learners import lms
 from psofed.methods import (
     etpsofed,
     fedavg,
@@ -194,7 +195,7 @@ def test_tuning_takes_the_step_that_ends_lowest_on_another_seed():
         assert entry.options.step == entry.step
         ends = {mu: end for mu, _, end in entry.trials}
         assert ends[entry.step] == min(ends.values())
-        assert set(ends) == set(tuning.STEPS)
+        assert set(ends) == set(lms.Options.steps)
 
 
 def test_a_cost_is_that_of_the_encoded_messages():

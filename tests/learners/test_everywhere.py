@@ -6,19 +6,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helpers import drivers
 from helpers.battery import METHODS, small
-from helpers.drivers import STREAMS, deployment, expected_live, live, stacked
 from psofed import experiment as experiments
 from psofed import provenance
+from psofed.checks import drivers
+from psofed.checks.drivers import STREAMS, deployment, expected_live, live, stacked
 from psofed.compare import budget
+from psofed.deploy import judge
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
+from psofed.export import origin
 from psofed.fit import plan
 from psofed.learners import linear, network, nlms
-from psofed.methods import fedavg, onlinefed, psofed
+from psofed.methods import fedavg, memofed, onlinefed, psofed
 from psofed.protocol.client import Client
+from psofed.protocol.coordinator import Coordinator
 from psofed.protocol.deployment import Deploy, Deployment
+from psofed.protocol.store import StateFolder
 from psofed.simulate import montecarlo
 from psofed.simulate.evaluate import draw_test
 from psofed.streams import change
@@ -166,10 +170,28 @@ def test_the_executors_of_an_experiment_are_compared():
     )
     found = compare_methods(made, 30)
     assert [each.case for each in found] == [options.title() for options in methods]
-    assert all(each.passed and each.against == "engine" for each in found)
-    known = replace(made, learner=nlms.Options(), methods=(psofed.Options(3),))
-    assert compare_methods(known, 10)[0].passed
-    assert compare_methods(replace(known, learner=Experiment().learner), 10)[0].passed
+    assert all(each.passed and each.against == "lockstep" for each in found)
+    assert all(each.differences.keys() == {"messages"} for each in found)
+    made = Experiment(
+        clients=5, cohort=2, rounds=60, methods=(psofed.Options(3), memofed.Options())
+    )
+    kernel, memory = compare_methods(made, 10)
+    assert kernel.differences.keys() == {"messages", "engine"}
+    assert kernel.passed
+    assert memory.passed
+
+
+def test_executors_that_disagree_are_noticed(monkeypatch):
+    made = Experiment(clients=5, cohort=2, rounds=9, methods=(psofed.Options(3),))
+    good = Client.take_part
+
+    def forgetful(self, n, invitation):
+        answer = good(self, n, invitation)
+        self.state["w"] *= 0.999
+        return answer
+
+    monkeypatch.setattr(Client, "take_part", forgetful)
+    assert not compare_methods(made, 9)[0].passed
 
 
 def test_a_budget_is_of_the_learners_size():
@@ -183,6 +205,16 @@ def test_a_budget_is_of_the_learners_size():
     assert {"psofed", "fedavg", "asofed", "centralised"} <= names
     assert budget.unfit(made.learner) == ["memofed"]
     assert budget.unfit(Experiment().learner) == []
+
+
+def test_a_comparison_says_where_the_grid_of_steps_was_too_short(psofed, tmp_path, monkeypatch):
+    monkeypatch.setattr(network.Options, "steps", (0.3, 0.5))
+    (tmp_path / "e.toml").write_text(FILE.replace("rounds = 40", "rounds = 100"))
+    done = psofed("compare", "e.toml", "--runs", 2, "--out", "c", "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    assert "the best of 2 steps" in done.stdout
+    (said,) = [line for line in done.stdout.splitlines() if line.startswith("At the end of the")]
+    assert all(name in said for name in ("Online-Fed", "PSO-Fed M=3", "FedAvg E="))
 
 
 def test_the_theory_and_fits_say_that_they_are_of_lms():
@@ -242,7 +274,7 @@ def test_the_command_line_runs_verifies_and_reports_a_network(psofed, tmp_path):
     result = psofed("verify", "e.toml", "--json")
     assert result.returncode == 0
     (row,) = json.loads(result.stdout)["cases"]
-    assert row["against"] == "engine"
+    assert row["against"] == "lockstep"
     assert row["differences"]["messages"]["global"] <= 1e-12
     theory = psofed("theory", "e.toml")
     assert theory.returncode == 2
@@ -271,3 +303,19 @@ def test_an_own_learner_is_a_file_beside_the_experiment(psofed, tmp_path):
     assert refused.returncode == 2
     assert "fedprox, which changes the step, and signs has its own rule" in refused.stderr
     assert not (tmp_path / "s").exists()
+
+
+def test_a_server_judges_and_a_state_is_not_exported(tmp_path):
+    plan = deployment(world(psofed.Options(3), NETWORK, test_samples=50), "lockstep")
+    method = plan.method()
+    w = method.server()["w"] + 0.1
+    found = 10 ** (judge.test_set(plan, None)(w) / 10)
+    assert found == pytest.approx(draw_test(plan.experiment, method.task).mse(w))
+    folder = StateFolder(tmp_path / "server")
+    server = Coordinator(plan, folder)
+    for _ in range(2):
+        server.commit()
+    plan.keep(folder)
+    folder.close()
+    with pytest.raises(InputError, match="has the learner network, which cannot be exported"):
+        origin.load(tmp_path / "server")

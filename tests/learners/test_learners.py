@@ -159,8 +159,11 @@ def test_methods_that_need_a_linear_model_say_so(method):
         Experiment(learner=learner, methods=(method.Options(),))
 
 
+@dataclass(frozen=True)
 class Signs(lms.Options):
     """The sign of the error in its place: a rule of its own."""
+
+    name: ClassVar[str] = "signs"
 
     def learn(self, w, z, y, step):
         error = y - self.predict(w, z)
@@ -169,25 +172,31 @@ class Signs(lms.Options):
 
 
 def test_a_learner_with_its_own_rule_is_refused_by_methods_that_change_the_step():
-    with pytest.raises(InputError, match=r"fedprox, which changes the step, and lms has its own"):
+    with pytest.raises(InputError, match=r"fedprox, which changes the step, and signs has its own"):
         Experiment(learner=Signs(), methods=(fedprox.Options(),))
     assert Experiment(learner=Signs(), methods=(psofed.Options(),)).dim == 200
 
 
+@dataclass(frozen=True)
 class Rule(lms.Options):
     """LMS in which one function breaks a rule of the contract."""
 
+    name: ClassVar[str] = "rule"
 
+
+@dataclass(frozen=True)
 class Drawn(Rule):
     def initial(self, seeds, taps, dim):
         return np.random.default_rng().standard_normal(dim)  # the planted mistake
 
 
+@dataclass(frozen=True)
 class Short(Rule):
     def initial(self, seeds, taps, dim):
         return np.zeros(dim - 1)
 
 
+@dataclass(frozen=True)
 class Copied(Rule):
     def learn(self, w, z, y, step):
         error = y - self.predict(w, z)
@@ -195,22 +204,26 @@ class Copied(Rule):
         return error
 
 
+@dataclass(frozen=True)
 class Mute(Rule):
     def learn(self, w, z, y, step):
         super().learn(w, z, y, step)
 
 
+@dataclass(frozen=True)
 class After(Rule):
     def learn(self, w, z, y, step):
         super().learn(w, z, y, step)
         return y - self.predict(w, z)
 
 
+@dataclass(frozen=True)
 class OneByOne(Rule):
     def predict(self, w, z):
         return np.sum(w * z)
 
 
+@dataclass(frozen=True)
 class Crooked(Rule):
     linear: ClassVar[bool] = True
 
@@ -218,11 +231,13 @@ class Crooked(Rule):
         return np.vecdot(w, z) ** 3
 
 
+@dataclass(frozen=True)
 class Larger(Rule):
     def size(self, taps, features):
         return features + 1
 
 
+@dataclass(frozen=True)
 class Stubborn(Rule):
     descends: ClassVar[bool] = True
 
@@ -230,6 +245,7 @@ class Stubborn(Rule):
         return super().learn(w, z, y, 2 * step)
 
 
+@dataclass(frozen=True)
 class Typo(Rule):
     def predict(self, w, z):
         return w @ zz  # noqa: F821
@@ -320,6 +336,9 @@ class Waste(Learner):
 
     def size(self, taps, features):
         return self.count
+
+    def predict(self, w, z):
+        return z[..., 0]
 
 
 @pytest.mark.parametrize("count", [0, -3, 10**6])

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import drivers
+from helpers import ROOT
 from helpers.battery import small
-from helpers.drivers import deployment, stacked
+from helpers.pages import blocks
 from psofed import experiment as experiments
+from psofed.checks import drivers
+from psofed.checks.drivers import deployment, stacked
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
@@ -241,3 +243,14 @@ def test_a_function_of_a_notebook_runs_and_says_that_it_cannot_be_written(nets):
     assert montecarlo.run(made, 1).mse[0, -1] < np.inf
     with pytest.raises(InputError, match="which no file can name"):
         made.to_toml()
+
+
+def test_the_example_of_the_page_learns(nets, tmp_path):
+    page = ROOT / "docs" / "own_learner.md"
+    net, toml = (b.text for b in blocks(page) if b.what.endswith("_of_the_page_learns"))
+    (tmp_path / "net.py").write_text(net)
+    (tmp_path / "e.toml").write_text(toml)
+    made = experiments.read(tmp_path / "e.toml")
+    curves = montecarlo.run(made, 1)
+    assert made.dim == 73
+    assert curves.mse[0, -1] < 0.6 * curves.mse[0, 0]

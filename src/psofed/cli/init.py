@@ -22,21 +22,23 @@ PRESETS = ("paper", "lean", "tracking")
 @click.option("--method", metavar="FILE.py", help="Write the skeleton of a method of your own.")
 @click.option("--stream", metavar="FILE.py", help="Write the skeleton of a stream of your own.")
 @click.option("--policy", metavar="FILE.py", help="Write the skeleton of a policy of your own.")
+@click.option("--learner", metavar="FILE.py", help="Write the skeleton of a learner of your own.")
 def init(
     file: str | None,
     preset: str | None,
     method: str | None,
     stream: str | None,
     policy: str | None,
+    learner: str | None,
 ) -> None:
     """Write a commented experiment to FILE ("-" prints it): the paper's setting, or another.
 
-    With --method, --stream or --policy it writes the commented skeleton of a plug-in instead, which
-    `psofed check` accepts.
+    With --method, --stream, --policy or --learner it writes the commented skeleton of a plug-in
+    instead, which `psofed check` accepts.
     """
     from psofed.errors import InputError
 
-    wanted = {"method": method, "stream": stream, "policy": policy}
+    wanted = {"method": method, "stream": stream, "policy": policy, "learner": learner}
     given = {kind: path for kind, path in wanted.items() if path is not None}
     if (file is not None) + len(given) != 1:
         raise click.UsageError("Give one FILE: of an experiment, or after --method or the like.")

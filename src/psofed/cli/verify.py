@@ -23,10 +23,9 @@ def verify(cases: tuple[Path, ...], count: int, seed: int, as_json: bool) -> Non
     """Run CASES through all three executors and show the largest differences.
 
     A case is a JSON file with all random draws and the models that must follow from them. It may
-    also be an experiment in TOML: the first 50 rounds of each of its methods, with its learner, are
-    then compared between the engine and the messages. Without CASES, small random ones are drawn
-    and the executors are compared with the dense reference. The exit code is 0 only if
-    every difference is at most 1e-12.
+    also be an experiment in TOML: then the first 50 rounds of each of its methods, with its
+    learner, are compared. Without CASES, small random ones are drawn and the executors are compared
+    with the dense reference. The exit code is 0 only if every difference is at most 1e-12.
     """
     from psofed import case, experiment
     from psofed.verify.executors import compare, compare_methods

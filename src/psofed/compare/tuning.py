@@ -15,7 +15,6 @@ from psofed.methods.contract import Options
 from psofed.simulate import montecarlo
 from psofed.simulate.pools import Pool
 
-STEPS = (0.1, 0.2, 0.35, 0.55, 0.75, 1.0, 1.4)  # the grid of steps, for each method
 PILOT_RUNS, PILOT_ROUNDS = 3, 1500  # of the search for the step
 PILOT_SEED = 10**9
 
@@ -47,7 +46,8 @@ def tune(
     With `average`, averaging is tried too, for methods that have a model at the server.
     """
     kept = [(f.options, f.cost) for f in fitted if f.options is not None]
-    choices = [_choices(options, average) for options, _ in kept]
+    steps = experiment.learner.steps
+    choices = [_choices(options, steps, average) for options, _ in kept]
     trials = tuple(
         replace(options, step=mu, average=a, label=f"{i} {mu} {a}")
         for i, (options, _) in enumerate(kept)
@@ -70,9 +70,11 @@ def tune(
     return entries
 
 
-def _choices(options: Options, average: bool) -> list[tuple[float | None, bool]]:
+def _choices(
+    options: Options, grid: tuple[float, ...], average: bool
+) -> list[tuple[float | None, bool]]:
     """The steps to try, each without and, if wanted, with averaging."""
-    steps: tuple[float | None, ...] = STEPS if options.steps else (options.step,)
+    steps: tuple[float | None, ...] = grid if options.steps else (options.step,)
     both = (False, True) if average and options.serves else (options.average,)
     return [(mu, a) for mu in steps for a in both]
 

@@ -41,6 +41,8 @@ class Learner(schema.Named):
     descends: ClassVar[bool] = True  # learn is w + mu e direction(w, z)
     featured: ClassVar[bool] = False  # z are the features of the table [features]
 
+    # Steps that are worth trying; those of a model whose gradients are longer are smaller.
+    steps: ClassVar[tuple[float, ...]] = (0.1, 0.2, 0.35, 0.55, 0.75, 1.0, 1.4)
     packages: ClassVar[tuple[str, ...]] = ()  # whose versions decide the numbers, besides NumPy
 
     def __init_subclass__(cls) -> None:

@@ -19,8 +19,12 @@ CLOSE = 1e-6  # relative to the largest number
 
 def examine(learner: Learner, taps: int, dim: int, width: int) -> None:
     """Refuse a learner from outside that breaks a rule of the contract; `width` is that of z."""
-    if _ours(learner):
-        return
+    if not _ours(learner):
+        trial(learner, taps, dim, width)
+
+
+def trial(learner: Learner, taps: int, dim: int, width: int) -> None:
+    """An InputError names the function that breaks a rule."""
     if learner.linear and width != dim:
         found = f"is {dim}, but z has {width} entries, and the model is w^T z, as linear says"
         raise InputError("size", found, f"return {width}, or leave out linear = True")

@@ -35,7 +35,8 @@ class Options(Differentiable):
 
     name: ClassVar[str] = "torch"
     packages: ClassVar[tuple[str, ...]] = ("torch",)
-    module: Any  # the function that makes the module, e.g. "./net.py:make"
+    steps: ClassVar[tuple[float, ...]] = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.4)
+    module: str | Make  # the function that makes the module, e.g. "./net.py:make"
 
     def __post_init__(self) -> None:
         make = self.module

@@ -50,18 +50,29 @@ def blocks(c: Comparison) -> list[Block]:
         f" {TOTALS[c.total]}, first n from which the mean stays there for 100 rounds."
         " Longest: largest message; peak: largest round, up and down. ± is one standard error."
     )
+    grid = c.curves.experiment.learner.steps
+    count = {7: "seven"}.get(len(grid), str(len(grid)))
     most = max(entry.cost.setup for entry in c.entries)
     lines.append(f"Before round 0 a seed goes to all clients: {most} B, once; not counted above.")
     lines.append(
-        "Each method has the best of seven steps in a pilot of 3 runs on another seed"
+        f"Each method has the best of {count} steps in a pilot of 3 runs on another seed"
         f"{', and averages its models if that was better' if c.average else ''}."
         if c.tuned
         else "Steps are not tuned."
     )
+    if c.tuned and not c.curves.experiment.learner.lms:  # its grid may not be the right one
+        ends = [t for t, e in zip(c.curves.titles, c.entries, strict=True) if _at_end(e, grid)]
+        lines += [
+            f"At the end of the grid of steps, so another may be better: {', '.join(ends)}."
+        ] * bool(ends)
     controls = [c.curves.titles[j] for j in range(len(c.entries)) if _is_control(c.entries[j])]
     if controls:
         lines.append(f"Controls, not federated learning: {', '.join(controls)}.")
     return lines
+
+
+def _at_end(entry: Entry, grid: tuple[float, ...]) -> bool:
+    return bool(entry.trials) and entry.step in (grid[0], grid[-1])
 
 
 def _is_control(entry: Entry) -> bool:

@@ -23,7 +23,7 @@ class Differences:
     """The largest difference of each executor to what is expected, global and local models."""
 
     case: str
-    against: str  # "expected"; where that is not known "reference", or "engine" for any method
+    against: str  # "expected"; where that is not known "reference", or "lockstep" for any method
     differences: dict[str, dict[str, float]]  # executor -> global, local
 
     @property
@@ -52,9 +52,10 @@ def _compare(case: Case) -> Differences:
 
 
 def compare_methods(experiment: Experiment, rounds: int) -> list[Differences]:
-    """The first rounds of an experiment, in float64: each method as simulated and as messages.
+    """The first rounds of an experiment, in float64: each method by every executor that it has.
 
-    What the engine computes stands for what is expected; it is compared with the deployed handlers.
+    Its handlers, called in lockstep, stand for what is expected. They are compared with the
+    deployed halves and, where the method is compiled, with the engine.
     """
     short = replace(
         experiment, rounds=min(rounds, experiment.rounds), dtype="float64", evaluate_every=None
@@ -70,16 +71,18 @@ def _replay(experiment: Experiment) -> Differences:
     method: Any
     (method,) = experiment.start(experiment.task(0, wire="float64"))
     draws = draw(experiment, method.task, everybody=True)
-    if method.compiled:
-        expected = family.replay(draws, [method]).w[:, 0]
-    else:
-        play = any_method.play(draws, method, any_method.RunSamples(draws))
-        expected = np.array([method.models(m.server, m.clients).copy() for m in play])
+    w, local = [], []
+    for moment in any_method.play(draws, method, any_method.RunSamples(draws)):
+        w.append(method.models(moment.server, moment.clients).copy())
+        local.append(moment.clients.get("w", np.empty(0)).copy())
     chunks = list(draws.chunks())
     x, y = (np.concatenate([getattr(c, name) for c in chunks], axis=1) for name in ("x", "y"))
-    found = in_memory.run(method, x, y).models
-    apart = {"messages": {"global": _largest(found, expected)}}
-    return Differences(options.title(), "engine", apart)
+    sent = in_memory.run(method, x, y)
+    both = {"global": _largest(sent.models, w), "local": _largest(sent.local, local)}
+    apart = {"messages": both}
+    if family.knows(method):
+        apart["engine"] = {"global": _largest(family.replay(draws, [method]).w[:, 0], w)}
+    return Differences(options.title(), "lockstep", apart)
 
 
 def engine(case: Case) -> tuple[Array, Array]:
@@ -101,4 +104,4 @@ def messages(case: Case) -> tuple[Array, Array]:
 
 
 def _largest(found: Array, expected: Any) -> float:
-    return float(np.abs(found - expected).max())
+    return float(np.abs(found - np.asarray(expected)).max(initial=0.0))

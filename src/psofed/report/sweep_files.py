@@ -35,7 +35,7 @@ def render(result: SweepResult, command: str) -> dict[str, bytes]:
 def to_table(result: SweepResult, command: str) -> dict[str, Any]:
     """The result for scripts: what sweep.json holds."""
     base = result.plan.base
-    made = written(base.to_table)
+    made, entries = written(base.to_table), [_entry(row) for row in result.rows()]
     table: dict[str, Any] = {
         "command": command,
         "versions": versions(),
@@ -43,7 +43,8 @@ def to_table(result: SweepResult, command: str) -> dict[str, Any]:
         "rounds": base.rounds,
         "experiment": made.table,
         "settings": {axis.place.key: list(axis.values) for axis in result.plan.axes},
-        "methods": [_entry(row) for row in result.rows()],
+        "methods": entries,
+        "answer": sentence(entries),
     }
     if made.plugins:
         table["plugins"] = made.plugins

@@ -25,7 +25,7 @@ def execute(notebook: dict[str, Any], folder: Path) -> dict[str, Any]:
     made = nbformat.reads(json.dumps(notebook), as_version=4)
     where = {"metadata": {"path": str(folder)}}
     NotebookClient(made, timeout=SECONDS, kernel_name="python3", resources=where).execute()
-    return json.loads(nbformat.writes(made))  # type: ignore[no-any-return]
+    return json.loads(nbformat.writes(made))
 
 
 def tidy(notebook: dict[str, Any]) -> dict[str, Any]:

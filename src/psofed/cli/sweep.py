@@ -17,7 +17,7 @@ from psofed.cli.work import Wishes, compute, leave_interrupted, options, runs_as
 from psofed.errors import InputError
 
 if TYPE_CHECKING:
-    from psofed.compare.sweeping import Plan
+    from psofed.compare.sweeping import SweepPlan
     from psofed.curves import Curves
     from psofed.simulate.checkpoint import Checkpoint
 
@@ -112,13 +112,13 @@ class _Part:
         """The folder belongs to the whole sweep."""
 
 
-def _store(folder: Path, plan: Plan) -> Checkpoint:
+def _store(folder: Path, plan: SweepPlan) -> Checkpoint:
     from psofed.simulate.checkpoint import Checkpoint
 
     return Checkpoint(folder, plan.base)
 
 
-def _compute(plan: Plan, folder: Any, how: Wishes) -> list[Curves]:
+def _compute(plan: SweepPlan, folder: Any, how: Wishes) -> list[Curves]:
     """The curves of every part; what is finished is kept if it is interrupted."""
     store = _store(folder.path, plan)
     if not (how.resume and store.exists()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
@@ -31,14 +31,14 @@ INSIDE = 10  # curves whose names fit into the axes; with more curves the legend
 class Picture(Figure):
     """A figure that a notebook shows by itself, once, and that keeps its settings to the end."""
 
-    settings: Mapping[str, Any] = {}  # of matplotlib, for all that is drawn late, and for files
+    settings: Any = {}  # noqa: RUF012 -- of matplotlib, for all that is drawn late, and for files
 
     def draw(self, renderer: Any) -> None:
-        with rc_context(dict(self.settings)):
+        with rc_context(self.settings):
             super().draw(renderer)
 
     def savefig(self, *args: Any, **options: Any) -> None:
-        with rc_context(dict(self.settings)):
+        with rc_context(self.settings):
             super().savefig(*args, **options)
 
     def _repr_png_(self) -> bytes:

@@ -36,8 +36,8 @@ BESIDE = {
 MENU = {
     "Tutorial": ["tutorial", "paper_in_five_minutes", "your_own_method"],
     "How to": [
-        "comparison", "adding_a_method", "tables", "choosing_m", "deploy", "securing_a_broker",
-        "export", "cluster", "reports", "dashboard", "playground",
+        "comparison", "own_function", "adding_a_method", "tables", "choosing_m", "deploy",
+        "securing_a_broker", "export", "cluster", "reports", "dashboard", "playground",
     ],
     "Explanation": [
         "partial_sharing", "readme", "paper", "theory", "protocol", "memofed", "air_quality",

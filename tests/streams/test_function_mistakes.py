@@ -110,6 +110,9 @@ SETTINGS = {
         "inputs": lambda client, count: np.random.default_rng().normal(size=(count, 2))
     },
     "inputs ends, for client 0, before round 40; yield for ever": {"inputs": short},
+    "inputs gives windows that follow from those before (correlation 0.9": {
+        "inputs": lambda client, count: client.random.normal(size=(count, 2)).cumsum(axis=0)
+    },
     "inputs returns a ragged list": {"inputs": ragged},
     "inputs fails": {"inputs": lambda client: 1},
     "mean is given, but the inputs are drawn by a function": {
@@ -157,6 +160,33 @@ def test_too_few_taps_for_the_papers_f_are_told():
 def test_a_stream_that_changes_must_not_have_its_own_clean():
     with pytest.raises(InputError, match="Mine has its own `clean`, but its f changes"):
         type("Mine", (change.Options,), {"clean": lambda self, x, first: x[..., 0]})
+
+
+def test_a_clean_that_changes_must_say_so():
+    class Later(paper.Options):
+        def clean(self, x, first):
+            return x[..., 0] + (first + np.arange(x.shape[-2]) > 20)
+
+    psofed.run(psofed.Experiment(stream=Later(), rounds=20, runs=1))
+    with pytest.raises(InputError, match="stream has another `clean` in later rounds; declare"):
+        psofed.run(psofed.Experiment(stream=Later(), rounds=30, runs=1))
+
+
+@pytest.mark.parametrize(("grow", "rounds"), [(1.0, 1000), (0.0, 1000), (1.0, 100)])
+def test_a_series_that_grows_is_refused(grow, rounds):
+    def trend(client):
+        n = 0
+        while True:
+            n += 1
+            yield client.random.normal(size=2) + grow * n / 100
+
+    stream = function.Options("x1", 2, inputs=trend)
+    experiment = psofed.Experiment(stream=stream, clients=4, rounds=rounds, runs=1)
+    if grow and rounds > 200:
+        with pytest.raises(InputError, match=r"stream.inputs has other inputs later: their mean"):
+            psofed.run(experiment)
+    else:
+        psofed.run(experiment)
 
 
 def test_what_no_file_can_name_cannot_be_written():

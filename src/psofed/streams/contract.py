@@ -43,7 +43,9 @@ class Stream(Protocol):
     """
 
     name: ClassVar[str]
-    independent: ClassVar[bool]  # whether the samples of a client are independent over time
+
+    @property
+    def independent(self) -> bool: ...  # whether the samples of a client are, over time
 
     @property
     def taps(self) -> int: ...

@@ -101,8 +101,8 @@ class Expression:
         return self._join(node, function, [self._part(part, depth + 1) for part in parts])
 
     def _number(self, node: ast.Constant) -> float:
-        if type(node.value) not in (int, float):
-            raise self._refused(node, f"has {_short(str(node.value))}", "use numbers")
+        if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+            raise _refused(f"has {_short(str(node.value))}", "use numbers")
         try:
             return float(node.value)
         except OverflowError:
@@ -133,11 +133,12 @@ class Expression:
             return _chain([COMPARED[type(op)] for op in node.ops]), [node.left, *node.comparators]
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             return self._named(node, node.func.id), node.args
-        inner = getattr(node, "func", None) or getattr(node, "op", None)
-        right = HINTS.get(type(node)) or HINTS.get(type(inner)) or (
+        inner = [type(part) for part in ast.iter_child_nodes(node)]
+        hints = [HINTS[kind] for kind in (type(node), *inner) if kind in HINTS]
+        right = hints[0] if hints else (
             "use numbers, x1, x2, ..., + - * / **, comparisons and functions"
         )  # fmt: skip
-        raise self._refused(node, f"has {_short(ast.unparse(node))}", right)
+        raise _refused(f"has {_short(ast.unparse(node))}", right)
 
     def _named(self, node: ast.Call, name: str) -> Any:
         if name not in FUNCTIONS:
@@ -153,14 +154,15 @@ class Expression:
         if any(callable(part) for part in parts):
             # Plain numbers, not NumPy's, because these leave float32 as it is.
             return lambda x: function(*(p(x) if callable(p) else p for p in parts))
-        value = float(function(*map(np.float64, parts)))
+        value = float(function(*(np.float64(part) for part in parts if not callable(part))))
         if not np.isfinite(value):
             found = f"has {_short(ast.unparse(node).replace(' ', ''))}, which is {value}"
             raise InputError("", found, "use finite numbers")
         return value
 
-    def _refused(self, node: ast.AST, found: str, right: str) -> InputError:
-        return InputError("", f"{found}, which has no meaning here", right)
+
+def _refused(found: str, right: str) -> InputError:
+    return InputError("", f"{found}, which has no meaning here", right)
 
 
 def _chain(operators: list[Any]) -> Any:

@@ -117,6 +117,11 @@ class Options(Synthetic):
             chance.check_law(self.law, (), "law")
             chance.check_noise(self.law, "law")
 
+    def check_rounds(self, rounds: int) -> None:
+        """Refuse a series whose law does not stay."""
+        if isinstance(self.source, OwnSeries):
+            self.source.check_rounds(rounds)
+
     @classmethod
     def readers(cls) -> Mapping[str, schema.Reader]:
         """The keys that may be text or something else."""
@@ -125,7 +130,7 @@ class Options(Synthetic):
 
     def to_table(self) -> dict[str, Any]:
         """What is set, as plain values; a function by its place."""
-        table = {}
+        table: dict[str, Any] = {}
         for key, value in self.__getstate__().items():
             if callable(value):
                 table[key] = place(f"stream.{key}", value)

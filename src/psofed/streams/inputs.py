@@ -18,6 +18,8 @@ from psofed.streams.chance import ClientChance, Law
 from psofed.streams.contract import BLOCK
 
 Array = NDArray[Any]
+DEPENDENT = 0.3  # correlation of neighbours, of hundreds, that chance does not give
+GROWN = 5.0  # times: the inputs of a series whose law stays are not that much larger later
 APART = 20  # rounds of a series between two of its windows that are taken as independent
 
 
@@ -150,8 +152,14 @@ class OwnWindows:
         """Nobody knows."""
 
     def check(self) -> None:
-        """Refuse what does not give windows."""
-        chance.check_law(self.function, (self.taps,), "inputs")
+        """Refuse what does not give windows, or windows that are not independent."""
+        x = chance.check_law(self.function, (self.taps,), "inputs")
+        x = x[: len(x) // 2] - x[: len(x) // 2].mean(axis=0)  # of one client
+        spread = np.square(x).mean(axis=0)
+        lagged = np.abs((x[1:] * x[:-1]).mean(axis=0)) / np.where(spread, spread, 1)
+        if lagged.max() > DEPENDENT:
+            found = f"gives windows that follow from those before (correlation {lagged.max():.2f})"
+            raise InputError("inputs", found, "draw each anew, or write a series with `yield`")
 
 
 @dataclass(frozen=True)
@@ -197,13 +205,30 @@ class OwnSeries:
 
     def check(self) -> None:
         """Refuse what does not give windows."""
-        seen = [
+        one, again = (
             Series(self.function, ClientChance(Seeds(0), "probe", 0), self.taps, "inputs").take(50)
             for _ in range(2)
-        ]
-        if not np.array_equal(*seen):
+        )
+        if not np.array_equal(one, again):
             found = "gives other values when it is called again with the same random numbers"
             raise InputError("inputs", found, "draw all of them from client.random and client.own")
+
+    def check_rounds(self, rounds: int) -> None:
+        """Refuse a series that grows or moves away: models are judged by windows of other times."""
+        part = min(rounds, 5000) // 5
+        if part < 40:
+            return
+        early, late = [], []
+        for k in range(3):
+            series = Series(self.function, ClientChance(Seeds(0), "probe", k), self.taps)
+            early.append(series.take(part).copy())
+            series.skip(3 * part)
+            late.append(series.take(part).copy())
+        sizes = [np.square(x).mean() + 1e-30 for x in (early, late)]
+        ratio = sizes[1] / sizes[0]
+        if not 1 / GROWN < ratio < GROWN:
+            found = f"has other inputs later: their mean square is {ratio:.3g} times that at first"
+            raise InputError("stream.inputs", found, "use a series whose law stays as it is")
 
 
 class Series:

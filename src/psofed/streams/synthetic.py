@@ -5,7 +5,7 @@ One f is used for learning, for the test set, for the floors and by the theory.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,20 @@ class Synthetic(StreamOptions):
     true and there are `later` and `blend`.
     """
 
-    taps: int
     theta: Range
     mean: Range
     variance: Range
     noise: Any
-    inputs: ClassVar[Any] = "ar1"  # whose windows are drawn; a field of the general stream
+
+    @property
+    def taps(self) -> int:
+        """L."""
+        raise NotImplementedError
+
+    @property
+    def inputs(self) -> Any:
+        """How the windows are drawn."""
+        return "ar1"
 
     def __init_subclass__(cls) -> None:
         if "clean" in cls.__dict__ and cls.changes:
@@ -63,7 +71,7 @@ class Synthetic(StreamOptions):
         return OURS[self.inputs](self.taps)
 
     @property
-    def independent(self) -> bool:
+    def independent(self) -> bool:  # type: ignore[override]
         """Whether the windows of a client are independent over time."""
         return self.source.independent
 
@@ -79,6 +87,17 @@ class Synthetic(StreamOptions):
         later = self.later(x)
         assert later is not None
         return (1 - a) * self.function(x) + a * later
+
+    def check_rounds(self, rounds: int) -> None:
+        """Refuse a `clean` that changes over time and does not say so: it is judged by round 0."""
+        if self.changes:
+            return
+        laws = self.laws(Seeds(0), np.arange(5))
+        x = self.source.alone(Seeds(0), "probe", np.arange(5), laws, 15).x[:, None]
+        first = self.clean(x, 0)
+        if not all(np.array_equal(first, self.clean(x, n)) for n in (rounds // 2, rounds - 1)):
+            right = "declare changes = True, and give it `function`, `later` and `blend`"
+            raise InputError("stream", "has another `clean` in later rounds", right)
 
     def laws(self, seeds: Seeds, clients: Array) -> Laws:
         """The parameters of `clients`, each uniform in its range."""

@@ -13,7 +13,10 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -59,21 +62,38 @@ def set_up() -> None:
     stamp = VENV / "psofed-set-up"
     if stamp.exists() and stamp.read_text() == wanted.hexdigest():
         return
-    print("Setting up .venv (once) ...", file=sys.stderr)
+    print("Setting up .venv, once:", file=sys.stderr)
     install_uv()
     # Bytecode now, not at the first import: where Python may not write it, every start pays.
     uv = [BIN / "uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", PYTHON]
-    subprocess.check_call([*uv, "--require-hashes", "-r", "constraints.txt"], cwd=ROOT)
-    subprocess.check_call([*uv, "--no-deps", "--no-build-isolation", "-e", "."], cwd=ROOT)
+    count = (ROOT / "constraints.txt").read_text().count("==")
+    with step(f"download and install {count} packages of constraints.txt"):
+        subprocess.check_call([*uv, "--require-hashes", "-r", "constraints.txt"], cwd=ROOT)
+    with step("install psofed itself"):
+        subprocess.check_call([*uv, "--no-deps", "--no-build-isolation", "-e", "."], cwd=ROOT)
     stamp.write_text(wanted.hexdigest())
 
 
 def install_uv() -> None:
     """uv, by pip, in the environment itself."""
     if not PYTHON.exists():
-        venv.create(VENV, with_pip=True)
+        with step("make an environment with pip"):
+            venv.create(VENV, with_pip=True)
     pip = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.check_call([*pip, f"uv=={UV_VERSION}"], stdout=sys.stderr)
+    with step(f"install uv {UV_VERSION}"):
+        subprocess.check_call([*pip, f"uv=={UV_VERSION}"], stdout=sys.stderr)
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    """A line that says what is done, and then how long it took."""
+    print(f"  {what} ...", end=" ", file=sys.stderr, flush=True)
+    begin, ended = time.monotonic(), "failed"
+    try:
+        yield
+        ended = "done"
+    finally:
+        print(f"{ended}, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
 
 
 def pin() -> int:
@@ -92,12 +112,14 @@ def test(arguments: list[str]) -> int:
     checks = [] if arguments else [Check(check, environment) for check in CHECKS]
     if any(check.code() for check in checks[:QUICK]):
         return 1
-    compile_once(environment)
+    with step("compile the kernels, unless this was done before"):
+        compile_once(environment)
     # Many tests wait for a process or a browser: some more workers than cores keep these busy.
     print("$ pytest", flush=True)
-    workers = str((os.cpu_count() or 1) + 2)
+    workers, begin = str((os.cpu_count() or 1) + 2), time.monotonic()
     command = [PYTHON, "-m", "pytest", "-q", "-n", workers, *arguments]
     codes = [subprocess.call(command, cwd=ROOT, env=environment)]
+    print(f"  {time.monotonic() - begin:.0f} s", flush=True)
     codes += [check.code() for check in checks[QUICK:]]
     return next((code for code in codes if code), 0)
 
@@ -106,7 +128,7 @@ class Check:
     """A check that runs in the background; what it prints is shown when it is asked for."""
 
     def __init__(self, words: list[str], environment: dict[str, str]) -> None:
-        self.words = words
+        self.words, self.begin = words, time.monotonic()
         both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         command = [BIN / words[0], *words[1:]]
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, **both)  # type: ignore[call-overload]
@@ -114,7 +136,7 @@ class Check:
     def code(self) -> int:
         """Its exit code, after what it had to say."""
         printed, _ = self.process.communicate()
-        print("$", *self.words)
+        print("$", *self.words, f" ({time.monotonic() - self.begin:.0f} s since the start)")
         print(printed, end="", flush=True)
         return int(self.process.returncode)
 

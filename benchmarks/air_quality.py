@@ -112,7 +112,7 @@ def hindsight(done: fitting.Fit) -> str:
 def _spread(values: list[float]) -> str:
     if not np.isfinite(values).all():
         return "-"
-    spread = f" ±{np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
+    spread = f" ±{np.std(values, ddof=1) / len(values) ** 0.5:.3f}" if len(values) > 1 else ""
     return f"{np.mean(values):.3f}{spread}"
 
 

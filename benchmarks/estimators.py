@@ -47,7 +47,7 @@ def main() -> None:
             predict = learn(X, y)
             took += time.perf_counter() - begin
             errors.append(np.mean((predict(test) - wanted) ** 2) / wanted.var())
-        spread = f" ±{np.std(errors, ddof=1):.3f}" if best else ""
+        spread = f" ±{np.std(errors, ddof=1) / len(errors) ** 0.5:.3f}" if best else ""
         error, speed = f"{np.mean(errors):.3f}{spread}", SAMPLES * len(errors) / took
         shown = ", ".join(f"{value:g}" for value in best)
         print(f"| {name} | {error} | {speed:,.0f} | {shown or '-'} |", flush=True)

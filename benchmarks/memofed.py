@@ -127,7 +127,10 @@ def summary(results: list[dict[str, Any]]) -> str:
 
 def _end(row: dict[str, Any] | None) -> str:
     """The mean of the last fifth, with its 95 % interval."""
-    return "" if row is None else f"{row['end']['value']:.2f} ±{1.96 * row['end']['stderr']:.2f}"
+    if row is None:
+        return ""
+    value, half = row["end"]["value"], 1.96 * row["end"]["stderr"]
+    return f"{value:.2f} ({value - half:.2f} to {value + half:.2f})"
 
 
 def _kb(reached: dict[str, Any]) -> str:

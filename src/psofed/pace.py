@@ -25,7 +25,7 @@ class Standing:
     total: int | None  # None until it is known
     elapsed: float  # seconds since the job began
     left: float | None  # seconds; None if nothing is known yet
-    rough: bool = False  # from first units only, which also load and start things: rather less
+    rough: bool = False  # from first units, which also load and start things, or from parts
     compiling: str | None = None  # what is being compiled; `left` is then the time for that
 
     def words(self, unit: str = "runs") -> str:
@@ -45,7 +45,7 @@ class Standing:
             return f"compiling (once), {left}{ahead}"
         if self.left is None:
             return f"{count} {unit}, {self._so_far()}"
-        about = "at most" if self.rough else "about"
+        about = "roughly" if self.rough else "about"
         return f"{count} {unit}, {about} {duration(self.left)} left"
 
     def _so_far(self) -> str:

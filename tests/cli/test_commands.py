@@ -65,8 +65,17 @@ def test_reproduce_writes_all_that_it_promises(process, tmp_path):
     names = {path.name for path in (tmp_path / "r").iterdir()}
     pictures = {f"figure_{x}.{suffix}" for x in "ab" for suffix in ("png", "pdf")}
     assert names == pictures | {"curves.csv", "summary.json", "experiment.toml", "report.html"}
-    for claim in ("Claim 1", "Claim 2", "Claim 3", "n=200", "steady - Online-Fed", "floor: ridge"):
+    for claim in (
+        "Claim 1",
+        "Claim 2",
+        "Claim 3",
+        "n=200",
+        "steady - Online-Fed",
+        "noise variance:",
+    ):
         assert claim in result.stdout
+    assert "The claims are about 5,000 rounds, this is a verdict after 220" in result.stdout
+    assert "The claims are about 5,000 rounds" in (tmp_path / "r" / "report.html").read_text()
     with open(tmp_path / "r" / "curves.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     asked = "method shared scheme round mse mse_db stderr_db uplink_bytes downlink_bytes cumulative"
@@ -81,6 +90,14 @@ def test_reproduce_writes_all_that_it_promises(process, tmp_path):
     assert {"python", "psofed", "numpy", "numba"} == set(summary["versions"])
     assert [claim["number"] for claim in summary["claims"]] == [1, 2, 3]
     assert [m.get("traffic_share") for m in summary["methods"]][3] == 0.2
+
+
+def test_rounds_and_seed_of_a_file_can_be_replaced(psofed, tmp_path, tiny):
+    done = psofed("run", tiny, "--rounds", 3, "--seed", 7, "--runs", 2, "--out", "r")
+    assert done.returncode == 0, done.stderr
+    ran = experiments.read(tmp_path / "r" / "experiment.toml")
+    assert (ran.rounds, ran.seed, ran.runs) == (3, 7, 2)
+    assert "2 runs of 3 rounds" in done.stdout
 
 
 def test_the_command_in_a_result_repeats_it_to_the_byte(process, psofed, tmp_path, tiny):
@@ -243,7 +260,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_so(start, psofed, tmp_path):
     first = process.stderr.readline()
     while "compiling" in first or "0 of 500" in first:  # where it takes long, as on a busy machine
         first = process.stderr.readline()
-    assert re.match(r"simulating: \d+ of 500 runs, (about|at most) .* left; Online-Fed", first)
+    assert re.match(r"simulating: \d+ of 500 runs, (about|roughly) .* left; Online-Fed", first)
     process.send_signal(signal.SIGINT)
     begin = time.monotonic()
     _, rest = process.communicate(timeout=60)

@@ -35,7 +35,7 @@ from psofed.methods import (
 )
 from psofed.methods.contract import Common
 from psofed.report import comparison as words
-from psofed.report import html, results
+from psofed.report import comparison_section, html, results
 from psofed.simulate import montecarlo, pools
 from psofed.streams import iid
 from psofed.streams.contract import about, measured, varies
@@ -316,6 +316,15 @@ def test_the_command_compares_and_keeps_fedavg_beside_pso_fed(process, tmp_path)
     assert html.render([results.gather(folder)]) == (folder / "report.html").read_bytes()
     table = json.loads((folder / "comparison.json").read_text())
     assert table["answer"] in result.stdout
+    # ± is one standard error on the terminal, in the file and in the report.
+    printed = {line.split("  ")[0]: line for line in result.stdout.splitlines()}
+    (ranking,) = comparison_section.build(results.gather(folder))["tables"]
+    place = ranking["head"].index("steady, dB")
+    for method, row in zip(table["methods"], ranking["rows"], strict=True):
+        steady = method["steady_db"]
+        shown = f"{steady['value']:.2f} ±{steady['stderr']:.2f}"
+        assert shown in printed[method["method"]]
+        assert row[place].replace("\N{MINUS SIGN}", "-") == shown
     assert all(m["traffic_share"] <= 0.3001 for m in table["methods"] if m["name"] != "onlinefed")
     with open(folder / "frontier.csv") as file:
         assert {row["method"] for row in csv.DictReader(file)} == {

@@ -177,7 +177,7 @@ def test_a_sweep_over_texts_is_drawn_too():
     made = psofed.sweep(FEW, {"features.name": ["cosine", "gaussian"]}, jobs=1)
     axes = made.plot().axes[0]
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["cosine", "gaussian"]
-    assert "features.name" in sweep_files.text(made)
+    assert "features.name" in str(sweep_files.blocks(made)[0])
 
 
 def test_what_was_finished_of_a_sweep_is_kept(monkeypatch):

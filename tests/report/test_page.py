@@ -103,7 +103,7 @@ def test_floors_are_levels_that_can_be_put_away(opened, result):
     levels = shown.evaluate("chart.spec.levels.map((l) => l.value)")
     assert levels == pytest.approx([floor["value"] for floor in floors.values()], abs=0.001)
     bottom = shown.evaluate("chart.plot.scales.y.min")
-    press(shown, "Floors")
+    press(shown, "Levels")
     assert shown.evaluate("chart.spec.levels") == []
     assert shown.evaluate("chart.plot.scales.y.min") > bottom
 
@@ -198,7 +198,7 @@ def test_the_keyboard_reaches_and_works_every_switch(opened):
         if seen[-1][1].startswith("The experiment"):
             break
     texts = [text for _, text, _, _ in seen]
-    wanted = ["(a) Coordinated", "All", "Rounds", "Bytes", "Linear", "Log", "Floors", "+"]
+    wanted = ["(a) Coordinated", "All", "Rounds", "Bytes", "Linear", "Log", "Levels", "+"]
     assert [t for t in texts if t in wanted] == wanted
     assert any(text.startswith("Online-Fed") for text in texts)
     assert "Copy command" in texts

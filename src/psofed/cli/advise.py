@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from psofed.cli import table_options
+from psofed.cli import screen, table_options
 from psofed.cli.progress import counting, say
 
 
@@ -57,12 +57,10 @@ def advise(
         summary = words.summary(advice, table_options.command())
         print(json.dumps(summary | {"folder": str(out)}, indent=2))
         return
-    print(words.text(advice))
-    for note in advice.notes:
-        print(note)
-    print(f"\nresults in {out}; continue with: psofed fit TABLE --plan {out / 'plan.toml'}")
+    screen.show(*words.blocks(advice), *advice.notes)
+    screen.show(f"\nresults in {out}; continue with: psofed fit TABLE --plan {out / 'plan.toml'}")
     if advice.experiment is not None:
-        print(f"or with {out / 'run.toml'}: psofed run, psofed serve, psofed client")
+        screen.show(f"or with {out / 'run.toml'}: psofed run, psofed serve, psofed client")
 
 
 def _limits(

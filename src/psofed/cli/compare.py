@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from psofed.cli import screen
 from psofed.cli.progress import counted, counting, metered
-from psofed.cli.work import Wishes, compute, leave_interrupted, options, runs_asked
+from psofed.cli.work import Wishes, changed, compute, leave_interrupted, options, runs_asked
 from psofed.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ RUNS = 100
     type=click.IntRange(min=100),
     metavar="N",
     help="Number of rounds. [default: FILE's, or 5000]",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Seed of all random numbers. [default: FILE's, or 0]",
 )
 @click.option(
     "--target",
@@ -79,12 +86,12 @@ def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -
     """
     from psofed.report import files
 
-    asked = {key: wishes.pop(key) for key in ("rounds", "target", "total", "sort")}
+    asked = {key: wishes.pop(key) for key in ("rounds", "seed", "target", "total", "sort")}
     asked |= {key: wishes.pop(key) for key in ("no_tune", "average")}
     how = Wishes(**wishes)
     if asked["target"] is not None and not abs(asked["target"]) < 1000:
         raise InputError("--target", f"is {asked['target']}", "use a number of dB, such as -11")
-    experiment = _experiment(file, asked["rounds"])
+    experiment = _experiment(file, asked["rounds"], asked["seed"])
     experiment = replace(experiment, runs=runs_asked(runs, RUNS, how))
     name = f"{file.stem}-compare" if file else "compare"
     out = how.out or files.default_folder(Path("results") / name, how.resume)
@@ -106,7 +113,7 @@ def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -
     store.remove()
 
 
-def _experiment(file: Path | None, rounds: int | None) -> Experiment:
+def _experiment(file: Path | None, rounds: int | None, seed: int | None) -> Experiment:
     """What to compare on, with the methods to compare."""
     from psofed import experiment as experiments
     from psofed.compare import budget
@@ -118,10 +125,7 @@ def _experiment(file: Path | None, rounds: int | None) -> Experiment:
         )
     dim = experiment.features.dim
     methods = budget.completed(experiment.methods if own else budget.everything(dim), dim)
-    rounds = rounds or experiment.rounds
-    every = experiment.evaluate_every
-    every = every if every is not None and every <= rounds else None
-    return replace(experiment, methods=methods, rounds=rounds, evaluate_every=every)
+    return changed(replace(experiment, methods=methods), rounds, seed)
 
 
 def _fit(experiment: Experiment, budget: float) -> list[tuple[str, Fitted]]:
@@ -155,6 +159,7 @@ def _tune(experiment: Experiment, fitted: list[Fitted], how: Wishes, asked: Any)
 def _command(file: Path | None, budget: float, experiment: Experiment, asked: Any) -> str:
     parts = ["psofed compare", str(file) if file else "", f"--budget {budget:g}"]
     parts += [f"--runs {experiment.runs}", f"--rounds {experiment.rounds}"]
+    parts += [f"--seed {asked['seed']}"] if asked["seed"] is not None else []
     parts += [f"--target {asked['target']:g}"] if asked["target"] is not None else []
     parts += [f"--total {asked['total']}", f"--sort {asked['sort']}"]
     parts += ["--no-tune" if asked["no_tune"] else "", "--average" if asked["average"] else ""]
@@ -178,5 +183,5 @@ def _write(
     if how.as_json:
         print(json.dumps(words.to_table(result) | {"folder": str(folder.path)}, indent=2))
         return
-    print(words.text(result))
-    print(f"\n{curves.runs} runs of {curves.rounds[-1]} rounds; results in {folder.path}")
+    screen.show(*words.blocks(result))
+    screen.show(f"\n{curves.runs} runs of {curves.rounds[-1]} rounds; results in {folder.path}")

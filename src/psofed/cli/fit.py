@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from psofed.cli import table_options
+from psofed.cli import screen, table_options
 from psofed.cli.progress import counting
 
 
@@ -59,16 +59,17 @@ def fit(
         summary = fits.summary(done, table_options.command())
         print(json.dumps(summary | plain(more) | {"folder": str(out)}, indent=2))
         return
-    print(fits.text(done))
+    screen.show(*fits.blocks(done))
     if not alone:
-        print("\n" + fits.client_text(done))
+        screen.show("", *fits.client_blocks(done))
     if found is not None:
-        print("\n" + arrivals.text(found))
+        screen.show("", *arrivals.blocks(found))
     if held:
-        print(f"held out of all other scores and of the model: {', '.join(held)}")
+        screen.show(f"held out of all other scores and of the model: {', '.join(held)}")
     plan = done.plan
-    print(f"\nD = {plan.dim}, width {plan.width:g}, step {plan.step:g}, {done.encoder.taps} inputs;"
-          f" learned from round {done.span.first}, frozen at {done.span.frozen}")  # fmt: skip
-    for note in done.notes:
-        print(note)
-    print(f"results in {out}; use the model with: psofed predict {out / 'model.psofed'} TABLE")
+    inputs = f"width {plan.width:g}, step {plan.step:g}, {done.encoder.taps} inputs"
+    learned = f"learned from round {done.span.first}, frozen at {done.span.frozen}"
+    screen.show(f"\nD = {plan.dim}, {inputs}; {learned}", *done.notes)
+    screen.show(
+        f"results in {out}; use the model with: psofed predict {out / 'model.psofed'} TABLE"
+    )

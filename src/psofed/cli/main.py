@@ -14,10 +14,12 @@ from psofed.cli.advise import advise
 from psofed.cli.cite import cite
 from psofed.cli.client import client
 from psofed.cli.compare import compare
+from psofed.cli.completion import completion
 from psofed.cli.demo import demo
 from psofed.cli.docs import docs
 from psofed.cli.export import export
 from psofed.cli.fit import fit
+from psofed.cli.groups import ByTask
 from psofed.cli.init import init
 from psofed.cli.keys import keys
 from psofed.cli.play import play
@@ -32,7 +34,9 @@ from psofed.cli.verify import verify
 from psofed.errors import InputError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=ByTask, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="psofed")
 def cli() -> None:
     """Online federated learning of nonlinear regression on streams, when every byte counts.
@@ -43,7 +47,7 @@ def cli() -> None:
 
 for _verb in (
     reproduce, run, compare, sweep, theory, report, play, fit, predict, export, advise, init,
-    verify, serve, client, demo, keys, docs, cite,
+    verify, serve, client, demo, keys, docs, completion, cite,
 ):  # fmt: skip
     cli.add_command(_verb)
 

@@ -8,15 +8,19 @@ from typing import Any
 
 import click
 
-from psofed.cli.work import Wishes, options, runs_asked, work
+from psofed.cli.work import Wishes, changed, options, runs_asked, work
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--runs", type=click.IntRange(min=1), metavar="N",
               help="Number of independent runs. [default: FILE's]")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(min=1), metavar="N",
+              help="Number of rounds. [default: FILE's]")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), metavar="N",
+              help="Seed of all random numbers. [default: FILE's]")  # fmt: skip
 @options
-def run(file: Path, runs: int | None, **wishes: Any) -> None:
+def run(file: Path, runs: int | None, rounds: int | None, seed: int | None, **wishes: Any) -> None:
     """Run the experiment in FILE (TOML; `psofed init` writes one).
 
     Writes figure (.png, .pdf), curves.csv, summary.json and experiment.toml, and prints the table.
@@ -24,7 +28,7 @@ def run(file: Path, runs: int | None, **wishes: Any) -> None:
     from psofed import experiment as experiments
 
     how = Wishes(**wishes)
-    experiment = experiments.read(file)
+    experiment = changed(experiments.read(file), rounds, seed)
     experiment = replace(experiment, runs=runs_asked(runs, experiment.runs, how))
     figures = {"figure": (list(range(len(experiment.methods))), "")}
     # The folder holds the experiment, so the command that repeats it starts there.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from psofed.cli import screen
 from psofed.cli.progress import EVERY, say
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ def read(wanted: Asked) -> Table:
     if wanted.example:
         say("The table of the example is synthetic, not measured.")
     from psofed.data import survey
-    from psofed.report.summaries import align
+    from psofed.report.grid import Grid
 
     plan = wanted.plan
     table = tables.read(wanted.source, plan.columns, on_rows=_reading(), form=plan.form)
@@ -280,5 +281,6 @@ def read(wanted: Asked) -> Table:
         f"{' s' if table.calendar else ''}.")  # fmt: skip
     for line in table.said:
         say(line[:1].upper() + line[1:] + ".")
-    say(align(survey.lines(table.findings), left=(0, 1, 4)))
+    columns = Grid(survey.lines(table.findings), left=(0, 1, 4), least=(3, 2))
+    screen.show(columns, beside=True)
     return table

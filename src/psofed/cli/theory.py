@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from psofed.cli import screen
 from psofed.cli.progress import counting, progress, say
 from psofed.errors import InputError
 
@@ -179,8 +180,8 @@ def _show(found: Findings, folder: Any, how: _Wishes) -> None:
         place = {"folder": str(folder.path)} if folder is not None else {}
         print(json.dumps(words.to_table(found) | place, indent=2))
         return
-    print(words.text(found))
+    screen.show(*words.blocks(found))
     if folder is not None:
-        print(f"\nresults in {folder.path}")
+        screen.show(f"\nresults in {folder.path}")
         if not files.can_draw():
             say("No figures: they need matplotlib (pip install '.[plot]' in a clone).")

@@ -41,13 +41,14 @@ def verify(cases: tuple[Path, ...], count: int, seed: int, as_json: bool) -> Non
 
 def _print(results: list[Any], passed: bool) -> None:
     from psofed.case import TOLERANCE
-    from psofed.report.summaries import align
+    from psofed.cli import screen
+    from psofed.report.grid import Grid
 
     rows = [["case", "against", "reference", "engine", "messages", ""]]
     for result in results:
         worst = {name: max(pair.values()) for name, pair in result.differences.items()}
         cells = [f"{worst[n]:.1e}" if n in worst else "-" for n in rows[0][2:5]]
         rows.append([result.case, result.against, *cells, "ok" if result.passed else "DIFFERS"])
-    print(align(rows))
-    print("Largest difference over all rounds, global and local models.", end=" ")
-    print(f"All within {TOLERANCE:g}." if passed else f"NOT all within {TOLERANCE:g}.")
+    said = "Largest difference over all rounds, global and local models."
+    within = f"All within {TOLERANCE:g}." if passed else f"NOT all within {TOLERANCE:g}."
+    screen.show(Grid(rows, least=(1,)), f"{said} {within}")

@@ -6,12 +6,13 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from psofed.cli import screen
 from psofed.cli.progress import progress, say
 
 if TYPE_CHECKING:
@@ -77,6 +78,15 @@ class Wishes:
             schema.positive(self, "precision")  # not a number is neither small nor large
         except InputError as error:
             raise InputError("--precision", error.found, error.right) from None
+
+
+def changed(experiment: Experiment, rounds: int | None, seed: int | None) -> Experiment:
+    """The experiment with another number of rounds or another seed, if these are given."""
+    rounds = rounds or experiment.rounds
+    every = experiment.evaluate_every
+    every = every if every is not None and every <= rounds else None
+    seed = experiment.seed if seed is None else seed
+    return replace(experiment, rounds=rounds, seed=seed, evaluate_every=every)
 
 
 def runs_asked(given: int | None, default: int, wishes: Wishes) -> int:
@@ -180,15 +190,13 @@ def show(curves: Curves, command: str, folder: Path, wishes: Wishes) -> None:
     if wishes.as_json:
         print(json.dumps(summary | {"folder": str(folder)}, indent=2))
         return
-    print(summaries.text(curves))
-    for name, floor in curves.floors.items():
-        error = f" ±{floor.stderr:.2f}" if curves.runs > 1 else ""
-        print(f"floor: {name} {floor.value:.2f}{error} dB")
+    screen.show(summaries.grid(curves), *summaries.levels(curves))
     if "claims" in summary:
-        print("\nThe paper's claims, as measured here")
-        print(claims.text(claims.judge(curves)))
-    print(f"\n{curves.runs} runs of {curves.rounds[-1]} rounds; results in {folder}")
+        head = "\nThe paper's claims, as measured here"
+        screen.show(head, claims.text(claims.judge(curves)))
+        screen.show(*claims.caution(int(curves.rounds[-1])))
+    screen.show(f"\n{curves.runs} runs of {curves.rounds[-1]} rounds; results in {folder}")
     if wishes.precision is not None:
         worst = max(curves.point(j, "steady").stderr for j in range(len(curves.titles)))
         reached = "reached" if worst <= wishes.precision else "NOT reached"
-        print(f"precision {reached}: the largest standard error is {worst:.3f} dB")
+        screen.show(f"precision {reached}: the largest standard error is {worst:.3f} dB")

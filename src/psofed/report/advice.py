@@ -14,8 +14,8 @@ from psofed.fit.choices import goal, to_table
 from psofed.fit.search import Advice
 from psofed.provenance import versions, written
 from psofed.report.files import can_draw, plain
+from psofed.report.grid import Block, Grid, joined
 from psofed.report.html import with_report
-from psofed.report.summaries import align
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +58,12 @@ def summary(advice: Advice, command: str) -> dict[str, Any]:
 
 
 def text(advice: Advice) -> str:
-    """The advice as text, then all candidates from cheap to expensive, then who gains."""
+    """The advice, all of it."""
+    return joined(blocks(advice))
+
+
+def blocks(advice: Advice) -> list[Block]:
+    """The advice in words, then all candidates from cheap to expensive, then who gains."""
     rows = [
         ["candidate", "error", "chosen by", "B/device/day", "messages/day", "longest B", "fits"]
     ]
@@ -68,11 +73,12 @@ def text(advice: Advice) -> str:
         errors = [_show(choice.error), _show(choice.chosen)]
         rows.append([choice.title, *errors, f"{choice.bytes:,.0f}", f"{choice.messages:.1f}",
                      str(choice.largest), choice.why_not or mark])  # fmt: skip
-    day = "" if advice.seconds else "\nTimes are numbers, not dates: a day is taken as 86,400."
-    return "\n".join([*advice.words, "", align(rows), *_clients(advice)]) + day
+    day = [] if advice.seconds else ["Times are numbers, not dates: a day is taken as 86,400."]
+    table = Grid(rows, left=(0, 6), least=(2, 5, 4), where="advice.txt")
+    return [*advice.words, "", table, *_clients(advice), *day]
 
 
-def _clients(advice: Advice, most: int = 30) -> list[str]:
+def _clients(advice: Advice, most: int = 30) -> list[Block]:
     """By how much the error of each client falls, from the surest loss to the surest gain."""
     found = advice.evidence
     if found is None or not found.clients:
@@ -82,7 +88,7 @@ def _clients(advice: Advice, most: int = 30) -> list[str]:
     rows += [[name, _signed(gain), gain.verdict] for name, gain in some[:most]]
     more = [f"... and {len(some) - most} more in advice.json"] if len(some) > most else []
     head = f"{found.sharing.title} instead of {found.silent.title}, on the last rounds:"
-    return ["", head, "", align(rows), *more]
+    return ["", head, "", Grid(rows), *more]
 
 
 def _signed(gain: Gain) -> str:

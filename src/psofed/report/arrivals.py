@@ -11,7 +11,7 @@ import numpy as np
 
 from psofed.fit.newcomers import MODELS, Arrival, Newcomers
 from psofed.report.files import can_draw, cell
-from psofed.report.summaries import align
+from psofed.report.grid import Block, Grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,8 +74,8 @@ def summary(found: Newcomers) -> dict[str, Any]:
     return {"newcomers": {"clients": entries, "without_samples": found.absent}}
 
 
-def text(found: Newcomers) -> str:
-    """The newcomers as aligned text."""
+def blocks(found: Newcomers) -> list[Block]:
+    """The newcomers as a table."""
     head = ["newcomer: error / variance", f"shared <{EARLY}", f"own <{EARLY}", "shared", "own",
             "own*", "started", "own catches up", "own* catches up"]  # fmt: skip
     rows = [head]
@@ -83,14 +83,15 @@ def text(found: Newcomers) -> str:
         early = [_show(a.mean(model, 0, EARLY)) for model in ("shared", "own")]
         whole = [_show(a.mean(model)) for model in MODELS]
         rows.append([a.client, *early, *whole, *(_after(a, m) for m in ("own", "own_best"))])
-    lines = [
-        align(rows) if found.arrivals else "",
+    table = Grid(rows, least=(6, 8, 5, 1, 2), where="newcomers.csv")
+    lines: list[Block] = [table] if found.arrivals else []
+    lines += [
         f"<{EARLY}: while fewer labels were known; else all samples. own*: with the step that is"
         " best for it in hindsight. Catches up: where a change from the shared to the own model"
         " would have been best.",
     ]
     lines += [f"no labelled row after its arrival: {name}" for name in found.absent]
-    return "\n".join(line for line in lines if line)
+    return lines
 
 
 def _after(arrival: Arrival, model: str) -> str:

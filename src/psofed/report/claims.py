@@ -11,6 +11,7 @@ from psofed.curves import Curves, Estimate, to_db
 from psofed.experiment import Experiment
 from psofed.methods import psofed
 
+ROUNDS = 5000  # what the claims are about
 SAME_DB = 0.5  # "similar" or "competitive" MSE: the largest difference in dB
 EQUAL_DB = 0.2  # "equally effective": the largest difference in dB
 SAME_RATE = 1.25  # "similar convergence rate": the largest ratio of the rounds needed
@@ -40,7 +41,9 @@ class Claim:
         known = [finding.holds for finding in self.findings if finding.holds is not None]
         if not known:
             return "not measured"
-        return "holds" if all(known) else "holds in part" if any(known) else "does not hold"
+        if all(known):
+            return "holds" if len(known) == len(self.findings) else "holds as far as can be told"
+        return "holds in part" if any(known) else "does not hold"
 
     def to_table(self) -> dict[str, Any]:
         """The claim as plain values."""
@@ -91,6 +94,16 @@ def judge(curves: Curves) -> tuple[Claim, ...]:
         ),
     )
     return first, second, third
+
+
+def caution(rounds: int) -> list[str]:
+    """What to say of a verdict after fewer rounds than the claims are about."""
+    if rounds >= ROUNDS:
+        return []
+    return [
+        f"The claims are about {ROUNDS:,} rounds, this is a verdict after {rounds:,}: slow methods"
+        f" have not caught up. `psofed reproduce --rounds {ROUNDS}` tests what the paper says."
+    ]
 
 
 def text(claims: tuple[Claim, ...]) -> str:

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.compare.comparing import Comparison
-from psofed.compare.target import bytes_to_target, cumulative_bytes
+from psofed.compare.target import Reached, bytes_to_target, cumulative_bytes
 from psofed.compare.tuning import Entry
 from psofed.provenance import versions, written
-from psofed.report import files, html, summaries
+from psofed.report import files, html
+from psofed.report.grid import Block, Grid, joined
 
 Array = NDArray[Any]
 TOTALS = {"up": "uplink", "unicast": "up and down", "multicast": "up and multicast down"}
@@ -22,6 +23,11 @@ TOTALS = {"up": "uplink", "unicast": "up and down", "multicast": "up and multica
 
 def text(c: Comparison) -> str:
     """The table, the sentence and the notes."""
+    return joined(blocks(c))
+
+
+def blocks(c: Comparison) -> list[Block]:
+    """The same in parts, for a screen."""
     head = ["method", "step", "traffic", "longest, B", "peak, B", "steady, dB"]
     head += [f"kB to {c.target:g} dB", "95 %", "at n"]
     rows = [head]
@@ -29,19 +35,20 @@ def text(c: Comparison) -> str:
         entry, reached = c.entries[j], c.reached(j)
         steady = c.curves.point(j, "steady")
         shown = f"{steady.value:.2f}" if np.isfinite(steady.value) else "diverged"
-        error = f" ±{1.96 * steady.stderr:.2f}" if np.isfinite(steady.stderr) else ""
+        error = f" ±{steady.stderr:.2f}" if np.isfinite(steady.stderr) else ""
         at = "-" if reached.round is None else str(reached.round)
         rows.append([
             c.curves.titles[j], "-" if entry.step is None else f"{entry.step:g}",
             f"{100 * entry.share:.3g} %", str(entry.cost.largest), str(entry.cost.peak),
-            shown + error, _kb(reached.bytes), f"{_kb(reached.low)} - {_kb(reached.high)}", at,
+            shown + error, _kb(reached.bytes), _range(reached), at,
         ])  # fmt: skip
-    lines = [summaries.align(rows), "", sentence(c), ""]
+    table = Grid(rows, least=(4, 3, 8, 1, 7, 2), where="comparison.txt")
+    lines: list[Block] = [table, "", sentence(c), ""]
     lines += [f"Left out: {title}, {why}." for title, why in c.left_out]
     lines.append(
         f"Traffic: share of Online-Fed's bytes, {TOTALS['unicast']}; bytes to the target:"
         f" {TOTALS[c.total]}, first n from which the mean stays there for 100 rounds."
-        " Longest: largest message; peak: largest round, up and down."
+        " Longest: largest message; peak: largest round, up and down. ± is one standard error."
     )
     most = max(entry.cost.setup for entry in c.entries)
     lines.append(f"Before round 0 a seed goes to all clients: {most} B, once; not counted above.")
@@ -54,11 +61,18 @@ def text(c: Comparison) -> str:
     controls = [c.curves.titles[j] for j in range(len(c.entries)) if _is_control(c.entries[j])]
     if controls:
         lines.append(f"Controls, not federated learning: {', '.join(controls)}.")
-    return "\n".join(lines)
+    return lines
 
 
 def _is_control(entry: Entry) -> bool:
     return entry.options.role == "control"
+
+
+def _range(reached: Reached) -> str:
+    """A 95 % interval: 592.6 to 1105."""
+    if not np.isfinite(reached.bytes):
+        return "-"
+    return f"{_kb(reached.low)} to {_kb(reached.high)}"
 
 
 def _kb(value: float) -> str:

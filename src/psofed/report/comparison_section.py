@@ -77,14 +77,14 @@ def _table(table: dict[str, Any]) -> dict[str, Any]:
             entry["method"] + control, NONE if entry["step"] is None else f"{entry['step']:g}",
             percent(entry["traffic_share"]), f"{entry['longest_message']:,}",
             f"{entry['peak_round']:,}", pair(steady), _kb(to["bytes"]),
-            NONE if to["bytes"] is None else f"{_kb(to['low'])} {NONE} {_kb(to['high'])}",
+            NONE if to["bytes"] is None else f"{_kb(to['low'])} to {_kb(to['high'])}",
             NONE if to["round"] is None else f"{to['round']:,}",
         ])  # fmt: skip
     note = (
         "Traffic: share of Online-Fed's bytes, up and down. Bytes to the target:"
         f" {TOTALS[table['total']]}, at the first round from which the mean stays there for 100"
         " rounds. Longest: largest message; peak: largest round. Controls are not federated"
-        " learning; they are shown for comparison."
+        " learning; they are shown for comparison. ± is one standard error."
     )
     return {"title": "Ranking", "head": head, "rows": rows, "note": note}
 

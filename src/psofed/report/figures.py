@@ -31,7 +31,7 @@ INSIDE = 10  # curves whose names fit into the axes; with more curves the legend
 class Picture(Figure):
     """A figure that a notebook shows by itself, once, and that keeps its settings to the end."""
 
-    settings: Any = {}  # noqa: RUF012 -- of matplotlib, for all that is drawn late, and for files
+    settings: Any = None  # of matplotlib, for all that is drawn late, and for files
 
     def draw(self, renderer: Any) -> None:
         with rc_context(self.settings):

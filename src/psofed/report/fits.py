@@ -15,9 +15,9 @@ from psofed.fit.outcome import Fit
 from psofed.fit.rows import client_rows, interval_line, interval_table, score_rows
 from psofed.provenance import versions, written
 from psofed.report.files import can_draw, cell, plain
+from psofed.report.grid import Block, Grid, joined
 from psofed.report.html import with_report
 from psofed.report.portrait_figure import portrait_figure
-from psofed.report.summaries import align
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,7 +79,12 @@ def dropped_later(fit: Fit) -> dict[str, int]:
 
 
 def text(fit: Fit) -> str:
-    """The scores as aligned text; RMSE and MAE are frozen ones, in the units of the target."""
+    """The scores as text."""
+    return joined(blocks(fit))
+
+
+def blocks(fit: Fit) -> list[Block]:
+    """The scores as a table; RMSE and MAE are frozen ones, in the units of the target."""
     head = ["error / variance", "prequential", "frozen", "own preq.", "own frozen", "RMSE", "MAE",
             "B/device/day", "longest B"]  # fmt: skip
     rows = [head]
@@ -91,18 +96,19 @@ def text(fit: Fit) -> str:
         cost = row["bytes_per_device_and_day"]
         rows.append([row["method"], *cells, f"{cost:,.0f}" if cost else "-", longest])
     line = interval_line(fit)
-    return align(rows) + (f"\n\n{line[:1].upper()}{line[1:]}." if line else "")
+    table = Grid(rows, least=(8, 6, 4, 3, 7, 5), where="scores.csv")
+    return [table, *([f"\n{line[:1].upper()}{line[1:]}."] if line else [])]
 
 
-def client_text(fit: Fit, most: int = 30) -> str:
-    """Who gains and who loses, as aligned text."""
+def client_blocks(fit: Fit, most: int = 30) -> list[Block]:
+    """Who gains and who loses, as a table."""
     rows = [["frozen error / variance", "samples", "shared", "own", "alone", "sharing"]]
     entries = client_rows(fit)
     for row in entries[:most]:
         errors = [_show(row[key]) for key in ("shared", "own", "alone")]
         rows.append([row["client"], str(row["samples"]), *errors, row["sharing"]])
-    more = f"\n... and {len(entries) - most} more in clients.csv" if len(entries) > most else ""
-    return align(rows) + more
+    more = [f"... and {len(entries) - most} more in clients.csv"] if len(entries) > most else []
+    return [Grid(rows, least=(1, 3), where="clients.csv"), *more]
 
 
 def _show(value: float) -> str:

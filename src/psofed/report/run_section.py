@@ -6,6 +6,7 @@ from math import hypot
 from typing import Any
 
 from psofed.report import section
+from psofed.report.claims import caution
 from psofed.report.results import Result
 from psofed.report.section import COLOURS, MINUS, number, pair, percent
 from psofed.report.summaries import FLOORS
@@ -39,6 +40,7 @@ def build(source: Result) -> dict[str, Any]:
             "tables": [_table(table)],
             "ends": section.ends(found, _steady(table)),
             "claims": [_claim(claim) for claim in table.get("claims", [])],
+            "notes": caution(table["rounds"]) if "claims" in table else [],
             "traffic": section.traffic(found),
             **section.origin(source, table),
         }

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from psofed.curves import Curves, Estimate
+from psofed.report.grid import Grid
 
 FLOORS = {"ridge": "ridge regression on 200 D samples", "noise": "noise variance"}
+MEANS = {
+    "ridge": "about the best that a model of this form can do",
+    "noise": "of the samples; the test is noise-free, so an error may be below it",
+}
 
 
 def summary(curves: Curves) -> list[dict[str, Any]]:
@@ -46,7 +51,12 @@ def _pair(estimate: Estimate) -> dict[str, float | None]:
 
 
 def text(curves: Curves) -> str:
-    """The table as aligned text."""
+    """The whole table as text."""
+    return str(grid(curves))
+
+
+def grid(curves: Curves) -> Grid:
+    """The table, which can be fitted to a screen."""
     entries, base = summary(curves), baseline(curves)
     head = ["test MSE in dB", *(f"n={p}" if p.isdigit() else p for p in curves.point_names)]
     if base is not None:
@@ -61,7 +71,19 @@ def text(curves: Curves) -> str:
             share = entry.get("traffic_share")
             row.append("-" if share is None else f"{100 * share:.4g} %")
         rows.append(row)
-    return align(rows)
+    # The last columns matter most; of the rounds, every other one goes first.
+    inner = list(range(1, len(curves.point_names)))
+    least = [*inner[1::2], *inner[2::2], *inner[:1]]
+    return Grid(rows, least=tuple(least), where="report.html")
+
+
+def levels(curves: Curves) -> list[str]:
+    """What the errors may be compared with, a line each."""
+    lines = []
+    for name, level in curves.floors.items():
+        error = f" ±{level.stderr:.2f}" if curves.runs > 1 else ""
+        lines.append(f"{FLOORS[name]}: {level.value:.2f}{error} dB ({MEANS[name]})")
+    return [*lines, "± is one standard error over the runs."] if curves.runs > 1 else lines
 
 
 def _show(value: float, sign: str = "") -> str:
@@ -74,11 +96,4 @@ def _plus_minus(pair: dict[str, float | None]) -> str:
 
 def align(rows: list[list[str]], left: tuple[int, ...] = (0,)) -> str:
     """Columns padded to equal width: some to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        padded = enumerate(zip(row, widths, strict=True))
-        cells = [c.ljust(width) if i in left else c.rjust(width) for i, (c, width) in padded]
-        lines.append("  ".join(cells).rstrip())
-    lines.insert(1, "-" * max(map(len, lines)))
-    return "\n".join(lines)
+    return str(Grid(rows, left))

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from psofed.curves import PER_DB, Curves, table_rounds, to_db
 from psofed.provenance import versions, written
-from psofed.report import files, html, summaries
+from psofed.report import files, html
+from psofed.report.grid import Block, Grid, joined
 from psofed.theory.mean import RESOLUTION, Radius
 from psofed.theory.prediction import DIVERGED, Prediction, systems
 from psofed.theory.study import Judgement, Study, Sweep, deviations
@@ -23,6 +24,7 @@ FILES = [
     for name in ("theory", "theory_step", "theory_shared")
     for kind in ("png", "pdf")
 ]
+WHERE = "theory.txt"
 WITHIN = 1.0  # dB of the end: how fast a method is there
 
 
@@ -37,24 +39,26 @@ class Findings(NamedTuple):
 
 def text(found: Findings) -> str:
     """The result as text."""
+    return joined(blocks(found))
+
+
+def blocks(found: Findings) -> list[Block]:
+    """The same in parts, for a screen."""
     study, curves = found.study, found.curves
     parts = [_data(study), _limits(study), _judgements(study)]
-    if study.norms:
-        parts.append(_norms(study))
-    if study.predictions:
-        parts.append(_predictions(study))
-    if curves is not None:
-        parts.append(_deviations(study, curves))
-    if found.sweeps:
-        parts.append(_sweeps(study, found.sweeps))
-    return "\n\n".join(parts)
+    parts += [_norms(study)] if study.norms else []
+    parts += [_predictions(study)] if study.predictions else []
+    parts += [_deviations(study, curves)] if curves is not None else []
+    parts += [_sweeps(study, found.sweeps)] if found.sweeps else []
+    first, *others = parts
+    return [*first, *(block for part in others for block in ("", *part))]
 
 
-def _data(study: Study) -> str:
+def _data(study: Study) -> list[Block]:
     world = study.world
     data, task = world.moments, world.task
     how = "exact (Gaussian inputs, closed form)" if data.analytic else f"sampled{_error(study)}"
-    lines = [
+    lines: list[Block] = [
         f"World {world.experiment.world}: the clients, features and windows of that run;"
         " averaged over data and cohorts.",
         f"R_k of {len(data.clients)} of {task.clients} clients, D = {task.dim}: {how};"
@@ -62,7 +66,7 @@ def _data(study: Study) -> str:
     ]
     if study.unknown:
         lines.append(f"No theory for {', '.join(study.unknown)}: only PSO-Fed and Online-Fed.")
-    return "\n".join(lines)
+    return lines
 
 
 def _error(study: Study) -> str:
@@ -70,7 +74,7 @@ def _error(study: Study) -> str:
     return f" (an entry is off by about {100 / np.sqrt(study.world.moments.windows):.1f} %)"
 
 
-def _limits(study: Study) -> str:
+def _limits(study: Study) -> list[Block]:
     b = study.bounds
     rows = [
         ["limits of the step", "mu", "what it means"],
@@ -87,23 +91,17 @@ def _limits(study: Study) -> str:
         f"Safe up to {b.sure:.3g}, if the mean error does not grow; doubtful up to {b.alone:.3g}"
         f" (M = D, or exchanges that are frequent: {b.averaged:.3g}); unsafe above."
     )
-    return f"{_left(rows)}\n{words}"
+    return [Grid(rows, left=(0, 2)), words]
 
 
-def _left(rows: list[list[str]]) -> str:
-    """`summaries.align` with the last column to the left."""
-    width = max(len(row[-1]) for row in rows)
-    return summaries.align([[*row[:-1], row[-1].ljust(width)] for row in rows])
-
-
-def _judgements(study: Study) -> str:
+def _judgements(study: Study) -> list[Block]:
     radii = any(j.radius is not None for j in study.judgements)
     head = ["method", "step", "verdict"]
     rows = [[*head, "mean error: radius", "time constant", "by eq. (13)"] if radii else head]
     for j in study.judgements:
         speed = [*_speed(j), _rounds(j.paper)] if radii else []
         rows.append([j.title, f"{j.step:g}", j.verdict, *speed])
-    lines = [summaries.align(rows)]
+    lines: list[Block] = [Grid(rows, least=(5, 3), where=WHERE)]
     for j in study.judgements:
         if j.step >= j.limit:
             lines.append(
@@ -121,7 +119,7 @@ def _judgements(study: Study) -> str:
             "endless: some directions have almost no data (smallest eigenvalue of the mean"
             f" R_k {study.bounds.flat:.1e}); they never converge, and hardly matter."
         )
-    return "\n".join(lines)
+    return lines
 
 
 def _speed(j: Judgement) -> list[str]:
@@ -144,7 +142,7 @@ def _rounds(radius: Radius | None) -> str:
     return exact if radius.exact else f"about {radius.time_constant:.2g} rounds"
 
 
-def _norms(study: Study) -> str:
+def _norms(study: Study) -> list[Block]:
     part = next(title for title, s in systems(study.world).items() if not s.whole)
     rows = [[f"norms, {part}", "infinity", "2-norm", "the paper takes"]]
     takes = {"E[A]": "1", "E[B]": "1", "I - mu R_e": "below 1"}
@@ -153,10 +151,10 @@ def _norms(study: Study) -> str:
         "The first two are 1 in the infinity norm only; the third is never below 1, because the"
         " server's block of R_e is zero."
     )
-    return f"{summaries.align(rows)}\n{words}"
+    return [Grid(rows), words]
 
 
-def _predictions(study: Study) -> str:
+def _predictions(study: Study) -> list[Block]:
     experiment = study.world.experiment
     points = table_rounds(experiment)
     points = sorted({*points, experiment.rounds})
@@ -188,7 +186,9 @@ def _predictions(study: Study) -> str:
             "The samples of this stream are NOT independent over time, as the theory assumes: where"
             " clients learn from successive samples it is too optimistic, mostly early on."
         )
-    return "\n".join([summaries.align(rows), *notes])
+    inner = range(1, len(points))
+    least = (*inner[1::2], *inner[::2], len(points) + 1)
+    return [Grid(rows, least=least, where=WHERE), *notes]
 
 
 def arrival(p: Prediction) -> int:
@@ -197,7 +197,7 @@ def arrival(p: Prediction) -> int:
     return int(p.rounds[outside[-1] + 1]) if len(outside) else int(p.rounds[0])
 
 
-def _deviations(study: Study, curves: Curves) -> str:
+def _deviations(study: Study, curves: Curves) -> list[Block]:
     rows = [["theory - simulation, dB", "largest, n >= 50", "at", "rms", "last fifth", "error"]]
     found = deviations(study.predictions, curves.titles, curves.mse_db, curves.rounds)
     for title, gap in found.items():
@@ -208,19 +208,23 @@ def _deviations(study: Study, curves: Curves) -> str:
             title, f"{gap['largest_db']:+.2f}", f"n={gap['at']}", f"{gap['rms_db']:.2f}",
             "-" if late is None else f"{late:+.2f}", f"{error:.2f}",
         ])  # fmt: skip
+    lines: list[Block]
     lines = [f"Too short for a comparison: {curves.rounds[-1]} rounds, and it begins at n = 50."]
     if found:
-        lines = [summaries.align(rows), f"error: the simulation's, of {curves.runs} runs."]
+        lines = [
+            Grid(rows, least=(3, 2), where=WHERE),
+            f"error: the simulation's, of {curves.runs} runs.",
+        ]
     for p in study.predictions:
         j = curves.titles.index(p.title)
         if p.lost is not None:
             lost = ~(curves.mse[j] <= DIVERGED * curves.mse[j, 0])
             when = f"at n = {curves.rounds[lost.argmax()]}" if lost.any() else "not yet"
             lines.append(f"{p.title} diverges in theory at n = {p.lost}, simulated {when}.")
-    return "\n".join(lines)
+    return lines
 
 
-def _sweeps(study: Study, simulated: list[Curves]) -> str:
+def _sweeps(study: Study, simulated: list[Curves]) -> list[Block]:
     """How far the quasi-static theory is from the simulated points of each sweep."""
     lines = []
     for sweep, curves in zip(study.sweeps, simulated, strict=True):
@@ -231,11 +235,11 @@ def _sweeps(study: Study, simulated: list[Curves]) -> str:
                 at = f"{'M' if sweep.what == 'shared' else 'mu'} = {sweep.x[worst]:g}"
                 lines.append([title, sweep.what, f"{gap[i][worst]:+.2f}", at])
     if not lines:
-        return "Sweeps: nothing to compare."
+        return ["Sweeps: nothing to compare."]
     head = ["at the end, theory - simulation", "against", "largest, dB", "at"]
     note = "Quasi-static theory with windows averaged over their rotation"
     steps = [f"M swept at step {s.step:g}" for s in study.sweeps if s.step is not None]
-    return f"{summaries.align([head, *lines])}\n{'; '.join([note, *steps])}."
+    return [Grid([head, *lines]), f"{'; '.join([note, *steps])}."]
 
 
 def to_table(found: Findings) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The test error of any number of models at once, and two floors to compare it with."""
+"""The test error of any number of models at once, and two levels to compare it with."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ function curvesBlock(section, series) {
   const notes = (section.notes || []).map((note) => el("p", { class: "soft" }, note));
   if (!series.length) return notes;
   const host = el("div", { class: "curves" });
-  later(() => { new Curves(host, { ...section, series, label: section.title, levelName: section.kind === "comparison" ? "Target" : "Floors" }); });
+  later(() => { new Curves(host, { ...section, series, label: section.title, levelName: section.kind === "comparison" ? "Target" : "Levels" }); });
   return [host, notes, caption(section, series)];
 }
 

@@ -28,7 +28,7 @@ class Curves {
       hasBytes ? this.choice("Bytes counted", Object.entries(TOTALS).map(([key, [name]]) => [key, name]), () => this.state.total,
         (v) => { this.state.total = v; }, () => this.state.axis === "bytes") : null,
       this.choice("Scale", [[false, "Linear"], [true, "Log"]], () => this.state.log[this.state.axis], (v) => { this.state.log[this.state.axis] = v; }),
-      about.levels.length ? this.toggle(about.levelName || "Floors", () => this.state.floors, (v) => { this.state.floors = v; }) : null,
+      about.levels.length ? this.toggle(about.levelName || "Levels", () => this.state.floors, (v) => { this.state.floors = v; }) : null,
     ].filter(Boolean);
     this.bar.append(...this.switches.map((s) => s.node));
     host.append(this.bar);

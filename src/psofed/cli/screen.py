@@ -1,0 +1,56 @@
+"""Texts and tables: on a terminal within its width and with some colour, else as they are."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import textwrap
+
+from psofed.report.grid import Block, Grid
+
+NARROW = 40  # a terminal that says that it is narrower is not believed
+STYLES = {
+    r"^ *\[yes\]|: HOLDS$|\brecommended\b|\bprecision reached\b": "green",
+    r"^ *\[ no\]|: DOES NOT HOLD$|\bdiverged\b|\bDIFFERS\b|\bNOT\b|\bunsafe\b": "red",
+    r": HOLDS (IN PART|AS FAR AS CAN BE TOLD)$|\bnot reached\b|\bdoubtful\b": "yellow",
+}
+
+
+def show(*blocks: Block, beside: bool = False) -> None:
+    """Print texts and tables, on standard error if they stand `beside` the result."""
+    stream = sys.stderr if beside else sys.stdout
+    if not stream.isatty():
+        for block in blocks:
+            print(block, file=stream, flush=beside)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=beside, highlight=False, markup=False)  # it honours NO_COLOR
+    for block in blocks:
+        for line in fitted(block, width()).split("\n"):
+            text = Text(line)
+            for pattern, style in STYLES.items():
+                text.highlight_regex(pattern, style)
+            console.print(text, soft_wrap=True)
+
+
+def width() -> int:
+    """Columns of the terminal."""
+    return max(shutil.get_terminal_size().columns, NARROW)
+
+
+def fitted(block: Block, width: int) -> str:
+    """The text with no line beyond the width: tables leave out columns, sentences are wrapped."""
+    text = block.within(width) if isinstance(block, Grid) else block
+    return "\n".join(_wrapped(line, width) for line in text.split("\n"))
+
+
+def _wrapped(line: str, width: int) -> str:
+    if len(line) <= width:
+        return line
+    indent = re.match(r" *(\[.{3}\] )?", line)
+    hang = " " * len(indent[0]) if indent else ""
+    options = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(line, width, subsequent_indent=hang, **options)  # type: ignore[arg-type]

@@ -1,0 +1,60 @@
+"""What a terminal shows: within its width, with colour only where it is wanted."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from psofed.cli import screen
+from psofed.report.grid import Grid
+
+WIDE = Grid(
+    [["method", *(f"n={100 * i}" for i in range(1, 20)), "steady"],
+     ["Online-Fed", *["-10.00"] * 19, "-11.74 ±0.03"], ["PSO-Fed", *["diverged"] * 20]],
+    least=tuple(range(1, 20)), where="report.html",
+)  # fmt: skip
+LONG = "  [yes] " + "M = 40 ends slightly below Online-Fed after 3000 rounds, " * 5
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def shown(monkeypatch, stream, columns=80, **environment):
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm-256color", "COLUMNS": str(columns), **environment}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", stream)
+    screen.show("precision reached", WIDE, LONG, "Claim 1: it is so: HOLDS")
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120, 140])
+def test_no_line_is_wider_than_the_terminal(monkeypatch, columns):
+    text = shown(monkeypatch, Terminal(), columns, NO_COLOR="1")
+    assert max(map(len, text.splitlines())) <= columns
+    assert "steady" in text
+    assert "see report.html" in text
+
+
+def test_colour_is_for_terminals_that_did_not_refuse_it(monkeypatch):
+    assert "\x1b[32m" in shown(monkeypatch, Terminal())
+    assert "\x1b" not in shown(monkeypatch, Terminal(), NO_COLOR="1")
+    assert "\x1b" not in shown(monkeypatch, io.StringIO())
+
+
+def test_a_pipe_gets_the_whole_table(monkeypatch):
+    text = shown(monkeypatch, io.StringIO(), 80)
+    assert str(WIDE) in text
+    assert LONG in text
+
+
+def test_wrapped_lines_keep_their_indent():
+    first, *others = screen.fitted(LONG, 60).splitlines()
+    assert first.startswith("  [yes] M = 40")
+    assert others
+    assert all(line.startswith(" " * 8 + w) for line in others for w in [line.split()[0]])

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from psofed import notebook, plugins, schema
+from psofed import contracts, notebook, plugins, schema
 from psofed.core import features, foreign
 from psofed.core.features import FeatureMap, OwnMap
 from psofed.core.schedule import PresentCohorts, UniformCohorts
@@ -21,6 +21,7 @@ from psofed.errors import InputError
 from psofed.methods import onlinefed, psofed
 from psofed.methods.contract import Method, Options, Task, start
 from psofed.methods.titles import settings, titles
+from psofed.policies import contract as policies
 from psofed.streams import paper
 from psofed.streams.contract import Stream, about, measured
 
@@ -136,6 +137,7 @@ class Experiment:
             raise InputError("seed", f"is {self.seed}", "use a whole number from 0 to 2^63 - 1")
         if self.world is not None and not 0 <= self.world < 2**63:
             raise InputError("world", f"is {self.world}", "use the number of a run, from 0 on")
+        self._check_outsiders()
         known = len(about(self.stream).clients_named()) or self.clients
         if self.clients != known:
             found = f"is {self.clients}, but the stream has {known}"
@@ -175,6 +177,20 @@ class Experiment:
         self._check_titles()
         if not isinstance(self.features.name, str):
             self.draw_features(Seeds(0))  # tried now, so that mistakes are told at the start
+
+    def _check_outsiders(self) -> None:
+        """What is not of this package must have the form of its contract."""
+        try:
+            contracts.check(contracts.STREAM, self.stream)
+        except InputError as error:
+            raise error.inside("stream.") from None
+        for i, options in enumerate(self.methods):
+            try:
+                contracts.check(contracts.METHOD, options)
+                if isinstance(options.policy, policies.Options):
+                    contracts.check(contracts.POLICY, options.policy)
+            except InputError as error:
+                raise error.inside(f"methods[{i}].") from None
 
     def _check_titles(self) -> None:
         for i, title in enumerate(self.titles):

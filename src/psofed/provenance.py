@@ -43,12 +43,19 @@ def written(to_table: Callable[[], dict[str, Any]]) -> Written:
             f"# This file cannot be read back: it does not hold all that was used.\n{reasons}{text}"
         )
     used = list(named.used.values())
+    for plugin in used:
+        if plugin.root:
+            where = (
+                f"was found in {plugin.root}: its package has to be beside this file, or installed"
+            )
+            text = f"# {plugin.module} {where}.\n{text}"
     sources = {_file(p): p.source for p in used if p.source is not None}
     return Written(table, text, [p.about() for p in used], sources)
 
 
 def _file(plugin: Plugin) -> str:
-    return f"{Path(plugin.path).stem}-{plugin.digest[:8]}.py"
+    mark = f"-{plugin.digest[:8]}"
+    return f"{Path(plugin.path).stem.removesuffix(mark)}{mark}.py"
 
 
 def _copy(plugin: Plugin) -> str:
@@ -70,13 +77,15 @@ def identity(experiment: Experiment) -> dict[str, Any]:
 
 def changed(was: list[dict[str, str]], now: list[dict[str, str]]) -> list[str]:
     """In words, which plug-ins are not those that were used before."""
-    before = {(each["file"], each["digest"]) for each in was}
+    before = {each["digest"]: each["file"] for each in was}
     lines = []
     for each in now:
-        if (each["file"], each["digest"]) not in before:
-            old = [digest for file, digest in before if file == each["file"]]
-            then = f"its digest was {old[0]} and is" if old else "it was not used; its digest is"
-            lines.append(f"{each['path']} has changed: {then} {each['digest']}")
+        if each["digest"] not in before:
+            old = [digest for digest, file in before.items() if file == each["file"]]
+            then = (
+                f"has changed: its digest was {old[0]} and is" if old else "is new: its digest is"
+            )
+            lines.append(f"{each['path']} {then} {each['digest']}")
     return lines
 
 

@@ -236,7 +236,7 @@ def beside(options: Any, name: str) -> Any:
         if vars(cls).get("kind") is not None:
             return vars(cls)["kind"]
         home = vars(sys.modules[cls.__module__]) if cls.__module__ != "__main__" else {}
-        if home.get("Options") is cls and name in home:
+        if home.get("Options") is cls and name in home and "name" in vars(cls):
             return home[name]
     found = f"is {options.name!r}, of {type(options).__qualname__}, which has no {name}"
     right = f"write a class {name} beside it, or declare it there: kind = {name}"
@@ -256,14 +256,15 @@ def list_reader(package: str) -> Reader:
 
 def table(options: Any) -> dict[str, Any]:
     """Options as the table that `reader` reads, or an InputError that says why it cannot."""
-    if not dataclasses.is_dataclass(options):
-        kind = type(options).__qualname__
+    cls: Any = type(options)
+    if not dataclasses.is_dataclass(cls):
+        kind = cls.__qualname__
         right = "make its class a frozen dataclass, whose fields are the keys of the table"
         error = InputError("name", f"is of {kind}, which has no fields to be written", right)
         plugins.unwritten(error)
         return {"name": kind}
     plain = options.to_table() if isinstance(options, Named) else values(options)
-    return {"name": plugins.spelled(type(options)) or options.name, **plain}
+    return {"name": plugins.spelled(cls) or options.name, **plain}
 
 
 def values(options: Any) -> dict[str, Any]:

@@ -1,18 +1,13 @@
 """Every method and every policy with some settings of it, and each way to play it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from psofed import schema
-from psofed.core.schedule import UniformCohorts
-from psofed.errors import InputError
-from psofed.experiment import Experiment, Features
+from psofed.checks.bench import exchange, fits, prepare, samples, simulate, small, stepwise
 from psofed.policies import fedcs, importance, optimal
-from psofed.protocol import in_memory
-from psofed.simulate import any_method, family
-from psofed.simulate.draws import draw
+
+__all__ = ["exchange", "fits", "prepare", "samples", "simulate", "small", "stepwise"]
 
 VARIANTS = {
     "psofed": [
@@ -111,53 +106,6 @@ POLICIES = [
     fedcs.Options(share=1.0, deadline=0.05),
 ]
 every_method = pytest.mark.parametrize("options", METHODS, ids=lambda o: f"{o.name}-{o.title()}")
-
-
-def small(*methods, **changes):
-    features = Features(dim=10, width=1.5)
-    settings = {"clients": 5, "cohort": 2, "rounds": 30, "runs": 1, "dtype": "float64"}
-    return Experiment(**settings | {"features": features, "methods": methods} | changes)
-
-
-def fits(options, policy):
-    """Whether the method accepts the policy."""
-    try:
-        small(replace(options, policy=policy))
-    except InputError:
-        return False
-    return True
-
-
-def prepare(experiment, run=0, cohort_size=None):
-    task = experiment.task(run, wire="float64")
-    if cohort_size is not None:
-        task = replace(task, cohorts=UniformCohorts(task.seeds, experiment.clients, cohort_size))
-    (method,) = experiment.start(task)
-    return method, draw(experiment, task, everybody=True)
-
-
-def simulate(experiment, run=0):
-    """What the engine computes: the models that are judged, before each round."""
-    method, draws = prepare(experiment, run)
-    if method.compiled:
-        return family.replay(draws, [method]).w[:, 0]
-    return stepwise(experiment, run)
-
-
-def stepwise(experiment, run=0):
-    method, draws = prepare(experiment, run)
-    play = any_method.play(draws, method, any_method.RunSamples(draws))
-    return np.array([method.models(m.server, m.clients).copy() for m in play])
-
-
-def samples(draws):
-    (chunk,) = draws.chunks()
-    return chunk.x, chunk.y
-
-
-def exchange(experiment, run=0):
-    method, draws = prepare(experiment, run)
-    return in_memory.run(method, *samples(draws))
 
 
 def same(one, other, tolerance=1e-12, **changes):

@@ -1,7 +1,5 @@
-"""One battery over all methods and all drivers: whoever drives the rounds, the models are the same.
-
-Among the samples are gaps, silent rounds, a client that joins late and one that stops. Four mistakes
-that were once made are planted, and the battery has to notice each.
+"""Drivers of the rounds on special occasions; four mistakes that were once made are planted, and the
+rules of `psofed.checks` have to notice each.
 """
 
 from dataclasses import replace
@@ -9,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helpers import drivers
-from helpers.battery import METHODS, every_method, fits, small
-from helpers.drivers import ROUNDS, Team, deployment, expected_live, live, stacked, world
+from helpers.battery import small
+from psofed.checks import drivers, of_deployments
+from psofed.checks.drivers import expected_live, live, stacked, world
+from psofed.checks.rules import BrokenError
 from psofed.errors import InputError
 from psofed.experiment import Features
 from psofed.fit import fitting
@@ -23,94 +22,15 @@ from psofed.protocol.server import RefusedError, Server
 from psofed.simulate.draws import draw
 from psofed.simulate.evaluate import draw_test
 
-every_stream = pytest.mark.parametrize("stream", drivers.STREAMS)
-DEPLOYED = [options for options in METHODS if not options.simulated]
-every_deployed = pytest.mark.parametrize("options", DEPLOYED, ids=lambda o: f"{o.name}-{o.title()}")
-
 
 def apart(found, expected):
-    return 0.0 if found is None else float(np.abs(found - expected).max())
-
-
-@every_method
-@every_stream
-def test_every_driver_gives_the_same_models_in_every_round(options, stream):
-    if stream == "gaps" and options.gapless:
-        with pytest.raises(InputError, match="needs a sample of every client in every round"):
-            world(options, stream)
-        return
-    experiment = world(options, stream)
-    expected = stacked(experiment)
-    assert np.abs(expected).max() > 0
-    for driver in (drivers.compiled, drivers.dense, drivers.messages, drivers.tables):
-        assert apart(driver(experiment), expected) <= 1e-12, driver.__name__
-
-
-@every_deployed
-@every_stream
-def test_frames_records_and_restarts_change_nothing_on_the_lockstep_clock(options, stream):
-    experiment = world(options, stream)
-    if stream == "gaps" and contract.kind(options).relays:
-        with pytest.raises(InputError, match=r'which sends samples.*use clock = "live"'):
-            deployment(experiment, "lockstep")
-        return
-    assert apart(drivers.deployed(experiment), stacked(experiment)) <= 1e-12
-
-
-@every_deployed
-@every_stream
-def test_on_a_live_clock_every_method_learns_and_does_what_its_clock_means(options, stream):
-    experiment = world(options, stream)
-    if options.not_live:
-        with pytest.raises(InputError, match=r'cannot run on a live clock.*use clock = "lockstep"'):
-            deployment(experiment, "live")
-        return
-    found = live(experiment)
-    assert apart(found, expected_live(experiment)) <= 1e-12
-    assert np.abs(found[-1]).max() > 0.01
-
-
-@every_method
-def test_a_policy_that_prefers_nobody_is_the_cohort_over_many_rounds(options):
-    policy = fedcs.Options(share=0.6, deadline=float("inf"))
-    if not fits(options, policy):
-        return
-    uniform = stacked(world(options, "steady", cohort=3))
-    assert apart(drivers.chosen(world(options, "steady", cohort=3), policy), uniform) <= 1e-12
-
-
-@every_deployed
-def test_the_gap_that_is_reported_is_since_the_entries_last_moved(options):
-    """`touched` has the entries that a fold moves and, once clients have learned, no others."""
-    team = Team(deployment(world(replace(options, average=False), "steady"), "lockstep"))
-    moved_at, spoken_of, of_these = np.zeros(10, int), 0, 0
-    for n in range(ROUNDS):
-        before = team.server.server.model.copy()
-        closed = team.round()
-        moved = team.server.server.model != before
-        touched = team.server.fresh == n + 1
-        assert (touched | ~moved).all()
-        if n >= 16:
-            spoken_of, of_these = spoken_of + touched.sum(), of_these + (touched & moved).sum()
-        moved_at[moved] = n + 1
-    assert of_these >= 0.97 * spoken_of > 0  # coarse updates of two clients may cancel out
-    assert closed.gap == ROUNDS - team.server.fresh.min() <= ROUNDS - moved_at.min()
-
-
-@pytest.mark.parametrize("options", METHODS, ids=lambda o: f"{o.name}-{o.title()}")
-def test_what_cannot_be_deployed_is_refused_with_a_reason(options):
-    for clock in ("lockstep", "live"):
-        if options.simulated:
-            with pytest.raises(InputError, match=f"{options.name}, which cannot be deployed: "):
-                deployment(world(options, "steady"), clock)
-        elif clock == "lockstep" or not options.not_live:
-            deployment(world(options, "steady"), clock)
+    return float(np.abs(found - expected).max())
 
 
 def test_samples_that_wait_are_bounded_and_those_passed_over_are_counted():
-    method, draws = drivers.prepared(world(onlinefed.Options(), "steady"))
+    method, draws = drivers.prepare(world(onlinefed.Options(), "steady"))
     client = Client(method, 0)
-    x, y = (np.resize(a[0], (3000, *a.shape[2:])) for a in drivers.at_hand(draws))
+    x, y = (np.resize(a[0], (3000, *a.shape[2:])) for a in drivers.samples(draws))
     for start in range(0, 3000, 250):
         client.learn(x[start : start + 250], y[start : start + 250])
     assert client.position == 3000 == client.passed + len(client.waiting[1])
@@ -138,7 +58,7 @@ def test_a_live_clock_costs_less_than_a_decibel_whatever_is_shared(shared):
         experiment = small(options, **changes)
         task = experiment.task(0, wire="float64")
         (method,), draws = experiment.start(task), draw(experiment, task, everybody=True)
-        x, y = drivers.at_hand(draws)
+        x, y = drivers.samples(draws)
         sources = [
             in_memory._Samples(x[k], y[k]) if clock == "lockstep" else None for k in range(6)
         ]
@@ -155,8 +75,8 @@ def test_a_live_clock_costs_less_than_a_decibel_whatever_is_shared(shared):
 
 
 def test_who_relays_samples_sends_the_newest_and_counts_the_others():
-    method, draws = drivers.prepared(world(raw.Options(), "steady"))
-    x, y = drivers.at_hand(draws)
+    method, draws = drivers.prepare(world(raw.Options(), "steady"))
+    x, y = drivers.samples(draws)
     client = Client(method, 0)
     client.learn(x[0, :5], y[0, :5])
     assert (client.position, client.passed, len(client.waiting[1])) == (5, 4, 1)
@@ -166,7 +86,7 @@ def test_who_relays_samples_sends_the_newest_and_counts_the_others():
 
 
 def test_a_client_that_missed_the_beginning_of_a_block_does_not_upload_an_older_one():
-    method, _ = drivers.prepared(world(fedavg.Options(local_steps=4), "steady"))
+    method, _ = drivers.prepare(world(fedavg.Options(local_steps=4), "steady"))
     client = Client(method, 0)
     down = method.encode(method.download(method.server(), 0, 8), up=False)
     client.take_part(8, down)
@@ -218,7 +138,7 @@ def test_the_battery_notices_windows_that_are_guessed(monkeypatch):
         )
 
     monkeypatch.setattr(periodic.Method, "touched", guessed)
-    with pytest.raises(AssertionError):
-        test_the_gap_that_is_reported_is_since_the_entries_last_moved(
+    with pytest.raises(BrokenError, match="an entry moves that is not among them"):
+        of_deployments.touched_entries_are_those_that_move(
             periodic.Options(shared=2, local_steps=4)
         )

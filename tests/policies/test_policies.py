@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from helpers.battery import METHODS, POLICIES, fits, prepare, small, stepwise
+from helpers.battery import METHODS, POLICIES, fits, prepare, small
 from psofed import schema
+from psofed.checks import of_policies
+from psofed.checks.rules import obey
 from psofed.compare import budget
 from psofed.experiment import Experiment
 from psofed.methods import (
@@ -22,10 +24,8 @@ from psofed.methods import (
 )
 from psofed.methods.round import Sizes
 from psofed.policies import fedcs, importance, optimal
-from psofed.policies.contract import Admitted
 from psofed.report import summaries
 from psofed.simulate import any_method, onerun
-from psofed.streams.contract import Samples
 
 UNIFORM = [  # policies that select nobody in particular, and the cohort that they then choose
     (importance.Options(beta=0.0), 2),
@@ -33,8 +33,6 @@ UNIFORM = [  # policies that select nobody in particular, and the cohort that th
     (fedcs.Options(share=0.6, deadline=float("inf")), 3),
 ]
 
-
-SHORT = 12  # rounds: every method has shared by then, and every pair of them is tried
 
 SERVERS = [options for options in METHODS if fits(options, POLICIES[0])]
 
@@ -61,73 +59,21 @@ def test_every_method_with_a_server_that_asks_the_cohort_takes_a_policy():
 
 
 @every_server
-def test_a_fold_is_linear_in_the_weights_and_leaves_the_model_where_they_are_zero(options):
-    method, draws = prepare(small(options))
-    moved, (x, y) = False, next((c.x, c.y) for c in draws.chunks())
-    for n, moment in enumerate(any_method.play(draws, method, any_method.RunSamples(draws))):
-        if not method.ends(n) or n == draws.rounds:
-            continue
-        cohort = method.cohort(n, moment.server).tolist()
-        uploads = {}
-        for k in cohort:
-            member = {name: array[k, ...].copy() for name, array in moment.clients.items()}
-            method.learn(member, x[k, n], method.task.features(x[k, n]), y[k, n])
-            uploads[k] = method.upload(member, k, n)
-        change = []
-        for scale in (0.0, 1.0, 2.0):
-            server = {name: array.copy() for name, array in moment.server.items()}
-            weights = {k: scale * (0.3 + i) for i, k in enumerate(cohort)}
-            method.fold(server, n, uploads, weights)
-            change.append(server["w"] - moment.server["w"])
-        assert not change[0].any()
-        assert np.abs(change[2] - 2 * change[1]).max() <= 1e-12
-        moved = moved or change[1].any()
-    assert moved
-
-
-@every_server
 @pytest.mark.parametrize(("policy", "size"), UNIFORM, ids=lambda p: getattr(p, "name", p))
 def test_a_policy_that_prefers_nobody_is_the_uniform_cohort(options, policy, size):
-    if not fits(options, policy):
-        return
-    for run in range(2):
-        selected = stepwise(small(replace(options, policy=policy), rounds=20), run)
-        uniform = stepwise(small(options, rounds=20, cohort=size), run)
-        assert np.abs(selected).max() > 0
-        assert np.abs(selected - uniform).max() <= 1e-12
+    obey(of_policies.prefers_nobody, options, policy, size)
 
 
 @every_pair
-def test_a_selection_is_reproducible_and_nothing_else_changes_it(options, policy):
-    options = replace(options, policy=policy)
-    first = stepwise(small(options, rounds=SHORT))
-    assert np.array_equal(first, stepwise(small(options, rounds=SHORT)))
-    assert not np.array_equal(first, stepwise(small(options, rounds=SHORT, seed=1)))
-    assert np.isfinite(first).all()
+@pytest.mark.parametrize("rule", of_policies.PAIRS, ids=lambda rule: rule.__name__)
+def test_every_policy_obeys_its_rules_under_every_method(options, policy, rule):
+    obey(rule, options, policy)
 
 
-@every_pair
-def test_zero_targets_leave_zero_models_under_a_policy(options, policy):
-    method, draws = prepare(small(replace(options, policy=policy), rounds=SHORT))
-
-    def silent(*where):
-        drawn = draws.source(*where)
-        return Samples(drawn.x, 0 * drawn.clean, 0 * drawn.noise, drawn.memory)
-
-    quiet = replace(draws, source=silent)
-    for moment in any_method.play(quiet, method, any_method.RunSamples(quiet)):
-        assert not moment.server["w"].any()
-
-
-@every_server
-def test_where_nobody_uploads_the_model_stays(options):
-    late = fedcs.Options(share=0.6, deadline=1e-6)  # nobody is invited
-    policies = [late] + [p for p in POLICIES if p.name == "optimal" and fits(options, p)]
-    for policy in policies:
-        method, draws = prepare(small(replace(options, policy=policy)))
-        method.policy.admit = lambda state, n, scores: Admitted({})
-        for moment in any_method.play(draws, method, any_method.RunSamples(draws)):
-            assert not moment.server["w"].any()
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.describe())
+@pytest.mark.parametrize("rule", of_policies.RULES[:3], ids=lambda rule: rule.__name__)
+def test_every_policy_obeys_its_rules(policy, rule):
+    obey(rule, policy)
 
 
 class Watched:

@@ -3,11 +3,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from psofed.checks import of_streams
+from psofed.checks.rules import obey
 from psofed.core.seeds import Seeds
-from psofed.streams import iid, paper
+from psofed.streams import change, drift, iid, paper
 from psofed.streams.contract import BLOCK
 
 STREAM = paper.Options()
+
+
+@pytest.mark.parametrize("rule", of_streams.RULES, ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize(
+    "stream", [STREAM, iid.Options(), change.Options(at=20), drift.Options(period=700)]
+)
+def test_every_stream_obeys_every_rule(stream, rule):
+    obey(rule, stream)
 
 
 def test_f_has_the_values_of_the_paper():

@@ -1,4 +1,4 @@
-"""`psofed init FILE`: a commented experiment to start from."""
+"""`psofed init FILE`: a commented experiment to start from, or the skeleton of a plug-in."""
 
 from __future__ import annotations
 
@@ -12,20 +12,49 @@ PRESETS = ("paper", "lean", "tracking")
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", required=False)
 @click.option(
     "--preset",
     type=click.Choice(PRESETS),
-    default="paper",
-    show_default=True,
     help="paper: the paper's setting. lean: the fewest bytes (MEMO-Fed). tracking: a function f"
-    " that changes with time.",
+    " that changes with time. [default: paper]",
 )
-def init(file: str, preset: str) -> None:
-    """Write a commented experiment to FILE ("-" prints it): the paper's setting, or another."""
+@click.option("--method", metavar="FILE.py", help="Write the skeleton of a method of your own.")
+@click.option("--stream", metavar="FILE.py", help="Write the skeleton of a stream of your own.")
+@click.option("--policy", metavar="FILE.py", help="Write the skeleton of a policy of your own.")
+def init(
+    file: str | None,
+    preset: str | None,
+    method: str | None,
+    stream: str | None,
+    policy: str | None,
+) -> None:
+    """Write a commented experiment to FILE ("-" prints it): the paper's setting, or another.
+
+    With --method, --stream or --policy it writes the commented skeleton of a plug-in instead, which
+    `psofed check` accepts.
+    """
     from psofed.errors import InputError
 
-    text = files("psofed").joinpath(f"presets/{preset}.toml").read_text(encoding="utf-8")
+    wanted = {"method": method, "stream": stream, "policy": policy}
+    given = {kind: path for kind, path in wanted.items() if path is not None}
+    if (file is not None) + len(given) != 1:
+        raise click.UsageError("Give one FILE: of an experiment, or after --method or the like.")
+    if file is not None:
+        _write(file, f"{preset or 'paper'}.toml", f"Run it with: psofed run {file}")
+        return
+    if preset is not None:
+        raise click.UsageError("--preset is for experiments.")
+    ((kind, path),) = given.items()
+    if path != "-" and not path.endswith(".py"):
+        raise InputError(f"--{kind}", f"is {path!r}", "give a file that ends in .py")
+    _write(path, f"{kind}.template", f"Try its rules with: psofed check {path}")
+
+
+def _write(file: str, preset: str, then: str) -> None:
+    from psofed.errors import InputError
+
+    text = files("psofed").joinpath(f"presets/{preset}").read_text(encoding="utf-8")
     if file == "-":
         print(text, end="")
         return
@@ -40,4 +69,4 @@ def init(file: str, preset: str) -> None:
         raise InputError(
             file, f"cannot be written: {error.strerror}", "give another name"
         ) from None
-    print(f"Wrote {file}. Run it with: psofed run {file}")
+    print(f"Wrote {file}. {then}")

@@ -11,6 +11,7 @@ import click
 
 from psofed import __version__, plugins
 from psofed.cli.advise import advise
+from psofed.cli.check import check
 from psofed.cli.cite import cite
 from psofed.cli.client import client
 from psofed.cli.compare import compare
@@ -47,7 +48,7 @@ def cli() -> None:
 
 for _verb in (
     reproduce, run, compare, sweep, theory, report, play, fit, predict, export, advise, init,
-    verify, serve, client, demo, keys, docs, completion, cite,
+    check, verify, serve, client, demo, keys, docs, completion, cite,
 ):  # fmt: skip
     cli.add_command(_verb)
 

@@ -154,6 +154,7 @@ def compute(
     experiment: Experiment, folder: ResultFolder, wishes: Wishes
 ) -> tuple[Curves | None, bool, Checkpoint]:
     """The curves, whether they are finished, and the checkpoint that was kept on the way."""
+    from psofed import plugins
     from psofed.errors import InputError
     from psofed.simulate import montecarlo, pools
     from psofed.simulate.checkpoint import Checkpoint
@@ -169,13 +170,16 @@ def compute(
             return curves, True, store
     except montecarlo.Interrupted as stop:
         return stop.curves, False, store
-    except (InputError, OSError) as error:
+    except Exception as error:
+        told = error if isinstance(error, InputError) else plugins.blamed(error)
+        if told is None and not isinstance(error, OSError):
+            raise
         kept = store.count()
         if not kept:
             store.remove()
             folder.discard()
-        if isinstance(error, InputError):
-            raise
+        if told is not None or not isinstance(error, OSError):
+            raise told or error from None
         found = f"cannot be written: {error.strerror}"
         right = f"free some space and continue with --resume: {kept} finished runs are kept"
         right = right if kept else "free some space; no run was finished"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from psofed import plugins, schema
+from psofed import contracts, plugins, schema
 from psofed.data.columns import Columns
 from psofed.data.form import UNKNOWN, Form
 from psofed.data.form import parse as form_of
@@ -59,6 +59,7 @@ class Plan:
     def _check_methods(self) -> None:
         for i, options in enumerate(self.methods):
             try:
+                contracts.check(contracts.METHOD, options)
                 schema.check(options, skip=("policy",))
                 schema.positive(options, "step")
                 options.check(self.dim, 10**9)
@@ -127,12 +128,13 @@ def method_from_text(text: str) -> Options:
     """
     name, _, rest = text.partition(":")
     values = dict(part.partition("=")[::2] for part in rest.split(",") if part)
-    table = {"name": name} | {k.strip(): _value(v) for k, v in values.items()}
+    table = {"name": name} | {k.strip(): value_of(v) for k, v in values.items()}
     options: Options = schema.reader("psofed.methods")("--method", table)
     return options
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
+    """A value in a text, as TOML reads it, or the text itself."""
     try:
         return tomllib.loads(f"v = {text}")["v"]
     except ValueError:

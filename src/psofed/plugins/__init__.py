@@ -1,9 +1,9 @@
 """Methods, streams, policies and functions from outside the package."""
 
+from psofed.plugins.installed import entries as entries
 from psofed.plugins.loading import Plugin as Plugin
 from psofed.plugins.loading import attribute as attribute
 from psofed.plugins.loading import beside as beside
-from psofed.plugins.loading import entries as entries
 from psofed.plugins.loading import entry as entry
 from psofed.plugins.loading import loaded as loaded
 from psofed.plugins.loading import module as module

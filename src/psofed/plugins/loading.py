@@ -7,7 +7,6 @@ the objects made before keep. `parcels.py` sends objects and their files to othe
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib.util
 import linecache
@@ -18,17 +17,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
 from typing import Any
 
 from psofed.errors import InputError, nearest
+from psofed.plugins.imports import alone
+from psofed.plugins.installed import points, version_of
 
 _folder: ContextVar[Path | None] = ContextVar("folder", default=None)
 _refused: ContextVar[str] = ContextVar("refused", default="")
 loaded: dict[str, Plugin] = {}  # those of this process, by the name of the module
+_lock = RLock()
 CORRECT = "correct it there"
 
 
@@ -120,7 +122,7 @@ def _from_file(text: str) -> ModuleType:
     if "\\" in text:
         right = f"write slashes: {text.replace(chr(92), '/')!r}"
         raise InputError("", f"is {text!r}, with backslashes", right)
-    named = (_folder.get() or Path.cwd()) / Path(text).expanduser()
+    named = Path.cwd() / (_folder.get() or "") / Path(text).expanduser()
     path = named.resolve()
     if not text.endswith(".py") or path.is_dir():
         found = f"is {text!r}, which is " + ("a folder" if path.is_dir() else "no Python file")
@@ -134,7 +136,7 @@ def _from_file(text: str) -> ModuleType:
     key = hashlib.blake2b(str(path).encode() + data, digest_size=6).hexdigest()
     name = f"psofed_plugin_{re.sub(r'[^0-9A-Za-z]', '_', named.stem)}_{key}"
     if name not in loaded:
-        _siblings(text, path, _decoded(text, data))
+        alone(text, path, _decoded(text, data))
         execute(Plugin(path.as_posix(), name, str(named), digest, source=data), text)
     return sys.modules[name]
 
@@ -152,37 +154,15 @@ def _decoded(text: str, source: bytes) -> str:
         raise InputError("", f"is {text!r}, which is not text: {error}", CORRECT) from None
 
 
-def _siblings(text: str, path: Path, source: str) -> None:
-    """Refuse an import of a file beside it: results do not know it, workers do not have it."""
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError, RecursionError):
-        return  # told when it is executed
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            beside = any(_beside(path.parent, alias.name.split(".")[0]) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            beside = node.level > 0 or _beside(path.parent, str(node.module).split(".")[0])
-        else:
-            continue
-        if beside:
-            found = f"is {text!r}, whose line {node.lineno} imports a file beside it"
-            right = "put all into one file, or into a package and give its dotted name"
-            raise InputError("", found, right)
-
-
-def _beside(folder: Path, name: str) -> bool:
-    """Whether a name to import is that of a file or a folder here, and of nothing installed."""
-    if name in sys.stdlib_module_names or name == "psofed":
-        return False
-    if not (folder / f"{name}.py").exists() and not list((folder / name).glob("*.py")):
-        return False
-    spec = importlib.util.find_spec(name)
-    return spec is None or spec.origin is None or folder in Path(spec.origin).resolve().parents
-
-
 def execute(plugin: Plugin, text: str) -> None:
-    """Run the source of a file as a module of its own."""
+    """Run the source of a file as a module of its own, once: workers have several threads."""
+    with _lock:
+        if plugin.module not in loaded:
+            _execute(plugin, text)
+            loaded[plugin.module] = plugin
+
+
+def _execute(plugin: Plugin, text: str) -> None:
     spec = importlib.util.spec_from_loader(plugin.module, None, origin=plugin.path)
     assert spec is not None
     assert plugin.source is not None
@@ -197,7 +177,6 @@ def execute(plugin: Plugin, text: str) -> None:
         del sys.modules[plugin.module]
         right = "install it" if isinstance(error, ModuleNotFoundError) else CORRECT
         raise InputError("", f"is {text!r}, {_failed(error, plugin.path)}", right) from error
-    loaded[plugin.module] = plugin
 
 
 def _failed(error: BaseException, path: str) -> str:
@@ -256,8 +235,10 @@ def _described(made: ModuleType) -> Plugin:
     """What is known of a module that Python itself has imported."""
     name, path = made.__name__, Path(made.__file__ or "")
     package = "." in name or path.name == "__init__.py"
-    files = sorted(path.parent.rglob("*.py")) if package else [path] if path.is_file() else []
-    plugin = Plugin(name, name, str(path), _digest(*(file.read_bytes() for file in files)))
+    files = sorted(path.parent.rglob("*.py")) if package else []
+    parts = [str(f.relative_to(path.parent)).encode() + f.read_bytes() for f in files]
+    parts = parts or ([path.read_bytes()] if path.is_file() else [])
+    plugin = Plugin(name, name, str(path), _digest(*parts))
     plugin = replace(plugin, version=version_of(name))
     if package or path.suffix != ".py" or name in sys.stdlib_module_names:
         return plugin
@@ -272,25 +253,9 @@ def _digest(*parts: bytes) -> str:
     return digest.hexdigest()
 
 
-@cache
-def version_of(name: str) -> str:
-    """The installed package that has this module, and its version; nothing if there is none.
-
-    >>> version_of("numpy.linalg").split()[0]
-    'numpy'
-    """
-    owners = metadata.packages_distributions().get(name.split(".")[0], [])
-    return " and ".join(f"{owner} {metadata.version(owner)}" for owner in sorted(set(owners)))
-
-
-def entries(group: str) -> list[str]:
-    """The names that installed packages give in this group of entry points."""
-    return sorted({entry.name for entry in metadata.entry_points(group=group)})
-
-
 def entry(group: str, name: str) -> Any:
     """What an installed package offers under this name: a module, or something in it."""
-    found = list(metadata.entry_points(group=group, name=name))
+    found = [point for point in points(group) if point.name == name]
     values = sorted({point.value for point in found})
     if len(values) > 1:
         right = "uninstall one of them, or give the dotted name"

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from psofed.errors import InputError
+from psofed.plugins.installed import GROUPS, entries
 from psofed.plugins.loading import Plugin, loaded, of, outside
 
 
@@ -25,6 +26,8 @@ class Naming:
     nameless: list[str] = field(default_factory=list)
 
 
+# Functions of theirs may be used as plug-ins, but what fails in them is seldom their own fault.
+_TRUSTED = {*sys.stdlib_module_names, "numpy", "numba"}
 _naming: ContextVar[Naming | None] = ContextVar("naming", default=None)
 
 
@@ -55,7 +58,7 @@ def spelled(thing: Any) -> str:
         if vars(made).get(wanted) is not thing:
             found = f"is of {name}, which {plugin.path} does not have under the name {wanted}"
             raise InputError("name", found, "give it that name, at the top of a file of its own")
-        if not outside(plugin.given) and plugin.given not in _offered():
+        if not outside(plugin.given) and not any(plugin.given in entries(g) for g in GROUPS):
             found = f"is of {name} in {plugin.given}"
             raise InputError("name", found, "put it into a module with a dotted name, or a file")
     except InputError as error:
@@ -73,21 +76,23 @@ def unwritten(error: InputError) -> None:
     here.nameless.append(str(error))
 
 
-def _offered() -> set[str]:
-    groups = metadata.entry_points()
-    return {entry.name for entry in groups if entry.group.startswith("psofed.")}
-
-
 def blamed(error: BaseException) -> InputError | None:
     """An error that was raised in the code of a plug-in, told as its own; None if it was not."""
-    places = {plugin.path: plugin for plugin in loaded.values()}
-    places |= {
-        sys.modules[p.module].__file__ or "": p for p in loaded.values() if p.module in sys.modules
-    }
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in places]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_foreign(f.filename)]
     if not frames or isinstance(error, InputError):
         return None
     last = frames[-1]
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     found = f"{last.filename}:{last.lineno}: {last.name} failed with {' '.join(what.split())}"
     return InputError("", found, "this is in the plug-in: correct it there, or try `psofed check`")
+
+
+def _is_foreign(filename: str) -> bool:
+    """Whether a file is a plug-in, or lies in the package of one."""
+    for plugin in loaded.values():
+        if filename == plugin.path:
+            return True
+        inside = plugin.source is None and plugin.module.split(".")[0] not in _TRUSTED
+        if inside and Path(plugin.path).parent in Path(filename).parents:
+            return True
+    return False

@@ -7,10 +7,12 @@ import multiprocessing
 import os
 import pickle
 import re
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -115,6 +117,11 @@ class _Cluster:
         self.client.cancel(list(self.futures))
 
 
+def _unsent(why: str) -> InputError:
+    right = "put what you made into a file of its own, or use one job"
+    return InputError("experiment", f"cannot be sent to another process: {why}", right)
+
+
 class _Packing:
     """Experiments with the plug-ins that they need, packed once for all their runs."""
 
@@ -126,9 +133,11 @@ class _Packing:
             try:
                 self.last = experiment, plugins.pack(experiment, self.dumps)
             except (pickle.PicklingError, AttributeError, TypeError) as error:
-                found = f"cannot be sent to another process: {error}"
-                right = "put what you made into a file of its own, or use one job"
-                raise InputError("experiment", found, right) from None
+                raise _unsent(str(error)) from None
+            main = vars(sys.modules["__main__"]).get("__file__")
+            by_name = self.dumps is pickle.dumps and b"__main__" in self.last[1].data
+            if by_name and (main is None or not Path(main).exists()):
+                raise _unsent("a part of it was made in a notebook")
         packed: plugins.Packed = self.last[1]
         return packed
 

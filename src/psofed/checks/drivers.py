@@ -1,28 +1,35 @@
 """Every way to drive the rounds of a method, on the same samples and cohorts, to be compared."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from helpers.battery import small
-from helpers.network import Chance, VirtualDisk
 from psofed.case import Case
+from psofed.checks.bench import CLIENTS, DIM, played, prepare, samples, small
+from psofed.core.features import Waves
+from psofed.core.seeds import Seeds
 from psofed.deploy.samples import replay
+from psofed.experiment import Experiment
 from psofed.fit import fitting
 from psofed.fit.player import Contender, Player
 from psofed.methods import onlinefed, psofed
+from psofed.methods.contract import Options, State
+from psofed.policies.contract import Options as PolicyOptions
 from psofed.protocol import in_memory
 from psofed.protocol.client import MOST_WAITING, Member
 from psofed.protocol.coordinator import Coordinator
 from psofed.protocol.deployment import Deploy, Deployment
-from psofed.simulate import any_method, family, reference
-from psofed.simulate.draws import draw
+from psofed.simulate import family, reference
 from psofed.streams import paper
 from psofed.streams.contract import Samples
 
-ROUNDS, CLIENTS = 64, 5
+Array = NDArray[Any]
+ROUNDS = 64
 
 
 @dataclass(frozen=True)
@@ -32,20 +39,30 @@ class Gappy(paper.Options):
     name: ClassVar[str] = "gappy"
     gaps: ClassVar[bool] = True
 
-    def known(self):
+    def known(self) -> Array:
         """[client, round]: whether there is a sample."""
-        found = np.random.default_rng(5).uniform(size=(CLIENTS, ROUNDS)) < 0.75
+        found: Array = np.random.default_rng(5).uniform(size=(CLIENTS, ROUNDS)) < 0.75
         found[:, 20:24] = found[:, 40] = False
         found[3, :26] = found[4, 47:] = False
         found[3, 26] = found[4, 46] = True
         return found
 
-    def presence(self):
+    def presence(self) -> tuple[Array, Array, Array]:
+        """One joins in round 26, one leaves after round 46."""
         known = self.known()
         stop = np.array([ROUNDS, ROUNDS, ROUNDS, ROUNDS, 47])
         return np.array([0, 0, 0, 26, 0]), stop, np.append(known.any(axis=0), False)
 
-    def samples(self, seeds, clients, first, stop, dtype=np.float64, memory=None):
+    def samples(
+        self,
+        seeds: Seeds,
+        clients: Array,
+        first: int,
+        stop: int,
+        dtype: Any = np.float64,
+        memory: Array | None = None,
+    ) -> Samples:
+        """Those of the paper; y is NaN where there is none."""
         made = super().samples(seeds, clients, first, stop, dtype, memory)
         end = min(stop, ROUNDS)  # whoever replays asks for whole blocks
         hidden = np.zeros(made.clean.shape, bool)
@@ -56,74 +73,67 @@ class Gappy(paper.Options):
 STREAMS = {"steady": paper.Options(), "gaps": Gappy()}
 
 
-def world(options, stream, **changes):
+def world(options: Options, stream: str, **changes: Any) -> Experiment:
     """An experiment of one method, long enough for blocks, delays and silences to matter."""
     return small(options, stream=STREAMS[stream], rounds=ROUNDS, **changes)
 
 
-def deployment(experiment, clock):
+def deployment(experiment: Experiment, clock: Any) -> Deployment:
+    """The experiment as it is deployed."""
     return Deployment(experiment, Deploy(wire="float64", clock=clock))
 
 
-def prepared(experiment):
-    task = experiment.task(0, wire="float64")
-    (method,) = experiment.start(task)
-    return method, draw(experiment, task, everybody=True)
-
-
-def at_hand(draws):
-    (chunk,) = draws.chunks()
-    return chunk.x, chunk.y
-
-
-def stacked(experiment):
+def stacked(experiment: Experiment) -> Array:
     """One method after another in lockstep, as Monte Carlo runs what it has no kernel for."""
-    method, draws = prepared(experiment)
-    play = any_method.play(draws, method, any_method.RunSamples(draws))
-    return np.array([method.models(m.server, m.clients).copy() for m in play])
+    method, draws = prepare(experiment)
+    return np.array([method.models(m.server, m.clients).copy() for m in played(method, draws)])
 
 
-def compiled(experiment):
+def compiled(experiment: Experiment) -> Array | None:
     """The kernel, where it knows the method."""
-    method, draws = prepared(experiment)
+    method, draws = prepare(experiment)
     return family.replay(draws, [method]).w[:, 0] if method.compiled else None
 
 
-def dense(experiment):
+def dense(experiment: Experiment) -> Array | None:
     """The reference with its matrices, where it applies."""
-    method, draws = prepared(experiment)
+    method, draws = prepare(experiment)
     (options,) = experiment.methods
-    plain = type(options) in (psofed.Options, onlinefed.Options) and not options.average
-    if not plain or draws.gaps or getattr(options, "selection", "") == "stochastic":
+    if draws.gaps or options.average:
         return None
-    if isinstance(options, psofed.Options) and not options.idle:
+    if type(options) is psofed.Options and options.idle and options.selection == "sequential":
+        kind, shift = "pso", options.tau
+    elif type(options) is onlinefed.Options:
+        kind, shift = "online", 0
+    else:
         return None
-    x, y = at_hand(draws)
+    x, y = samples(draws)
     cohorts = tuple(tuple(method.cohort(n, {}).tolist()) for n in range(ROUNDS))
     masks = np.array([method.schedule.entries(k, 0) for k in range(CLIENTS)])
-    kind = ("pso", options.tau) if isinstance(options, psofed.Options) else ("online", 0)
-    zeros = np.zeros(10), np.zeros((CLIENTS, 10))
-    case = Case("", kind[0], draws.features, x, y, cohorts, method.step, masks, kind[1], *zeros)
+    zeros, features = (np.zeros(DIM), np.zeros((CLIENTS, DIM))), draws.features
+    assert isinstance(features, Waves)
+    case = Case("", kind, features, x, y, cohorts, method.step, masks, shift, *zeros)
     return reference.run(case)[0]
 
 
-def messages(experiment):
+def messages(experiment: Experiment) -> Array | None:
     """The deployed halves, joined by a dict."""
-    method, draws = prepared(experiment)
-    return None if draws.gaps and method.relays else in_memory.run(method, *at_hand(draws)).models
+    method, draws = prepare(experiment)
+    return None if draws.gaps and method.relays else in_memory.run(method, *samples(draws)).models
 
 
-def tables(experiment):
+def tables(experiment: Experiment) -> Array | None:
     """A contender of a fit, tick by tick."""
     (options,) = experiment.methods
-    method, draws = prepared(experiment)
+    method, draws = prepare(experiment)
     if method.peers:
         return None
-    x, y = at_hand(draws)
+    x, y = samples(draws)
     columns = SimpleNamespace(target="y", ranges={"y": (0, 1)})
     encoder = SimpleNamespace(numeric=(), categories={}, columns=columns)
     contender = Contender("", fitting.start(options, method.task), draws.features)
-    player = Player(contender, SimpleNamespace(clients=CLIENTS, encoder=encoder))
+    rounds: Any = SimpleNamespace(clients=CLIENTS, encoder=encoder)
+    player = Player(contender, rounds)
     models = [player.shared.copy()]
     for n in range(ROUNDS):
         known = np.flatnonzero(~np.isnan(y[:, n]))
@@ -132,15 +142,40 @@ def tables(experiment):
     return np.array(models)
 
 
-class Team:
+class MemoryDisk:
+    """A folder in memory that never fails."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.files = name, dict[str, bytes]()
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a file, or None if there is no such file."""
+        return self.files.get(name)
+
+    def write(self, name: str, data: bytes) -> None:
+        """A new file."""
+        self.files[name] = data
+
+    def sync(self, name: str) -> None:
+        """All is durable already."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Put a file in another's place."""
+        self.files[new] = self.files.pop(old)
+
+    def sync_folder(self) -> None:
+        """All is durable already."""
+
+
+class Crew:
     """A coordinator and its members as they are deployed, with frames, records and restarts."""
 
-    def __init__(self, plan):
-        self.plan, chance = plan, Chance(0, 0)
-        self.disks = [VirtualDisk(str(k), chance) for k in range(CLIENTS + 1)]
+    def __init__(self, plan: Deployment) -> None:
+        self.plan = plan
+        self.disks = [MemoryDisk(str(k)) for k in range(CLIENTS + 1)]
         self.start()
 
-    def start(self):
+    def start(self) -> None:
         """All of them, again, from what is on disk."""
         experiment, lockstep = self.plan.experiment, self.plan.deploy.clock == "lockstep"
         self.server = Coordinator(self.plan, self.disks[CLIENTS])
@@ -149,17 +184,20 @@ class Team:
             for k in range(CLIENTS)
         ]
 
-    def round(self):
+    def round(self) -> Any:
+        """One round, in which everybody answers."""
         for k, frame in self.server.frames().items():
             answer, what = self.members[k].take(frame)
-            assert answer is not None, what
-            assert self.server.take(k, answer) == "accepted"
+            if answer is None:
+                raise AssertionError(f"client {k} does not answer: {what}")
+            if (said := self.server.take(k, answer)) != "accepted":
+                raise AssertionError(f"the server does not accept an answer: {said}")
         return self.server.commit()
 
 
-def deployed(experiment):
+def deployed(experiment: Experiment) -> Array:
     """Frames, records, and a restart of everybody now and then, on the lockstep clock."""
-    team = Team(deployment(experiment, "lockstep"))
+    team = Crew(deployment(experiment, "lockstep"))
     models = [team.server.server.model.copy()]
     for n in range(ROUNDS):
         team.round()
@@ -169,10 +207,10 @@ def deployed(experiment):
     return np.array(models)
 
 
-def live(experiment):
+def live(experiment: Experiment) -> Array:
     """The same on a live clock: each client gets its sample of round n before the round."""
-    team = Team(deployment(experiment, "live"))
-    x, y = at_hand(prepared(experiment)[1])
+    team = Crew(deployment(experiment, "live"))
+    x, y = samples(prepare(experiment)[1])
     models = [team.server.server.model.copy()]
     for n in range(ROUNDS):
         for k in np.flatnonzero(~np.isnan(y[:, n])).tolist():
@@ -186,14 +224,14 @@ def live(experiment):
     return np.array(models)
 
 
-def expected_live(experiment):
+def expected_live(experiment: Experiment) -> Array:
     """What a live clock means, written out: who waits learns all that waited after it received."""
     task = experiment.task(0, wire="float64", live=True)
     (method,) = experiment.start(task)
-    x, y = at_hand(prepared(experiment)[1])
+    x, y = samples(prepare(experiment)[1])
     z = task.features(x)
     server, clients = method.server(), [method.client(k) for k in range(CLIENTS)]
-    waiting = [[] for _ in clients]
+    waiting: list[list[int]] = [[] for _ in clients]
     models = [method.models(server, {}).copy()]
     for n in range(ROUNDS):
         for k in np.flatnonzero(~np.isnan(y[:, n])).tolist():
@@ -203,7 +241,8 @@ def expected_live(experiment):
         uploads = {}
         for k in method.cohort(n, server).tolist():
             method.receive(clients[k], k, n, method.download(server, k, n))
-            assert len(waiting[k]) <= MOST_WAITING
+            if len(waiting[k]) > MOST_WAITING:
+                raise AssertionError(f"{len(waiting[k])} samples wait")
             _learn(method, clients[k], waiting[k], x[k], z[k], y[k])
             uploads[k] = method.upload(clients[k], k, n)
         method.fold(server, n, uploads, dict.fromkeys(uploads, 1 / max(len(uploads), 1)))
@@ -211,13 +250,13 @@ def expected_live(experiment):
     return np.array(models)
 
 
-def _learn(method, client, waiting, x, z, y):
+def _learn(method: Any, client: State, waiting: list[int], x: Array, z: Array, y: Array) -> None:
     for i in waiting:
         method.learn(client, x[i], z[i], y[i])
     waiting.clear()
 
 
-def chosen(experiment, policy):
-    """A policy that prefers nobody."""
+def chosen(experiment: Experiment, policy: PolicyOptions) -> Array:
+    """The same experiment under a policy."""
     (options,) = experiment.methods
     return stacked(replace(experiment, methods=(replace(options, policy=policy),)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -209,3 +210,27 @@ def test_a_process_with_another_version_of_a_package_refuses_it(write, inside, m
     altered = plugins.Packed(packed.data, (replace(other, digest="0"),))
     with pytest.raises(InputError, match="install the same everywhere"):
         altered.unpack()
+
+
+def test_an_entry_point_is_written_by_its_name_and_a_bare_package_is_refused(
+    write, inside, monkeypatch
+):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(inside)])
+    write("offered_pack/__init__.py", "class Options: pass")
+    write("bare_pack/__init__.py", "class Options: pass")
+    write("offered-1.0.dist-info/METADATA", "Name: offered\nVersion: 1.0\n")
+    write("offered-1.0.dist-info/entry_points.txt", "[psofed.streams]\noffer = offered_pack\n")
+    made = schema.load("psofed.streams", "offer")
+    assert plugins.spelled(made.Options) == "offer"
+    bare = __import__("bare_pack")
+    with pytest.raises(InputError, match="put it into a module with a dotted name"):
+        plugins.spelled(bare.Options)
+
+
+def test_threads_that_load_a_file_at_once_get_the_same_module(write, inside):
+    text = "import time\nclass A: pass\ntime.sleep(0.05)\nclass B: pass"
+    path = str(write("mine.py", text))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(plugins.module, [path] * 4))
+    assert all(one is found[0] for one in found)
+    assert found[0].B

@@ -1,0 +1,1 @@
+"""The contracts as rules: one battery for ours and for plug-ins."""

@@ -1,0 +1,118 @@
+"""`psofed check`: what is right passes, and each mistake is noticed by its rule."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from helpers.skeletons import put
+from psofed.checks import of_streams
+from psofed.checks.rules import BrokenError
+from psofed.checks.subject import subjects
+from psofed.streams import paper
+
+
+def failures(path):
+    return {
+        v.rule: v.reason for s in subjects(str(path)) for v in s.verdicts() if v.outcome == "failed"
+    }
+
+
+@pytest.mark.parametrize("kind", ["method", "stream", "policy"])
+def test_the_skeleton_that_init_writes_passes_the_check(kind, psofed, tmp_path):
+    done = psofed("init", f"--{kind}", "mine.py")
+    assert done.stdout == "Wrote mine.py. Try its rules with: psofed check mine.py\n"
+    done = psofed("check", "mine.py")
+    assert done.returncode == 0, done.stdout
+    assert " 0 failed, " in done.stdout
+    assert done.stdout.splitlines()[0].startswith(f"mine.py: {kind} mine with ")
+    assert done.stdout.endswith("Every rule holds.\n")
+
+
+def test_the_verdicts_are_printed_as_json_and_a_setting_can_be_chosen(psofed, tmp_path):
+    put(tmp_path)
+    done = psofed("check", "mine.py:gain=0.5", "--json")
+    table = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert table["passed"]
+    (one,) = table["checked"]
+    assert one["subject"] == "method mine with average=False, gain=0.5"
+    assert {v["outcome"] for v in one["verdicts"]} == {"ok"}
+
+
+MUTANTS = [
+    ("method", ('self.lms(client["w"], z, y, self.step)', 'self.gain *= 0.9\n        self.lms(client["w"], z, y, self.gain)'), "A state that is saved and loaded"),
+    ("method", ("(self.task.dim,)", "(self.task.dim - 1,)"), "Uploads have a length"),
+    ("method", ('server["w"].copy()', 'server["w"] + k'), "A common download is the same"),
+    ("method", ('return client["w"].copy()', 'return client["w"].copy() + 1e-3'), "Targets of zero"),
+    ("method", ('server["w"] += self.gain * (shares @ (models - server["w"]))', 'server["w"][:] = shares @ models'), "A fold is linear"),
+    ("method", ('self.lms(client["w"], z, y, self.step)', "pass"), "Engine, lockstep and messages"),
+    ("method", ('self.lms(client["w"], z, y, self.step)', 'import numpy as np\n        self.lms(client["w"], z, y, np.random.rand())'), "The same seed gives the same bits"),
+    ("method", ('return server["w"].copy()', "return 1 / 0"), "Engine, lockstep and messages"),
+    ("stream", ('return Samples(x, f(x), np.sqrt(self.noise)', 'return Samples(x, np.cos(x[:, 0]), np.sqrt(self.noise)'), "The test set is of the function that is learned"),
+    ("stream", ("block = seeds.normals(\"mine\", clients, numbers * BLOCK, round=n // BLOCK)", "block = np.random.default_rng(stop).standard_normal((len(clients), numbers * BLOCK))"), "More rounds or more clients"),
+    ("stream", ("noise = np.asarray(np.sqrt(self.noise), dtype)", "noise = np.sqrt(np.float64(self.noise))"), "Samples have x [K, N, L]"),
+    ("stream", ("seeds.world.generator(purpose)", "seeds.generator(purpose)"), "Runs of one world share"),
+    ("stream", ("seeds.world.generator(purpose)", 'seeds.world.generator("mine")'), "Snapshots for two purposes"),
+    ("policy", ("sorted(order[: self.size].tolist())", "order[: self.size].tolist()"), "Members and weights come in client order"),
+    ("policy", ("1 / len(scores)", "score_sum"), "Members and weights"),
+    ("policy", ("sound(score)", "score"), "Scores that are infinite"),
+    ("policy", ('luck = self.seeds', 'self.seen = getattr(self, "seen", 0) + 1\n        luck = (1 + self.seen % 7) * self.seeds.uniforms("more", round=self.seen, count=self.clients) * self.seeds'), "A state that is saved and loaded"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "change", "rule"), MUTANTS)
+def test_a_mistake_is_noticed_by_its_rule(tmp_path, kind, change, rule):
+    found = failures(put(tmp_path, change, kind=kind))
+    assert any(name.startswith(rule) for name in found), found
+
+
+def test_an_error_in_the_file_is_told_with_its_line(psofed, tmp_path):
+    path = put(tmp_path, ('return server["w"].copy()', "return 1 / 0"))
+    line = 1 + path.read_text()[: path.read_text().index("1 / 0")].count("\n")
+    done = psofed("check", "mine.py")
+    assert done.returncode == 1
+    assert f"{path}:{line}: download failed with ZeroDivisionError" in done.stdout
+    assert done.stdout.endswith("NOT every rule holds.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["check", "nothing.py"], "cannot be read"),
+        (["check", "psofd"], "did you mean 'psofed'?"),
+        (["check", "empty.py"], "has no class Options"),
+        (["check", "other.py"], "derive from none of"),
+        (["check", "mine.py:gan=1"], "did you mean 'gain'?"),
+        (["check", "needs.py"], "give all fields a default"),
+        (["check", "mine.py:gain=7"], "use a number above 0, at most 1"),
+        (["init"], "Give one FILE"),
+        (["init", "a.toml", "--method", "b.py"], "Give one FILE"),
+        (["init", "--method", "b.txt"], "ends in .py"),
+        (["init", "--method", "mine.py"], "exists already"),
+        (["init", "--method", "new.py", "--preset", "lean"], "--preset is for experiments"),
+    ],
+)
+def test_wrong_input_is_refused(psofed, tmp_path, arguments, words):
+    put(tmp_path)
+    put(tmp_path, ("gain: float = 1.0", "gain: float"), name="needs.py")
+    (tmp_path / "empty.py").write_text("")
+    text = "from dataclasses import dataclass\nfrom psofed.schema import Named\n"
+    (tmp_path / "other.py").write_text(text + "@dataclass(frozen=True)\nclass Options(Named): pass")
+    done = psofed(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+class Halved(paper.Options):
+    """Trained on one function, judged by another."""
+
+    def clean(self, x, first):
+        return paper.f(x) / 2
+
+
+def test_a_function_that_is_learned_but_not_judged_by_is_noticed():
+    of_streams.the_test_set_is_of_what_is_learned(paper.Options())
+    with pytest.raises(BrokenError, match="is `snapshot` of another f"):
+        of_streams.the_test_set_is_of_what_is_learned(Halved())

@@ -1,0 +1,282 @@
+"""A method of one's own in experiments, results, checkpoints, deployments and other processes."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from helpers.skeletons import TOML, experiment, put, skeleton
+from psofed import experiment as experiments
+from psofed import plugins
+from psofed.checks.drivers import MemoryDisk
+from psofed.errors import InputError
+from psofed.experiment import Experiment, Features
+from psofed.methods import onlinefed
+from psofed.protocol import deployment
+from psofed.report import files
+from psofed.simulate import montecarlo, pools
+from psofed.simulate.accumulate import Accumulator
+from psofed.simulate.checkpoint import Checkpoint
+from psofed.streams import paper
+
+MARK = "@dataclass(frozen=True)\n"
+
+
+def marked(folder):
+    """A change that leaves a file when the plug-in is imported."""
+    return MARK, f'open({str(folder / "imported")!r}, "a").close()\n\n\n{MARK}'
+
+
+@pytest.fixture
+def mine(tmp_path):
+    put(tmp_path)
+    return experiments.read(experiment(tmp_path))
+
+
+def notebook(**members):
+    """A class as a cell of a notebook makes it."""
+    made = type("Mine", (onlinefed.Options,), {"__module__": "__main__", "name": "mine", **members})
+    return dataclass(frozen=True)(made)
+
+
+def test_a_file_of_ones_own_runs_and_is_written_so_that_it_is_read_again(mine, tmp_path):
+    curves = montecarlo.run(mine, 1)
+    assert curves.titles == ["Mine gain=1"]
+    whole = Experiment(clients=5, rounds=12, runs=2, cohort=2, test_samples=40,
+                       features=Features(dim=6), methods=(onlinefed.Options(),))  # fmt: skip
+    assert np.allclose(curves.mse, montecarlo.run(whole, 1).mse, rtol=1e-5)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "again.toml").write_text(mine.to_toml())
+    assert experiments.read(tmp_path / "elsewhere" / "again.toml") == mine
+
+
+def test_options_of_any_class_are_enough_in_python():
+    options = notebook(kind=onlinefed.Method, describe=lambda self: "Mine")()
+    made = Experiment(clients=5, rounds=6, runs=1, test_samples=20, methods=(options,))
+    plain = replace(made, methods=(onlinefed.Options(),))
+    assert np.allclose(montecarlo.run(made, 1).mse, montecarlo.run(plain, 1).mse, rtol=1e-5)
+
+
+def test_what_a_notebook_made_is_not_written_but_its_result_is_and_says_so(tmp_path):
+    options = notebook(kind=onlinefed.Method, describe=lambda self: "Mine")()
+    made = Experiment(clients=5, rounds=6, runs=1, test_samples=20, methods=(options,))
+    with pytest.raises(InputError, match="was made in a notebook or a script; put it into a file"):
+        made.to_toml()
+    found = files.render(montecarlo.run(made, 1), "python", {})
+    text = found["experiment.toml"].decode()
+    assert text.startswith("# This file cannot be read back: ")
+    assert tomllib.loads(text)["methods"][0]["name"] == "__main__:Mine"
+    store = Checkpoint(tmp_path, made)
+    store.begin()
+    with pytest.raises(InputError, match="cannot know that this is the same experiment"):
+        store.resume(Accumulator(made))
+
+
+def test_a_notebook_has_to_say_which_method_belongs_to_its_options():
+    options = notebook(describe=lambda self: "Mine")()
+    # The nearest class with a method beside it is that of Online-Fed, which this one derives from.
+    Experiment(methods=(options,))
+    alone = type("Alone", (onlinefed.Common,), {"__module__": "__main__", "name": "alone",
+                                                "describe": lambda self: "Alone"})  # fmt: skip
+    with pytest.raises(InputError, match="Options declare it as `kind`, but Alone, which has no"):
+        Experiment(methods=(dataclass(frozen=True)(alone)(),))
+
+
+@dataclass(frozen=True)
+class Own(paper.Options):
+    name: ClassVar[str] = "own"
+
+
+class Bare:
+    """A stream without fields: enough to run, not to be written."""
+
+    name, independent, taps = "bare", False, 4
+    samples, snapshot = paper.Options().samples, paper.Options().snapshot
+
+
+def test_a_stream_that_is_written_nowhere_is_refused_when_it_is_written():
+    for stream, words in ((Own(), "under the name Options"), (Bare(), "no fields to be written")):
+        made = Experiment(clients=4, rounds=5, runs=1, test_samples=10, stream=stream)
+        with pytest.raises(InputError, match=words):
+            made.to_toml()
+        found = files.render(montecarlo.run(made, 1), "python", {})
+        assert "cannot be read back" in found["experiment.toml"].decode()
+
+
+def test_a_result_keeps_path_digest_and_source_and_repeats_itself(mine, tmp_path, psofed):
+    done = psofed("run", "mine.toml", "--out", "result", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    (about,) = json.loads((tmp_path / "result/summary.json").read_text())["plugins"]
+    assert about["path"] == str(tmp_path / "mine.py")
+    assert about["digest"] == plugins.of(type(mine.methods[0])).digest
+    copy = tmp_path / "result" / f"mine-{about['digest'][:8]}.py"
+    assert copy.read_text() == skeleton("method")
+    (tmp_path / "mine.py").unlink()
+    again = psofed("run", "result/experiment.toml", "--out", "again", "--jobs", "1")
+    assert again.returncode == 0, again.stderr
+    curves = [(tmp_path / name / "curves.csv").read_bytes() for name in ("result", "again")]
+    assert curves[0] == curves[1]
+    assert (tmp_path / "again" / copy.name).exists()
+
+
+def test_who_reads_a_result_or_a_report_imports_nothing(tmp_path, psofed):
+    put(tmp_path, marked(tmp_path))
+    experiment(tmp_path)
+    assert psofed("run", "mine.toml", "--out", "result", "--jobs", "1").returncode == 0
+    (tmp_path / "imported").unlink()
+    (tmp_path / "mine.py").unlink()
+    plugins.loaded.clear()
+    done = psofed("report", "result")
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "imported").exists()
+    assert not plugins.loaded
+
+
+def test_another_file_is_not_resumed_and_the_line_says_which(mine, tmp_path, psofed):
+    store = Checkpoint(tmp_path / "result", mine)
+    store.begin()
+    path = put(tmp_path, ("1.0  # an option", "0.5  # an option"))
+    changed = experiments.read(tmp_path / "mine.toml")
+    with pytest.raises(InputError, match=rf"{path} has changed: its digest was \w+ and is \w+"):
+        Checkpoint(tmp_path / "result", changed).resume(Accumulator(changed))
+    done = psofed("run", "mine.toml", "--out", "whole", "--jobs", "1")
+    assert psofed("run", "mine.toml", "--out", "whole", "--resume").returncode == 0
+    put(tmp_path)
+    done = psofed("run", "mine.toml", "--out", "whole", "--resume")
+    assert done.returncode == 2
+    assert f"{path} has changed: its digest was" in done.stderr
+
+
+def test_a_folder_that_was_moved_is_resumed(mine, tmp_path):
+    store = Checkpoint(tmp_path / "result", mine)
+    store.begin()
+    put(tmp_path / "moved")
+    moved = experiments.read(experiment(tmp_path / "moved"))
+    assert Checkpoint(tmp_path / "result", moved).resume(Accumulator(moved)) == {}
+
+
+FAILING = ('return client["w"].copy()', 'return client["w"] / {}["no"]')
+
+
+@pytest.mark.parametrize("where", [["--jobs", "1"], ["--jobs", "2"]])
+def test_an_error_in_the_plug_in_is_told_as_its_own(tmp_path, psofed, where):
+    path = put(tmp_path, FAILING)
+    line = 1 + path.read_text()[: path.read_text().index("{}[")].count("\n")
+    experiment(tmp_path)
+    done = psofed("run", "mine.toml", "--out", "result", *where)
+    assert done.returncode == 2
+    assert f"{path}:{line}: upload failed with KeyError: 'no'" in done.stderr
+    assert "bug in psofed" not in done.stderr
+    assert not (tmp_path / "result").exists()
+
+
+def test_another_process_needs_no_file(mine, tmp_path):
+    expected = montecarlo.run(mine, 1)
+    (tmp_path / "mine.py").unlink()
+    found = montecarlo.run(mine, pool=pools.fresh_processes(1))
+    assert np.array_equal(found.mse, expected.mse)
+
+
+@pytest.mark.long
+def test_a_cluster_needs_no_file_either(tmp_path, mine):
+    pytest.importorskip("distributed")
+    expected = montecarlo.run(mine, 1)
+    (tmp_path / "mine.py").unlink()
+    found = montecarlo.run(mine, pool=pools.cluster("local"))
+    assert np.array_equal(found.mse, expected.mse)
+
+
+def test_what_cannot_be_sent_is_refused_with_what_would_be_right():
+    options = notebook(kind=onlinefed.Method, describe=lambda self: "Mine")()
+    made = Experiment(clients=5, rounds=6, runs=1, test_samples=20, methods=(options,))
+    with pytest.raises(InputError, match="cannot be sent to another process"):
+        montecarlo.run(made, pool=pools.fresh_processes(1))
+
+
+DEPLOYED = TOML + '[deploy]\nwire = "float64"\n'
+
+
+def test_both_ends_of_a_deployment_must_have_the_same_file_wherever_it_lies(tmp_path):
+    for name in ("server", "client", "other"):
+        put(tmp_path / name, *([("* (shares", "* 1 * (shares")] if name == "other" else []))
+        experiment(tmp_path / name, DEPLOYED)
+    server, client, other = (
+        deployment.read(tmp_path / name / "mine.toml") for name in ("server", "client", "other")
+    )
+    assert server.digest == client.digest
+    assert server.digest != other.digest
+
+
+def test_a_state_folder_keeps_the_file_and_imports_it_only_if_told(tmp_path):
+    from psofed.export import origin
+
+    put(tmp_path, marked(tmp_path))
+    plan = deployment.read(experiment(tmp_path, DEPLOYED))
+    disk = MemoryDisk("server")
+    plan.keep(disk)
+    state = tmp_path / "state"
+    state.mkdir()
+    for name, data in disk.files.items():
+        (state / name).write_bytes(data)
+    (tmp_path / "imported").unlink()
+    with pytest.raises(InputError, match=r"is not imported here; allow it by naming the file: --p"):
+        origin.load(state)
+    assert not (tmp_path / "imported").exists()
+    assert deployment.read(state / deployment.PLAN).digest == plan.digest
+
+
+def test_a_fit_takes_a_method_from_a_file_beside_the_working_folder(tmp_path, psofed):
+    put(tmp_path)
+    done = psofed("fit", "--example", "--method", "./mine.py:gain=0.5", "--out", "fitted")
+    assert done.returncode == 0, done.stderr
+    assert "Mine gain=0.5" in done.stdout
+    assert list((tmp_path / "fitted").glob("mine-*.py"))
+
+
+def test_the_theory_says_that_it_does_not_cover_the_method(tmp_path, psofed):
+    put(tmp_path)
+    experiment(tmp_path)
+    done = psofed("theory", "mine.toml")
+    assert done.returncode == 2
+    assert "none that the theory covers" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("class Options(Common)", "class Choice(Common)"), "has no class Options"),
+        (("@dataclass(frozen=True)", "@dataclass"), "cannot be imported: "),
+        (("@dataclass(frozen=True)\n", ""), "Options has gain, but no @dataclass(frozen=True)"),
+        (("class Options(Common)", "class Options"), "cannot be read from a table"),
+        (('"mine"', '"fedavg"'), "'fedavg' is that of psofed's own method"),
+        (("gain: float = 1.0", "gain: list[float] = 1.0"), "gain is list[float]"),
+        (('f"Mine gain', 'f"Mine\\ngain'), "describe() gives one line of text, but it gives"),
+        (('f"Mine gain={self.gain:g}"', "1 / 0"), "it raises ZeroDivisionError"),
+        (("class Method(Plain)", "class Methods(Plain)"), "which has no Method"),
+        (("def upload", "def uploads"), "Method has every handler of its contract, but it has no"),
+        (("def learn", "def learns"), "it has no learn"),
+        (("def fold(\n        self, server", "def fold(\n        self, more, server"), "it has fold("),
+        (("common = True", "common = compiled = True"), "does not declare `compiled`"),
+        (("class Method(Plain)", "class Method"), "but it has no cohort, begins, "),
+    ],
+)  # fmt: skip
+def test_a_broken_contract_is_told_at_the_start_with_its_rule(tmp_path, psofed, change, words):
+    put(tmp_path, change)
+    experiment(tmp_path)
+    done = psofed("run", "mine.toml", "--out", "result")
+    assert done.returncode == 2
+    assert words in done.stderr, done.stderr
+    assert "methods[0].name" in done.stderr
+    assert not (tmp_path / "result").exists()
+
+
+def test_what_is_no_stream_and_no_method_at_all_is_refused():
+    with pytest.raises(InputError, match=r"stream\.name is .* a stream that breaks a rule"):
+        Experiment(stream="paper")
+    with pytest.raises(InputError, match=r"methods\[0\]\.name is .* breaks a rule"):
+        Experiment(methods=("fedavg",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import psofed
 from psofed.compare import addresses, sweeping
 from psofed.errors import InputError
+from psofed.methods import psofed as psofed_method
 from psofed.report import sweep_figures, sweep_files
 from psofed.simulate import montecarlo
 
@@ -110,7 +112,12 @@ def test_what_cannot_be_swept_is_refused_by_name(given_, said):
 class Wide(psofed.PSOFed):
     """A method of the user's, with an option that the features have too."""
 
+    name: ClassVar[str] = "wide"
     width: float = 1.0
+
+
+class Method(psofed_method.Method):
+    """What belongs to it: it is found beside its options."""
 
 
 def test_a_name_with_two_readings_is_refused_with_both():

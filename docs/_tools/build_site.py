@@ -16,6 +16,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+import notebooks
 from site_api import api_pages
 
 from psofed.errors import InputError
@@ -33,7 +34,7 @@ BESIDE = {
 # The four parts of the menu. A page that does not exist is left out; one that is not named here
 # goes to the last part, so that no page is lost.
 MENU = {
-    "Tutorial": ["tutorial"],
+    "Tutorial": ["tutorial", "paper_in_five_minutes", "your_own_method"],
     "How to": [
         "comparison", "own_function", "own_learner", "adding_a_method", "tables", "choosing_m",
         "deploy", "securing_a_broker", "export", "cluster", "reports", "dashboard", "playground",
@@ -106,6 +107,7 @@ def lay_out(docs: Path, source: Path) -> None:
         )
         text = re.sub(r"\]\((?=\w+\.md)(?=[A-Z])", "](../", text)
         (source / page).write_text(text, encoding="utf-8")
+    notebooks.pages(docs, source)
     (source / "_static" / PLAYGROUND).write_text(playground.render(), encoding="utf-8")
     api = api_pages()
     (source / "api").mkdir()
@@ -113,7 +115,7 @@ def lay_out(docs: Path, source: Path) -> None:
         (source / "api" / f"{name}.md").write_text(text, encoding="utf-8")
     pages = "\n".join(f"api/{name}" for name in api)
     for path in source.glob("*.md"):
-        text = for_site(path.read_text(encoding="utf-8"))
+        text = notebooks.linked(for_site(path.read_text(encoding="utf-8")))
         text += "\n" + ADDED.get(path.stem, "").replace("{pages}", pages)
         if path.stem == "index":
             text += menu({p.stem for p in source.glob("*.md")})

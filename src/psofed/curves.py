@@ -143,9 +143,10 @@ class Curves:
         return need("pandas", "frame", "frames").DataFrame(list(self.rows()))
 
     def to_xarray(self) -> Any:
-        """The curves as an xarray Dataset over method and round (extra `xarray`).
+        """The curves as an xarray Dataset over title and round (extra `xarray`).
 
-        The options are coordinates of the methods: `data.where(data.step == 0.5, drop=True)`.
+        The options are coordinates of the titles: `data.where(data.step == 0.5, drop=True)`.
+        (Not "method", which is a parameter of xarray's own `sel`.)
         """
         columns = {
             "mse": self.mse, "mse_db": self.mse_db, "stderr_db": self.stderr_db,
@@ -153,9 +154,10 @@ class Curves:
             "multicast_bytes": self.multicast, "cumulative": self.cumulative,
         }  # fmt: skip
         options = self.options()
-        about = {key: ("method", _filled([each[key] for each in options])) for key in options[0]}
-        coordinates = about | {"method": self.titles, "round": self.rounds}
-        data = {name: (("method", "round"), array) for name, array in columns.items()}
+        keys = [key for key in options[0] if key != "method"]
+        about = {key: ("title", _filled([each[key] for each in options])) for key in keys}
+        coordinates = about | {"title": self.titles, "round": self.rounds}
+        data = {name: (("title", "round"), array) for name, array in columns.items()}
         dataset = need("xarray", "xarray", "datasets").Dataset
         return dataset(data, coordinates, {"runs": self.runs})
 

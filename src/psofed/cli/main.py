@@ -47,8 +47,8 @@ def cli() -> None:
 
 
 for _verb in (
-    reproduce, run, compare, sweep, theory, report, play, fit, predict, export, advise, init, check,
-    verify, serve, client, demo, keys, docs, cite, completion,
+    reproduce, run, compare, sweep, theory, report, play, fit, predict, export, advise, init,
+    check, verify, serve, client, demo, keys, docs, completion, cite,
 ):  # fmt: skip
     cli.add_command(_verb)
 

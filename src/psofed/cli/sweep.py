@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from psofed.cli import screen
 from psofed.cli.progress import say
-from psofed.cli.work import Wishes, compute, leave_interrupted, options, runs_asked, warn_of_steps
+from psofed.cli.work import (
+    Wishes,
+    changed,
+    compute,
+    leave_interrupted,
+    options,
+    runs_asked,
+    warn_of_steps,
+)
 from psofed.errors import InputError
 
 if TYPE_CHECKING:
-    from psofed.compare.sweeping import Plan
+    from psofed.compare.sweeping import SweepPlan
     from psofed.curves import Curves
     from psofed.simulate.checkpoint import Checkpoint
 
@@ -46,9 +55,9 @@ def sweep(file: Path, settings: tuple[str, ...], runs: int | None, **wishes: Any
     from psofed.compare import sweeping
     from psofed.report import files, sweep_files
 
-    changes = {key: value for key in ("rounds", "seed") if (value := wishes.pop(key)) is not None}
+    asked = {key: wishes.pop(key) for key in ("rounds", "seed")}
     how = Wishes(**wishes)
-    experiment = replace(experiments.read(file), **changes)
+    experiment = changed(experiments.read(file), **asked)
     experiment = replace(experiment, runs=runs_asked(runs, experiment.runs, how))
     plan = sweeping.plan(experiment, dict(_setting(text) for text in _once(settings)))
     out = how.out or files.default_folder(Path("results") / f"{file.stem}-sweep", how.resume)
@@ -65,9 +74,9 @@ def sweep(file: Path, settings: tuple[str, ...], runs: int | None, **wishes: Any
         table = sweep_files.to_table(result, command) | {"folder": str(folder.path)}
         print(json.dumps(table, indent=2))
         return
-    print(sweep_files.text(result))
     each = f"{curves[0].runs} runs of {experiment.rounds} rounds"
-    print(f"\n{plan.curves} curves, {each}, all on the same draws; results in {folder.path}")
+    end = f"\n{plan.curves} curves, {each}, all on the same draws; results in {folder.path}"
+    screen.show(*sweep_files.blocks(result), end)
 
 
 def _once(settings: tuple[str, ...]) -> tuple[str, ...]:
@@ -112,13 +121,13 @@ class _Part:
         """The folder belongs to the whole sweep."""
 
 
-def _store(folder: Path, plan: Plan) -> Checkpoint:
+def _store(folder: Path, plan: SweepPlan) -> Checkpoint:
     from psofed.simulate.checkpoint import Checkpoint
 
     return Checkpoint(folder, plan.base)
 
 
-def _compute(plan: Plan, folder: Any, how: Wishes) -> list[Curves]:
+def _compute(plan: SweepPlan, folder: Any, how: Wishes) -> list[Curves]:
     """The curves of every part; what is finished is kept if it is interrupted."""
     store = _store(folder.path, plan)
     if not (how.resume and store.exists()):

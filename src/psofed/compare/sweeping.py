@@ -23,7 +23,7 @@ PILOT_ROUNDS, PILOT_METHODS = 32, 8  # of the run that is timed where a sweep is
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class SweepPlan:
     """A sweep before it runs: an experiment for each combination of what all methods share."""
 
     base: Experiment
@@ -36,7 +36,7 @@ class Plan:
         return sum(len(experiment.methods) for _, experiment in self.parts)
 
 
-def plan(experiment: Experiment, settings: Mapping[str, Any]) -> Plan:
+def plan(experiment: Experiment, settings: Mapping[str, Any]) -> SweepPlan:
     """What a sweep would run, or an InputError: nothing is computed yet."""
     found = axes(experiment, settings)
     count = _count(experiment, found)
@@ -45,7 +45,7 @@ def plan(experiment: Experiment, settings: Mapping[str, Any]) -> Plan:
         text = f"give {count:,} curves, about {hours:,.1f} h on this machine"
         right = f"give fewer values: {MOST_CURVES:,} curves are the most"
         raise InputError("settings", text, right)
-    return Plan(experiment, tuple(found), tuple(experiments(experiment, found)))
+    return SweepPlan(experiment, tuple(found), tuple(experiments(experiment, found)))
 
 
 def _count(experiment: Experiment, found: list[Axis]) -> int:
@@ -80,7 +80,7 @@ def _seconds(experiment: Experiment, found: list[Axis]) -> float:
 class SweepResult:
     """A finished sweep: `to_frame` is its table, `plot` its figure, `at` the curves of a point."""
 
-    plan: Plan
+    plan: SweepPlan
     curves: tuple[Curves, ...]  # one for each part of the plan, with all variants of the methods
 
     @property

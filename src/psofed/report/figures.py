@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
@@ -24,25 +24,26 @@ STYLES = [
     ("#56B4E9", (0, (4, 1, 1, 1, 1, 1))),
     ("#E69F00", (0, (2, 2))),
 ]
+SHOWN = 760  # pixels of a picture in a notebook
 INSIDE = 10  # curves whose names fit into the axes; with more curves the legend is outside
 
 
 class Picture(Figure):
     """A figure that a notebook shows by itself, once, and that keeps its settings to the end."""
 
-    settings: Mapping[str, Any] = {}  # of matplotlib, for all that is drawn late, and for files
+    settings: Any = None  # of matplotlib, for all that is drawn late, and for files
 
     def draw(self, renderer: Any) -> None:
-        with rc_context(dict(self.settings)):
+        with rc_context(self.settings):
             super().draw(renderer)
 
     def savefig(self, *args: Any, **options: Any) -> None:
-        with rc_context(dict(self.settings)):
+        with rc_context(self.settings):
             super().savefig(*args, **options)
 
     def _repr_png_(self) -> bytes:
-        """For notebooks; no `%matplotlib inline` is needed."""
-        return to_bytes(self, "png")
+        """For notebooks, as wide as a page there; no `%matplotlib inline` is needed."""
+        return to_bytes(self, "png", min(self.dpi, SHOWN / self.get_size_inches()[0]))
 
 
 def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: str = "") -> Figure:
@@ -130,7 +131,7 @@ def both(figure: Figure, name: str) -> dict[str, bytes]:
     return {f"{name}.{suffix}": to_bytes(figure, suffix) for suffix in ("png", "pdf")}
 
 
-def to_bytes(figure: Figure, suffix: str) -> bytes:
+def to_bytes(figure: Figure, suffix: str, dpi: float | None = None) -> bytes:
     """The picture as a file: "png" or "pdf". The same curves give the same bytes."""
     buffer = BytesIO()
     # No date inside, so that repeating a run repeats its files.
@@ -138,5 +139,5 @@ def to_bytes(figure: Figure, suffix: str) -> bytes:
     with warnings.catch_warnings():
         # Do not warn that the search for a place of the legend was slow.
         warnings.filterwarnings("ignore", message="Creating legend with loc")
-        figure.savefig(buffer, format=suffix, metadata=metadata)
+        figure.savefig(buffer, format=suffix, metadata=metadata, dpi=dpi or "figure")
     return buffer.getvalue()

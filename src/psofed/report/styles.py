@@ -39,7 +39,7 @@ class Look:
         """Points of the small text."""
         return self.text - 1 if self.text < 12 else 0.8 * self.text
 
-    def settings(self, latex: bool) -> dict[str, Any]:
+    def settings(self, latex: bool) -> Any:
         """What matplotlib is told."""
         small = self.small
         sizes = {

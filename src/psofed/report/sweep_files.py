@@ -11,7 +11,8 @@ from typing import Any
 
 from psofed.compare.sweeping import SweepResult
 from psofed.provenance import versions, written
-from psofed.report import files, html, summaries
+from psofed.report import files, html
+from psofed.report.grid import Block, Grid
 
 
 def render(result: SweepResult, command: str) -> dict[str, bytes]:
@@ -35,7 +36,7 @@ def render(result: SweepResult, command: str) -> dict[str, bytes]:
 def to_table(result: SweepResult, command: str) -> dict[str, Any]:
     """The result for scripts: what sweep.json holds."""
     base = result.plan.base
-    made = written(base.to_table)
+    made, entries = written(base.to_table), [_entry(row) for row in result.rows()]
     table: dict[str, Any] = {
         "command": command,
         "versions": versions(),
@@ -43,7 +44,8 @@ def to_table(result: SweepResult, command: str) -> dict[str, Any]:
         "rounds": base.rounds,
         "experiment": made.table,
         "settings": {axis.place.key: list(axis.values) for axis in result.plan.axes},
-        "methods": [_entry(row) for row in result.rows()],
+        "methods": entries,
+        "answer": sentence(entries),
     }
     if made.plugins:
         table["plugins"] = made.plugins
@@ -77,8 +79,8 @@ def _csv(rows: Iterable[dict[str, Any]]) -> str:
     return buffer.getvalue()
 
 
-def text(result: SweepResult) -> str:
-    """The table as aligned text, and the best point in a sentence."""
+def blocks(result: SweepResult) -> list[Block]:
+    """The table for a screen, and the best point in a sentence."""
     keys = [a.place.field if a.place.own else a.place.key for a in result.plan.axes]
     rows: list[list[str]] = [["method", *keys, "steady, dB", "kB up and down"]]
     for row in result.rows():
@@ -86,7 +88,8 @@ def text(result: SweepResult) -> str:
         error = f" ±{row['stderr_db']:.2f}" if abs(row["stderr_db"]) < float("inf") else ""
         cells = ["-" if row[key] is None else str(row[key]) for key in keys]
         rows.append([row["method"], *cells, shown + error, f"{row['kilobytes']:,.4g}"])
-    return f"{summaries.align(rows)}\n\n{sentence([_entry(row) for row in result.rows()])}"
+    grid = Grid(rows, least=(len(keys) + 2,), where="sweep.csv")
+    return [grid, "", sentence([_entry(row) for row in result.rows()])]
 
 
 def sentence(entries: Sequence[dict[str, Any]]) -> str:

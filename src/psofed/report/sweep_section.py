@@ -20,7 +20,7 @@ def build(source: Result) -> dict[str, Any]:
         return {
             "kind": "sweep",
             "title": f"A sweep of {keys}: {len(entries)} curves",
-            "answer": section.minus(_answer(entries)),
+            "answer": section.minus(str(table["answer"])),
             "experiment": table["experiment"],
             "facts": section.facts(table["experiment"], table["runs"]),
             "curves": [Curve(c.label, c.x, c.y, c.error, c.bytes, i) for i, c in enumerate(found)],
@@ -32,14 +32,6 @@ def build(source: Result) -> dict[str, Any]:
             "traffic": section.traffic(found),
             **section.origin(source, table),
         }
-
-
-def _answer(entries: list[dict[str, Any]]) -> str:
-    ends = [e for e in entries if e["steady_db"]["value"] is not None]
-    if not ends:
-        return "All points have diverged."
-    best = min(ends, key=lambda e: e["steady_db"]["value"])
-    return f"{best['method']} ends lowest, at {pair(best['steady_db'])} dB."
 
 
 def _groups(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,0 +1,127 @@
+"""The notebooks of docs/notebooks: executed in place, and as pages of the site.
+
+python docs/_tools/notebooks.py docs/notebooks/*.ipynb
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+SECONDS = 300  # for a cell: machines are shared
+KEPT = ("text/html", "image/png", "text/plain")  # of what a cell shows, the first that is there
+
+
+def execute(notebook: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The notebook with new outputs, run in a folder; a cell that fails raises."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    made = nbformat.reads(json.dumps(notebook), as_version=4)
+    where = {"metadata": {"path": str(folder)}}
+    NotebookClient(made, timeout=SECONDS, kernel_name="python3", resources=where).execute()
+    return json.loads(nbformat.writes(made))
+
+
+def tidy(notebook: dict[str, Any]) -> dict[str, Any]:
+    """What is worth keeping: the cells, their order and what they show; no times, no machine."""
+    cells = []
+    for i, cell in enumerate(notebook["cells"]):
+        kept = {"cell_type": cell["cell_type"], "id": f"cell-{i}", "metadata": {}}
+        kept["source"] = _lines(cell["source"])
+        if cell["cell_type"] == "code":
+            kept["execution_count"] = cell["execution_count"]
+            kept["outputs"] = [_output(o) for o in cell["outputs"] if not _is_progress(o)]
+        cells.append(kept)
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    about = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    return {"cells": cells, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
+
+
+def _is_progress(output: dict[str, Any]) -> bool:
+    """The line that says how far a run is."""
+    return "<progress" in "".join(output.get("data", {}).get("text/html", ""))
+
+
+def _output(output: dict[str, Any]) -> dict[str, Any]:
+    if output["output_type"] == "stream":
+        return output | {"text": _lines(output["text"])}
+    data = {}
+    for kind, value in output["data"].items():
+        # Nobody needs a picture's address in memory, and a picture is one line in the file.
+        data[kind] = "".join(value).strip() if kind == "image/png" else _lines(value)
+    kept = {"output_type": output["output_type"], "data": data, "metadata": {}}
+    if output["output_type"] == "execute_result":
+        kept["execution_count"] = output["execution_count"]
+    return kept
+
+
+def _lines(text: str | list[str]) -> list[str]:
+    return "".join(text).splitlines(keepends=True)
+
+
+def markdown(notebook: dict[str, Any], name: str, pictures: Path) -> str:
+    """The notebook as a page of the site; its pictures go into a folder beside it."""
+    parts = []
+    for i, cell in enumerate(notebook["cells"]):
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        for j, output in enumerate(cell["outputs"]):
+            parts.append(_shown(output, pictures / f"{name}-{i}-{j}.png"))
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(output: dict[str, Any], picture: Path) -> str:
+    if output["output_type"] == "stream":
+        return f"```text\n{''.join(output['text']).rstrip()}\n```"
+    kind = next(kind for kind in KEPT if kind in output["data"])
+    value = "".join(output["data"][kind])
+    if kind == "text/html":
+        return f"```{{raw}} html\n{value}\n```"
+    if kind == "image/png":
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        picture.write_bytes(base64.b64decode(value))
+        return f"![What the cell shows]({picture.parent.name}/{picture.name})"
+    return f"```text\n{value}\n```"
+
+
+def pages(docs: Path, source: Path) -> None:
+    """Each notebook as a page of its name, and links to it as links to the page."""
+    for path in sorted((docs / "notebooks").glob("*.ipynb")):
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        text = markdown(notebook, path.stem, source / "pictures")
+        text = re.sub(r"\]\(\.\./(\w+\.md)", r"](\1", text)
+        text += f"\nThis page is a notebook: {{download}}`{path.name} <notebooks/{path.name}>`.\n"
+        (source / f"{path.stem}.md").write_text(text, encoding="utf-8")
+
+
+def linked(text: str) -> str:
+    """Links to notebooks, as the site has them.
+
+    >>> linked("[one](notebooks/one.ipynb)")
+    '[one](one.md)'
+    """
+    return re.sub(r"\]\((?:docs/)?notebooks/(\w+)\.ipynb\)", r"](\1.md)", text)
+
+
+def main() -> None:
+    """Execute notebooks in place."""
+    for name in sys.argv[1:]:
+        path = Path(name)
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        with tempfile.TemporaryDirectory() as folder:
+            done = tidy(execute(notebook, Path(folder)))
+        path.write_text(json.dumps(done, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

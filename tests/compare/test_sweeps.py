@@ -1,0 +1,215 @@
+"""Sweeps: every point on the same draws, names that mean one thing, and nothing silent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import psofed
+from psofed.compare import addresses, sweeping
+from psofed.errors import InputError
+from psofed.methods import psofed as psofed_method
+from psofed.report import sweep_figures, sweep_files
+from psofed.simulate import montecarlo
+
+FEW = psofed.Experiment(
+    clients=5, cohort=2, rounds=12, runs=2, test_samples=20, features=psofed.Features(dim=6),
+    methods=(psofed.OnlineFed(), psofed.PSOFed(shared=2)),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found():
+    return psofed.sweep(FEW, {"features.width": [1.0, 2.0]}, shared=[1, 3], step=[0.2, 0.4], jobs=1)
+
+
+def test_every_point_is_what_a_run_of_its_own_gives(found):
+    for width in (1.0, 2.0):
+        for shared in (1, 3):
+            for step in (0.2, 0.4):
+                alone = replace(
+                    FEW, step=step, features=replace(FEW.features, width=width),
+                    methods=(psofed.OnlineFed(), psofed.PSOFed(shared=shared)),
+                )  # fmt: skip
+                there = found.at({"features.width": width}, shared=shared, step=step)
+                ours = montecarlo.run(alone, 1)
+                assert len(there.titles) == 2
+                assert np.allclose(there.mse, ours.mse, rtol=1e-5)
+                assert np.array_equal(there.uplink, ours.uplink)
+
+
+def test_a_method_without_an_option_is_run_once_for_all_its_values(found):
+    titles = found.curves[0].titles
+    assert titles == [
+        "Online-Fed, step 0.2", "Online-Fed, step 0.4",
+        "PSO-Fed M=1 uncoordinated, step 0.2", "PSO-Fed M=1 uncoordinated, step 0.4",
+        "PSO-Fed M=3 uncoordinated, step 0.2", "PSO-Fed M=3 uncoordinated, step 0.4",
+    ]  # fmt: skip
+    assert len(list(found.rows())) == 12 == found.plan.curves
+
+
+def test_the_table_has_settings_options_and_results_as_columns(found):
+    frame = found.to_frame()
+    assert len(frame) == 12
+    assert set(frame["features.width"]) == {1.0, 2.0}
+    assert set(frame.step) == {0.2, 0.4}
+    assert set(frame.shared.dropna()) == {1, 3}
+    assert frame.steady_db.notna().all()
+    assert frame.method.is_unique
+
+
+def test_methods_that_become_equal_are_run_once():
+    paper = psofed.sweep(replace(FEW, methods=psofed.Experiment(features=psofed.Features(dim=40)).methods,
+                                 features=psofed.Features(dim=40)), shared=[1, 5], jobs=1)  # fmt: skip
+    assert paper.curves[0].titles == [
+        "Online-Fed", "PSO-Fed M=1 coordinated", "PSO-Fed M=5 coordinated",
+        "PSO-Fed M=1 uncoordinated", "PSO-Fed M=5 uncoordinated",
+    ]  # fmt: skip
+
+
+def test_a_label_is_kept_and_told_apart():
+    mine = replace(FEW, methods=(psofed.PSOFed(shared=2, label="mine"),))
+    made = sweeping.plan(mine, {"shared": [1, 2]})
+    assert made.parts[0][1].titles == ["mine, shared 1", "mine, shared 2"]
+
+
+@pytest.mark.parametrize(
+    ("given_", "said"),
+    [
+        ({}, "settings are missing"),
+        ({"foo": [1]}, "foo is not a setting of this experiment"),
+        ({"methods.prox": [1]}, "methods.prox is an option of none of these methods: Online-Fed"),
+        ({"shared": []}, "shared has no values"),
+        ({"shared": [1, 1]}, "shared has 1 twice"),
+        ({"shared": [7]}, "methods.shared is 7, but dim is 6"),
+        ({"shared": [1.5]}, "methods.shared is 1.5"),
+        ({"shared": ["one"]}, "methods.shared is 'one', a text"),
+        ({"step": [float("nan")]}, "step is nan"),
+        ({"seed": [1, 2]}, "seed would give each point other draws"),
+        ({"rounds": [5]}, "rounds is a point on every curve already"),
+        ({"runs": [5]}, "runs is the same for all points"),
+        ({"name": ["psofed"]}, "name can mean a method, a stream or the features"),
+        ({"label": ["x"]}, "label is made from what differs"),
+        ({"shared": [1], "methods.shared": [2]}, "methods.shared is given twice"),
+        ({"step": [0.1], "methods.step": [0.2]}, "step is given twice"),
+        ({"cohort": [1, 6]}, "cohort is 6, but there are only 5 clients"),
+        ({"features.width": [-1]}, "features.width is -1"),
+        ({"methods": [1]}, "methods is not a setting"),
+    ],
+)
+def test_what_cannot_be_swept_is_refused_by_name(given_, said):
+    with pytest.raises(InputError) as told:
+        sweeping.plan(FEW, given_)
+    assert str(told.value).startswith(said)
+
+
+@dataclass(frozen=True)
+class Wide(psofed.PSOFed):
+    """A method of the user's, with an option that the features have too."""
+
+    name: ClassVar[str] = "wide"
+    width: float = 1.0
+
+
+class Method(psofed_method.Method):
+    """What belongs to it: it is found beside its options."""
+
+
+def test_a_name_with_two_readings_is_refused_with_both():
+    own = replace(FEW, methods=(psofed.OnlineFed(), Wide(shared=2)))
+    with pytest.raises(InputError, match=r"say which: features\.width or methods\.width"):
+        addresses.place(own, "width")
+    assert addresses.place(own, "methods.width").of(own.methods[1])
+    assert addresses.place(own, "features.width").part == "features"
+
+
+def test_a_step_that_no_method_takes_is_refused():
+    own = replace(FEW, methods=(psofed.PSOFed(shared=2, step=0.3), psofed.MemoFed()))
+    with pytest.raises(InputError, match="step changes nothing: all methods have their own step"):
+        sweeping.plan(own, {"step": [0.1, 0.2]})
+    made = sweeping.plan(own, {"methods.step": [0.1, 0.2]})
+    assert [o.step for o in made.parts[0][1].methods] == [0.1, 0.2, None]
+
+
+def test_too_many_points_are_refused_with_their_number_and_time():
+    with pytest.raises(InputError, match=r"give 40,000 curves, about [\d.,]+ h on this machine"):
+        sweeping.plan(FEW, {"step": np.linspace(0.1, 0.9, 200), "test_samples": range(10, 110)})
+
+
+@given(
+    shared=st.sets(st.integers(1, 6), min_size=1),
+    step=st.sets(st.sampled_from([0.1, 0.2, 0.3]), min_size=1),
+    width=st.sets(st.sampled_from([0.5, 1.0, 2.0]), min_size=1),
+)
+@settings(max_examples=15)
+def test_the_number_of_curves_is_counted_before_they_are_made(shared, step, width):
+    found = addresses.axes(FEW, {"shared": shared, "step": step, "width": width})
+    made = sweeping.plan(FEW, {"shared": shared, "step": step, "width": width})
+    assert made.curves == sweeping._count(FEW, found)
+    assert made.curves == len(width) * len(step) * (1 + len(shared))
+
+
+def test_numpy_values_and_single_ones_are_taken():
+    made = sweeping.plan(FEW, {"shared": np.array([1, 2]), "step": np.float64(0.5)})
+    assert [axis.values for axis in made.axes] == [(1, 2), (0.5,)]
+    made.parts[0][1].to_toml()
+
+
+def test_a_point_that_is_not_there_is_refused(found):
+    with pytest.raises(InputError, match="which is no point of this sweep"):
+        found.at(shared=2)
+    with pytest.raises(InputError, match=r"give all of features\.width"):
+        found.at(shared=1)
+    with pytest.raises(InputError, match="cohort"):
+        found.at(cohort=2)
+
+
+def test_lines_of_the_figure_hold_every_point_once(found):
+    axis = sweep_figures.chosen(found, "shared")
+    lines = sweep_figures.lines(found, axis)
+    assert sum(len(line.x) for line in lines) == 12
+    assert {line.label for line in lines} >= {"PSO-Fed uncoordinated, step 0.2, width 1.0"}
+    assert sweep_figures.chosen(found, None).place.key == "features.width"
+    with pytest.raises(InputError, match="was not swept"):
+        found.plot(x="cohort")
+    assert found.plot()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_sweep_over_texts_is_drawn_too():
+    made = psofed.sweep(FEW, {"features.name": ["cosine", "gaussian"]}, jobs=1)
+    axes = made.plot().axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["cosine", "gaussian"]
+    assert "features.name" in str(sweep_files.blocks(made)[0])
+
+
+def test_what_was_finished_of_a_sweep_is_kept(monkeypatch):
+    real, calls = montecarlo.run, []
+
+    def stopping(experiment, *args, **kwargs):
+        calls.append(experiment)
+        if len(calls) == 2:
+            raise montecarlo.Interrupted(None)
+        return real(experiment, 1)
+
+    monkeypatch.setattr(sweeping.montecarlo, "run", stopping)
+    with pytest.raises(psofed.Interrupted, match=r"psofed\.finished_runs"):
+        psofed.sweep(FEW, width=[1.0, 2.0, 3.0])
+    kept = psofed.finished_runs()
+    assert [settings for settings, _ in kept.plan.parts] == [{"features.width": 1.0}]
+    assert len(list(kept.rows())) == 2
+
+
+def test_the_best_point_is_named_with_those_near_it():
+    def end(name, value, error):
+        return {"method": name, "steady_db": {"value": value, "stderr": error}}
+
+    assert sweep_files.sentence([end("a", -5, 0.1), end("b", -5.1, 0.1)]).endswith(
+        "b ends lowest, at -5.10 ±0.10 dB; 1 more within two standard errors of it."
+    )
+    assert sweep_files.sentence([end("a", None, None)]) == "All points have diverged."
+    assert "single run" in sweep_files.sentence([end("a", -1.0, None)])

@@ -1,0 +1,120 @@
+"""Figures for papers and slides: their size, their fonts, and a legend that covers no curve."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import zlib
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import psofed
+from psofed.errors import InputError
+from psofed.report import styles
+
+INCHES = {"ieee-column": 3.5, "ieee-page": 7.16, "slides": 12.8}
+every_style = pytest.mark.parametrize("style", INCHES)
+
+
+@pytest.fixture(scope="module")
+def curves():
+    methods = (psofed.OnlineFed(), *(psofed.PSOFed(shared=m) for m in (1, 2, 3, 5)))
+    return psofed.run(
+        psofed.Experiment(
+            clients=6, cohort=2, rounds=30, runs=3, test_samples=30, methods=methods,
+            features=psofed.Features(dim=8),
+        ),
+        1,
+    )  # fmt: skip
+
+
+@every_style
+def test_a_style_has_its_width_and_a_legend_beside_the_axes(curves, style):
+    figure = curves.plot(style=style)
+    assert figure.get_size_inches()[0] == INCHES[style]
+    figure.draw_without_rendering()
+    [legend], [axes] = figure.legends, figure.axes
+    assert not legend.get_window_extent().overlaps(axes.get_window_extent())
+    whole = figure.bbox
+    for box in (legend.get_window_extent(), axes.get_tightbbox()):
+        assert box.x0 >= whole.x0 - 1
+        assert box.x1 <= whole.x1 + 1
+        assert box.y0 >= whole.y0 - 1
+        assert box.y1 <= whole.y1 + 1
+
+
+def test_slides_are_sixteen_to_nine(curves):
+    width, height = curves.plot(style="slides").get_size_inches()
+    assert width / height == pytest.approx(16 / 9)
+
+
+@every_style
+def test_fonts_are_embedded_as_text_also_if_it_is_saved_later(curves, style, tmp_path):
+    curves.plot(tmp_path / "now.pdf", style=style)
+    curves.plot(style=style).savefig(tmp_path / "later.pdf")
+    for name in ("now.pdf", "later.pdf"):
+        data = (tmp_path / name).read_bytes()
+        kinds = set(re.findall(rb"/Subtype /(Type3|CIDFontType2|Type42|TrueType)", data))
+        assert kinds, name
+        assert b"Type3" not in kinds
+        assert b"/FontFile2" in data
+
+
+def test_the_settings_of_a_style_do_not_stay(curves):
+    before = dict(mpl.rcParams)
+    curves.plot(style="slides")
+    assert dict(mpl.rcParams) == before
+
+
+def test_curves_go_into_axes_of_the_users_below_the_legend(curves):
+    figure = Figure(figsize=(10, 4))
+    left, right = figure.subplots(1, 2)
+    assert curves.plot(ax=left) is left
+    assert curves.plot(ax=right, style="ieee-column") is right
+    figure.draw_without_rendering()
+    for axes in (left, right):
+        lowest = axes.get_legend().get_window_extent().y0
+        for line in axes.get_lines()[:5]:
+            heights = line.get_transform().transform(line.get_xydata())[:, 1]
+            assert heights.max() <= lowest
+
+
+def test_the_name_of_the_lowest_level_is_inside_the_axes(curves):
+    from dataclasses import replace
+
+    floored = replace(curves, floors={"noise": psofed.curves.Estimate(-30.0, 0.1)})
+    axes = floored.plot(style="ieee-column").axes[0]
+    axes.figure.draw_without_rendering()
+    [text] = axes.texts
+    assert text.get_window_extent().y0 >= axes.get_window_extent().y0 - 1
+
+
+def test_a_style_that_is_not_known_is_refused(curves):
+    with pytest.raises(InputError, match="style is 'ieee'; did you mean 'ieee-page'"):
+        curves.plot(style="ieee")
+
+
+def test_latex_that_is_not_installed_is_refused_in_a_line(curves, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(InputError, match="latex is true, but latex and dvipng cannot be found"):
+        curves.plot(latex=True)
+
+
+def test_latex_gets_labels_that_it_can_print(curves, monkeypatch):
+    monkeypatch.setattr(styles, "_check_latex", lambda: None)
+    figure = Figure()
+    hostile = styles.escaped(r"50 % of #1 & $x_i^2$ {a} ~ \b")
+    assert not re.search(r"(?<!\\)[#$%&_]", hostile)
+    axes = curves.plot(ax=figure.subplots(), latex=True)
+    assert all(text.get_usetex() for text in axes.get_legend().get_texts())
+    assert axes.get_xlabel() == "round $n$"
+
+
+def test_a_notebooks_picture_is_as_wide_as_its_page(curves):
+    for style in (None, *INCHES):
+        data = curves.plot(style=style)._repr_png_()
+        assert 700 <= int(np.frombuffer(data[16:20], ">u4")[0]) <= 760
+        assert zlib.crc32(data) == zlib.crc32(curves.plot(style=style)._repr_png_())

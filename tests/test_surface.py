@@ -1,0 +1,265 @@
+"""The names at the top, what they show of themselves, and what is said if an extra is missing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import warnings
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import psofed
+from helpers import ROOT
+from psofed import extras, schema
+from psofed.simulate import montecarlo
+
+KINDS = {"methods": "", "streams": "Stream", "policies": "Policy"}
+SPECIAL = {"function": "Stream"}  # the stream of any function is the stream
+FEW = psofed.Experiment(
+    clients=5, cohort=2, rounds=10, runs=2, test_samples=20, features=psofed.Features(dim=6),
+    methods=(psofed.OnlineFed(), psofed.PSOFed(shared=2)),
+)  # fmt: skip
+HOSTILE = '<img src=x onerror="alert(1)">&\'"'
+
+
+@pytest.fixture(scope="module")
+def curves():
+    return montecarlo.run(FEW, 1)
+
+
+@pytest.mark.parametrize("package", KINDS)
+def test_everything_found_by_name_is_at_the_top_under_that_name(package):
+    names = schema.names(f"psofed.{package}")
+    there = {home: name for name, home in psofed._HOMES.items()}
+    for name in names:
+        public = there[f"psofed.{package}.{name}:Options"]
+        assert public == SPECIAL.get(name, public)
+        if name not in SPECIAL:
+            assert public.lower() == name + KINDS[package].lower()
+            assert public.endswith(KINDS[package])
+        assert getattr(psofed, public).name == name
+
+
+def test_every_name_at_the_top_is_there_and_documented():
+    for name in psofed.__all__:
+        assert getattr(psofed, name) is not None
+        assert name.startswith("_") or getattr(psofed, name).__doc__
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for name in psofed._HOMES:
+        assert f"`psofed.{name}`" in page, name
+
+
+def test_no_name_at_the_top_is_that_of_a_module():
+    folder = Path(psofed.__file__).parent
+    modules = {path.stem for path in folder.glob("*.py")} | {
+        path.parent.name for path in folder.glob("*/__init__.py")
+    }
+    assert not modules & {*psofed.__all__, *psofed._OLD, *psofed._RENAMED}
+
+
+def test_a_type_checker_sees_the_same_names():
+    tree = ast.parse(Path(psofed.__file__).read_text(encoding="utf-8"))
+    [block] = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {}
+    for node in block.body:
+        for alias in node.names:
+            own = alias.name == alias.asname
+            seen[alias.asname] = node.module if own else f"{node.module}:{alias.name}"
+    old = {name: psofed._HOMES[new] for name, new in psofed._OLD.items()}
+    assert seen == psofed._HOMES | psofed._RENAMED | old
+
+
+def test_importing_the_package_loads_nothing_else():
+    code = "import psofed, sys; print(sorted(m for m in sys.modules if m.startswith(('psofed', 'numpy'))))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['psofed']"
+
+
+def test_an_old_name_works_and_names_the_new_one():
+    with pytest.warns(DeprecationWarning, match=r"psofed\.LocalOnly is now psofed\.Local"):
+        assert psofed.LocalOnly is psofed.Local
+    with pytest.raises(AttributeError, match="no_such"):
+        psofed.no_such  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "use"),
+    [
+        ("pandas", "frame", lambda c: c.to_frame()),
+        ("xarray", "xarray", lambda c: c.to_xarray()),
+        ("matplotlib", "plot", lambda c: c.plot()),
+        ("matplotlib", "plot", lambda c: c.plot(style="slides")),
+        ("distributed", "cluster", lambda c: montecarlo.run(FEW, pool=_cluster())),
+        ("sklearn", "sklearn", lambda c: _estimator("FederatedRegressor")),
+        ("river", "river", lambda c: _estimator("RFFKLMSStream")),
+    ],
+)
+def test_a_missing_extra_is_named_with_the_way_to_get_it(curves, monkeypatch, module, extra, use):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(psofed.MissingExtraError) as told:
+        use(curves)
+    assert f"pip install '.[{extra}]' in a clone" in str(told.value)
+    assert isinstance(told.value, ImportError | psofed.InputError)
+    assert "\n" not in str(told.value)
+
+
+def _cluster():
+    from psofed.simulate import pools
+
+    return pools.cluster("local")
+
+
+def _estimator(name):
+    from psofed import estimators
+
+    return getattr(estimators, name)
+
+
+def test_an_extra_that_is_there_but_broken_says_why_itself(tmp_path, monkeypatch):
+    (tmp_path / "broken_extra.py").write_text("import a_thing_that_it_needs")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="a_thing_that_it_needs"):
+        extras.need("broken_extra", "plot", "figures")
+
+
+class Seen(HTMLParser):
+    """The tags of a page, and its text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        assert {name for name, _ in attrs} <= {"style"}
+        assert all("color" not in value and "background" not in value for _, value in attrs)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def shown(thing):
+    assert len(repr(thing)) < 200
+    assert "\n" not in repr(thing)
+    page = Seen(thing._repr_html_())
+    assert set(page.tags) <= {
+        "div", "p", "b", "table", "thead", "tbody", "tr", "th", "td", "small"
+    }  # fmt: skip
+    return page.text
+
+
+def labelled():
+    methods = (psofed.OnlineFed(), psofed.PSOFed(shared=2, label=HOSTILE))
+    return psofed.Experiment(
+        clients=5, cohort=2, rounds=100, runs=2, test_samples=20, methods=methods,
+        features=psofed.Features(dim=6),
+    )  # fmt: skip
+
+
+def test_what_is_shown_in_a_notebook_is_short_and_labels_are_no_markup():
+    experiment = labelled()
+    assert HOSTILE in shown(experiment)
+    found = psofed.run(experiment, 1)
+    assert HOSTILE in shown(found)
+    assert HOSTILE in shown(psofed.sweep(experiment, step=[0.1, 0.2], jobs=1))
+    for each in psofed.predict_curves(experiment):
+        assert each.title in shown(each)
+    compared = psofed.compare_methods(experiment, tuned=False, budget=1.0, jobs=1)
+    assert HOSTILE in shown(compared)
+
+
+def test_a_run_that_was_stopped_says_so_in_its_name(curves):
+    from dataclasses import replace
+
+    stopped = replace(curves, runs=2, experiment=replace(FEW, runs=9))
+    assert "2 of 9 runs" in repr(stopped)
+    assert "2 of 9 runs" in shown(stopped)
+
+
+def test_methods_that_differ_in_anything_get_titles_that_say_so():
+    titles = psofed.Experiment(
+        methods=(
+            psofed.PSOFed(shared=5, step=0.5), psofed.PSOFed(shared=5), psofed.OnlineFed(),
+            psofed.PSOFed(shared=5, mask="block"),
+        )
+    ).titles  # fmt: skip
+    assert titles == [
+        "PSO-Fed M=5 uncoordinated, step 0.5, mask subset",
+        "PSO-Fed M=5 uncoordinated, step 0.75, mask subset",
+        "Online-Fed",
+        "PSO-Fed M=5 uncoordinated, step 0.75, mask block",
+    ]
+
+
+@pytest.mark.parametrize(
+    "methods",
+    [
+        (psofed.PSOFed(), psofed.PSOFed()),
+        (psofed.PSOFed(step=0.75), psofed.PSOFed()),  # the experiment's step
+        (psofed.PSOFed(label="x"), psofed.FedAvg(label="x")),
+        (psofed.MemoFed(step=0.1), psofed.MemoFed(step=0.2)),  # it has no step
+    ],
+)
+def test_methods_that_are_the_same_are_refused(methods):
+    with pytest.raises(psofed.InputError, match="as that of another method"):
+        psofed.Experiment(methods=methods)
+
+
+def test_some_methods_of_an_experiment_keep_their_titles():
+    both = psofed.Experiment(methods=(psofed.PSOFed(step=0.5), psofed.PSOFed(), psofed.FedAvg()))
+    assert both.only([0, 1]).titles == both.titles[:2]
+    assert both.only([1]).titles == [both.titles[1]]
+
+
+def test_the_frame_has_every_option_as_a_column(curves):
+    frame = curves.to_frame()
+    assert len(frame) == 2 * 11
+    assert {"method", "round", "mse_db", "step", "shared", "idle", "average"} <= set(frame.columns)
+    assert frame.groupby("method").step.first().to_dict() == dict.fromkeys(curves.titles, 0.75)
+    assert frame.shared.isna().sum() == 11
+    data = curves.to_xarray()
+    assert data.mse_db.sel(title="Online-Fed", round=10) == curves.mse_db[0, -1]
+    assert np.isnan(data.shared[0])
+    assert data.shared[1] == 2
+
+
+def test_the_curves_of_some_methods_are_those_curves(curves):
+    one = curves.only([1])
+    assert one.titles == curves.titles[1:]
+    assert np.array_equal(one.mse[0], curves.mse[1])
+    assert one.point(0, "steady") == curves.point(1, "steady")
+
+
+def test_predictions_name_the_methods_without_a_theory():
+    mixed = psofed.Experiment(clients=4, cohort=2, rounds=5, test_samples=20,
+                              features=psofed.Features(dim=4),
+                              methods=(psofed.PSOFed(shared=2), psofed.FedAvg()))  # fmt: skip
+    with pytest.warns(UserWarning, match="no prediction for FedAvg E=5: the theory is that of"):
+        [known] = psofed.predict_curves(mixed)
+    assert known.title == "PSO-Fed M=2 uncoordinated"
+    with pytest.raises(psofed.InputError, match="none with a theory: FedAvg E=5"):
+        psofed.predict_curves(mixed.only([1]))
+
+
+def test_finished_runs_are_kept_when_python_is_interrupted():
+    seen = []
+
+    def stop(total):
+        seen.append(total.runs)
+        if total.runs == 2:
+            raise KeyboardInterrupt
+
+    many = psofed.Experiment(clients=5, rounds=10, runs=9, test_samples=20)
+    with pytest.raises(psofed.Interrupted, match=r"after 2 of 9 runs: psofed\.finished_runs\(\)"):
+        psofed.run(many, 1, on_run=stop)
+    kept = psofed.finished_runs()
+    assert kept.runs == 2
+    assert np.array_equal(kept.mse, psofed.run(many.only(range(7)), 1).mse) is False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "2 of 9 runs" in repr(kept)

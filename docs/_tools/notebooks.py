@@ -109,7 +109,7 @@ def linked(text: str) -> str:
     >>> linked("[one](notebooks/one.ipynb)")
     '[one](one.md)'
     """
-    return re.sub(r"\]\((?:docs/)?notebooks/(\w+)\.ipynb\)", r"](\1.md)", text)
+    return re.sub(r"\]\((?:docs/)?(?:notebooks/)?(\w+)\.ipynb\)", r"](\1.md)", text)
 
 
 def main() -> None:

@@ -57,6 +57,7 @@ SINE = {
 # Sums may be reordered and fused, but NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 OPTIONS: Any = {"nogil": True, "fastmath": FAST, "error_model": "numpy", "forceinline": True}
+BARE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # Python does not call it
 
 
 class _Teller(event.Listener):
@@ -82,7 +83,7 @@ def _compiled(function: Any) -> Any:
 
 def _inner(function: Any) -> Any:
     """The same for what only compiled code calls: it becomes a part of that, on disk too."""
-    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function)
+    return njit(**OPTIONS, **BARE)(function)
 
 
 @_compiled

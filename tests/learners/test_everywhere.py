@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helpers.battery import METHODS, small
+from helpers.battery import METHODS, POLICIES, small
 from psofed import experiment as experiments
 from psofed import provenance
 from psofed.checks import drivers
@@ -93,6 +93,14 @@ def test_a_deployed_network_is_the_simulated_one_and_learns_on_a_live_clock(opti
         found = live(experiment)
         assert apart(found, expected_live(experiment)) <= 1e-12
         assert apart(found[-1], found[0]) > 1e-3
+
+
+@pytest.mark.parametrize("policy", POLICIES[::2], ids=lambda p: p.name)
+def test_policies_choose_clients_that_learn_a_network(policy):
+    options = fedavg.Options(local_steps=2, policy=policy)
+    models = stacked(world(options, NETWORK, rounds=20))
+    assert np.isfinite(models).all()
+    assert apart(models[-1], models[0]) > 1e-3
 
 
 @every_learner

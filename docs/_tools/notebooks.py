@@ -22,10 +22,10 @@ def execute(notebook: dict[str, Any], folder: Path) -> dict[str, Any]:
     import nbformat
     from nbclient import NotebookClient
 
-    made = nbformat.reads(json.dumps(notebook), as_version=4)
+    made = nbformat.reads(json.dumps(notebook), as_version=4)  # type: ignore[no-untyped-call]
     where = {"metadata": {"path": str(folder)}}
     NotebookClient(made, timeout=SECONDS, kernel_name="python3", resources=where).execute()
-    return json.loads(nbformat.writes(made))
+    return json.loads(nbformat.writes(made))  # type: ignore[no-untyped-call]
 
 
 def tidy(notebook: dict[str, Any]) -> dict[str, Any]:

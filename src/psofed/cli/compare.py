@@ -173,12 +173,13 @@ def _write(
     curves: Any, entries: Any, fitted: Any, folder: Any, command: str, budget: float, asked: Any,
     how: Wishes,
 ) -> None:  # fmt: skip
+    from psofed.compare.comparing import Comparison
     from psofed.compare.target import default_target
     from psofed.report import comparison as words
 
     target = asked["target"] if asked["target"] is not None else default_target(curves)
     left_out = [(title, f.why) for title, f in fitted if f.options is None]
-    result = words.Comparison(
+    result = Comparison(
         curves, entries, left_out, budget, target, asked["total"], asked["sort"],
         not asked["no_tune"], command, asked["average"],
     )  # fmt: skip

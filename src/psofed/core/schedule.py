@@ -148,7 +148,7 @@ class UniformCohorts:
         """Those of them who are there in round n."""
         return self.present()
 
-    def cohort(self, n: ArrayLike) -> Indices:
+    def cohort(self, n: ArrayLike | int) -> Indices:
         return self.onward(n)[0] if isinstance(n, int) else self.draw(n)
 
     def onward(self, n: int) -> Indices:

@@ -30,7 +30,8 @@ from psofed.fit.plan import Plan
 from psofed.fit.player import Contender, Player
 from psofed.fit.scores import Scores
 from psofed.methods import centralised, local, onlinefed
-from psofed.methods.contract import Options, start
+from psofed.methods.contract import Options
+from psofed.methods.contract import start as start
 
 Array = NDArray[Any]
 WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.5)  # times sqrt(L): the distance of two samples grows with it
@@ -76,7 +77,7 @@ def fit_table(
     return fit(table, Plan(columns, **{"form": form} | own[Plan]), compare)
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")  # matrices are small: others only wait
+@threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator] # small matrices
 def fit(table: Table, plan: Plan, compare: bool = True, counting: Counting = silent) -> Fit:
     """Tune on the warm-up, then learn and judge; the first method of the plan gives the model."""
     losses.check(table, plan.allow_loss)

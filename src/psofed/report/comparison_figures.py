@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from psofed.compare.comparing import Comparison
 from psofed.compare.target import bytes_to_target
 from psofed.report import comparison as words
-from psofed.report.comparison import Comparison
 from psofed.report.figures import STYLES, Picture, finish
 
 Array = NDArray[Any]

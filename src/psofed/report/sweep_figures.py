@@ -18,7 +18,7 @@ WIDE = 10.0  # a ratio of the largest to the smallest value above which the axis
 
 
 @dataclass
-class Line:
+class SweepLine:
     """A method, or a method at the values of the other settings: a point for each x."""
 
     titles: list[str] = field(default_factory=list)
@@ -30,10 +30,10 @@ class Line:
     def label(self) -> str:
         """What the titles of its points have in common.
 
-        >>> Line(["PSO-Fed M=1 coordinated, step 0.5", "PSO-Fed M=5 coordinated, step 0.5"]).label
-        'PSO-Fed coordinated, step 0.5'
-        >>> Line(["PSO-Fed M=1 coordinated, width 1", "PSO-Fed M=1 coordinated, width 2"]).label
-        'PSO-Fed M=1 coordinated'
+        >>> SweepLine(["PSO-Fed M=1 coordinated, step 1", "PSO-Fed M=5 coordinated, step 1"]).label
+        'PSO-Fed coordinated, step 1'
+        >>> SweepLine(["PSO-Fed M=1 uncoordinated, D 8", "PSO-Fed M=1 uncoordinated, D 9"]).label
+        'PSO-Fed M=1 uncoordinated'
         """
         words = [title.split(" ") for title in self.titles]
         if len({len(each) for each in words}) > 1:
@@ -87,9 +87,9 @@ def _numeric(axis: Axis) -> bool:
     return all(isinstance(v, int | float) and not isinstance(v, bool) for v in axis.values)
 
 
-def lines(result: SweepResult, axis: Axis) -> list[Line]:
+def lines(result: SweepResult, axis: Axis) -> list[SweepLine]:
     """The points of the table, sorted into lines; a method without the setting has one point."""
-    found: dict[Any, Line] = {}
+    found: dict[Any, SweepLine] = {}
     base = [i for i, _ in variants(result.plan.base, list(result.plan.axes))]
     for i, curves in enumerate(result.curves):
         settings, _ = result.plan.parts[i]
@@ -98,7 +98,7 @@ def lines(result: SweepResult, axis: Axis) -> list[Line]:
         for j, options in enumerate(curves.options()):
             own = [a.place for a in result.plan.axes if a.place.own and a is not axis]
             identity = (base[j], others, *(options.get(place.field) for place in own))
-            line = found.setdefault(identity, Line())
+            line = found.setdefault(identity, SweepLine())
             steady = curves.point(j, "steady")
             line.titles.append(titles[j])
             line.x.append(_at(axis, settings, options))
@@ -115,7 +115,7 @@ def _at(axis: Axis, settings: dict[str, Any], options: dict[str, Any]) -> Any:
     return value if value in axis.values else None
 
 
-def _draw(axes: Any, line: Line, i: int, places: dict[Any, Any]) -> None:
+def _draw(axes: Any, line: SweepLine, i: int, places: dict[Any, Any]) -> None:
     colour, dashes = STYLES[i % len(STYLES)]
     if line.x == [None]:  # the same everywhere
         axes.axhline(line.mse_db[0], color=colour, linestyle=dashes, linewidth=1.2,

@@ -70,7 +70,7 @@ class _Teller(event.Listener):
         pulse.end(event.data["dispatcher"].py_func.__name__)
 
 
-event.register("numba:compile", _Teller())
+event.register("numba:compile", _Teller())  # type: ignore[no-untyped-call]
 
 
 def _compiled(function: Any) -> Any:

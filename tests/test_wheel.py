@@ -107,3 +107,111 @@ def test_the_installed_command_starts_runs_and_draws(use, tmp_path):
     assert {"curves.csv", "experiment.toml", "report.html", "summary.json"} <= names
     use("play", "--out", "play.html", "--no-open")
     assert "class Playground" in (tmp_path / "play.html").read_text(encoding="utf-8")
+
+
+OWN = """
+clients = 4
+rounds = 30
+runs = 2
+cohort = 2
+test_samples = 20
+dtype = "float64"
+
+[stream]
+name = "function"
+taps = 3
+f = "./mine.py:f"
+
+[features]
+dim = 8
+
+[[methods]]
+name = "onlinefed"
+
+[[methods]]
+name = "./signs.py"
+"""
+MINE = """
+import numpy as np
+
+def f(x):
+    return np.sin(2 * x[..., 0]) + x[..., 1] * x[..., 2]
+"""
+THEORY = """
+import numpy as np
+import psofed
+from mine import f
+
+experiment = psofed.Experiment(
+    clients=4, rounds=30, runs=40, cohort=2, test_samples=20, world=0, dtype="float64",
+    stream=psofed.Stream(f, taps=3, inputs="iid"),
+    features=psofed.Features(dim=6),
+    methods=(psofed.PSOFed(shared=3),),
+)
+[theory] = psofed.predict_curves(experiment)
+curves = psofed.run(experiment, jobs=1)
+doubt = np.hypot(curves.stderr[0], theory.error)
+print((np.abs(curves.mse[0] - theory.mse)[1:] / doubt[1:]).max())
+print(curves.mse[0, -1] / curves.mse[0, 0])
+"""
+NETWORK = """
+clients = 4
+rounds = 40
+runs = 1
+cohort = 2
+test_samples = 20
+
+[learner]
+name = "{}"
+
+[[methods]]
+name = "psofed"
+shared = 4
+"""
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """A folder with a method, a function and an experiment, none of which psofed knows."""
+    page = (ROOT / "docs" / "adding_a_method.md").read_text(encoding="utf-8")
+    signs = next(b for b in page.split("```python\n")[1:] if "class Method" in b).split("```")[0]
+    (tmp_path / "signs.py").write_text(signs)
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "own.toml").write_text(OWN)
+    return tmp_path
+
+
+@pytest.mark.long
+def test_an_own_method_and_an_own_f_are_used_by_every_command(use, outside):
+    assert "Every rule holds." in use("check", "signs.py")
+    use("run", "own.toml", "--out", "one", "--jobs", "1")
+    use("run", "own.toml", "--out", "two", "--cluster", "local")
+    tables = [(outside / out / "curves.csv").read_text() for out in ("one", "two")]
+    assert tables[0] == tables[1]
+    assert "Signs" in tables[0]
+    known = ("--no-tune", "--budget", "0.6", "--jobs", "1")
+    assert "Signs" in use("compare", "own.toml", *known, "--out", "three")
+    # A result repeats itself from its own folder, without the files that were brought.
+    for name in ("signs.py", "mine.py"):
+        (outside / name).unlink()
+    use("run", "one/experiment.toml", "--out", "again", "--jobs", "1")
+    assert (outside / "again" / "curves.csv").read_text() == tables[0]
+
+
+def test_the_theory_of_an_own_f_agrees_with_its_simulation(installed, outside):
+    done = subprocess.run(
+        [installed, "-c", THEORY], cwd=outside, env=ENV, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    worst, learned = map(float, done.stdout.split())
+    assert worst < 4  # standard errors, at every round
+    assert learned < 0.95
+
+
+@pytest.mark.parametrize("name", ["network", "nlms", "./learner.py"])
+def test_other_learners_run_from_outside(use, tmp_path, name):
+    if name.endswith(".py"):
+        use("init", "--learner", "learner.py")
+    (tmp_path / "net.toml").write_text(NETWORK.format(name))
+    use("run", "net.toml", "--out", "out", "--jobs", "1")
+    assert (tmp_path / "out" / "curves.csv").exists()

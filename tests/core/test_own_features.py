@@ -121,3 +121,18 @@ def test_a_map_is_written_by_its_place():
     with pytest.raises(InputError, match=r"features.name is <lambda>, which no file can name"):
         Features(lambda x: x, dim=4).to_table()
     assert Features().to_table() == {"name": "cosine", "dim": 200, "width": 2.0}
+
+
+def test_an_installed_package_may_offer_features(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "their_maps.py").write_text("def z(x):\n    return x[..., :2]\n")
+    info = tmp_path / "their_maps-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: their-maps\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[psofed.features]\nfirst_two = their_maps:z\n")
+    (info / "top_level.txt").write_text("their_maps\n")
+    features = Features("first_two", dim=2)
+    assert features.title == "z"
+    assert one_run(replace(SMALL, features=features, methods=(onlinefed.Options(),)), 0).mse.size
+    with pytest.raises(InputError, match=r'use "cosine" or .* or "first_two"'):
+        Features("first_to")

@@ -107,7 +107,7 @@ def test_policies_choose_clients_that_learn_a_network(policy):
 def test_the_simulation_of_a_deployment_has_the_same_models(learner):
     experiment = world(psofed.Options(3), learner)
     w, local = simulate(deployment(experiment, "lockstep"), drivers.ROUNDS)
-    team = drivers.Team(deployment(experiment, "lockstep"))
+    team = drivers.Crew(deployment(experiment, "lockstep"))
     for _ in range(drivers.ROUNDS):
         team.round()
     assert apart(team.server.server.model, w) <= 1e-12

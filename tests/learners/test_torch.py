@@ -127,7 +127,7 @@ BAD = {
     "Chance": "is Chance, whose buffer 'scale' is drawn at random",
     "wrong": "fails: RuntimeError: mat1 and mat2 shapes",
     "broken": r"fails at .*nets.py:\d+: NameError: name 'nothing' is not defined",
-    "nobody": "fails: TypeError: nobody.. takes 0 positional arguments",
+    "nobody": r"fails at .*nets.py:\d+: TypeError: nobody.. takes 0 positional arguments",
     "value": "is 3, not a function",
     "mke": "but .* has no 'mke'; did you mean 'make'",
 }

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-RECENT = 10.0  # seconds: the time of a unit is taken from those that ended in the last ones,
-LEAST = 10  # and from at least so many of the last units
+RECENT = 10.0  # seconds, or a third of the job so far: the units that ended in it tell the time,
+LEAST = 10  # and at least so many of the last ones
 ENOUGH = 0.05  # of a unit by each worker, to judge by parts while none is finished
 MANY, MERGE = 200, 0.05  # if there are more, those that end within some seconds are one step
 
@@ -190,9 +190,9 @@ class Pace:
     def _forget(self, now: float) -> None:
         """Keep what the next estimate needs: the last units, and one more turn to start from."""
         ends, keep = self._ends, max(LEAST, 2 * self.workers) + self.workers
-        drop = 0
+        recent, drop = now - min(RECENT, (now - self.begin) / 3), 0
         while drop + 1 < len(ends) and (
-            ends[drop + 1][0] < now - RECENT and ends[drop + 1][1] <= ends[-1][1] - keep
+            ends[drop + 1][0] < recent and ends[drop + 1][1] <= ends[-1][1] - keep
         ):
             drop += 1
         if drop:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from psofed.cli import screen, table_options
+from psofed.cli import printing, table_options
 from psofed.cli.progress import counting, say
 
 
@@ -57,10 +57,10 @@ def advise(
         summary = words.summary(advice, table_options.command())
         print(json.dumps(summary | {"folder": str(out)}, indent=2))
         return
-    screen.show(*words.blocks(advice), *advice.notes)
-    screen.show(f"\nresults in {out}; continue with: psofed fit TABLE --plan {out / 'plan.toml'}")
+    printing.show(*words.blocks(advice), *advice.notes)
+    printing.show(f"\nresults in {out}; continue with: psofed fit TABLE --plan {out / 'plan.toml'}")
     if advice.experiment is not None:
-        screen.show(f"or with {out / 'run.toml'}: psofed run, psofed serve, psofed client")
+        printing.show(f"or with {out / 'run.toml'}: psofed run, psofed serve, psofed client")
 
 
 def _limits(

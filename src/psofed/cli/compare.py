@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli import screen
+from psofed.cli import printing
 from psofed.cli.progress import counted, counting, metered
 from psofed.cli.work import Wishes, changed, compute, leave_interrupted, options, runs_asked
 from psofed.errors import InputError
@@ -183,5 +183,5 @@ def _write(
     if how.as_json:
         print(json.dumps(words.to_table(result) | {"folder": str(folder.path)}, indent=2))
         return
-    screen.show(*words.blocks(result))
-    screen.show(f"\n{curves.runs} runs of {curves.rounds[-1]} rounds; results in {folder.path}")
+    printing.show(*words.blocks(result))
+    printing.show(f"\n{curves.runs} runs of {curves.rounds[-1]} rounds; results in {folder.path}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from psofed.cli import screen, table_options
+from psofed.cli import printing, table_options
 from psofed.cli.progress import counting
 
 
@@ -59,17 +59,17 @@ def fit(
         summary = fits.summary(done, table_options.command())
         print(json.dumps(summary | plain(more) | {"folder": str(out)}, indent=2))
         return
-    screen.show(*fits.blocks(done))
+    printing.show(*fits.blocks(done))
     if not alone:
-        screen.show("", *fits.client_blocks(done))
+        printing.show("", *fits.client_blocks(done))
     if found is not None:
-        screen.show("", *arrivals.blocks(found))
+        printing.show("", *arrivals.blocks(found))
     if held:
-        screen.show(f"held out of all other scores and of the model: {', '.join(held)}")
+        printing.show(f"held out of all other scores and of the model: {', '.join(held)}")
     plan = done.plan
     inputs = f"width {plan.width:g}, step {plan.step:g}, {done.encoder.taps} inputs"
     learned = f"learned from round {done.span.first}, frozen at {done.span.frozen}"
-    screen.show(f"\nD = {plan.dim}, {inputs}; {learned}", *done.notes)
-    screen.show(
+    printing.show(f"\nD = {plan.dim}, {inputs}; {learned}", *done.notes)
+    printing.show(
         f"results in {out}; use the model with: psofed predict {out / 'model.psofed'} TABLE"
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli import screen
+from psofed.cli import printing
 from psofed.cli.progress import EVERY, say
 
 if TYPE_CHECKING:
@@ -282,5 +282,5 @@ def read(wanted: Asked) -> Table:
     for line in table.said:
         say(line[:1].upper() + line[1:] + ".")
     columns = Grid(survey.lines(table.findings), left=(0, 1, 4), least=(3, 2))
-    screen.show(columns, beside=True)
+    printing.show(columns, beside=True)
     return table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli import screen
+from psofed.cli import printing
 from psofed.cli.progress import counting, progress, say
 from psofed.errors import InputError
 
@@ -180,8 +180,8 @@ def _show(found: Findings, folder: Any, how: _Wishes) -> None:
         place = {"folder": str(folder.path)} if folder is not None else {}
         print(json.dumps(words.to_table(found) | place, indent=2))
         return
-    screen.show(*words.blocks(found))
+    printing.show(*words.blocks(found))
     if folder is not None:
-        screen.show(f"\nresults in {folder.path}")
+        printing.show(f"\nresults in {folder.path}")
         if not files.can_draw():
             say("No figures: they need matplotlib (pip install '.[plot]' in a clone).")

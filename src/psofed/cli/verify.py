@@ -41,7 +41,7 @@ def verify(cases: tuple[Path, ...], count: int, seed: int, as_json: bool) -> Non
 
 def _print(results: list[Any], passed: bool) -> None:
     from psofed.case import TOLERANCE
-    from psofed.cli import screen
+    from psofed.cli import printing
     from psofed.report.grid import Grid
 
     rows = [["case", "against", "reference", "engine", "messages", ""]]
@@ -51,4 +51,4 @@ def _print(results: list[Any], passed: bool) -> None:
         rows.append([result.case, result.against, *cells, "ok" if result.passed else "DIFFERS"])
     said = "Largest difference over all rounds, global and local models."
     within = f"All within {TOLERANCE:g}." if passed else f"NOT all within {TOLERANCE:g}."
-    screen.show(Grid(rows, least=(1,)), f"{said} {within}")
+    printing.show(Grid(rows, least=(1,)), f"{said} {within}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from psofed.cli import screen
+from psofed.cli import printing
 from psofed.cli.progress import progress, say
 
 if TYPE_CHECKING:
@@ -194,13 +194,13 @@ def show(curves: Curves, command: str, folder: Path, wishes: Wishes) -> None:
     if wishes.as_json:
         print(json.dumps(summary | {"folder": str(folder)}, indent=2))
         return
-    screen.show(summaries.grid(curves), *summaries.levels(curves))
+    printing.show(summaries.grid(curves), *summaries.levels(curves))
     if "claims" in summary:
         head = "\nThe paper's claims, as measured here"
-        screen.show(head, claims.text(claims.judge(curves)))
-        screen.show(*claims.caution(int(curves.rounds[-1])))
-    screen.show(f"\n{curves.runs} runs of {curves.rounds[-1]} rounds; results in {folder}")
+        printing.show(head, claims.text(claims.judge(curves)))
+        printing.show(*claims.caution(int(curves.rounds[-1])))
+    printing.show(f"\n{curves.runs} runs of {curves.rounds[-1]} rounds; results in {folder}")
     if wishes.precision is not None:
         worst = max(curves.point(j, "steady").stderr for j in range(len(curves.titles)))
         reached = "reached" if worst <= wishes.precision else "NOT reached"
-        screen.show(f"precision {reached}: the largest standard error is {worst:.3f} dB")
+        printing.show(f"precision {reached}: the largest standard error is {worst:.3f} dB")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from psofed.cli import screen
+from psofed.cli import printing
 from psofed.report.grid import Grid
 
 WIDE = Grid(
@@ -29,7 +29,7 @@ def shown(monkeypatch, stream, columns=80, **environment):
     for name, value in {"TERM": "xterm-256color", "COLUMNS": str(columns), **environment}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stdout", stream)
-    screen.show("precision reached", WIDE, LONG, "Claim 1: it is so: HOLDS")
+    printing.show("precision reached", WIDE, LONG, "Claim 1: it is so: HOLDS")
     return stream.getvalue()
 
 
@@ -54,7 +54,7 @@ def test_a_pipe_gets_the_whole_table(monkeypatch):
 
 
 def test_wrapped_lines_keep_their_indent():
-    first, *others = screen.fitted(LONG, 60).splitlines()
+    first, *others = printing.fitted(LONG, 60).splitlines()
     assert first.startswith("  [yes] M = 40")
     assert others
     assert all(line.startswith(" " * 8 + w) for line in others for w in [line.split()[0]])

@@ -2,8 +2,9 @@
 
 python benchmarks/own_function.py [--rounds 5000] [--times 7]
 
-All streams have the same inputs. Runs alternate, on one thread; a figure is the median of the CPU
-times, and the ratio that of each time to the paper's in the same turn.
+Runs alternate, on one thread; a figure is the median of the CPU times, and the ratio that of each
+time to the paper's in the same turn. The last two have inputs and features of their own, which are
+drawn and computed outside the engine.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from time import process_time
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -18,6 +20,7 @@ from threadpoolctl import threadpool_limits
 import psofed
 from psofed.simulate.onerun import one_run
 from psofed.streams import paper
+from psofed.streams.chance import ClientChance
 
 PAPER = "sqrt(x1**2 + sin(pi*x4)**2) + (0.8 - 0.5*exp(-x2**2))*x3"
 
@@ -26,6 +29,19 @@ def flat(x: np.ndarray) -> np.ndarray:
     """The paper's f, written for [sample, L] only."""
     x1, x2, x3, x4 = x.T
     return np.sqrt(x1**2 + np.sin(np.pi * x4) ** 2) + (0.8 - 0.5 * np.exp(-(x2**2))) * x3
+
+
+def inputs(client: ClientChance, count: int) -> np.ndarray:
+    """Independent windows."""
+    return client.random.standard_normal((count, 4))
+
+
+def waves(generator: np.random.Generator, taps: int, dim: int, width: float) -> Any:
+    """The paper's features, as a user would draw them."""
+    W = (generator.standard_normal((dim, taps)) / width).astype(np.float32)
+    b = generator.uniform(0, 2 * np.pi, dim).astype(np.float32)
+    scale = np.float32(np.sqrt(2 / dim))
+    return lambda x: scale * np.cos(x @ W.T + b)
 
 
 def main() -> None:
@@ -41,14 +57,18 @@ def main() -> None:
         "its f as an expression": psofed.Stream(PAPER, taps=4),
         "another f": psofed.Stream("sin(3*x1) + x2*x3 + tanh(x4)", taps=4),
         "its f, Laplace noise": psofed.Stream(paper.f, taps=4, noise="laplace"),
+        "its f, own inputs": psofed.Stream(paper.f, taps=4, inputs=inputs),
     }
     plain = psofed.Experiment(rounds=options.rounds, runs=1)
-    times: dict[str, list[float]] = {name: [] for name in streams}
+    tried = {name: replace(plain, stream=stream) for name, stream in streams.items()}
+    features = psofed.Features(waves, dim=plain.features.dim, drawn=True)
+    tried["its stream, own features"] = replace(plain, features=features)
+    times: dict[str, list[float]] = {name: [] for name in tried}
     with threadpool_limits(1):
         for turn in range(options.times + 1):
-            for name, stream in streams.items():
+            for name, experiment in tried.items():
                 begin = process_time()
-                one_run(replace(plain, stream=stream), 0)
+                one_run(experiment, 0)
                 if turn:  # the first one compiles
                     times[name].append(process_time() - begin)
     base = np.array(times["the paper's stream"])

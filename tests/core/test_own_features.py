@@ -13,6 +13,7 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.methods import fedavg, memofed, onlinefed
 from psofed.methods import psofed as pso
+from psofed.simulate import family
 from psofed.simulate.family import knows
 from psofed.simulate.onerun import one_run
 from psofed.streams import iid
@@ -38,9 +39,18 @@ def test_the_papers_features_drawn_by_a_user_give_the_papers_curves():
     methods = SMALL.methods[:3]  # MEMO-Fed takes moments in closed form, or from draws
     ours = replace(SMALL, methods=methods, dtype="float64")
     own = replace(ours, features=Features(waves, dim=12, drawn=True))
-    assert not knows(own.start(own.task(0))[0])
+    assert [knows(method) for method in own.start(own.task(0))] == [True, True, False]
     assert np.allclose(one_run(own, 2).mse, one_run(ours, 2).mse, rtol=1e-9)
     assert np.allclose(one_run(own, 2).floors, one_run(ours, 2).floors, rtol=1e-6)
+
+
+def test_how_many_features_are_in_memory_does_not_change_a_result(monkeypatch):
+    methods = onlinefed.Options(), pso.Options(shared=3, selection="stochastic")
+    own = replace(SMALL, methods=methods, features=Features(angles, dim=8), dtype="float64")
+    whole = one_run(own, 0).mse
+    for room in (1, 8 * 5 * 7):
+        monkeypatch.setattr(family, "ROOM", room)
+        assert np.allclose(one_run(own, 0).mse, whole, rtol=1e-12)
 
 
 def test_every_kind_of_method_learns_from_own_features():
@@ -111,3 +121,18 @@ def test_a_map_is_written_by_its_place():
     with pytest.raises(InputError, match=r"features.name is <lambda>, which no file can name"):
         Features(lambda x: x, dim=4).to_table()
     assert Features().to_table() == {"name": "cosine", "dim": 200, "width": 2.0}
+
+
+def test_an_installed_package_may_offer_features(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "their_maps.py").write_text("def z(x):\n    return x[..., :2]\n")
+    info = tmp_path / "their_maps-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: their-maps\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[psofed.features]\nfirst_two = their_maps:z\n")
+    (info / "top_level.txt").write_text("their_maps\n")
+    features = Features("first_two", dim=2)
+    assert features.title == "z"
+    assert one_run(replace(SMALL, features=features, methods=(onlinefed.Options(),)), 0).mse.size
+    with pytest.raises(InputError, match=r'use "cosine" or .* or "first_two"'):
+        Features("first_to")

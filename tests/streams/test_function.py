@@ -1,6 +1,7 @@
 """The stream of an own f: one definition for learning, test set, floor and theory."""
 
 import pickle
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import psofed
+from psofed.checks import of_streams
+from psofed.checks.rules import NotApplicableError
 from psofed.core.seeds import Seeds
 from psofed.methods import fedavg, onlinefed
 from psofed.methods import psofed as pso
@@ -151,6 +154,22 @@ def test_theory_and_simulation_agree_for_an_own_f_and_own_inputs():
         assert each.kind == "exact"
         assert abs(each.mse[-1] - mse[-1]) < 4 * np.hypot(each.error[-1], stderr[-1])
         assert each.error[-1] < 0.02 * mse[-1]
+
+
+EVERY = {
+    "one tap": function.Options("tanh(x1)", 1),
+    "own windows": function.Options(product, 3, inputs=shifted, noise="laplace"),
+    "own numbers": function.Options(product, 3, inputs=walk),
+    "own rows": function.Options(lambda x: x[:, 0], 3, inputs=rows, noise="uniform"),
+    "a drift": function.Options(TEXT, 4, inputs="iid", change="x1", period=100_000),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_rules_of_streams_hold_for_every_form(name):
+    for rule in of_streams.RULES:
+        with suppress(NotApplicableError):
+            rule(EVERY[name])
 
 
 @pytest.mark.parametrize("inputs", ["ar1", "iid", shifted, walk, rows])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli import screen
+from psofed.cli import printing
 from psofed.cli.progress import say
 from psofed.cli.work import (
     Wishes,
@@ -76,7 +76,7 @@ def sweep(file: Path, settings: tuple[str, ...], runs: int | None, **wishes: Any
         return
     each = f"{curves[0].runs} runs of {experiment.rounds} rounds"
     end = f"\n{plan.curves} curves, {each}, all on the same draws; results in {folder.path}"
-    screen.show(*sweep_files.blocks(result), end)
+    printing.show(*sweep_files.blocks(result), end)
 
 
 def _once(settings: tuple[str, ...]) -> tuple[str, ...]:

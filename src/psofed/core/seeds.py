@@ -13,6 +13,7 @@ draws on the way (samples, cohorts) from `seeds`. Runs that share a world differ
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import local
@@ -104,15 +105,23 @@ class Seeds:
         """`count` standard normals for each of `clients`, each client from its own stream."""
         ids = np.asarray(clients, np.uint64)
         out = np.empty((len(ids), count))
-        generator = self.generator(purpose, round=round)
-        bits = generator.bit_generator
-        # Moving one generator costs a tenth of making one.
-        state: Any = bits.state
+        moved = self.mover(purpose)
         for row, client in zip(out, ids, strict=True):
-            state["state"]["counter"][2] = client
-            bits.state = state
-            generator.standard_normal(out=row)
+            moved(client, round).standard_normal(out=row)
         return out
+
+    def mover(self, purpose: str) -> Callable[[Any, int], np.random.Generator]:
+        """(client, round) to `generator`; all are one, moved: a tenth of the cost of making one."""
+        generator = self.generator(purpose)
+        bits = generator.bit_generator
+        state: Any = bits.state
+
+        def moved(client: Any, round: int) -> np.random.Generator:
+            state["state"]["counter"][1:3] = round, client
+            bits.state = state
+            return generator
+
+        return moved
 
 
 @lru_cache(maxsize=256)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.core.features import Bumps, FeatureMap, Waves
+from psofed.core.features import Bumps, FeatureMap, OwnMap, Waves
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.methods import psofed
 from psofed.methods.contract import Method
@@ -17,6 +18,7 @@ from psofed.simulate.draws import Chunk, Draws
 from psofed.simulate.evaluate import TestSet
 
 Array = NDArray[Any]
+ROOM = 2**23  # features of a user's own map that are in memory at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,7 @@ class Trajectory:
 
 def knows(method: Method) -> bool:
     """Whether the kernel has the method, and the features that it learns from."""
-    return method.compiled and isinstance(method.task.features, Waves | Bumps)
+    return method.compiled and isinstance(method.task.features, Waves | Bumps | OwnMap)
 
 
 def run(
@@ -91,7 +93,7 @@ def _run(
     judge = _judge(test, marks, shares, models, keep)
     stop = np.zeros(1, np.int64) if stop is None else stop
     mark, local = 0, [] if lazy else [models.local.copy()]
-    for chunk in draws.chunks(None if lazy else 1):
+    for chunk in _chunks(draws, lazy):
         data = _data(draws, chunk, dtype)
         mark = kernel.simulate(data, features, windows.plans(chunk), models, judge, mark, stop)
         if mark < 0:
@@ -105,6 +107,19 @@ def _run(
         np.array(local)[:, :, back, :dim] if local else np.empty(0),
         mark >= 0,
     )
+
+
+def _chunks(draws: Draws, lazy: bool) -> Iterator[Chunk]:
+    """The samples; a user's map is applied here, to so few rounds that their features have room."""
+    for chunk in draws.chunks(None if lazy else 1):
+        if not isinstance(draws.features, OwnMap):
+            yield chunk
+            continue
+        clients, rounds, _ = chunk.x.shape
+        length = max(ROOM // (clients * draws.features.dim), 1)
+        for i in range(0, rounds, length):
+            here = slice(i, i + length)
+            yield Chunk(chunk.first + i, draws.features(chunk.x[:, here]), chunk.y[:, here])
 
 
 def _padded(dim: int) -> int:
@@ -133,7 +148,8 @@ def _models(
 def _data(draws: Draws, chunk: Chunk, dtype: Any) -> layout.Data:
     clients, rounds, taps = chunk.x.shape
     first, last = draws.start[chunk.first], draws.start[chunk.first + rounds]
-    inputs = -(-taps // kernel.TAPS) * kernel.TAPS
+    size = kernel.PAD if isinstance(draws.features, OwnMap) else kernel.TAPS
+    inputs = -(-taps // size) * size
     x = np.ascontiguousarray(chunk.x, dtype)
     return layout.Data(
         chunk.first,
@@ -173,6 +189,9 @@ def feature_map(features: FeatureMap, dtype: Any) -> layout.Map:
         scale, rows = np.sqrt(2 / dim), features.W / (2 * np.pi)
         # The features that pad are cosines of a quarter turn: zero.
         offset = _pad(features.b / (2 * np.pi), (size,), dtype, 0.25)
+    elif isinstance(features, OwnMap):
+        kind, constant = layout.GIVEN, scalar(0)
+        scale, rows, offset = 1.0, np.zeros((dim, 1)), np.zeros(size, dtype)
     else:
         assert isinstance(features, Bumps)
         kind, constant = layout.BUMPS, scalar(0.5 / features.width**2)

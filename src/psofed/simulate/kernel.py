@@ -26,6 +26,7 @@ from psofed.simulate import pulse
 from psofed.simulate.layout import (
     BUMPS,
     FRESH,
+    GIVEN,
     PER_CLIENT,
     Data,
     Judge,
@@ -78,13 +79,17 @@ def _compiled(function: Any) -> Any:
 
 @_compiled
 def fill_features(x: Array, features: Map, z: Array) -> None:
-    """z = sqrt(2/D) cos(W x + b) for each row of x, through sin(2 pi s); or Gaussian bumps."""
+    """z = sqrt(2/D) cos(W x + b) for each row of x, through sin(2 pi s); or bumps, or as given."""
     slope, offset = features.slope, features.offset
     sine, constant = features.sine, features.constant
     last = slope.shape[0] - TAPS
     for i in range(x.shape[0]):
         if features.kind == BUMPS:
             fill_bumps(x[i], features, z[i])
+            continue
+        if features.kind == GIVEN:
+            for d in range(z.shape[1]):
+                z[i, d] = x[i, d]
             continue
         phase = offset
         if last > 0:

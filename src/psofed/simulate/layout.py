@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-WAVES, BUMPS = 0, 1  # kinds of feature maps
+WAVES, BUMPS, GIVEN = 0, 1, 2  # kinds of feature maps; given: x has the features themselves
 PER_CLIENT, COMMON, FRESH = 0, 1, 2  # how the row of a window is found in its table
 
 

@@ -33,11 +33,14 @@ class ClientChance:
     purpose: str
     number: int  # k
     block: int = 0
+    moved: np.random.Generator | None = None  # `random`, where it has been made already
 
     @cached_property
     def random(self) -> np.random.Generator:
         """For what is drawn now."""
-        return self.seeds.generator(self.purpose, client=self.number, round=self.block)
+        return self.moved or self.seeds.generator(
+            self.purpose, client=self.number, round=self.block
+        )
 
     @cached_property
     def own(self) -> np.random.Generator:
@@ -66,9 +69,11 @@ def blocks(
 ) -> Array:  # fmt: skip
     """The values of rounds first..stop-1, client by client; whole blocks are drawn."""
     out = np.empty((len(clients), stop - first, *shape))
+    moved = seeds.mover(purpose)
     for row, k in zip(out, clients.tolist(), strict=True):
         for n in range(first, stop, BLOCK):
-            drawn = values(law, ClientChance(seeds, purpose, k, n // BLOCK), (BLOCK, *shape), field)
+            client = ClientChance(seeds, purpose, k, n // BLOCK, moved(k, n // BLOCK))
+            drawn = values(law, client, (BLOCK, *shape), field)
             row[n - first : n - first + BLOCK] = drawn[: stop - n]
     return out
 

@@ -22,7 +22,8 @@ from psofed.core.vectorised import PROBES, Vectorised, vectorised
 from psofed.errors import InputError
 from psofed.streams import chance, change, drift
 from psofed.streams.expression import Expression
-from psofed.streams.inputs import Inputs, OwnSeries, OwnWindows
+from psofed.streams.inputs import Inputs
+from psofed.streams.own_inputs import OwnSeries, OwnWindows
 from psofed.streams.synthetic import OURS, Range, Synthetic
 
 Array = NDArray[Any]

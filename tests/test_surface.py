@@ -263,3 +263,18 @@ def test_finished_runs_are_kept_when_python_is_interrupted():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "2 of 9 runs" in repr(kept)
+
+
+def test_methods_that_a_budget_makes_equal_are_compared_once():
+    alike = psofed.Experiment(
+        clients=5, cohort=2, rounds=100, runs=2, test_samples=20, features=psofed.Features(dim=6),
+        methods=(psofed.PSOFed(shared=2), psofed.PSOFed(shared=4), psofed.PSOFed(step=0.1, shared=4)),
+    )  # fmt: skip
+    compared = psofed.compare_methods(alike, budget=0.5, tuned=False, jobs=1)
+    assert sorted(compared.to_frame().method) == [
+        "FedAvg E=2", "Online-Fed",
+        "PSO-Fed M=3 uncoordinated, step 0.1", "PSO-Fed M=3 uncoordinated, step 0.75",
+    ]  # fmt: skip
+    assert compared.plot(over="rounds")._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(psofed.InputError, match="over is 'time'"):
+        compared.plot(over="time")

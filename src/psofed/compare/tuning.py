@@ -67,7 +67,16 @@ def tune(
         results = [(mu, a, next(ends)) for mu, a in tried]
         mu, a, _ = min(results, key=lambda r: r[2] if np.isfinite(r[2]) else np.inf)
         entries.append(Entry(replace(options, step=mu, average=a), cost, mu, tuple(results)))
-    return entries
+    return distinct(entries)
+
+
+def distinct(entries: Sequence[Entry]) -> list[Entry]:
+    """Methods that a budget or a pilot has made equal, once."""
+    kept: list[Entry] = []
+    for entry in entries:
+        if all(entry.options != other.options for other in kept):
+            kept.append(entry)
+    return kept
 
 
 def _choices(
@@ -81,8 +90,10 @@ def _choices(
 
 def untuned(experiment: Experiment, fitted: Sequence[Fitted]) -> list[Entry]:
     """Each method with the step it has."""
-    return [
-        Entry(o, f.cost, (o.step or experiment.step) if o.steps else None, ())
-        for f in fitted
-        if (o := f.options) is not None
-    ]
+    return distinct(
+        [
+            Entry(o, f.cost, (o.step or experiment.step) if o.steps else None, ())
+            for f in fitted
+            if (o := f.options) is not None
+        ]
+    )

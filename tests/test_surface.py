@@ -17,7 +17,7 @@ from helpers import ROOT
 from psofed import extras, schema
 from psofed.simulate import montecarlo
 
-KINDS = {"methods": "", "streams": "Stream", "policies": "Policy"}
+KINDS = {"methods": "", "streams": "Stream", "policies": "Policy", "learners": "Learner"}
 SPECIAL = {"function": "Stream"}  # the stream of any function is the stream
 FEW = psofed.Experiment(
     clients=5, cohort=2, rounds=10, runs=2, test_samples=20, features=psofed.Features(dim=6),

@@ -5,8 +5,8 @@
 >>> psofed.run(experiment).mse.shape
 (7, 21)
 
-Every method, stream and policy has a name here: that of its file, written as its authors do, with
-Stream or Policy after it for those.
+Every method, stream, policy and learner has a name here: that of its file, written as its authors
+do, with Stream, Policy or Learner after it for those.
 
 >>> psofed.FedAvg(local_steps=3).name, psofed.DriftStream().name, psofed.FedCSPolicy.name
 ('fedavg', 'drift', 'fedcs')
@@ -81,6 +81,12 @@ _HOMES = {
     "FedCSPolicy": "psofed.policies.fedcs:Options",
     "ImportancePolicy": "psofed.policies.importance:Options",
     "OptimalPolicy": "psofed.policies.optimal:Options",
+    # learners: the same, and Learner
+    "LinearLearner": "psofed.learners.linear:Options",
+    "LMSLearner": "psofed.learners.lms:Options",
+    "NetworkLearner": "psofed.learners.network:Options",
+    "NLMSLearner": "psofed.learners.nlms:Options",
+    "TorchLearner": "psofed.learners.torch:Options",
 }
 # Old names, which work for one version more, with a warning; `renamed` warns when it is called.
 _OLD = {"LocalOnly": "Local"}
@@ -102,6 +108,11 @@ if TYPE_CHECKING:
     from psofed.fit.model import Model as Model
     from psofed.fit.model import load as load_model
     from psofed.fit.outcome import Fit as Fit
+    from psofed.learners.linear import Options as LinearLearner
+    from psofed.learners.lms import Options as LMSLearner
+    from psofed.learners.network import Options as NetworkLearner
+    from psofed.learners.nlms import Options as NLMSLearner
+    from psofed.learners.torch import Options as TorchLearner
     from psofed.methods.asofed import Options as ASOFed
     from psofed.methods.centralised import Options as Centralised
     from psofed.methods.cmfl import Options as CMFL

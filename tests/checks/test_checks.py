@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -112,8 +113,9 @@ def test_wrong_input_is_refused(psofed, tmp_path, arguments, words):
 class Halved(paper.Options):
     """Trained on one function, judged by another."""
 
-    def clean(self, x, first):
-        return paper.f(x) / 2
+    def samples(self, *arguments, **options):
+        made = super().samples(*arguments, **options)
+        return replace(made, clean=made.clean / 2)
 
 
 def test_a_function_that_is_learned_but_not_judged_by_is_noticed():

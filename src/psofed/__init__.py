@@ -25,7 +25,7 @@ __version__ = "0.1.0"
 _HOMES = {
     # an experiment, and its curves
     "Experiment": "psofed.experiment",
-    "Features": "psofed.experiment",
+    "Features": "psofed.core.feature_table",
     "read": "psofed.experiment",
     "run": "psofed.simulate.montecarlo",
     "Curves": "psofed.curves",
@@ -98,10 +98,10 @@ if TYPE_CHECKING:
     from psofed.compare.comparing import compare_methods as compare_methods
     from psofed.compare.sweeping import SweepResult as SweepResult
     from psofed.compare.sweeping import sweep as sweep
+    from psofed.core.feature_table import Features as Features
     from psofed.curves import Curves as Curves
     from psofed.errors import InputError as InputError
     from psofed.experiment import Experiment as Experiment
-    from psofed.experiment import Features as Features
     from psofed.experiment import read as read
     from psofed.extras import MissingExtraError as MissingExtraError
     from psofed.fit.fitting import fit_table as fit_table

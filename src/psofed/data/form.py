@@ -23,9 +23,7 @@ class Form:
     sep: str | None = None  # between cells; not set: comma, semicolon, tab or bar
     decimal: str | None = None  # "." or ","
     encoding: str | None = None  # such as utf-8, utf-16, latin-1
-    time_format: str | None = (
-        None  # of dates, as in strptime: %d.%m.%Y; or s, ms, us, ns since 1970
-    )
+    time_format: str | None = None  # of dates, as in strptime; or s, ms, us, ns since 1970
     day_first: bool | None = None  # whether 01/02/2024 is in February
     sheet: str | None = None  # of an Excel file; not set: the first one
     large: bool = False  # whether there are no limits of size

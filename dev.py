@@ -121,9 +121,9 @@ def test(arguments: list[str]) -> int:
         return 1
     with step("compile the kernels, unless this was done before"):
         compile_once(settings, arguments)
-    # Many tests wait for a process or a browser: with three workers a core, others work meanwhile.
+    # Many tests wait for a process or a browser: some more workers than cores keep these busy.
     print("$ pytest", flush=True)
-    workers, begin = str(3 * (os.cpu_count() or 1)), time.monotonic()
+    workers, begin = str((os.cpu_count() or 1) + 2), time.monotonic()
     command = [PYTHON, "-m", "pytest", "-q", "-n", workers, *arguments]
     codes = [subprocess.call(command, cwd=ROOT, env=settings)]
     print(f"  {time.monotonic() - begin:.0f} s", flush=True)

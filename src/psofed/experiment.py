@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from psofed import contracts, notebook, plugins, schema
+from psofed import notebook, plugins, schema, validation
 from psofed.core import feature_table, features
 from psofed.core.feature_table import Features as Features
 from psofed.core.features import FeatureMap
@@ -20,18 +20,15 @@ from psofed.core.seeds import Seeds
 from psofed.core.vectorised import PROBES
 from psofed.errors import InputError
 from psofed.learners import lms
-from psofed.learners.contract import MOST_DIM, Learner
-from psofed.learners.examine import examine
+from psofed.learners.contract import Learner
 from psofed.methods import onlinefed, psofed
 from psofed.methods.contract import Method, Options, Task, start
 from psofed.methods.titles import settings, titles
-from psofed.policies import contract as policies
 from psofed.streams import paper
 from psofed.streams.contract import Stream, about, measured
 
 MOST_MARKS = 10_000
 TABLE_ROUNDS = (100, 200, 500, 1000, 2000)  # those of the tables
-LIMITS = {"clients": 10**9, "rounds": 10**8, "runs": 10**8, "test_samples": 10**7}
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,99 +59,7 @@ class Experiment:
     methods: tuple[Options, ...] = field(default_factory=lambda: paper_methods())  # one per curve
 
     def __post_init__(self) -> None:
-        schema.check(self, skip=("stream", "features", "learner", "methods"))
-        counts = ("clients", "rounds", "runs", "cohort", "evaluate_every", "test_samples")
-        schema.positive(self, *counts, "step")
-        schema.at_most(self, LIMITS)
-        if not 0 <= self.seed < 2**63:
-            raise InputError("seed", f"is {self.seed}", "use a whole number from 0 to 2^63 - 1")
-        if self.world is not None and not 0 <= self.world < 2**63:
-            raise InputError("world", f"is {self.world}", "use the number of a run, from 0 on")
-        self._check_outsiders()
-        known = len(about(self.stream).clients_named()) or self.clients
-        if self.clients != known:
-            found = f"is {self.clients}, but the stream has {known}"
-            raise InputError("clients", found, f"use {known}")
-        if self.cohort > self.clients:
-            found = f"is {self.cohort}, but there are only {self.clients} clients"
-            raise InputError("cohort", found, f"use 1 to {self.clients}")
-        if not 0 <= self.absent < 1:
-            raise InputError("absent", f"is {self.absent}", "use a share of the clients, 0 to 1")
-        if self.cohort > self.clients - self.gone:
-            left = self.clients - self.gone
-            found = f"is {self.cohort}, but only {left} of the clients ever take part"
-            raise InputError("cohort", found, f"use 1 to {left}" if left else "lower absent")
-        if self.every > self.rounds:
-            found = f"is {self.evaluate_every}, but there are only {self.rounds} rounds"
-            raise InputError("evaluate_every", found, f"use 1 to {self.rounds}")
-        self._check_learner()
-        if not self.methods:
-            raise InputError("methods", "is empty", "give at least one [[methods]] table")
-        for i, options in enumerate(self.methods):
-            try:
-                schema.check(options, skip=("policy",))
-                schema.positive(options, "step")
-                options.check_policy(self.clients, self.cohort)
-                options.check_learner(self.learner)
-                options.check(self.dim, self.clients)
-                if options.policy is not None and self.absent:
-                    found = "is given, but a policy may ask any client"
-                    raise InputError("policy", found, "leave out one of policy and absent")
-                if about(self.stream).gaps and (options.policy is not None or options.gapless):
-                    what = "policy" if options.policy is not None else "name"
-                    found = "needs a sample of every client in every round; this stream has gaps"
-                    raise InputError(what, found, "use another stream, or another method")
-                if options.average and not options.serves:
-                    found = f"is true, but the server of {options.name} has no model"
-                    raise InputError("average", found, "leave it out")
-            except InputError as error:
-                raise error.inside(f"methods[{i}].") from None
-        self._check_titles()
-        if not isinstance(self.features.name, str):
-            self.draw_features(Seeds(0))  # tried now, so that mistakes are told at the start
-
-    def _check_learner(self) -> None:
-        if not isinstance(self.learner, Learner):
-            raise InputError("learner", f"is {self.learner!r}", "use the Options of a learner")
-        if not self.learner.featured and self.features != Features():
-            raise _no_features(self.learner)
-        try:
-            self.learner.check()
-            size = self.dim
-            if not 1 <= size <= MOST_DIM:
-                found = f"is {self.learner.name!r}, which has {size:,} parameters"
-                raise InputError("name", found, f"use 1 to {MOST_DIM:,}")
-            taps = self.stream.taps
-            own = self.learner.inputs
-            width = self.features.dim if self.learner.featured else own(taps).dim
-            examine(self.learner, taps, size, width)
-        except InputError as error:
-            raise error.inside("learner.") from None
-
-    def _check_outsiders(self) -> None:
-        """What is not of this package must have the form of its contract."""
-        try:
-            contracts.check(contracts.STREAM, self.stream)
-        except InputError as error:
-            raise error.inside("stream.") from None
-        try:
-            if isinstance(self.learner, Learner):
-                contracts.check(contracts.LEARNER, self.learner)
-        except InputError as error:
-            raise error.inside("learner.") from None
-        for i, options in enumerate(self.methods):
-            try:
-                contracts.check(contracts.METHOD, options)
-                if isinstance(options.policy, policies.Options):
-                    contracts.check(contracts.POLICY, options.policy)
-            except InputError as error:
-                raise error.inside(f"methods[{i}].") from None
-
-    def _check_titles(self) -> None:
-        for i, title in enumerate(self.titles):
-            if title in self.titles[:i]:
-                found = f"is {title!r}, as that of another method"
-                raise InputError(f"methods[{i}].label", found, "give each method its own label")
+        validation.check(self)
 
     @property
     def dim(self) -> int:
@@ -253,7 +158,7 @@ class Experiment:
         counted = notebook.counted
         runs = f"{counted(self.runs, 'run')} of {counted(self.rounds, 'round')}"
         who = f"{self.cohort:,} of {counted(self.clients, 'client')} in a round"
-        return [runs, who, f"D = {self.features.dim:,}", f"stream {self.stream.name}"]
+        return [runs, who, f"D = {self.dim:,}", f"stream {self.stream.name}"]
 
     def _repr_html_(self) -> str:
         """For notebooks: the methods, and what they share."""
@@ -331,10 +236,5 @@ def parse(table: dict[str, Any]) -> Experiment:
     }
     experiment: Experiment = schema.build(Experiment, table, nested)
     if "features" in table and not experiment.learner.featured:
-        raise _no_features(experiment.learner)
+        raise validation.no_features(experiment.learner)
     return experiment
-
-
-def _no_features(learner: Learner) -> InputError:
-    found = f"is given, but the learner {learner.name} takes the inputs as they are"
-    return InputError("features", found, "leave it out, or use another learner")

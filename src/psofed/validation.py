@@ -1,0 +1,143 @@
+"""What an experiment must fulfil, told when it is made: the field, what is there, what is right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psofed import contracts, schema
+from psofed.core.feature_table import Features
+from psofed.core.seeds import Seeds
+from psofed.errors import InputError
+from psofed.learners.contract import MOST_DIM, Learner
+from psofed.learners.examine import examine
+from psofed.methods.contract import Options
+from psofed.policies import contract as policies
+from psofed.streams.contract import about
+
+if TYPE_CHECKING:
+    from psofed.experiment import Experiment
+
+LIMITS = {"clients": 10**9, "rounds": 10**8, "runs": 10**8, "test_samples": 10**7}
+
+
+def check(experiment: Experiment) -> None:
+    """Refuse an experiment that cannot be run as it is written."""
+    _numbers(experiment)
+    _outsiders(experiment)
+    _sizes(experiment)
+    _learner(experiment)
+    if not experiment.methods:
+        raise InputError("methods", "is empty", "give at least one [[methods]] table")
+    for i, options in enumerate(experiment.methods):
+        try:
+            _method(experiment, options)
+        except InputError as error:
+            raise error.inside(f"methods[{i}].") from None
+    _titles(experiment)
+    if not isinstance(experiment.features.name, str):
+        experiment.draw_features(Seeds(0))  # tried now, so that mistakes are told at the start
+
+
+def _numbers(experiment: Experiment) -> None:
+    """Every number by itself."""
+    schema.check(experiment, skip=("stream", "features", "learner", "methods"))
+    counts = ("clients", "rounds", "runs", "cohort", "evaluate_every", "test_samples")
+    schema.positive(experiment, *counts, "step")
+    schema.at_most(experiment, LIMITS)
+    seed, world, absent = experiment.seed, experiment.world, experiment.absent
+    if not 0 <= seed < 2**63:
+        raise InputError("seed", f"is {seed}", "use a whole number from 0 to 2^63 - 1")
+    if world is not None and not 0 <= world < 2**63:
+        raise InputError("world", f"is {world}", "use the number of a run, from 0 on")
+    if not 0 <= absent < 1:
+        raise InputError("absent", f"is {absent}", "use a share of the clients, 0 to 1")
+
+
+def _outsiders(experiment: Experiment) -> None:
+    """What is not of this package must have the form of its contract."""
+    try:
+        contracts.check(contracts.STREAM, experiment.stream)
+    except InputError as error:
+        raise error.inside("stream.") from None
+    try:
+        if isinstance(experiment.learner, Learner):
+            contracts.check(contracts.LEARNER, experiment.learner)
+    except InputError as error:
+        raise error.inside("learner.") from None
+    for i, options in enumerate(experiment.methods):
+        try:
+            contracts.check(contracts.METHOD, options)
+            if isinstance(options.policy, policies.Options):
+                contracts.check(contracts.POLICY, options.policy)
+        except InputError as error:
+            raise error.inside(f"methods[{i}].") from None
+
+
+def _sizes(experiment: Experiment) -> None:
+    """Numbers that have to fit each other."""
+    clients, cohort = experiment.clients, experiment.cohort
+    known = len(about(experiment.stream).clients_named()) or clients
+    if clients != known:
+        found = f"is {clients}, but the stream has {known}"
+        raise InputError("clients", found, f"use {known}")
+    if cohort > clients:
+        found = f"is {cohort}, but there are only {clients} clients"
+        raise InputError("cohort", found, f"use 1 to {clients}")
+    if cohort > clients - experiment.gone:
+        left = clients - experiment.gone
+        found = f"is {cohort}, but only {left} of the clients ever take part"
+        raise InputError("cohort", found, f"use 1 to {left}" if left else "lower absent")
+    if experiment.every > experiment.rounds:
+        found = f"is {experiment.evaluate_every}, but there are only {experiment.rounds} rounds"
+        raise InputError("evaluate_every", found, f"use 1 to {experiment.rounds}")
+
+
+def _learner(experiment: Experiment) -> None:
+    learner = experiment.learner
+    if not isinstance(learner, Learner):
+        raise InputError("learner", f"is {learner!r}", "use the Options of a learner")
+    if not learner.featured and experiment.features != Features():
+        raise no_features(learner)
+    try:
+        learner.check()
+        size, taps = experiment.dim, experiment.stream.taps
+        if not 1 <= size <= MOST_DIM:
+            found = f"is {learner.name!r}, which has {size:,} parameters"
+            raise InputError("name", found, f"use 1 to {MOST_DIM:,}")
+        width = experiment.features.dim if learner.featured else learner.inputs(taps).dim
+        examine(learner, taps, size, width)
+    except InputError as error:
+        raise error.inside("learner.") from None
+
+
+def no_features(learner: Learner) -> InputError:
+    """The error where features are given to a learner that does not use them."""
+    found = f"is given, but the learner {learner.name} takes the inputs as they are"
+    return InputError("features", found, "leave it out, or use another learner")
+
+
+def _method(experiment: Experiment, options: Options) -> None:
+    """One method, by itself and in this experiment."""
+    schema.check(options, skip=("policy",))
+    schema.positive(options, "step")
+    options.check_policy(experiment.clients, experiment.cohort)
+    options.check_learner(experiment.learner)
+    options.check(experiment.dim, experiment.clients)
+    if options.policy is not None and experiment.absent:
+        found = "is given, but a policy may ask any client"
+        raise InputError("policy", found, "leave out one of policy and absent")
+    if about(experiment.stream).gaps and (options.policy is not None or options.gapless):
+        what = "policy" if options.policy is not None else "name"
+        found = "needs a sample of every client in every round; this stream has gaps"
+        raise InputError(what, found, "use another stream, or another method")
+    if options.average and not options.serves:
+        found = f"is true, but the server of {options.name} has no model"
+        raise InputError("average", found, "leave it out")
+
+
+def _titles(experiment: Experiment) -> None:
+    titles = experiment.titles
+    for i, title in enumerate(titles):
+        if title in titles[:i]:
+            found = f"is {title!r}, as that of another method"
+            raise InputError(f"methods[{i}].label", found, "give each method its own label")

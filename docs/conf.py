@@ -1,7 +1,9 @@
 """How Sphinx makes the site; `psofed docs` calls it on a copy of this folder."""
 
 import gc
+import inspect
 import sys
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent / "_tools"))
 import site_api
 
 gc.set_threshold(200_000, 20, 100)  # trees of pages live long: looking for rubbish takes a fifth
+inspect.getsource = cache(inspect.getsource)  # asked for twice, for every function
 
 project = "psofed"
 author = copyright = "the psofed authors"

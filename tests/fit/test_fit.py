@@ -9,8 +9,8 @@ from helpers.real_data import air_quality
 from psofed import records, schema
 from psofed.core.features import cosine
 from psofed.core.seeds import Seeds
-from psofed.data import losses, warmup
 from psofed.data import reading as tables
+from psofed.data import warmup
 from psofed.data.columns import Columns
 from psofed.data.rounds import Rounds
 from psofed.errors import InputError
@@ -347,11 +347,8 @@ def test_on_real_air_quality_a_fifth_of_the_traffic_is_enough():
     table = tables.read(air_quality(), columns)
     assert (table.rows, len(table.clients), table.rounds) == (420_768, 12, 35_064)
     assert not table.drops.counts
-    losses.check(table, allowed=False)
-    # Two of the four years; the others count as lost.
-    recent = table.part(list(range(12)), since=(table.start + table.end.max()) / 2)
-    wanted = Plan(columns, label_delay=24, width=2.739, step=0.1, allow_loss=True)
-    done = fitting.fit(recent, wanted)
+    wanted = Plan(columns, label_delay=24, width=2.739, step=0.1)
+    done = fitting.fit(table, wanted)
     error = {s.title: done.scores.error(j, "frozen") for j, s in enumerate(done.scores.scores)}
     partial, full, line, last = (
         error[t] for t in (psofed.Options().title(), "Online-Fed", fitting.LINEAR, "Persistence")

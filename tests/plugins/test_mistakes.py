@@ -51,7 +51,10 @@ REFUSED = [
     (added("encode(self, message, up):\nreturn b'abcd'"), "encode gives bytes of 1 entries"),
     (added("cohort(self, n, server):\nreturn [0, 99]"), "cohort names client 99, of 0 to 4"),
     (added("cohort(self, n, server):\nreturn [1, 1]"), "cohort names a client twice: [1, 1]"),
-    (added("cohort(self, n, server):\nreturn None"), "cohort returns None, not whole numbers"),
+    (
+        added("cohort(self, n, server):\nreturn None"),
+        "cohort gives None, not a list of whole numbers",
+    ),
     (added("client(self, k):\nreturn None"), "client gives None, not a dict of arrays"),
 ]
 NUMPY = (
@@ -111,3 +114,28 @@ def test_a_step_that_is_too_large_is_still_a_result(tmp_path):
     text = experiment(tmp_path).read_text().replace("rounds = 12", "rounds = 400")
     curves = montecarlo.run(experiments.read(experiment(tmp_path, text + "step = 9.0\n")), 1)
     assert not np.isfinite(curves.mse[0, -1])
+
+
+INVITED = "return Invited(sorted(order[: self.size].tolist()))\n"
+ADMITTED = "return Admitted({k: 1 / len(scores) for k in scores})\n"
+NO_POLICY = [
+    ((INVITED, "return order\n"), "invite returns an array of int64 of shape [5], not Invited"),
+    ((INVITED, "return Invited([0, 99])\n"), "invite names client 99, of 0 to 4"),
+    ((INVITED, "return Invited([1, 1])\n"), "invite names a client twice"),
+    ((INVITED, "return Invited([0.5])\n"), "invite gives [0.5], not a list of whole numbers"),
+    ((ADMITTED, "return None\n"), "admit returns None, not Admitted"),
+    ((ADMITTED, "return Admitted({})\n"), "who has uploaded; give 0 to those who shall not count"),
+    ((ADMITTED, "return Admitted(dict.fromkeys(range(5), 1.0))\n"), "who did not ask"),
+    ((ADMITTED, "return Admitted(dict.fromkeys(scores, np.nan))\n"), "the weight nan"),
+]
+
+
+@pytest.mark.parametrize(("change", "told"), NO_POLICY, ids=[told for _, told in NO_POLICY])
+def test_what_a_policy_does_wrong_is_not_told_as_the_methods_mistake(tmp_path, change, told):
+    put(tmp_path, change, kind="policy", name="own.py")
+    put(tmp_path)
+    text = experiment(tmp_path).read_text() + '[methods.policy]\nname = "./own.py"\n'
+    with pytest.raises(InputError) as refused:
+        montecarlo.run(experiments.read(experiment(tmp_path, text)), 1)
+    assert told in str(refused.value)
+    assert str(refused.value).startswith(str(tmp_path / "own.py"))

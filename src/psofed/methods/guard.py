@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed import plugins
+from psofed.core.foreign import broken, kind, members
 from psofed.errors import InputError
 
 Array = NDArray[Any]
@@ -35,7 +35,7 @@ def guarded(plain: Any) -> Any:
 
         def cohort(self, n: int, server: State) -> Array:
             """An array of whole numbers, each client once."""
-            return _members(plain, super().cohort(n, server), self.task.clients)
+            return members(plain, "cohort", super().cohort(n, server), self.task.clients, CHECK)
 
         def server(self) -> State:
             """A dict of arrays."""
@@ -92,7 +92,7 @@ def guarded(plain: Any) -> Any:
             """Bytes from which `decode` makes a message of the same length."""
             data = super().encode(message, up)
             if not isinstance(data, bytes):
-                raise _wrong(plain, "encode", f"returns {_kind(data)}, not bytes")
+                raise _wrong(plain, "encode", f"returns {kind(data)}, not bytes")
             try:
                 length = len(self.decode(data, up))
             except Exception as error:
@@ -115,8 +115,8 @@ def guarded(plain: Any) -> Any:
                 or found.shape not in shapes
                 or not _numbers(found)
             ):
-                kind = _kind(found)
-                raise _wrong(plain, "models", f"returns {kind}, not numbers of shape [D] or [K, D]")
+                what = kind(found)
+                raise _wrong(plain, "models", f"returns {what}, not numbers of shape [D] or [K, D]")
             if not np.isfinite(found).all() and _usual([*server.values(), *clients.values()]):
                 raise _wrong(plain, "models", "gives NaN or infinity for a state without any")
             return found
@@ -127,20 +127,7 @@ def guarded(plain: Any) -> Any:
 
 
 def _wrong(plain: Any, name: str, found: str) -> InputError:
-    """The file and, if the handler is not inherited from ours, its line."""
-    code = getattr(getattr(plain, name), "__code__", None)
-    where = f"{plain.__module__}.{plain.__qualname__}"
-    if plain.__module__ in plugins.loaded:
-        where = plugins.loaded[plain.__module__].path
-    if code is not None and not plugins.is_ours(getattr(plain, name)):
-        where = f"{code.co_filename}:{code.co_firstlineno}"
-    return InputError("", f"{where}: {name} {found}", CHECK)
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype} of shape {list(value.shape)}"
-    return "None" if value is None else f"a {type(value).__name__}"
+    return broken(plain, name, found, CHECK)
 
 
 def _numbers(array: Array) -> bool:
@@ -152,26 +139,14 @@ def _usual(arrays: Any) -> bool:
     return all(np.abs(a).max(initial=0) < USUAL for a in arrays if a.dtype.kind == "f")
 
 
-def _members(plain: Any, found: Any, clients: int) -> Array:
-    ids = np.asarray(found)
-    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
-        raise _wrong(plain, "cohort", f"returns {_kind(found)}, not whole numbers [s]")
-    if ids.size and not 0 <= ids.min() <= ids.max() < clients:
-        text = f"names client {ids[(ids < 0) | (ids >= clients)][0]}, of 0 to {clients - 1}"
-        raise _wrong(plain, "cohort", text)
-    if len(set(ids.tolist())) < len(ids):
-        raise _wrong(plain, "cohort", f"names a client twice: {ids.tolist()}")
-    return ids.astype(np.intp, copy=False)
-
-
 def _state(plain: Any, name: str, state: Any) -> State:
     if not isinstance(state, dict):
-        raise _wrong(plain, name, f"gives {_kind(state)}, not a dict of arrays")
+        raise _wrong(plain, name, f"gives {kind(state)}, not a dict of arrays")
     for key, value in state.items():
         if not isinstance(value, np.ndarray):
             state[key] = np.asarray(value)
             if not _numbers(state[key]):
-                raise _wrong(plain, name, f"has {_kind(value)} as state {key!r}, not an array")
+                raise _wrong(plain, name, f"has {kind(value)} as state {key!r}, not an array")
     return state
 
 
@@ -190,7 +165,7 @@ def _messages(plain: Any, name: str, found: Any, k: Any, dtype: Any, state: Stat
     dims = (1,) if not several else (2,) if name == "upload" else (1, 2)
     one_each = array.ndim < 2 or len(array) == len(k) if several else True
     if not _numbers(array) or array.ndim not in dims or not one_each:
-        raise _wrong(plain, name, f"returns {_kind(found)}, not None or numbers {wanted}")
+        raise _wrong(plain, name, f"returns {kind(found)}, not None or numbers {wanted}")
     if not np.isfinite(array).all() and _usual(state.values()):
         raise _wrong(plain, name, "returns NaN or infinity for a state without any")
     real = isinstance(found, np.ndarray) and array.dtype.kind == "f"
@@ -221,7 +196,7 @@ def _in_place(plain: Any, name: str, state: State) -> Iterator[None]:
             continue
         now = np.asarray(state[key])
         if now.shape != array.shape or not np.can_cast(now.dtype, array.dtype, "same_kind"):
-            found = f"makes state {key!r}, {_kind(array)}, into {_kind(state[key])}"
+            found = f"makes state {key!r}, {kind(array)}, into {kind(state[key])}"
             raise _wrong(plain, name, found)
         array[...] = now
         state[key] = array

@@ -139,3 +139,35 @@ def test_what_a_policy_does_wrong_is_not_told_as_the_methods_mistake(tmp_path, c
         montecarlo.run(experiments.read(experiment(tmp_path, text)), 1)
     assert told in str(refused.value)
     assert str(refused.value).startswith(str(tmp_path / "own.py"))
+
+
+SAMPLES = "return Samples(x, f(x), noise)\n"
+SNAPSHOT = "return Samples(x, f(x), np.sqrt(self.noise) * drawn[:, -1])\n"
+NO_STREAM = [
+    ((SAMPLES, "return x, f(x), noise\n"), "samples returns a tuple, not Samples"),
+    (
+        (SAMPLES, "return Samples(x[..., :2], f(x), noise)\n"),
+        "samples gives x the shape [5, 12, 2]",
+    ),
+    ((SAMPLES, "return Samples(x, f(x).T, noise.T)\n"), "samples gives clean the shape [12, 5]"),
+    ((SAMPLES, "return Samples(x * 1j, f(x), noise)\n"), "not an array of real numbers"),
+    ((SAMPLES, "return Samples(list(x), f(x), noise)\n"), "samples gives a list as x"),
+    ((SAMPLES, "return Samples(x * np.nan, f(x), noise)\n"), "samples gives NaN or infinity"),
+    ((SNAPSHOT, "return None\n"), "snapshot returns None, not Samples"),
+    (
+        (SNAPSHOT, "return Samples(x[:3], f(x)[:3], f(x)[:3])\n"),
+        "snapshot gives x the shape [3, 3]",
+    ),
+    ((SNAPSHOT, "return Samples(x, f(x) + np.inf, f(x))\n"), "snapshot gives NaN or infinity"),
+]
+
+
+@pytest.mark.parametrize(("change", "told"), NO_STREAM, ids=[told for _, told in NO_STREAM])
+def test_samples_that_compiled_code_could_not_read_are_refused(tmp_path, change, told):
+    put(tmp_path, change, kind="stream", name="own.py")
+    text = experiment(tmp_path).read_text().replace("./mine.py", "onlinefed")
+    path = experiment(tmp_path, text + '[stream]\nname = "./own.py"\n')
+    with pytest.raises(InputError) as refused:
+        montecarlo.run(experiments.read(path), 1)
+    assert told in str(refused.value)
+    assert str(refused.value).startswith(str(tmp_path / "own.py"))

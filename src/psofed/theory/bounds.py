@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method, Task
+from psofed.streams import drawing
 from psofed.theory.moments import Moments, sample
 from psofed.theory.system import System, system
 
@@ -147,7 +148,7 @@ def alarms(experiment: Experiment) -> list[Alarm]:
         if each is None and options.steps and task.learner.lms
     }
     count = min(max(QUICK // task.dim, 10), 600)
-    drawn = experiment.stream.snapshot(task.seeds, "alarm", task.clients, count)
+    drawn = drawing.snapshot(experiment.stream, task.seeds, "alarm", task.clients, count)
     z = task.features(drawn.x.astype(task.dtype)).astype(np.float64)
     largest = np.square(z).sum(axis=1).max()
     if all(step * largest <= 2 for step in (*(s.step for s in known.values()), *others.values())):

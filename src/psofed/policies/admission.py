@@ -14,8 +14,8 @@ CHECK = "see the contract at the top of psofed/policies/contract.py, or try `pso
 
 
 @cache
-def guarded(plain: Any) -> Any:
-    """The same policy, whose handlers are held to the contract. It changes no number."""
+def guarded(plain: Any, invited: Any, admitted: Any) -> Any:
+    """The same policy, whose handlers have to give `Invited` and `Admitted`."""
 
     class Guarded(plain):  # type: ignore[misc]
         __doc__ = plain.__doc__
@@ -27,15 +27,15 @@ def guarded(plain: Any) -> Any:
         def invite(self, state: Any, n: int, up_bytes: int, down_bytes: int) -> Any:
             """Clients that exist, each once."""
             found = super().invite(state, n, up_bytes, down_bytes)
-            if not isinstance(found, tuple):
+            if not isinstance(found, invited):
                 raise broken(plain, "invite", f"returns {kind(found)}, not Invited", CHECK)
             ids = members(plain, "invite", found[0], self._known, CHECK)
-            return found._replace(members=ids.tolist())
+            return invited(ids.tolist(), *found[1:])
 
         def admit(self, state: Any, n: int, scores: Mapping[int, float]) -> Any:
             """Finite weights of those who asked; where clients do not report, of all of them."""
             found = super().admit(state, n, scores)
-            if not isinstance(found, tuple) or not isinstance(found[0], dict):
+            if not isinstance(found, admitted) or not isinstance(found[0], dict):
                 raise broken(plain, "admit", f"returns {kind(found)}, not Admitted", CHECK)
             weights = found[0]
             others = sorted(weights.keys() - scores.keys())

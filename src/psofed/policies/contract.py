@@ -91,7 +91,7 @@ class Policy(Protocol):
 def bind(options: Options, federation: Federation) -> Policy:
     """The policy of these options, for one run."""
     plain = schema.beside(options, "Policy")
-    kind = plain if plugins.is_ours(plain) else guarded(plain)
+    kind = plain if plugins.is_ours(plain) else guarded(plain, Invited, Admitted)
     policy: Policy = kind(options, federation)
     return policy
 

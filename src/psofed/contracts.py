@@ -17,6 +17,7 @@ from psofed import schema
 from psofed.errors import InputError
 from psofed.learners.contract import Learner
 from psofed.methods.contract import Common, Plain
+from psofed.plugins import is_ours
 from psofed.policies.contract import Options as PolicyOptions
 from psofed.streams.contract import StreamOptions
 
@@ -62,17 +63,13 @@ FLAGS = ("stacked", "lazy", "compiled", "idle", "relays", "restless", "common", 
 
 def check(contract: Contract, options: Any) -> None:
     """Refuse options of a class from outside that breaks its contract, and say which rule."""
-    if _is_ours(type(options)):
+    if is_ours(type(options)):
         return
     for rule, problem in looks(contract, options):
         if problem:
             name = vars(type(options)).get("name", type(options).__qualname__)
             found = f"is {name!r}, a {contract.word} that breaks a rule: {rule}, but {problem}"
             raise InputError("name", found, "correct it; `psofed check` tries all rules")
-
-
-def _is_ours(cls: Any) -> bool:
-    return str(cls.__module__).split(".")[0] == "psofed"
 
 
 def looks(contract: Contract, options: Any) -> Problems:
@@ -165,7 +162,7 @@ def _name(contract: Contract, cls: Any) -> str:
     if not isinstance(name, str) or not name.strip() or "\n" in name:
         return f"it is {name!r}"
     inherited = not contract.does and "name" not in vars(cls)  # a stream is found by its class
-    if name in schema.names(contract.package) and not _is_ours(cls) and not inherited:
+    if name in schema.names(contract.package) and not is_ours(cls) and not inherited:
         return f"{name!r} is that of psofed's own {contract.word}: choose another"
     return ""
 
@@ -200,7 +197,7 @@ def _of_worker(contract: Contract, worker: Any) -> Problems:
     if contract is METHOD:
         absent = [flag for flag in FLAGS if not isinstance(getattr(worker, flag, None), bool)]
         yield "Method declares what it can do, or derives from Plain", _list("it has no ", absent)
-        claims = getattr(worker, "compiled", False) is True and not _is_ours(worker)
+        claims = getattr(worker, "compiled", False) is True and not is_ours(worker)
         own = "it does" if claims else ""
         yield "Method does not declare `compiled`: the kernel knows psofed's own only", own
 

@@ -24,7 +24,7 @@ from psofed.learners.contract import Learner
 from psofed.methods import onlinefed, psofed
 from psofed.methods.contract import Method, Options, Task, start
 from psofed.methods.titles import settings, titles
-from psofed.streams import paper
+from psofed.streams import drawing, paper
 from psofed.streams.contract import Stream, about, measured
 
 MOST_MARKS = 10_000
@@ -136,7 +136,7 @@ class Experiment:
             return features.exponential(seeds, f.dim, self.stream.taps, f.width)
         if f.name != "gaussian":
             return f.own_map(seeds, self._few_inputs())
-        centres = self.stream.snapshot(seeds, "centres", self.clients, f.dim).x
+        centres = drawing.snapshot(self.stream, seeds, "centres", self.clients, f.dim).x
         return features.gaussian(centres, f.width)
 
     def _few_inputs(self) -> Any:
@@ -144,7 +144,7 @@ class Experiment:
         count, seeds = int(np.prod(PROBES)), Seeds(0)
         if measured(self.stream):
             return seeds.generator("probe").standard_normal((count, self.stream.taps))
-        return self.stream.snapshot(seeds, "probe", self.clients, count).x
+        return drawing.snapshot(self.stream, seeds, "probe", self.clients, count).x
 
     def start(self, task: Task) -> list[Method]:
         """The methods of the experiment, bound to one run."""

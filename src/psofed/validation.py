@@ -101,6 +101,8 @@ def _learner(experiment: Experiment) -> None:
     try:
         learner.check()
         size, taps = experiment.dim, experiment.stream.taps
+        if not isinstance(size, int):
+            raise InputError("size", f"returns {size!r}", "return a whole number, as an int")
         if not 1 <= size <= MOST_DIM:
             found = f"is {learner.name!r}, which has {size:,} parameters"
             raise InputError("name", found, f"use 1 to {MOST_DIM:,}")

@@ -341,7 +341,21 @@ class Waste(Learner):
         return z[..., 0]
 
 
+class Fractional(Waste):
+    def __init__(self, found):
+        object.__setattr__(self, "found", found)
+
+    def size(self, taps, features):
+        return self.found
+
+
 @pytest.mark.parametrize("count", [0, -3, 10**6])
 def test_a_size_that_is_no_size_is_refused(count):
     with pytest.raises(InputError, match=r"learner.name is 'waste', which has -?[\d,]+ parameters"):
         Experiment(learner=Waste(count), methods=(onlinefed.Options(),))
+
+
+@pytest.mark.parametrize("count", [12.0, None, "12"])
+def test_a_size_that_is_no_whole_number_is_told_as_the_learners(count):
+    with pytest.raises(InputError, match=r"learner.size returns .*; return a whole number"):
+        Experiment(learner=Fractional(count), methods=(onlinefed.Options(),))

@@ -142,3 +142,11 @@ def test_any_text_is_an_expression_or_refused(text):
         return
     with np.errstate(all="ignore"):
         assert f(X[:, :2]).shape == (7,)
+
+
+def test_an_expression_may_go_over_several_lines_and_its_error_does_not():
+    x = np.array([[1.0, 2.0]])
+    assert Expression("x1\n    + x2", 2)(x).tolist() == [3.0]
+    with pytest.raises(InputError) as refused:
+        Expression("x1\nx2", 2)
+    assert "is x1 x2, which cannot be read" in str(refused.value)

@@ -248,3 +248,30 @@ def test_a_stream_survives_a_journey_to_another_process():
         assert again == stream
         a, b = (s.samples(Seeds(0), np.arange(2), 0, 9).y for s in (stream, again))
         assert np.array_equal(a, b)
+
+
+LIGHT = {
+    "laplace": lambda client, count: client.random.laplace(size=count),
+    "student": lambda client, count: client.random.standard_t(3, count),
+    "outliers": lambda client, count: (
+        client.random.normal(0, 0.1, count)
+        + (client.random.random(count) < 0.01) * client.random.normal(0, 10, count)
+    ),
+    "spikes": lambda client, count: (
+        (client.random.random(count) < 0.004) * client.random.choice([-9.0, 9.0], count)
+    ),
+    "none": lambda client, count: np.zeros(count),
+}
+
+
+@pytest.mark.parametrize("law", LIGHT.values(), ids=LIGHT)
+def test_noise_with_a_variance_is_not_warned_of(law):
+    assert psofed.Stream("x1", taps=1, noise=law).caution() == ""
+
+
+def test_noise_without_a_finite_variance_is_told():
+    cauchy = psofed.Stream("x1", taps=1, noise=lambda c, count: c.random.standard_cauchy(count))
+    assert "no finite variance (tail index about 1" in cauchy.caution()
+    stable = psofed.Stream("x1", taps=1, noise=lambda c, count: c.random.standard_t(1.3, count))
+    assert "no finite variance" in stable.caution()
+    assert psofed.Stream("x1", taps=1).caution() == ""

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from helpers.systems import WORLD, equal_clients, given_system
 from psofed.experiment import Experiment, Features
-from psofed.methods import onlinefed, psofed
+from psofed.learners import nlms
+from psofed.methods import fedavg, onlinefed, psofed, psorls
 from psofed.theory import bounds, dense, moments, prediction, reduced, steady, study
 
 
@@ -169,3 +170,21 @@ def test_deviations_are_theory_minus_simulation_from_round_50_on():
     found = study.deviations([curve], ["a"], simulated, rounds)["a"]
     assert found["largest_db"] == pytest.approx(1.0)
     assert found["at"] == 70
+
+
+def test_a_method_that_the_theory_does_not_know_is_warned_of_only_where_lms_diverges():
+    """Own features that are not scaled are the usual reason."""
+
+    def unscaled(x):
+        return 3 * np.concatenate([x, x**2], axis=-1)
+
+    entered = (fedavg.Options(), psorls.Options(shared=4), onlinefed.Options())
+    features = Features(unscaled, dim=8)
+    experiment = Experiment(clients=5, features=features, methods=entered, step=1e-5)
+    assert bounds.alarms(experiment) == []
+    known, other = bounds.alarms(replace(experiment, step=0.75))
+    assert (known.title, known.sure) == ("Online-Fed", True)
+    assert (other.title, other.sure) == ("FedAvg E=5", False)
+    assert other.limit < 0.1
+    learned = replace(experiment, step=0.75, learner=nlms.Options(), methods=entered[:1])
+    assert bounds.alarms(learned) == []

@@ -126,14 +126,20 @@ def work(
 
 
 def warn_of_steps(experiment: Experiment) -> None:
-    """Say before a run starts which of its steps will make it diverge."""
+    """Say before a run starts which of its steps, or which noise, will make it diverge."""
+    from psofed.streams.contract import about
     from psofed.theory.bounds import alarms
 
+    if caution := about(experiment.stream).caution():
+        say(f"Warning: stream: {caution}.")
     for alarm in alarms(experiment):
-        say(
-            f"Warning: {alarm.title}: step {alarm.step:g} is unsafe, its mean-square limit is about"
-            f" {alarm.limit:.2f}; expect it to diverge. See `psofed theory FILE`."
-        )
+        start = f"Warning: {alarm.title}: step {alarm.step:g} is"
+        end = "expect it to diverge. See `psofed theory FILE`."
+        if alarm.sure:
+            say(f"{start} unsafe, its mean-square limit is about {alarm.limit:.2g}; {end}")
+        else:
+            limit = f"the mean-square limit of LMS here, about {alarm.limit:.2g}"
+            say(f"{start} above {limit}; it may diverge. Lower it, or scale the features.")
 
 
 def leave_interrupted(folder: ResultFolder, store: Checkpoint) -> NoReturn:

@@ -107,3 +107,39 @@ def place(field: str, function: Any) -> str:
 def title(function: Any) -> str:
     """The name of a function, or of the class of an object that is called like one."""
     return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+def broken(plain: Any, name: str, found: str, right: str) -> InputError:
+    """What is wrong with a handler of a class from outside: its line, unless it is inherited."""
+    where = f"{plain.__module__}.{plain.__qualname__}"
+    if plain.__module__ in plugins.loaded:
+        where = plugins.loaded[plain.__module__].path
+    handler = getattr(plain, name)
+    code = getattr(handler, "__code__", None)
+    if code is not None and not plugins.is_ours(handler):
+        where = f"{code.co_filename}:{code.co_firstlineno}"
+    return InputError("", f"{where}: {name} {found}", right)
+
+
+def kind(value: Any) -> str:
+    """What a value is, in words.
+
+    >>> kind(np.zeros(3)), kind("x")
+    ('an array of float64 of shape [3]', 'a str')
+    """
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} of shape {list(value.shape)}"
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def members(plain: Any, name: str, found: Any, clients: int, right: str) -> Array:
+    """Numbers of clients that a handler gave, each once."""
+    ids = np.asarray(found)
+    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+        raise broken(plain, name, f"gives {found!r:.60}, not a list of whole numbers", right)
+    if ids.size and not 0 <= ids.min() <= ids.max() < clients:
+        outside = ids[(ids < 0) | (ids >= clients)][0]
+        raise broken(plain, name, f"names client {outside}, of 0 to {clients - 1}", right)
+    if len(set(ids.tolist())) < len(ids):
+        raise broken(plain, name, f"names a client twice: {ids.tolist()}", right)
+    return ids.astype(np.intp, copy=False)

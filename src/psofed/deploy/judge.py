@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from psofed.deploy import samples
 from psofed.protocol.deployment import Deployment
+from psofed.streams import drawing
 
 Array = NDArray[Any]
 
@@ -24,7 +25,9 @@ def test_set(plan: Deployment, path: Path | None) -> Callable[[Array], float] | 
     if path is not None:
         x, y = samples.recorded(stream, path)
     elif plan.deploy.clock == "lockstep":
-        sample = stream.snapshot(task.seeds, "test", task.clients, plan.experiment.test_samples)
+        sample = drawing.snapshot(
+            stream, task.seeds, "test", task.clients, plan.experiment.test_samples
+        )
         x, y = sample.x, sample.clean
     else:
         return None

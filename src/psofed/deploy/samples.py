@@ -22,6 +22,7 @@ from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.protocol.client import Source
+from psofed.streams import drawing
 from psofed.streams.contract import BLOCK, measured
 
 Array = NDArray[Any]
@@ -48,8 +49,14 @@ class _Replay:
 
     def _advance(self) -> None:
         self.first, self.end = self.end, self.end + BLOCK
-        samples = self.experiment.stream.samples(
-            self.seeds, self.clients, self.first, self.end, self.experiment.dtype, self.memory
+        samples = drawing.samples(
+            self.experiment.stream,
+            self.seeds,
+            self.clients,
+            self.first,
+            self.end,
+            self.experiment.dtype,
+            self.memory,
         )
         self.memory, self.x, self.y = samples.memory, samples.x[0], samples.y[0]
 

@@ -44,7 +44,7 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed import schema
+from psofed import plugins, schema
 from psofed.core import payload
 from psofed.core.features import FeatureMap
 from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts
@@ -52,6 +52,7 @@ from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.learners import lms
 from psofed.learners.contract import Learner
+from psofed.methods.guard import guarded
 from psofed.policies import contract as policies
 from psofed.policies.contract import Policy
 
@@ -385,6 +386,7 @@ def start(options: Options, task: Task) -> Method:
 def kind(options: Options) -> Any:
     """The class of the method of these options."""
     plain = schema.beside(options, "Method")
+    plain = plain if plugins.is_ours(plain) else guarded(plain)
     return averaged(plain) if options.average else plain
 
 

@@ -5,6 +5,7 @@ from psofed.plugins.loading import Plugin as Plugin
 from psofed.plugins.loading import attribute as attribute
 from psofed.plugins.loading import beside as beside
 from psofed.plugins.loading import entry as entry
+from psofed.plugins.loading import is_ours as is_ours
 from psofed.plugins.loading import loaded as loaded
 from psofed.plugins.loading import module as module
 from psofed.plugins.loading import of as of

@@ -268,14 +268,24 @@ def entry(group: str, name: str) -> Any:
     return made
 
 
+def _home(thing: Any) -> str:
+    name: str = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
+    return name
+
+
+def is_ours(thing: Any) -> bool:
+    """Whether a class, a function or a module is one of psofed's own."""
+    return _home(thing).split(".")[0] == "psofed"
+
+
 def of(thing: Any) -> Plugin | None:
     """The plug-in that a class, a function or a module is from; None if it is one of ours.
 
     An InputError says why it cannot be found again: it was made in a notebook or in a script.
     """
-    home = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
-    if home.split(".")[0] == "psofed":
+    if is_ours(thing):
         return None
+    home = _home(thing)
     if home in loaded:
         return loaded[home]
     made = sys.modules.get(home)

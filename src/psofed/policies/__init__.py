@@ -1,3 +1,6 @@
 """Who takes part, and with which weight: one file per policy, for any method with a server."""
 
-HELPERS = ("contract",)  # the files of this folder that are not policies
+HELPERS = (
+    "contract",
+    "admission",
+)  # the files of this folder that are not policies

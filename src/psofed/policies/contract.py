@@ -25,8 +25,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
-from psofed import schema
+from psofed import plugins, schema
 from psofed.core.seeds import Seeds
+from psofed.policies.admission import guarded
 
 Array = NDArray[Any]
 State = dict[str, Array]
@@ -89,7 +90,9 @@ class Policy(Protocol):
 
 def bind(options: Options, federation: Federation) -> Policy:
     """The policy of these options, for one run."""
-    policy: Policy = schema.beside(options, "Policy")(options, federation)
+    plain = schema.beside(options, "Policy")
+    kind = plain if plugins.is_ours(plain) else guarded(plain, Invited, Admitted)
+    policy: Policy = kind(options, federation)
     return policy
 
 

@@ -15,6 +15,7 @@ from psofed.core.schedule import UniformCohorts
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Task
+from psofed.streams import drawing
 from psofed.streams.contract import BLOCK, Samples, about
 
 Array = NDArray[Any]
@@ -93,7 +94,7 @@ def draw(experiment: Experiment, task: Task, everybody: bool) -> Draws:
 
     def source(rows: int, first: int, stop: int, memory: Any) -> Any:
         stream, dtype = experiment.stream, task.dtype
-        return stream.samples(task.seeds, ids[:rows], first, stop, dtype, memory)
+        return drawing.samples(stream, task.seeds, ids[:rows], first, stop, dtype, memory)
 
     start = np.concatenate([[0], np.cumsum(counts)])
     gaps = about(experiment.stream).gaps

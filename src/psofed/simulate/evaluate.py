@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from psofed.experiment import Experiment
 from psofed.learners.contract import Learner
 from psofed.methods.contract import Task
+from psofed.streams import drawing
 from psofed.streams.contract import about
 
 Array = NDArray[Any]
@@ -99,7 +100,9 @@ Judge = TestSet | TestPoints
 
 def draw_test(experiment: Experiment, task: Task) -> Judge:
     """Noise-free samples of all clients, fixed within the run."""
-    sample = experiment.stream.snapshot(task.seeds, "test", task.clients, experiment.test_samples)
+    sample = drawing.snapshot(
+        experiment.stream, task.seeds, "test", task.clients, experiment.test_samples
+    )
     later = about(experiment.stream).later(sample.x)
     z = task.features(sample.x.astype(task.dtype))
     if not task.learner.linear:
@@ -116,7 +119,7 @@ def floors(experiment: Experiment, run: int) -> tuple[float, float]:
     """
     task = experiment.task(run)
     count = 200 * task.dim
-    sample = experiment.stream.snapshot(task.seeds, "ridge", task.clients, count)
+    sample = drawing.snapshot(experiment.stream, task.seeds, "ridge", task.clients, count)
     R, r = np.zeros((task.dim, task.dim)), np.zeros(task.dim)
     for part in np.array_split(np.arange(count), 10):  # all features at once would be large
         z = task.features(sample.x[part].astype(task.dtype)).astype(np.float64)

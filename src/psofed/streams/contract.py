@@ -80,6 +80,10 @@ class StreamOptions(schema.Named):
     def check_rounds(self, rounds: int) -> None:
         """Refuse a number of rounds that the samples cannot serve."""
 
+    def caution(self) -> str:
+        """What a person has to know of the samples before a run, in one sentence; or nothing."""
+        return ""
+
     def input_law(self, seeds: Seeds, clients: Array) -> tuple[Array, Array] | None:
         """Mean [K, L] and covariance [K, L, L] of Gaussian inputs: the theory then computes R_k."""
         return None

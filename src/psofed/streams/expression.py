@@ -84,9 +84,11 @@ class Expression:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of strange syntax, which is refused below
-                return ast.parse(self.text.strip(), mode="eval").body
+                return ast.parse(" ".join(self.text.split()), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise InputError("", f"is {_short(self.text)}, which cannot be read", right) from None
+            raise InputError(
+                "", f"is {_short(' '.join(self.text.split()))}, which cannot be read", right
+            ) from None
 
     def _part(self, node: ast.AST, depth: int) -> Part | float:
         """A function of x, or a number where x does not matter."""

@@ -29,6 +29,7 @@ from psofed.streams.synthetic import OURS, Range, Synthetic
 Array = NDArray[Any]
 MOST_TAPS = 64
 NORMAL = "normal"
+HEAVY = 1.7  # tail index of noise that is told; it is 2 where the variance ends, and an estimate
 Function = Callable[..., Any]
 
 
@@ -122,6 +123,18 @@ class Options(Synthetic):
         """Refuse a series whose law does not stay."""
         if isinstance(self.source, OwnSeries):
             self.source.check_rounds(rounds)
+
+    def caution(self) -> str:
+        """Noise whose squares have no mean: MSE says little, and LMS has no limit of its own."""
+        if not callable(self.law):
+            return ""
+        index = chance.tail(self.law, "stream.law")
+        if index > HEAVY:
+            return ""
+        return (
+            f"its noise seems to have no finite variance (tail index about {index:.1f}, below 2),"
+            " and LMS follows each outlier: expect curves that depend on the seed"
+        )
 
     @classmethod
     def readers(cls) -> Mapping[str, schema.Reader]:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method, Task
+from psofed.streams import drawing
 from psofed.theory.moments import Moments, sample
 from psofed.theory.system import System, system
 
@@ -128,6 +129,7 @@ class Alarm(NamedTuple):
     title: str
     step: float
     limit: float
+    sure: bool = True  # the theory knows the method; of others, only that they learn by LMS
 
 
 def alarms(experiment: Experiment) -> list[Alarm]:
@@ -138,20 +140,27 @@ def alarms(experiment: Experiment) -> list[Alarm]:
     task = experiment.task(0)
     methods: list[Method] = experiment.start(task)
     found = [system(method, np.arange(1), experiment.cohort) for method in methods]
-    titled = zip(experiment.titles, found, strict=True)
+    titled = list(zip(experiment.titles, found, strict=True))
     known = {title: each for title, each in titled if each is not None}
+    others = {
+        title: experiment.step if options.step is None else options.step
+        for (title, each), options in zip(titled, experiment.methods, strict=True)
+        if each is None and options.steps and task.learner.lms
+    }
     count = min(max(QUICK // task.dim, 10), 600)
-    drawn = experiment.stream.snapshot(task.seeds, "alarm", task.clients, count)
+    drawn = drawing.snapshot(experiment.stream, task.seeds, "alarm", task.clients, count)
     z = task.features(drawn.x.astype(task.dtype)).astype(np.float64)
     largest = np.square(z).sum(axis=1).max()
-    if all(each.step * largest <= 2 for each in known.values()):
+    if all(step * largest <= 2 for step in (*(s.step for s in known.values()), *others.values())):
         return []  # no alarm is possible
     if count < task.dim:  # in the space that they span, which is smaller
         u, s, _ = np.linalg.svd(z, full_matrices=False)
         z = u * s
     alone, averaged = _limit(z), _limit(z, experiment.cohort)
     limits = {title: alone if is_lonely(each) else averaged for title, each in known.items()}
-    return [Alarm(t, each.step, limits[t]) for t, each in known.items() if each.step >= limits[t]]
+    sure = [Alarm(t, each.step, limits[t]) for t, each in known.items() if each.step >= limits[t]]
+    limit = max(alone, averaged)
+    return sure + [Alarm(t, step, limit, False) for t, step in others.items() if step >= limit]
 
 
 class Norm(NamedTuple):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
 from psofed.methods.contract import Task
+from psofed.streams import drawing
 from psofed.streams.contract import about
 
 Array = NDArray[Any]
@@ -59,7 +60,9 @@ def followed(clients: int, dim: int) -> Array:
 
 def sample(experiment: Experiment, task: Task, windows: int, purpose: str, clients: Array) -> Any:
     """Independent samples of each of `clients`: x [J, windows, L], f(x) and noise [J, windows]."""
-    drawn = experiment.stream.snapshot(task.seeds, purpose, clients, windows * len(clients))
+    drawn = drawing.snapshot(
+        experiment.stream, task.seeds, purpose, clients, windows * len(clients)
+    )
     x, clean, noise = (
         np.moveaxis(values.reshape(windows, len(clients), -1), 0, 1)
         for values in (drawn.x, drawn.clean, drawn.noise)
@@ -145,7 +148,9 @@ def analytic(experiment: Experiment, task: Task, clients: Array) -> Array | None
 
 def yardstick(experiment: Experiment, task: Task) -> Yardstick:
     """The moments of the run's own test set, so that theory and simulation use the same one."""
-    drawn = experiment.stream.snapshot(task.seeds, "test", task.clients, experiment.test_samples)
+    drawn = drawing.snapshot(
+        experiment.stream, task.seeds, "test", task.clients, experiment.test_samples
+    )
     z = task.features(drawn.x).astype(np.float64)
     count, f = len(z), drawn.clean
     return Yardstick(z.T @ z / count, z.T @ f / count, float(f @ f / count))

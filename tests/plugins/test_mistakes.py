@@ -1,0 +1,173 @@
+"""Handlers of an own method that break the contract while it runs: refused by name, or right."""
+
+import numpy as np
+import pytest
+
+from helpers.skeletons import experiment, put
+from psofed import experiment as experiments
+from psofed.errors import InputError
+from psofed.simulate import montecarlo
+
+UPLOAD = 'return client["w"].copy()\n'
+DOWNLOAD = 'return server["w"].copy()\n'
+RECEIVE = 'client["w"][:] = message\n'
+LEARN = 'self.learner.learn(client["w"], z, y, self.step)\n'
+FOLD = 'server["w"] += self.gain * (shares @ (models - server["w"]))\n'
+
+
+def added(code):
+    """One more handler, at the end of the class."""
+    return FOLD, FOLD + "\n    def " + code.replace("\n", "\n        ") + "\n"
+
+
+def mse(folder, *changes):
+    put(folder, *changes)
+    return montecarlo.run(experiments.read(experiment(folder)), 1).mse
+
+
+REFUSED = [
+    ((UPLOAD, 'return "w"\n'), "upload returns a str, not None or numbers [m]"),
+    ((UPLOAD, 'return client["w"][None]\n'), "upload returns an array of float32 of shape [1, 6]"),
+    ((UPLOAD, 'return client["w"] * 1j\n'), "upload returns an array of complex64"),
+    ((UPLOAD, 'return client["w"][:1]\n'), "upload returns 1 entries, not 6 as `lengths` says"),
+    (
+        (UPLOAD, 'return client["w"] * (np.nan if n == 5 else 1)\n'),
+        "upload returns NaN or infinity",
+    ),
+    ((UPLOAD, "return [[1.0], [1.0, 2.0]]\n"), "upload returns a ragged list"),
+    ((DOWNLOAD, 'return server["w"] + np.inf\n'), "download returns NaN or infinity"),
+    ((DOWNLOAD, "return 5\n"), "download returns a int"),
+    ((RECEIVE, 'client["seen"] = message\n'), "receive adds state 'seen'"),
+    ((LEARN, 'client["w"] = client["w"][:-1]\n'), "learn makes state 'w', an array of float32"),
+    ((LEARN, 'client["w"] *= np.nan\n'), "learn makes NaN of a state and a sample without any"),
+    ((FOLD, 'server["w"] *= np.nan\n'), "fold makes NaN or infinity"),
+    ((FOLD, 'server["w"] = None\n'), "fold has None as state 'w'"),
+    ((FOLD, 'server["w"] = server["w"][None]\n'), "models returns an array of float32 of shape [1"),
+    ((FOLD, 'del server["w"]\n'), "models finds no 'w' in the state"),
+    (added('models(self, server, clients):\nreturn server["w"][:5]'), "models returns an array"),
+    (added('models(self, server, clients):\nreturn server["w"] * np.nan'), "models gives NaN"),
+    (added("encode(self, message, up):\nreturn 'abc'"), "encode returns a str, not bytes"),
+    (added("encode(self, message, up):\nreturn b'ab'"), "encode gives 2 bytes that decode cannot"),
+    (added("encode(self, message, up):\nreturn b'abcd'"), "encode gives bytes of 1 entries"),
+    (added("cohort(self, n, server):\nreturn [0, 99]"), "cohort names client 99, of 0 to 4"),
+    (added("cohort(self, n, server):\nreturn [1, 1]"), "cohort names a client twice: [1, 1]"),
+    (
+        added("cohort(self, n, server):\nreturn None"),
+        "cohort gives None, not a list of whole numbers",
+    ),
+    (added("client(self, k):\nreturn None"), "client gives None, not a dict of arrays"),
+]
+NUMPY = (
+    "from typing import Any, ClassVar\n",
+    "from typing import Any, ClassVar\n\nimport numpy as np\n",
+)
+
+
+@pytest.mark.parametrize(("change", "told"), REFUSED, ids=[told for _, told in REFUSED])
+def test_what_breaks_the_contract_is_refused_with_file_handler_and_rule(tmp_path, change, told):
+    with pytest.raises(InputError) as refused:
+        mse(tmp_path, NUMPY, change)
+    assert told in str(refused.value)
+    assert str(refused.value).startswith(str(tmp_path / "mine.py"))
+
+
+def test_a_broken_handler_ends_a_command_without_a_traceback(psofed, tmp_path):
+    put(tmp_path, (UPLOAD, "return 5\n"))
+    result = psofed("run", experiment(tmp_path), "--out", tmp_path / "out", "--jobs", "1")
+    assert result.returncode == 2
+    assert "upload returns a int" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+MEANT = [
+    [(UPLOAD, 'return client["w"]\n'), (DOWNLOAD, 'return server["w"]\n')],
+    [(UPLOAD, 'return client["w"].tolist()\n')],
+    [(RECEIVE, 'client["w"] = message\n')],
+    [(DOWNLOAD, 'return server["w"]\n'), (RECEIVE, 'client["w"][:] = message; message *= 0\n')],
+    [(FOLD, 'server["w"] = list(server["w"] + self.gain * (shares @ (models - server["w"])))\n')],
+]
+
+
+@pytest.mark.parametrize("changes", MEANT, ids=[str(changes[0][1]) for changes in MEANT])
+def test_views_lists_and_new_arrays_are_what_was_meant(tmp_path, changes):
+    assert np.array_equal(mse(tmp_path / "a", *changes), mse(tmp_path / "b"))
+
+
+def test_whole_numbers_in_a_message_keep_the_weights_of_the_fold(tmp_path):
+    """They come out of the bytes of a deployment as real numbers, too."""
+    whole = UPLOAD, 'return (client["w"] * 100).astype(int)\n'
+    real = UPLOAD, 'return (client["w"] * 100).astype(int).astype(float)\n'
+    assert np.allclose(mse(tmp_path / "a", whole), mse(tmp_path / "b", real), rtol=1e-4)
+
+
+def test_a_state_that_is_replaced_is_still_there_in_the_next_round(tmp_path):
+    first = added('client(self, k):\nreturn {"w": self.task.initial(), "seen": self.task.zeros(1)}')
+    slower = 'self.learner.learn(client["w"], z, y, self.step / float(client["seen"][0]))\n'
+    lost = LEARN, 'client["seen"] = client["seen"] + 1\n        ' + slower
+    kept = LEARN, 'client["seen"] += 1\n        ' + slower
+    assert np.array_equal(mse(tmp_path / "a", lost, first), mse(tmp_path / "b", kept, first))
+
+
+def test_a_step_that_is_too_large_is_still_a_result(tmp_path):
+    put(tmp_path)
+    text = experiment(tmp_path).read_text().replace("rounds = 12", "rounds = 400")
+    curves = montecarlo.run(experiments.read(experiment(tmp_path, text + "step = 9.0\n")), 1)
+    assert not np.isfinite(curves.mse[0, -1])
+
+
+INVITED = "return Invited(sorted(order[: self.size].tolist()))\n"
+ADMITTED = "return Admitted({k: 1 / len(scores) for k in scores})\n"
+NO_POLICY = [
+    ((INVITED, "return order\n"), "invite returns an array of int64 of shape [5], not Invited"),
+    ((INVITED, "return Invited([0, 99])\n"), "invite names client 99, of 0 to 4"),
+    ((INVITED, "return Invited([1, 1])\n"), "invite names a client twice"),
+    ((INVITED, "return Invited([0.5])\n"), "invite gives [0.5], not a list of whole numbers"),
+    ((ADMITTED, "return None\n"), "admit returns None, not Admitted"),
+    ((ADMITTED, "return Admitted({})\n"), "who has uploaded; give 0 to those who shall not count"),
+    ((ADMITTED, "return Admitted(dict.fromkeys(range(5), 1.0))\n"), "who did not ask"),
+    ((ADMITTED, "return Admitted(dict.fromkeys(scores, np.nan))\n"), "the weight nan"),
+]
+
+
+@pytest.mark.parametrize(("change", "told"), NO_POLICY, ids=[told for _, told in NO_POLICY])
+def test_what_a_policy_does_wrong_is_not_told_as_the_methods_mistake(tmp_path, change, told):
+    put(tmp_path, change, kind="policy", name="own.py")
+    put(tmp_path)
+    text = experiment(tmp_path).read_text() + '[methods.policy]\nname = "./own.py"\n'
+    with pytest.raises(InputError) as refused:
+        montecarlo.run(experiments.read(experiment(tmp_path, text)), 1)
+    assert told in str(refused.value)
+    assert str(refused.value).startswith(str(tmp_path / "own.py"))
+
+
+SAMPLES = "return Samples(x, f(x), noise)\n"
+SNAPSHOT = "return Samples(x, f(x), np.sqrt(self.noise) * drawn[:, -1])\n"
+NO_STREAM = [
+    ((SAMPLES, "return x, f(x), noise\n"), "samples returns a tuple, not Samples"),
+    (
+        (SAMPLES, "return Samples(x[..., :2], f(x), noise)\n"),
+        "samples gives x the shape [5, 12, 2]",
+    ),
+    ((SAMPLES, "return Samples(x, f(x).T, noise.T)\n"), "samples gives clean the shape [12, 5]"),
+    ((SAMPLES, "return Samples(x * 1j, f(x), noise)\n"), "not an array of real numbers"),
+    ((SAMPLES, "return Samples(list(x), f(x), noise)\n"), "samples gives a list as x"),
+    ((SAMPLES, "return Samples(x * np.nan, f(x), noise)\n"), "samples gives NaN or infinity"),
+    ((SNAPSHOT, "return None\n"), "snapshot returns None, not Samples"),
+    (
+        (SNAPSHOT, "return Samples(x[:3], f(x)[:3], f(x)[:3])\n"),
+        "snapshot gives x the shape [3, 3]",
+    ),
+    ((SNAPSHOT, "return Samples(x, f(x) + np.inf, f(x))\n"), "snapshot gives NaN or infinity"),
+]
+
+
+@pytest.mark.parametrize(("change", "told"), NO_STREAM, ids=[told for _, told in NO_STREAM])
+def test_samples_that_compiled_code_could_not_read_are_refused(tmp_path, change, told):
+    put(tmp_path, change, kind="stream", name="own.py")
+    text = experiment(tmp_path).read_text().replace("./mine.py", "onlinefed")
+    path = experiment(tmp_path, text + '[stream]\nname = "./own.py"\n')
+    with pytest.raises(InputError) as refused:
+        montecarlo.run(experiments.read(path), 1)
+    assert told in str(refused.value)
+    assert str(refused.value).startswith(str(tmp_path / "own.py"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import re
 import shutil
 import sys
@@ -15,6 +17,23 @@ STYLES = {
     r"^ *\[ no\]|: DOES NOT HOLD$|\bdiverged\b|\bDIFFERS\b|\bNOT\b|\bunsafe\b": "red",
     r": HOLDS (IN PART|AS FAR AS CAN BE TOLD)$|\bnot reached\b|\bdoubtful\b": "yellow",
 }
+
+PLAIN = {"±": "+-", "−": "-", "–": "-", "·": "*", "≥": ">=", "μ": "mu", "“": '"', "”": '"'}
+
+
+def speak_plainly() -> None:
+    """Where standard output cannot hold a sign, as in ASCII, another stands for it: +- for ±."""
+    codecs.register_error("plain", _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "backslashreplace"):
+            stream.reconfigure(errors="plain")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = error.object[error.start : error.end]
+    return "".join(PLAIN.get(sign, "?") for sign in found), error.end
 
 
 def show(*blocks: Block, beside: bool = False) -> None:

@@ -311,3 +311,15 @@ def test_many_methods_fit_into_one_figure(psofed, tmp_path):
     result = psofed("run", "many.toml", "--out", "out")
     assert result.returncode == 0, result.stderr
     assert "Warning" not in result.stderr
+
+
+def test_one_run_is_called_so_and_a_level_of_one_run_has_no_standard_error(psofed, tmp_path):
+    (tmp_path / "small.toml").write_text(
+        "clients = 4\ncohort = 2\nrounds = 5\ntest_samples = 20\n[features]\ndim = 4\n"
+        "[[methods]]\nname = 'psofed'\nshared = 2\n"
+    )
+    one = psofed("run", "small.toml", "--runs", 1, "--out", "one")
+    assert "\n1 run of 5 rounds; results in one" in one.stdout
+    three = psofed("run", "small.toml", "--runs", 3, "--out", "three")
+    assert "ridge regression" in three.stdout  # from one of the three
+    assert "nan" not in three.stdout

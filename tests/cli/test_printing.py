@@ -65,7 +65,7 @@ def test_signs_that_the_output_cannot_hold_are_written_with_others(monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), "ascii")
     monkeypatch.setattr(sys, "stdout", stream)
     printing.speak_plainly()
-    printing.show("-11.74 ±0.03 of 5 μs, α")
+    printing.show("-11.74 ±0.03 of 5 μs, ß")
     stream.flush()
     assert stream.buffer.getvalue() == b"-11.74 +-0.03 of 5 mus, ?\n"
 

@@ -17,8 +17,7 @@ STYLES = {
     r"^ *\[ no\]|: DOES NOT HOLD$|\bdiverged\b|\bDIFFERS\b|\bNOT\b|\bunsafe\b": "red",
     r": HOLDS (IN PART|AS FAR AS CAN BE TOLD)$|\bnot reached\b|\bdoubtful\b": "yellow",
 }
-
-PLAIN = {"±": "+-", "−": "-", "–": "-", "·": "*", "≥": ">=", "μ": "mu", "“": '"', "”": '"'}
+PLAIN = {"±": "+-", "\u2212": "-", "\u2013": "-", "·": "*", "≥": ">=", "μ": "mu"}
 
 
 def speak_plainly() -> None:

@@ -63,5 +63,6 @@ class _Runs(Runs):
             for warning in self.store.warnings:
                 say(f"Warning: {warning}")
             if total.runs > 1:
-                say(f"Resumed: {total.runs - 1} runs were finished before.")
+                runs = "1 run was" if total.runs == 2 else f"{total.runs - 1} runs were"
+                say(f"Resumed: {runs} finished before.")
         super().__call__(total)

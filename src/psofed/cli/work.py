@@ -140,7 +140,8 @@ def leave_interrupted(folder: ResultFolder, store: Checkpoint) -> NoReturn:
     """Say what is kept and leave at once, without waiting for a run or a compilation to end."""
     kept = store.count()
     if kept:
-        say(f"Interrupted: {kept} runs were finished; these are kept.")
+        runs = "1 run was finished; it is" if kept == 1 else f"{kept} runs were finished; these are"
+        say(f"Interrupted: {runs} kept.")
         say(f"To continue, repeat the command with --out {folder.path} --resume.")
     else:
         store.remove()
@@ -199,7 +200,7 @@ def show(curves: Curves, command: str, folder: Path, wishes: Wishes) -> None:
         head = "\nThe paper's claims, as measured here"
         printing.show(head, claims.text(claims.judge(curves)))
         printing.show(*claims.caution(int(curves.rounds[-1])))
-    printing.show(f"\n{curves.runs} runs of {curves.rounds[-1]} rounds; results in {folder}")
+    printing.show(f"\n{curves.counted_runs()}; results in {folder}")
     if wishes.precision is not None:
         worst = max(curves.point(j, "steady").stderr for j in range(len(curves.titles)))
         reached = "reached" if worst <= wishes.precision else "NOT reached"

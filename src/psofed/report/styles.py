@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 
 from psofed.curves import Curves
 from psofed.errors import InputError, nearest
@@ -64,6 +65,9 @@ def drawn(curves: Curves, ax: Any, style: str | None, latex: bool) -> Any:
     """The figure of the curves, or `ax` with them."""
     if style is not None and style not in LOOKS:
         raise InputError("style", f"is {style!r}", nearest(str(style), list(LOOKS)))
+    if ax is not None and not isinstance(ax, Axes):
+        found = f"is of type {type(ax).__name__}"
+        raise InputError("ax", found, "give one axes of matplotlib, such as axes[0, 1] of many")
     if latex:
         _check_latex()
     if style is None and ax is None and not latex:

@@ -267,11 +267,11 @@ def test_ctrl_c_keeps_what_is_finished_and_says_so(start, psofed, tmp_path):
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 130
     assert time.monotonic() - begin < 30
-    kept = int(re.search(r"Interrupted: (\d+) runs were finished; these are kept", rest)[1])
+    kept = int(re.search(r"Interrupted: (\d+) runs? w\w+ finished; .* kept", rest)[1])
     assert 0 < json.loads((tmp_path / "r" / "summary.json").read_text())["runs"] <= kept
     done = psofed(*command, "--resume", "--runs", kept)
     assert done.returncode == 0, done.stderr
-    assert "runs were finished before" in done.stderr
+    assert re.search(rf"Resumed: {kept} runs? w\w+ finished before", done.stderr)
     assert json.loads((tmp_path / "r" / "summary.json").read_text())["runs"] == kept
 
 

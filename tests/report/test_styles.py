@@ -147,3 +147,37 @@ def test_a_place_where_nothing_can_be_drawn_is_refused(
     with pytest.raises(InputError, match=told):
         curves.plot(**options)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("count", [3, 20])
+def test_a_legend_in_axes_of_ones_own_covers_no_curve_and_no_name_is_cut(count):
+    from matplotlib import pyplot
+
+    made = psofed.run(
+        psofed.Experiment(
+            clients=2, cohort=1, rounds=40, runs=2, test_samples=10,
+            methods=tuple(psofed.PSOFed(shared=m) for m in range(1, count + 1)),
+            features=psofed.Features(dim=20),
+        ),
+        1,
+    )  # fmt: skip
+    figure, axes = pyplot.subplots(figsize=(5, 4))
+    made.plot(ax=axes)
+    figure.draw_without_rendering()
+    box = axes.get_legend().get_window_extent()
+    for line in axes.get_lines():
+        if not line.get_label().startswith("_"):
+            points = axes.transData.transform(line.get_xydata())
+            assert not any(box.contains(x, y) for x, y in points)
+    for name in axes.texts:
+        assert name.get_window_extent().y0 >= axes.get_window_extent().y0 - 1
+    pyplot.close(figure)
+
+
+def test_slides_with_many_curves_keep_the_names_of_the_levels_inside(curves):
+    figure = curves.plot(style="slides")
+    figure.draw_without_rendering()
+    [axes] = figure.axes
+    assert axes.texts
+    for name in axes.texts:
+        assert name.get_window_extent().y0 >= axes.get_window_extent().y0 - 1

@@ -14,6 +14,7 @@ from psofed.errors import InputError, nearest
 from psofed.report.figures import Picture, finish, style
 
 MARKERS = "osD^vPX*<>ph"
+BROAD = 45  # letters of a label that leaves no room for another beside it
 WIDE = 10.0  # a ratio of the largest to the smallest value above which the axis is logarithmic
 
 
@@ -67,7 +68,11 @@ def figure(result: SweepResult, x: str | None = None) -> Picture:
         axes.set_xticks(list(axis.values), [f"{value:g}" for value in axis.values])
         axes.minorticks_off()
     runs = result.curves[0].runs
-    finish(axes, f"mean of {runs} runs, bars: 1 standard error" if runs > 1 else "1 run")
+    found = axes.get_legend_handles_labels()[1]
+    columns = 2 if max(map(len, found)) < BROAD else 1
+    picture.set_size_inches(7.2, 4.3 + 0.2 * -(-len(found) // columns))
+    title = f"mean of {runs} runs, bars: 1 standard error" if runs > 1 else "1 run"
+    finish(axes, title, below=columns)
     return picture
 
 

@@ -177,8 +177,8 @@ class Curves:
     ) -> Any:
         """A figure of the curves (extra `plot`), saved if a path is given; a notebook shows it.
 
-        With `ax`, an axes of matplotlib, they are drawn there and it is returned; the legend of many
-        curves then stands below it, where the figure needs room for it. A `style` has the
+        With `ax`, an axes of matplotlib, they are drawn there and it is returned; the legend of
+        many curves then stands below it, where the figure needs room for it. A `style` has the
         size and the fonts of a column or a page of an IEEE paper or of 16:9 slides, and its legend
         covers no curve. With `latex`, LaTeX sets the texts.
         """

@@ -78,3 +78,11 @@ def test_a_command_ends_well_where_only_ascii_can_be_printed(process, tmp_path):
     done = process("run", "own.toml", env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0, done.stderr
     assert " +-" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_output_that_was_closed_goes_nowhere(monkeypatch, name):
+    monkeypatch.setattr(sys, name, None)
+    printing.speak_plainly()
+    printing.show("nobody reads this", beside=name == "stderr")
+    getattr(sys, name).close()

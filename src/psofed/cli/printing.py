@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import re
 import shutil
 import sys
@@ -21,8 +22,14 @@ PLAIN = {"±": "+-", "\u2212": "-", "\u2013": "-", "·": "*", "≥": ">=", "μ":
 
 
 def speak_plainly() -> None:
-    """Where standard output cannot hold a sign, as in ASCII, another stands for it: +- for ±."""
+    """Where standard output cannot hold a sign, as in ASCII, another stands for it: +- for ±.
+
+    Output that was closed (`>&-`) goes nowhere.
+    """
     codecs.register_error("plain", _plain)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "backslashreplace"):
             stream.reconfigure(errors="plain")

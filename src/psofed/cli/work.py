@@ -86,7 +86,9 @@ def changed(experiment: Experiment, rounds: int | None, seed: int | None) -> Exp
     every = experiment.evaluate_every
     every = every if every is not None and every <= rounds else None
     seed = experiment.seed if seed is None else seed
-    return replace(experiment, rounds=rounds, seed=seed, evaluate_every=every)
+    made = replace(experiment, rounds=rounds, seed=seed, evaluate_every=every)
+    made.check_simulated()
+    return made
 
 
 def runs_asked(given: int | None, default: int, wishes: Wishes) -> int:
@@ -171,6 +173,8 @@ def compute(
             return curves, True, store
     except montecarlo.Interrupted as stop:
         return stop.curves, False, store
+    except KeyboardInterrupt:  # before the first run began, or after the last
+        return None, False, store
     except Exception as error:
         told = error if isinstance(error, InputError) else plugins.blamed(error)
         if told is None and not isinstance(error, OSError):

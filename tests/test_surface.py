@@ -16,6 +16,7 @@ import psofed
 from helpers import ROOT
 from psofed import extras, schema
 from psofed.simulate import montecarlo
+from psofed.simulate.pools import threads
 
 KINDS = {"methods": "", "streams": "Stream", "policies": "Policy", "learners": "Learner"}
 SPECIAL = {"function": "Stream"}  # the stream of any function is the stream
@@ -326,3 +327,16 @@ def test_comparing_shows_its_tuning_only_where_progress_is_wanted(monkeypatch):
     assert seen == []
     psofed.compare_methods(FEW, budget=1.0, jobs=1)
     assert seen == ["tuning steps", "simulating"]
+
+
+def test_an_interrupted_pilot_is_not_taken_for_a_result(monkeypatch):
+    from psofed.compare import tuning
+
+    def stop(pilot, **_):
+        raise montecarlo.Interrupted(montecarlo._run(pilot, None, None, None, threads(1)))
+
+    monkeypatch.setattr(tuning.montecarlo, "run", stop)
+    with pytest.raises(psofed.Interrupted, match="before the first run"):
+        psofed.compare_methods(FEW, budget=1.0, jobs=1)
+    with pytest.raises(psofed.InputError, match="before its first run was finished"):
+        psofed.finished_runs()

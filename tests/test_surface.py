@@ -16,6 +16,7 @@ import psofed
 from helpers import ROOT
 from psofed import extras, schema
 from psofed.simulate import montecarlo
+from psofed.simulate.pools import threads
 
 KINDS = {"methods": "", "streams": "Stream", "policies": "Policy", "learners": "Learner"}
 SPECIAL = {"function": "Stream"}  # the stream of any function is the stream
@@ -278,3 +279,64 @@ def test_methods_that_a_budget_makes_equal_are_compared_once():
     assert compared.plot(over="rounds")._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(psofed.InputError, match="over is 'time'"):
         compared.plot(over="time")
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: psofed.run("my.toml"), r"experiment is 'my.toml', .*use psofed\.read\(FILE\)"),
+        (lambda: psofed.sweep("my.toml", step=[1]), "experiment is 'my.toml'"),
+        (lambda: psofed.compare_methods("my.toml"), "experiment is 'my.toml'"),
+        (lambda: psofed.predict_curves("my.toml"), "experiment is 'my.toml'"),
+        (lambda: psofed.run(FEW, 0), "jobs is 0"),
+        (lambda: psofed.run(FEW, precision=-0.1), "precision is -0.1"),
+        (lambda: psofed.run(FEW, precision=float("nan")), "precision is nan"),
+        (lambda: psofed.sweep(FEW, [1, 2]), r"settings are \[1, 2\], without a name"),
+        (lambda: psofed.compare_methods(FEW, budget="0.2"), "budget is '0.2'"),
+        (lambda: psofed.compare_methods(FEW, target="-11"), "target is '-11'"),
+    ],
+)
+def test_what_is_no_experiment_or_no_number_is_refused_in_a_line(call, told):
+    with pytest.raises(psofed.InputError, match=told):
+        call()
+
+
+def test_a_point_that_curves_do_not_have_is_refused_with_those_they_have(curves):
+    assert curves.point(0, "steady") == curves.point(0, "steady")
+    with pytest.raises(psofed.InputError, match="point is 'n=10'; use one of steady"):
+        curves.point(0, "n=10")
+    with pytest.raises(psofed.InputError, match="point is 10"):
+        curves.difference(0, 1, 10)
+
+
+def test_comparing_shows_its_tuning_only_where_progress_is_wanted(monkeypatch):
+    from contextlib import contextmanager
+
+    from psofed import meter
+
+    seen = []
+
+    @contextmanager
+    def metered(what, unit, **known):
+        seen.append(what)
+        yield meter.Meter(what, unit, meter.Pace(0.0))
+
+    monkeypatch.setattr(meter, "metered", metered)
+    monkeypatch.setattr(meter, "interactive", lambda: True)
+    psofed.compare_methods(FEW, budget=1.0, jobs=1, progress=False)
+    assert seen == []
+    psofed.compare_methods(FEW, budget=1.0, jobs=1)
+    assert seen == ["tuning steps", "simulating"]
+
+
+def test_an_interrupted_pilot_is_not_taken_for_a_result(monkeypatch):
+    from psofed.compare import tuning
+
+    def stop(pilot, **_):
+        raise montecarlo.Interrupted(montecarlo._run(pilot, None, None, None, threads(1)))
+
+    monkeypatch.setattr(tuning.montecarlo, "run", stop)
+    with pytest.raises(psofed.Interrupted, match="before the first run"):
+        psofed.compare_methods(FEW, budget=1.0, jobs=1)
+    with pytest.raises(psofed.InputError, match="before its first run was finished"):
+        psofed.finished_runs()

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import notebook
+from psofed.errors import InputError
 from psofed.experiment import TABLE_ROUNDS, Experiment
 from psofed.extras import need
 from psofed.methods.titles import settings
@@ -74,21 +75,27 @@ class Curves:
         """Bytes exchanged before round n: uplink and unicast downlink."""
         return np.cumsum(self.uplink + self.downlink, axis=1)
 
-    def point(self, method: int, name: str) -> Estimate:
+    def point(self, method: int, name: str | int) -> Estimate:
         """Mean MSE in dB of a method at a point, with its standard error."""
-        p = self.point_names.index(name)
+        p = self._place(name)
         mean, variance = self.points[method, p], self.covariance[p, method, method]
         with np.errstate(over="ignore", invalid="ignore"):
             return Estimate(float(to_db(mean)), self._error(variance / mean**2))
 
-    def difference(self, method: int, other: int, name: str) -> Estimate:
+    def difference(self, method: int, other: int, name: str | int) -> Estimate:
         """dB of `method` minus dB of `other` at a point; paired, since both saw the same draws."""
-        p = self.point_names.index(name)
+        p = self._place(name)
         a, b = self.points[[method, other], p]
         among = self.covariance[p][np.ix_([method, other], [method, other])]
         with np.errstate(over="ignore", invalid="ignore"):
             relative = among[0, 0] / a**2 + among[1, 1] / b**2 - 2 * among[0, 1] / (a * b)
             return Estimate(float(to_db(a) - to_db(b)), self._error(relative))
+
+    def _place(self, name: str | int) -> int:
+        known = self.point_names
+        if str(name) not in known:
+            raise InputError("point", f"is {name!r}", "use one of " + ", ".join(known))
+        return known.index(str(name))
 
     def _error(self, relative: float) -> float:
         """The standard error in dB of a mean whose runs have this relative variance."""
@@ -170,7 +177,8 @@ class Curves:
     ) -> Any:
         """A figure of the curves (extra `plot`), saved if a path is given; a notebook shows it.
 
-        With `ax`, an axes of matplotlib, they are drawn there and it is returned. A `style` has the
+        With `ax`, an axes of matplotlib, they are drawn there and it is returned; the legend of
+        many curves then stands below it, where the figure needs room for it. A `style` has the
         size and the fonts of a column or a page of an IEEE paper or of 16:9 slides, and its legend
         covers no curve. With `latex`, LaTeX sets the texts.
         """
@@ -179,14 +187,15 @@ class Curves:
         drawn = import_module("psofed.report.styles").drawn(self, ax, style, latex)
         if path is not None:
             figure = drawn if ax is None else ax.get_figure()
-            figure.savefig(path)
+            import_module("psofed.report.figures").save(figure, path)
         return drawn
 
     def __repr__(self) -> str:
         names = self.titles[0] if len(self.titles) == 1 else f"{len(self.titles)} methods"
-        return f"<Curves of {names}: {self._runs()}>"
+        return f"<Curves of {names}: {self.counted_runs()}>"
 
-    def _runs(self) -> str:
+    def counted_runs(self) -> str:
+        """How many runs of how many rounds, in words."""
         asked = self.experiment.runs
         runs = notebook.counted(self.runs, "run")
         some = f"{self.runs:,} of {asked:,} runs" if self.runs < asked else runs
@@ -200,7 +209,7 @@ class Curves:
         ]
         note = f"Steady: mean test MSE of the last fifth of the rounds{SHOWN[self.runs > 1]}."
         head = ["method", "steady, dB", "kB up and down"]
-        return notebook.table(f"Curves: {self._runs()}", head, rows, note)
+        return notebook.table(f"Curves: {self.counted_runs()}", head, rows, note)
 
 
 def _filled(values: list[Any]) -> list[Any]:

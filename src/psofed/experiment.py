@@ -200,6 +200,14 @@ def paper_methods() -> tuple[Options, ...]:
     return (onlinefed.Options(), *windows)
 
 
+def given(experiment: Any) -> Experiment:
+    """The experiment, or an InputError where something else was given, such as its file."""
+    if isinstance(experiment, Experiment):
+        return experiment
+    found = f"is {experiment!r}, which is no psofed.Experiment"
+    raise InputError("experiment", found, "make one, or use psofed.read(FILE)")
+
+
 def read(path: str | Path) -> Experiment:
     """The experiment in a TOML file; every mistake in it is an InputError that names it."""
     return read_for(path, {})[0]

@@ -267,11 +267,11 @@ def test_ctrl_c_keeps_what_is_finished_and_says_so(start, psofed, tmp_path):
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 130
     assert time.monotonic() - begin < 30
-    kept = int(re.search(r"Interrupted: (\d+) runs were finished; these are kept", rest)[1])
+    kept = int(re.search(r"Interrupted: (\d+) runs? w\w+ finished; .* kept", rest)[1])
     assert 0 < json.loads((tmp_path / "r" / "summary.json").read_text())["runs"] <= kept
     done = psofed(*command, "--resume", "--runs", kept)
     assert done.returncode == 0, done.stderr
-    assert "runs were finished before" in done.stderr
+    assert re.search(rf"Resumed: {kept} runs? w\w+ finished before", done.stderr)
     assert json.loads((tmp_path / "r" / "summary.json").read_text())["runs"] == kept
 
 
@@ -311,3 +311,52 @@ def test_many_methods_fit_into_one_figure(psofed, tmp_path):
     result = psofed("run", "many.toml", "--out", "out")
     assert result.returncode == 0, result.stderr
     assert "Warning" not in result.stderr
+
+
+def test_one_run_is_called_so_and_a_level_of_one_run_has_no_standard_error(psofed, tmp_path):
+    (tmp_path / "small.toml").write_text(
+        "clients = 4\ncohort = 2\nrounds = 5\ntest_samples = 20\n[features]\ndim = 4\n"
+        "[[methods]]\nname = 'psofed'\nshared = 2\n"
+    )
+    one = psofed("run", "small.toml", "--runs", 1, "--out", "one")
+    assert "\n1 run of 5 rounds; results in one" in one.stdout
+    three = psofed("run", "small.toml", "--runs", 3, "--out", "three")
+    assert "ridge regression" in three.stdout  # from one of the three
+    assert "nan" not in three.stdout
+
+
+@pytest.mark.parametrize(
+    "command", [("run",), ("compare", "--no-tune"), ("sweep", "--set", "shared=1,2")]
+)
+def test_ctrl_c_just_before_the_first_run_leaves_nothing(psofed, tmp_path, monkeypatch, command):
+    (tmp_path / "small.toml").write_text(
+        "clients = 4\ncohort = 2\nrounds = 100\ntest_samples = 20\n[features]\ndim = 10\n"
+        "[[methods]]\nname = 'psofed'\nshared = 2\n"
+    )
+
+    def stop():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("psofed.simulate.pulse.loop", stop)
+    monkeypatch.setattr("os._exit", sys.exit)
+    verb, *rest = command
+    done = psofed(verb, "small.toml", *rest, "--runs", 2, "--out", "r")
+    assert done.returncode == 130
+    assert "nothing was written" in done.stderr
+    assert not (tmp_path / "r").exists()
+
+
+def test_rounds_that_a_table_does_not_have_are_refused_before_anything_begins(
+    psofed, tmp_path, monkeypatch
+):
+    from psofed.cli import work
+    from psofed.fit import example
+
+    table = ("--target", "pollutant", "--time", "time", "--client", "station")
+    assert psofed("advise", example.path(), *table, "--out", "a").returncode == 0
+    monkeypatch.setattr(work, "compute", None)
+    monkeypatch.setattr(work, "warn_of_steps", None)
+    done = psofed("run", "a/run.toml", "--rounds", 100_000, "--out", "r")
+    assert done.returncode == 2
+    assert "rounds is 100000, but a round is a tick" in done.stderr
+    assert not (tmp_path / "r").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 
 import pytest
@@ -58,3 +59,30 @@ def test_wrapped_lines_keep_their_indent():
     assert first.startswith("  [yes] M = 40")
     assert others
     assert all(line.startswith(" " * 8 + w) for line in others for w in [line.split()[0]])
+
+
+def test_signs_that_the_output_cannot_hold_are_written_with_others(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    printing.speak_plainly()
+    printing.show("-11.74 ±0.03 of 5 μs, ß")
+    stream.flush()
+    assert stream.buffer.getvalue() == b"-11.74 +-0.03 of 5 mus, ?\n"
+
+
+def test_a_command_ends_well_where_only_ascii_can_be_printed(process, tmp_path):
+    (tmp_path / "own.toml").write_text(
+        "clients = 4\ncohort = 2\nrounds = 20\nruns = 2\ntest_samples = 20\n"
+        "[[methods]]\nname = 'onlinefed'\n"
+    )
+    done = process("run", "own.toml", env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0, done.stderr
+    assert " +-" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_output_that_was_closed_goes_nowhere(monkeypatch, name):
+    monkeypatch.setattr(sys, name, None)
+    printing.speak_plainly()
+    printing.show("nobody reads this", beside=name == "stderr")
+    getattr(sys, name).close()

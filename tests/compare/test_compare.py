@@ -358,3 +358,11 @@ def test_runs_in_processes_are_those_in_threads():
     two = montecarlo.run(experiment, pool=pools.fresh_processes(2))
     assert np.array_equal(one.mse, two.mse)
     assert np.array_equal(one.uplink, two.uplink)
+
+
+def test_a_budget_that_nobody_fits_in_so_few_rounds_says_why(psofed, tmp_path):
+    (tmp_path / "small.toml").write_text(TOML)
+    result = psofed("compare", "small.toml", "--budget", "0.0001", "--out", "out")
+    assert "FedAvg E=5 would exchange models less than every" in result.stderr
+    assert "% at the least" in result.stderr
+    assert "or more rounds" in result.stderr

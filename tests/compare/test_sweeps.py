@@ -137,7 +137,9 @@ def test_a_step_that_no_method_takes_is_refused():
 
 
 def test_too_many_points_are_refused_with_their_number_and_time():
-    with pytest.raises(InputError, match=r"give 40,000 curves, about [\d.,]+ h on this machine"):
+    with pytest.raises(
+        InputError, match=r"give 40,000 curves, about \d+ (s|min|h).* on this machine"
+    ):
         sweeping.plan(FEW, {"step": np.linspace(0.1, 0.9, 200), "test_samples": range(10, 110)})
 
 
@@ -213,3 +215,32 @@ def test_the_best_point_is_named_with_those_near_it():
     )
     assert sweep_files.sentence([end("a", None, None)]) == "All points have diverged."
     assert "single run" in sweep_files.sentence([end("a", -1.0, None)])
+
+
+def test_functions_have_names_in_titles_and_not_addresses():
+    stream = psofed.Stream(lambda x: x[..., 0], taps=2)
+    small = psofed.Experiment(
+        clients=2, cohort=1, rounds=2, runs=1, test_samples=10, stream=stream,
+        methods=(psofed.PSOFed(shared=2),), features=psofed.Features(dim=4),
+    )  # fmt: skip
+
+    def product(x):
+        return x[..., 0] * x[..., 1]
+
+    found = psofed.sweep(small, f=[product, lambda x: x[..., 0], lambda x: x[..., 1]], jobs=1)
+    assert [row["method"].partition(", ")[2] for row in found.rows()] == [
+        "f product", "f lambda 1", "f lambda 2",
+    ]  # fmt: skip
+    assert "stream.f product, lambda 1, lambda 2" in repr(found)
+    assert " at 0x" not in found._repr_html_()
+    [axes] = found.plot().axes
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["product", "lambda 1", "lambda 2"]
+
+
+def test_the_legend_of_a_sweep_stands_below_the_axes():
+    found = psofed.sweep(FEW, step=[0.1, 0.2], shared=[1, 2], jobs=1)
+    figure = found.plot()
+    figure.draw_without_rendering()
+    [legend], [axes] = figure.legends, figure.axes
+    assert not legend.get_window_extent().overlaps(axes.get_window_extent())
+    assert legend.get_window_extent().x1 <= figure.bbox.x1

@@ -1,6 +1,7 @@
 """A federation over a table: honest, the same as the other executors, saved and used again."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from psofed.data import warmup
 from psofed.data.columns import Columns
 from psofed.data.rounds import Rounds
 from psofed.errors import InputError
-from psofed.fit import example, federation, fitting, links, model, plan, search
+from psofed.fit import choices, example, federation, fitting, links, model, plan, search
 from psofed.fit.choices import Limits
 from psofed.fit.federation import Span
 from psofed.fit.plan import Plan
@@ -357,3 +358,23 @@ def test_on_real_air_quality_a_fifth_of_the_traffic_is_enough():
     assert max(partial, full) < 0.6 * min(line, last)
     sent = {s.title: s.bytes for s in done.scores.scores}
     assert sent[psofed.Options().title()] * 5 == sent["Online-Fed"]
+
+
+def test_methods_of_a_fit_that_differ_in_their_step_only_have_titles_that_say_so():
+    methods = (psofed.Options(5, step=0.1), psofed.Options(5, step=0.4))
+    done = fitting.fit_table(
+        example.path(), target="pollutant", time="time", client="station", dim=20, width=2.0,
+        step=0.3, methods=methods, compare=False,
+    )  # fmt: skip
+    assert [score.title for score in done.scores.scores] == [
+        "PSO-Fed M=5 uncoordinated, step 0.1", "PSO-Fed M=5 uncoordinated, step 0.4",
+    ]  # fmt: skip
+
+
+def test_choices_know_their_options_also_if_titles_are_equal():
+    scores = SimpleNamespace(
+        scores=[SimpleNamespace(title="same", bytes=1, messages=1, largest=1, setup=0)] * 2,
+        days=1.0, clients=["a"], error=lambda j, part, model: 0.5,
+    )  # fmt: skip
+    settings = (psofed.Options(5, step=0.1), psofed.Options(5, step=0.4))
+    assert tuple(c.options for c in choices.all_of(scores, settings, Limits())) == settings

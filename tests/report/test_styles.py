@@ -118,3 +118,66 @@ def test_a_notebooks_picture_is_as_wide_as_its_page(curves):
         data = curves.plot(style=style)._repr_png_()
         assert 700 <= int(np.frombuffer(data[16:20], ">u4")[0]) <= 760
         assert zlib.crc32(data) == zlib.crc32(curves.plot(style=style)._repr_png_())
+
+
+def test_many_curves_are_told_apart_by_colour_and_dashes_together():
+    methods = [psofed.PSOFed(shared=m) for m in range(1, 21)]
+    many = psofed.Experiment(
+        clients=2, cohort=1, rounds=2, runs=1, test_samples=10, methods=tuple(methods),
+        features=psofed.Features(dim=20),
+    )  # fmt: skip
+    [axes] = psofed.run(many, 1).plot().axes
+    shown = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
+    assert len({(line.get_color(), str(line._unscaled_dash_pattern)) for line in shown}) == 20
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"path": "missing/a.png"}, r"path is 'missing/a.png', which cannot be written: No such"),
+        ({"path": "a.foo"}, r"path is 'a.foo'; let it end with .png, .pdf or .svg"),
+        ({"path": "."}, r"path is '.', a folder"),
+        ({"ax": np.zeros(2)}, r"ax is of type ndarray; give one axes"),
+    ],
+)
+def test_a_place_where_nothing_can_be_drawn_is_refused(
+    curves, monkeypatch, tmp_path, options, told
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=told):
+        curves.plot(**options)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("count", [3, 20])
+def test_a_legend_in_axes_of_ones_own_covers_no_curve_and_no_name_is_cut(count):
+    from matplotlib import pyplot
+
+    made = psofed.run(
+        psofed.Experiment(
+            clients=2, cohort=1, rounds=40, runs=2, test_samples=10,
+            methods=tuple(psofed.PSOFed(shared=m) for m in range(1, count + 1)),
+            features=psofed.Features(dim=20),
+        ),
+        1,
+    )  # fmt: skip
+    figure, axes = pyplot.subplots(figsize=(5, 4))
+    made.plot(ax=axes)
+    figure.draw_without_rendering()
+    box = axes.get_legend().get_window_extent()
+    for line in axes.get_lines():
+        if not line.get_label().startswith("_"):
+            points = axes.transData.transform(line.get_xydata())
+            assert not any(box.contains(x, y) for x, y in points)
+    for name in axes.texts:
+        assert name.get_window_extent().y0 >= axes.get_window_extent().y0 - 1
+    pyplot.close(figure)
+
+
+def test_slides_with_many_curves_keep_the_names_of_the_levels_inside(curves):
+    figure = curves.plot(style="slides")
+    figure.draw_without_rendering()
+    [axes] = figure.axes
+    assert axes.texts
+    for name in axes.texts:
+        assert name.get_window_extent().y0 >= axes.get_window_extent().y0 - 1

@@ -132,17 +132,10 @@ def _experiment(file: Path | None, rounds: int | None, seed: int | None) -> Expe
 
 
 def _fit(experiment: Experiment, budget: float) -> list[tuple[str, Fitted]]:
-    from psofed.compare.budget import fit
+    from psofed.compare.comparing import fit_all
 
-    fitted = []
     with counting("fitting to the budget") as on_step:
-        for i, each in enumerate(experiment.methods):
-            on_step(i, len(experiment.methods))
-            fitted.append((each.title(), fit(experiment, each, budget)))
-    if sum(f.options is not None for _, f in fitted) < 2:
-        found = f"is {budget:g}, which no method fits"
-        raise InputError("--budget", found, "give a larger share")
-    return fitted
+        return fit_all(experiment, budget, "--budget", on_step)
 
 
 def _tune(experiment: Experiment, fitted: list[Fitted], how: Wishes, asked: Any) -> list[Entry]:
@@ -188,4 +181,4 @@ def _write(
         print(json.dumps(words.to_table(result) | {"folder": str(folder.path)}, indent=2))
         return
     printing.show(*words.blocks(result))
-    printing.show(f"\n{curves.runs} runs of {curves.rounds[-1]} rounds; results in {folder.path}")
+    printing.show(f"\n{curves.counted_runs()}; results in {folder.path}")

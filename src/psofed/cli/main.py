@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 from psofed import __version__, plugins
+from psofed.cli import printing
 from psofed.cli.advise import advise
 from psofed.cli.check import check
 from psofed.cli.cite import cite
@@ -55,6 +56,7 @@ for _verb in (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit: 0 done, 1 bug or failed check, 2 wrong input, 130 interrupted."""
+    printing.speak_plainly()
     try:
         cli.main(arguments, prog_name="psofed", standalone_mode=False)
     except InputError as error:

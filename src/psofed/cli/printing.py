@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import os
 import re
 import shutil
 import sys
@@ -15,6 +18,28 @@ STYLES = {
     r"^ *\[ no\]|: DOES NOT HOLD$|\bdiverged\b|\bDIFFERS\b|\bNOT\b|\bunsafe\b": "red",
     r": HOLDS (IN PART|AS FAR AS CAN BE TOLD)$|\bnot reached\b|\bdoubtful\b": "yellow",
 }
+PLAIN = {"±": "+-", "\u2212": "-", "\u2013": "-", "·": "*", "≥": ">=", "μ": "mu"}
+
+
+def speak_plainly() -> None:
+    """Where standard output cannot hold a sign, as in ASCII, another stands for it: +- for ±.
+
+    Output that was closed (`>&-`) goes nowhere.
+    """
+    codecs.register_error("plain", _plain)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "backslashreplace"):
+            stream.reconfigure(errors="plain")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = error.object[error.start : error.end]
+    return "".join(PLAIN.get(sign, "?") for sign in found), error.end
 
 
 def show(*blocks: Block, beside: bool = False) -> None:

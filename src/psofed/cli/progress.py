@@ -45,23 +45,25 @@ def progress(
     total = experiment.runs if precision is None else None
     known = {"total": total, "already": already, "loop": pulse.loop()}
     with metered(what, "runs", **known) as meter:
-        yield counted(pool, meter), _Runs(experiment.runs, precision, store, meter)
+        yield counted(pool, meter), _Runs(experiment.runs, precision, store, meter, already)
 
 
 class _Runs(Runs):
     """First says what was resumed or damaged."""
 
     def __init__(
-        self, runs: int, precision: float | None, store: Checkpoint | None, meter: Meter
-    ) -> None:
+        self, runs: int, precision: float | None, store: Checkpoint | None, meter: Meter,
+        already: int = 0,
+    ) -> None:  # fmt: skip
         super().__init__(runs, precision, meter)
-        self.store, self.told = store, False
+        self.store, self.already, self.told = store, already, False
 
     def __call__(self, total: Accumulator) -> None:
         if not self.told and self.store is not None:
             self.told = True
             for warning in self.store.warnings:
                 say(f"Warning: {warning}")
-            if total.runs > 1:
-                say(f"Resumed: {total.runs - 1} runs were finished before.")
+            if self.already:
+                runs = "1 run was" if self.already == 1 else f"{self.already} runs were"
+                say(f"Resumed: {runs} finished before.")
         super().__call__(total)

@@ -74,8 +74,8 @@ def sweep(file: Path, settings: tuple[str, ...], runs: int | None, **wishes: Any
         table = sweep_files.to_table(result, command) | {"folder": str(folder.path)}
         print(json.dumps(table, indent=2))
         return
-    each = f"{curves[0].runs} runs of {experiment.rounds} rounds"
-    end = f"\n{plan.curves} curves, {each}, all on the same draws; results in {folder.path}"
+    count = "1 curve" if plan.curves == 1 else f"{plan.curves} curves"
+    end = f"\n{count}, {curves[0].counted_runs()}, all on the same draws; results in {folder.path}"
     printing.show(*sweep_files.blocks(result), end)
 
 

@@ -86,7 +86,9 @@ def changed(experiment: Experiment, rounds: int | None, seed: int | None) -> Exp
     every = experiment.evaluate_every
     every = every if every is not None and every <= rounds else None
     seed = experiment.seed if seed is None else seed
-    return replace(experiment, rounds=rounds, seed=seed, evaluate_every=every)
+    made = replace(experiment, rounds=rounds, seed=seed, evaluate_every=every)
+    made.check_simulated()
+    return made
 
 
 def runs_asked(given: int | None, default: int, wishes: Wishes) -> int:
@@ -146,7 +148,8 @@ def leave_interrupted(folder: ResultFolder, store: Checkpoint) -> NoReturn:
     """Say what is kept and leave at once, without waiting for a run or a compilation to end."""
     kept = store.count()
     if kept:
-        say(f"Interrupted: {kept} runs were finished; these are kept.")
+        runs = "1 run was finished; it is" if kept == 1 else f"{kept} runs were finished; these are"
+        say(f"Interrupted: {runs} kept.")
         say(f"To continue, repeat the command with --out {folder.path} --resume.")
     else:
         store.remove()
@@ -176,6 +179,8 @@ def compute(
             return curves, True, store
     except montecarlo.Interrupted as stop:
         return stop.curves, False, store
+    except KeyboardInterrupt:  # before the first run began, or after the last
+        return None, False, store
     except Exception as error:
         told = error if isinstance(error, InputError) else plugins.blamed(error)
         if told is None and not isinstance(error, OSError):
@@ -205,7 +210,7 @@ def show(curves: Curves, command: str, folder: Path, wishes: Wishes) -> None:
         head = "\nThe paper's claims, as measured here"
         printing.show(head, claims.text(claims.judge(curves)))
         printing.show(*claims.caution(int(curves.rounds[-1])))
-    printing.show(f"\n{curves.runs} runs of {curves.rounds[-1]} rounds; results in {folder}")
+    printing.show(f"\n{curves.counted_runs()}; results in {folder}")
     if wishes.precision is not None:
         worst = max(curves.point(j, "steady").stderr for j in range(len(curves.titles)))
         reached = "reached" if worst <= wishes.precision else "NOT reached"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from inspect import isbuiltin, isfunction
 from itertools import product
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from psofed.errors import InputError, nearest
 from psofed.experiment import Experiment
 from psofed.methods.contract import Options
+from psofed.schema import Named
 
 TABLES = ("stream", "features", "methods")
 # Not swept, with the reason and what to do instead.
@@ -58,6 +60,22 @@ class Axis:
 
     place: Place
     values: tuple[Any, ...]
+
+    def shown(self, value: Any) -> str:
+        """A value as titles have it: functions and tables by name, and number if needed.
+
+        >>> Axis(Place("stream", "f"), (abs, f := lambda x: x, lambda x: -x)).shown(f)
+        'lambda 1'
+        """
+        word = _word(value)
+        alike = [other for other in self.values if _word(other) == word]
+        return word if len(alike) == 1 else f"{word} {alike.index(value) + 1}"
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, Named):
+        return value.name
+    return value.__name__.strip("<>") if isfunction(value) or isbuiltin(value) else str(value)
 
 
 def axes(experiment: Experiment, settings: Mapping[str, Any]) -> list[Axis]:
@@ -132,6 +150,7 @@ def _names(table: Any) -> list[str]:
 
 def _values(key: str, values: Any) -> tuple[Any, ...]:
     """One value or several, as plain Python has them."""
+    values = values.tolist() if isinstance(values, np.ndarray) else values
     many = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
     plain = tuple(_item(value) for value in (values if many else [values]))
     if not plain:

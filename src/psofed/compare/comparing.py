@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
 from os import PathLike
@@ -10,17 +10,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from psofed import notebook
+from psofed import meter, notebook
 from psofed.compare import budget as budgets
 from psofed.compare.budget import Fitted
 from psofed.compare.target import Reached, bytes_to_target, default_target
-from psofed.compare.tuning import Entry, tune, untuned
+from psofed.compare.tuning import PILOT_RUNS, Entry, tune, untuned
 from psofed.curves import Curves
 from psofed.errors import InputError
-from psofed.experiment import Experiment
+from psofed.experiment import Experiment, given
 from psofed.extras import need
-from psofed.simulate import montecarlo
+from psofed.simulate import montecarlo, pulse
 from psofed.simulate.pools import threads
+from psofed.simulate.watched import counted
 
 PICTURES = {"bytes": "over_bytes", "rounds": "over_rounds"}
 
@@ -82,7 +83,7 @@ class Comparison:
         pictures = import_module("psofed.report.comparison_figures")
         figure = getattr(pictures, PICTURES[over])(self)
         if path is not None:
-            figure.savefig(path)
+            import_module("psofed.report.figures").save(figure, path)
         return figure
 
     def __repr__(self) -> str:
@@ -109,12 +110,21 @@ class Comparison:
         return notebook.table(f"Methods {self._where()}", head, rows, note)
 
 
-def fit_all(experiment: Experiment, budget: float) -> list[tuple[str, Fitted]]:
+def fit_all(
+    experiment: Experiment,
+    budget: float,
+    field: str = "budget",
+    on_step: Callable[[int, int], None] = lambda done, total: None,
+) -> list[tuple[str, Fitted]]:
     """Each method, by title, with its knob at the budget."""
-    pairs = zip(experiment.titles, experiment.methods, strict=True)
-    fitted = [(title, budgets.fit(experiment, each, budget)) for title, each in pairs]
+    fitted = []
+    for i, (title, each) in enumerate(zip(experiment.titles, experiment.methods, strict=True)):
+        on_step(i, len(experiment.methods))
+        fitted.append((title, budgets.fit(experiment, each, budget)))
     if sum(f.options is not None for _, f in fitted) < 2:
-        raise InputError("budget", f"is {budget:g}, which no method fits", "give a larger share")
+        why = ", ".join(f"{title} {f.why}" for title, f in fitted if f.options is None)
+        found = f"is {budget:g}, which no method fits: {why}"
+        raise InputError(field, found, "give a larger share, or more rounds")
     return fitted
 
 
@@ -143,20 +153,17 @@ def compare_methods(
     ['Online-Fed', 'PSO-Fed M=40 uncoordinated', 'FedAvg E=5']
     """
     _check(budget, target, total, sort)
-    if experiment.runs < 2:
+    if given(experiment).runs < 2:
         raise InputError("runs", "is 1, which has no standard error", "use 2 or more")
     methods = budgets.completed(experiment.methods, experiment.features.dim)
     every = experiment.evaluate_every or max(experiment.rounds // 1000, 1)
     experiment = replace(experiment, methods=methods, evaluate_every=every)
     fitted = fit_all(experiment, budget)
     kept = [f for _, f in fitted]
-    entries = (
-        tune(experiment, kept, lambda _: threads(jobs), average=average)
-        if tuned
-        else untuned(experiment, kept)
-    )
+    shown = meter.interactive() if progress is None else progress
+    entries = _tuned(experiment, kept, jobs, average, shown) if tuned else untuned(experiment, kept)
     experiment = replace(experiment, methods=tuple(entry.options for entry in entries))
-    curves = montecarlo.run(experiment, jobs, progress=progress)
+    curves = montecarlo.run(experiment, jobs, progress=shown)
     goal = default_target(curves) if target is None else target
     left_out = [(title, f.why) for title, f in fitted if f.options is None]
     return Comparison(
@@ -165,14 +172,29 @@ def compare_methods(
     )  # fmt: skip
 
 
+def _tuned(
+    experiment: Experiment, kept: list[Fitted], jobs: int | None, average: bool, shown: bool
+) -> list[Entry]:
+    """Each method with its best step; how far that is can be seen where it is wanted."""
+    if not shown:
+        return tune(experiment, kept, lambda _: threads(jobs), lambda done, total: None, average)
+    known = {"total": PILOT_RUNS, "loop": pulse.loop()}
+    with meter.metered("tuning steps", "pilot runs", **known) as told:
+        return tune(experiment, kept, lambda _: counted(threads(jobs), told), told.advance, average)
+
+
 def _check(budget: float, target: float | None, total: str, sort: str) -> None:
-    if not 0 < budget <= 1:
-        raise InputError("budget", f"is {budget}", "use a share of Online-Fed's traffic, 0 to 1")
-    if target is not None and not abs(target) < 1000:
-        raise InputError("target", f"is {target}", "use a number of dB, such as -11")
+    if not _number(budget) or not 0 < budget <= 1:
+        raise InputError("budget", f"is {budget!r}", "use a share of Online-Fed's traffic, 0 to 1")
+    if target is not None and (not _number(target) or not abs(target) < 1000):
+        raise InputError("target", f"is {target!r}", "use a number of dB, such as -11")
     for name, value, known in (
         ("total", total, ("unicast", "up", "multicast")),
         ("sort", sort, ("bytes", "mse")),
     ):
         if value not in known:
             raise InputError(name, f"is {value!r}", "use " + " or ".join(f'"{k}"' for k in known))
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

@@ -13,8 +13,9 @@ from psofed import notebook
 from psofed.compare.addresses import Axis, axes, experiments
 from psofed.curves import Curves
 from psofed.errors import InputError
-from psofed.experiment import Experiment
+from psofed.experiment import Experiment, given
 from psofed.extras import need
+from psofed.pace import duration
 from psofed.simulate import montecarlo
 from psofed.simulate.onerun import one_run
 
@@ -41,8 +42,8 @@ def plan(experiment: Experiment, settings: Mapping[str, Any]) -> SweepPlan:
     found = axes(experiment, settings)
     count = _count(experiment, found)
     if count > MOST_CURVES:
-        hours = _seconds(experiment, found) * count / 3600
-        text = f"give {count:,} curves, about {hours:,.1f} h on this machine"
+        time = duration(_seconds(experiment, found) * count)
+        text = f"give {count:,} curves, about {time} on this machine"
         right = f"give fewer values: {MOST_CURVES:,} curves are the most"
         raise InputError("settings", text, right)
     return SweepPlan(experiment, tuple(found), tuple(experiments(experiment, found)))
@@ -91,7 +92,8 @@ class SweepResult:
     def titles(self, part: int) -> list[str]:
         """The curves of a part by name, with the settings that make it differ from others."""
         settings, _ = self.plan.parts[part]
-        where = "".join(f", {key.rpartition('.')[2]} {v}" for key, v in settings.items())
+        here = [axis for axis in self.plan.axes if axis.place.key in settings]
+        where = "".join(f", {a.place.field} {a.shown(settings[a.place.key])}" for a in here)
         return [title + where for title in self.curves[part].titles]
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -134,11 +136,11 @@ class SweepResult:
         need("matplotlib", "plot", "figures")
         figure = import_module("psofed.report.sweep_figures").figure(self, x)
         if path is not None:
-            figure.savefig(path)
+            import_module("psofed.report.figures").save(figure, path)
         return figure
 
     def _axes(self) -> str:
-        shown = (f"{a.place.key} {', '.join(map(str, a.values))}" for a in self.plan.axes)
+        shown = (f"{a.place.key} {', '.join(map(a.shown, a.values))}" for a in self.plan.axes)
         return "; ".join(shown)
 
     def __repr__(self) -> str:
@@ -148,8 +150,9 @@ class SweepResult:
     def _repr_html_(self) -> str:
         """For notebooks."""
         keys = [axis.place.field if axis.place.own else axis.place.key for axis in self.plan.axes]
+        known = list(zip(keys, self.plan.axes, strict=True))
         rows = [
-            [row["method"], *("" if row[k] is None else str(row[k]) for k in keys),
+            [row["method"], *("" if row[k] is None else a.shown(row[k]) for k, a in known),
              notebook.estimate(row["steady_db"], row["stderr_db"]), f"{row['kilobytes']:,.4g}"]
             for row in self.rows()
         ]  # fmt: skip
@@ -188,7 +191,7 @@ def sweep(
     >>> found.at(shared=40, step=0.5).titles
     ['Online-Fed, step 0.5', 'PSO-Fed M=40 uncoordinated, step 0.5']
     """
-    made = plan(experiment, _together(settings or {}, more))
+    made = plan(given(experiment), _together(settings or {}, more))
     done: list[Curves] = []
     for _, part in made.parts:
         try:
@@ -200,7 +203,10 @@ def sweep(
     return SweepResult(made, tuple(done))
 
 
-def _together(settings: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def _together(settings: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(settings, Mapping):
+        found = f"are {settings!r}, without a name"
+        raise InputError("settings", found, 'give a dict such as {"methods.shared": [1, 5]}')
     for key in more:
         if key in settings:
             raise InputError(key, "is given twice", "give it once")

@@ -59,7 +59,10 @@ def tune(
         methods=trials, evaluate_every=max(rounds // 100, 1),
     )  # fmt: skip
     done = (lambda total: on_run(total.runs, PILOT_RUNS)) if on_run else None
-    curves = montecarlo.run(pilot, pool=pool(pilot), on_run=done)
+    try:
+        curves = montecarlo.run(pilot, pool=pool(pilot), on_run=done)
+    except montecarlo.Interrupted:  # the runs of a pilot are no result
+        raise montecarlo.Interrupted(None) from None
     late = curves.rounds >= curves.rounds[-1] * (1 - STEADY_SHARE)
     ends = iter(to_db(curves.mse[:, late].mean(axis=1)).tolist())
     entries = []

@@ -65,19 +65,19 @@ class Choice:
 
 
 def all_of(scores: Scores, settings: tuple[Options, ...], limits: Limits) -> list[Choice]:
-    """Every contender as a choice."""
-    by_title = {options.title(): options for options in settings}
-    return [_choice(scores, j, by_title, limits) for j in range(len(scores.scores))]
+    """Every contender as a choice; those of the settings come first."""
+    rest = (None,) * (len(scores.scores) - len(settings))
+    every = enumerate((*settings, *rest))
+    return [_choice(scores, j, options, limits) for j, options in every]
 
 
-def _choice(scores: Scores, j: int, by_title: dict[str, Options], limits: Limits) -> Choice:
+def _choice(scores: Scores, j: int, options: Options | None, limits: Limits) -> Choice:
     score = scores.scores[j]
     days = max(scores.days, 1e-9) * len(scores.clients)
     both = {m: [scores.error(j, p, m) for p in ("choice", "frozen")] for m in ("global", "own")}
     model = min(both, key=lambda m: both[m][0] if np.isfinite(both[m][0]) else np.inf)
     chosen, error = (e if np.isfinite(e) else np.inf for e in both[model])
     sent = score.bytes / days, score.messages / days, score.largest, score.setup
-    options = by_title.get(score.title)
     choice = Choice(score.title, _kind(score.title, options), options, chosen, error,
                     both["global"][1], both["own"][1], *sent, model)  # fmt: skip
     return replace(choice, why_not=_why_not(choice, limits))

@@ -32,6 +32,7 @@ from psofed.fit.scores import Scores
 from psofed.methods import centralised, local, onlinefed
 from psofed.methods.contract import Options
 from psofed.methods.contract import start as start
+from psofed.methods.titles import titles
 
 Array = NDArray[Any]
 WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.5)  # times sqrt(L): the distance of two samples grows with it
@@ -177,7 +178,11 @@ def line_up(
     step = plan.step or 0.2
     delay, wire = plan.label_delay, plan.wire
     task = federation.task(rounds, waves, seeds, step, plan.cohort, delay, wire, begin)
-    contenders = [Contender(o.title(), start(o, task), waves) for o in entrants(plan, compare)]
+    all_of = entrants(plan, compare)
+    contenders = [
+        Contender(title, start(options, task), waves)
+        for title, options in zip(titles(all_of, step), all_of, strict=True)
+    ]
     if not compare:
         return contenders
     line = Linear(rounds.encoder.taps)

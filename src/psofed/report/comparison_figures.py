@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from psofed.compare.comparing import Comparison
 from psofed.compare.target import bytes_to_target
 from psofed.report import comparison as words
-from psofed.report.figures import STYLES, Picture, finish
+from psofed.report.figures import Picture, finish, style
 
 Array = NDArray[Any]
 MARKERS = "osD^vPX*<>ph"
@@ -65,7 +65,7 @@ def _axes(label: str, c: Comparison) -> tuple[Figure, Any]:
 
 
 def _line(axes: Any, c: Comparison, i: int, j: int, x: Array, y: Array) -> None:
-    colour, dashes = STYLES[i % len(STYLES)]
+    colour, dashes = style(i)
     strong = c.entries[j].options.name in NAMED
     every = max(len(x) // 9, 1)
     axes.plot(

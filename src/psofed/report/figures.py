@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from io import BytesIO
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from psofed.curves import Curves
+from psofed.errors import InputError
 from psofed.report.summaries import FLOORS
 
 # Okabe and Ito's colours, ordered by lightness, each with a line style of its own.
@@ -26,6 +29,16 @@ STYLES = [
 ]
 SHOWN = 760  # pixels of a picture in a notebook
 INSIDE = 10  # curves whose names fit into the axes; with more curves the legend is outside
+
+
+def style(i: int) -> tuple[str, Any]:
+    """Colour and dashes of the i-th curve: of 49, no two have both in common, as in a report.
+
+    >>> len({style(i) for i in range(49)})
+    49
+    """
+    turn, colour = divmod(i, len(STYLES))
+    return STYLES[colour][0], STYLES[(colour + 3 * turn) % len(STYLES)][1]
 
 
 class Picture(Figure):
@@ -60,7 +73,7 @@ def draw_curves(
 ) -> None:
     """The curves, their bands, the floors and the names of the axes."""
     for i, j in enumerate(which):
-        colour, dashes = STYLES[i % len(STYLES)]
+        colour, dashes = style(i)
         mean, error = curves.mse_db[j], np.nan_to_num(curves.stderr_db[j])
         axes.fill_between(
             curves.rounds, mean - error, mean + error, color=colour, alpha=0.25, linewidth=0
@@ -122,6 +135,21 @@ def _draw_floors(axes: Any, curves: Curves, small: float) -> None:
             fontsize=small,
             color="0.35",
         )
+
+
+def save(figure: Figure, path: Any) -> None:
+    """The picture as a file of the kind that its name says; open files are taken too."""
+    if isinstance(path, str | PathLike):
+        kinds, kind = figure.canvas.get_supported_filetypes(), Path(path).suffix[1:].lower()
+        if Path(path).is_dir():
+            raise InputError("path", f"is {str(path)!r}, a folder", "name a file in it")
+        if kind and kind not in kinds:
+            raise InputError("path", f"is {str(path)!r}", "let it end with .png, .pdf or .svg")
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        found = f"is {str(path)!r}, which cannot be written: {error.strerror}"
+        raise InputError("path", found, "give one in a folder that exists") from None
 
 
 def both(figure: Figure, name: str) -> dict[str, bytes]:

@@ -134,13 +134,13 @@ def score_figure(fit: Fit) -> Figure:
     """Prequential error over time, and the frozen error against the cost."""
     from matplotlib.figure import Figure
 
-    from psofed.report.figures import STYLES, finish
+    from psofed.report.figures import finish, style
 
     figure = Figure(figsize=(10, 4.8), layout="constrained", dpi=150)
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))
     scores = fit.scores
     for j, score in enumerate(scores.scores):
-        colour, dashes = STYLES[j % len(STYLES)]
+        colour, dashes = style(j)
         left.plot(scores.marks, scores.curve(j), color=colour, linestyle=dashes,
                   label=" " + score.title, linewidth=1.4)  # fmt: skip
     left.axvline(fit.span.frozen, color="0.6", linewidth=0.8)
@@ -154,7 +154,7 @@ def score_figure(fit: Fit) -> Figure:
     frozen = [scores.error(j, "frozen") for j in range(len(titles))]
     top = _ceiling(frozen, most=5)
     bars = right.barh(range(len(titles)), np.clip(np.nan_to_num(frozen), 0, top), height=0.6,
-                      color=[STYLES[j % len(STYLES)][0] for j in range(len(titles))])  # fmt: skip
+                      color=[style(j)[0] for j in range(len(titles))])  # fmt: skip
     right.bar_label(bars, [_show(error) for error in frozen], padding=3, fontsize=8)
     right.set_xlim(0, 1.15 * top)
     right.set_yticks(range(len(titles)), titles, fontsize=8, parse_math=False)

@@ -100,11 +100,11 @@ def _hours(axes: Any, table: dict[str, Any], portrait: dict[str, Any]) -> None:
 
 
 def _unused(axes: Any, table: dict[str, Any], portrait: dict[str, Any]) -> None:
-    from psofed.report.figures import STYLES
+    from psofed.report.figures import style
 
     found = portrait["unused"]
     for j, (reason, counts) in enumerate(found["counts"].items()):
-        colour, dashes = STYLES[j % len(STYLES)]
+        colour, dashes = style(j)
         axes.plot(found["rounds"], counts, color=colour, linestyle=dashes, label=f" {reason}")
     axes.axvline(table["frozen_round"], color="0.6", linewidth=0.8)
     axes.set_ylim(bottom=0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 
 from psofed.curves import Curves
 from psofed.errors import InputError, nearest
@@ -57,6 +58,7 @@ LOOKS = {
     "ieee-page": Look(7.16, 3.2, 9, 1.3, TIMES),
     "slides": Look(12.8, 7.2, 20, 3.0, SANS, dpi=150, fixed=True),
 }
+HALF = 0.5  # of axes: the most that a legend inside them takes
 PLAIN = Look(7.2, 4.6, 10, 1.6, SANS, dpi=150)
 
 
@@ -64,6 +66,9 @@ def drawn(curves: Curves, ax: Any, style: str | None, latex: bool) -> Any:
     """The figure of the curves, or `ax` with them."""
     if style is not None and style not in LOOKS:
         raise InputError("style", f"is {style!r}", nearest(str(style), list(LOOKS)))
+    if ax is not None and not isinstance(ax, Axes):
+        found = f"is of type {type(ax).__name__}"
+        raise InputError("ax", found, "give one axes of matplotlib, such as axes[0, 1] of many")
     if latex:
         _check_latex()
     if style is None and ax is None and not latex:
@@ -72,8 +77,9 @@ def drawn(curves: Curves, ax: Any, style: str | None, latex: bool) -> Any:
     with rc_context(look.settings(latex)):
         if ax is not None:
             _draw(ax, curves, look, latex)
-            _raise_top(ax, curves, look)
-            _plain(ax.legend(loc="upper right", frameon=False, handlelength=3.2), latex)
+            where = _beside(ax, curves, look)
+            _make_room(ax, curves, look)
+            _plain(ax.legend(frameon=False, handlelength=3.2, **where), latex)
             return ax
         return _figure(curves, look, latex)
 
@@ -91,6 +97,9 @@ def _figure(curves: Curves, look: Look, latex: bool) -> Picture:
         loc="outside lower center", ncols=columns, frameon=False, handlelength=3.2
     )
     _plain(legend, latex)
+    if look.fixed:  # the legend has made the axes lower
+        figure.draw_without_rendering()
+        _make_room(axes, curves, look)
     return figure
 
 
@@ -115,11 +124,15 @@ def _make_room(axes: Any, curves: Curves, look: Look) -> None:
     axes.set_ylim(min(low, lowest - needed), high)
 
 
-def _raise_top(axes: Any, curves: Curves, look: Look) -> None:
-    """So high that the legend stands above all curves; of small axes it takes the half at most."""
+def _beside(axes: Any, curves: Curves, look: Look) -> dict[str, Any]:
+    """Where the legend covers no curve: above all of them, or below the axes if that needs half."""
     low, high = axes.get_ylim()
-    share = min((1.45 * len(curves.titles) + 1) * look.small / _points(axes), 0.5)
+    share = (1.45 * len(curves.titles) + 1) * look.small / _points(axes)
+    if share > HALF:
+        label = 4.5 * look.text / _points(axes)  # the numbers and the name of the x axis
+        return {"loc": "upper center", "bbox_to_anchor": (0.5, -label), "ncols": 2}
     axes.set_ylim(low, low + (high - low) / (1 - share))
+    return {"loc": "upper right"}
 
 
 def _points(axes: Any) -> float:

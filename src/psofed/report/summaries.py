@@ -81,7 +81,7 @@ def levels(curves: Curves) -> list[str]:
     """What the errors may be compared with, a line each."""
     lines = []
     for name, level in curves.floors.items():
-        error = f" ±{level.stderr:.2f}" if curves.runs > 1 else ""
+        error = _plus_minus(_pair(level))
         lines.append(f"{FLOORS[name]}: {level.value:.2f}{error} dB ({MEANS[name]})")
     return [*lines, "± is one standard error over the runs."] if curves.runs > 1 else lines
 

@@ -11,9 +11,10 @@ import numpy as np
 from psofed.compare.addresses import Axis, variants
 from psofed.compare.sweeping import SweepResult
 from psofed.errors import InputError, nearest
-from psofed.report.figures import STYLES, Picture, finish
+from psofed.report.figures import Picture, finish, style
 
 MARKERS = "osD^vPX*<>ph"
+BROAD = 45  # letters of a label that leaves no room for another beside it
 WIDE = 10.0  # a ratio of the largest to the smallest value above which the axis is logarithmic
 
 
@@ -61,13 +62,17 @@ def figure(result: SweepResult, x: str | None = None) -> Picture:
     axes.set_xlabel(axis.place.key)
     axes.set_ylabel("steady test MSE (dB)")
     if not numbers:
-        axes.set_xticks(list(places.values()), [str(value) for value in places])
+        axes.set_xticks(list(places.values()), [axis.shown(value) for value in places])
     elif min(axis.values) > 0 and max(axis.values) > WIDE * min(axis.values):
         axes.set_xscale("log")
         axes.set_xticks(list(axis.values), [f"{value:g}" for value in axis.values])
         axes.minorticks_off()
     runs = result.curves[0].runs
-    finish(axes, f"mean of {runs} runs, bars: 1 standard error" if runs > 1 else "1 run")
+    found = axes.get_legend_handles_labels()[1]
+    columns = 2 if max(map(len, found)) < BROAD else 1
+    picture.set_size_inches(7.2, 4.3 + 0.2 * -(-len(found) // columns))
+    title = f"mean of {runs} runs, bars: 1 standard error" if runs > 1 else "1 run"
+    finish(axes, title, below=columns)
     return picture
 
 
@@ -116,7 +121,7 @@ def _at(axis: Axis, settings: dict[str, Any], options: dict[str, Any]) -> Any:
 
 
 def _draw(axes: Any, line: SweepLine, i: int, places: dict[Any, Any]) -> None:
-    colour, dashes = STYLES[i % len(STYLES)]
+    colour, dashes = style(i)
     if line.x == [None]:  # the same everywhere
         axes.axhline(line.mse_db[0], color=colour, linestyle=dashes, linewidth=1.2,
                      label=" " + line.titles[0])  # fmt: skip

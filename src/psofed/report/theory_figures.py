@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from psofed.curves import PER_DB, Curves, to_db
-from psofed.report.figures import STYLES, finish
+from psofed.report.figures import finish, style
 from psofed.theory.study import Study, Sweep
 
 Array = NDArray[Any]
@@ -23,7 +23,7 @@ def over_simulation(study: Study, curves: Curves | None) -> Figure:
     last = study.world.experiment.rounds
     shown = np.unique(np.geomspace(1, max(last, 2), 22).astype(int))
     for i, p in enumerate(study.predictions):
-        colour, dashes = STYLES[i % len(STYLES)]
+        colour, dashes = style(i)
         with np.errstate(invalid="ignore"):
             band = PER_DB * p.error / p.mse
         axes.plot(p.rounds, p.mse_db, color=colour, linestyle=dashes, linewidth=1.5,
@@ -64,7 +64,7 @@ def sweep(study: Study, sweep: Sweep, simulated: tuple[Array, Array]) -> Figure:
     figure = Figure(figsize=(7.2, 4.6), layout="constrained", dpi=150)
     axes = figure.add_subplot()
     for i, title in enumerate(sweep.lines):
-        colour, dashes = STYLES[i % len(STYLES)]
+        colour, dashes = style(i)
         axes.plot(sweep.x, to_db(sweep.mse[i]), color=colour, linestyle=dashes, linewidth=1.5,
                   label=" " + title)  # fmt: skip
         axes.errorbar(

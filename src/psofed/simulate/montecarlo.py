@@ -17,7 +17,7 @@ import numpy as np
 from psofed import meter
 from psofed.curves import Curves
 from psofed.errors import InputError
-from psofed.experiment import Experiment
+from psofed.experiment import Experiment, given
 from psofed.simulate import pulse
 from psofed.simulate.accumulate import Accumulator, OneRun
 from psofed.simulate.checkpoint import Checkpoint
@@ -85,6 +85,8 @@ def run(
     >>> run(Experiment(clients=5, rounds=3, runs=2, test_samples=50)).mse.shape
     (7, 4)
     """
+    given(experiment)
+    _check(jobs, precision)
     if meter.interactive() if progress is None and on_run is None else progress:
         known = {"total": None if precision else experiment.runs, "loop": pulse.loop()}
         with meter.metered("simulating", "runs", **known) as shown:
@@ -92,6 +94,14 @@ def run(
             watched = counted(pool or threads(jobs), shown)
             return _run(experiment, precision, _both(told, on_run), store, watched)
     return _run(experiment, precision, on_run, store, pool or threads(jobs))
+
+
+def _check(jobs: Any, precision: Any) -> None:
+    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+        raise InputError("jobs", f"is {jobs!r}", "use a number of threads, 1 or more")
+    number = isinstance(precision, int | float) and 0 < precision < np.inf
+    if precision is not None and not number:
+        raise InputError("precision", f"is {precision!r}", "use a number of dB above 0")
 
 
 def _both(first: OnRun, second: OnRun | None) -> OnRun:

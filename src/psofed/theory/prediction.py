@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from psofed import notebook
 from psofed.errors import InputError
-from psofed.experiment import TABLE_ROUNDS, Experiment
+from psofed.experiment import TABLE_ROUNDS, Experiment, given
 from psofed.methods.contract import Method, Task
 from psofed.streams.contract import about, varies
 from psofed.theory import dense
@@ -240,7 +240,7 @@ def curves(experiment: Experiment, number: int | None = None, jobs: int = 1) -> 
     >>> prediction.title, bool(prediction.mse[20] < prediction.mse[0])
     ('PSO-Fed M=40 uncoordinated', True)
     """
-    rest = uncovered(experiment)
+    rest = uncovered(given(experiment))
     if rest:
         found = f"{', '.join(rest)}: {UNCOVERED}"
         if len(rest) == len(experiment.methods):

@@ -88,7 +88,7 @@ def measure(experiment: Experiment) -> Clock:
     object.__setattr__(draws, "features", watched(clock, "(features)", draws.features))
     any_method.play = timed_play
     try:
-        rest = draws, others, marks, test, np.zeros(len(marks)), stop
+        rest = draws, others, marks, test, np.zeros(len(marks)), stop, 1.0
         clock("(evaluation and the rest)", onerun._in_lockstep, *rest)
     finally:
         any_method.play = play

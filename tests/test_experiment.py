@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.mistakes import is_named
 from psofed import experiment as experiments
 from psofed.cli.init import PRESETS
 from psofed.compare import budget
@@ -125,11 +126,13 @@ WRONG = {
 
 @pytest.mark.parametrize("text", WRONG)
 def test_a_mistake_is_named_with_file_field_and_remedy(text, tmp_path):
-    path = tmp_path / "wrong.toml"
-    path.write_text(text)
-    with pytest.raises(InputError) as error:
-        experiments.read(path)
-    assert str(error.value).startswith(f"{path}: {WRONG[text]}")
+    assert is_named(text, WRONG[text], tmp_path)
+
+
+def test_a_file_may_begin_with_the_mark_of_an_editor(tmp_path):
+    path = tmp_path / "marked.toml"
+    path.write_text("clients = 7\n", encoding="utf-8-sig")
+    assert experiments.read(path).clients == 7
 
 
 def test_a_method_may_have_its_own_step():

@@ -34,7 +34,7 @@ KINDS = {
 def read_text(path: str | Path, wanted: str) -> str:
     """The text of a file that the user named, or an InputError that says what it should be."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")  # editors may put a mark before the text
     except OSError as error:
         found = f"cannot be read: {error.strerror}"
         raise InputError("", found, f"give {wanted}", str(path)) from None

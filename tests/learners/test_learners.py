@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.mistakes import is_named
 from psofed import schema
 from psofed.core.features import Linear, Unchanged
 from psofed.core.seeds import Seeds
@@ -290,13 +291,7 @@ WRONG = {
 
 @pytest.mark.parametrize("text", WRONG)
 def test_a_mistake_in_the_table_is_named(text, tmp_path):
-    from psofed import experiment
-
-    path = tmp_path / "e.toml"
-    path.write_text(text)
-    with pytest.raises(InputError) as error:
-        experiment.read(path)
-    assert str(error.value).startswith(f"{path}: {WRONG[text]}")
+    assert is_named(text, WRONG[text], tmp_path)
 
 
 def test_features_that_no_one_would_use_are_refused():

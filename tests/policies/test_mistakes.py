@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from helpers.battery import POLICIES, prepare, small
+from helpers.mistakes import is_named
 from psofed import experiment as experiments
 from psofed.errors import InputError
 from psofed.experiment import Experiment
@@ -64,11 +65,7 @@ WRONG = {
 
 @pytest.mark.parametrize("text", WRONG)
 def test_a_mistake_in_a_policy_is_named(text, tmp_path):
-    path = tmp_path / "wrong.toml"
-    path.write_text(text)
-    with pytest.raises(InputError) as error:
-        experiments.read(path)
-    assert str(error.value).startswith(f"{path}: {WRONG[text]}")
+    assert is_named(text, WRONG[text], tmp_path)
 
 
 @pytest.mark.parametrize(

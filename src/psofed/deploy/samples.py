@@ -232,7 +232,7 @@ def recorded(stream: Any, path: str | Path, k: int | None = None) -> tuple[Array
 def table(path: str | Path, taps: int) -> tuple[Array, Array]:
     """x and y of a CSV file whose last column is y; a first line of names is skipped."""
     try:
-        text = Path(path).read_text(encoding="utf-8").splitlines()
+        text = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}", "give a CSV") from None
     except UnicodeDecodeError:

@@ -310,3 +310,14 @@ def test_one_wrong_time_that_leaves_nothing_to_learn_from_is_refused(frame):
     wrong = frame.assign(t=[*frame.t[:-1], pandas.Timestamp("2099-01-01")])
     with pytest.raises(InputError, match=r"rounds have no label .* look for a wrong time"):
         fitting.fit_table(wrong, **FIT)
+
+
+def test_days_of_a_spreadsheet_are_not_taken_for_seconds(tmp_path):
+    rows = "".join(f"{45381 + i / 24:.6f},n1,{i}.5,{i}\n" for i in range(48))
+    path = tmp_path / "serial.csv"
+    path.write_text("time,client,a,y\n" + rows)
+    columns = Columns(target="y", time=("time",), client="client")
+    with pytest.raises(InputError, match=r"row 2: column 'time' is .* day, 2024-03-30, or a num"):
+        tables.read(path, columns)
+    told = tables.read(path, columns, form=Form(time_format="s"))
+    assert told.rounds == 48

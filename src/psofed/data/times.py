@@ -30,6 +30,7 @@ FORMATS = (*DAYS, *(day + gap + hour for day, hour, gap in product(DAYS, HOURS, 
 COMPACT = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 YEARS = range(1900, 2101)  # of dates that are written as one number
 EPOCH = 946_684_800, 4_102_444_800  # seconds since 1970, of 2000 and 2100
+SERIAL = 25_569  # 1970-01-01, in the days of spreadsheets
 
 
 @dataclass
@@ -129,6 +130,10 @@ class Clock:
         if self.calendar is None and is_number(cells[0]):
             self.format = compact(cells) or since_1970(cells, self.hint)
             self.calendar = self.format is not None
+            if self.format is None and (day := serial_day(cells)) is not None:
+                found = f"is {show(cells[0])}: a spreadsheet's day, {day}, or a number of seconds"
+                right = "write times as dates there, or give --time-format s"
+                raise batch.wrong(0, ",".join(self.columns), found, right)
             return
         self.calendar = True
         texts = [c.strip() for c in cells if isinstance(c, str)]
@@ -287,6 +292,22 @@ def since_1970(cells: Sequence[Any], hint: str = "") -> str | None:
         if ((values >= low) & (values < high)).all():
             return unit
     return None
+
+
+def serial_day(cells: Sequence[Any]) -> str | None:
+    """The first date, if these may be a spreadsheet's days with parts of a day, of 2000 to 2100.
+
+    >>> serial_day(["45381.5", "45381.75"]), serial_day(["45381", "45382"]), serial_day(["0.5"])
+    ('2024-03-30', None, None)
+    """
+    try:
+        values = np.array([_float(cell) for cell in cells])
+    except (ValueError, TypeError, OverflowError):
+        return None
+    days = [limit / 86_400 + SERIAL for limit in EPOCH]
+    if not ((values >= days[0]) & (values < days[1])).all() or (values == values.round()).all():
+        return None
+    return datetime.fromtimestamp((values[0] - SERIAL) * 86_400, UTC).date().isoformat()
 
 
 def _float(cell: Any) -> float:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 LEVELS = ("base", "v3", "v4")  # of x86-64; other processors have the first only
 FOLDER = Path(__file__).parent
+_Memory: Any = ctypes.c_char * 0
 _TYPES: Any = {int: ctypes.c_int64, float: ctypes.c_double}
 
 
@@ -67,6 +68,8 @@ def function(name: str, dtype: Any = None) -> Callable[..., Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         assert value.flags.c_contiguous
+        if value.flags.writeable:
+            return _Memory.from_buffer(value)  # passed as its address; four times as fast
         return ctypes.c_void_p(value.ctypes.data)
     if isinstance(value, float):
         return ctypes.c_double(value)

@@ -128,7 +128,3 @@ class Method(Recursive, psofed.Method):
     """
 
     lazy = foresees = True
-
-    def __init__(self, options: Options, task: Task) -> None:
-        super().__init__(options, task)
-        self.lazy = self.idle  # else there is nothing to catch up on

@@ -210,6 +210,6 @@ def play(
 
 
 def _lessons(method: Method, gaps: bool) -> Any:
-    if method.lazy:
+    if method.idle and method.lazy:
         return ForeseenWhenAsked if method.foresees else WhenAsked
-    return Foreseen if method.foresees and not gaps else rounds.EachRound
+    return Foreseen if method.idle and method.foresees and not gaps else rounds.EachRound

@@ -34,9 +34,9 @@ def _block(Q: Matrix, z: Matrix, forget: float, turn: int, amount: float) -> Mat
     if not native.available():
         return block(Q, z, forget, turn, amount)
     count, dim = z.shape
-    events = 2 * count if amount else count
-    found, V, S = np.empty_like(z), np.empty((events, dim)), np.empty((events, events))
-    given = Q, z, found, V, S, count, dim, turn, float(forget), float(amount)
+    size = -(-(2 if amount else 1) * count // 4) * 4  # of the system, filled up to whole vectors
+    found, V, S = np.empty_like(z), np.empty((size, dim)), np.empty((size, size))
+    given = Q, z, found, V, S, size, count, dim, turn, float(forget), float(amount)
     return found if native.function("gains")(*given) else _lost(Q, z)
 
 

@@ -32,7 +32,7 @@ import numpy as np
 from psofed.core import payload
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
-from psofed.methods import basis, coding, curvature
+from psofed.methods import basis, coding, curvature, quadratics
 from psofed.methods.contract import Array, Common, Knob, Learns, Message, Plain, State, Task
 
 SCALES = 1 - coding.SMALLEST  # makes a scale a number from 0 on
@@ -109,7 +109,7 @@ class Method(Plain):
             R = task.features.correlation(np.zeros(task.taps), guess)
             self.T, penalty = basis.whitened(R, options.size)
         self.size = len(penalty)
-        self.prior = np.diag(options.ridge * penalty)
+        self.prior = options.ridge * penalty
         signal = options.inputs == "signal"
         self.curvature = curvature.Curvature(task.features, self.T, guess, signal)
         self.tells = options.curvature == "moments"
@@ -258,9 +258,10 @@ class Method(Plain):
         heard = {k: m for k, m in uploads.items() if m is not None}
         if not heard:
             return
-        fade = self.forget ** (n - int(server["now"]))
-        for name in ("sum_B", "sum_Br", "sum_g", "weight"):
-            server[name] *= fade
+        if self.forget < 1:
+            fade = self.forget ** (n - int(server["now"]))
+            for name in ("sum_B", "sum_Br", "sum_g", "weight"):
+                server[name] *= fade
         server["now"][...] = n
         down = {k: self.download(server, k, n) for k in heard}
         known = []
@@ -277,8 +278,8 @@ class Method(Plain):
         ratio = SAFE * true / assumed if self.options.guard and assumed > 0 else 1.0
         kappa = max(1.0, ratio, RELEASE * float(server["kappa"]))
         server["kappa"][...] = kappa
-        H, b = kappa * server["sum_B"] + self.prior, server["sum_g"] + kappa * server["sum_Br"]
-        server["c"][:] = np.linalg.solve(H, b)
+        b = server["sum_g"] + kappa * server["sum_Br"]
+        server["c"][:] = quadratics.minimum(server["sum_B"], kappa, self.prior, b)
 
     def _meet(self, server: State, k: int, n: int, down: Message, message: Array) -> None:
         """Client k for the first time, or with new moments: B_k, and its part of the sums."""
@@ -306,12 +307,8 @@ class Method(Plain):
         dr = self._restore(down[:, 1:])
         h += self._restore(messages)
         r += dr
-        new_g, new_Br = (
-            h - r,
-            np.array([server["B"][k] @ r_k for k, r_k in zip(ks, r, strict=True)]),
-        )
-        for k, more in zip(ks, count - weight, strict=True):
-            server["sum_B"] += more * server["B"][k]
+        new_g = h - r
+        new_Br = quadratics.renewed(server["sum_B"], server["B"], ks, count - weight, r)
         server["sum_g"] += count * new_g.sum(axis=0) - weight @ g
         server["sum_Br"] += count * new_Br.sum(axis=0) - weight @ Br
         self._measure(server, count, dr, new_g - g, new_Br - Br)

@@ -64,26 +64,36 @@ INLINE void dot_four(const double *a, const double *b, int64_t stride, int64_t c
         for (int r = 0; r < 4; r++) out[r] += a[i] * b[r * stride + i];
 }
 
-/* The lower triangle S = L L^T becomes L. Returns 0 if S is not positive definite. */
-static int cholesky(double *S, int64_t stride, int64_t count)
+/* Four rows i.. of U from column j on: what the rows above explain, then those within the four. */
+INLINE void factor_columns(double *S, int64_t size, int64_t i, int64_t j, const int wide)
 {
-    for (int64_t i = 0; i < count; i++) {
-        double *row = S + i * stride;
-        int64_t j = 0;
-        for (; j + 4 <= i; j += 4) {
-            double *other = S + j * stride, four[4];
-            dot_four(row, other, stride, j, four);
-            for (int r = 0; r < 4; r++) {
-                double value = row[j + r] - four[r];
-                for (int k = 0; k < r; k++) value -= row[j + k] * other[r * stride + j + k];
-                row[j + r] = value / other[r * stride + j + r];
-            }
+    Vec sum[4][3] = {0};
+    tile(sum, S + i, size, 1, S + j, size, i, 4, wide);
+    for (int r = 0; r < 4; r++)
+        for (int c = 0; c < wide; c++) {
+            double *to = S + (i + r) * size + j + 4 * c;
+            store_f64(to, load_f64(to) - sum[r][c]);
         }
-        for (; j < i; j++)
-            row[j] = (row[j] - dot(row, S + j * stride, j)) / S[j * stride + j];
-        double rest = row[i] - dot(row, row, i);
-        if (!(rest > 0)) return 0;
-        row[i] = sqrt(rest);
+}
+
+/* The upper triangle of S = U^T U becomes U, its size a multiple of four; what is below it stays.
+   Returns 0 if S is not positive definite. */
+static int cholesky(double *S, int64_t size)
+{
+    for (int64_t i = 0; i < size; i += 4) {
+        int64_t j = i;
+        for (; j + 12 <= size; j += 12) factor_columns(S, size, i, j, 3);
+        for (; j < size; j += 4) factor_columns(S, size, i, j, 1);
+        for (int r = 0; r < 4; r++) {
+            double *row = S + (i + r) * size;
+            for (int k = 0; k < r; k++) {
+                const double *above = S + (i + k) * size, factor = above[i + r];
+                for (int64_t c = i + r; c < size; c++) row[c] -= factor * above[c];
+            }
+            if (!(row[i + r] > 0)) return 0;
+            const double root = sqrt(row[i + r]), inverse = 1 / root;
+            for (int64_t c = i + r; c < size; c++) row[c] *= inverse;
+        }
     }
     return 1;
 }

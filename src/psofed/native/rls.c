@@ -30,43 +30,37 @@ static void times(const double *z, const double *Q, double *V, int64_t count, in
         for (int64_t t = 0; t < count; t++) V[t * stride + j] = dot(z + t * dim, Q + j * dim, dim);
 }
 
-/* Rows m..m+3 of L^-1 V, in columns j.., when the rows before are done. */
-INLINE void solve_columns(const double *L, double *V, int64_t all, int64_t dim, int64_t m,
+/* Rows m..m+3 of U^-T V in columns j.., when the rows before are done. */
+INLINE void solve_columns(const double *U, double *V, int64_t size, int64_t dim, int64_t m,
                           int64_t j, const int wide)
 {
     Vec sum[4][3] = {0};
-    tile(sum, L + m * all, 1, all, V + j, dim, m, 4, wide);
+    tile(sum, U + m, size, 1, V + j, dim, m, 4, wide);
     for (int r = 0; r < 4; r++) {
-        const double *row = L + (m + r) * all + m;
-        Vec inverse = all_f64(1 / row[r]);
+        Vec inverse = all_f64(1 / U[(m + r) * (size + 1)]);
         for (int c = 0; c < wide; c++) {
             double *to = V + (m + r) * dim + j + 4 * c;
             Vec value = load_f64(to) - sum[r][c];
-            for (int k = 0; k < r; k++) value -= all_f64(row[k]) * load_f64(V + (m + k) * dim + j + 4 * c);
+            for (int k = 0; k < r; k++)
+                value -= all_f64(U[(m + k) * size + m + r]) * load_f64(to + (k - r) * dim);
             store_f64(to, value * inverse);
         }
     }
 }
 
-/* One row of L^-1 V from column j on, when the rows before are done. */
-static void solve_row(const double *L, double *V, int64_t all, int64_t dim, int64_t m, int64_t j)
+/* V <- U^-T V, the number of rows a multiple of four. */
+static void solve(const double *U, double *V, int64_t size, int64_t dim)
 {
-    for (int64_t l = 0; l < m; l++)
-        for (int64_t d = j; d < dim; d++) V[m * dim + d] -= L[m * all + l] * V[l * dim + d];
-    for (int64_t d = j; d < dim; d++) V[m * dim + d] /= L[m * all + m];
-}
-
-static void solve(const double *L, double *V, int64_t all, int64_t dim)
-{
-    int64_t m = 0;
-    for (; m + 4 <= all; m += 4) {
+    for (int64_t m = 0; m < size; m += 4) {
         int64_t j = 0;
-        for (; j + 12 <= dim; j += 12) solve_columns(L, V, all, dim, m, j, 3);
-        for (; j + 4 <= dim; j += 4) solve_columns(L, V, all, dim, m, j, 1);
-        if (j < dim)
-            for (int r = 0; r < 4; r++) solve_row(L, V, all, dim, m + r, j);
+        for (; j + 12 <= dim; j += 12) solve_columns(U, V, size, dim, m, j, 3);
+        for (; j + 4 <= dim; j += 4) solve_columns(U, V, size, dim, m, j, 1);
+        for (; j < dim; j++)
+            for (int64_t r = m; r < m + 4; r++) {
+                for (int64_t l = 0; l < r; l++) V[r * dim + j] -= U[l * size + r] * V[l * dim + j];
+                V[r * dim + j] /= U[r * (size + 1)];
+            }
     }
-    for (; m < all; m++) solve_row(L, V, all, dim, m, 0);
 }
 
 /* Four rows i.. of Q <- (Q - V^T V) scale in columns j.., and their mirror image. */
@@ -107,51 +101,55 @@ static void lower(double *Q, const double *V, int64_t all, int64_t dim, double s
 /* The entry that is held after sample t. */
 INLINE int64_t held(int64_t turn, int64_t t, int64_t dim) { return (turn + t) % dim; }
 
-/* S = C Q C^T + R, its lower triangle, from V = C Q. Events are samples and, with each = 2, an entry
+/* S = C Q C^T + R, its upper triangle, from V = C Q. Events are samples and, with each = 2, an entry
    that is held after each of them; their variances R are lambda^t and lambda^t / amount. */
-static void spread(const double *z, const double *Q, const double *V, double *S, int64_t count,
-                   int64_t dim, int64_t turn, double forget, double amount, const int64_t each)
+static void spread(const double *z, const double *Q, const double *V, double *S, int64_t size,
+                   int64_t count, int64_t dim, int64_t turn, double forget, double amount,
+                   const int64_t each)
 {
-    const int64_t all = each * count;
     double noise = forget;
     for (int64_t t = 0; t < count; t++, noise *= forget) {
         const double *v = V + each * t * dim;
-        double *row = S + each * t * all, *next = row + all, some[4];
+        double *column = S + each * t, some[4];
         for (int64_t s = 0; s <= t; s += 4) {
             if (s + 4 <= count) dot_four(v, z + s * dim, dim, dim, some);
             else
                 for (int64_t r = s; r <= t; r++) some[r - s] = dot(v, z + r * dim, dim);
-            for (int64_t r = s; r <= t && r < s + 4; r++) row[each * r] = some[r - s];
+            for (int64_t r = s; r <= t && r < s + 4; r++) column[each * r * size] = some[r - s];
         }
-        row[each * t] += noise;
+        column[each * t * size] += noise;
         if (each == 1) continue;
         const int64_t now = held(turn, t, dim);
         for (int64_t s = 0; s <= t; s++) {
             const int64_t then = held(turn, s, dim);
-            if (s < t) row[2 * s + 1] = v[then];
-            next[2 * s] = V[2 * s * dim + now];
-            next[2 * s + 1] = Q[now * dim + then];
+            if (s < t) column[(2 * s + 1) * size] = v[then];
+            column[2 * s * size + 1] = V[2 * s * dim + now];
+            column[(2 * s + 1) * size + 1] = Q[now * dim + then];
         }
-        next[2 * t + 1] += noise / amount;
+        column[(2 * t + 1) * size + 1] += noise / amount;
     }
 }
 
-/* The gains of `count` samples, one after the other; Q moves past them. V [events][D] and
-   S [events][events] are working memory. Returns 0 if Q was not positive. */
-int64_t psofed_gains(double *Q, const double *z, double *gains, double *V, double *S, int64_t count,
-                     int64_t dim, int64_t turn, double forget, double amount)
+/* The gains of `count` samples, one after the other; Q moves past them. V [size][D] and
+   S [size][size] are working memory, their size that of the events or the next multiple of four.
+   Returns 0 if Q was not positive. */
+int64_t psofed_gains(double *Q, const double *z, double *gains, double *V, double *S, int64_t size,
+                     int64_t count, int64_t dim, int64_t turn, double forget, double amount)
 {
     const int64_t each = amount > 0 ? 2 : 1, all = each * count;
     times(z, Q, V, count, dim, each * dim);
     if (each == 2)
         for (int64_t t = 0; t < count; t++)
             memcpy(V + (2 * t + 1) * dim, Q + held(turn, t, dim) * dim, dim * sizeof(double));
-    spread(z, Q, V, S, count, dim, turn, forget, amount, each);
-    if (!cholesky(S, all, all)) return 0;
-    solve(S, V, all, dim);
+    spread(z, Q, V, S, size, count, dim, turn, forget, amount, each);
+    memset(V + all * dim, 0, (size - all) * dim * sizeof(double));
+    for (int64_t m = all; m < size; m++)
+        for (int64_t l = 0; l <= m; l++) S[l * size + m] = l == m;
+    if (!cholesky(S, size)) return 0;
+    solve(S, V, size, dim);
     lower(Q, V, all, dim, pow(forget, -(double)count));
     for (int64_t t = 0; t < count; t++) {
-        const double *v = V + each * t * dim, scale = 1 / S[each * t * (all + 1)];
+        const double *v = V + each * t * dim, scale = 1 / S[each * t * (size + 1)];
         for (int64_t d = 0; d < dim; d++) gains[t * dim + d] = v[d] * scale;
     }
     return 1;

@@ -31,14 +31,14 @@ def lms(w: NDArray[Any], z: NDArray[Any], y: Any, step: float) -> Any:
 
 
 def at(window: Window) -> Any:
-    """The index of the entries `window` [M] of a model, or [s, M] of the models of s clients."""
-    return window if window.ndim == 1 else (_rows(len(window)), window)
+    """The index of the entries `window` [..., M] of models [..., D]."""
+    return (*_rows(window.shape[:-1]), window)
 
 
 @lru_cache(maxsize=64)
-def _rows(count: int) -> NDArray[np.intp]:
-    """0, 1, ... as a column."""
-    return np.arange(count)[:, None]
+def _rows(shape: tuple[int, ...]) -> tuple[NDArray[np.intp], ...]:
+    """0, 1, ... along each axis, for rows that have one more."""
+    return tuple(row[..., None] for row in np.ogrid[tuple(map(slice, shape))])
 
 
 def receive(w_k: NDArray[Any], window: Window, values: NDArray[Any]) -> None:
@@ -49,9 +49,13 @@ def receive(w_k: NDArray[Any], window: Window, values: NDArray[Any]) -> None:
 def share(w: NDArray[Any], window: Window) -> NDArray[Any]:
     """The entries that travel: w_n on S_{k,n} going down, w_{k,n+1} on S_{k,n+1} going up.
 
-    A global model [D] is shared with several clients by the windows of each.
+    A global model [..., D] is shared with several clients by the windows [..., s, M] of each.
     """
-    return w[window] if w.ndim == 1 else w[at(window)]
+    if w.ndim == 1:
+        return w[window]
+    if w.ndim < window.ndim:  # of several runs
+        return w[(*(row[..., None] for row in _rows(w.shape[:-1])), window)]
+    return w[at(window)]
 
 
 def fold(w: NDArray[Any], window: Window, values: NDArray[Any], weights: NDArray[Any]) -> None:
@@ -60,8 +64,17 @@ def fold(w: NDArray[Any], window: Window, values: NDArray[Any], weights: NDArray
     Written as w_n + sum_k a_k S_{k,n+1} (w_{k,n+1} - w_n), which is the same when the weights
     a_k sum to one and does not scale the model itself when they do not.
     """
-    change = weights[:, None] * (values - w[window])
-    w += np.bincount(window.ravel(), change.ravel(), minlength=len(w))
+    change = weights[..., None] * (values - share(w, window))
+    add_at(w, window, change)
+
+
+def add_at(w: NDArray[Any], window: Window, change: NDArray[Any]) -> None:
+    """w[window] += change, entries that occur more than once added up; w [..., D] in place."""
+    if w.ndim > 1:  # of several runs: one long model
+        first = w.shape[-1] * np.arange(w[..., 0].size).reshape(w.shape[:-1])
+        window = window + first[..., None, None]
+    total = np.bincount(window.ravel(), change.ravel(), minlength=w.size)
+    w += total.reshape(w.shape)
 
 
 def rls(w: NDArray[Any], Q: NDArray[np.float64], z: NDArray[Any], y: Any, forget: float) -> Any:

@@ -108,18 +108,18 @@ class Method(psofed.Method):
             place = run[kept[None] if one else kept], (n + delay[kept]) % slots, delay[kept]
             mail[(*place, ks[kept])], full[(*place, ks[kept])] = messages[kept], True
         here = full[:, n % slots]  # [run, delay, client]
-        change, free = np.zeros_like(w), np.ones(w.shape, bool)
+        change, free = np.zeros_like(w), np.ones_like(w)
         for late in np.flatnonzero(here.any(axis=(0, 2))).tolist():
             members, share = _first(here[:, late])
             window = self.up.draw(members, n - late)
             news = mail[np.arange(len(w))[:, None], n % slots, late, members]
             news = news - equations.share(w, window)
             # Entries that a shorter delay has brought do not count.
-            news *= equations.share(free, window) * (self.options.decay**late * share[..., None])
-            equations.add_at(change, window, news)
-            brought = np.zeros(w.shape)
-            equations.add_at(brought, window, np.broadcast_to(share[..., None] > 0, window.shape))
-            free &= brought == 0
+            weight = (self.options.decay**late * share[..., None]).astype(w.dtype)
+            equations.add_at(change, window, news * equations.share(free, window) * weight)
+            brought = np.zeros_like(w)
+            equations.add_at(brought, window, np.broadcast_to(weight, window.shape))
+            free[brought > 0] = 0
         here[:] = False
         w += change
 

@@ -92,8 +92,7 @@ def add_at(w: NDArray[Any], window: Window, change: NDArray[Any]) -> None:
     if w.ndim > 1:  # of several runs: one long model
         first = w.shape[-1] * np.arange(w[..., 0].size).reshape(w.shape[:-1])
         window = window + first[..., None, None]
-    total = np.bincount(window.ravel(), change.ravel(), minlength=w.size)
-    w += total.reshape(w.shape)
+    w += np.bincount(window.ravel(), change.ravel(), minlength=w.size).reshape(w.shape)
 
 
 def largest(v: NDArray[Any], kept: int) -> Window:

@@ -138,8 +138,7 @@ def uniforms_of(
     seed: int, purpose: str, run: ArrayLike, client: ArrayLike, round: ArrayLike, count: int
 ) -> NDArray[np.float64]:
     """`count` numbers in [0, 1) for each (run, client, round); the three broadcast."""
-    words = (np.asarray(word, np.uint64) for word in (round, client, run))
-    words = np.broadcast_arrays(*words)
+    words = np.broadcast_arrays(*(np.asarray(word, np.uint64) for word in (round, client, run)))
     blocks = -(-count // 4)
     # NumPy's Philox raises its counter before it draws: the first block is number 1.
     block = np.arange(1, blocks + 1, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Several Monte-Carlo runs at once: what one run draws, with the run as an axis before the client's.
+"""Several Monte-Carlo runs at once: what one run draws, the run an axis before the client's.
 
 Methods written for leading axes then compute all runs in one call; the numbers of each are those
 that it has alone. Clients are named by their places: place i of run r is client ids[r, i], so that
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -75,6 +75,7 @@ class SeveralCohorts(UniformCohorts):
 class SeveralMaps:
     """The feature maps of several runs: x [run, ..., L] to z [run, ..., D]."""
 
+    exact: ClassVar[bool] = False
     maps: tuple[Any, ...]
     all_at_once: Callable[[Array], Array]
 
@@ -84,3 +85,11 @@ class SeveralMaps:
 
     def __call__(self, x: Array) -> Array:
         return self.all_at_once(x)
+
+    def astype(self, dtype: Any) -> SeveralMaps:
+        """The tasks of the runs have their precision already."""
+        raise NotImplementedError
+
+    def correlation(self, mean: Array, covariance: Array) -> Array:
+        """Of one run only."""
+        raise NotImplementedError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -97,7 +97,7 @@ class OneByOne:
 class Apart(Mapping[int, Message]):
     """The uploads of several runs that are no rows of one array: to be folded run by run."""
 
-    def __init__(self, keys: Indices, messages: list[Message]) -> None:
+    def __init__(self, keys: Indices, messages: Sequence[Message]) -> None:
         size = keys.shape[1]
         self.runs = [
             dict(zip(ids, messages[r * size : (r + 1) * size], strict=True))

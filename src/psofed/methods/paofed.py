@@ -17,7 +17,7 @@ from psofed.core import equations
 from psofed.core.schedule import Ahead, Indices
 from psofed.errors import InputError
 from psofed.methods import psofed
-from psofed.methods.contract import Message, State, Task, Who, stack
+from psofed.methods.contract import Array, Message, State, Task, Who, stack
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ STATE = ("w", "mail", "full")
 
 
 def _first(there: Array) -> tuple[Indices, Array]:
-    """The clients that are there [run, m], and 1 / their number; fewer are filled up, at share 0."""
+    """The clients that are there [run, m], and 1 / their number; fillers have the share 0."""
     count = there.sum(axis=1)
     members = np.argsort(~there, axis=1, kind="stable")[:, : count.max()]
     share = np.take_along_axis(there, members, axis=1) / np.maximum(count, 1)[:, None]

@@ -193,8 +193,8 @@ class Sizes:
         Of several runs whose messages differ in length, there are three arrays [run].
         """
         if isinstance(up, Partly):
-            rows = zip(up.array, up.sent.tolist(), strict=True)
-            up = [m if sent else m[:0] for each, some in rows for m, sent in zip(each, some)]
+            rows = up.array.reshape(-1, up.array.shape[-1]), up.sent.ravel().tolist()
+            up = [row if sent else row[:0] for row, sent in zip(*rows, strict=True)]
         if runs and (isinstance(up, list) or isinstance(down, list)):
             ups, downs = _by_run(up, speakers, runs), _by_run(down, members, runs)
             pairs = zip(ups, downs, strict=True)

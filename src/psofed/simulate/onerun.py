@@ -46,11 +46,9 @@ def some_runs(
 
 
 class _Runs:
-    """The runs `numbers`, the methods in three groups: compiled, several runs at once, and others."""
+    """The runs `numbers`; methods are compiled, take several runs at once, or run one by one."""
 
-    def __init__(
-        self, experiment: Experiment, numbers: Sequence[int], stop: Array | None
-    ) -> None:
+    def __init__(self, experiment: Experiment, numbers: Sequence[int], stop: Array | None) -> None:
         self.experiment, self.numbers = experiment, numbers
         self.stop = np.zeros(1, np.int64) if stop is None else stop
         self.tasks = [any_method.faster(experiment.task(number)) for number in numbers]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from psofed import native, plugins
 from psofed.core.features import Bumps, Waves
-from psofed.core.schedule import Indices, PresentCohorts
+from psofed.core.schedule import Indices, PresentCohorts, UniformCohorts
 from psofed.core.several import SeveralCohorts, SeveralMaps, SeveralSeeds
 from psofed.experiment import Experiment
 from psofed.methods import contract
@@ -55,24 +55,28 @@ class Batch:
 
 def batch(experiment: Experiment, tasks: list[Task], draws: list[Draws]) -> Batch:
     """The runs of these tasks as one."""
-    first, runs = tasks[0], tuple(task.seeds.run for task in tasks)
+    first: Any = tasks[0]
+    runs = tuple(task.seeds.run for task in tasks)
     room = max(len(each.ids) for each in draws)
     everybody = all(np.array_equal(each.ids, np.arange(first.clients)) for each in draws)
     ids = None if everybody else np.stack([_filled(each.ids, room) for each in draws])
     seeds = SeveralSeeds(experiment.seed, shared_world=first.seeds.shared_world, runs=runs, ids=ids)
     cohort = first.cohorts.size
     members = [each.members.reshape(-1, cohort) for each in draws]
-    present = np.stack([task.cohorts.present() for task in tasks]) if everybody else None
+    present = np.stack([_present(task) for task in tasks]) if everybody else None
     cohorts = SeveralCohorts(
         seeds, first.clients, cohort, first.cohorts.absent,
         drawn=np.ascontiguousarray(np.stack(members, axis=1)), present_places=present,
     )  # fmt: skip
     maps = SeveralMaps(tuple(task.features for task in tasks), Features(tasks))
     learner: Any = Fast() if native.available() else first.learner
-    task = replace(
-        first, seeds=seeds, cohorts=cohorts, features=maps, learner=learner, room=room
-    )
+    task = replace(first, seeds=seeds, cohorts=cohorts, features=maps, learner=learner, room=room)
     return Batch(draws, task)
+
+
+def _present(task: Task) -> Indices:
+    assert isinstance(task.cohorts, UniformCohorts)
+    return task.cohorts.present()
 
 
 def _filled(ids: Array, room: int) -> Array:

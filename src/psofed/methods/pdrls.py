@@ -54,3 +54,4 @@ class Method(psorls.Recursive, pdlms.Method):
     """
 
     stacked = foresees = True
+    several = False  # all Q_k of one run are as large as a cache

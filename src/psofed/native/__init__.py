@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 LEVELS = ("base", "v3", "v4")  # of x86-64; other processors have the first only
 FOLDER = Path(__file__).parent
-_Memory: Any = ctypes.c_char * 0
-_PLACES: set[Any] = {np.ndarray}  # what is passed by its address
-_TYPES: Any = {int: ctypes.c_int64, float: ctypes.c_double}
+_POINTER, _INTEGER, _NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+_MEMORY: Any = ctypes.c_char * 0
+_TYPES: Any = {int: _INTEGER, float: _NUMBER}
 
 
 @cache
@@ -61,19 +61,24 @@ def function(name: str, dtype: Any = None) -> Callable[..., Any]:
     called.restype = ctypes.c_int64
 
     def call(*arguments: Any) -> Any:
-        if called.argtypes is None:
-            called.argtypes = [_TYPES.get(type(value), ctypes.c_void_p) for value in arguments]
-        return called(*[_at(v) if type(v) in _PLACES else v for v in arguments])
+        return called(*[_plain(value) for value in arguments])
 
     return call
 
 
-def _at(value: Any) -> Any:
-    if isinstance(value, ctypes.Structure):
-        return ctypes.byref(value)
-    assert value.flags.c_contiguous
-    # The first way is four times as fast, but needs memory that may be written to.
-    return _Memory.from_buffer(value) if value.flags.writeable else value.ctypes.data
+def _plain(value: Any) -> Any:
+    kind = type(value)
+    if kind is np.ndarray:
+        assert value.flags.c_contiguous
+        if value.flags.writeable:
+            return _MEMORY.from_buffer(value)  # passed as its address, four times as fast
+        return _POINTER(value.__array_interface__["data"][0])
+    if kind is int:
+        return _INTEGER(value)
+    if kind is float:
+        return _NUMBER(value)
+    assert isinstance(value, ctypes.Structure)
+    return ctypes.byref(value)
 
 
 @cache
@@ -86,9 +91,7 @@ def _structure(kind: Any) -> Any:
         return _TYPES.get(hint, ctypes.c_void_p)
 
     fields = [(name, of(hint)) for name, hint in get_type_hints(kind).items()]
-    made = type(kind.__name__, (ctypes.Structure,), {"_fields_": fields})
-    _PLACES.add(made)
-    return made
+    return type(kind.__name__, (ctypes.Structure,), {"_fields_": fields})
 
 
 def struct(values: Any) -> Any:

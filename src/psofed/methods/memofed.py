@@ -182,23 +182,18 @@ class Method(Plain):
 
     def absorb(self, client: State, x: Array, z: Array, y: Array) -> None:
         """`learn` for many samples of one client, one after the other."""
-        count, u = len(y), z @ self._basis(z.dtype)
-        left, weighed, inputs, total = u.T, y, x.T, float(count)
+        past = self.forget ** np.arange(len(y) - 1.0, -1, -1)
         if self.forget < 1:
-            past = self.forget ** np.arange(count - 1.0, -1, -1)
-            left, weighed, inputs, total = u.T * past, y * past, x.T * past, past.sum()
             for name in ("A", "q", "n", "s", "C"):
-                client[name] *= self.forget**count
-        client["A"] += left @ u
-        client["q"] += weighed @ u
-        client["n"] += total
-        client["s"] += inputs.sum(axis=1)
-        client["C"] += inputs @ x
+                client[name] *= self.forget ** len(y)
+        client["n"] += past.sum()
+        sums = basis.Moments(client["A"], client["q"], client["s"], client["C"])
+        sums.add(self._basis(z.dtype), x, z, y, past)
 
     def _basis(self, dtype: Any) -> Array:
         """T in the precision of the features, which is enough for a sum of many samples."""
         if dtype not in self._bases:
-            self._bases[dtype] = self.T.astype(dtype)
+            self._bases[dtype] = basis.filled(self.T, dtype)
         return self._bases[dtype]
 
     def receive(self, client: State, k: int, n: int, message: Message) -> None:

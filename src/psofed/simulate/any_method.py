@@ -18,7 +18,7 @@ from psofed.methods.contract import Method, State, Task
 from psofed.methods.members import Clients, Members
 from psofed.methods.round import Sizes
 from psofed.methods.selection import ByPolicy
-from psofed.simulate import kernel
+from psofed.simulate import family, kernel
 from psofed.simulate.draws import Draws
 
 Array = NDArray[Any]
@@ -60,8 +60,9 @@ class RunSamples:
     """x, z and y of all clients, round by round, shared by the methods that run in lockstep."""
 
     def __init__(self, draws: Draws) -> None:
-        self.features, self.chunks, self.gaps = draws.features, draws.chunks(), draws.gaps
+        self.chunks, self.gaps = draws.chunks(), draws.gaps
         self.chunk = self.before = next(self.chunks)
+        self.features = family.fast_features(draws.features, self.chunk.x.dtype)
         self.begin = -BLOCK
         self.x = self.z = self.y = np.empty(0)
         self.some: dict[Any, tuple[Array, Array, Array]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -226,6 +226,23 @@ def feature_map(features: FeatureMap, dtype: Any) -> layout.Map:
     scales = _pad(np.full(dim, scale), (size,), dtype)
     terms = (scale * sine).astype(dtype)
     return layout.Map(kind, taps, size, slope, offset, scales, constant, terms)
+
+
+def fast_features(features: FeatureMap, dtype: Any) -> Callable[[Array], Array]:
+    """The feature map for x of this precision, compiled if it can be."""
+    if not (native.available() and isinstance(features, Waves | Bumps)):
+        return features
+    table = feature_map(features, dtype)
+    struct = native.struct(table)
+
+    def fast(x: Array) -> Array:
+        given = np.zeros((1, 1, x[..., 0].size, table.taps), dtype)
+        given[..., : x.shape[-1]] = x.reshape(-1, x.shape[-1])
+        z = np.empty((*x.shape[:-1], features.dim), dtype)
+        kernel.fill_features_of_runs(given, [struct], z)
+        return z
+
+    return fast
 
 
 class _Tables:

@@ -89,12 +89,15 @@ def _structure(kind: Any) -> Any:
 
 
 def struct(values: Any) -> Any:
-    """A NamedTuple as the C struct of the same fields; it does not keep the arrays alive."""
+    """A NamedTuple as the C struct of the same fields; it does not keep the arrays alive.
+
+    Only an array whose strides are a field too need not be contiguous.
+    """
     kind: Any = type(values)
     made = _structure(kind)()
     for name, value in zip(values._fields, values, strict=True):
         if isinstance(value, np.ndarray):
-            assert value.flags.c_contiguous
+            assert value.flags.c_contiguous or f"{name}_strides" in values._fields
             value = value.__array_interface__["data"][0]
         elif isinstance(value, tuple):
             value = struct(value)

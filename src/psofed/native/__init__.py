@@ -69,7 +69,7 @@ def _plain(value: Any) -> Any:
     kind = type(value)
     if kind is np.ndarray:
         assert value.flags.c_contiguous
-        return _POINTER(value.__array_interface__["data"][0])
+        return _POINTER(value.__array_interface__["data"][0])  # quicker than value.ctypes
     if kind is int:
         return _INTEGER(value)
     if kind is float:
@@ -92,13 +92,16 @@ def _structure(kind: Any) -> Any:
 
 
 def struct(values: Any) -> Any:
-    """A NamedTuple as the C struct of the same fields; it does not keep the arrays alive."""
+    """A NamedTuple as the C struct of the same fields; it does not keep the arrays alive.
+
+    Only an array whose strides are a field too need not be contiguous.
+    """
     kind: Any = type(values)
     made = _structure(kind)()
     for name, value in zip(values._fields, values, strict=True):
         if isinstance(value, np.ndarray):
-            assert value.flags.c_contiguous
-            value = value.ctypes.data
+            assert value.flags.c_contiguous or f"{name}_strides" in values._fields
+            value = value.__array_interface__["data"][0]
         elif isinstance(value, tuple):
             value = struct(value)
         setattr(made, name, value)

@@ -3,8 +3,7 @@
 The counter-based generator Philox 4x64-10 makes that literal: seed and purpose are its key; run,
 client and round are three words of its counter; the fourth word counts the numbers of one draw.
 So no draw depends on another, none has to be stored, and a device draws its own without the rest.
-Small draws for many clients or rounds at once go through `Seeds.uniforms`, written here in NumPy;
-long streams of one client go through NumPy's own Philox. Both read the same numbers.
+Compiled code draws them, if it is there; NumPy, as written here, draws the same numbers, slower.
 
 What a run draws once (client laws, features, masks, test set) comes from `seeds.world`; what it
 draws on the way (samples, cohorts) from `seeds`. Runs that share a world differ in the latter only.
@@ -16,36 +15,34 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from threading import local
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from psofed import native
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 _ROUNDS = 10
-_spare: Any = local()
-_FRESH = {
-    "bit_generator": "Philox", "buffer": (0, 0, 0, 0), "buffer_pos": 4, "has_uint32": 0,
-    "uinteger": 0,
-}  # fmt: skip
-_FEW = 128  # draws that are faster one by one
-_ONE_BY_ONE = 64  # subsets that are
 
 
 @dataclass(frozen=True)
 class Seeds:
-    """The source of all randomness of one Monte-Carlo run.
+    """The source of all randomness of one Monte-Carlo run, or of several.
+
+    With several runs their numbers are an axis [run, 1], which clients and rounds broadcast with.
 
     >>> Seeds(seed=1, run=0).uniforms("mask", client=[0, 1], count=3).shape
     (2, 3)
+    >>> Seeds(seed=1, run=(0, 1, 2, 3)).uniforms("mask", client=[0, 1], count=3).shape
+    (4, 2, 3)
     """
 
     seed: int
-    run: int = 0
+    run: int | tuple[int, ...] = 0
     shared_world: int | None = None  # the run whose world all runs share, if they share one
 
     @property
@@ -57,44 +54,44 @@ class Seeds:
         self, purpose: str, *, client: ArrayLike = 0, round: ArrayLike = 0, count: int
     ) -> NDArray[np.float64]:
         """`count` numbers in [0, 1) for each (client, round); the two broadcast."""
-        if isinstance(round, int) and np.size(client) <= _FEW:
-            ids = np.asarray(client)
-            return self._one_by_one(purpose, ids, [round] * ids.size, count)
-        clients, rounds = np.broadcast_arrays(
-            np.asarray(client, np.uint64), np.asarray(round, np.uint64)
-        )
-        if rounds.size <= _FEW:
-            return self._one_by_one(purpose, clients, rounds.ravel().tolist(), count)
-        blocks = -(-count // 4)
+        places = self._places(client, round)
+        if native.available():
+            return _compiled("uniforms", _key(self.seed, purpose), places, count)
         # NumPy's Philox raises its counter before it draws: the first block is number 1.
-        block = np.arange(1, blocks + 1, dtype=np.uint64)
-        words = np.broadcast_arrays(
-            block, rounds[..., None], clients[..., None], np.uint64(self.run)
-        )
+        block = np.arange(1, -(-count // 4) + 1, dtype=np.uint64)
+        words = np.broadcast_arrays(block, *places[::-1, ..., None])
         raw = np.moveaxis(philox(words, _key(self.seed, purpose)), 0, -1)
-        raw = raw.reshape(*rounds.shape, 4 * blocks)[..., :count]
+        raw = raw.reshape(*places.shape[1:], 4 * len(block))[..., :count]
         return (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
-    def _one_by_one(self, purpose: str, clients: Any, rounds: list[int], count: int) -> Any:
-        """The same through NumPy's generator: faster for few draws, slower for many."""
-        out = np.empty((*clients.shape, count))
-        # A generator costs far more to make than to move; each thread keeps one.
-        if not hasattr(_spare, "generator"):
-            _spare.generator = self.generator(purpose)
-        generator, key = _spare.generator, _key(self.seed, purpose)
-        # Plain numbers: the generator reads them faster than arrays.
-        bits, counter = generator.bit_generator, [0, 0, 0, self.run]
-        state = _FRESH | {"state": {"counter": counter, "key": key}}
-        rows = out.reshape(clients.size, count)
-        for row, client, n in zip(rows, clients.ravel().tolist(), rounds, strict=True):
-            counter[1:3] = n % 2**64, client
-            bits.state = state
-            generator.random(out=row)
+    def normals(
+        self, purpose: str, client: ArrayLike, count: int, round: ArrayLike = 0
+    ) -> NDArray[np.float64]:
+        """`count` standard normals for each (client, round), each from its own stream."""
+        places = self._places(client, round)
+        if native.available():
+            return _compiled("normals", _key(self.seed, purpose), places, count)
+        out = np.empty((*places.shape[1:], count))
+        for i in np.ndindex(places.shape[1:]):
+            run, k, n = places[:, *i].tolist()
+            one = Seeds(self.seed, run).generator(purpose, client=k, round=n)
+            one.standard_normal(out=out[i])
         return out
 
     def matrix(self, purpose: str, *shape: int) -> NDArray[np.float64]:
         """Standard normals of this shape, from the first number of `purpose` on."""
         return self.generator(purpose).standard_normal(shape)
+
+    def _places(self, client: ArrayLike, round: ArrayLike) -> NDArray[np.uint64]:
+        """Run, client and round of each draw: [3, ...]."""
+        words = (
+            self.run if isinstance(self.run, int) else np.array(self.run)[:, None],
+            client,
+            round,
+        )
+        places = np.empty((3, *np.broadcast(*words).shape), np.uint64)
+        places[0], places[1], places[2] = words
+        return places
 
     def generator(self, purpose: str, *, client: int = 0, round: int = 0) -> np.random.Generator:
         """NumPy's generator at the first number of (purpose, client, round)."""
@@ -102,17 +99,6 @@ class Seeds:
         key = np.array(_key(self.seed, purpose), np.uint64)
         counter = np.array([0, round, client, self.run], np.uint64)
         return np.random.Generator(np.random.Philox(key=key, counter=counter))
-
-    def normals(
-        self, purpose: str, clients: ArrayLike, count: int, round: int = 0
-    ) -> NDArray[np.float64]:
-        """`count` standard normals for each of `clients`, each client from its own stream."""
-        ids = np.asarray(clients, np.uint64)
-        out = np.empty((len(ids), count))
-        moved = self.mover(purpose)
-        for row, client in zip(out, ids, strict=True):
-            moved(client, round).standard_normal(out=row)
-        return out
 
     def mover(self, purpose: str) -> Callable[[Any, int], np.random.Generator]:
         """(client, round) to `generator`; all are one, moved: a tenth of the cost of making one."""
@@ -128,24 +114,18 @@ class Seeds:
         return moved
 
 
+def _compiled(
+    name: str, key: tuple[int, int], places: NDArray[np.uint64], count: int
+) -> NDArray[np.float64]:
+    out = np.empty((*places.shape[1:], count))
+    native.function(name)(*key, places, places[0].size, count, out)
+    return out
+
+
 @lru_cache(maxsize=256)
 def _key(seed: int, purpose: str) -> tuple[int, int]:
     digest = hashlib.blake2b(f"psofed:{purpose}:{seed}".encode(), digest_size=16).digest()
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
-
-
-def uniforms_of(
-    seed: int, purpose: str, run: ArrayLike, client: ArrayLike, round: ArrayLike, count: int
-) -> NDArray[np.float64]:
-    """`count` numbers in [0, 1) for each (run, client, round); the three broadcast."""
-    words = np.broadcast_arrays(*(np.asarray(word, np.uint64) for word in (round, client, run)))
-    blocks = -(-count // 4)
-    # NumPy's Philox raises its counter before it draws: the first block is number 1.
-    block = np.arange(1, blocks + 1, dtype=np.uint64)
-    shape = words[0].shape
-    raw = philox(np.broadcast_arrays(block, *(w[..., None] for w in words)), _key(seed, purpose))
-    raw = np.moveaxis(raw, 0, -1).reshape(*shape, 4 * blocks)[..., :count]
-    return (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def philox(counter: Any, key: tuple[int, int]) -> NDArray[np.uint64]:
@@ -175,15 +155,14 @@ def subsets(uniforms: NDArray[np.float64], population: int) -> NDArray[np.intp]:
     Floyd's method: as many uniforms as members, whatever the population's size.
     """
     size = uniforms.shape[-1]
+    if native.available():
+        out, bits = np.empty(uniforms.shape, np.int64), np.zeros(population // 64 + 1, np.uint64)
+        rows = uniforms.size // max(size, 1)
+        native.function("subsets")(
+            np.ascontiguousarray(uniforms), rows, size, population, bits, out
+        )
+        return out.astype(np.intp, copy=False)
     chosen = np.empty(uniforms.shape, np.intp)
-    if size == population:
-        chosen[...] = np.arange(population)
-        return chosen
-    if 0 < uniforms.size <= _ONE_BY_ONE * size:
-        lasts = np.arange(population - size, population)
-        picks = (uniforms * (lasts + 1)).astype(np.intp).reshape(-1, size).tolist()
-        rows = [_subset(row, lasts.tolist()) for row in picks]
-        return np.array(rows, np.intp).reshape(uniforms.shape)
     for j in range(size):
         last = population - size + j
         pick = (uniforms[..., j] * (last + 1)).astype(np.intp)
@@ -191,11 +170,3 @@ def subsets(uniforms: NDArray[np.float64], population: int) -> NDArray[np.intp]:
         chosen[..., j] = np.where(taken, last, pick)
     chosen.sort(axis=-1)
     return chosen
-
-
-def _subset(picks: list[int], lasts: list[int]) -> list[int]:
-    """The same for one row: a set is faster than arrays of one."""
-    chosen: set[int] = set()
-    for pick, last in zip(picks, lasts, strict=True):
-        chosen.add(last if pick in chosen else pick)
-    return sorted(chosen)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psofed.core.schedule import Indices, UniformCohorts
-from psofed.core.seeds import Seeds, uniforms_of
+from psofed.core.seeds import Seeds
 
 Array = NDArray[Any]
 
@@ -24,31 +24,27 @@ Array = NDArray[Any]
 class SeveralSeeds(Seeds):
     """`Seeds` of several runs: draws have the axes [..., run, place, number]."""
 
-    runs: tuple[int, ...] = ()
+    run: tuple[int, ...] = ()
     ids: Any = None  # [run, place]; None: places are the clients
 
     @property
     def world(self) -> SeveralSeeds:
         if self.shared_world is None:
             return self
-        return SeveralSeeds(self.seed, runs=(self.shared_world,) * len(self.runs), ids=self.ids)
-
-    def each(self) -> list[Seeds]:
-        """Those of the runs, one by one."""
-        return [Seeds(self.seed, run, self.shared_world) for run in self.runs]
+        return SeveralSeeds(self.seed, (self.shared_world,) * len(self.run), ids=self.ids)
 
     def uniforms(
         self, purpose: str, *, client: ArrayLike = 0, round: ArrayLike = 0, count: int
     ) -> NDArray[np.float64]:
         """For each (run, place, round): `client` is [..., run, place] or broadcasts to it."""
-        run, who = np.array(self.runs)[:, None], np.asarray(client)
+        who = np.asarray(client)
         if self.ids is not None and who.ndim:
-            who = self.ids[np.arange(len(self.runs))[:, None], who]
-        return uniforms_of(self.seed, purpose, run, who, round, count)
+            who = self.ids[np.arange(len(self.run))[:, None], who]
+        return super().uniforms(purpose, client=who, round=round, count=count)
 
     def matrix(self, purpose: str, *shape: int) -> NDArray[np.float64]:
         """[run, *shape]."""
-        return np.stack([seeds.matrix(purpose, *shape) for seeds in self.each()])
+        return np.stack([Seeds(self.seed, run).matrix(purpose, *shape) for run in self.run])
 
 
 @dataclass(frozen=True, eq=False)

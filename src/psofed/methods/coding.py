@@ -87,17 +87,6 @@ def companded(v: Array, bits: int) -> Array:
 
 def expand(message: Array, bits: int) -> Array:
     """v_j = +-s ((level + 1/2) / H)^2, of a message [1 + m] or of several [s, 1 + m]."""
-    if not native.available():
-        return expanded(message, bits)
-    given = message.astype(np.float64, order="C", copy=False)
-    *rows, count = message.shape
-    out = np.empty((*rows, count - 1))
-    native.function("expand")(given, out, rows[0] if rows else 1, count - 1, bits)
-    return out
-
-
-def expanded(message: Array, bits: int) -> Array:
-    """`expand` in NumPy."""
     values: Array = _expanded(bits).take(message[..., 1:].astype(np.intp))
     if message.ndim == 1:
         values *= _scale(float(message[0]))

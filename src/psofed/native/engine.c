@@ -18,7 +18,12 @@
 
 enum { WAVES, BUMPS, GIVEN };        /* kinds of feature maps */
 enum { PER_CLIENT, COMMON, FRESH };  /* how the row of a window is found in its table */
-enum { PAD = 8, TAPS = 4, BLOCK = 16, GROUP = 8, HOLD = 16, REFRESH = 256 };
+enum { PAD = 8, BLOCK = 16, GROUP = 4, HOLD = 16, REFRESH = 256 };
+#ifdef __AVX512F__ /* samples whose features are computed together, as registers allow */
+enum { AT_ONCE = 4 };
+#else
+enum { AT_ONCE = 2 };
+#endif
 
 #define SINGLE 1
 #include "vectors.h"

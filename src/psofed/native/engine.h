@@ -3,14 +3,16 @@
 /* ---- what Python prepares: the same fields, in the same order, as in simulate/layout.py ---- */
 
 typedef struct {
-    int64_t first, clients, rounds, inputs;
-    const REAL *x, *y;              /* [client][round][input], [client][round] */
+    int64_t first, clients, rounds;
+    const REAL *x;                  /* [client][round][input], apart by x_strides */
+    const int64_t *x_strides;       /* in numbers */
+    const REAL *y;                  /* [client][round] */
     const int64_t *start, *members; /* the cohort of round i: members[start[i]..start[i + 1]] */
     const uint8_t *again;           /* [client]: selected in a later chunk */
 } NAME(Data);
 
 typedef struct {
-    int64_t kind, taps, size; /* taps and features, padded */
+    int64_t kind, taps, size; /* of inputs, and of features, padded */
     const REAL *slope, *offset, *scale;
     double constant;  /* of bumps: 1 / (2 sigma^2) */
     const REAL *sine; /* of waves: the polynomial, highest power first, times the scale */
@@ -63,49 +65,42 @@ typedef struct {
 /* ---- features ---- */
 
 /* cos(2 pi t) = sin(2 pi (1/4 - |t - nearest integer|)), by an odd polynomial. */
-INLINE VEC NAME(wave)(VEC t, const VEC *sine)
+INLINE BIG NAME(wave)(BIG t, const BIG *sine)
 {
-    VEC s = (REAL)0.25 - NAME(magnitude)(t - NAME(nearest)(t));
-    VEC q = s * s, p = sine[0];
+    BIG s = (REAL)0.25 - NAME(magnitude)(t - NAME(nearest)(t));
+    BIG q = s * s, p = sine[0];
     for (int m = 1; m < TERMS; m++) p = p * q + sine[m];
     return s * p;
 }
 
-/* z = sqrt(2/D) cos(W x + b) of one or two samples, so that each slope is loaded once for both. */
-INLINE void NAME(waves)(const NAME(Map) *map, const REAL *x, int64_t stride, REAL *z, const int two)
+/* z = sqrt(2/D) cos(W x + b) of `count` samples, so that each slope is loaded once for all. The
+   last vector may overlap the one before. */
+INLINE void NAME(waves)(const NAME(Map) *map, const REAL *restrict x, int64_t stride, int64_t tap,
+                        REAL *restrict z, const int64_t taps, const int count)
 {
     const int64_t size = map->size;
-    VEC sine[TERMS];
-    for (int m = 0; m < TERMS; m++) sine[m] = NAME(all)(map->sine[m]);
-    for (int64_t tap = 0; tap < map->taps; tap += TAPS) {
-        VEC a[2][TAPS];
-        for (int l = 0; l < TAPS; l++) {
-            a[0][l] = NAME(all)(x[tap + l]);
-            if (two) a[1][l] = NAME(all)(x[stride + tap + l]);
+    BIG sine[TERMS];
+    for (int m = 0; m < TERMS; m++) sine[m] = map->sine[m] - (BIG){0};
+    for (int64_t next = 0; next < size; next += LONG) {
+        const int64_t d = next + LONG <= size ? next : size - LONG;
+        BIG t[4];
+        for (int i = 0; i < count; i++) t[i] = *(const BIG *)(map->offset + d);
+        for (int64_t l = 0; l < taps; l++) {
+            BIG slope = NAME(load_big)(map->slope + l * size + d);
+            for (int i = 0; i < count; i++) t[i] += x[i * stride + l * tap] * slope;
         }
-        const REAL *from = tap ? z : map->offset, *slope = map->slope + tap * size;
-        const int last = tap + TAPS == map->taps;
-        for (int64_t d = 0; d < size; d += LANES) {
-            VEC t = NAME(load)(from + d), u = two && tap ? NAME(load)(z + size + d) : t;
-            for (int l = 0; l < TAPS; l++) {
-                VEC s = NAME(load)(slope + l * size + d);
-                t += a[0][l] * s;
-                if (two) u += a[1][l] * s;
-            }
-            NAME(store)(z + d, last ? NAME(wave)(t, sine) : t);
-            if (two) NAME(store)(z + size + d, last ? NAME(wave)(u, sine) : u);
-        }
+        for (int i = 0; i < count; i++) *(BIG *)(z + i * size + d) = NAME(wave)(t[i], sine);
     }
 }
 
 /* z_i = exp(-|x - c_i|^2 / (2 sigma^2)) / sqrt(D). */
-static void NAME(bumps)(const NAME(Map) *map, const REAL *x, REAL *z)
+static void NAME(bumps)(const NAME(Map) *map, const REAL *x, int64_t tap, REAL *z)
 {
     const int64_t size = map->size;
     for (int64_t d = 0; d < size; d++) z[d] = 0;
-    for (int64_t tap = 0; tap < map->taps; tap++)
+    for (int64_t l = 0; l < map->taps; l++)
         for (int64_t d = 0; d < size; d++) {
-            REAL apart = x[tap] - map->slope[tap * size + d];
+            REAL apart = x[l * tap] - map->slope[l * size + d];
             z[d] += apart * apart;
         }
     for (int64_t d = 0; d < size; d++) {
@@ -114,24 +109,27 @@ static void NAME(bumps)(const NAME(Map) *map, const REAL *x, REAL *z)
     }
 }
 
-static void NAME(fill)(const NAME(Map) *map, const REAL *x, int64_t stride, int64_t count, REAL *z)
+/* The features of `count` samples, which are `stride` apart, their inputs `tap`. */
+static void NAME(fill)(const NAME(Map) *map, const REAL *x, int64_t stride, int64_t tap,
+                       int64_t count, REAL *z)
 {
-    const int64_t size = map->size;
-    int64_t i = 0;
-    if (map->kind == WAVES) {
-        for (; i + 2 <= count; i += 2) NAME(waves)(map, x + i * stride, stride, z + i * size, 1);
-        if (i < count) NAME(waves)(map, x + i * stride, stride, z + i * size, 0);
-        return;
+    const int64_t size = map->size, taps = map->taps;
+    while (count > 0) {
+        const int some = map->kind == WAVES && count >= AT_ONCE ? AT_ONCE : 1;
+        if (map->kind == BUMPS) NAME(bumps)(map, x, tap, z);
+        else if (map->kind == GIVEN)
+            for (int64_t l = 0; l < size; l++) z[l] = l < taps ? x[l * tap] : 0;
+        else if (some == 1) NAME(waves)(map, x, stride, tap, z, taps, 1);
+        else if (taps == 4) NAME(waves)(map, x, stride, tap, z, 4, AT_ONCE); /* the paper's */
+        else NAME(waves)(map, x, stride, tap, z, taps, AT_ONCE);
+        count -= some, x += some * stride, z += some * size;
     }
-    for (; i < count; i++)
-        if (map->kind == BUMPS) NAME(bumps)(map, x + i * stride, z + i * size);
-        else memcpy(z + i * size, x + i * stride, size * sizeof(REAL));
 }
 
 /* Features of `count` rows of x, for callers outside the recursion. */
 void NAME(psofed_features)(const NAME(Map) *map, const REAL *x, int64_t count, REAL *z)
 {
-    NAME(fill)(map, x, map->kind == GIVEN ? map->size : map->taps, count, z);
+    NAME(fill)(map, x, map->taps, 1, count, z);
 }
 
 /* The same for several runs, each with its map: x [outer][run][row][tap], z [...][dim]. */
@@ -143,11 +141,11 @@ void NAME(psofed_features_of_runs)(const NAME(Map) *const *maps, const REAL *x, 
     for (int64_t i = 0; i < outer * runs; i++, x += rows * taps, z += rows * dim) {
         const NAME(Map) *map = maps[i % runs];
         if (size == dim) {
-            NAME(fill)(map, x, taps, rows, z);
+            NAME(fill)(map, x, taps, 1, rows, z);
             continue;
         }
         for (int64_t c = 0; c < rows; c++) {
-            NAME(fill)(map, x + c * taps, taps, 1, row);
+            NAME(fill)(map, x + c * taps, taps, 1, 1, row);
             memcpy(z + c * dim, row, dim * sizeof(REAL));
         }
     }
@@ -155,35 +153,31 @@ void NAME(psofed_features_of_runs)(const NAME(Map) *const *maps, const REAL *x, 
 
 /* ---- LMS ---- */
 
-/* Products of `wide` models with `count` samples: out[i][j] = w_j^T z_i. */
-INLINE void NAME(products)(const REAL *w, const REAL *z, int64_t size, REAL out[4][GROUP],
-                           const int j0, const int wide, const int count)
+/* Products of `wide` models with `count` samples: lane j of out[i] is w_j^T z_i. */
+INLINE void NAME(products)(const REAL *w, const REAL *z, int64_t size, FOUR *out, const int wide,
+                           const int count)
 {
     VEC sum[4][4] = {0};
     for (int64_t d = 0; d < size; d += LANES) {
-        VEC model[4];
+        VEC model[3];
         for (int j = 0; j < wide; j++) model[j] = NAME(load)(w + j * size + d);
         for (int i = 0; i < count; i++) {
             VEC sample = NAME(load)(z + i * size + d);
             for (int j = 0; j < wide; j++) sum[i][j] += model[j] * sample;
         }
     }
-    for (int i = 0; i < count; i++) {
-        REAL four[4];
-        NAME(sum_four)(sum[i], four);
-        for (int j = 0; j < wide; j++) out[i][j0 + j] = four[j];
-    }
+    for (int i = 0; i < count; i++) out[i] = NAME(sum_four)(sum[i]);
 }
 
 /* w_j += sum_i e[i][j] z_i for `wide` models. */
-INLINE void NAME(add)(REAL *w, const REAL *z, int64_t size, REAL e[4][GROUP], const int j0,
-                      const int wide, const int count)
+INLINE void NAME(add)(REAL *w, const REAL *z, int64_t size, const FOUR *e, const int wide,
+                      const int count)
 {
-    VEC scaled[4][4];
+    VEC scaled[4][3];
     for (int i = 0; i < count; i++)
-        for (int j = 0; j < wide; j++) scaled[i][j] = NAME(all)(e[i][j0 + j]);
+        for (int j = 0; j < wide; j++) scaled[i][j] = NAME(all)(e[i][j]);
     for (int64_t d = 0; d < size; d += LANES) {
-        VEC model[4];
+        VEC model[3];
         for (int j = 0; j < wide; j++) model[j] = NAME(load)(w + j * size + d);
         for (int i = 0; i < count; i++) {
             VEC sample = NAME(load)(z + i * size + d);
@@ -194,7 +188,7 @@ INLINE void NAME(add)(REAL *w, const REAL *z, int64_t size, REAL e[4][GROUP], co
 }
 
 /* z_i^T z_k for k < i: (1,0), (2,0), (2,1), (3,0), ... */
-INLINE void NAME(gram)(const REAL *z, int64_t size, REAL *g, const int count)
+INLINE void NAME(gram)(const REAL *z, int64_t size, FOUR *g, const int count)
 {
     VEC sum[8] = {0};
     for (int64_t d = 0; d < size; d += LANES) {
@@ -203,42 +197,44 @@ INLINE void NAME(gram)(const REAL *z, int64_t size, REAL *g, const int count)
         for (int i = 1, m = 0; i < count; i++)
             for (int k = 0; k < i; k++, m++) sum[m] += sample[i] * sample[k];
     }
-    NAME(sum_four)(sum, g);
-    if (count > 3) NAME(sum_four)(sum + 4, g + 4);
+    g[0] = NAME(sum_four)(sum);
+    if (count > 3) g[1] = NAME(sum_four)(sum + 4);
 }
 
-/* Eq. (10) for `count` samples and at most GROUP models, in two passes over the models. The error
-   of a sample depends on the earlier ones only through z^T z, which all models share:
-   e_1 = mu (y_1 - w^T z_1 - e_0 z_0^T z_1), and so on. */
-INLINE void NAME(learn_some)(REAL *w, const REAL *z, const REAL *y, const REAL *g, const REAL *step,
-                             int64_t size, int models, const int count)
+/* e_i = mu (y_i - p_i - sum_k e_k z_k^T z_i): lanes are models. The error of a sample depends on
+   the earlier ones only through z^T z, which all models share. */
+INLINE void NAME(errors)(const FOUR *p, const FOUR *g, const REAL *y, const REAL *step, FOUR *e,
+                         const int count)
 {
-    REAL p[4][GROUP] = {{0}}, e[4][GROUP], mu[GROUP] = {0};
-    int j = 0;
-    for (; j + 3 <= models; j += 3) NAME(products)(w + j * size, z, size, p, j, 3, count);
-    if (models - j == 2) NAME(products)(w + j * size, z, size, p, j, 2, count);
-    if (models - j == 1) NAME(products)(w + j * size, z, size, p, j, 1, count);
-    for (j = 0; j < models; j++) mu[j] = step[j];
+    const FOUR mu = *(const FOUR *)step;
     for (int i = 0, m = 0; i < count; i++) {
-        for (j = 0; j < GROUP; j++) e[i][j] = y[i] - p[i][j];
-        for (int k = 0; k < i; k++, m++)
-            for (j = 0; j < GROUP; j++) e[i][j] -= e[k][j] * g[m];
-        for (j = 0; j < GROUP; j++) e[i][j] *= mu[j];
+        e[i] = y[i] - p[i];
+        for (int k = 0; k < i; k++, m++) e[i] -= e[k] * g[m / 4][m % 4];
+        e[i] *= mu;
     }
-    for (j = 0; j + 3 <= models; j += 3) NAME(add)(w + j * size, z, size, e, j, 3, count);
-    if (models - j == 2) NAME(add)(w + j * size, z, size, e, j, 2, count);
-    if (models - j == 1) NAME(add)(w + j * size, z, size, e, j, 1, count);
 }
 
-/* The same for any number of models. */
+/* Eq. (10) for `count` samples, in two passes over the models, three of them at a time. The errors
+   of the first three are found while the products of the next are computed. */
 INLINE void NAME(learn)(REAL *w, const REAL *z, const REAL *y, const REAL *step, int64_t size,
                         int64_t models, const int count)
 {
-    REAL g[8];
+    FOUR g[2], p[4], e[GROUP][4];
     if (count > 1) NAME(gram)(z, size, g, count);
-    for (int64_t j = 0; j < models; j += GROUP) {
-        int here = models - j < GROUP ? (int)(models - j) : GROUP;
-        NAME(learn_some)(w + j * size, z, y, g, step + j, size, here, count);
+    for (int64_t first = 0; first < models; first += 3 * GROUP) {
+        const int64_t left = models - first, here = left < 3 * GROUP ? left : 3 * GROUP;
+        REAL *some = w + first * size;
+        for (int64_t j = 0; j < here; j += 3) {
+            if (here - j >= 3) NAME(products)(some + j * size, z, size, p, 3, count);
+            else if (here - j == 2) NAME(products)(some + j * size, z, size, p, 2, count);
+            else NAME(products)(some + j * size, z, size, p, 1, count);
+            NAME(errors)(p, g, y, step + first + j, e[j / 3], count);
+        }
+        for (int64_t j = 0; j < here; j += 3) {
+            if (here - j >= 3) NAME(add)(some + j * size, z, size, e[j / 3], 3, count);
+            else if (here - j == 2) NAME(add)(some + j * size, z, size, e[j / 3], 2, count);
+            else NAME(add)(some + j * size, z, size, e[j / 3], 1, count);
+        }
     }
 }
 
@@ -267,7 +263,8 @@ static const REAL *NAME(catch_up)(const NAME(Job) *job, int64_t c, int64_t n, in
 {
     const NAME(Data) *data = &job->data;
     const int64_t size = job->map.size, methods = job->plans.methods, idle = job->plans.idle;
-    const REAL *x = data->x + c * data->rounds * data->inputs, *y = data->y + c * data->rounds;
+    const int64_t *strides = data->x_strides;
+    const REAL *x = data->x + c * strides[0], *y = data->y + c * data->rounds;
     const REAL *step = job->plans.step;
     REAL *w = job->models.local + c * methods * size, *z = job->pad.z;
     int64_t begin = idle ? job->models.position[c] : n;
@@ -275,7 +272,7 @@ static const REAL *NAME(catch_up)(const NAME(Job) *job, int64_t c, int64_t n, in
     for (;;) {
         const int64_t left = n + wanted - begin, filled = left < BLOCK ? left : BLOCK;
         const int64_t count = n - begin < BLOCK ? n - begin : BLOCK, at = begin - data->first;
-        NAME(fill)(&job->map, x + at * data->inputs, data->inputs, filled, z);
+        NAME(fill)(&job->map, x + at * strides[1], strides[1], strides[2], filled, z);
         for (int64_t i = 0; i < count;) {
             const REAL *zi = z + i * size, *yi = y + at + i;
             const int64_t rest = count - i;
@@ -526,5 +523,8 @@ int64_t NAME(psofed_job_size)(void) { return sizeof(NAME(Job)); }
 #undef TERMS
 #undef NAME
 #undef VEC
+#undef FOUR
+#undef BIG
+#undef LONG
 #undef MASK
 #undef INLINE

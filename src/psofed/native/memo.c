@@ -5,8 +5,6 @@
 
 enum { SMALLEST = -63 }; /* scale of a companded message, in quarter octaves */
 
-static double scale_of(double e) { return e >= SMALLEST ? pow(2, e / 4) : 0; }
-
 /* Square-root companding: e, then 2 level + sign of each value. */
 int64_t psofed_compand(const double *v, double *out, int64_t count, int64_t bits)
 {
@@ -29,21 +27,6 @@ int64_t psofed_compand(const double *v, double *out, int64_t count, int64_t bits
     for (int64_t i = 0; i < count; i++) {
         const double level = floor(sqrt(fabs(v[i]) * factor));
         out[i + 1] = 2 * (level < half - 1 ? level : half - 1) + (v[i] < 0);
-    }
-    return 0;
-}
-
-/* The values of messages [rows][1 + count]. */
-int64_t psofed_expand(const double *message, double *out, int64_t rows, int64_t count, int64_t bits)
-{
-    const double half = (double)(1 << (bits - 1));
-    for (int64_t i = 0; i < rows; i++, message += count + 1, out += count) {
-        const double scale = scale_of(message[0]);
-        for (int64_t j = 0; j < count; j++) {
-            const int code = (int)message[j + 1];
-            const double root = ((code >> 1) + 0.5) / half;
-            out[j] = (code & 1 ? -root * root : root * root) * scale;
-        }
     }
     return 0;
 }

@@ -36,10 +36,16 @@ INLINE void NAME(square)(const REAL *v, const REAL *u, double *A, int64_t count,
 {
     VEC sum[4][3] = {0};
     NAME(product)(sum, v + i, size, 1, u + j, size, count, 4, wide);
-    for (int r = 0; r < 4 && i + r < d; r++)
-        for (int c = 0; c < wide; c++)
-            for (int64_t l = 0; l < LANES && j + c * LANES + l < d; l++)
-                A[(i + r) * d + j + c * LANES + l] += (double)sum[r][c][l];
+    const int64_t rows = d - i < 4 ? d - i : 4, columns = d - j < wide * LANES ? d - j : wide * LANES;
+    for (int64_t r = 0; r < rows; r++) {
+        REAL row[3 * LANES];
+        double *to = A + (i + r) * d + j;
+        for (int c = 0; c < wide; c++) NAME(store)(row + c * LANES, sum[r][c]);
+        if (columns == wide * LANES)
+            for (int c = 0; c < wide * LANES; c++) to[c] += (double)row[c];
+        else
+            for (int64_t c = 0; c < columns; c++) to[c] += (double)row[c];
+    }
 }
 
 /* A += sum p u u^T, q += sum p u y, s += sum p x, C += sum p x x^T with u = T^T z and the weight p of

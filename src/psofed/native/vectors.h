@@ -21,7 +21,9 @@ typedef int64_t lanes_f64 __attribute__((vector_size(32)));
 
 #define VEC NAME(vec)
 #define MASK NAME(lanes)
+#define FOUR NAME(four)
 typedef REAL VEC __attribute__((vector_size(32), may_alias, aligned(sizeof(REAL))));
+typedef REAL FOUR __attribute__((vector_size(4 * sizeof(REAL)), may_alias, aligned(sizeof(REAL))));
 
 /* Loads once and keeps it in a register: the compiler would rather load again for each use. */
 INLINE VEC NAME(load)(const REAL *from)
@@ -37,24 +39,55 @@ INLINE void NAME(store)(REAL *to, VEC value) { *(VEC *)to = value; }
 
 INLINE VEC NAME(all)(REAL value) { return value - (VEC){0}; }
 
-/* The nearest integer of each lane, ties to even, for |t| far below 2^22 (float) or 2^51. */
-INLINE VEC NAME(nearest)(VEC t)
-{
-#if defined(__AVX__) && SINGLE
-    return (VEC)_mm256_round_ps((__m256)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-#elif defined(__AVX__)
-    return (VEC)_mm256_round_pd((__m256d)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+/* Longer vectors where there are any, for what goes number by number: the bits are the same. */
+#ifdef __AVX512F__
+#define BIG NAME(big)
+#define LONG (2 * LANES)
+typedef REAL BIG __attribute__((vector_size(64), may_alias, aligned(sizeof(REAL))));
 #else
-    VEC out;
+#define BIG VEC
+#define LONG LANES
+#endif
+
+INLINE BIG NAME(load_big)(const REAL *from)
+{
+    BIG value = *(const BIG *)from;
+#if defined(__AVX512F__)
+    __asm__("" : "+v"(value));
+#elif defined(__AVX__)
+    __asm__("" : "+x"(value));
+#endif
+    return value;
+}
+
+/* The nearest integer of each number, ties to even, for |t| far below 2^22 (float) or 2^51. */
+INLINE BIG NAME(nearest)(BIG t)
+{
+#if defined(__AVX512F__) && SINGLE
+    return (BIG)_mm512_roundscale_ps((__m512)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(__AVX512F__)
+    return (BIG)_mm512_roundscale_pd((__m512d)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(__AVX__) && SINGLE
+    return (BIG)_mm256_round_ps((__m256)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(__AVX__)
+    return (BIG)_mm256_round_pd((__m256d)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+    BIG out;
     for (int i = 0; i < LANES; i++) out[i] = SINGLE ? (REAL)rintf((float)t[i]) : (REAL)rint(t[i]);
     return out;
 #endif
 }
 
-INLINE VEC NAME(magnitude)(VEC t)
+INLINE BIG NAME(magnitude)(BIG t)
 {
+#if defined(__AVX512F__) && SINGLE
+    return (BIG)_mm512_abs_ps((__m512)t);
+#elif defined(__AVX512F__)
+    return (BIG)_mm512_abs_pd((__m512d)t);
+#else
     const MASK sign = (MASK)NAME(all)((REAL)-0.0);
-    return (VEC)((MASK)t & ~sign);
+    return (BIG)((MASK)t & ~sign);
+#endif
 }
 
 /* The sum of all lanes, pairs first. */
@@ -67,8 +100,8 @@ INLINE REAL NAME(sum)(VEC a)
 #endif
 }
 
-/* out[i] = the sum of a[i], for four vectors at once; the same order as in `sum`. */
-INLINE void NAME(sum_four)(const VEC *a, REAL *out)
+/* Lane i is the sum of a[i], for four vectors at once; the same order as in `sum`. */
+INLINE FOUR NAME(sum_four)(const VEC *a)
 {
 #if SINGLE
     const MASK even = {0, 8, 2, 10, 4, 12, 6, 14}, odd = {1, 9, 3, 11, 5, 13, 7, 15};
@@ -76,12 +109,12 @@ INLINE void NAME(sum_four)(const VEC *a, REAL *out)
     VEC p = __builtin_shuffle(a[0], a[1], even) + __builtin_shuffle(a[0], a[1], odd);
     VEC q = __builtin_shuffle(a[2], a[3], even) + __builtin_shuffle(a[2], a[3], odd);
     VEC r = __builtin_shuffle(p, q, low) + __builtin_shuffle(p, q, high);
-    for (int i = 0; i < 4; i++) out[i] = r[i] + r[i + 4];
+    return __builtin_shufflevector(r, r, 0, 1, 2, 3) + __builtin_shufflevector(r, r, 4, 5, 6, 7);
 #else
     const MASK even = {0, 4, 2, 6}, odd = {1, 5, 3, 7};
     const MASK low = {0, 1, 4, 5}, high = {2, 3, 6, 7};
     VEC p = __builtin_shuffle(a[0], a[1], even) + __builtin_shuffle(a[0], a[1], odd);
     VEC q = __builtin_shuffle(a[2], a[3], even) + __builtin_shuffle(a[2], a[3], odd);
-    NAME(store)(out, __builtin_shuffle(p, q, low) + __builtin_shuffle(p, q, high));
+    return __builtin_shuffle(p, q, low) + __builtin_shuffle(p, q, high);
 #endif
 }

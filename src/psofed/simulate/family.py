@@ -124,7 +124,7 @@ def _chunks(draws: Draws, lazy: bool) -> Iterator[Chunk]:
 
 
 def _padded(dim: int) -> int:
-    return -(-dim // layout.PAD) * layout.PAD
+    return max(-(-dim // layout.PAD) * layout.PAD, layout.LEAST)
 
 
 def _pad(array: Array, shape: tuple[int, ...], dtype: Any, value: float = 0) -> Array:
@@ -167,14 +167,13 @@ def _scratch(models: layout.Models, dim: int) -> layout.Scratch:
 
 
 def _data(draws: Draws, chunk: Chunk, dtype: Any) -> layout.Data:
-    clients, rounds, taps = chunk.x.shape
+    clients, rounds, _ = chunk.x.shape
     first, last = draws.start[chunk.first], draws.start[chunk.first + rounds]
-    size = layout.PAD if isinstance(draws.features, OwnMap) else layout.TAPS
-    inputs = -(-taps // size) * size
-    x = chunk.x if taps == inputs else _pad(chunk.x, (clients, rounds, inputs), dtype)
+    x = chunk.x.astype(dtype, copy=False)
     return layout.Data(
-        chunk.first, clients, rounds, inputs,
-        np.ascontiguousarray(x, dtype),
+        chunk.first, clients, rounds,
+        x,
+        np.array(x.strides) // x.itemsize,
         np.ascontiguousarray(chunk.y, dtype),
         (draws.start[chunk.first : chunk.first + rounds + 1] - first).astype(np.int64),
         draws.members[first:last].astype(np.int64),
@@ -215,14 +214,14 @@ def feature_map(features: FeatureMap, dtype: Any) -> layout.Map:
         offset = _pad(features.b / (2 * np.pi), (size,), dtype, 0.25)
     elif isinstance(features, OwnMap):
         kind, constant = layout.GIVEN, 0.0
-        scale, rows, offset = 1.0, np.zeros((dim, 1)), native.aligned(size, dtype)
+        scale, rows, offset = 1.0, np.zeros((dim, 0)), native.aligned(size, dtype)
     else:
         assert isinstance(features, Bumps)
         kind, constant = layout.BUMPS, 0.5 / features.width**2
         scale, rows = 1 / np.sqrt(dim), features.centres
         offset = native.aligned(size, dtype)
-    taps, sine = -(-rows.shape[1] // layout.TAPS) * layout.TAPS, np.array(kernel.SINE[dtype.name])
-    slope = _pad(rows.T, (taps, size), dtype)
+    taps, sine = rows.shape[1] or dim, np.array(kernel.SINE[dtype.name])
+    slope = _pad(rows.T, (rows.shape[1], size), dtype)
     scales = _pad(np.full(dim, scale), (size,), dtype)
     terms = (scale * sine).astype(dtype)
     return layout.Map(kind, taps, size, slope, offset, scales, constant, terms)
@@ -253,7 +252,7 @@ class _Tables:
     ) -> None:
         self.draws, self.methods = draws, [methods[j] for j in order]
         self.idle = sum(method.idle for method in methods)
-        self.step = np.array([m.step for m in self.methods], methods[0].task.dtype)
+        self.step = np.array([m.step for m in self.methods] + [0.0] * 3, methods[0].task.dtype)
         # Tracking the changes is faster where few entries change from one mark to the next.
         every, cohort = max(np.diff(marks), default=1), len(draws.members) / draws.rounds
         changes = [m.shared * (1 if m.common else cohort) * every for m in self.methods]

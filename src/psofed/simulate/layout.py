@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 WAVES, BUMPS, GIVEN = 0, 1, 2  # kinds of feature maps; given: x has the features themselves
 PER_CLIENT, COMMON, FRESH = 0, 1, 2  # how the row of a window is found in its table
-PAD = 8  # features are padded to a multiple of this
-TAPS = 4  # and inputs to one of this
+PAD, LEAST = 8, 16  # features are padded to a multiple of this, and to so many at least
 BLOCK = 16  # samples whose features are computed at once: they stay in the first-level cache
 HOLD = 16  # models that are judged together
 
@@ -24,8 +23,8 @@ class Data(NamedTuple):
     first: int  # the chunk's first round
     clients: int
     rounds: int
-    inputs: int
-    x: Array  # [client, round, input]
+    x: Array  # [client, round, input]: also windows of a series, which overlap
+    x_strides: Array  # in numbers
     y: Array  # [client, round]
     start: Array  # the cohort of the chunk's i-th round is members[start[i]:start[i + 1]]
     members: Array
@@ -51,7 +50,7 @@ class Plans(NamedTuple):
     dim: int
     methods: int
     idle: int  # the first `idle` methods learn when they are not selected
-    step: Array
+    step: Array  # [method], and three more that are not used
     rows: Array  # PER_CLIENT, COMMON or FRESH
     shift: Array
     shared: Array

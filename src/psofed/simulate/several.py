@@ -22,7 +22,7 @@ from psofed.methods import round as rounds
 from psofed.methods.contract import Method, Options, Task
 from psofed.methods.members import Clients
 from psofed.methods.round import Sizes
-from psofed.simulate import family, kernel, layout
+from psofed.simulate import family, kernel
 from psofed.simulate.any_method import Fast, Moment
 from psofed.simulate.draws import CHUNK_SAMPLES, Draws
 from psofed.streams.contract import BLOCK as DRAWN
@@ -56,11 +56,11 @@ class Batch:
 def batch(experiment: Experiment, tasks: list[Task], draws: list[Draws]) -> Batch:
     """The runs of these tasks as one."""
     first: Any = tasks[0]
-    runs = tuple(task.seeds.run for task in tasks)
+    runs: Any = tuple(task.seeds.run for task in tasks)
     room = max(len(each.ids) for each in draws)
     everybody = all(np.array_equal(each.ids, np.arange(first.clients)) for each in draws)
     ids = None if everybody else np.stack([_filled(each.ids, room) for each in draws])
-    seeds = SeveralSeeds(experiment.seed, shared_world=first.seeds.shared_world, runs=runs, ids=ids)
+    seeds = SeveralSeeds(experiment.seed, runs, first.seeds.shared_world, ids)
     cohort = first.cohorts.size
     members = [each.members.reshape(-1, cohort) for each in draws]
     present = np.stack([_present(task) for task in tasks]) if everybody else None
@@ -85,13 +85,12 @@ def _filled(ids: Array, room: int) -> Array:
 
 
 class Features:
-    """z of several runs: x [run, ..., L], padded or not, to z [run, ..., D]."""
+    """z of several runs: x [run, ..., L] to z [run, ..., D]."""
 
     def __init__(self, tasks: list[Task]) -> None:
         self.maps = [task.features for task in tasks]
         self.dim, self.dtype = tasks[0].features.dim, np.dtype(tasks[0].dtype)
         known = all(isinstance(each, Waves | Bumps) for each in self.maps)
-        self.inputs = -(-tasks[0].taps // layout.TAPS) * layout.TAPS
         self.tables: list[Any] = []
         if known and native.available():
             self.tables = [family.feature_map(each, self.dtype) for each in self.maps]
@@ -106,10 +105,6 @@ class Features:
             some = [np.stack([each(row) for row in x[:, r]]) for r, each in enumerate(self.maps)]
             return np.stack(some, axis=1)
         flat = x.reshape(*x.shape[:2], -1, x.shape[-1])
-        if x.shape[-1] != self.inputs:
-            padded = np.zeros((*flat.shape[:-1], self.inputs), self.dtype)
-            padded[..., : x.shape[-1]] = flat
-            flat = padded
         z = np.empty((*x.shape[:-1], self.dim), self.dtype)
         kernel.fill_features_of_runs(np.ascontiguousarray(flat, self.dtype), self.structs, z)
         return z

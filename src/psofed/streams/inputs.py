@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import native
 from psofed.core.seeds import Seeds
 from psofed.streams.contract import BLOCK
 
@@ -60,24 +62,25 @@ class Autoregressive:
         memory: Any,
     ) -> Drawn:  # fmt: skip
         """The memory is the end of the series, L - 1 numbers."""
-        normals = np.empty((2, len(clients), stop - first), dtype)  # of the input, of the noise
-        for n in range(first, stop, BLOCK):
-            block = seeds.normals("stream", clients, 2 * BLOCK, round=n // BLOCK)
-            here = slice(n - first, n - first + BLOCK)
-            normals[0, :, here] = block[:, :BLOCK][:, : stop - n]
-            normals[1, :, here] = block[:, BLOCK:][:, : stop - n]
+        rounds = np.arange(first // BLOCK, -(-stop // BLOCK))
+        drawn = seeds.normals("stream", clients[:, None], 2 * BLOCK, rounds)
+        shape, here = (len(clients), -1), slice(stop - first)
+        # The first half of a block is of the inputs, the second of the noise.
+        halves = (drawn[..., :BLOCK], drawn[..., BLOCK:])
+        normals, noise = (half.astype(dtype).reshape(shape)[:, here] for half in halves)
         if memory is None:
             # One more than the windows need: of one tap, the series still goes on from a number.
             before = seeds.normals("before", clients, max(self.taps - 1, 1))
             memory = autoregress(laws, before.astype(dtype, copy=False))
-        series = np.hstack([memory, autoregress(laws, normals[0], memory[:, -1])])
+        series = np.hstack([memory, autoregress(laws, normals, memory[:, -1])])
         kept = series[:, -max(self.taps - 1, 1) :]
-        return Drawn(windows(series, self.taps)[:, -(stop - first) :], normals[1], kept)
+        return Drawn(windows(series, self.taps)[:, -(stop - first) :], noise, kept)
 
     def alone(self, seeds: Seeds, purpose: str, clients: Array, laws: Laws, count: int) -> Drawn:
         """Each window from the stationary law of its client."""
         laws = Laws(*(law[np.arange(count) % len(law)] for law in laws))
-        normals = seeds.world.generator(purpose).standard_normal((count, self.taps + 1))
+        numbers = self.taps + 1  # for a window and its noise
+        normals = seeds.world.normals(purpose, 0, count * numbers).reshape(count, numbers)
         x = windows(autoregress(laws, normals[:, :-1]), self.taps)[:, 0]
         return Drawn(x, normals[:, -1])
 
@@ -120,17 +123,20 @@ def autoregress(laws: Laws, normals: Array, last: Array | None = None) -> Array:
     """
     theta, mean, variance, _ = (law.astype(normals.dtype) for law in laws)
     scale = np.sqrt(1 - theta**2)
-    x = np.ascontiguousarray(normals.T)  # round by client: the recursion goes along the first axis
-    first = mean * np.sqrt((1 + theta) / (1 - theta)) + np.sqrt(variance) * x[0]
-    x *= scale * np.sqrt(variance)
-    x += scale * mean
+    gain, offset = scale * np.sqrt(variance), scale * mean
     if last is None:
-        x[0] = first
+        first = mean * np.sqrt((1 + theta) / (1 - theta)) + np.sqrt(variance) * normals[:, 0]
     else:
-        x[0] += theta * last
-    step = np.empty_like(theta)
-    for n in range(1, len(x)):
-        x[n] += np.multiply(theta, x[n - 1], out=step)
+        first = (normals[:, 0] * gain + offset) + theta * last
+    if native.available():
+        out, normals = np.empty(normals.shape, normals.dtype), np.ascontiguousarray(normals)
+        out[:, 0] = first
+        native.function("autoregress", out.dtype)(theta, gain, offset, normals, out, *out.shape)
+        return out
+    x = normals.T * gain + offset  # round by client: the recursion goes along the first axis
+    x[0] = first
+    for before, now in pairwise(x):
+        now += theta * before
     return np.ascontiguousarray(x.T)
 
 

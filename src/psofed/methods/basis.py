@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed import native
-
 Array = NDArray[Any]
 
 
@@ -40,44 +38,6 @@ def whitened(R: Array, size: int) -> Basis:
     largest = np.abs(vectors).argmax(axis=0)
     signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])
     return Basis(vectors * signs / np.sqrt(raised), 1 / raised)
-
-
-class Moments(NamedTuple):
-    """Sums over a client's samples: of u u^T, u y, x and x x^T."""
-
-    A: Array  # [d, d]
-    q: Array  # [d]
-    s: Array  # [L]
-    C: Array  # [L, L]
-
-    def add(self, basis: Array, x: Array, z: Array, y: Array, weights: Array) -> None:
-        """Add samples, each with a weight, in place. `basis` is T as `filled` gives it."""
-        if not (native.available() and z.dtype == x.dtype == y.dtype == basis.dtype):
-            self.add_plainly(basis, x, z, y, weights)
-            return
-        given = [np.ascontiguousarray(each) for each in (z, x, y, weights.astype(z.dtype))]
-        count, (dim, size) = len(y), basis.shape
-        u, v = np.empty((2, count, size), z.dtype)
-        numbers = count, dim, len(self.q), size, len(self.s)
-        native.function("moments", z.dtype)(*given, basis, u, v, *self, *numbers)
-
-    def add_plainly(self, basis: Array, x: Array, z: Array, y: Array, weights: Array) -> None:
-        """`add` in NumPy."""
-        u, past = z @ basis[:, : len(self.q)], weights.astype(z.dtype)[:, None]
-        A, q, s, C = self
-        A += (u * past).T @ u
-        q += y @ (u * past)
-        s += (x * past).sum(axis=0)
-        C += (x * past).T @ x
-
-
-def filled(T: Array, dtype: Any) -> Array:
-    """T in this precision, with columns of zeros up to whole vectors.
-
-    >>> filled(np.ones((1, 3)), "float32").tolist()
-    [[1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]]
-    """
-    return np.pad(T, ((0, 0), (0, -T.shape[1] % 8))).astype(dtype)
 
 
 def plain(dim: int) -> Basis:

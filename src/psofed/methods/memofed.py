@@ -113,6 +113,7 @@ class Method(Plain):
         signal = options.inputs == "signal"
         self.curvature = curvature.Curvature(task.features, self.T, guess, signal)
         self.tells = options.curvature == "moments"
+        self._sizes = self._bytes(up=False), self._bytes(up=True)
         self._bases: dict[Any, Array] = {}
         self._offers: dict[int, tuple[int, bytes, Array]] = {}
 
@@ -134,16 +135,18 @@ class Method(Plain):
 
     def _cost(self, server: State, k: int) -> int:
         """Bytes of a contact with client k."""
-        down, up = self._bytes(up=False), self._bytes(up=True)
-        down = len(payload.NOTHING) if self._is_silent(server, k) else down
-        return down + up + 2 * self.curvature.numbers * self._more(server["contacts"][k])
+        contacts = int(server["contacts"][k])
+        down, up = self._sizes
+        down = len(payload.NOTHING) if self._is_silent(server, contacts) else down
+        return down + up + 2 * self.curvature.numbers * self._more(contacts)
 
-    def _is_silent(self, server: State, k: int) -> bool:
-        return server["contacts"][k] == 0 and server["contacts"].sum() < self.options.silent
+    def _is_silent(self, server: State, contacts: int) -> bool:
+        """Whether a client of so many contacts gets no model yet."""
+        return contacts == 0 and bool(server["contacts"].sum() < self.options.silent)
 
-    def _more(self, contacts: Any) -> bool:
+    def _more(self, contacts: int) -> bool:
         """Whether the next contact sends the moments: contacts 1, 4, 16, 64, ... do."""
-        number = int(contacts) + 1
+        number = contacts + 1
         return self.tells and number & (number - 1) == 0 and number.bit_length() % 2 == 1
 
     # State.
@@ -182,18 +185,23 @@ class Method(Plain):
 
     def absorb(self, client: State, x: Array, z: Array, y: Array) -> None:
         """`learn` for many samples of one client, one after the other."""
-        past = self.forget ** np.arange(len(y) - 1.0, -1, -1)
+        count, u = len(y), z @ self._basis(z.dtype)
+        left, weighed, inputs, total = u.T, y, x.T, float(count)
         if self.forget < 1:
+            past = self.forget ** np.arange(count - 1.0, -1, -1)
+            left, weighed, inputs, total = u.T * past, y * past, x.T * past, past.sum()
             for name in ("A", "q", "n", "s", "C"):
-                client[name] *= self.forget ** len(y)
-        client["n"] += past.sum()
-        sums = basis.Moments(client["A"], client["q"], client["s"], client["C"])
-        sums.add(self._basis(z.dtype), x, z, y, past)
+                client[name] *= self.forget**count
+        client["A"] += left @ u
+        client["q"] += weighed @ u
+        client["n"] += total
+        client["s"] += inputs.sum(axis=1)
+        client["C"] += inputs @ x
 
     def _basis(self, dtype: Any) -> Array:
         """T in the precision of the features, which is enough for a sum of many samples."""
         if dtype not in self._bases:
-            self._bases[dtype] = basis.filled(self.T, dtype)
+            self._bases[dtype] = self.T.astype(dtype)
         return self._bases[dtype]
 
     def receive(self, client: State, k: int, n: int, message: Message) -> None:
@@ -217,7 +225,7 @@ class Method(Plain):
         g = (client["q"] - client["A"] @ r) / count
         values = self._quantise(g + r - h)
         h += self._restore(values)
-        told = self._more(client["contacts"])
+        told = self._more(int(client["contacts"]))
         client["contacts"] += 1
         if not told:
             return values
@@ -228,13 +236,14 @@ class Method(Plain):
 
     def download(self, server: State, k: int, n: int) -> Message:
         """Whether the contacts folded so far are odd, and Q(c - r_k)."""
-        if self._is_silent(server, k):
+        contacts = int(server["contacts"][k])
+        if self._is_silent(server, contacts):
             return np.empty(0)
         away = server["c"] - server["r"][k]
         offered, known = self._offers.get(k), away.tobytes()
         if offered is not None and offered[:2] == (n, known):
             return offered[2]  # asked for again, as when the round is folded
-        message = np.concatenate(([server["contacts"][k] % 2], self._quantise(away)))
+        message = np.concatenate(([contacts % 2], self._quantise(away)))
         self._offers[k] = n, known, message
         return message
 
@@ -259,70 +268,45 @@ class Method(Plain):
                 server[name] *= fade
         server["now"][...] = n
         down = {k: self.download(server, k, n) for k in heard}
-        known = []
         for k, message in heard.items():
             server["spent"] += self._cost(server, k)
-            if server["contacts"][k] and len(message) == self._entries:
-                known.append(k)
-            else:
-                self._meet(server, k, n, down[k], message)
-        if known:
-            told = np.array([down[k] for k in known]), np.array([heard[k] for k in known])
-            self._hear(server, np.array(known), n, *told)
-        true, assumed = server["secant"]
+            self._hear(server, k, n, down[k], message)
+        true, assumed = server["secant"].tolist()
         ratio = SAFE * true / assumed if self.options.guard and assumed > 0 else 1.0
         kappa = max(1.0, ratio, RELEASE * float(server["kappa"]))
         server["kappa"][...] = kappa
         b = server["sum_g"] + kappa * server["sum_Br"]
         server["c"][:] = quadratics.minimum(server["sum_B"], kappa, self.prior, b)
 
-    def _meet(self, server: State, k: int, n: int, down: Message, message: Array) -> None:
-        """Client k for the first time, or with new moments: B_k, and its part of the sums."""
-        count, weight = _count(self.forget, n + 1), server["weight"][k]
-        r, h, B, g, Br = (server[name][k] for name in ("r", "h", "B", "g", "Br"))
-        for name, old in (("sum_B", B), ("sum_g", g), ("sum_Br", Br)):
-            server[name] -= weight * old
-        if down is not None and len(down):
-            r += self._restore(down[1:])
-        if server["contacts"][k] == 0:
+    def _hear(self, server: State, k: int, n: int, down: Message, message: Array) -> None:
+        """Client k at its new reference, sometimes with a new B_k; its part of the sums."""
+        count, weight = _count(self.forget, n + 1), float(server["weight"][k])
+        r, h, g, B, Br = (server[name][k] for name in ("r", "h", "g", "B", "Br"))
+        first, told = not server["contacts"][k], len(message) > self._entries
+        dr = self._restore(down[1:]) if down is not None and len(down) else np.zeros(self.size)
+        r += dr
+        if first:
             h[:], B[:] = r, np.eye(self.size) / self.step
         h += self._restore(message[: self._entries])
-        if len(message) > self._entries:
+        if told:
+            server["sum_B"] -= weight * B
             B[:] = self.curvature.matrix(message[self._entries :], count)
             B += DAMP * np.eye(self.size)
-        g[:], Br[:] = h - r, B @ r
-        for name, new in (("sum_B", B), ("sum_g", g), ("sum_Br", Br)):
-            server[name] += count * new
-        self._note(server, k, n, count)
+        more = count if told else count - weight
+        new_g, new_Br = h - r, quadratics.renewed(server["sum_B"], B, more, r)
+        server["sum_g"] += count * new_g - weight * g
+        server["sum_Br"] += count * new_Br - weight * Br
+        if not (first or told):
+            self._measure(server, count * dr, new_g - g, new_Br - Br)
+        g[:], Br[:] = new_g, new_Br
+        server["weight"][k], server["heard"][k] = count, n
+        server["contacts"][k] += 1
 
-    def _hear(self, server: State, ks: Array, n: int, down: Array, messages: Array) -> None:
-        """Several clients at their new references, all with the B_k that they had before."""
-        count, weight = _count(self.forget, n + 1), server["weight"][ks]
-        r, h, g, Br = (server[name][ks] for name in ("r", "h", "g", "Br"))
-        dr = self._restore(down[:, 1:])
-        h += self._restore(messages)
-        r += dr
-        new_g = h - r
-        new_Br = quadratics.renewed(server["sum_B"], server["B"], ks, count - weight, r)
-        server["sum_g"] += count * new_g.sum(axis=0) - weight @ g
-        server["sum_Br"] += count * new_Br.sum(axis=0) - weight @ Br
-        self._measure(server, count, dr, new_g - g, new_Br - Br)
-        for name, new in (("r", r), ("h", h), ("g", new_g), ("Br", new_Br)):
-            server[name][ks] = new
-        self._note(server, ks, n, count)
-
-    def _note(self, server: State, ks: Any, n: int, count: float) -> None:
-        """These clients were heard in round n, each with its number of samples."""
-        server["weight"][ks] = count
-        server["contacts"][ks] += 1
-        server["heard"][ks] = n
-
-    def _measure(self, server: State, count: float, dr: Array, dg: Array, dBr: Array) -> None:
+    def _measure(self, server: State, dr: Array, dg: Array, dBr: Array) -> None:
         """-dr^T dg and dr^T B dr, averaged over recent contacts so that new samples average out."""
-        keep = 1 - 1 / max(RECENT * self.task.clients, 1)
-        past = count * keep ** np.arange(len(dr) - 1, -1, -1)
-        server["secant"] *= keep ** len(dr)
-        server["secant"] += -(past @ (dr * dg).sum(axis=1)), past @ (dr * dBr).sum(axis=1)
+        secant = server["secant"]
+        secant *= 1 - 1 / max(RECENT * self.task.clients, 1)
+        secant += -(dr @ dg), dr @ dBr
 
     def models(self, server: State, clients: State) -> Array:
         """w = T c."""

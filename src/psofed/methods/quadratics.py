@@ -12,20 +12,14 @@ from psofed import native
 Array = NDArray[Any]
 
 
-def renewed(total: Array, B: Array, ks: Array, more: Array, r: Array) -> Array:
-    """B_k r_k of the clients ks, and total <- total + sum_k more_k B_k, in place."""
+def renewed(total: Array, B: Array, more: float, r: Array) -> Array:
+    """B r, and total <- total + more B, in place."""
     if not native.available():
-        return renewed_plainly(total, B, ks, more, r)
-    found, (rows, dim) = np.empty_like(r), r.shape
-    native.function("renew")(total, B, ks.astype(np.int64), more, r, found, rows, dim)
+        total += more * B
+        return B @ r
+    found = np.empty_like(r)
+    native.function("renew")(total, B, float(more), r, found, len(r))
     return found
-
-
-def renewed_plainly(total: Array, B: Array, ks: Array, more: Array, r: Array) -> Array:
-    """`renewed` in NumPy."""
-    for k, weight in zip(ks, more, strict=True):
-        total += weight * B[k]
-    return np.array([B[k] @ r_k for k, r_k in zip(ks, r, strict=True)])
 
 
 def minimum(A: Array, factor: float, prior: Array, b: Array) -> Array:

@@ -59,7 +59,7 @@ INLINE void dot_four(const double *a, const double *b, int64_t stride, int64_t c
         Vec value = load_f64(a + i);
         for (int r = 0; r < 4; r++) s[r] += value * load_f64(b + r * stride + i);
     }
-    sum_four_f64(s, out);
+    *(four_f64 *)out = sum_four_f64(s);
     for (; i < count; i++)
         for (int r = 0; r < 4; r++) out[r] += a[i] * b[r * stride + i];
 }

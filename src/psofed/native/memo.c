@@ -31,17 +31,13 @@ int64_t psofed_compand(const double *v, double *out, int64_t count, int64_t bits
     return 0;
 }
 
-/* out[i] = B_k r_i and total += more[i] B_k for k = ks[i], in one pass over the matrices. */
-int64_t psofed_renew(double *total, const double *matrices, const int64_t *ks, const double *more,
-                     const double *r, double *out, int64_t rows, int64_t dim)
+/* out = B r and total += more B, in one pass over B. */
+int64_t psofed_renew(double *total, const double *B, double more, const double *r, double *out,
+                     int64_t dim)
 {
-    for (int64_t i = 0; i < rows; i++, r += dim, out += dim) {
-        const double *B = matrices + ks[i] * dim * dim;
-        double *to = total;
-        for (int64_t d = 0; d < dim; d++, B += dim, to += dim) {
-            out[d] = dot(B, r, dim);
-            for (int64_t c = 0; c < dim; c++) to[c] += more[i] * B[c];
-        }
+    for (int64_t d = 0; d < dim; d++, B += dim, total += dim) {
+        out[d] = dot(B, r, dim);
+        for (int64_t c = 0; c < dim; c++) total[c] += more * B[c];
     }
     return 0;
 }

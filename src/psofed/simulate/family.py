@@ -232,13 +232,15 @@ def fast_features(features: FeatureMap, dtype: Any) -> Callable[[Array], Array]:
     if not (native.available() and isinstance(features, Waves | Bumps)):
         return features
     table = feature_map(features, dtype)
-    struct = native.struct(table)
+    structs = [native.struct(table)]
 
     def fast(x: Array) -> Array:
-        given = np.zeros((1, 1, x[..., 0].size, table.taps), dtype)
-        given[..., : x.shape[-1]] = x.reshape(-1, x.shape[-1])
         z = np.empty((*x.shape[:-1], features.dim), dtype)
-        kernel.fill_features_of_runs(given, [struct], z)
+        taps, given = x.shape[-1], np.ascontiguousarray(x)
+        if taps != table.taps:
+            given = np.zeros((*x.shape[:-1], table.taps), dtype)
+            given[..., :taps] = x
+        kernel.fill_features_of_runs(given.reshape(1, 1, -1, table.taps), structs, z)
         return z
 
     return fast

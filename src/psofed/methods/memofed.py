@@ -111,7 +111,9 @@ class Method(Plain):
         self.size = len(penalty)
         self.prior = options.ridge * penalty
         signal = options.inputs == "signal"
-        self.curvature = curvature.Curvature(task.features, self.T, guess, signal)
+        # The curvature decides the speed, not the result: the precision of the task is enough.
+        T = self.T.astype(task.dtype)
+        self.curvature = curvature.Curvature(task.features, T, guess, signal)
         self.tells = options.curvature == "moments"
         self._sizes = self._bytes(up=False), self._bytes(up=True)
         self._bases: dict[Any, Array] = {}
@@ -292,21 +294,16 @@ class Method(Plain):
             server["sum_B"] -= weight * B
             B[:] = self.curvature.matrix(message[self._entries :], count)
             B += DAMP * np.eye(self.size)
-        more = count if told else count - weight
-        new_g, new_Br = h - r, quadratics.renewed(server["sum_B"], B, more, r)
-        server["sum_g"] += count * new_g - weight * g
-        server["sum_Br"] += count * new_Br - weight * Br
+            server["sum_B"] += weight * B
+        sums = quadratics.Quadratic(server["sum_B"], server["sum_g"], server["sum_Br"])
+        old = quadratics.Quadratic(B, g, Br)
+        true, assumed = quadratics.renew(sums, weight, count, old, r, h - r, dr)
         if not (first or told):
-            self._measure(server, count * dr, new_g - g, new_Br - Br)
-        g[:], Br[:] = new_g, new_Br
+            # Averaged over recent contacts, so that new samples average out.
+            server["secant"] *= 1 - 1 / max(RECENT * self.task.clients, 1)
+            server["secant"] += -count * true, count * assumed
         server["weight"][k], server["heard"][k] = count, n
         server["contacts"][k] += 1
-
-    def _measure(self, server: State, dr: Array, dg: Array, dBr: Array) -> None:
-        """-dr^T dg and dr^T B dr, averaged over recent contacts so that new samples average out."""
-        secant = server["secant"]
-        secant *= 1 - 1 / max(RECENT * self.task.clients, 1)
-        secant += -(dr @ dg), dr @ dBr
 
     def models(self, server: State, clients: State) -> Array:
         """w = T c."""

@@ -31,14 +31,23 @@ int64_t psofed_compand(const double *v, double *out, int64_t count, int64_t bits
     return 0;
 }
 
-/* out = B r and total += more B, in one pass over B. */
-int64_t psofed_renew(double *total, const double *B, double more, const double *r, double *out,
-                     int64_t dim)
+/* A client's quadratic in the sums: its gradient is g at r, which has moved by dr, and its weight
+   changes. found = dr^T dg and dr^T B dr. */
+int64_t psofed_renew(double *sum_B, double *sum_g, double *sum_Br, const double *B, double *old_g,
+                     double *old_Br, const double *r, const double *g, const double *dr,
+                     double *found, double weight, double count, int64_t dim)
 {
-    for (int64_t d = 0; d < dim; d++, B += dim, total += dim) {
-        out[d] = dot(B, r, dim);
-        for (int64_t c = 0; c < dim; c++) total[c] += more * B[c];
+    const double more = count - weight;
+    double true = 0, assumed = 0;
+    for (int64_t i = 0; i < dim; i++, B += dim, sum_B += dim) {
+        const double Br = dot(B, r, dim);
+        for (int64_t j = 0; j < dim; j++) sum_B[j] += more * B[j];
+        sum_g[i] += count * g[i] - weight * old_g[i];
+        sum_Br[i] += count * Br - weight * old_Br[i];
+        true += dr[i] * (g[i] - old_g[i]), assumed += dr[i] * (Br - old_Br[i]);
+        old_g[i] = g[i], old_Br[i] = Br;
     }
+    found[0] = true, found[1] = assumed;
     return 0;
 }
 

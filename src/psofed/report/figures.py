@@ -154,8 +154,10 @@ def save(figure: Figure, path: Any) -> None:
 
 def both(figure: Figure, name: str) -> dict[str, bytes]:
     """The picture as two files. Its layout is found once: each format would search it twice."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine(None)
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+        figure.set_layout_engine(None)
     return {f"{name}.{suffix}": to_bytes(figure, suffix) for suffix in ("png", "pdf")}
 
 

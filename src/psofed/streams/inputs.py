@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -129,8 +130,8 @@ def autoregress(laws: Laws, normals: Array, last: Array | None = None) -> Array:
     else:
         x[0] += theta * last
     step = np.empty_like(theta)
-    for n in range(1, len(x)):
-        x[n] += np.multiply(theta, x[n - 1], out=step)
+    for before, now in pairwise(x):
+        np.add(now, np.multiply(theta, before, step), now)
     return np.ascontiguousarray(x.T)
 
 

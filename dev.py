@@ -57,8 +57,10 @@ def main(arguments: list[str]) -> int:
 def set_up() -> None:
     """Make .venv, unless it is there with these very versions."""
     wanted = hashlib.sha256()
-    for name in ("constraints.txt", "pyproject.toml", "dev.py"):
-        wanted.update((ROOT / name).read_bytes())
+    sources = sorted((ROOT / "src" / "psofed" / "native").glob("*.[ch]"))
+    files = [ROOT / n for n in ("constraints.txt", "pyproject.toml", "dev.py", "hatch_build.py")]
+    for file in (*files, *sources):
+        wanted.update(file.read_bytes())
     stamp = VENV / "psofed-set-up"
     if stamp.exists() and stamp.read_text() == wanted.hexdigest():
         return
@@ -119,8 +121,6 @@ def test(arguments: list[str]) -> int:
     checks = [] if arguments else [Check(check, settings) for check in CHECKS]
     if any(check.code() for check in checks[:QUICK]):
         return 1
-    with step("compile the kernels, unless this was done before"):
-        compile_once(settings, arguments)
     # Many tests wait for a process or a browser: some more workers than cores keep these busy.
     print("$ pytest", flush=True)
     workers, begin = str((os.cpu_count() or 1) + 2), time.monotonic()
@@ -146,20 +146,6 @@ class Check:
         print("$", *self.words, f" ({time.monotonic() - self.begin:.0f} s since the start)")
         print(printed, end="", flush=True)
         return int(self.process.returncode)
-
-
-def compile_once(settings: dict[str, str], arguments: list[str]) -> None:
-    """The kernel in both precisions, and the tests: no two processes shall compile the same."""
-    warm = ROOT / "tests" / "helpers" / "warm.py"
-    commands = [[warm, "float32"], [warm, "float64"]]
-    if not arguments:
-        commands += [["-m", "pytest", "--collect-only", "--quiet", "--quiet"]]
-    begun = [
-        subprocess.Popen([PYTHON, *command], cwd=ROOT, env=settings, stdout=subprocess.DEVNULL)
-        for command in commands
-    ]
-    for process in begun:
-        process.wait()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed.pace import KERNELS, Pace, Standing
+from psofed.pace import Pace, Standing
 
 
 def ends_of(durations, workers, start=0.0):
@@ -79,33 +79,6 @@ def test_runs_from_before_a_resume_are_not_counted_as_quick_ones():
     assert pace.standing(0.02).left is None
     ends = ends_of([3.0] * (runs - already), 2)
     assert worst(pace, ends, already=already) <= 0.3
-
-
-def test_the_time_of_compiling_is_not_that_of_runs():
-    pace = Pace(0.0, 2, 20, loop=0.1)
-    pace.compiling(1.0, ("simulate",))
-    standing = pace.standing(11.0)
-    assert standing.compiling == "simulate"
-    assert standing.left == pytest.approx(0.1 * KERNELS["simulate"] - 10)
-    pace.compiling(36.0, ())
-    pace.advance(37.0, 1)
-    pace.advance(37.1, 2)
-    assert pace.standing(37.2).left < 20  # nine more turns of two seconds, not of 37
-    assert worst(pace, [39, 39.1, *ends_of([2.0] * 16, 2, 39.2)], 36.0, already=2) <= 0.3
-
-
-def test_compiling_that_takes_longer_than_expected_promises_nothing():
-    pace = Pace(0.0, total=5)
-    pace.compiling(0.0, ("simulate",))
-    standing = pace.standing(1e4)
-    assert standing.left is None
-    assert "so far" in standing.words()
-
-
-def test_something_unknown_is_compiled_without_a_promise():
-    pace = Pace(0.0, total=5)
-    pace.compiling(0.0, ("somebody_elses",))
-    assert pace.standing(3.0).words() == "compiling (once), 3 s so far; then 5 runs"
 
 
 def test_parts_of_runs_tell_the_time_before_the_first_run_is_finished():

@@ -16,10 +16,7 @@ from uv import find_uv_bin
 
 from helpers import ROOT
 
-# Without the compiler, which would take most of a minute for a kernel that other tests run.
-ENV = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | {
-    "NUMBA_DISABLE_JIT": "1"
-}
+ENV = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
 TINY = """
 clients = 4
 rounds = 10

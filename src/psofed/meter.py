@@ -25,30 +25,25 @@ class Meter:
     def __init__(self, what: str, unit: str, pace: Pace) -> None:
         self.what, self.unit, self.pace, self.now = what, unit, pace, ""
         self._lock = Lock()  # it is looked at in another thread
-        self._before = _pulse()[0]
+        self._before = _worked()
 
     def look(self) -> Standing:
-        """Where it stands at this moment, compiling or not."""
+        """Where it stands at this moment."""
         with self._lock:
-            self._feel(time := monotonic())
-            return self.pace.standing(time)
+            self.pace.work(_worked() - self._before)
+            return self.pace.standing(monotonic())
 
     def advance(self, done: int, total: int | None = None) -> None:
         """So many units are finished."""
         with self._lock:
-            self._feel(time := monotonic())
-            self.pace.advance(time, done, total)
-
-    def _feel(self, time: float) -> None:
-        worked, compiles = _pulse()
-        self.pace.compiling(time, compiles)
-        self.pace.work(worked - self._before)
+            self.pace.work(_worked() - self._before)
+            self.pace.advance(monotonic(), done, total)
 
 
-def _pulse() -> tuple[float, tuple[str, ...]]:
-    """Runs computed, and what is being compiled."""
+def _worked() -> float:
+    """Runs computed, with parts of runs."""
     pulse = sys.modules.get("psofed.simulate.pulse")  # absent: nothing is simulated
-    return (0.0, ()) if pulse is None else (pulse.worked(), pulse.compiling())
+    return 0.0 if pulse is None else float(pulse.worked())
 
 
 @contextmanager
@@ -109,7 +104,7 @@ def _lines(meter: Meter) -> AbstractContextManager[None]:
 
 
 def _words(meter: Meter, standing: Standing) -> str:
-    rest = f"; {meter.now}" if meter.now and standing.compiling is None else ""
+    rest = f"; {meter.now}" if meter.now else ""
     return standing.words(meter.unit) + rest
 
 

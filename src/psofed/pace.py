@@ -1,7 +1,6 @@
 """How long a job still takes: arithmetic on times that it is given, without a clock of its own.
 
 A job is a number of equal units (runs, rounds, steps), of which `workers` are in work at a time.
-Compiling is a step of its own: its time is never mistaken for that of the units.
 """
 
 from __future__ import annotations
@@ -13,9 +12,6 @@ LEAST = 10  # and at least so many of the last ones
 ENOUGH = 0.05  # of a unit by each worker, to judge by parts while none is finished
 MANY, MERGE = 200, 0.05  # if there are more, those that end within some seconds are one step
 
-# Time to compile, in units of `simulate.pulse.loop`: `python benchmarks/compiling.py` prints it.
-KERNELS = {"simulate": 397, "learn_rows": 6}
-
 
 @dataclass(frozen=True)
 class Standing:
@@ -26,30 +22,20 @@ class Standing:
     elapsed: float  # seconds since the job began
     left: float | None  # seconds; None if nothing is known yet
     rough: bool = False  # from first units, which also load and start things, or from parts
-    compiling: str | None = None  # what is being compiled; `left` is then the time for that
 
     def words(self, unit: str = "runs") -> str:
         """For a person.
 
         >>> Standing(100, 500, 20.0, 80.0).words()
         '100 of 500 runs, about 1 min 20 s left'
-        >>> Standing(0, 500, 3.0, 19.0, compiling="simulate").words()
-        'compiling (once), about 19 s left; then 500 runs'
         >>> Standing(0, 500, 3.0, None).words()
         '0 of 500 runs, 3 s so far'
         """
         count = f"{self.done}" if self.total is None else f"{self.done} of {self.total}"
-        if self.compiling is not None:
-            left = f"about {duration(self.left)} left" if self.left else f"{self._so_far()}"
-            ahead = "" if self.total is None else f"; then {self.total - self.done} {unit}"
-            return f"compiling (once), {left}{ahead}"
         if self.left is None:
-            return f"{count} {unit}, {self._so_far()}"
+            return f"{count} {unit}, {duration(self.elapsed)} so far"
         about = "roughly" if self.rough else "about"
         return f"{count} {unit}, {about} {duration(self.left)} left"
-
-    def _so_far(self) -> str:
-        return f"{duration(self.elapsed)} so far"
 
 
 def duration(seconds: float | None) -> str:
@@ -82,7 +68,7 @@ def _two(whole: int, size: int, large: str, small: str, days: bool = False) -> s
 class Pace:
     """The time left of a job, from its last units only.
 
-    `already` units were finished before the job began, and `loop` says how slow the machine is.
+    `already` units were finished before the job began.
     The time of a unit is that between its end and the end of the one that was `workers` before it:
     with two workers whose units end together, every other one would seem to take no time.
 
@@ -93,24 +79,13 @@ class Pace:
     """
 
     def __init__(
-        self, begin: float, workers: int = 1, total: int | None = None, already: int = 0,
-        loop: float = 0.06,
-    ) -> None:  # fmt: skip
-        self.workers, self.total, self.already, self.loop = workers, total, already, loop
+        self, begin: float, workers: int = 1, total: int | None = None, already: int = 0
+    ) -> None:
+        self.workers, self.total, self.already = workers, total, already
         self.begin, self.done = begin, already
-        self._ends: list[tuple[float, int]] = [(begin, already)]  # without time for compiling
+        self._ends: list[tuple[float, int]] = [(begin, already)]
         self._first = True  # whether the first entry is the start of the job
-        self._compiles: tuple[str, ...] = ()
-        self._since, self._paused = begin, 0.0
         self._work = 0.0
-
-    def compiling(self, now: float, what: tuple[str, ...]) -> None:
-        """What is being compiled at this moment, the outermost first; nothing if it is empty."""
-        if what and not self._compiles:
-            self._since = now
-        elif self._compiles and not what:
-            self._paused += now - self._since
-        self._compiles = what
 
     def work(self, units: float) -> None:
         """So much was done in this job, with the parts of units that are not finished."""
@@ -122,25 +97,16 @@ class Pace:
         self.done = max(done, self.done)
         if done <= self._ends[-1][1]:
             return
-        if self._compiles:  # somebody compiles while others work
-            self._paused, self._since = self._paused + now - self._since, now
-        at = now - self._paused
         ends = self._ends
-        if len(ends) > MANY and at - ends[-2][0] < MERGE:
+        if len(ends) > MANY and now - ends[-2][0] < MERGE:
             ends.pop()
-        ends.append((max(at, ends[-1][0]), done))
-        self._forget(at)
+        ends.append((max(now, ends[-1][0]), done))
+        self._forget(now)
 
     def standing(self, now: float) -> Standing:
         """Where the job stands."""
-        elapsed = now - self.begin
-        if self._compiles:
-            needs = KERNELS.get(self._compiles[0])
-            left = None if needs is None else needs * self.loop - (now - self._since)
-            left = None if left is None or left < 0 else left
-            return Standing(self.done, self.total, elapsed, left, compiling=self._compiles[0])
-        left, rough = self._left(now - self._paused)
-        return Standing(self.done, self.total, elapsed, left, rough)
+        left, rough = self._left(now)
+        return Standing(self.done, self.total, now - self.begin, left, rough)
 
     def _left(self, now: float) -> tuple[float | None, bool]:
         """All workers go on as before: the last unit ends in the turn of the worker that gets it.

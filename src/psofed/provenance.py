@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Callable
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from psofed import plugins
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from psofed import native, plugins
 from psofed.experiment import Experiment
 from psofed.plugins import Plugin
 
 
 def versions() -> dict[str, str]:
     """The versions that can change a number."""
-    packages = {name: version(name) for name in ("psofed", "numpy", "numba")}
+    packages = {name: version(name) for name in ("psofed", "numpy")}
     return {"python": platform.python_version(), **packages}
 
 
@@ -91,9 +93,16 @@ def changed(was: list[dict[str, str]], now: list[dict[str, str]]) -> list[str]:
 
 
 def machine() -> dict[str, str]:
-    """Versions, psofed's own source and the processor, whose instructions round differently."""
-    cpu = import_module("llvmlite.binding").get_host_cpu_name()
-    return {**versions(), "code": code(), "processor": cpu}
+    """Versions, psofed's own source, and what of the processor decides how numbers are rounded."""
+    return {**versions(), "code": code(), "compiled": native.about(), "processor": _processor()}
+
+
+def _processor() -> str:
+    """The instructions that NumPy and its linear algebra choose here."""
+    found: Any = np.show_config(mode="dicts")
+    simd = found.get("SIMD Extensions", {}).get("found", [])
+    blas = sorted({str(each.get("architecture")) for each in threadpool_info()})
+    return " ".join([*simd[-1:], *blas])
 
 
 def code() -> str:

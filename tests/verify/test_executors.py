@@ -15,7 +15,7 @@ from psofed.core.schedule import Rotating
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
 from psofed.methods import psofed
-from psofed.simulate import family, kernel
+from psofed.simulate import family, kernel, layout
 from psofed.simulate.draws import draw, of_case
 from psofed.simulate.evaluate import make_test
 from psofed.verify.executors import compare, engine
@@ -67,8 +67,8 @@ def test_a_dormant_client_is_plain_lms():
 
 def kernel_features(feature, x, dtype):
     """The features of rows x [count, L], as the kernel fills them."""
-    size, taps = -(-feature.dim // kernel.PAD) * kernel.PAD, -(-x.shape[1] // kernel.TAPS)
-    inputs = np.zeros((len(x), taps * kernel.TAPS), dtype)
+    size, taps = -(-feature.dim // layout.PAD) * layout.PAD, -(-x.shape[1] // layout.TAPS)
+    inputs = np.zeros((len(x), taps * layout.TAPS), dtype)
     inputs[:, : x.shape[1]] = x
     z = np.empty((len(x), size), dtype)
     kernel.fill_features(inputs, family.feature_map(feature, np.dtype(dtype)), z)
@@ -172,16 +172,3 @@ def test_chunks_do_not_matter(rounds, monkeypatch):
     assert len(list(few.chunks())) == -(-rounds // 256)
     assert np.abs(family.replay(few, methods).w - whole).max() <= 1e-12
     assert np.abs(family.replay(everybody, methods).w - whole).max() <= 1e-12
-
-
-def test_a_machine_without_a_place_for_compiled_code_only_loses_time(monkeypatch):
-    from numba.core.caching import CompileResultCacheImpl
-
-    monkeypatch.setattr(CompileResultCacheImpl, "_locator_classes", [])
-    with pytest.raises(RuntimeError, match="no locator"):
-        kernel.njit(cache=True)(twice)
-    assert kernel._compiled(twice)(21) == 42
-
-
-def twice(number):
-    return 2 * number

@@ -140,11 +140,11 @@ def _fit(experiment: Experiment, budget: float) -> list[tuple[str, Fitted]]:
 
 def _tune(experiment: Experiment, fitted: list[Fitted], how: Wishes, asked: Any) -> list[Entry]:
     from psofed.compare.tuning import PILOT_RUNS, tune, untuned
-    from psofed.simulate import pools, pulse
+    from psofed.simulate import pools
 
     if asked["no_tune"]:
         return untuned(experiment, fitted)
-    with metered("tuning steps", "pilot runs", total=PILOT_RUNS, loop=pulse.loop()) as meter:
+    with metered("tuning steps", "pilot runs", total=PILOT_RUNS) as meter:
 
         def pool(pilot: Experiment) -> AbstractContextManager[pools.Pool]:
             return counted(pools.local(pilot, how.jobs), meter)

@@ -145,7 +145,7 @@ def warn_of_steps(experiment: Experiment) -> None:
 
 
 def leave_interrupted(folder: ResultFolder, store: Checkpoint) -> NoReturn:
-    """Say what is kept and leave at once, without waiting for a run or a compilation to end."""
+    """Say what is kept and leave at once, without waiting for a run to end."""
     kept = store.count()
     if kept:
         runs = "1 run was finished; it is" if kept == 1 else f"{kept} runs were finished; these are"

@@ -19,7 +19,7 @@ from psofed.curves import Curves
 from psofed.errors import InputError
 from psofed.experiment import Experiment, given
 from psofed.extras import need
-from psofed.simulate import montecarlo, pulse
+from psofed.simulate import montecarlo
 from psofed.simulate.pools import threads
 from psofed.simulate.watched import counted
 
@@ -178,8 +178,7 @@ def _tuned(
     """Each method with its best step; how far that is can be seen where it is wanted."""
     if not shown:
         return tune(experiment, kept, lambda _: threads(jobs), lambda done, total: None, average)
-    known = {"total": PILOT_RUNS, "loop": pulse.loop()}
-    with meter.metered("tuning steps", "pilot runs", **known) as told:
+    with meter.metered("tuning steps", "pilot runs", total=PILOT_RUNS) as told:
         return tune(experiment, kept, lambda _: counted(threads(jobs), told), told.advance, average)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import native
 from psofed.core.features import Bumps, FeatureMap, OwnMap, Waves
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.methods import psofed
@@ -41,7 +42,8 @@ class Trajectory:
 
 def knows(method: Method) -> bool:
     """Whether the kernel has the method, and the features that it learns from."""
-    return method.compiled and isinstance(method.task.features, Waves | Bumps | OwnMap)
+    known = method.compiled and isinstance(method.task.features, Waves | Bumps | OwnMap)
+    return known and native.available()
 
 
 def run(
@@ -82,10 +84,8 @@ def _run(
     stop: Array | None = None,
     part: float = 0.0,
 ) -> Trajectory:
-    # Those that learn when idle come first: the kernel treats them as one stack, in pairs.
-    idle = [j for j, method in enumerate(methods) if method.idle]
-    others = [j for j in range(len(methods)) if j not in idle]
-    order = [*idle, *[None] * (len(idle) % 2), *others, *[None] * (len(others) % 2)]
+    # Those that learn when idle come first: the kernel treats them as one stack.
+    order = sorted(range(len(methods)), key=lambda j: not methods[j].idle)
     dtype, dim = np.dtype(methods[0].task.dtype), draws.features.dim
     models = _models(draws, len(order), dtype, start, _padded(test.factor.shape[1]))
     features, windows = feature_map(draws.features, dtype), _Tables(draws, methods, order, marks)
@@ -95,8 +95,8 @@ def _run(
     mark, local = 0, [] if lazy else [models.local.copy()]
     for chunk in _chunks(draws, lazy):
         data = _data(draws, chunk, dtype)
-        plans, pad = windows.plans(chunk), _scratch(models, dim)
-        mark = kernel.simulate(data, features, plans, models, judge, pad, mark, stop)
+        job = layout.Job(data, features, windows.plans(chunk), models, judge, _scratch(models, dim))
+        mark = kernel.simulate(job, mark, stop)
         if mark < 0:
             break
         local += [] if lazy else [models.local.copy()]
@@ -124,12 +124,14 @@ def _chunks(draws: Draws, lazy: bool) -> Iterator[Chunk]:
 
 
 def _padded(dim: int) -> int:
-    return -(-dim // kernel.PAD) * kernel.PAD
+    return -(-dim // layout.PAD) * layout.PAD
 
 
 def _pad(array: Array, shape: tuple[int, ...], dtype: Any, value: float = 0) -> Array:
     """`array` in the corner of a larger one."""
-    padded = np.full(shape, value, dtype)
+    padded = native.aligned(shape, dtype)
+    if value:
+        padded += padded.dtype.type(value)
     padded[tuple(slice(size) for size in array.shape)] = array
     return padded
 
@@ -138,45 +140,46 @@ def _models(
     draws: Draws, methods: int, dtype: Any, start: Start | None, rows: int
 ) -> layout.Models:
     clients, dim = len(draws.ids), draws.features.dim
-    w = np.zeros((methods, _padded(dim)), dtype)
-    local = np.zeros((clients, methods, _padded(dim)), dtype)
+    w = native.aligned((methods, _padded(dim)), dtype)
+    local = native.aligned((clients, methods, _padded(dim)), dtype)
     if start is not None:
         w[:, :dim] = start.w
         local[:, :, :dim] = start.local[:, None]
-    return layout.Models(w, local, np.zeros(clients, np.int64), np.zeros((methods, rows), dtype))
+    fit = native.aligned((methods, rows), dtype)
+    return layout.Models(w, local, np.zeros(clients, np.int64), fit)
 
 
 def _scratch(models: layout.Models, dim: int) -> layout.Scratch:
     """Empty working memory."""
     methods, size = models.w.shape
     dtype, rows = models.w.dtype, models.fit.shape[1]
-    fours = max(kernel.CACHE // (4 * size * dtype.itemsize), 1)
     return layout.Scratch(
-        z=np.empty((4 * fours, size), dtype),
-        change=np.zeros((methods, size), dtype),
+        z=native.aligned((layout.BLOCK, size), dtype),
+        change=native.aligned((methods, size), dtype),
         stamp=np.full((methods, dim), -1, np.int64),
         touched=np.empty((methods, dim), np.int64),
         counts=np.zeros(methods, np.int64),
         every=np.arange(dim, dtype=np.int64),
-        held=np.zeros((kernel.HOLD, methods, size), dtype),
-        fits=np.zeros((kernel.HOLD, rows), dtype),
+        held=native.aligned((layout.HOLD, size), dtype),
+        owner=np.zeros((layout.HOLD, 2), np.int64),
+        fits=native.aligned((4, rows), dtype),
     )
 
 
 def _data(draws: Draws, chunk: Chunk, dtype: Any) -> layout.Data:
     clients, rounds, taps = chunk.x.shape
     first, last = draws.start[chunk.first], draws.start[chunk.first + rounds]
-    size = kernel.PAD if isinstance(draws.features, OwnMap) else kernel.TAPS
+    size = layout.PAD if isinstance(draws.features, OwnMap) else layout.TAPS
     inputs = -(-taps // size) * size
-    x = np.ascontiguousarray(chunk.x, dtype)
+    x = chunk.x if taps == inputs else _pad(chunk.x, (clients, rounds, inputs), dtype)
     return layout.Data(
-        chunk.first,
-        x if taps == inputs else _pad(x, (clients, rounds, inputs), dtype),
+        chunk.first, clients, rounds, inputs,
+        np.ascontiguousarray(x, dtype),
         np.ascontiguousarray(chunk.y, dtype),
         (draws.start[chunk.first : chunk.first + rounds + 1] - first).astype(np.int64),
         draws.members[first:last].astype(np.int64),
         draws.last[:clients] >= chunk.first + rounds,
-    )
+    )  # fmt: skip
 
 
 def _judge(
@@ -185,65 +188,63 @@ def _judge(
     methods, dim = models.w.shape
     dtype, rows = models.w.dtype, models.fit.shape[1]
     return layout.Judge(
+        rows,
+        int(test.triangular),
+        len(marks),
         _pad(test.factor, (dim, rows), dtype),
-        test.triangular,
         _pad(test.target, (rows,), dtype),
         _pad(test.shift, (rows,), dtype),
         shares.astype(dtype),
         test.scale,
-        np.array([test.rest(a) for a in shares.tolist()], np.float64),
-        np.asarray(marks, np.int64),
+        np.asarray(test.rest(shares), np.float64),
+        np.ascontiguousarray(marks, np.int64),
         np.empty((len(marks), methods)),
+        int(keep),
         np.empty((len(marks) if keep else 0, methods, dim), dtype),
     )
 
 
 def feature_map(features: FeatureMap, dtype: Any) -> layout.Map:
     """The feature map as the kernel needs it: phases in turns, so that a period is 1."""
-    dim, scalar = features.dim, dtype.type
+    dim = features.dim
     size = _padded(dim)
     if isinstance(features, Waves):
-        kind, constant = layout.WAVES, scalar(0.25)
+        kind, constant = layout.WAVES, 0.0
         scale, rows = np.sqrt(2 / dim), features.W / (2 * np.pi)
         # The features that pad are cosines of a quarter turn: zero.
         offset = _pad(features.b / (2 * np.pi), (size,), dtype, 0.25)
     elif isinstance(features, OwnMap):
-        kind, constant = layout.GIVEN, scalar(0)
-        scale, rows, offset = 1.0, np.zeros((dim, 1)), np.zeros(size, dtype)
+        kind, constant = layout.GIVEN, 0.0
+        scale, rows, offset = 1.0, np.zeros((dim, 1)), native.aligned(size, dtype)
     else:
         assert isinstance(features, Bumps)
-        kind, constant = layout.BUMPS, scalar(0.5 / features.width**2)
+        kind, constant = layout.BUMPS, 0.5 / features.width**2
         scale, rows = 1 / np.sqrt(dim), features.centres
-        offset = np.zeros(size, dtype)
-    taps = -(-rows.shape[1] // kernel.TAPS) * kernel.TAPS
-    return layout.Map(
-        kind,
-        _pad(rows.T, (taps, size), dtype),
-        offset,
-        _pad(np.full(dim, scale), (size,), dtype),
-        constant,
-        tuple(scalar(scale * c) for c in kernel.SINE[dtype.name]),
-    )
+        offset = native.aligned(size, dtype)
+    taps, sine = -(-rows.shape[1] // layout.TAPS) * layout.TAPS, np.array(kernel.SINE[dtype.name])
+    slope = _pad(rows.T, (taps, size), dtype)
+    scales = _pad(np.full(dim, scale), (size,), dtype)
+    terms = (scale * sine).astype(dtype)
+    return layout.Map(kind, taps, size, slope, offset, scales, constant, terms)
 
 
 class _Tables:
     """The windows of all methods: drawn once if they rotate, for each chunk if they are fresh."""
 
     def __init__(
-        self, draws: Draws, methods: list[psofed.Method], order: list[int | None], marks: Array
+        self, draws: Draws, methods: list[psofed.Method], order: list[int], marks: Array
     ) -> None:
-        self.draws, self.methods = draws, [None if j is None else methods[j] for j in order]
-        idle = sum(method.idle for method in methods)
-        self.idle = idle + idle % 2
-        self.step = np.array([m.step if m else 0 for m in self.methods], methods[0].task.dtype)
+        self.draws, self.methods = draws, [methods[j] for j in order]
+        self.idle = sum(method.idle for method in methods)
+        self.step = np.array([m.step for m in self.methods], methods[0].task.dtype)
         # Tracking the changes is faster where few entries change from one mark to the next.
         every, cohort = max(np.diff(marks), default=1), len(draws.members) / draws.rounds
-        changes = [m.shared * (1 if m.common else cohort) * every if m else 0 for m in self.methods]
+        changes = [m.shared * (1 if m.common else cohort) * every for m in self.methods]
         self.dense = np.array(changes) > draws.features.dim / 8
         self.rotating = {
             j: _rotating(draws, method)
             for j, method in enumerate(self.methods)
-            if method is None or not isinstance(method.schedule, Stochastic)
+            if not isinstance(method.schedule, Stochastic)
         }
 
     def plans(self, chunk: Chunk) -> layout.Plans:
@@ -255,8 +256,9 @@ class _Tables:
         sizes = [table.size for _, _, table in rows]
         return layout.Plans(
             dim=self.draws.features.dim,
-            step=self.step,
+            methods=len(rows),
             idle=self.idle,
+            step=self.step,
             rows=np.array([kind for kind, _, _ in rows], np.int64),
             shift=np.array([shift for _, shift, _ in rows], np.int64),
             shared=np.array([table.shape[1] for _, _, table in rows], np.int64),
@@ -266,13 +268,8 @@ class _Tables:
         )
 
 
-def _rotating(draws: Draws, method: psofed.Method | None) -> tuple[int, int, Array]:
-    """How rows are found, the shift, and the table of initial positions.
-
-    The method that only fills up a pair shares an entry that it never learns: it stays zero.
-    """
-    if method is None:
-        return layout.COMMON, 0, np.zeros((1, 1), np.intp)
+def _rotating(draws: Draws, method: psofed.Method) -> tuple[int, int, Array]:
+    """How rows are found, the shift, and the table of initial positions."""
     schedule = method.schedule
     assert isinstance(schedule, Rotating | Sequential)
     masks = schedule.initial(draws.ids) if isinstance(schedule, Sequential) else schedule.masks
@@ -280,9 +277,9 @@ def _rotating(draws: Draws, method: psofed.Method | None) -> tuple[int, int, Arr
     return kind, schedule.shift % schedule.dim, masks
 
 
-def _fresh(draws: Draws, method: psofed.Method | None, chunk: Chunk) -> tuple[int, int, Array]:
+def _fresh(draws: Draws, method: psofed.Method, chunk: Chunk) -> tuple[int, int, Array]:
     """The same for windows drawn anew: two rows for each time that a client takes part."""
-    schedule = method and method.schedule
+    schedule = method.schedule
     assert isinstance(schedule, Stochastic)
     n = np.arange(chunk.first, chunk.first + chunk.y.shape[1])
     first, last = draws.start[n[0]], draws.start[n[-1] + 1]

@@ -1,4 +1,7 @@
-"""The arrays that the kernel works on, by name: `family` prepares them, `kernel` reads them."""
+"""What the compiled engine works on, by name: `family` prepares it, native/engine.h reads it.
+
+The fields are those of the C structs of the same names, in the same order.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,20 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 WAVES, BUMPS, GIVEN = 0, 1, 2  # kinds of feature maps; given: x has the features themselves
 PER_CLIENT, COMMON, FRESH = 0, 1, 2  # how the row of a window is found in its table
+PAD = 8  # features are padded to a multiple of this
+TAPS = 4  # and inputs to one of this
+BLOCK = 16  # samples whose features are computed at once: they stay in the first-level cache
+HOLD = 16  # models that are judged together
 
 
 class Data(NamedTuple):
     """The samples of a chunk of rounds, and who is selected in them."""
 
     first: int  # the chunk's first round
-    x: Array  # [client, round, tap]
+    clients: int
+    rounds: int
+    inputs: int
+    x: Array  # [client, round, input]
     y: Array  # [client, round]
     start: Array  # the cohort of the chunk's i-th round is members[start[i]:start[i + 1]]
     members: Array
@@ -26,22 +36,22 @@ class Map(NamedTuple):
     """The feature map: slope and offset in turns (waves), or centres and zeros (bumps)."""
 
     kind: int
+    taps: int
+    size: int  # features, padded
     slope: Array  # [tap, feature]
     offset: Array  # [feature]
     scale: Array  # [feature]
-    constant: Any  # waves: a quarter turn; bumps: 1 / (2 sigma^2)
-    sine: tuple[Any, ...]  # times the scale
+    constant: float  # of bumps: 1 / (2 sigma^2)
+    sine: Array  # of waves: the polynomial, times the scale
 
 
 class Plans(NamedTuple):
-    """The windows of each method: a table of positions, and how to find the row in it.
-
-    Methods are worked on in pairs: there is an even number of them, and of those that are idle.
-    """
+    """The windows of each method: a table of positions, and how to find the row in it."""
 
     dim: int
-    step: Array
+    methods: int
     idle: int  # the first `idle` methods learn when they are not selected
+    step: Array
     rows: Array  # PER_CLIENT, COMMON or FRESH
     shift: Array
     shared: Array
@@ -59,24 +69,13 @@ class Models(NamedTuple):
     fit: Array  # [method, row]: the test set's outputs, see `Judge`
 
 
-class Scratch(NamedTuple):
-    """Working memory of the kernel."""
-
-    z: Array  # [sample, feature]
-    change: Array  # [method, feature]: the sum of eq. (11) so far
-    stamp: Array  # [method, feature]: the last round in which the entry changed
-    touched: Array  # [method, i]: the entries that changed in this round
-    counts: Array  # [method]: how many
-    every: Array  # 0, 1, ..., D - 1
-    held: Array  # [i, method, feature]: models of the last marks, to be judged together
-    fits: Array  # [i, row]: their test outputs
-
-
 class Judge(NamedTuple):
     """The test error: mse = scale |factor^T w - target|^2 + rest, and when it is taken."""
 
+    rows: int
+    triangular: int  # factor[i, d] is zero for d > i
+    last: int  # how many marks
     factor: Array  # [feature, row]
-    triangular: bool  # factor[i, d] is zero for d > i
     target: Array  # [row]
     shift: Array  # [row]: how the target moves when f has changed
     shares: Array  # [mark]: how far it has
@@ -84,4 +83,30 @@ class Judge(NamedTuple):
     rest: Array  # [mark]
     marks: Array  # the rounds n whose w_n is judged
     mse: Array  # [mark, method]: the result
-    history: Array  # [mark, method, feature]: the models themselves, or nothing
+    keep: int
+    history: Array  # [mark, method, feature]: the models themselves, if they are kept
+
+
+class Scratch(NamedTuple):
+    """Working memory of the engine."""
+
+    z: Array  # [sample, feature]
+    change: Array  # [method, feature]: the sum of eq. (11) so far
+    stamp: Array  # [method, feature]: the last round in which the entry changed
+    touched: Array  # [method, i]: the entries that changed in this round
+    counts: Array  # [method]: how many
+    every: Array  # 0, 1, ..., D - 1
+    held: Array  # [i, feature]: models of the last marks, to be judged together
+    owner: Array  # [i, 2]: mark and method of each
+    fits: Array  # [4, row]: the test outputs of four of them
+
+
+class Job(NamedTuple):
+    """All of it."""
+
+    data: Data
+    map: Map
+    plans: Plans
+    models: Models
+    judge: Judge
+    pad: Scratch

@@ -18,7 +18,6 @@ from psofed import meter
 from psofed.curves import Curves
 from psofed.errors import InputError
 from psofed.experiment import Experiment, given
-from psofed.simulate import pulse
 from psofed.simulate.accumulate import Accumulator, OneRun
 from psofed.simulate.checkpoint import Checkpoint
 from psofed.simulate.pools import Pool, threads
@@ -88,8 +87,8 @@ def run(
     given(experiment)
     _check(jobs, precision)
     if meter.interactive() if progress is None and on_run is None else progress:
-        known = {"total": None if precision else experiment.runs, "loop": pulse.loop()}
-        with meter.metered("simulating", "runs", **known) as shown:
+        total = None if precision else experiment.runs
+        with meter.metered("simulating", "runs", total=total) as shown:
             told = Runs(experiment.runs, precision, shown)
             watched = counted(pool or threads(jobs), shown)
             return _run(experiment, precision, _both(told, on_run), store, watched)

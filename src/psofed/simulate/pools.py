@@ -51,7 +51,7 @@ class _Threads:
 
     def stop(self) -> None:
         self.stopped[0] = 1
-        # Not waited for: kernels see the flag and end, but a compilation cannot be stopped.
+        # Not waited for: kernels see the flag and end.
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -84,7 +84,7 @@ class _Processes:
 def fresh_processes(jobs: int | None = None) -> Iterator[Pool]:
     """A pool of processes, for methods that are not compiled and would wait for one another."""
     jobs = jobs or os.cpu_count() or 1
-    shared = pulse.counters(multiprocessing.get_context("spawn"))
+    shared = pulse.counter(multiprocessing.get_context("spawn"))
     try:
         with processes(jobs, pulse.follow, (shared,)) as pool:
             yield _Processes(pool, jobs)

@@ -1,0 +1,111 @@
+"""The compiled part: functions in C, in a library beside this file, called through ctypes.
+
+Nothing is compiled when psofed runs. The build makes the library for several levels of processors,
+and the best that this one can run is taken; all with fused multiply-adds give the same bits. Where
+there is none (a wheel built without a C compiler), the same equations run in NumPy, slower.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+LEVELS = ("base", "v3", "v4")  # of x86-64; other processors have the first only
+FOLDER = Path(__file__).parent
+_TYPES: Any = {int: ctypes.c_int64, float: ctypes.c_double}
+
+
+@cache
+def library(level: str | None = None) -> Any:
+    """The library for this processor, or for another level; None if there is none."""
+    try:
+        base = ctypes.CDLL(str(FOLDER / "psofed-base.so"))
+        best = LEVELS[base.psofed_level()] if level is None else level
+        return base if best == "base" else ctypes.CDLL(str(FOLDER / f"psofed-{best}.so"))
+    except OSError:
+        return None
+
+
+def available() -> bool:
+    """Whether there is compiled code."""
+    return library() is not None
+
+
+def about() -> str:
+    """What was compiled, and for which processors: results depend on no more of it."""
+    found = library()
+    if found is None:
+        return "none"
+    found.psofed_source.restype = ctypes.c_char_p
+    fused = "fused" if found.psofed_fused() else "plain"
+    return f"{found.psofed_source().decode()} {fused}"
+
+
+@cache
+def function(name: str, dtype: Any = None) -> Callable[..., Any]:
+    """A function of the library, by its name there; for arrays of this precision.
+
+    Arguments are arrays (their memory, which must be contiguous), ints and floats.
+    """
+    suffix = {None: "", "float32": "_f32", "float64": "_f64"}[dtype and np.dtype(dtype).name]
+    called = getattr(library(), f"psofed_{name}{suffix}")
+    called.restype = ctypes.c_int64
+
+    def call(*arguments: Any) -> Any:
+        return called(*map(_plain, arguments))
+
+    return call
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        assert value.flags.c_contiguous
+        return ctypes.c_void_p(value.ctypes.data)
+    if isinstance(value, float):
+        return ctypes.c_double(value)
+    if isinstance(value, ctypes.Structure):
+        return ctypes.byref(value)
+    return ctypes.c_int64(value)
+
+
+@cache
+def _structure(kind: Any) -> Any:
+    """The C struct with the fields of a NamedTuple of arrays, ints, floats and other such."""
+
+    def of(hint: Any) -> Any:
+        if isinstance(hint, type) and issubclass(hint, tuple):
+            return _structure(hint)
+        return _TYPES.get(hint, ctypes.c_void_p)
+
+    fields = [(name, of(hint)) for name, hint in get_type_hints(kind).items()]
+    return type(kind.__name__, (ctypes.Structure,), {"_fields_": fields})
+
+
+def struct(values: Any) -> Any:
+    """A NamedTuple as the C struct of the same fields; it does not keep the arrays alive."""
+    kind: Any = type(values)
+    made = _structure(kind)()
+    for name, value in zip(values._fields, values, strict=True):
+        if isinstance(value, np.ndarray):
+            assert value.flags.c_contiguous
+            value = value.ctypes.data
+        elif isinstance(value, tuple):
+            value = struct(value)
+        setattr(made, name, value)
+    return made
+
+
+def aligned(shape: tuple[int, ...] | int, dtype: Any) -> Array:
+    """Zeros that begin on a cache line, as vector loads like it."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + 64, np.uint8)
+    begin = -memory.ctypes.data % 64
+    made: Array = memory[begin : begin + size].view(dtype).reshape(shape)
+    return made

@@ -101,7 +101,7 @@ def finish(axes: Any, title: str, below: int = 0) -> None:
     axes.grid(color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_title(title, fontsize=10, loc="left", y=1)  # with no y it is searched each time
     curves = len(axes.get_legend_handles_labels()[0])
     if not curves:
         return

@@ -98,9 +98,10 @@ class Sequential:
         if rows > MOST:
             masks = np.array([self._mask(one) for one in k.ravel().tolist()])
             return masks.reshape(*k.shape, self.shared)
-        if not self._table or len(self._table[0]) < rows:
+        if not self._table or self._table[0].shape[-2] < rows:
             self._table[:] = [self.initial(np.arange(2 * rows))]
-        return self._table[0][k]
+        table = self._table[0]
+        return table[k] if table.ndim == 2 else table[np.arange(len(table))[:, None], k]
 
 
 @dataclass(frozen=True)
@@ -270,8 +271,10 @@ class Ahead:
         if not self.first <= n < self.first + len(self.members):
             self._fill(n)
         members, drawn = self.members[n - self.first], self.drawn[n - self.first]
-        if k.tobytes() == members.tobytes():
+        if k.shape == members.shape and (k == members).all():
             return drawn
+        if k.ndim > 1:
+            return self.draw(k, n)
         rows = members.searchsorted(k)
         if (members.take(rows, mode="clip") == k).all():
             found: NDArray[Any] = drawn[rows]
@@ -283,7 +286,8 @@ class Ahead:
         """Draw for the cohorts of round n and those after it."""
         assert isinstance(self.cohorts, UniformCohorts)
         self.first, self.members = n, self.cohorts.onward(n)[: self.rounds]
-        self.drawn = self.draw(self.members, n + np.arange(len(self.members))[:, None])
+        rounds = n + np.arange(len(self.members))
+        self.drawn = self.draw(self.members, rounds.reshape(-1, *[1] * (self.members.ndim - 1)))
 
 
 def exchanges(mask: Indices, shift: int, dim: int) -> NDArray[np.intp]:

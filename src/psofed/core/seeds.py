@@ -92,6 +92,10 @@ class Seeds:
             generator.random(out=row)
         return out
 
+    def matrix(self, purpose: str, *shape: int) -> NDArray[np.float64]:
+        """Standard normals of this shape, from the first number of `purpose` on."""
+        return self.generator(purpose).standard_normal(shape)
+
     def generator(self, purpose: str, *, client: int = 0, round: int = 0) -> np.random.Generator:
         """NumPy's generator at the first number of (purpose, client, round)."""
         # As arrays, because NumPy reads lists of large numbers as floating point.
@@ -128,6 +132,21 @@ class Seeds:
 def _key(seed: int, purpose: str) -> tuple[int, int]:
     digest = hashlib.blake2b(f"psofed:{purpose}:{seed}".encode(), digest_size=16).digest()
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
+
+
+def uniforms_of(
+    seed: int, purpose: str, run: ArrayLike, client: ArrayLike, round: ArrayLike, count: int
+) -> NDArray[np.float64]:
+    """`count` numbers in [0, 1) for each (run, client, round); the three broadcast."""
+    words = (np.asarray(word, np.uint64) for word in (round, client, run))
+    words = np.broadcast_arrays(*words)
+    blocks = -(-count // 4)
+    # NumPy's Philox raises its counter before it draws: the first block is number 1.
+    block = np.arange(1, blocks + 1, dtype=np.uint64)
+    shape = words[0].shape
+    raw = philox(np.broadcast_arrays(block, *(w[..., None] for w in words)), _key(seed, purpose))
+    raw = np.moveaxis(raw, 0, -1).reshape(*shape, 4 * blocks)[..., :count]
+    return (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def philox(counter: Any, key: tuple[int, int]) -> NDArray[np.uint64]:

@@ -31,6 +31,12 @@ clients at once, which is faster. `k` is then an array [s] and state has a leadi
 `learn`. `download` and `upload` return None, an array [s, m] or a list of messages, and `download`
 may return one message [m] that is the same for all; `receive` gets what `download` returned. `fold`
 always gets one message for each client.
+
+Handlers of psofed's own stacked methods have one more axis: several Monte-Carlo runs R are computed
+in one call (see `core/several.py`). `k` is then [R, s], a client's state [R, s, ...], the server's
+[R, ...]; a download for all members is [R, m], and a list has the messages of all runs, one run
+after another, which are then folded run by run. `Partly` has those of the clients that sent any;
+in `fold` the others have the weight 0.
 """
 
 from __future__ import annotations
@@ -78,6 +84,12 @@ class Task:
     dtype: str = "float64"
     wire: str = "float32"
     learner: Learner = field(default_factory=lms.Options)  # an executor may have a compiled one
+    room: int = 0  # clients that have a place in arrays, if not all have
+
+    @property
+    def places(self) -> int:
+        """Rows of arrays over clients."""
+        return self.room or self.clients
 
     def zeros(self, *shape: int) -> Array:
         """Initial values in the precision of this task."""
@@ -212,6 +224,7 @@ class Method(Protocol):
     """The handlers of a method. See the module's first lines for the order of the calls."""
 
     stacked: bool  # handlers take several clients at once
+    several: bool  # and several runs
     lazy: bool  # what a client learned is read at its contacts only
     compiled: bool  # it is Algorithm 1, which kernel and theory implement
     idle: bool  # clients learn also in rounds in which they do not take part
@@ -274,6 +287,7 @@ class Plain:
     restless = False
     common = False
     peers = False
+    several = True  # if stacked: its handlers take several runs at once, too
     setup = 8  # the seed: features, masks and all later draws follow from it
 
     def __init_subclass__(cls) -> None:
@@ -425,12 +439,20 @@ def averaged(plain: Any) -> Any:
     return Averaged
 
 
-class Rows(Mapping[int, Message]):
-    """The uploads of a cohort that are rows of one array."""
+@dataclass(frozen=True, eq=False)
+class Partly:
+    """Uploads [R, s, m] of several runs, where some clients send an empty message instead."""
 
-    def __init__(self, clients: Indices, array: Array) -> None:
-        self.clients, self.array = clients, array
-        self.ids: list[int] = clients.tolist()
+    array: Array
+    sent: Array  # [R, s]
+
+
+class Rows(Mapping[int, Message]):
+    """The uploads of a cohort, or of those of several runs, that are rows of one array."""
+
+    def __init__(self, clients: Indices, array: Array, sent: Array | None = None) -> None:
+        self.clients, self.array, self.sent = clients, array, sent
+        self.ids: list[int] = (clients if clients.ndim == 1 else clients[0]).tolist()
 
     def __getitem__(self, k: int) -> Message:
         row: Array = self.array[self.ids.index(k)]
@@ -449,6 +471,9 @@ def stack(
     """Who sent anything, the messages as rows, or as a list if their lengths differ; weights."""
     if isinstance(uploads, Rows):
         array = uploads.array
+        if array.ndim == 3:  # of several runs, where all weights are equal
+            shares = np.full(array.shape[1], 1 / array.shape[1], array.dtype)
+            return uploads.clients, array, shares if uploads.sent is None else shares * uploads.sent
         return uploads.clients, array, np.array([weights[k] for k in uploads.ids], array.dtype)
     heard = {k: m for k, m in uploads.items() if m is not None and len(m)}
     if not heard:

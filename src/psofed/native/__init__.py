@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 LEVELS = ("base", "v3", "v4")  # of x86-64; other processors have the first only
 FOLDER = Path(__file__).parent
-_TYPES: Any = {int: ctypes.c_int64, float: ctypes.c_double}
+_POINTER, _INTEGER, _NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+_TYPES: Any = {int: _INTEGER, float: _NUMBER}
 
 
 @cache
@@ -59,20 +60,22 @@ def function(name: str, dtype: Any = None) -> Callable[..., Any]:
     called.restype = ctypes.c_int64
 
     def call(*arguments: Any) -> Any:
-        return called(*map(_plain, arguments))
+        return called(*[_plain(value) for value in arguments])
 
     return call
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
+    kind = type(value)
+    if kind is np.ndarray:
         assert value.flags.c_contiguous
-        return ctypes.c_void_p(value.ctypes.data)
-    if isinstance(value, float):
-        return ctypes.c_double(value)
-    if isinstance(value, ctypes.Structure):
-        return ctypes.byref(value)
-    return ctypes.c_int64(value)
+        return _POINTER(value.__array_interface__["data"][0])
+    if kind is int:
+        return _INTEGER(value)
+    if kind is float:
+        return _NUMBER(value)
+    assert isinstance(value, ctypes.Structure)
+    return ctypes.byref(value)
 
 
 @cache

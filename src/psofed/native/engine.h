@@ -134,6 +134,25 @@ void NAME(psofed_features)(const NAME(Map) *map, const REAL *x, int64_t count, R
     NAME(fill)(map, x, map->kind == GIVEN ? map->size : map->taps, count, z);
 }
 
+/* The same for several runs, each with its map: x [outer][run][row][tap], z [...][dim]. */
+void NAME(psofed_features_of_runs)(const NAME(Map) *const *maps, const REAL *x, int64_t outer,
+                                   int64_t runs, int64_t rows, int64_t dim, REAL *z)
+{
+    const int64_t size = maps[0]->size, taps = maps[0]->taps;
+    REAL row[size == dim ? 1 : size];
+    for (int64_t i = 0; i < outer * runs; i++, x += rows * taps, z += rows * dim) {
+        const NAME(Map) *map = maps[i % runs];
+        if (size == dim) {
+            NAME(fill)(map, x, taps, rows, z);
+            continue;
+        }
+        for (int64_t c = 0; c < rows; c++) {
+            NAME(fill)(map, x + c * taps, taps, 1, row);
+            memcpy(z + c * dim, row, dim * sizeof(REAL));
+        }
+    }
+}
+
 /* ---- LMS ---- */
 
 /* Products of `wide` models with `count` samples: out[i][j] = w_j^T z_i. */

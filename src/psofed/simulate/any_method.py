@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import native
 from psofed.core import equations
 from psofed.core.schedule import Indices
 from psofed.learners import lms
@@ -33,16 +34,17 @@ class Fast(lms.Options):
         """`equations.lms`."""
         if w.ndim < 2 or not w.dtype == z.dtype == y.dtype:
             return equations.lms(w, z, y, step)
-        if not (w.flags.c_contiguous and z.flags.c_contiguous):
+        if not (w.flags.c_contiguous and z.flags.c_contiguous and y.flags.c_contiguous):
             return equations.lms(w, z, y, step)
-        error = np.empty(len(w), w.dtype)
-        kernel.learn_rows(w, z, y, w.dtype.type(step), error)
+        error = np.empty(w.shape[:-1], w.dtype)
+        kernel.learn_rows(w, z, y, step, error)
         return error
 
 
 def faster(task: Task) -> Task:
     """The same task, with a compiled learner if there is one."""
-    return replace(task, learner=Fast()) if task.learner.compiled else task
+    fast = task.learner.compiled and native.available()
+    return replace(task, learner=Fast()) if fast else task
 
 
 class Moment(NamedTuple):
@@ -50,7 +52,8 @@ class Moment(NamedTuple):
 
     server: State
     clients: State
-    traffic: tuple[int, int, int]
+    traffic: tuple[Any, Any, Any]
+    runs: int = 0  # that it is of, if of several
 
 
 class RunSamples:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import native
 from psofed.experiment import Experiment
 from psofed.learners.contract import Learner
 from psofed.methods.contract import Task
@@ -38,12 +39,25 @@ class TestSet:
 
     def mse(self, w: Array, a: Any = 0.0) -> NDArray[np.float64]:
         """Eq. (3), estimated: |y_test - Z_test^T w|^2 / N_test of each w [..., D], with its a."""
+        if self.triangular and native.available() and w.dtype == self.factor.dtype:
+            return self.scale * self._compiled(w, a) + self.rest(a)
         misfit = w @ self.factor
         misfit -= self.target
         if np.any(a):
             misfit -= np.multiply.outer(np.asarray(a, misfit.dtype), self.shift)
         misfit = misfit.astype(np.float64, copy=False)
         return self.scale * np.vecdot(misfit, misfit) + self.rest(a)
+
+    def _compiled(self, w: Array, a: Any) -> NDArray[np.float64]:
+        """The squared length of the misfit; half of the factor is zero."""
+        dim, out = w.shape[-1], np.empty(w.shape[:-1])
+        shares = np.ascontiguousarray(np.broadcast_to(np.asarray(a, float), out.shape))
+        fits = np.empty((4, dim), w.dtype)
+        native.function("misfits", w.dtype)(
+            np.ascontiguousarray(w), self.factor, self.target, self.shift, shares, out, out.size,
+            dim, fits,
+        )  # fmt: skip
+        return out
 
     def rest(self, a: Any) -> Any:
         """The squared length of what lies outside, when f has changed by a."""
@@ -70,8 +84,8 @@ def make_test(z: Array, y: Array, dtype: Any, later: Array | None = None) -> Tes
     moments[np.diag_indices(len(moments))] += JITTER * np.trace(moments)
     L = np.zeros((dim + 2, dim + 2))
     L[: len(moments), : len(moments)] = np.linalg.cholesky(moments)
-    target, shift = L[dim:, :dim].astype(dtype)
-    factor = L[:dim, :dim].astype(dtype)
+    target, shift = (np.ascontiguousarray(row, dtype) for row in L[dim:, :dim])
+    factor = np.ascontiguousarray(L[:dim, :dim], dtype)
     return TestSet(factor, target, shift, 1.0, L[dim:, dim:], triangular=True)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method
-from psofed.simulate import any_method, family, pulse, several
+from psofed.simulate import any_method, family, pulse, together
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.any_method import Moment
 from psofed.simulate.draws import draw
@@ -96,10 +96,10 @@ class _Runs:
             self.mse[r, j], self.traffic[r, :, j] = judge.mse[0], judge.traffic[0]
 
     def _at_once(self) -> None:
-        some = several.batch(self.experiment, self.tasks, self.draws)
+        some = together.batch(self.experiment, self.tasks, self.draws)
         methods = [some.start(self.experiment.methods[j]) for j in self.stacked]
-        samples = several.SeveralSamples(some, any(method.idle for method in methods))
-        plays = [several.play(method, samples, self.draws[0].rounds) for method in methods]
+        samples = together.JointSamples(some, any(method.idle for method in methods))
+        plays = [together.play(method, samples, self.draws[0].rounds) for method in methods]
         judges = [self._recorder(self.tests) for _ in methods]
         part = self._part(self.stacked) * len(self.numbers)
         self._in_lockstep(methods, plays, judges, part)
@@ -116,7 +116,7 @@ class _Runs:
 
         Each method runs for a few rounds before the next, so that its data stay in the caches.
         """
-        total, block = self.draws[0].rounds, several.BLOCK
+        total, block = self.draws[0].rounds, together.BLOCK
         # The moment before round 0, then those after each round of a block.
         for first in (0, *range(1, total + 1, block)):
             if self.stop[0]:
@@ -144,14 +144,14 @@ def _groups(
         if family.knows(method):
             groups[0].append(j)
         else:
-            groups[1 if several.takes(experiment, options, method) else 2].append(j)
+            groups[1 if together.takes(experiment, options, method) else 2].append(j)
     return groups
 
 
 def width(experiment: Experiment) -> int:
     """How many runs are best computed together."""
     methods = experiment.start(experiment.task(0))
-    return several.MOST if _groups(experiment, methods)[1] else 1
+    return together.MOST if _groups(experiment, methods)[1] else 1
 
 
 class Recorder:

@@ -42,7 +42,7 @@ def takes(experiment: Experiment, options: Options, method: Method) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class JointRuns:
     """Some runs: what each of them has drawn, and the task of all of them."""
 
     draws: list[Draws]
@@ -53,7 +53,7 @@ class Batch:
         return contract.start(options, self.task)
 
 
-def batch(experiment: Experiment, tasks: list[Task], draws: list[Draws]) -> Batch:
+def batch(experiment: Experiment, tasks: list[Task], draws: list[Draws]) -> JointRuns:
     """The runs of these tasks as one."""
     first: Any = tasks[0]
     runs: Any = tuple(task.seeds.run for task in tasks)
@@ -68,10 +68,10 @@ def batch(experiment: Experiment, tasks: list[Task], draws: list[Draws]) -> Batc
         seeds, first.clients, cohort, first.cohorts.absent,
         drawn=np.ascontiguousarray(np.stack(members, axis=1)), present_places=present,
     )  # fmt: skip
-    maps = SeveralMaps(tuple(task.features for task in tasks), Features(tasks))
+    maps = SeveralMaps(tuple(task.features for task in tasks), JointFeatures(tasks))
     learner: Any = Fast() if native.available() else first.learner
     task = replace(first, seeds=seeds, cohorts=cohorts, features=maps, learner=learner, room=room)
-    return Batch(draws, task)
+    return JointRuns(draws, task)
 
 
 def _present(task: Task) -> Indices:
@@ -84,7 +84,7 @@ def _filled(ids: Array, room: int) -> Array:
     return np.concatenate([ids, np.zeros(room - len(ids), ids.dtype)])
 
 
-class Features:
+class JointFeatures:
     """z of several runs: x [run, ..., L] to z [run, ..., D]."""
 
     def __init__(self, tasks: list[Task]) -> None:
@@ -110,10 +110,10 @@ class Features:
         return z
 
 
-class SeveralSamples:
+class JointSamples:
     """x, z and y of several runs, round by round, shared by the methods that run in lockstep."""
 
-    def __init__(self, some: Batch, everybody: bool) -> None:
+    def __init__(self, some: JointRuns, everybody: bool) -> None:
         self.draws, self.dtype, self.room = some.draws, some.task.dtype, some.task.places
         self.features: Any = some.task.features
         runs = len(some.draws)
@@ -172,7 +172,7 @@ class SeveralSamples:
         return self.some[key]
 
 
-def play(method: Method, samples: SeveralSamples, count: int) -> Iterator[Moment]:
+def play(method: Method, samples: JointSamples, count: int) -> Iterator[Moment]:
     """The moments before rounds 0, 1, ..., N. State is live: the next step changes it."""
     runs, sizes = len(samples.rows), Sizes(method)
     server = {name: np.stack([array] * runs) for name, array in method.server().items()}

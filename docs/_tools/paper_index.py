@@ -1,7 +1,8 @@
 """From the paper to the code: which function is which equation, found in the docstrings.
 
 The first line of a docstring names the equation that its function implements ("Eq. (10)."), in C
-that of the comment before it, so the index is a search for them. It is part of a page, between two marks:
+that of the comment before it, so the index is a search for them. It is part of a page, between two
+marks:
 
 python docs/_tools/paper_index.py docs/paper.md
 """

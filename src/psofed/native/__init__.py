@@ -57,9 +57,11 @@ def function(name: str, dtype: Any = None) -> Callable[..., Any]:
     """
     suffix = {None: "", "float32": "_f32", "float64": "_f64"}[dtype and np.dtype(dtype).name]
     called = getattr(library(), f"psofed_{name}{suffix}")
-    called.restype = ctypes.c_int64
+    called.restype = _INTEGER
 
     def call(*arguments: Any) -> Any:
+        if called.argtypes is None:
+            called.argtypes = [_TYPES.get(type(value), _POINTER) for value in arguments]
         return called(*[_plain(value) for value in arguments])
 
     return call
@@ -69,13 +71,8 @@ def _plain(value: Any) -> Any:
     kind = type(value)
     if kind is np.ndarray:
         assert value.flags.c_contiguous
-        return _POINTER(value.__array_interface__["data"][0])  # quicker than value.ctypes
-    if kind is int:
-        return _INTEGER(value)
-    if kind is float:
-        return _NUMBER(value)
-    assert isinstance(value, ctypes.Structure)
-    return ctypes.byref(value)
+        return value.__array_interface__["data"][0]  # quicker than value.ctypes
+    return value if kind in _TYPES else ctypes.byref(value)
 
 
 @cache

@@ -30,7 +30,7 @@ from psofed.streams.contract import about
 
 Array = NDArray[Any]
 BLOCK = 8  # rounds whose features are computed at once; divides the rounds of a chunk
-MOST = 8  # runs that are computed at once: more would not stay in the caches
+MOST = 16  # runs that are computed at once; more gain little, and are lost if it is interrupted
 
 
 def takes(experiment: Experiment, options: Options, method: Method) -> bool:

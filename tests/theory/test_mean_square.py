@@ -77,7 +77,7 @@ def test_the_reduced_recursion_is_exact_for_equal_clients_with_common_windows(
         strict=True,
     )
     for full, small_state in both:
-        assert np.abs(full.mean[:8] - small_state.means.server[:, 0]).max() < 1e-12
+        assert np.abs(full.mean[:8] - small_state.means.server[0]).max() < 1e-12
         assert np.abs(full.covariance[:8, :8] - small_state.second.A).max() < 1e-12
 
 
@@ -105,7 +105,7 @@ def test_the_means_of_all_recursions_are_those_of_the_mean_recursion(small):
         full = dense.DenseRecursion(system, four).trajectory(30)
         for m, state, all_models in zip(exact, states, full, strict=True):
             assert np.allclose(m.server, state.means.server, atol=1e-12)
-            assert np.allclose(m.server[:, 0], all_models.mean[:8], atol=1e-12)
+            assert np.allclose(m.server[0], all_models.mean[:8], atol=1e-12)
 
 
 def test_single_precision_is_good_to_a_thousandth_of_a_db(small):

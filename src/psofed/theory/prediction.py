@@ -176,7 +176,7 @@ def one(
 def _states(world: World, system: System, data: Population | None) -> Iterator[Any]:
     recursion = ReducedRecursion(system, data or population(world.moments))
     for state in recursion.trajectory(world.experiment.rounds):
-        yield state.means.server[:, 0].astype(np.float64), state.second.A
+        yield state.means.server[0].astype(np.float64), state.second.A
 
 
 def _exact_states(world: World, system: System) -> Iterator[Any]:

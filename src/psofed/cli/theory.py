@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,27 +121,42 @@ def _work(experiment: Experiment, how: _Wishes, folder: Any) -> None:
     from threadpoolctl import threadpool_limits
 
     from psofed.report import theory_words as words
-    from psofed.theory import prediction
-    from psofed.theory import study as studies
 
     with threadpool_limits(1):
-        with counting("moments and limits") as on_step:
-            world = prediction.world(experiment)
-            study = studies.judge(world, not how.only_bounds, on_step)
+        study = _study(experiment, how, sweeps=folder is not None and how.simulate)
         curves: Curves | None = None
         simulated: list[Curves] = []
-        if folder is not None:
-            with counting("predicting, rounds") as on_round:
-                jobs = how.jobs or os.cpu_count() or 1
-                study = replace(study, predictions=prediction.predict(world, jobs, on_round))
         if folder is not None and how.simulate:
-            with counting("sweeps, rounds") as on_round:
-                study = replace(study, sweeps=studies.sweeps(study, on_round))
             curves, simulated = _simulate(study, how)
     found = words.Findings(study, curves, simulated, _command(how))
     if folder is not None:
         folder.write(words.render(found), words.FILES)
     _show(found, folder, how)
+
+
+def _study(experiment: Experiment, how: _Wishes, sweeps: bool) -> Study:
+    """All that needs no simulation, by processes that are started once."""
+    from psofed.theory import prediction
+    from psofed.theory import study as studies
+    from psofed.theory.team import team
+
+    with ExitStack() as stack:
+        with counting("moments and limits, %") as on_percent:
+            world = prediction.world(experiment)
+            workers = stack.enter_context(team(world, how.jobs or os.cpu_count() or 1))
+            study = studies.judge(workers, not how.only_bounds, _percent(on_percent))
+        if how.only_bounds:
+            return study
+        with counting("predicting, rounds") as on_round:
+            study = replace(study, predictions=prediction.predictions(workers, on_round))
+        if sweeps:
+            with counting("sweeps, %") as on_percent:
+                study = replace(study, sweeps=studies.sweeps(workers, study, _percent(on_percent)))
+    return study
+
+
+def _percent(tell: Callable[[int, int], None]) -> Callable[[float], None]:
+    return lambda share: tell(int(100 * share), 100)
 
 
 def _simulate(study: Study, how: _Wishes) -> tuple[Curves, list[Curves]]:

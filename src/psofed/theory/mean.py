@@ -57,7 +57,7 @@ class MeanRecursion:
     """
 
     system: System
-    R: Any  # R_k of all followed clients: an array, or an object that `rows @ R` multiplies like one
+    R: Any  # R_k of all followed clients: an array, or what `m @ R` multiplies like one
     r: Array | None = None
 
     def start(self, count: int = 1) -> Means:

@@ -42,7 +42,7 @@ class State(NamedTuple):
 
 
 class Correlations:
-    """All R_k as U T_k U^T, in the space that the features fill: `rows @ it` is as with an array."""
+    """All R_k as U T_k U^T, in the space that the features fill: `m @ it` is as with an array."""
 
     __array_ufunc__ = None  # NumPy leaves the product to this class
 
@@ -122,7 +122,7 @@ class ReducedRecursion:
         """M < D. Rows that no client uploads are not computed where only uploads need them."""
         H, kind = self.H, self.data.kind
         A, B, C, X = state.second
-        p, s = kind(self.system.p), kind(self.system.cohort)
+        p = kind(self.system.p)
         down, up = self.windows[n], self.windows[n + 1]
         # After the download: F = Cov(phi_k), X11 and X10 between selected and idle, B1 = Cov(w, .).
         F, X11 = down.mixed(A, B, C, True), down.mixed(A, B, X, False)
@@ -146,8 +146,14 @@ class ReducedRecursion:
         B_up += (1 - p) * Y10
         B = self._kept(B, B1)
         B[rows] += up.up * (B_up - B[rows])
-        B += self._covariance(e, dl)
-        return Second(A_up + self._cohorts(e), B, _symmetric(C), _symmetric(X))
+        # e is zero in other rows.
+        if len(V) < len(A):
+            B[rows] += self._covariance(e[:, rows], dl)
+            A_up[np.ix_(rows, rows)] += self._cohorts(e[:, rows])
+        else:
+            B += self._covariance(e, dl)
+            A_up += self._cohorts(e)
+        return Second(A_up, B, _symmetric(C), _symmetric(X))
 
     def _uploaded(
         self, up: Windows, A: Array, V: Array, Q1: Array, Y11: Array

@@ -90,16 +90,21 @@ def quasi_static(
     bounds: Bounds,
     settings: list[Setting],
     rounds: int,
-    on_round: Callable[[int, int], None] | None = None,
+    tell: Callable[[float], None] | None = None,
 ) -> Array:
-    """The MSE after `rounds` rounds for each setting; nan where the step is unsafe."""
+    """The MSE after `rounds` rounds for each setting; nan where the step is unsafe.
+
+    `tell` hears the share that is done: the means take about half of the time.
+    """
     systems = {s: _setting(system, s) for s in settings}
     safe = [s for s, one in systems.items() if bounds.verdict(one) != "unsafe"]
     if not safe:
         return np.full(len(settings), np.nan)
-    ends = _means(system, data, safe, rounds, on_round)
+    ends = _means(system, data, safe, rounds, tell)
     found = {}
     for i, s in enumerate(safe):
+        if tell is not None:
+            tell(0.5 + 0.5 * i / len(safe))
         means = Means(*(m[..., [i], :] for m in ends))
         second = _settled(AveragedRecursion(systems[s], data), means, test)
         found[s] = test.mse(means.server[0].astype(np.float64), second.A)
@@ -114,7 +119,7 @@ def _setting(system: System, s: Setting) -> AveragedSystem:
 
 
 def _means(
-    system: System, data: Population, settings: list[Setting], rounds: int, on_round: Any
+    system: System, data: Population, settings: list[Setting], rounds: int, tell: Any
 ) -> Means:
     """The means of `MeanRecursion` with windows M/D, in the space that the features fill.
 
@@ -137,8 +142,8 @@ def _means(
     room = np.empty((PART, *m_s.shape), kind)
     parts = [slice(i, i + PART) for i in range(0, len(m), PART)]
     for n in range(rounds):
-        if on_round is not None and n % 50 == 0:
-            on_round(n, rounds)
+        if tell is not None and n % 50 == 0:
+            tell(0.5 * n / rounds)
         down = np.where(fresh, uploaded, m_s)
         whole = down + mu * (r_mean - down @ R)
         m *= 1 - touched
@@ -174,6 +179,9 @@ def _settled(recursion: AveragedRecursion, means: Means, test: Yardstick) -> Sec
 
 class _Anderson:
     """The combination of the last images with the smallest residual."""
+
+    moved: Array  # the last one
+    image: Array
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,6 +1,7 @@
 """What the windows of a round do to pooled covariances, over all clients.
 
-With d_k the diagonal of S_k: rho = mean_k d_k, Pi = mean_k d_k d_k^T, pair = mean_{k != l} d_k d_l^T.
+With d_k the diagonal of S_k: rho = mean_k d_k, Pi = mean_k d_k d_k^T, and pair is the mean of
+d_k d_l^T over clients k != l.
 """
 
 from __future__ import annotations

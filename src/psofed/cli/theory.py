@@ -161,22 +161,22 @@ def _percent(tell: Callable[[int, int], None]) -> Callable[[float], None]:
 
 def _simulate(study: Study, how: _Wishes) -> tuple[Curves, list[Curves]]:
     """The same world by Monte Carlo: the curves, and the points of the sweeps."""
+    import numpy as np
+
     known = {p.title for p in study.predictions}
     experiment = study.world.experiment
     which = [j for j, title in enumerate(experiment.titles) if title in known]
     wanted = how.runs or RUNS
     experiment = replace(experiment.only(which), runs=wanted)
     curves = _run(experiment, how, "simulating")
+    if not study.sweeps:
+        return curves, []
+    # All points in one simulation, which draws the data once.
+    methods = tuple(method for sweep in study.sweeps for method in sweep.methods)
     runs = max(min(wanted, SWEEP_RUNS), 2)
-    points = [
-        _run(
-            replace(experiment, methods=s.methods, runs=runs),
-            how,
-            f"simulating the sweep of {s.what}",
-        )
-        for s in study.sweeps
-    ]
-    return curves, points
+    together = _run(replace(experiment, methods=methods, runs=runs), how, "simulating the sweeps")
+    ends = np.cumsum([len(sweep.methods) for sweep in study.sweeps]).tolist()
+    return curves, [together.only(range(a, b)) for a, b in zip([0, *ends], ends, strict=False)]
 
 
 def _run(experiment: Experiment, how: _Wishes, what: str) -> Curves:

@@ -127,24 +127,27 @@ class ReducedRecursion:
         # After the download: F = Cov(phi_k), X11 and X10 between selected and idle, B1 = Cov(w, .).
         F, X11 = down.mixed(A, B, C, True), down.mixed(A, B, X, False)
         self._scatter(F, X11, state.means)
-        X10, B1 = down.into_rows(B, X), down.into_columns(A, B)
+        B1 = down.into_columns(A, B)
         # After learning, in the uploaded rows: Q1 = Cov(psi_k), Y between clients, V = Cov(., w).
         rows = up.rows
         N1, N0 = self._noise(now, state, (F, C))
         Q1 = self._learned(F, N1, rows)
         Y11 = H[rows] @ X11 @ H
-        Y10 = H[rows] @ X10 @ self.H0
         V = H[rows] @ B1.T
+        if len(V) == len(A):
+            Y10, B, X = self._everywhere(down, B, X, Y11, V)
+        else:
+            X10 = down.into_rows(B, X)
+            Y10 = H[rows] @ X10 @ self.H0
+            B, X = self._kept(B, B1), self._between(X, X10, X11)
         # After the upload.
         e, dl = now.e[:, 0], (now.g1 - now.g0)[:, 0]
         squares, pairs = outer(dl)
         C = self._clients(C, F, N1, N0)
         C += p * (1 - p) * squares
-        X = self._between(X, X10, X11)
         X += (kind(self.system.p2) - p * p) * pairs
         A_up, B_up = self._uploaded(up, A, V, Q1, Y11)
         B_up += (1 - p) * Y10
-        B = self._kept(B, B1)
         B[rows] += up.up * (B_up - B[rows])
         # e is zero in other rows.
         if len(V) < len(A):
@@ -154,6 +157,23 @@ class ReducedRecursion:
             B += self._covariance(e, dl)
             A_up += self._cohorts(e)
         return Second(A_up, B, _symmetric(C), _symmetric(X))
+
+    def _everywhere(
+        self, down: Windows, B: Array, X: Array, Y11: Array, V: Array
+    ) -> tuple[Array, Array, Array]:
+        """Y10, `_kept` and `_between`, where all rows of Y11 and V are known and save products."""
+        p, p2 = self.data.kind(self.system.p), self.data.kind(self.system.p2)
+        BH, XH = (B @ self.H, X @ self.H) if self.system.idle else (B, X)
+        Y10 = self.H @ down.into_rows(
+            BH, XH
+        )  # rows may be exchanged after a product from the right
+        kept = p * V.T
+        kept += (1 - p) * BH
+        between = Y10 + Y10.T
+        between *= p - p2
+        between += p2 * Y11
+        between += (1 - 2 * p + p2) * (self.H @ XH if self.system.idle else XH)
+        return Y10, kept, between
 
     def _uploaded(
         self, up: Windows, A: Array, V: Array, Q1: Array, Y11: Array

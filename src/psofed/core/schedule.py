@@ -95,7 +95,7 @@ class Sequential:
         if self.coordinated:
             k = k * 0
         rows = int(k.max(initial=0)) + 1
-        if rows > MOST:
+        if rows > MOST and isinstance(self.seeds.run, int):
             masks = np.array([self._mask(one) for one in k.ravel().tolist()])
             return masks.reshape(*k.shape, self.shared)
         if not self._table or self._table[0].shape[-2] < rows:

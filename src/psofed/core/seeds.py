@@ -84,11 +84,10 @@ class Seeds:
 
     def _places(self, client: ArrayLike, round: ArrayLike) -> NDArray[np.uint64]:
         """Run, client and round of each draw: [3, ...]."""
-        words = (
-            self.run if isinstance(self.run, int) else np.array(self.run)[:, None],
-            client,
-            round,
-        )
+        run: Any = self.run if isinstance(self.run, int) else np.array(self.run)[:, None]
+        # Nobody learns before round 0, but windows of such rounds are asked for: modulo 2^64.
+        when = round % 2**64 if isinstance(round, int) else round
+        words = run, client, when
         places = np.empty((3, *np.broadcast(*words).shape), np.uint64)
         places[0], places[1], places[2] = words
         return places

@@ -39,6 +39,8 @@ class SeveralSeeds(Seeds):
         """For each (run, place, round): `client` is [..., run, place] or broadcasts to it."""
         who = np.asarray(client)
         if self.ids is not None and who.ndim:
+            # Tables are made for more places than there are.
+            who = np.minimum(who, self.ids.shape[1] - 1)
             who = self.ids[np.arange(len(self.run))[:, None], who]
         return super().uniforms(purpose, client=who, round=round, count=count)
 

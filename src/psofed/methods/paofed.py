@@ -70,6 +70,7 @@ class Method(psofed.Method):
         if options.window == "same":
             self.up = self.down
         self.late = Ahead(self._delay, task.cohorts, count=1)
+        self.several = options.availability is None  # else cohorts have different sizes
 
     @property
     def waits(self) -> bool:

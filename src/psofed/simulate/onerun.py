@@ -54,7 +54,8 @@ class _Runs:
         self.tasks = [any_method.faster(experiment.task(number)) for number in numbers]
         self.methods = [experiment.start(task) for task in self.tasks]
         self.compiled, self.stacked, self.others = _groups(experiment, self.methods[0])
-        everybody = bool(self.others or self.stacked)
+        all_matter = any(experiment.methods[j].all_matter for j in self.stacked)
+        everybody = bool(self.others) or all_matter or few(experiment)
         self.draws = [draw(experiment, task, everybody) for task in self.tasks]
         self.tests = [draw_test(experiment, task) for task in self.tasks]
         self.marks = experiment.evaluated
@@ -148,10 +149,22 @@ def _groups(
     return groups
 
 
+def few(experiment: Experiment) -> bool:
+    """Whether there are so few clients that most of them take part at some time."""
+    return experiment.clients <= experiment.rounds * experiment.cohort
+
+
 def width(experiment: Experiment) -> int:
-    """How many runs are best computed together."""
+    """How many runs are best computed together, in the memory that they may have."""
     methods = experiment.start(experiment.task(0))
-    return together.MOST if _groups(experiment, methods)[1] else 1
+    stacked = _groups(experiment, methods)[1]
+    if not stacked:
+        return 1
+    places = experiment.clients if few(experiment) else experiment.rounds * experiment.cohort
+    if any(experiment.methods[j].all_matter for j in stacked):
+        places = experiment.clients
+    numbers = places * experiment.dim * len(stacked) * 2
+    return int(np.clip(together.NUMBERS // max(numbers, 1), 1, together.MOST))
 
 
 class Recorder:

@@ -30,6 +30,7 @@ from psofed.streams.contract import about
 
 Array = NDArray[Any]
 BLOCK = 8  # rounds whose features are computed at once; divides the rounds of a chunk
+NUMBERS = 2**26  # of all models that are in memory at once
 MOST = 16  # runs that are computed at once; more gain little, and are lost if it is interrupted
 
 

@@ -74,8 +74,11 @@ class Draws:
             yield Chunk(first, samples.x, y)
 
 
-def draw(experiment: Experiment, task: Task, everybody: bool) -> Draws:
-    """The draws of one run: of all clients for all rounds, or of each until its last selection."""
+def draw(experiment: Experiment, task: Task, everybody: bool, in_order: bool = False) -> Draws:
+    """The draws of one run: of all clients for all rounds, or of each until its last selection.
+
+    `in_order`: of those who are ever selected for all rounds, in their order.
+    """
     experiment.check_simulated()
     rounds, cohorts = experiment.rounds, task.cohorts
     assert isinstance(cohorts, UniformCohorts)
@@ -88,6 +91,8 @@ def draw(experiment: Experiment, task: Task, everybody: bool) -> Draws:
         when = np.repeat(np.arange(rounds), counts)
         found, backwards = np.unique(members[::-1], return_index=True)
         last = when[::-1][backwards]
+        if in_order:
+            last = np.full(len(found), rounds)
         order = np.argsort(-last, kind="stable")
         ids, last = found[order], last[order]
         members = np.argsort(order)[np.searchsorted(found, members)]

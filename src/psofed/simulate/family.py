@@ -157,7 +157,7 @@ def _scratch(models: layout.Models, dim: int) -> layout.Scratch:
         z=native.aligned((layout.BLOCK, size), dtype),
         change=native.aligned((methods, size), dtype),
         stamp=np.full((methods, dim), -1, np.int64),
-        touched=np.empty((methods, dim), np.int64),
+        touched=np.empty((methods, dim + 1), np.int64),
         counts=np.zeros(methods, np.int64),
         every=np.arange(dim, dtype=np.int64),
         held=native.aligned((layout.HOLD, size), dtype),
@@ -239,7 +239,7 @@ class _Tables:
         # Tracking the changes is faster where few entries change from one mark to the next.
         every, cohort = max(np.diff(marks), default=1), len(draws.members) / draws.rounds
         changes = [m.shared * (1 if m.common else cohort) * every for m in self.methods]
-        self.dense = np.array(changes) > draws.features.dim / 8
+        self.dense = np.array(changes) > draws.features.dim / 3
         self.rotating = {
             j: _rotating(draws, method)
             for j, method in enumerate(self.methods)

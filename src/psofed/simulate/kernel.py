@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from psofed import native
+from psofed.simulate import layout
 from psofed.simulate.layout import Job, Map
 
 Array = NDArray[Any]
@@ -37,3 +39,19 @@ def fill_features(x: Array, features: Map, z: Array) -> None:
 def learn_rows(w: Array, z: Array, y: Array, step: float, error: Array) -> None:
     """Eq. (10) for one sample of each client: rows of w and z belong together."""
     native.function("learn_rows", w.dtype)(w, z, y, float(step), error, error.size, w.shape[-1])
+
+
+def products(z: Array, more: Array) -> Array:
+    """The sums over all rows of the products of any two columns, of z and then of `more`.
+
+    In float64, and above the diagonal only.
+    """
+    (count, dim), further = z.shape, more.shape[1]
+    if not native.available():
+        both = np.column_stack([z, more])
+        return both.T @ both
+    z = np.ascontiguousarray(z, np.result_type(z, np.float32))
+    width = -(-(dim + further) // layout.COLUMNS) * layout.COLUMNS
+    panels, out = np.empty((width, layout.SAMPLES)), native.aligned((width, width), np.float64)
+    native.function("moments", z.dtype)(z, count, dim, more, further, panels, width, out)
+    return out[: dim + further, : dim + further]

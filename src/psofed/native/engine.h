@@ -40,6 +40,7 @@ typedef struct {
     REAL *held;     /* [HOLD][feature]: models that wait for their test error */
     int64_t *owner; /* [HOLD][2]: the mark and the method of each */
     REAL *fits;     /* [4][row] */
+    int32_t *shift; /* [2][method]: of the windows of this round, down and up */
 } NAME(Scratch);
 
 typedef struct {
@@ -287,14 +288,23 @@ typedef struct {
     int32_t shift, dim;
 } NAME(Window);
 
-INLINE NAME(Window) NAME(window)(const NAME(Plans) *plans, int64_t j, int64_t c, int64_t p,
-                                 int64_t n, int up)
+INLINE NAME(Window) NAME(window)(const NAME(Job) *job, int64_t j, int64_t c, int64_t p, int up)
 {
-    const int64_t shared = plans->shared[j], row = plans->rows[j];
-    const int32_t *at = plans->table + plans->first[j];
-    if (row == FRESH) return (NAME(Window)){at + (2 * p + up) * shared, shared, 0, (int32_t)plans->dim};
-    const int32_t shift = (int32_t)(plans->shift[j] * (n + up) % plans->dim);
-    return (NAME(Window)){row == PER_CLIENT ? at + c * shared : at, shared, shift, (int32_t)plans->dim};
+    const NAME(Plans) *plans = &job->plans;
+    const int64_t shared = plans->shared[j], kind = plans->rows[j];
+    const int64_t row = kind == FRESH ? 2 * p + up : kind == PER_CLIENT ? c : 0;
+    const int32_t shift = job->pad.shift[up * plans->methods + j];
+    return (NAME(Window)){plans->table + plans->first[j] + row * shared, shared, shift,
+                          (int32_t)plans->dim};
+}
+
+/* How far the windows of round n have moved. */
+static void NAME(shift)(const NAME(Job) *job, int64_t n)
+{
+    const NAME(Plans) *plans = &job->plans;
+    for (int up = 0; up < 2; up++)
+        for (int64_t j = 0; j < plans->methods; j++)
+            job->pad.shift[up * plans->methods + j] = (int32_t)(plans->shift[j] * (n + up) % plans->dim);
 }
 
 INLINE int32_t NAME(entry)(NAME(Window) window, int64_t m)
@@ -304,7 +314,7 @@ INLINE int32_t NAME(entry)(NAME(Window) window, int64_t m)
 }
 
 /* Eq. (9): the window of each method's global model overwrites that of the local one. */
-static void NAME(receive)(const NAME(Job) *job, int64_t c, int64_t p, int64_t n)
+static void NAME(receive)(const NAME(Job) *job, int64_t c, int64_t p)
 {
     const NAME(Plans) *plans = &job->plans;
     const int64_t size = job->map.size;
@@ -315,7 +325,7 @@ static void NAME(receive)(const NAME(Job) *job, int64_t c, int64_t p, int64_t n)
             memcpy(w_k, w, size * sizeof(REAL));
             continue;
         }
-        const NAME(Window) window = NAME(window)(plans, j, c, p, n, 0);
+        const NAME(Window) window = NAME(window)(job, j, c, p, 0);
         for (int64_t m = 0; m < window.shared; m++) {
             const int32_t entry = NAME(entry)(window, m);
             w_k[entry] = w[entry];
@@ -335,12 +345,13 @@ static void NAME(share)(const NAME(Job) *job, int64_t c, int64_t p, int64_t n)
             for (int64_t d = 0; d < size; d++) change[d] += w_k[d] - w[d];
             continue;
         }
-        const NAME(Window) window = NAME(window)(plans, j, c, p, n, 1);
+        const NAME(Window) window = NAME(window)(job, j, c, p, 1);
         for (int64_t m = 0; m < window.shared; m++) {
             const int32_t entry = NAME(entry)(window, m);
             change[entry] += w_k[entry] - w[entry];
         }
-        if (plans->dense[j]) continue;
+        /* Followed are the entries that changed; of a common window, the first member notes all. */
+        if (plans->dense[j] || (plans->rows[j] == COMMON && job->pad.counts[j])) continue;
         int64_t *stamp = job->pad.stamp + j * dim, *touched = job->pad.touched + j * (dim + 1);
         int64_t count = job->pad.counts[j];
         for (int64_t m = 0; m < window.shared; m++) {
@@ -469,7 +480,7 @@ static void NAME(take_part)(const NAME(Job) *job, int64_t p, int64_t n)
     const int64_t c = data->members[p], size = job->map.size, methods = job->plans.methods;
     const REAL *z = NAME(catch_up)(job, c, n, 1), *y = data->y + c * data->rounds + n - data->first;
     REAL *w = job->models.local + c * methods * size;
-    NAME(receive)(job, c, p, n);
+    NAME(receive)(job, c, p);
     if (*y == *y) NAME(learn)(w, z, y, job->plans.step, size, methods, 1);
     NAME(share)(job, c, p, n);
     job->models.position[c] = n + 1;
@@ -504,6 +515,7 @@ int64_t NAME(psofed_simulate)(const NAME(Job) *job, int64_t mark, const volatile
             held = NAME(note)(job, mark++, held);
         if (n == end) break;
         const int64_t begin = data->start[n - data->first], last = data->start[n - data->first + 1];
+        NAME(shift)(job, n);
         for (int64_t p = begin; p < last; p++) NAME(take_part)(job, p, n);
         if (last > begin) NAME(fold)(job, last - begin);
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,9 +75,24 @@ class Draws:
             yield Chunk(first, samples.x, y)
 
 
+def _check(stream: Any, rounds: int) -> None:
+    """Refuse rounds for which the stream has no samples; once for all runs, if it can be told."""
+    try:
+        hash(stream)
+    except TypeError:
+        about(stream).check_rounds(rounds)
+    else:
+        _checked(stream, rounds)
+
+
+@lru_cache(maxsize=1)
+def _checked(stream: Any, rounds: int) -> None:
+    about(stream).check_rounds(rounds)
+
+
 def draw(experiment: Experiment, task: Task, everybody: bool) -> Draws:
     """The draws of one run: of all clients for all rounds, or of each until its last selection."""
-    experiment.check_simulated()
+    _check(experiment.stream, experiment.rounds)
     rounds, cohorts = experiment.rounds, task.cohorts
     assert isinstance(cohorts, UniformCohorts)
     parts = (np.arange(n, min(n + PART, rounds)) for n in range(0, rounds, PART))
@@ -84,13 +100,14 @@ def draw(experiment: Experiment, task: Task, everybody: bool) -> Draws:
     if everybody:
         ids, last = np.arange(task.clients), np.full(task.clients, rounds)
     else:
-        # The first appearance in the reversed list is the last round of each client.
         when = np.repeat(np.arange(rounds), counts)
-        found, backwards = np.unique(members[::-1], return_index=True)
-        last = when[::-1][backwards]
+        last = np.full(task.clients, -1)
+        last[members] = when  # the latest stays
         order = np.argsort(-last, kind="stable")
-        ids, last = found[order], last[order]
-        members = np.argsort(order)[np.searchsorted(found, members)]
+        ids = order[: np.count_nonzero(last >= 0)]
+        row = np.empty_like(order)
+        row[order] = np.arange(len(order))
+        last, members = last[ids], row[members]
 
     def source(rows: int, first: int, stop: int, memory: Any) -> Any:
         stream, dtype = experiment.stream, task.dtype

@@ -151,6 +151,7 @@ def _scratch(models: layout.Models, dim: int) -> layout.Scratch:
         held=native.aligned((layout.HOLD, size), dtype),
         owner=np.zeros((layout.HOLD, 2), np.int64),
         fits=native.aligned((4, rows), dtype),
+        shift=np.zeros((2, methods), np.int32),
     )
 
 

@@ -99,6 +99,7 @@ class Scratch(NamedTuple):
     held: Array  # [i, feature]: models of the last marks, to be judged together
     owner: Array  # [i, 2]: mark and method of each
     fits: Array  # [4, row]: the test outputs of four of them
+    shift: Array  # [2, method]: how far the windows of a round have moved, down and up
 
 
 class Job(NamedTuple):

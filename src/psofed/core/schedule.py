@@ -296,7 +296,10 @@ class Ahead:
         assert isinstance(self.cohorts, UniformCohorts)
         self.first, self.members = n, self.cohorts.onward(n)[: self.rounds]
         rounds = n + np.arange(len(self.members))
-        self.drawn = self.draw(self.members, rounds.reshape(-1, *[1] * (self.members.ndim - 1)))
+        drawn = self.draw(self.members, rounds.reshape(-1, *[1] * (self.members.ndim - 1)))
+        # What is common to all members was drawn once.
+        shape = self.members.shape + drawn.shape[self.members.ndim :]
+        self.drawn = np.broadcast_to(drawn, shape)
 
 
 def exchanges(mask: Indices, shift: int, dim: int) -> NDArray[np.intp]:

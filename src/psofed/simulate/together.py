@@ -22,7 +22,7 @@ from psofed.methods import round as rounds
 from psofed.methods.contract import Method, Options, Task
 from psofed.methods.members import Clients
 from psofed.methods.round import Sizes
-from psofed.simulate import family, kernel
+from psofed.simulate import kernel, maps
 from psofed.simulate.any_method import Fast, Moment
 from psofed.simulate.draws import CHUNK_SAMPLES, Draws
 from psofed.streams.contract import BLOCK as DRAWN
@@ -69,9 +69,11 @@ def batch(experiment: Experiment, tasks: list[Task], draws: list[Draws]) -> Join
         seeds, first.clients, cohort, first.cohorts.absent,
         drawn=np.ascontiguousarray(np.stack(members, axis=1)), all_places=present,
     )  # fmt: skip
-    maps = SeveralMaps(tuple(task.features for task in tasks), JointFeatures(tasks))
+    several = SeveralMaps(tuple(task.features for task in tasks), JointFeatures(tasks))
     learner: Any = Fast() if native.available() else first.learner
-    task = replace(first, seeds=seeds, cohorts=cohorts, features=maps, learner=learner, room=room)
+    task = replace(
+        first, seeds=seeds, cohorts=cohorts, features=several, learner=learner, room=room
+    )
     return JointRuns(draws, task)
 
 
@@ -104,7 +106,7 @@ class JointFeatures:
         known = all(isinstance(each, Waves | Bumps) for each in self.maps)
         self.tables: list[Any] = []
         if known and native.available():
-            self.tables = [family.feature_map(each, self.dtype) for each in self.maps]
+            self.tables = [maps.feature_map(each, self.dtype) for each in self.maps]
             self.structs = [native.struct(each) for each in self.tables]
 
     def __call__(self, x: Array) -> Array:

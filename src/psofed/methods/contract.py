@@ -157,6 +157,11 @@ class Common(schema.Named):
         return (cls(),)
 
     @property
+    def all_matter(self) -> bool:
+        """Whether also clients that are never selected change the result."""
+        return self.everybody or self.alone
+
+    @property
     def pace(self) -> int:
         """Rounds from one upload to the next."""
         return 1

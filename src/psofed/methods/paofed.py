@@ -40,6 +40,11 @@ class Options(psofed.Options):
         """M = D/5, or the next divisor of D below."""
         return (cls().turned(max(dim // 5, 1), dim),)
 
+    @property
+    def all_matter(self) -> bool:
+        """Whether each client decides by itself to take part."""
+        return self.availability is not None
+
     def describe(self) -> str:
         return f"PAO-Fed {self.windows()} delay={self.delay:g}"
 
@@ -70,6 +75,7 @@ class Method(psofed.Method):
         if options.window == "same":
             self.up = self.down
         self.late = Ahead(self._delay, task.cohorts, count=1)
+        self.several = options.availability is None  # else cohorts have different sizes
 
     @property
     def waits(self) -> bool:

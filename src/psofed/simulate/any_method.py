@@ -18,7 +18,7 @@ from psofed.methods.contract import Method, State, Task
 from psofed.methods.members import Clients, Members
 from psofed.methods.round import Sizes
 from psofed.methods.selection import ByPolicy
-from psofed.simulate import family, kernel
+from psofed.simulate import kernel, maps
 from psofed.simulate.draws import Draws
 
 Array = NDArray[Any]
@@ -62,7 +62,7 @@ class RunSamples:
     def __init__(self, draws: Draws) -> None:
         self.chunks, self.gaps = draws.chunks(), draws.gaps
         self.chunk = self.before = next(self.chunks)
-        self.features = family.fast_features(draws.features, self.chunk.x.dtype)
+        self.features = maps.fast_features(draws.features, self.chunk.x.dtype)
         self.begin = -BLOCK
         self.x = self.z = self.y = np.empty(0)
         self.some: dict[Any, tuple[Array, Array, Array]] = {}
@@ -200,7 +200,8 @@ def play(
 ) -> Iterator[Moment]:
     """The moments before rounds 0, 1, ..., N. State is live: the next step changes it."""
     server, sizes = method.server(), sizes or Sizes(method)
-    clients = Clients(method, draws.ids, together=method.stacked and method.policy is None)
+    together = method.stacked and method.policy is None
+    clients = Clients(method, range(len(draws.ids)), together=together)
     lessons = _lessons(method, draws.gaps)(clients, samples)
     who: rounds.Selection = rounds.Uniform(method, samples)
     if method.policy is not None:

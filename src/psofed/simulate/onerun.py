@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import plugins
+from psofed.core.schedule import PresentCohorts
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method
-from psofed.simulate import any_method, family, pulse, several
+from psofed.simulate import any_method, family, pulse, together
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.any_method import Moment
 from psofed.simulate.draws import draw
@@ -54,13 +56,32 @@ class _Runs:
         self.tasks = [any_method.faster(experiment.task(number)) for number in numbers]
         self.methods = [experiment.start(task) for task in self.tasks]
         self.compiled, self.stacked, self.others = _groups(experiment, self.methods[0])
-        everybody = bool(self.others or self.stacked)
-        self.draws = [draw(experiment, task, everybody) for task in self.tasks]
+        everybody = self._all_matter() or few(experiment)
+        handled = bool(self.others or self.stacked)  # else the kernel has all, and needs few
+        self.draws = [
+            draw(experiment, task, everybody and handled, in_order=handled) for task in self.tasks
+        ]
+        if not everybody and self.others:
+            self.methods = [
+                experiment.start(together.placed(task, draws))
+                for task, draws in zip(self.tasks, self.draws, strict=True)
+            ]
         self.tests = [draw_test(experiment, task) for task in self.tasks]
         self.marks = experiment.evaluated
         self.shares = blend(experiment.stream, self.marks)
         shape = len(numbers), len(self.methods[0]), len(self.marks)
         self.mse, self.traffic = np.empty(shape), np.zeros((shape[0], 3, *shape[1:]))
+
+    def _all_matter(self) -> bool:
+        """Whether clients that are never selected matter to one of the methods."""
+        options, methods = self.experiment.methods, self.methods[0]
+        several = any(options[j].all_matter for j in (*self.stacked, *self.others))
+        return several or any(
+            methods[j].policy is not None
+            or not plugins.is_ours(type(options[j]))
+            or isinstance(methods[j].task.cohorts, PresentCohorts)
+            for j in self.others
+        )
 
     def all(self) -> list[OneRun]:
         """Each run."""
@@ -96,10 +117,10 @@ class _Runs:
             self.mse[r, j], self.traffic[r, :, j] = judge.mse[0], judge.traffic[0]
 
     def _at_once(self) -> None:
-        some = several.batch(self.experiment, self.tasks, self.draws)
+        some = together.batch(self.experiment, self.tasks, self.draws)
         methods = [some.start(self.experiment.methods[j]) for j in self.stacked]
-        samples = several.SeveralSamples(some, any(method.idle for method in methods))
-        plays = [several.play(method, samples, self.draws[0].rounds) for method in methods]
+        samples = together.JointSamples(some, any(method.idle for method in methods))
+        plays = [together.play(method, samples, self.draws[0].rounds) for method in methods]
         judges = [self._recorder(self.tests) for _ in methods]
         part = self._part(self.stacked) * len(self.numbers)
         self._in_lockstep(methods, plays, judges, part)
@@ -116,7 +137,7 @@ class _Runs:
 
         Each method runs for a few rounds before the next, so that its data stay in the caches.
         """
-        total, block = self.draws[0].rounds, several.BLOCK
+        total, block = self.draws[0].rounds, together.BLOCK
         # The moment before round 0, then those after each round of a block.
         for first in (0, *range(1, total + 1, block)):
             if self.stop[0]:
@@ -144,14 +165,26 @@ def _groups(
         if family.knows(method):
             groups[0].append(j)
         else:
-            groups[1 if several.takes(experiment, options, method) else 2].append(j)
+            groups[1 if together.takes(experiment, options, method) else 2].append(j)
     return groups
 
 
+def few(experiment: Experiment) -> bool:
+    """Whether there are so few clients that most of them take part at some time."""
+    return experiment.clients <= experiment.rounds * experiment.cohort
+
+
 def width(experiment: Experiment) -> int:
-    """How many runs are best computed together."""
+    """How many runs are best computed together, in the memory that they may have."""
     methods = experiment.start(experiment.task(0))
-    return several.MOST if _groups(experiment, methods)[1] else 1
+    stacked = _groups(experiment, methods)[1]
+    if not stacked:
+        return 1
+    places = experiment.clients if few(experiment) else experiment.rounds * experiment.cohort
+    if any(experiment.methods[j].all_matter for j in stacked):
+        places = experiment.clients
+    numbers = places * experiment.dim * len(stacked) * 2
+    return int(np.clip(together.NUMBERS // max(numbers, 1), 1, together.MOST))
 
 
 class Recorder:

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from psofed import native, plugins
 from psofed.core.features import Bumps, Waves
 from psofed.core.schedule import Indices, PresentCohorts, UniformCohorts
-from psofed.core.several import SeveralCohorts, SeveralMaps, SeveralSeeds
+from psofed.core.several import PlacedCohorts, PlacedSeeds, SeveralMaps
 from psofed.experiment import Experiment
 from psofed.methods import contract
 from psofed.methods import round as rounds
 from psofed.methods.contract import Method, Options, Task
 from psofed.methods.members import Clients
 from psofed.methods.round import Sizes
-from psofed.simulate import family, kernel
+from psofed.simulate import kernel, maps
 from psofed.simulate.any_method import Fast, Moment
 from psofed.simulate.draws import CHUNK_SAMPLES, Draws
 from psofed.streams.contract import BLOCK as DRAWN
@@ -30,7 +30,8 @@ from psofed.streams.contract import about
 
 Array = NDArray[Any]
 BLOCK = 8  # rounds whose features are computed at once; divides the rounds of a chunk
-MOST = 8  # runs that are computed at once: more would not stay in the caches
+NUMBERS = 2**26  # of all models that are in memory at once
+MOST = 16  # runs that are computed at once; more gain little, and are lost if it is interrupted
 
 
 def takes(experiment: Experiment, options: Options, method: Method) -> bool:
@@ -42,7 +43,7 @@ def takes(experiment: Experiment, options: Options, method: Method) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class JointRuns:
     """Some runs: what each of them has drawn, and the task of all of them."""
 
     draws: list[Draws]
@@ -53,25 +54,37 @@ class Batch:
         return contract.start(options, self.task)
 
 
-def batch(experiment: Experiment, tasks: list[Task], draws: list[Draws]) -> Batch:
+def batch(experiment: Experiment, tasks: list[Task], draws: list[Draws]) -> JointRuns:
     """The runs of these tasks as one."""
     first: Any = tasks[0]
     runs: Any = tuple(task.seeds.run for task in tasks)
     room = max(len(each.ids) for each in draws)
     everybody = all(np.array_equal(each.ids, np.arange(first.clients)) for each in draws)
     ids = None if everybody else np.stack([_filled(each.ids, room) for each in draws])
-    seeds = SeveralSeeds(experiment.seed, runs, first.seeds.shared_world, ids)
+    seeds = PlacedSeeds(experiment.seed, runs, first.seeds.shared_world, ids)
     cohort = first.cohorts.size
     members = [each.members.reshape(-1, cohort) for each in draws]
     present = np.stack([_present(task) for task in tasks]) if everybody else None
-    cohorts = SeveralCohorts(
+    cohorts = PlacedCohorts(
         seeds, first.clients, cohort, first.cohorts.absent,
-        drawn=np.ascontiguousarray(np.stack(members, axis=1)), present_places=present,
+        drawn=np.ascontiguousarray(np.stack(members, axis=1)), all_places=present,
     )  # fmt: skip
-    maps = SeveralMaps(tuple(task.features for task in tasks), Features(tasks))
+    several = SeveralMaps(tuple(task.features for task in tasks), JointFeatures(tasks))
     learner: Any = Fast() if native.available() else first.learner
-    task = replace(first, seeds=seeds, cohorts=cohorts, features=maps, learner=learner, room=room)
-    return Batch(draws, task)
+    task = replace(
+        first, seeds=seeds, cohorts=cohorts, features=several, learner=learner, room=room
+    )
+    return JointRuns(draws, task)
+
+
+def placed(task: Task, draws: Draws) -> Task:
+    """The task of one run, its clients named by their places."""
+    cohorts: Any = task.cohorts
+    seeds = PlacedSeeds(task.seeds.seed, task.seeds.run, task.seeds.shared_world, draws.ids)
+    size, members = cohorts.size, draws.members
+    drawn = members.reshape(-1, size)
+    known = PlacedCohorts(seeds, task.clients, size, cohorts.absent, drawn=drawn)
+    return replace(task, seeds=seeds, cohorts=known, room=len(draws.ids))
 
 
 def _present(task: Task) -> Indices:
@@ -84,7 +97,7 @@ def _filled(ids: Array, room: int) -> Array:
     return np.concatenate([ids, np.zeros(room - len(ids), ids.dtype)])
 
 
-class Features:
+class JointFeatures:
     """z of several runs: x [run, ..., L] to z [run, ..., D]."""
 
     def __init__(self, tasks: list[Task]) -> None:
@@ -93,7 +106,7 @@ class Features:
         known = all(isinstance(each, Waves | Bumps) for each in self.maps)
         self.tables: list[Any] = []
         if known and native.available():
-            self.tables = [family.feature_map(each, self.dtype) for each in self.maps]
+            self.tables = [maps.feature_map(each, self.dtype) for each in self.maps]
             self.structs = [native.struct(each) for each in self.tables]
 
     def __call__(self, x: Array) -> Array:
@@ -110,10 +123,10 @@ class Features:
         return z
 
 
-class SeveralSamples:
+class JointSamples:
     """x, z and y of several runs, round by round, shared by the methods that run in lockstep."""
 
-    def __init__(self, some: Batch, everybody: bool) -> None:
+    def __init__(self, some: JointRuns, everybody: bool) -> None:
         self.draws, self.dtype, self.room = some.draws, some.task.dtype, some.task.places
         self.features: Any = some.task.features
         runs = len(some.draws)
@@ -172,7 +185,7 @@ class SeveralSamples:
         return self.some[key]
 
 
-def play(method: Method, samples: SeveralSamples, count: int) -> Iterator[Moment]:
+def play(method: Method, samples: JointSamples, count: int) -> Iterator[Moment]:
     """The moments before rounds 0, 1, ..., N. State is live: the next step changes it."""
     runs, sizes = len(samples.rows), Sizes(method)
     server = {name: np.stack([array] * runs) for name, array in method.server().items()}

@@ -435,7 +435,8 @@ def averaged(plain: Any) -> Any:
     """
 
     class Averaged(plain):  # type: ignore[misc]
-        stacked, lazy, restless = plain.stacked, plain.lazy, True
+        stacked, lazy, foresees = plain.stacked, plain.lazy, plain.foresees
+        restless = True
 
         def server(self) -> State:
             """The state of the method, and v."""

@@ -25,8 +25,12 @@ array instead, which is one byte, and still counts in |S_n|.
 
 A class declares what it can do. These flags are not inherited, because a subclass may change a
 handler. `lazy`: what an idle client has learned is read at its contacts only, and the class also
-has `absorb(client, x, z, y)`, which learns from many samples of one client at once. `compiled`: it
-is Algorithm 1, which the kernel and the theory implement. `stacked`: its handlers also take several
+has `absorb(client, x, z, y)`, which learns from many samples of one client at once, also from older
+ones after a download. `foresees`: to learn is to `correct(client, gains, z, y)`, samples in a row
+[T, ...], with gains that depend on the inputs alone. `foresee(client, z)` returns those of one
+client's samples and moves its state past them, but for what `correct` changes. A method that is
+lazy and foresees needs no `absorb`, and its older samples come before a download. `compiled`: it is
+Algorithm 1, which the kernel and the theory implement. `stacked`: its handlers also take several
 clients at once, which is faster. `k` is then an array [s] and state has a leading axis, as in
 `learn`. `download` and `upload` return None, an array [s, m] or a list of messages, and `download`
 may return one message [m] that is the same for all; `receive` gets what `download` returned. `fold`
@@ -231,6 +235,7 @@ class Method(Protocol):
     stacked: bool  # handlers take several clients at once
     several: bool  # and several runs
     lazy: bool  # what a client learned is read at its contacts only
+    foresees: bool  # the gains of samples can be computed ahead
     compiled: bool  # it is Algorithm 1, which kernel and theory implement
     idle: bool  # clients learn also in rounds in which they do not take part
     relays: bool  # clients keep no model: they take part with a new sample, or with nothing
@@ -262,6 +267,10 @@ class Method(Protocol):
 
     def absorb(self, client: State, x: Array, z: Array, y: Array) -> None: ...
 
+    def foresee(self, client: State, z: Array) -> Array: ...
+
+    def correct(self, client: State, gains: Array, z: Array, y: Array) -> None: ...
+
     def upload(self, client: State, k: Who, n: int) -> Any: ...
 
     def fold(
@@ -286,7 +295,7 @@ class Method(Protocol):
 class Plain:
     """What most methods share: the task's cohorts, plain values on the wire, a global model `w`."""
 
-    stacked = lazy = compiled = False
+    stacked = lazy = foresees = compiled = False
     idle = False
     relays = False
     restless = False
@@ -296,7 +305,7 @@ class Plain:
     setup = 8  # the seed: features, masks and all later draws follow from it
 
     def __init_subclass__(cls) -> None:
-        for name in ("stacked", "lazy", "compiled"):
+        for name in ("stacked", "lazy", "foresees", "compiled"):
             setattr(cls, name, cls.__dict__.get(name, False))
 
     def __init__(self, options: Options, task: Task) -> None:
@@ -345,6 +354,14 @@ class Plain:
         """Learn from many samples of one client, one after another."""
         for i in range(len(y)):
             self.learn(client, x[i], z[i], y[i])
+
+    def foresee(self, client: State, z: Array) -> Array:
+        """The gains of many samples; a method that `foresees` has its own."""
+        raise NotImplementedError
+
+    def correct(self, client: State, gains: Array, z: Array, y: Array) -> None:
+        """Learn with these gains; a method that `foresees` has its own."""
+        raise NotImplementedError
 
     def touched(self, server: State, n: int, uploads: Mapping[int, Message]) -> Any:
         """The entries of the model that these uploads change, asked before their fold."""

@@ -11,7 +11,7 @@ from psofed import native
 from psofed.core.features import Bumps, Waves
 from psofed.experiment import Experiment, Features
 from psofed.methods import coding, memofed, pdrls, psorls, quadratics
-from psofed.simulate import any_method, maps
+from psofed.simulate import any_method, family
 from psofed.simulate.draws import draw
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="nothing is compiled here")
@@ -78,7 +78,7 @@ def test_features_of_one_run_are_those_of_the_map(taps, dtype, close):
     W, b, x = rng.normal(size=(11, taps)), rng.uniform(0, 7, 11), rng.normal(size=(2, 5, taps))
     for features in (Waves(W, b), Bumps(W, 1.5)):
         exact, given = features.astype(dtype), x.astype(dtype)
-        fast = maps.fast_features(exact, np.dtype(dtype))
+        fast = maps.compiled(exact, np.dtype(dtype))
         for one in (given, given[0], given[:, 1], given[0, :0]):
             assert fast(one).shape == exact(one).shape
             assert np.allclose(fast(one), features(one.astype(float)), atol=close)

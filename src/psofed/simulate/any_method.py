@@ -62,7 +62,7 @@ class RunSamples:
     def __init__(self, draws: Draws) -> None:
         self.chunks, self.gaps = draws.chunks(), draws.gaps
         self.chunk = self.before = next(self.chunks)
-        self.features = maps.fast_features(draws.features, self.chunk.x.dtype)
+        self.features = maps.compiled(draws.features, self.chunk.x.dtype)
         self.begin = -BLOCK
         self.x = self.z = self.y = np.empty(0)
         self.some: dict[Any, tuple[Array, Array, Array]] = {}

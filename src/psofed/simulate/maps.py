@@ -53,26 +53,17 @@ def feature_map(features: FeatureMap, dtype: Any) -> layout.Map:
     return layout.Map(kind, taps, size, slope, offset, scales, constant, terms)
 
 
-def fast_features(features: FeatureMap, dtype: Any) -> Callable[[Array], Array]:
-    """The feature map for x [..., L] of this precision, compiled if it can be."""
+def compiled(features: FeatureMap, dtype: Any) -> Callable[[Array], Array]:
+    """z = features(x) for x of this precision, of any shape [..., L]; compiled where possible."""
     if not (isinstance(features, Waves | Bumps) and native.available()):
         return features
-    table = feature_map(features, dtype)
+    table = feature_map(features, np.dtype(dtype))
     structs = [native.struct(table)]
 
-    def fast(x: Array) -> Array:
+    def call(x: Array) -> Array:
         z = np.empty((*x.shape[:-1], features.dim), dtype)
-        given = np.ascontiguousarray(x).reshape(1, 1, -1, table.taps)
-        kernel.fill_features_of_runs(given, structs, z)
+        rows = np.ascontiguousarray(x, dtype).reshape(1, 1, -1, x.shape[-1])
+        kernel.fill_features_of_runs(rows, structs, z)
         return z
 
-    return fast
-
-
-def computed(features: FeatureMap, x: Array) -> Array:
-    """z = features(x) for each row of x, compiled where that is possible."""
-    if not (isinstance(features, Waves | Bumps) and native.available()):
-        return features(x)
-    z = np.empty((len(x), padded(features.dim)), x.dtype)
-    kernel.fill_features(np.ascontiguousarray(x), feature_map(features, x.dtype), z)
-    return z[:, : features.dim]
+    return call

@@ -11,7 +11,7 @@ from psofed import native
 from psofed.core.features import Bumps, Waves
 from psofed.experiment import Experiment, Features
 from psofed.methods import coding, memofed, pdrls, psorls, quadratics
-from psofed.simulate import any_method, family
+from psofed.simulate import any_method, maps
 from psofed.simulate.draws import draw
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="nothing is compiled here")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import native
 from psofed.core import equations
 from psofed.core.schedule import Indices
 from psofed.learners import lms
@@ -42,7 +43,8 @@ class Fast(lms.Options):
 
 def faster(task: Task) -> Task:
     """The same task, with a compiled learner if there is one."""
-    return replace(task, learner=Fast()) if task.learner.compiled else task
+    known = task.learner.compiled and native.available()
+    return replace(task, learner=Fast()) if known else task
 
 
 class Moment(NamedTuple):

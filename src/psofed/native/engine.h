@@ -39,7 +39,7 @@ typedef struct {
     const int64_t *every;
     REAL *held;     /* [HOLD][feature]: models that wait for their test error */
     int64_t *owner; /* [HOLD][2]: the mark and the method of each */
-    REAL *fits;     /* [4][row] */
+    REAL *fits;     /* [HOLD][row] */
     int32_t *shift; /* [2][method]: of the windows of this round, down and up */
 } NAME(Scratch);
 
@@ -116,13 +116,17 @@ static void NAME(fill)(const NAME(Map) *map, const REAL *x, int64_t stride, int6
 {
     const int64_t size = map->size, taps = map->taps;
     while (count > 0) {
-        const int some = map->kind == WAVES && count >= AT_ONCE ? AT_ONCE : 1;
+        const int four = taps == 4; /* the paper's number of taps has code of its own */
+        const int most = count >= AT_ONCE ? AT_ONCE : count >= 2 && four ? 2 : 1;
+        const int some = map->kind == WAVES ? most : 1;
         if (map->kind == BUMPS) NAME(bumps)(map, x, tap, z);
         else if (map->kind == GIVEN)
             for (int64_t l = 0; l < size; l++) z[l] = l < taps ? x[l * tap] : 0;
-        else if (some == 1) NAME(waves)(map, x, stride, tap, z, taps, 1);
-        else if (taps == 4) NAME(waves)(map, x, stride, tap, z, 4, AT_ONCE); /* the paper's */
-        else NAME(waves)(map, x, stride, tap, z, taps, AT_ONCE);
+        else if (four && some == AT_ONCE) NAME(waves)(map, x, stride, tap, z, 4, AT_ONCE);
+        else if (four && some == 2) NAME(waves)(map, x, stride, tap, z, 4, 2);
+        else if (four) NAME(waves)(map, x, stride, tap, z, 4, 1);
+        else if (some == AT_ONCE) NAME(waves)(map, x, stride, tap, z, taps, AT_ONCE);
+        else NAME(waves)(map, x, stride, tap, z, taps, 1);
         count -= some, x += some * stride, z += some * size;
     }
 }
@@ -141,7 +145,7 @@ INLINE void NAME(products)(const REAL *w, const REAL *z, int64_t size, FOUR *out
 {
     VEC sum[4][4] = {0};
     for (int64_t d = 0; d < size; d += LANES) {
-        VEC model[3];
+        VEC model[4];
         for (int j = 0; j < wide; j++) model[j] = NAME(load)(w + j * size + d);
         for (int i = 0; i < count; i++) {
             VEC sample = NAME(load)(z + i * size + d);
@@ -155,12 +159,12 @@ INLINE void NAME(products)(const REAL *w, const REAL *z, int64_t size, FOUR *out
 INLINE void NAME(add)(REAL *w, const REAL *z, int64_t size, const FOUR *e, const int wide,
                       const int count)
 {
-    BIG scaled[4][3];
+    BIG scaled[4][4];
     for (int i = 0; i < count; i++)
         for (int j = 0; j < wide; j++) scaled[i][j] = e[i][j] - (BIG){0};
     int64_t d = 0;
     for (; d + LONG <= size; d += LONG) {
-        BIG model[3];
+        BIG model[4];
         for (int j = 0; j < wide; j++) model[j] = NAME(load_big)(w + j * size + d);
         for (int i = 0; i < count; i++) {
             BIG sample = NAME(load_big)(z + i * size + d);
@@ -203,27 +207,32 @@ INLINE void NAME(errors)(const FOUR *p, const FOUR *g, const REAL *y, const REAL
     }
 }
 
-/* Eq. (10) for `count` samples, in two passes over the models, three of them at a time. The errors
-   of the first three are found while the products of the next are computed. */
+/* Eq. (10) for `count` samples, in two passes over the models, some of them at a time. The errors of
+   the first are found while the products of the next are computed. */
 INLINE void NAME(learn)(REAL *w, const REAL *z, const REAL *y, const REAL *step, int64_t size,
                         int64_t models, const int count)
 {
+    const int wide = count == 1 ? 4 : 3; /* as registers allow */
     FOUR g[2], p[4], e[GROUP][4];
     if (count > 1) NAME(gram)(z, size, g, count);
-    for (int64_t first = 0; first < models; first += 3 * GROUP) {
-        const int64_t left = models - first, here = left < 3 * GROUP ? left : 3 * GROUP;
-        REAL *some = w + first * size;
-        for (int64_t j = 0; j < here; j += 3) {
-            if (here - j >= 3) NAME(products)(some + j * size, z, size, p, 3, count);
-            else if (here - j == 2) NAME(products)(some + j * size, z, size, p, 2, count);
-            else NAME(products)(some + j * size, z, size, p, 1, count);
-            NAME(errors)(p, g, y, step + first + j, e[j / 3], count);
+    while (models > 0) {
+        const int64_t here = models < wide * GROUP ? models : wide * GROUP;
+        for (int64_t j = 0; j < here; j += wide) {
+            const REAL *some = w + j * size;
+            if (here - j >= wide) NAME(products)(some, z, size, p, wide, count);
+            else if (here - j == 3) NAME(products)(some, z, size, p, 3, count);
+            else if (here - j == 2) NAME(products)(some, z, size, p, 2, count);
+            else NAME(products)(some, z, size, p, 1, count);
+            NAME(errors)(p, g, y, step + j, e[j / wide], count);
         }
-        for (int64_t j = 0; j < here; j += 3) {
-            if (here - j >= 3) NAME(add)(some + j * size, z, size, e[j / 3], 3, count);
-            else if (here - j == 2) NAME(add)(some + j * size, z, size, e[j / 3], 2, count);
-            else NAME(add)(some + j * size, z, size, e[j / 3], 1, count);
+        for (int64_t j = 0; j < here; j += wide) {
+            REAL *some = w + j * size;
+            if (here - j >= wide) NAME(add)(some, z, size, e[j / wide], wide, count);
+            else if (here - j == 3) NAME(add)(some, z, size, e[j / wide], 3, count);
+            else if (here - j == 2) NAME(add)(some, z, size, e[j / wide], 2, count);
+            else NAME(add)(some, z, size, e[j / wide], 1, count);
         }
+        models -= here, w += here * size, step += here;
     }
 }
 
@@ -373,20 +382,27 @@ static void NAME(follow)(const NAME(Job) *job, REAL *fit, const REAL *change,
     const int64_t rows = job->judge.rows;
     for (int64_t k = 0; k < count; k += 4) {
         const REAL *row[4];
-        VEC e[4];
+        REAL e[4];
         int64_t most = 0;
         for (int i = 0; i < 4; i++) {
             int64_t entry = entries[k + i < count ? k + i : count - 1];
             row[i] = job->judge.factor + entry * rows;
-            e[i] = NAME(all)(k + i < count ? change[entry] : 0);
+            e[i] = k + i < count ? change[entry] : 0;
             most = entry > most ? entry : most;
         }
         int64_t end = rows;
         if (job->judge.triangular && (most / PAD + 1) * PAD < end) end = (most / PAD + 1) * PAD;
-        for (int64_t d = 0; d < end; d += LANES)
-            NAME(store)(fit + d, NAME(load)(fit + d)
-                                     + ((e[0] * NAME(load)(row[0] + d) + e[1] * NAME(load)(row[1] + d))
-                                        + (e[2] * NAME(load)(row[2] + d) + e[3] * NAME(load)(row[3] + d))));
+        int64_t d = 0;
+        for (; d + LONG <= end; d += LONG) {
+            BIG a = e[0] * *(const BIG *)(row[0] + d) + e[1] * *(const BIG *)(row[1] + d);
+            BIG b = e[2] * *(const BIG *)(row[2] + d) + e[3] * *(const BIG *)(row[3] + d);
+            *(BIG *)(fit + d) += a + b;
+        }
+        for (; d < end; d += LANES) {
+            VEC a = e[0] * *(const VEC *)(row[0] + d) + e[1] * *(const VEC *)(row[1] + d);
+            VEC b = e[2] * *(const VEC *)(row[2] + d) + e[3] * *(const VEC *)(row[3] + d);
+            *(VEC *)(fit + d) += a + b;
+        }
     }
 }
 
@@ -417,22 +433,22 @@ static void NAME(judge_followed)(const NAME(Job) *job, int64_t mark)
     }
 }
 
-/* fits[k] = factor^T w_k of four models: three vectors of columns at a time stay in registers. */
+/* fits[k] = factor^T w_k of TOGETHER models: `wide` vectors of columns at a time stay in registers. */
 INLINE void NAME(fit_columns)(const NAME(Job) *job, const REAL *w, int64_t d, REAL *fits,
                               const int wide)
 {
     const int64_t size = job->map.size, rows = job->judge.rows;
-    VEC sum[4][3] = {0};
+    VEC sum[TOGETHER][3] = {0};
     for (int64_t i = job->judge.triangular ? d : 0; i < size; i++) {
         const REAL *row = job->judge.factor + i * rows + d;
         VEC column[3];
         for (int c = 0; c < wide; c++) column[c] = NAME(load)(row + c * LANES);
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < TOGETHER; k++) {
             VEC a = NAME(all)(w[k * size + i]);
             for (int c = 0; c < wide; c++) sum[k][c] += a * column[c];
         }
     }
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < TOGETHER; k++)
         for (int c = 0; c < wide; c++) NAME(store)(fits + k * rows + d + c * LANES, sum[k][c]);
 }
 
@@ -442,12 +458,12 @@ static void NAME(judge_held)(const NAME(Job) *job, int64_t held)
     const NAME(Judge) *judge = &job->judge;
     const int64_t size = job->map.size, rows = judge->rows;
     REAL *fits = job->pad.fits;
-    for (int64_t h = 0; h < held; h += 4) {
+    for (int64_t h = 0; h < held; h += TOGETHER) {
         const REAL *w = job->pad.held + h * size;
         int64_t d = 0;
         for (; d + 3 * LANES <= rows; d += 3 * LANES) NAME(fit_columns)(job, w, d, fits, 3);
         for (; d < rows; d += LANES) NAME(fit_columns)(job, w, d, fits, 1);
-        for (int64_t k = h; k < held && k < h + 4; k++) {
+        for (int64_t k = h; k < held && k < h + TOGETHER; k++) {
             const int64_t mark = job->pad.owner[2 * k], j = job->pad.owner[2 * k + 1];
             judge->mse[mark * job->plans.methods + j] = NAME(error_of)(judge, fits + (k - h) * rows, mark);
         }

@@ -150,7 +150,7 @@ def _scratch(models: layout.Models, dim: int) -> layout.Scratch:
         every=np.arange(dim, dtype=np.int64),
         held=native.aligned((layout.HOLD, size), dtype),
         owner=np.zeros((layout.HOLD, 2), np.int64),
-        fits=native.aligned((4, rows), dtype),
+        fits=native.aligned((layout.HOLD, rows), dtype),
         shift=np.zeros((2, methods), np.int32),
     )
 
@@ -262,9 +262,7 @@ def traffic(draws: Draws, methods: list[psofed.Method], marks: Array) -> Array:
     messages, copies = (
         np.diff(total[marks], prepend=0) for total in (draws.start, rounds_with_any)
     )
-    out = np.empty((3, len(methods), len(marks)))
-    for j, method in enumerate(methods):
-        window = len(method.encode(np.zeros(method.shared), up=True))
-        multicast = copies if method.common else messages
-        out[:, j] = window * messages, window * messages, window * multicast
-    return out
+    sizes = [len(method.encode(np.zeros(method.shared), up=True)) for method in methods]
+    common = [copies if method.common else messages for method in methods]
+    # Exact: they are whole numbers far below 2^53.
+    return np.array(sizes, float)[:, None] * np.array([[messages] * len(methods)] * 2 + [common])

@@ -98,7 +98,7 @@ class Scratch(NamedTuple):
     every: Array  # 0, 1, ..., D - 1
     held: Array  # [i, feature]: models of the last marks, to be judged together
     owner: Array  # [i, 2]: mark and method of each
-    fits: Array  # [4, row]: the test outputs of four of them
+    fits: Array  # [i, row]: the test outputs of some of them
     shift: Array  # [2, method]: how far the windows of a round have moved, down and up
 
 

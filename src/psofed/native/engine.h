@@ -24,6 +24,9 @@ typedef struct {
     const int64_t *rows, *shift, *shared, *first;
     const int32_t *table;
     const uint8_t *dense;
+    const int64_t *masked; /* where the masks of method j begin, or -1 */
+    const int8_t *masks;   /* [client, or one][length]: S_0 twice, as -1 and 0 */
+    int64_t length;
 } NAME(Plans);
 
 typedef struct {
@@ -316,6 +319,15 @@ static void NAME(shift)(const NAME(Job) *job, int64_t n)
             job->pad.shift[up * plans->methods + j] = (int32_t)(plans->shift[j] * (n + up) % plans->dim);
 }
 
+/* The same window of many entries as a mask: S_0 is there twice, and read from the middle. */
+INLINE const int8_t *NAME(mask)(const NAME(Job) *job, int64_t j, int64_t c, int up)
+{
+    const NAME(Plans) *plans = &job->plans;
+    const int64_t row = plans->rows[j] == PER_CLIENT ? c : 0;
+    return plans->masks + plans->masked[j] + row * plans->length + plans->dim
+           - job->pad.shift[up * plans->methods + j];
+}
+
 INLINE int32_t NAME(entry)(NAME(Window) window, int64_t m)
 {
     const int32_t entry = window.at[m] + window.shift, less = entry - window.dim;
@@ -332,6 +344,15 @@ static void NAME(receive)(const NAME(Job) *job, int64_t c, int64_t p)
     for (int64_t j = 0; j < plans->methods; j++, w += size, w_k += size) {
         if (plans->shared[j] == plans->dim) {
             memcpy(w_k, w, size * sizeof(REAL));
+            continue;
+        }
+        if (plans->masked[j] >= 0) {
+            const int8_t *mask = NAME(mask)(job, j, c, 0);
+            for (int64_t d = 0; d < size; d += LANES) {
+                VEC old = *(const VEC *)(w_k + d), new = *(const VEC *)(w + d);
+                MASK other = (MASK)new ^ (MASK)old;
+                *(VEC *)(w_k + d) = (VEC)((MASK)old ^ (MASK)NAME(where)(mask + d, (VEC)other));
+            }
             continue;
         }
         const NAME(Window) window = NAME(window)(job, j, c, p, 0);
@@ -355,7 +376,14 @@ static void NAME(share)(const NAME(Job) *job, int64_t c, int64_t p, int64_t n)
             continue;
         }
         const NAME(Window) window = NAME(window)(job, j, c, p, 1);
-        for (int64_t m = 0; m < window.shared; m++) {
+        if (plans->masked[j] >= 0) {
+            const int8_t *mask = NAME(mask)(job, j, c, 1);
+            for (int64_t d = 0; d < size; d += LANES) {
+                VEC apart = *(const VEC *)(w_k + d) - *(const VEC *)(w + d);
+                *(VEC *)(change + d) += NAME(where)(mask + d, apart);
+            }
+        }
+        for (int64_t m = 0; m < window.shared && plans->masked[j] < 0; m++) {
             const int32_t entry = NAME(entry)(window, m);
             change[entry] += w_k[entry] - w[entry];
         }

@@ -90,6 +90,20 @@ INLINE BIG NAME(magnitude)(BIG t)
 #endif
 }
 
+/* Lanes whose byte is -1 are kept, those whose byte is 0 become zero. */
+INLINE VEC NAME(where)(const int8_t *mask, VEC a)
+{
+#if defined(__AVX2__) && SINGLE
+    MASK kept = (MASK)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)mask));
+#elif defined(__AVX2__)
+    MASK kept = (MASK)_mm256_cvtepi8_epi64(_mm_loadu_si32(mask));
+#else
+    MASK kept;
+    for (int i = 0; i < LANES; i++) kept[i] = mask[i];
+#endif
+    return (VEC)((MASK)a & kept);
+}
+
 /* The sum of all lanes, pairs first. */
 INLINE REAL NAME(sum)(VEC a)
 {

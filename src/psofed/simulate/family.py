@@ -211,6 +211,21 @@ class _Tables:
             if not isinstance(method.schedule, Stochastic)
         }
 
+        self.length = 2 * draws.features.dim + layout.LEAST
+        self.masked, self.masks = self._masks()
+
+    def _masks(self) -> tuple[Array, Array]:
+        """Rotating windows of many entries as masks: where each method's begin, and all of them."""
+        begin, parts = np.full(len(self.methods), -1), [np.empty(0, np.int8)]
+        for j, (_, _, table) in self.rotating.items():
+            if layout.MANY < table.shape[1] < self.draws.features.dim:
+                begin[j] = sum(part.size for part in parts)
+                mask = np.zeros((len(table), self.length), np.int8)
+                np.put_along_axis(mask, table, -1, axis=1)
+                np.put_along_axis(mask, table + self.draws.features.dim, -1, axis=1)
+                parts.append(mask.ravel())
+        return begin, np.concatenate(parts)
+
     def plans(self, chunk: Chunk) -> layout.Plans:
         """What the kernel needs to know about the windows in a chunk."""
         rows = [
@@ -229,6 +244,9 @@ class _Tables:
             first=np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64),
             table=np.concatenate([table.ravel() for _, _, table in rows]).astype(np.int32),
             dense=self.dense,
+            masked=self.masked,
+            masks=self.masks,
+            length=self.length,
         )
 
 

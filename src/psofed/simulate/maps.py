@@ -30,7 +30,7 @@ def pad(array: Array, shape: tuple[int, ...], dtype: Any, value: float = 0) -> A
 
 
 @lru_cache(maxsize=1)  # of the run that is simulated; its models and its test set need it
-def feature_map(features: FeatureMap, dtype: Any) -> layout.Map:
+def feature_map(features: Any, dtype: Any) -> layout.Map:
     """The feature map as the kernel needs it: phases in turns, so that a period is 1."""
     dim = features.dim
     size = padded(dim)

@@ -89,7 +89,8 @@ def _run(
     order = sorted(range(len(methods)), key=lambda j: not methods[j].idle)
     dtype, dim = np.dtype(methods[0].task.dtype), draws.features.dim
     models = _models(draws, len(order), dtype, start, padded(test.factor.shape[1]))
-    features, windows = feature_map(draws.features, dtype), _Tables(draws, methods, order, marks)
+    given: Any = draws.features  # mypy does not know that maps can be remembered
+    features, windows = feature_map(given, dtype), _Tables(draws, methods, order, marks)
     shares = np.zeros(len(marks)) if shares is None else shares
     judge = _judge(test, marks, shares, models, keep)
     stop = np.zeros(1, np.int64) if stop is None else stop
@@ -220,10 +221,10 @@ class _Tables:
         for j, (_, _, table) in self.rotating.items():
             if layout.MANY < table.shape[1] < self.draws.features.dim:
                 begin[j] = sum(part.size for part in parts)
-                mask = np.zeros((len(table), self.length), np.int8)
-                np.put_along_axis(mask, table, -1, axis=1)
-                np.put_along_axis(mask, table + self.draws.features.dim, -1, axis=1)
-                parts.append(mask.ravel())
+                mask = np.zeros(len(table) * self.length, np.int8)
+                places = table + self.length * np.arange(len(table))[:, None]
+                mask[places] = mask[places + self.draws.features.dim] = -1
+                parts.append(mask)
         return begin, np.concatenate(parts)
 
     def plans(self, chunk: Chunk) -> layout.Plans:
@@ -281,6 +282,8 @@ def traffic(draws: Draws, methods: list[psofed.Method], marks: Array) -> Array:
         np.diff(total[marks], prepend=0) for total in (draws.start, rounds_with_any)
     )
     sizes = [len(method.encode(np.zeros(method.shared), up=True)) for method in methods]
-    common = [copies if method.common else messages for method in methods]
-    # Exact: they are whole numbers far below 2^53.
-    return np.array(sizes, float)[:, None] * np.array([[messages] * len(methods)] * 2 + [common])
+    common = np.array([method.common for method in methods])
+    out = np.empty((3, len(methods), len(marks)))
+    out[:2], out[2] = messages, np.where(common[:, None], copies, messages)
+    out *= np.array(sizes)[:, None]
+    return out

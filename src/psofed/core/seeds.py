@@ -80,11 +80,9 @@ class Seeds:
 
     def _places(self, client: ArrayLike, round: ArrayLike) -> NDArray[np.uint64]:
         """Run, client and round of each draw: [3, ...]."""
-        words = (
-            self.run if isinstance(self.run, int) else np.array(self.run)[:, None],
-            client,
-            round,
-        )
+        run = self.run if isinstance(self.run, int) else np.array(self.run)[:, None]
+        # Modulo 2^64, as arrays are: there are rounds before the first.
+        words = [word % 2**64 if isinstance(word, int) else word for word in (run, client, round)]
         places = np.empty((3, *np.broadcast(*words).shape), np.uint64)
         places[0], places[1], places[2] = words
         return places

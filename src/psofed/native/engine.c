@@ -27,11 +27,9 @@ enum { AT_ONCE = 2, TOGETHER = 4 };
 #endif
 
 #define SINGLE 1
-#include "vectors.h"
 #include "engine.h"
 #undef SINGLE
 #define SINGLE 0
-#include "vectors.h"
 #include "engine.h"
 
 /* ---- what this library is ---- */

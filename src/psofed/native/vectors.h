@@ -1,6 +1,7 @@
 /* Vectors of 32 bytes, of one precision: included once for float and once for double.
 
-   REAL is the number, LANES how many are in a vector, TERMS those of the sine's polynomial, NAME(f) the name of f in this precision.
+   REAL is the number, LANES how many are in a vector, TERMS those of the sine's polynomial, NAME(f)
+   the name of f in this precision.
    Sums go by fixed lanes, in a fixed order, so that 256 and 512 bit machines give the same bits. */
 
 #define INLINE static inline __attribute__((always_inline))

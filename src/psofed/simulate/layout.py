@@ -1,4 +1,4 @@
-"""What the compiled engine works on, by name: `family` prepares it, native/engine.h reads it.
+"""What the compiled engine works on, by name: `family` prepares it, native/job.h reads it.
 
 The fields are those of the C structs of the same names, in the same order.
 """

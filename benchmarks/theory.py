@@ -1,15 +1,23 @@
 """How good and how dear the theory is at the paper's scale: theory minus Monte Carlo, in dB.
 
     python benchmarks/theory.py [--rounds 5000] [--runs 200] [--world 0] [--jobs 2]
+    python benchmarks/theory.py --time [--rounds 5000] [--jobs 2]
 
 K = 100, D = 200, |S_n| = 4, mu = 0.75; Online-Fed and PSO-Fed with M = 1, 5, 40, both schemes;
 first on independent windows, for which the theory is made, then on the paper's AR(1) windows, for
 which it is not. Prints the deviation of each curve, the time of the predictions and peak memory.
+
+With --time: what `psofed theory` of the paper's setting takes, the curves alone and with sweeps and
+simulation (100 runs, 20 of each point of a sweep).
 """
 
 import argparse
 import resource
+import subprocess
+import sys
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -29,10 +37,33 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--world", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--time", action="store_true")
     wanted = parser.parse_args()
+    if wanted.time:
+        time_commands(wanted.rounds, wanted.jobs)
+        return
     for stream in (iid.Options(), paper.Options()):
         experiment = Experiment(rounds=wanted.rounds, runs=wanted.runs, stream=stream)
         compare(prediction.fix_world(experiment, wanted.world), wanted.jobs)
+
+
+def time_commands(rounds: int, jobs: int) -> None:
+    """Wall and CPU seconds and peak memory of the two commands, each in a new process."""
+    rows = [["", "s", "CPU s", "MB in a process"]]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "paper.toml")
+        file.write_text(f"rounds = {rounds}\n")
+        for i, more in enumerate(([], ["--simulate"])):
+            before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
+            command = ["theory", str(file), *more, "--jobs", str(jobs), "--out", f"{folder}/{i}"]
+            subprocess.run(
+                [sys.executable, "-m", "psofed", *command], check=True, stdout=subprocess.DEVNULL
+            )
+            after, took = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter() - begin
+            used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            name = " ".join(["psofed theory", *more])
+            rows.append([name, f"{took:.0f}", f"{used:.0f}", f"{after.ru_maxrss / 1e3:.0f}"])
+    print(align(rows))
 
 
 def compare(experiment: Experiment, jobs: int) -> None:

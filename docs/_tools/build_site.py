@@ -52,7 +52,7 @@ TITLES = {
 }
 ADDED = {
     "cli": """```{eval-rst}
-.. click:: psofed.cli.main:cli
+.. click:: psofed.cli.verbs:cli
    :prog: psofed
    :nested: full
 ```

@@ -1,7 +1,8 @@
 """From the paper to the code: which function is which equation, found in the docstrings.
 
-The first line of a docstring names the equation that its function implements ("Eq. (10)."), so the
-index is a search for them. It is part of a page, between two marks:
+The first line of a docstring names the equation that its function implements ("Eq. (10)."), in C
+that of the comment before it, so the index is a search for them. It is part of a page, between two
+marks:
 
 python docs/_tools/paper_index.py docs/paper.md
 """
@@ -43,7 +44,17 @@ SYMBOLS = {
     "Section 4": "the function f of the simulations",
 }
 # Folders in the order in which a reader would open them.
-LAYERS = ("core", "methods", "streams", "simulate", "theory", "protocol", "fit", "estimators")
+LAYERS = (
+    "core",
+    "methods",
+    "streams",
+    "simulate",
+    "native",
+    "theory",
+    "protocol",
+    "fit",
+    "estimators",
+)
 
 
 class Place(NamedTuple):
@@ -59,10 +70,11 @@ def places() -> list[Place]:
     """All of them, in the order of the layers."""
     root = Path(psofed.__file__).parent
     found = []
-    for file in sorted(root.rglob("*.py")):
-        path = file.relative_to(root).as_posix()
+    for file in sorted([*root.rglob("*.py"), *root.rglob("*.[ch]")]):
+        path, text = file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
         if path.partition("/")[0] in LAYERS:
-            for name, line in docstrings(ast.parse(file.read_text(encoding="utf-8"))):
+            first = docstrings(ast.parse(text)) if file.suffix == ".py" else comments(text)
+            for name, line in first:
                 found += [Place(key, path, name, v) for key, v in named(line)]
     return sorted(found, key=lambda p: (LAYERS.index(p.path.partition("/")[0]), p.path))
 
@@ -75,6 +87,19 @@ def docstrings(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, str]]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, kinds[1:]):
             yield from docstrings(node, f"{inside}.{node.name}".lstrip("."))
+
+
+def comments(text: str) -> Iterator[tuple[str, str]]:
+    """The name of each C function and the comment before it, whose lines are one.
+
+    >>> list(comments("/* Eq. (9): a\\n   window. */\\nstatic void NAME(receive)(int c)\\n{"))
+    [('receive', 'Eq. (9): a window.')]
+    """
+    pattern = (
+        r"/\* ((?:(?!\*/).)*?)\*/\n(?:INLINE|static|void|int64_t|double)[^{;]*?NAME\((\w+)\)\("
+    )
+    for said, name in re.findall(pattern, text, re.DOTALL):
+        yield name, " ".join(said.split())
 
 
 def named(line: str) -> list[tuple[int | str, bool]]:

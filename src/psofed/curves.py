@@ -128,19 +128,23 @@ class Curves:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The curves as a long table: what `curves.csv` and `to_frame` hold."""
-        for j, about in enumerate(self.options()):
-            columns = {
-                "round": self.rounds,
-                "mse": self.mse[j],
-                "mse_db": self.mse_db[j],
-                "stderr_db": self.stderr_db[j],
-                "uplink_bytes": self.uplink[j],
-                "downlink_bytes": self.downlink[j],
-                "multicast_bytes": self.multicast[j],
-                "cumulative": self.cumulative[j],
-            }
+        for about, columns in self.tables():
             for values in zip(*(column.tolist() for column in columns.values()), strict=True):
                 yield about | dict(zip(columns, values, strict=True))
+
+    def tables(self) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
+        """The same by method: its options, and its columns."""
+        every = self._every()
+        for j, about in enumerate(self.options()):
+            yield about, {"round": self.rounds} | {key: each[j] for key, each in every.items()}
+
+    def _every(self) -> dict[str, Array]:
+        """The columns of all methods, [method, mark] each."""
+        return {
+            "mse": self.mse, "mse_db": self.mse_db, "stderr_db": self.stderr_db,
+            "uplink_bytes": self.uplink, "downlink_bytes": self.downlink,
+            "multicast_bytes": self.multicast, "cumulative": self.cumulative,
+        }  # fmt: skip
 
     def to_frame(self) -> Any:
         """The curves as a pandas DataFrame, a row per method and round (extra `frame`).
@@ -155,11 +159,7 @@ class Curves:
         The options are coordinates of the titles: `data.where(data.step == 0.5, drop=True)`.
         (Not "method", which is a parameter of xarray's own `sel`.)
         """
-        columns = {
-            "mse": self.mse, "mse_db": self.mse_db, "stderr_db": self.stderr_db,
-            "uplink_bytes": self.uplink, "downlink_bytes": self.downlink,
-            "multicast_bytes": self.multicast, "cumulative": self.cumulative,
-        }  # fmt: skip
+        columns = self._every()
         options = self.options()
         keys = [key for key in options[0] if key != "method"]
         about = {key: ("title", _filled([each[key] for each in options])) for key in keys}

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from psofed.cli.groups import GROUPS, REST, ByTask
-from psofed.cli.main import cli
+from psofed.cli.verbs import cli
 
 
 def test_every_command_is_in_a_group_on_purpose():

@@ -18,7 +18,7 @@ import sharing_figure
 from helpers import ROOT
 from helpers.pages import DIRECTIVES, LANGUAGES, PAGES, Shell, blocks, commands, differences, prose
 from psofed import experiment as experiments
-from psofed.cli.main import cli
+from psofed.cli.verbs import cli
 from psofed.fit import plan as plans
 from psofed.protocol import deployment as deployed
 

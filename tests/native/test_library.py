@@ -89,6 +89,6 @@ def test_sums_of_products_are_those_of_numpy(dtype, count, dim, more):
 def test_features_are_the_same_with_and_without_the_library(dim):
     x = np.random.default_rng(0).normal(size=(40, 3))
     for z in (features.cosine(Seeds(0), dim, 3, 2.0), features.gaussian(x[:dim], 2.0)):
-        found = maps.computed(z, x)
+        found = maps.compiled(z, x.dtype)(x)
         with uncompiled():
-            assert np.abs(found - maps.computed(z, x)).max() < 1e-14
+            assert np.abs(found - maps.compiled(z, x.dtype)(x)).max() < 1e-14

@@ -49,13 +49,13 @@ def stop_after(runs):
 def counted(monkeypatch):
     """The numbers of the runs that are computed from now on."""
     numbers = []
-    compute = montecarlo.threads.__wrapped__.__globals__["one_run"]
+    compute = montecarlo.threads.__wrapped__.__globals__["some_runs"]
 
-    def one_run(experiment, number, stop):
-        numbers.append(number)
-        return compute(experiment, number, stop)
+    def some_runs(experiment, some, stop):
+        numbers.extend(some)
+        return compute(experiment, some, stop)
 
-    monkeypatch.setitem(montecarlo.threads.__wrapped__.__globals__, "one_run", one_run)
+    monkeypatch.setitem(montecarlo.threads.__wrapped__.__globals__, "some_runs", some_runs)
     return numbers
 
 

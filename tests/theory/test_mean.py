@@ -42,7 +42,7 @@ def test_the_mean_recursion_is_the_mean_of_many_runs_and_eq_13_is_not():
             models = np.concatenate([w[:, None], local], axis=1)
             error = models.std(axis=0) / np.sqrt(count)
             for out, theory in ((scores, m), (paper_scores, m13)):
-                predicted = np.concatenate([theory.server[None], theory.clients])[:, :, 0]
+                predicted = np.concatenate([theory.server[None], theory.clients])[:, 0]
                 out.append((models.mean(axis=0) - predicted) / error)
         m, m13 = exact.round(n, m).after, paper_means.after(m13)
     assert 0.9 < np.sqrt(np.square(scores).mean()) < 1.1
@@ -58,7 +58,7 @@ def test_the_radius_is_the_rate_at_which_a_random_error_ends_up_shrinking(masks,
     assert radius.period == 6
     recursion = mean.MeanRecursion(system, R)
     rng = np.random.default_rng(0)
-    means = mean.Means(rng.normal(size=(6, 1)), rng.normal(size=(4, 6, 1)))
+    means = mean.Means(rng.normal(size=(1, 6)), rng.normal(size=(4, 1, 6)))
     sizes = []
     for n in range(6 * 80):
         if n % 6 == 0:

@@ -11,7 +11,7 @@ from psofed.experiment import Experiment
 from psofed.methods import onlinefed, psofed
 from psofed.simulate import montecarlo
 from psofed.streams import iid, inputs, paper
-from psofed.theory import dense, mean, prediction, processes, reduced
+from psofed.theory import dense, mean, prediction, reduced, team
 from psofed.theory.noise import Sampled, closure
 
 
@@ -77,7 +77,7 @@ def test_the_reduced_recursion_is_exact_for_equal_clients_with_common_windows(
         strict=True,
     )
     for full, small_state in both:
-        assert np.abs(full.mean[:8] - small_state.means.server[:, 0]).max() < 1e-12
+        assert np.abs(full.mean[:8] - small_state.means.server[0]).max() < 1e-12
         assert np.abs(full.covariance[:8, :8] - small_state.second.A).max() < 1e-12
 
 
@@ -105,7 +105,7 @@ def test_the_means_of_all_recursions_are_those_of_the_mean_recursion(small):
         full = dense.DenseRecursion(system, four).trajectory(30)
         for m, state, all_models in zip(exact, states, full, strict=True):
             assert np.allclose(m.server, state.means.server, atol=1e-12)
-            assert np.allclose(m.server[:, 0], all_models.mean[:8], atol=1e-12)
+            assert np.allclose(m.server[0], all_models.mean[:8], atol=1e-12)
 
 
 def test_single_precision_is_good_to_a_thousandth_of_a_db(small):
@@ -133,13 +133,13 @@ def test_the_closure_is_exact_where_all_windows_have_the_same_energy():
 def test_processes_give_what_one_process_gives(small, monkeypatch):
     rough = replace(small, fourth=None)
     alone = prediction.predict(rough)
-    monkeypatch.setattr(prediction, "HEAVY", 0)
+    monkeypatch.setattr(team, "HEAVY", 0)
     seen = []
     together = prediction.predict(rough, 2, lambda done, total: seen.append((done, total)))
     assert [p.title for p in together] == [p.title for p in alone]
     for a, b in zip(alone, together, strict=True):
         assert np.allclose(a.mse, b.mse, rtol=1e-5)
-    assert processes._here == {}  # that was another process
+    assert team._here == {}  # that was another process
     assert all(total == len(alone) * WORLD.rounds for _, total in seen)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from helpers import ROOT, processes
 from helpers.playing import FIRST, curve, hash_of, settle, slide, until
-from psofed.cli.main import cli
+from psofed.cli.verbs import cli
 from psofed.web import playground
 from psofed.web.hosting import hosting
 

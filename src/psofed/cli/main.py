@@ -1,4 +1,4 @@
-"""`psofed`: the verbs, and how errors are shown."""
+"""`psofed`: how a command is run, and how errors are shown."""
 
 from __future__ import annotations
 
@@ -7,55 +7,18 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-import click
-
 from psofed import __version__, plugins
-from psofed.cli import printing
-from psofed.cli.advise import advise
-from psofed.cli.check import check
-from psofed.cli.cite import cite
-from psofed.cli.client import client
-from psofed.cli.compare import compare
-from psofed.cli.completion import completion
-from psofed.cli.demo import demo
-from psofed.cli.docs import docs
-from psofed.cli.export import export
-from psofed.cli.fit import fit
-from psofed.cli.groups import ByTask
-from psofed.cli.init import init
-from psofed.cli.keys import keys
-from psofed.cli.play import play
-from psofed.cli.predict import predict
-from psofed.cli.report import report
-from psofed.cli.reproduce import reproduce
-from psofed.cli.run import run
-from psofed.cli.serve import serve
-from psofed.cli.sweep import sweep
-from psofed.cli.theory import theory
-from psofed.cli.verify import verify
 from psofed.errors import InputError
-
-
-@click.group(
-    cls=ByTask, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
-)
-@click.version_option(__version__, prog_name="psofed")
-def cli() -> None:
-    """Online federated learning of nonlinear regression on streams, when every byte counts.
-
-    Start with `psofed reproduce`: the paper's figures, with error bars, traffic and a verdict.
-    """
-
-
-for _verb in (
-    reproduce, run, compare, sweep, theory, report, play, fit, predict, export, advise, init,
-    check, verify, serve, client, demo, keys, docs, completion, cite,
-):  # fmt: skip
-    cli.add_command(_verb)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit: 0 done, 1 bug or failed check, 2 wrong input, 130 interrupted."""
+    # Here, because each worker process imports this module again, and needs none of these.
+    import click
+
+    from psofed.cli import printing
+    from psofed.cli.verbs import cli
+
     printing.speak_plainly()
     try:
         cli.main(arguments, prog_name="psofed", standalone_mode=False)

@@ -39,10 +39,13 @@ def progress(
     precision: float | None = None, what: str = "simulating",
 ) -> Iterator[tuple[AbstractContextManager[Pool], Callable[[Accumulator], None]]]:  # fmt: skip
     """The pool, which tells the meter its size, and what to call after each run."""
+    from psofed.simulate.onerun import width
+
     already = 0 if store is None else store.count()
     total = experiment.runs if precision is None else None
     with metered(what, "runs", total=total, already=already) as meter:
-        yield counted(pool, meter), _Runs(experiment.runs, precision, store, meter, already)
+        known = counted(pool, meter, width(experiment))
+        yield known, _Runs(experiment.runs, precision, store, meter, already)
 
 
 class _Runs(Runs):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,22 +121,12 @@ def _work(experiment: Experiment, how: _Wishes, folder: Any) -> None:
     from threadpoolctl import threadpool_limits
 
     from psofed.report import theory_words as words
-    from psofed.theory import prediction
-    from psofed.theory import study as studies
 
     with threadpool_limits(1):
-        with counting("moments and limits") as on_step:
-            world = prediction.world(experiment)
-            study = studies.judge(world, not how.only_bounds, on_step)
+        study = _study(experiment, how, sweeps=folder is not None and how.simulate)
         curves: Curves | None = None
         simulated: list[Curves] = []
-        if folder is not None:
-            with counting("predicting, rounds") as on_round:
-                jobs = how.jobs or os.cpu_count() or 1
-                study = replace(study, predictions=prediction.predict(world, jobs, on_round))
         if folder is not None and how.simulate:
-            with counting("sweeps, rounds") as on_round:
-                study = replace(study, sweeps=studies.sweeps(study, on_round))
             curves, simulated = _simulate(study, how)
     found = words.Findings(study, curves, simulated, _command(how))
     if folder is not None:
@@ -142,24 +134,49 @@ def _work(experiment: Experiment, how: _Wishes, folder: Any) -> None:
     _show(found, folder, how)
 
 
+def _study(experiment: Experiment, how: _Wishes, sweeps: bool) -> Study:
+    """All that needs no simulation, by processes that are started once."""
+    from psofed.theory import prediction
+    from psofed.theory import study as studies
+    from psofed.theory.team import team
+
+    with ExitStack() as stack:
+        with counting("moments and limits, %") as on_percent:
+            world = prediction.world(experiment)
+            workers = stack.enter_context(team(world, how.jobs or os.cpu_count() or 1))
+            study = studies.judge(workers, not how.only_bounds, _percent(on_percent))
+        if how.only_bounds:
+            return study
+        with counting("predicting, rounds") as on_round:
+            study = replace(study, predictions=prediction.predictions(workers, on_round))
+        if sweeps:
+            with counting("sweeps, %") as on_percent:
+                study = replace(study, sweeps=studies.sweeps(workers, study, _percent(on_percent)))
+    return study
+
+
+def _percent(tell: Callable[[int, int], None]) -> Callable[[float], None]:
+    return lambda share: tell(int(100 * share), 100)
+
+
 def _simulate(study: Study, how: _Wishes) -> tuple[Curves, list[Curves]]:
     """The same world by Monte Carlo: the curves, and the points of the sweeps."""
+    import numpy as np
+
     known = {p.title for p in study.predictions}
     experiment = study.world.experiment
     which = [j for j, title in enumerate(experiment.titles) if title in known]
     wanted = how.runs or RUNS
     experiment = replace(experiment.only(which), runs=wanted)
     curves = _run(experiment, how, "simulating")
+    if not study.sweeps:
+        return curves, []
+    # All points in one simulation, which draws the data once.
+    methods = tuple(method for sweep in study.sweeps for method in sweep.methods)
     runs = max(min(wanted, SWEEP_RUNS), 2)
-    points = [
-        _run(
-            replace(experiment, methods=s.methods, runs=runs),
-            how,
-            f"simulating the sweep of {s.what}",
-        )
-        for s in study.sweeps
-    ]
-    return curves, points
+    together = _run(replace(experiment, methods=methods, runs=runs), how, "simulating the sweeps")
+    ends = np.cumsum([len(sweep.methods) for sweep in study.sweeps]).tolist()
+    return curves, [together.only(range(a, b)) for a, b in zip([0, *ends], ends, strict=False)]
 
 
 def _run(experiment: Experiment, how: _Wishes, what: str) -> Curves:

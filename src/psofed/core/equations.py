@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import native
+
 Window = NDArray[np.intp]
+FEW = 32
 
 
 def lms(w: NDArray[Any], z: NDArray[Any], y: Any, step: float) -> Any:
@@ -31,14 +34,14 @@ def lms(w: NDArray[Any], z: NDArray[Any], y: Any, step: float) -> Any:
 
 
 def at(window: Window) -> Any:
-    """The index of the entries `window` [M] of a model, or [s, M] of the models of s clients."""
-    return window if window.ndim == 1 else (_rows(len(window)), window)
+    """The index of the entries `window` [..., M] of models [..., D]."""
+    return (*_rows(window.shape[:-1]), window)
 
 
 @lru_cache(maxsize=64)
-def _rows(count: int) -> NDArray[np.intp]:
-    """0, 1, ... as a column."""
-    return np.arange(count)[:, None]
+def _rows(shape: tuple[int, ...]) -> tuple[NDArray[np.intp], ...]:
+    """0, 1, ... along each axis, for rows that have one more."""
+    return tuple(row[..., None] for row in np.ogrid[tuple(map(slice, shape))])
 
 
 def receive(w_k: NDArray[Any], window: Window, values: NDArray[Any]) -> None:
@@ -49,9 +52,23 @@ def receive(w_k: NDArray[Any], window: Window, values: NDArray[Any]) -> None:
 def share(w: NDArray[Any], window: Window) -> NDArray[Any]:
     """The entries that travel: w_n on S_{k,n} going down, w_{k,n+1} on S_{k,n+1} going up.
 
-    A global model [D] is shared with several clients by the windows of each.
+    A global model [..., D] is shared with several clients by the windows [..., s, M] of each.
     """
-    return w[window] if w.ndim == 1 else w[at(window)]
+    if w.ndim == 1:
+        return w[window]
+    if window.ndim > 2 and native.available() and w.flags.c_contiguous:
+        return _gather(w, window)
+    if w.ndim < window.ndim:  # of several runs
+        return w[(*(row[..., None] for row in _rows(w.shape[:-1])), window)]
+    return w[at(window)]
+
+
+def _gather(w: NDArray[Any], window: Window) -> NDArray[Any]:
+    """The same, compiled."""
+    out, models = np.empty(window.shape, w.dtype), w[..., 0].size
+    window = np.ascontiguousarray(window)
+    native.function("gather", w.dtype)(w, window, out, models, out.size // models, w.shape[-1])
+    return out
 
 
 def fold(w: NDArray[Any], window: Window, values: NDArray[Any], weights: NDArray[Any]) -> None:
@@ -60,8 +77,36 @@ def fold(w: NDArray[Any], window: Window, values: NDArray[Any], weights: NDArray
     Written as w_n + sum_k a_k S_{k,n+1} (w_{k,n+1} - w_n), which is the same when the weights
     a_k sum to one and does not scale the model itself when they do not.
     """
-    change = weights[:, None] * (values - w[window])
-    w += np.bincount(window.ravel(), change.ravel(), minlength=len(w))
+    change = weights[..., None] * (values - share(w, window))
+    add_at(w, window, change)
+
+
+def add_at(w: NDArray[Any], window: Window, change: NDArray[Any]) -> None:
+    """w[window] += change, entries that occur more than once added up; w [..., D] in place."""
+    if native.available() and w.flags.c_contiguous and w.dtype == change.dtype and window.size:
+        total, models = np.zeros(w.shape[-1]), w[..., 0].size
+        window, change = np.ascontiguousarray(window), np.ascontiguousarray(change)
+        each = window.size // models
+        native.function("add_at", w.dtype)(w, window, change, total, models, each, w.shape[-1])
+        return
+    if w.ndim > 1:  # of several runs: one long model
+        first = w.shape[-1] * np.arange(w[..., 0].size).reshape(w.shape[:-1])
+        window = window + first[..., None, None]
+    w += np.bincount(window.ravel(), change.ravel(), minlength=w.size).reshape(w.shape)
+
+
+def largest(v: NDArray[Any], kept: int) -> Window:
+    """The positions of the `kept` largest |v_j| of v [..., D], in order; of equal ones the first.
+
+    >>> largest(np.array([1.0, -3.0, 3.0, 0.0, 2.0]), 2).tolist()
+    [1, 2]
+    """
+    # One by one into a short list: a sort of all is faster if many are kept.
+    if native.available() and kept <= FEW and np.isfinite(v).all():
+        v, out = np.ascontiguousarray(v), np.empty((*v.shape[:-1], kept), np.intp)
+        native.function("largest", v.dtype)(v, out, out[..., 0].size, v.shape[-1], kept)
+        return out
+    return np.sort(np.argsort(-np.abs(v), kind="stable")[..., :kept])
 
 
 def rls(w: NDArray[Any], Q: NDArray[np.float64], z: NDArray[Any], y: Any, forget: float) -> Any:

@@ -70,13 +70,14 @@ class Sequential:
 
     def initial(self, clients: ArrayLike) -> Indices:
         """S_{k,0} for each of `clients`, or the one row that all share."""
-        ids = np.zeros(1, np.intp) if self.coordinated else np.atleast_1d(clients)
+        ids = None if self.coordinated else np.atleast_1d(clients)
         if not self.block:
             # The count of uniforms is part of the draw: masks of different M are unrelated.
             purpose = f"mask{'' if self.coordinated else 's'}:{self.shared}"
             u = self.seeds.world.uniforms(purpose, client=ids, count=self.shared)
-            return subsets(u, self.dim)
+            return subsets(np.atleast_2d(u), self.dim)
         offset = self.seeds.world.uniforms("offset", client=ids, count=1) * (not self.coordinated)
+        offset = np.atleast_2d(offset)
         return ((offset * self.dim).astype(np.intp) + np.arange(self.shared)) % self.dim
 
     def entries(self, k: Who, n: Any) -> Indices:
@@ -95,12 +96,13 @@ class Sequential:
         if self.coordinated:
             k = k * 0
         rows = int(k.max(initial=0)) + 1
-        if rows > MOST:
+        if rows > MOST and isinstance(self.seeds.run, int):
             masks = np.array([self._mask(one) for one in k.ravel().tolist()])
             return masks.reshape(*k.shape, self.shared)
-        if not self._table or len(self._table[0]) < rows:
+        if not self._table or self._table[0].shape[-2] < rows:
             self._table[:] = [self.initial(np.arange(2 * rows))]
-        return self._table[0][k]
+        table = self._table[0]
+        return table[k] if table.ndim == 2 else table[np.arange(len(table))[:, None], k]
 
 
 @dataclass(frozen=True)
@@ -114,13 +116,21 @@ class Stochastic:
 
     def draw(self, k: ArrayLike, n: ArrayLike) -> Indices:
         """The windows of clients `k` at rounds `n`; the two broadcast."""
-        ids = np.zeros_like(k) if self.coordinated else k
+        ids = None if self.coordinated else k
         purpose = f"fresh mask{'' if self.coordinated else 's'}:{self.shared}"
-        uniforms = self.seeds.world.uniforms(purpose, client=ids, round=n, count=self.shared)
-        return subsets(uniforms, self.dim)
+        drawn = subsets(
+            self.seeds.world.uniforms(purpose, client=ids, round=n, count=self.shared), self.dim
+        )
+        shape = np.broadcast_shapes(drawn.shape[:-1], np.shape(k))
+        return drawn if drawn.shape[:-1] == shape else _spread(drawn, shape)
 
     def entries(self, k: Who, n: Any) -> Indices:
         return self.draw(k, n)
+
+
+def _spread(window: Indices, shape: tuple[int, ...]) -> Indices:
+    """The same window for all."""
+    return np.ascontiguousarray(np.broadcast_to(window, (*shape, window.shape[-1])))
 
 
 @dataclass(frozen=True)
@@ -270,8 +280,10 @@ class Ahead:
         if not self.first <= n < self.first + len(self.members):
             self._fill(n)
         members, drawn = self.members[n - self.first], self.drawn[n - self.first]
-        if k.tobytes() == members.tobytes():
+        if k.shape == members.shape and (k == members).all():
             return drawn
+        if k.ndim > 1:
+            return self.draw(k, n)
         rows = members.searchsorted(k)
         if (members.take(rows, mode="clip") == k).all():
             found: NDArray[Any] = drawn[rows]
@@ -283,7 +295,11 @@ class Ahead:
         """Draw for the cohorts of round n and those after it."""
         assert isinstance(self.cohorts, UniformCohorts)
         self.first, self.members = n, self.cohorts.onward(n)[: self.rounds]
-        self.drawn = self.draw(self.members, n + np.arange(len(self.members))[:, None])
+        rounds = n + np.arange(len(self.members))
+        drawn = self.draw(self.members, rounds.reshape(-1, *[1] * (self.members.ndim - 1)))
+        # What is common to all members was drawn once.
+        shape = self.members.shape + drawn.shape[self.members.ndim :]
+        self.drawn = np.broadcast_to(drawn, shape)
 
 
 def exchanges(mask: Indices, shift: int, dim: int) -> NDArray[np.intp]:

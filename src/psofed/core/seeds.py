@@ -51,9 +51,12 @@ class Seeds:
         return self if self.shared_world is None else Seeds(self.seed, self.shared_world)
 
     def uniforms(
-        self, purpose: str, *, client: ArrayLike = 0, round: ArrayLike = 0, count: int
+        self, purpose: str, *, client: ArrayLike | None = None, round: ArrayLike = 0, count: int
     ) -> NDArray[np.float64]:
-        """`count` numbers in [0, 1) for each (client, round); the two broadcast."""
+        """`count` numbers in [0, 1) for each (client, round); the two broadcast.
+
+        What all clients have in common is drawn without a client.
+        """
         places = self._places(client, round)
         if native.available():
             return _compiled("uniforms", _key(self.seed, purpose), places, count)
@@ -78,11 +81,17 @@ class Seeds:
             one.standard_normal(out=out[i])
         return out
 
-    def _places(self, client: ArrayLike, round: ArrayLike) -> NDArray[np.uint64]:
+    def matrix(self, purpose: str, *shape: int) -> NDArray[np.float64]:
+        """Standard normals of this shape, from the first number of `purpose` on."""
+        return self.generator(purpose).standard_normal(shape)
+
+    def _places(self, client: ArrayLike | None, round: ArrayLike) -> NDArray[np.uint64]:
         """Run, client and round of each draw: [3, ...]."""
-        run = self.run if isinstance(self.run, int) else np.array(self.run)[:, None]
-        # Modulo 2^64, as arrays are: there are rounds before the first.
-        words = [word % 2**64 if isinstance(word, int) else word for word in (run, client, round)]
+        run: Any = self.run if isinstance(self.run, int) else np.array(self.run)[:, None]
+        # Nobody learns before round 0, but windows of such rounds are asked for: modulo 2^64.
+        when: Any = round
+        when = when % 2**64 if isinstance(when, int) else when
+        words: Any = run, 0 if client is None else client, when
         places = np.empty((3, *np.broadcast(*words).shape), np.uint64)
         places[0], places[1], places[2] = words
         return places

@@ -80,7 +80,8 @@ class Method(Plain):
         nothing = self.task.zeros(0)
         if not fresh.ndim:
             return nothing
-        return [row if one else nothing for row, one in zip(rows, fresh, strict=True)]
+        each = zip(rows.reshape(-1, rows.shape[-1]), fresh.ravel().tolist(), strict=True)
+        return [row if one else nothing for row, one in each]
 
     def lengths(self, n: int) -> tuple[int, ...] | None:
         return 0, self.task.taps + 1
@@ -93,10 +94,13 @@ class Method(Plain):
         if not len(samples):
             return
         w = server["w"]
-        z, y = self.task.features(samples[:, :-1].astype(w.dtype)), samples[:, -1]
+        z, y = self.task.features(samples[..., :-1].astype(w.dtype)), samples[..., -1]
         if self.sequential:
-            for z_k, y_k in zip(z, y, strict=True):
-                self.learner.learn(w, z_k, y_k, self.step)
-        else:
+            for i in range(y.shape[-1]):
+                self.learner.learn(w, z[..., i, :].copy(), y[..., i].copy(), self.step)
+        elif w.ndim == 1:
             prediction, g = self.learner.both(w, z)
             w += self.step * (share * (y - prediction)) @ g
+        else:
+            prediction, g = self.learner.both(w[..., None, :], z)
+            w += (self.step * (share * (y - prediction))[..., None, :] @ g)[..., 0, :]

@@ -80,13 +80,20 @@ class Method(fedavg.Method):
         """w_n, the signs of g and, if usable, the threshold."""
         if not self.begins(n):
             return None
-        tail = [self._quantile(server)] if self.usable else []
         # One bit each: zero counts as minus, at both ends.
-        return np.concatenate([server["w"], np.where(server["g"] > 0, 1, -1), tail])
+        parts = [server["w"], np.where(server["g"] > 0, 1, -1)]
+        if self.usable:
+            parts.append(self._quantile(server)[..., None])
+        return np.concatenate(parts, axis=-1)
 
-    def _quantile(self, server: State) -> float:
-        count = min(int(server["count"]), HISTORY) * (self.keep < 1)
-        return float(np.quantile(server["history"][:count], 1 - self.keep)) if count else 0.0
+    def _quantile(self, server: State) -> Array:
+        """The threshold that would have kept the wanted share of the last reports."""
+        found = np.zeros(server["count"].shape)
+        for r in np.ndindex(found.shape):  # of each run
+            count = min(int(server["count"][r]), HISTORY) * (self.keep < 1)
+            if count:
+                found[r] = np.quantile(server["history"][r][:count], 1 - self.keep)
+        return found
 
     def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """w_k <- w_n; the signs and the threshold are remembered."""
@@ -109,7 +116,8 @@ class Method(fedavg.Method):
         client["skips"][...] = np.where(relevant, 0, client["skips"] + 1)
         if w.ndim == 1:
             return self._message(w, agreement, relevant)
-        return [self._message(*one) for one in zip(w, agreement, relevant, strict=True)]
+        rows = w.reshape(-1, self.task.dim), agreement.ravel(), relevant.ravel()
+        return [self._message(*one) for one in zip(*rows, strict=True)]
 
     def _message(self, w: Array, agreement: Any, relevant: Any) -> Array:
         head = [agreement] if self.usable else []

@@ -25,12 +25,22 @@ array instead, which is one byte, and still counts in |S_n|.
 
 A class declares what it can do. These flags are not inherited, because a subclass may change a
 handler. `lazy`: what an idle client has learned is read at its contacts only, and the class also
-has `absorb(client, x, z, y)`, which learns from many samples of one client at once. `compiled`: it
-is Algorithm 1, which the kernel and the theory implement. `stacked`: its handlers also take several
+has `absorb(client, x, z, y)`, which learns from many samples of one client at once, also from older
+ones after a download. `foresees`: to learn is to `correct(client, gains, z, y)`, samples in a row
+[T, ...], with gains that depend on the inputs alone. `foresee(client, z)` returns those of one
+client's samples and moves its state past them, but for what `correct` changes. A method that is
+lazy and foresees needs no `absorb`, and its older samples come before a download. `compiled`: it is
+Algorithm 1, which the kernel and the theory implement. `stacked`: its handlers also take several
 clients at once, which is faster. `k` is then an array [s] and state has a leading axis, as in
 `learn`. `download` and `upload` return None, an array [s, m] or a list of messages, and `download`
 may return one message [m] that is the same for all; `receive` gets what `download` returned. `fold`
 always gets one message for each client.
+
+Handlers of psofed's own stacked methods have one more axis: several Monte-Carlo runs R are computed
+in one call (see `core/several.py`). `k` is then [R, s], a client's state [R, s, ...], the server's
+[R, ...]; a download for all members is [R, m], and a list has the messages of all runs, one run
+after another, which are then folded run by run. `Partly` has those of the clients that sent any;
+in `fold` the others have the weight 0.
 """
 
 from __future__ import annotations
@@ -78,6 +88,12 @@ class Task:
     dtype: str = "float64"
     wire: str = "float32"
     learner: Learner = field(default_factory=lms.Options)  # an executor may have a compiled one
+    room: int = 0  # clients that have a place in arrays, if not all have
+
+    @property
+    def places(self) -> int:
+        """Rows of arrays over clients."""
+        return self.room or self.clients
 
     def zeros(self, *shape: int) -> Array:
         """Initial values in the precision of this task."""
@@ -139,6 +155,11 @@ class Common(schema.Named):
     def compared(cls, dim: int) -> tuple[Self, ...]:
         """The forms that are worth comparing with other methods, for this D."""
         return (cls(),)
+
+    @property
+    def all_matter(self) -> bool:
+        """Whether also clients that are never selected change the result."""
+        return self.everybody or self.alone
 
     @property
     def pace(self) -> int:
@@ -212,7 +233,9 @@ class Method(Protocol):
     """The handlers of a method. See the module's first lines for the order of the calls."""
 
     stacked: bool  # handlers take several clients at once
+    several: bool  # and several runs
     lazy: bool  # what a client learned is read at its contacts only
+    foresees: bool  # the gains of samples can be computed ahead
     compiled: bool  # it is Algorithm 1, which kernel and theory implement
     idle: bool  # clients learn also in rounds in which they do not take part
     relays: bool  # clients keep no model: they take part with a new sample, or with nothing
@@ -244,6 +267,10 @@ class Method(Protocol):
 
     def absorb(self, client: State, x: Array, z: Array, y: Array) -> None: ...
 
+    def foresee(self, client: State, z: Array) -> Array: ...
+
+    def correct(self, client: State, gains: Array, z: Array, y: Array) -> None: ...
+
     def upload(self, client: State, k: Who, n: int) -> Any: ...
 
     def fold(
@@ -268,16 +295,17 @@ class Method(Protocol):
 class Plain:
     """What most methods share: the task's cohorts, plain values on the wire, a global model `w`."""
 
-    stacked = lazy = compiled = False
+    stacked = lazy = foresees = compiled = False
     idle = False
     relays = False
     restless = False
     common = False
     peers = False
+    several = True  # if stacked: its handlers take several runs at once, too
     setup = 8  # the seed: features, masks and all later draws follow from it
 
     def __init_subclass__(cls) -> None:
-        for name in ("stacked", "lazy", "compiled"):
+        for name in ("stacked", "lazy", "foresees", "compiled"):
             setattr(cls, name, cls.__dict__.get(name, False))
 
     def __init__(self, options: Options, task: Task) -> None:
@@ -326,6 +354,14 @@ class Plain:
         """Learn from many samples of one client, one after another."""
         for i in range(len(y)):
             self.learn(client, x[i], z[i], y[i])
+
+    def foresee(self, client: State, z: Array) -> Array:
+        """The gains of many samples; a method that `foresees` has its own."""
+        raise NotImplementedError
+
+    def correct(self, client: State, gains: Array, z: Array, y: Array) -> None:
+        """Learn with these gains; a method that `foresees` has its own."""
+        raise NotImplementedError
 
     def touched(self, server: State, n: int, uploads: Mapping[int, Message]) -> Any:
         """The entries of the model that these uploads change, asked before their fold."""
@@ -425,12 +461,20 @@ def averaged(plain: Any) -> Any:
     return Averaged
 
 
-class Rows(Mapping[int, Message]):
-    """The uploads of a cohort that are rows of one array."""
+@dataclass(frozen=True, eq=False)
+class Partly:
+    """Uploads [R, s, m] of several runs, where some clients send an empty message instead."""
 
-    def __init__(self, clients: Indices, array: Array) -> None:
-        self.clients, self.array = clients, array
-        self.ids: list[int] = clients.tolist()
+    array: Array
+    sent: Array  # [R, s]
+
+
+class Rows(Mapping[int, Message]):
+    """The uploads of a cohort, or of those of several runs, that are rows of one array."""
+
+    def __init__(self, clients: Indices, array: Array, sent: Array | None = None) -> None:
+        self.clients, self.array, self.sent = clients, array, sent
+        self.ids: list[int] = (clients if clients.ndim == 1 else clients[0]).tolist()
 
     def __getitem__(self, k: int) -> Message:
         row: Array = self.array[self.ids.index(k)]
@@ -449,6 +493,9 @@ def stack(
     """Who sent anything, the messages as rows, or as a list if their lengths differ; weights."""
     if isinstance(uploads, Rows):
         array = uploads.array
+        if array.ndim == 3:  # of several runs, where all weights are equal
+            shares = np.full(array.shape[1], 1 / array.shape[1], array.dtype)
+            return uploads.clients, array, shares if uploads.sent is None else shares * uploads.sent
         return uploads.clients, array, np.array([weights[k] for k in uploads.ids], array.dtype)
     heard = {k: m for k, m in uploads.items() if m is not None and len(m)}
     if not heard:

@@ -13,7 +13,7 @@ import numpy as np
 
 from psofed.errors import InputError
 from psofed.methods import psofed
-from psofed.methods.contract import Array, Messages, State, Task, Who
+from psofed.methods.contract import Array, Partly, State, Task, Who
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,14 @@ class Method(psofed.Method):
         client["fire"][...] = np.abs(error) >= self.threshold * np.sqrt(client["square"])
         client["square"][...] = 0.99 * client["square"] + 0.01 * np.square(error)
 
-    def upload(self, client: State, k: Who, n: int) -> Messages:
+    def upload(self, client: State, k: Who, n: int) -> Any:
         """S_{k,n+1} w_{k,n+1}, or an empty message; its client still counts in |S_n|."""
         fire, nothing = client["fire"], self.task.zeros(0)
         window: Any = super().upload(client, k, n)
         if fire.ndim == 0:
             return window if fire else nothing
+        if fire.ndim == 2:
+            return Partly(window, fire > 0)
         return [row if one else nothing for row, one in zip(window, fire, strict=True)]
 
     def lengths(self, n: int) -> tuple[int, ...] | None:

@@ -129,7 +129,7 @@ class Method(Blocks):
             return
         _, models, shares = stack(uploads, weights)
         if len(models):
-            server["w"] += shares @ (models - server["w"])
+            server["w"] += shares @ (models - server["w"][..., None, :])
 
 
 class Anchored(Method):

@@ -70,7 +70,8 @@ class Method(fedavg.Compressed):
         client["residual"][:] = np.where(sent[..., None], 0, v).reshape(h.shape)
         if h.ndim == 1:
             return _message(sent, v)
-        return [_message(blocks, values) for blocks, values in zip(sent, v, strict=True)]
+        rows = sent.reshape(-1, self.blocks), v.reshape(-1, self.blocks, self.block)
+        return [_message(blocks, values) for blocks, values in zip(*rows, strict=True)]
 
     def unpack(self, message: Any, k: Who, n: int) -> Array:
         if isinstance(message, list):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psofed.core.schedule import Indices
-from psofed.methods.contract import Array, Message, Messages, Method, Rows, State
+from psofed.methods.contract import Array, Message, Messages, Method, Partly, Rows, State
 
 
 class RoundSamples(Protocol):
@@ -94,16 +94,42 @@ class OneByOne:
     put_back = fetch
 
 
+class Apart(Mapping[int, Message]):
+    """The uploads of several runs that are no rows of one array: to be folded run by run."""
+
+    def __init__(self, keys: Indices, messages: Sequence[Message]) -> None:
+        size = keys.shape[1]
+        self.runs = [
+            dict(zip(ids, messages[r * size : (r + 1) * size], strict=True))
+            for r, ids in enumerate(keys.tolist())
+        ]
+
+    def __getitem__(self, k: int) -> Message:
+        raise KeyError(k)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return len(self.runs[0])
+
+
 class Together:
     """Members of a method whose handlers take them all, their states copied to a stack."""
 
-    def __init__(self, method: Method, everybody: State, keys: Indices) -> None:
-        self.method, self.everybody, self.keys = method, everybody, keys
-        self.ids: list[int] = keys.tolist()
-        self.all = len(self.ids) == len(next(iter(everybody.values())))
+    def __init__(self, clients: Clients, keys: Indices) -> None:
+        self.method, self.clients, self.keys = clients.method, clients, keys
+        self.ids: list[int] = keys.tolist() if keys.ndim == 1 else keys[0].tolist()
+        self.all = keys.shape[-1] == clients.count and keys.ndim == 1
+        self.rows = keys if keys.ndim == 1 else keys + clients.first
         self.fetch()
 
-    def receive(self, n: int, messages: Messages) -> None:
+    def receive(self, n: int, messages: Any) -> None:
+        if self.keys.ndim == 2:
+            if messages is None:
+                return
+            if not isinstance(messages, list) and messages.ndim == 2:
+                messages = messages[:, None]  # the same for all members of a run
         self.method.receive(self.stack, self.keys, n, messages)
 
     def learn(self, n: int, samples: RoundSamples) -> None:
@@ -120,6 +146,13 @@ class Together:
         return messages
 
     def by_client(self, messages: Messages) -> Mapping[int, Message]:
+        if self.keys.ndim == 2:
+            if messages is None:
+                return {}
+            if isinstance(messages, list):
+                return Apart(self.keys, messages)
+            if isinstance(messages, Partly):
+                return Rows(self.keys, messages.array, messages.sent)
         if messages is None:
             return dict.fromkeys(self.ids)
         if isinstance(messages, list):
@@ -129,29 +162,44 @@ class Together:
     def fetch(self) -> None:
         """Read the members' states, after those of all clients may have changed."""
         if self.all:
-            self.stack = self.everybody
+            self.stack = self.clients.states
         else:
-            self.stack = {name: array.take(self.keys, 0) for name, array in self.everybody.items()}
+            flat = self.clients.flat
+            self.stack = {name: array.take(self.rows, 0) for name, array in flat.items()}
 
     def put_back(self) -> None:
         """Write the members' states, before those of all clients are used."""
         if not self.all:
-            for name, array in self.everybody.items():
-                array[self.keys] = self.stack[name]
+            for name, array in self.clients.flat.items():
+                array[self.rows] = self.stack[name]
 
 
 class Clients:
-    """All clients of this process, their states stacked along the first axis."""
+    """All clients of this process, their states stacked along the first axis.
 
-    def __init__(self, method: Method, ids: Iterable[int], together: bool = False) -> None:
-        self.method, self.together = method, together
+    With `runs`, they are those of several Monte-Carlo runs: [run, client, ...].
+    """
+
+    def __init__(
+        self, method: Method, ids: Iterable[int], together: bool = False, runs: int = 0
+    ) -> None:
+        self.method, self.together, self.runs = method, together, runs
         states = [method.client(k) for k in ids]
-        self.states = {name: np.stack([state[name] for state in states]) for name in states[0]}
+        self.count, self.first = len(states), len(states) * np.arange(runs)[:, None]
+        self.flat = {
+            name: np.stack([state[name] for state in states] * max(runs, 1)) for name in states[0]
+        }
+        self.states = self.flat
+        if runs:
+            self.states = {
+                name: array.reshape(runs, self.count, *array.shape[1:])
+                for name, array in self.flat.items()
+            }
 
     def some(self, cohort: Indices) -> Members:
         """Those who take part in a round; if there are none, without a stack."""
-        if self.together and len(cohort):
-            return Together(self.method, self.states, cohort)
+        if self.together and cohort.size:
+            return Together(self, cohort)
         ids = cohort.tolist()
         return OneByOne(self.method, ids, [self.state(k) for k in ids])
 
@@ -162,7 +210,7 @@ class Clients:
     def learn(self, n: int, samples: RoundSamples) -> None:
         """All clients that have a sample learn from it."""
         known = samples.known(n)
-        if known is None or len(known) == len(next(iter(self.states.values()))):
+        if known is None or len(known) == self.count:
             self.method.learn(self.states, *samples.of(n, None))
         elif len(known):
             _learn_rows(self.method, self.states, known, samples.of(n, known))

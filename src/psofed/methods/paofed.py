@@ -17,7 +17,7 @@ from psofed.core import equations
 from psofed.core.schedule import Ahead, Indices
 from psofed.errors import InputError
 from psofed.methods import psofed
-from psofed.methods.contract import Message, State, Task, Who, stack
+from psofed.methods.contract import Array, Message, State, Task, Who, stack
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,11 @@ class Options(psofed.Options):
     def compared(cls, dim: int) -> tuple[Self, ...]:
         """M = D/5, or the next divisor of D below."""
         return (cls().turned(max(dim // 5, 1), dim),)
+
+    @property
+    def all_matter(self) -> bool:
+        """Whether each client decides by itself to take part."""
+        return self.availability is not None
 
     def describe(self) -> str:
         return f"PAO-Fed {self.windows()} delay={self.delay:g}"
@@ -70,6 +75,7 @@ class Method(psofed.Method):
         if options.window == "same":
             self.up = self.down
         self.late = Ahead(self._delay, task.cohorts, count=1)
+        self.several = options.availability is None  # else cohorts have different sizes
 
     @property
     def waits(self) -> bool:
@@ -86,7 +92,7 @@ class Method(psofed.Method):
 
     def server(self) -> State:
         """w_n and the uploads in transit: by round of arrival (modulo), by delay, by client."""
-        slots, K = self.options.longest + 1, self.task.clients
+        slots, K = self.options.longest + 1, self.task.places
         late = {"mail": self.task.zeros(slots, slots, K, self.shared)}
         return super().server() | late | {"full": np.zeros((slots, slots, K), bool)}
 
@@ -98,25 +104,30 @@ class Method(psofed.Method):
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
     ) -> None:
         """Store the uploads, then fold in what arrives in this round."""
-        slots, dim = self.options.longest + 1, self.task.dim
+        slots, one = self.options.longest + 1, server["w"].ndim == 1
+        w, mail, full = (server[name][None] if one else server[name] for name in STATE)
         ks, messages, _ = stack(uploads, weights)
         if len(ks):
             delay = self.late(ks, n)
-            ks, messages, delay = (array[delay < slots] for array in (ks, messages, delay))
-            place = (n + delay) % slots, delay, ks
-            server["mail"][place], server["full"][place] = messages, True
-        here = server["full"][n % slots]
-        change, free = np.zeros_like(server["w"]), np.ones(dim, bool)
-        for late in np.flatnonzero(here.any(axis=1)).tolist():
-            members = np.flatnonzero(here[late])
+            kept = delay < slots  # the others are lost
+            run = np.broadcast_to(np.arange(len(w))[:, None], np.atleast_2d(ks).shape)
+            place = run[kept[None] if one else kept], (n + delay[kept]) % slots, delay[kept]
+            mail[(*place, ks[kept])], full[(*place, ks[kept])] = messages[kept], True
+        here = full[:, n % slots]  # [run, delay, client]
+        change, free = np.zeros_like(w), np.ones_like(w)
+        for late in np.flatnonzero(here.any(axis=(0, 2))).tolist():
+            members, share = _first(here[:, late])
             window = self.up.draw(members, n - late)
-            news = server["mail"][n % slots, late, members] - server["w"][window]
+            news = mail[np.arange(len(w))[:, None], n % slots, late, members]
+            news = news - equations.share(w, window)
             # Entries that a shorter delay has brought do not count.
-            news *= free[window] * (self.options.decay**late / len(members))
-            change += np.bincount(window.ravel(), news.ravel(), minlength=dim)
-            free[window] = False
+            weight = (self.options.decay**late * share[..., None]).astype(w.dtype)
+            equations.add_at(change, window, news * equations.share(free, window) * weight)
+            brought = np.zeros_like(w)
+            equations.add_at(brought, window, np.broadcast_to(weight, window.shape))
+            free[brought > 0] = 0
         here[:] = False
-        server["w"] += change
+        w += change
 
     def touched(self, server: State, n: int, uploads: Mapping[int, Message]) -> Any:
         """The windows that arrive in this round, whenever they were sent."""
@@ -140,3 +151,14 @@ class Method(psofed.Method):
             return np.full_like(u, self.options.longest + 1, np.intp)
         late = np.log(1 - u) / np.log(delta)
         return late.astype(np.intp)
+
+
+STATE = ("w", "mail", "full")
+
+
+def _first(there: Array) -> tuple[Indices, Array]:
+    """The clients that are there [run, m], and 1 / their number; fillers have the share 0."""
+    count = there.sum(axis=1)
+    members = np.argsort(~there, axis=1, kind="stable")[:, : count.max()]
+    share = np.take_along_axis(there, members, axis=1) / np.maximum(count, 1)[:, None]
+    return members, share

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from psofed import native
 from psofed.core import equations
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
@@ -89,6 +90,9 @@ class Method(psofed.Method):
         # Every node asks for the windows of the same round.
         self.windows = lru_cache(4)(lambda n: self.schedule.entries(np.arange(task.clients), n))
         self.edges = lru_cache(task.clients + 1)(self._edges)
+        # Several runs at once need the same graph and everybody, with as many messages for each.
+        self.several = options.graph != "geometric" and not getattr(task.cohorts, "absent", 0)
+        self.several &= len(set(self.degrees.tolist())) == 1
 
     def _edges(self, ks: tuple[int, ...]) -> tuple[Array, Array, Array]:
         """Of the edges that lead to these nodes: the row of the node, the sender, its weight."""
@@ -111,13 +115,15 @@ class Method(psofed.Method):
 
         It is counted all the same, because it was sent.
         """
-        if server["round"] != n - 1:
+        if server["round"].flat[0] != n - 1:
             return None
         rows, near, _ = self.edges(_ids(k))
-        said = np.where(server["heard"][near, None], server["air"][near], np.nan)
+        said = np.where(server["heard"][..., near, None], server["air"][..., near, :], np.nan)
         said = said.astype(self.task.dtype, copy=False)
         if isinstance(k, int):
             return said.ravel() if len(near) else None
+        if k.ndim == 2:
+            return said.reshape(*k.shape, -1) if len(near) else None
         if len(near) and (self.degrees[k] == self.degrees[k[0]]).all():
             return said.reshape(len(k), -1)
         parts = np.split(said, np.searchsorted(rows, np.arange(1, len(k))))
@@ -133,24 +139,39 @@ class Method(psofed.Method):
             heard = [part for part in message if part is not None]
             message = np.concatenate(heard) if heard else None
         if message is not None:
-            self._combine(client["w"], k, n - 1, message.reshape(-1, self.shared))
+            self._combine(client["w"], k, n - 1, message)
 
-    def _combine(self, phi: Array, k: Who, n: int, said: Array) -> None:
+    def _combine(self, phi: Array, k: Who, n: int, message: Array) -> None:
         """Eq. (11) with the node as server: w_k = phi_k + sum_l c_lk S_{l,n} (phi_l - phi_k)."""
         rows, near, shares = self.edges(_ids(k))
-        windows = self.schedule.entries(near, n) if isinstance(k, int) else self.windows(n)[near]
-        models = phi.reshape(-1)  # the models of all nodes in one row, so that one sum serves all
+        said = message.reshape(*phi.shape[:-2], -1, self.shared)
+        if native.available() and phi.ndim == 3 and phi.dtype == said.dtype:
+            self._combine_runs(phi, n, said)
+            return
+        one = isinstance(k, int)
+        windows = self.schedule.entries(near, n) if one else self.windows(n)[..., near, :]
+        models = phi.reshape(*phi.shape[:-2], -1)  # of all nodes in one row: one sum serves all
         places = rows[:, None] * self.task.dim + windows
-        change = shares[:, None] * (said - models[places])
+        change = shares[:, None] * (said - equations.share(models, places))
         change[np.isnan(said)] = 0
-        models += np.bincount(places.ravel(), change.ravel(), minlength=len(models))
+        equations.add_at(models, places, change)
+
+    def _combine_runs(self, phi: Array, n: int, said: Array) -> None:
+        """The same for all nodes of several runs, compiled."""
+        rows, near, shares = self.edges(tuple(range(self.task.clients)))
+        windows, change = np.ascontiguousarray(self.windows(n)), np.empty_like(phi[0])
+        sizes = (*phi.shape[:2], windows.shape[-2], len(rows), self.shared, self.task.dim)
+        native.function("combine", phi.dtype)(
+            phi, rows, near, shares, windows, np.ascontiguousarray(said), change, *sizes
+        )
 
     def upload(self, client: State, k: Who, n: int) -> Any:
         """phi_k on S_{k,n}; nothing if the node has no neighbours."""
         if isinstance(k, int):
             window = self.schedule.entries(k, n)
             return equations.share(client["w"], window) if self.degrees[k] else None
-        said = equations.share(client["w"], self.windows(n)[k])
+        window = self.windows(n)
+        said = equations.share(client["w"], window[k] if k.ndim == 1 else window)
         if self.degrees[k].all():
             return said
         return [row if near else None for row, near in zip(said, self.degrees[k], strict=True)]
@@ -166,20 +187,22 @@ class Method(psofed.Method):
         server["heard"][:] = False
         ks, said, _ = stack(uploads, dict.fromkeys(uploads, 1.0))  # the weights are those of edges
         if len(ks):
-            server["air"][ks] = said
-            server["heard"][ks] = True
+            server["air"][..., _ids(ks), :] = said
+            server["heard"][..., _ids(ks)] = True
 
     def models(self, server: State, clients: State) -> Array:
         """w_k for all k, as the next round will begin with them."""
         models: Array = clients["w"].copy()
-        n, everybody = int(server["round"]), np.arange(self.task.clients)
+        n, everybody = int(server["round"].flat[0]), np.arange(self.task.clients)
+        everybody = np.broadcast_to(everybody, models.shape[:-1])
         message = self.download(server, everybody, n + 1)
         self.receive({"w": models}, everybody, n + 1, message)
         return models
 
 
 def _ids(k: Who) -> tuple[int, ...]:
-    return (k,) if isinstance(k, int) else tuple(k.tolist())
+    """As a tuple; of several runs, all of which have the same."""
+    return (k,) if isinstance(k, int) else tuple((k if k.ndim == 1 else k[0]).tolist())
 
 
 def draw(options: Options, task: Task) -> Neighbours:

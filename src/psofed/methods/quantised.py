@@ -73,7 +73,7 @@ class Method(psofed.Method):
 
     def server(self) -> State:
         """w_n and, for differences, what last travelled to and from each client."""
-        return super().server() | self._memory(self.task.clients)
+        return super().server() | self._memory(self.task.places)
 
     def client(self, k: int) -> State:
         """w_k and, for differences, what last travelled."""
@@ -86,7 +86,8 @@ class Method(psofed.Method):
     def download(self, server: State, k: Who, n: int) -> Message:
         """Q(w_n) on S_{k,n}."""
         window = self.down(k, n)
-        return self._quantise(server["w"][window], server, _of(k, window), k, n, up=False)
+        values = equations.share(server["w"], window)
+        return self._quantise(values, server, _of(k, window), k, n, up=False)
 
     def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """Eq. (9) with decoded values."""
@@ -125,7 +126,7 @@ class Method(psofed.Method):
         return coding.quantise(values - state["last"][here] if self.last else values, self.bits, u)
 
     def _down_bits(self, k: Any, n: Any) -> Array:
-        who = k * 0 if self.common else k
+        who = None if self.common else k
         return self.task.seeds.uniforms("download bits", client=who, round=n, count=self.shared)
 
     def _up_bits(self, k: Any, n: Any) -> Array:
@@ -151,4 +152,5 @@ class Method(psofed.Method):
 
 def _of(k: Who, window: Array) -> Any:
     """Where the server keeps the entries of these clients."""
-    return np.asarray(k)[..., None], window
+    rows = np.asarray(k)[..., None]
+    return (rows, window) if rows.ndim < 3 else (np.arange(len(rows))[:, None, None], rows, window)

@@ -20,8 +20,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from psofed.core.schedule import Indices
-from psofed.methods.contract import Array, Message, Messages, Method, State
-from psofed.methods.members import Clients, Members, RoundSamples, among
+from psofed.methods.contract import Array, Message, Messages, Method, Partly, State
+from psofed.methods.members import Apart, Clients, Members, RoundSamples, among
 
 NOBODY = np.empty(0, np.intp)
 
@@ -52,7 +52,7 @@ class Lessons(Protocol):
 
 def play(
     n: int, server: State, clients: Clients, who: Selection, lessons: Lessons, sizes: Sizes
-) -> tuple[int, int, int]:
+) -> tuple[Any, Any, Any]:
     """Round n of the clients of this process. Returns its bytes: up, down, multicast down."""
     method = clients.method
     members = clients.some(who.members(n, server))
@@ -60,7 +60,7 @@ def play(
     speakers, up = take_part(n, members, down, lessons, who)
     uploads = speakers.by_client(up)
     close_round(method, server, n, uploads, who.weights(n, server, uploads))
-    sent = sizes.traffic(up, len(speakers.ids), down, len(members.ids))
+    sent = sizes.traffic(up, len(speakers.ids), down, len(members.ids), clients.runs)
     more_up, more_down = who.side()
     return sent[0] + more_up, sent[1] + more_down, sent[2] + more_down
 
@@ -94,6 +94,11 @@ def close_round(
     weights: Mapping[int, float],
 ) -> None:
     """The server's second half of round n: fold what came up, also when nothing did."""
+    if isinstance(uploads, Apart):
+        for r, of_run in enumerate(uploads.runs):
+            alone = {name: array[r, ...] for name, array in server.items()}
+            method.fold(alone, n, of_run, dict.fromkeys(of_run, 1 / len(of_run)))
+        return
     method.fold(server, n, uploads, weights)
 
 
@@ -178,13 +183,22 @@ class Sizes:
         if isinstance(messages, list):
             answers: Sequence[Message] = messages  # of those who were asked; None is silence
             return [self(message, up) for message in answers if message is not None]
-        one = messages if messages.ndim == 1 else messages[0]
-        return [self(one, up)] * count
+        return [self(messages.reshape(-1, messages.shape[-1])[0], up)] * count
 
     def traffic(
-        self, up: Messages, speakers: int, down: Messages, members: int
-    ) -> tuple[int, int, int]:
-        """Bytes of a round, from its messages; cached where all members send the same length."""
+        self, up: Messages, speakers: int, down: Messages, members: int, runs: int = 0
+    ) -> Any:
+        """Bytes of a round, from its messages; cached where all members send the same length.
+
+        Of several runs whose messages differ in length, there are three arrays [run].
+        """
+        if isinstance(up, Partly):
+            rows = up.array.reshape(-1, up.array.shape[-1]), up.sent.ravel().tolist()
+            up = [row if sent else row[:0] for row, sent in zip(*rows, strict=True)]
+        if runs and (isinstance(up, list) or isinstance(down, list)):
+            ups, downs = _by_run(up, speakers, runs), _by_run(down, members, runs)
+            pairs = zip(ups, downs, strict=True)
+            return np.array([self.traffic(u, speakers, d, members) for u, d in pairs]).T
         if isinstance(up, list) or isinstance(down, list):
             count, sent = self._round(up, speakers, down, members)
         else:
@@ -201,6 +215,13 @@ class Sizes:
     ) -> tuple[int, tuple[int, int, int]]:
         sizes = self.of(up, speakers, True), self.of(down, members, False)
         return len(sizes[0]) + len(sizes[1]), traffic(self.method, *sizes)
+
+
+def _by_run(messages: Messages, size: int, runs: int) -> list[Messages]:
+    """The messages of several runs, as those of each."""
+    if isinstance(messages, list):
+        return [messages[r * size : (r + 1) * size] for r in range(runs)]
+    return [None] * runs if messages is None else list(messages)
 
 
 def traffic(method: Method, up: Sequence[int], down: Sequence[int]) -> tuple[int, int, int]:

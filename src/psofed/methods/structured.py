@@ -89,7 +89,7 @@ class Method(fedavg.Compressed):
         if options.form != "mask":
             size = self.task.cohorts.size
             self.step *= min(1.0, size * M / D)  # rescaled, the update is D/M times as noisy
-            normal = task.seeds.world.generator("basis").standard_normal((self.rows, self.rows))
+            normal = task.seeds.world.matrix("basis", self.rows, self.rows)
             self.basis = np.linalg.qr(normal)[0].astype(task.dtype)
 
     def client(self, k: int) -> State:
@@ -129,13 +129,14 @@ class Method(fedavg.Compressed):
         full = np.zeros((*head, self.rows, D // self.rows), coordinates.dtype)
         full[equations.at(axes)] = coordinates.reshape(*head, self.rank, -1)
         v = full.reshape(*head, D)
-        return v if self.form == "mask" else self._turned(v, self.basis.T)
+        return v if self.form == "mask" else self._turned(v, self.basis.swapaxes(-1, -2))
 
     def _turned(self, v: Array, B: Array) -> Array:
         """B^T V, the model as a matrix V of these rows."""
         if self.rows == self.task.dim:
             return v @ B
         V = v.reshape(*v.shape[:-1], self.rows, -1)
+        B = B if B.ndim == 2 else B[:, None]  # of several runs
         turned: Array = (V.swapaxes(-1, -2) @ B).swapaxes(-1, -2)
         return turned.reshape(v.shape)
 

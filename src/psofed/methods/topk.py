@@ -60,8 +60,7 @@ class Method(fedavg.Compressed):
 
     def pack(self, client: State, h: Array, k: Who, n: int) -> Array:
         v = h + client["residual"]
-        # Stable, so that the first of equal entries is sent: the same on every machine.
-        kept = np.sort(np.argsort(-np.abs(v), kind="stable")[..., : self.kept])
+        kept = equations.largest(v, self.kept)
         here = equations.at(kept)
         message = np.concatenate([kept, v[here]], axis=-1)
         v[here] = 0

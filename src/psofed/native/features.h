@@ -71,3 +71,22 @@ void NAME(psofed_features)(const NAME(Map) *map, const REAL *x, int64_t count, R
 {
     NAME(fill)(map, x, map->taps, 1, count, z);
 }
+
+/* The same for several runs, each with its map: x [outer][run][row][tap], z [...][dim]. */
+void NAME(psofed_features_of_runs)(const NAME(Map) *const *maps, const REAL *x, int64_t outer,
+                                   int64_t runs, int64_t rows, int64_t dim, REAL *z)
+{
+    const int64_t size = maps[0]->size, taps = maps[0]->taps;
+    REAL row[size == dim ? 1 : size];
+    for (int64_t i = 0; i < outer * runs; i++, x += rows * taps, z += rows * dim) {
+        const NAME(Map) *map = maps[i % runs];
+        if (size == dim) {
+            NAME(fill)(map, x, taps, 1, rows, z);
+            continue;
+        }
+        for (int64_t c = 0; c < rows; c++) {
+            NAME(fill)(map, x + c * taps, taps, 1, 1, row);
+            memcpy(z + c * dim, row, dim * sizeof(REAL));
+        }
+    }
+}

@@ -36,10 +36,9 @@ def render(advice: Advice, command: str) -> dict[str, bytes]:
         files["run.toml"] = (handover.HEAD + whole.toml).encode()
     files = with_report(files)
     if can_draw():
-        from psofed.report.figures import to_bytes
+        from psofed.report.figures import both
 
-        picture = figure(advice)
-        files |= {f"advice.{suffix}": to_bytes(picture, suffix) for suffix in ("png", "pdf")}
+        files |= both(figure(advice), "advice")
     return files
 
 

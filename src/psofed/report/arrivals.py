@@ -38,10 +38,9 @@ def render(found: Newcomers) -> dict[str, bytes]:
         writer.writerow({key: cell(value) for key, value in row.items()})
     files = {"newcomers.csv": buffer.getvalue().encode()}
     if can_draw() and found.arrivals:
-        from psofed.report.figures import to_bytes
+        from psofed.report.figures import both
 
-        drawn = figure(found)
-        files |= {f"newcomers.{suffix}": to_bytes(drawn, suffix) for suffix in ("png", "pdf")}
+        files |= both(figure(found), "newcomers")
     return files
 
 

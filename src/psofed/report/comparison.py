@@ -164,7 +164,7 @@ def render(c: Comparison) -> dict[str, bytes]:
     if not files.can_draw():
         return out
     from psofed.report import comparison_figures as pictures
-    from psofed.report.figures import to_bytes
+    from psofed.report.figures import both
 
     figures = {
         "rounds": pictures.over_rounds(c),
@@ -172,7 +172,7 @@ def render(c: Comparison) -> dict[str, bytes]:
         "frontier": pictures.frontier(c, targets(c)),
     }
     for name, figure in figures.items():
-        out |= {f"{name}.{suffix}": to_bytes(figure, suffix) for suffix in ("png", "pdf")}
+        out |= both(figure, name)
     return out
 
 

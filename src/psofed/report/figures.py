@@ -101,7 +101,7 @@ def finish(axes: Any, title: str, below: int = 0) -> None:
     axes.grid(color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_title(title, fontsize=10, loc="left", y=1)  # with no y it is searched each time
     curves = len(axes.get_legend_handles_labels()[0])
     if not curves:
         return
@@ -154,8 +154,10 @@ def save(figure: Figure, path: Any) -> None:
 
 def both(figure: Figure, name: str) -> dict[str, bytes]:
     """The picture as two files. Its layout is found once: each format would search it twice."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine(None)
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+        figure.set_layout_engine(None)
     return {f"{name}.{suffix}": to_bytes(figure, suffix) for suffix in ("png", "pdf")}
 
 

@@ -34,11 +34,10 @@ def render(
     files = with_report(files)
     if not can_draw():
         return files
-    from psofed.report.figures import learning_curves, to_bytes
+    from psofed.report.figures import both, learning_curves
 
     for name, (which, title) in figures.items():
-        figure = learning_curves(curves, which, title)
-        files |= {f"{name}.{suffix}": to_bytes(figure, suffix) for suffix in ("png", "pdf")}
+        files |= both(learning_curves(curves, which, title), name)
     return files
 
 
@@ -82,13 +81,20 @@ def plain(value: Any) -> Any:
 
 def curves_csv(curves: Curves) -> str:
     """The curves as a long table: what curves.csv holds."""
+    lines: list[str] = []
+    for about, columns in curves.tables():
+        own = {key: cell(value) for key, value in about.items() if key not in columns}
+        lines = lines or [_line([*own, *columns])]
+        begin = _line(own.values())  # once for all rounds: it takes longer than their numbers
+        cells = (map(str, map(cell, column.tolist())) for column in columns.values())
+        lines += [f"{begin},{','.join(row)}" for row in zip(*cells, strict=True)]
+    return "\n".join([*lines, ""])
+
+
+def _line(cells: Iterable[Any]) -> str:
+    """A line of a csv file, without its end."""
     buffer = StringIO()
-    rows = curves.rows()
-    first = next(rows)
-    writer = csv.DictWriter(buffer, first, lineterminator="\n")
-    writer.writeheader()
-    for row in (first, *rows):
-        writer.writerow({key: cell(value) for key, value in row.items()})
+    csv.writer(buffer, lineterminator="").writerow(cells)
     return buffer.getvalue()
 
 

@@ -313,13 +313,13 @@ def render(found: Findings) -> dict[str, bytes]:
     if not files.can_draw():
         return out
     from psofed.report import theory_figures as pictures
-    from psofed.report.figures import to_bytes
+    from psofed.report.figures import both
 
     figures = {"theory": pictures.over_simulation(study, curves)}
     for sweep, simulated in zip(study.sweeps, found.sweeps, strict=True):
         figures[f"theory_{sweep.what}"] = pictures.sweep(study, sweep, points(sweep, simulated))
     for name, figure in figures.items():
-        out |= {f"{name}.{suffix}": to_bytes(figure, suffix) for suffix in ("png", "pdf")}
+        out |= both(figure, name)
     return out
 
 

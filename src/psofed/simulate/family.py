@@ -89,8 +89,7 @@ def _run(
     order = sorted(range(len(methods)), key=lambda j: not methods[j].idle)
     dtype, dim = np.dtype(methods[0].task.dtype), draws.features.dim
     models = _models(draws, len(order), dtype, start, padded(test.factor.shape[1]))
-    given: Any = draws.features  # mypy does not know that maps can be remembered
-    features, windows = feature_map(given, dtype), _Tables(draws, methods, order, marks)
+    features, windows = feature_map(draws.features, dtype), _Tables(draws, methods, order, marks)
     shares = np.zeros(len(marks)) if shares is None else shares
     judge = _judge(test, marks, shares, models, keep)
     stop = np.zeros(1, np.int64) if stop is None else stop

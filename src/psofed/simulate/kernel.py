@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,13 @@ def fill_features(x: Array, features: Map, z: Array) -> None:
 def learn_rows(w: Array, z: Array, y: Array, step: float, error: Array) -> None:
     """Eq. (10) for one sample of each client: rows of w and z belong together."""
     native.function("learn_rows", w.dtype)(w, z, y, float(step), error, error.size, w.shape[-1])
+
+
+def fill_features_of_runs(x: Array, maps: list[Any], z: Array) -> None:
+    """The same for several runs: x [..., run, client, input], z [..., run, client, D]."""
+    outer, runs, rows, _ = x.shape
+    found = np.array([ctypes.addressof(each) for each in maps], np.uintp)
+    native.function("features_of_runs", z.dtype)(found, x, outer, runs, rows, z.shape[-1], z)
 
 
 def products(z: Array, more: Array) -> Array:

@@ -20,6 +20,7 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment, given
 from psofed.simulate.accumulate import Accumulator, OneRun
 from psofed.simulate.checkpoint import Checkpoint
+from psofed.simulate.onerun import width
 from psofed.simulate.pools import Pool, threads
 from psofed.simulate.watched import LEAST_RUNS, Runs, counted
 
@@ -90,7 +91,7 @@ def run(
         total = None if precision else experiment.runs
         with meter.metered("simulating", "runs", total=total) as shown:
             told = Runs(experiment.runs, precision, shown)
-            watched = counted(pool or threads(jobs), shown)
+            watched = counted(pool or threads(jobs), shown, width(experiment))
             return _run(experiment, precision, _both(told, on_run), store, watched)
     return _run(experiment, precision, on_run, store, pool or threads(jobs))
 
@@ -157,34 +158,55 @@ def _in_order(
     store: Checkpoint | None,
 ) -> Iterator[OneRun]:
     """The runs from `first` on; a few are computed ahead, and each is stored when it ends."""
-    waiting: deque[Any] = deque()
-    for number in range(first, experiment.runs):
-        if number in finished:
-            waiting.append(finished.pop(number))
+    waiting: deque[tuple[list[int], Any]] = deque()
+    for numbers in _batches(experiment, workers, first, finished):
+        if numbers[0] in finished:
+            waiting.append((numbers, [finished.pop(numbers[0])]))
         else:
-            waiting.append(workers.submit(experiment, number))
+            waiting.append((numbers, workers.submit(experiment, numbers)))
             if store is not None:
-                waiting[-1].add_done_callback(_Save(store, number))
+                waiting[-1][1].add_done_callback(_Save(store, numbers))
         if len(waiting) > workers.ahead:
-            yield _result(waiting.popleft())
+            yield from _results(waiting.popleft()[1])
     while waiting:
-        yield _result(waiting.popleft())
+        yield from _results(waiting.popleft()[1])
 
 
-def _result(run: Any) -> OneRun:
-    return run if isinstance(run, OneRun) else run.result()
+def _batches(
+    experiment: Experiment, workers: Pool, first: int, finished: dict[int, OneRun]
+) -> Iterator[list[int]]:
+    """The numbers of runs that are computed together.
+
+    The last batches are small, so that no worker waits long for another.
+    """
+    most, last = width(experiment), experiment.runs
+    todo = sum(number not in finished for number in range(first, last))
+    while first < last:
+        size = 1
+        if first not in finished:
+            size = max(min(most, -(-todo // (2 * workers.workers))), 1)
+            ends = (i for i in range(1, size) if first + i in finished or first + i == last)
+            size = next(ends, size)
+            todo -= size
+        yield list(range(first, first + size))
+        first += size
+
+
+def _results(runs: Any) -> list[OneRun]:
+    return runs if isinstance(runs, list) else runs.result()
 
 
 class _Save:
-    """Stores a run as soon as it is finished, in the thread that computed it."""
+    """Stores runs as soon as they are finished, in the thread that computed them."""
 
-    def __init__(self, store: Checkpoint, number: int) -> None:
-        self.store, self.number = store, number
+    def __init__(self, store: Checkpoint, numbers: list[int]) -> None:
+        self.store, self.numbers = store, numbers
 
     def __call__(self, future: Any) -> None:
         if future.cancelled() or future.exception() is not None:
             return
         try:
-            self.store.save_run(self.number, future.result())
+            for number, run in zip(self.numbers, future.result(), strict=True):
+                self.store.save_run(number, run)
         except OSError as error:  # this is another thread: the next `save_total` tells the user
             self.store.failure = error

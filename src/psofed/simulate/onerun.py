@@ -1,20 +1,22 @@
-"""One Monte-Carlo run, from its number to its curves: a pure function."""
+"""Monte-Carlo runs, from their numbers to their curves: pure functions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
-from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import plugins
+from psofed.core.schedule import PresentCohorts
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method
-from psofed.simulate import any_method, family, pulse
+from psofed.simulate import any_method, family, pulse, together
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.any_method import Moment
-from psofed.simulate.draws import Draws, draw
+from psofed.simulate.draws import draw
 from psofed.simulate.evaluate import Judge, TestSet, draw_test, floors
 from psofed.streams.contract import blend, measured
 
@@ -30,101 +32,197 @@ class StoppedError(Exception):
 
 
 def one_run(experiment: Experiment, number: int, stop: Array | None = None) -> OneRun:
-    """Monte-Carlo run `number`: fresh clients, features, data, masks and cohorts.
+    """Monte-Carlo run `number`: fresh clients, features, data, masks and cohorts."""
+    return some_runs(experiment, [number], stop)[0]
+
+
+def some_runs(
+    experiment: Experiment, numbers: Sequence[int], stop: Array | None = None
+) -> list[OneRun]:
+    """Some runs, computed together where that is faster; each is what it is alone.
 
     A step that is too large diverges; that is a result, not an error, so there is no warning.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        return _one_run(experiment, number, stop)
+        return _Runs(experiment, numbers, stop).all()
 
 
-def _one_run(experiment: Experiment, number: int, stop: Array | None) -> OneRun:
-    stop = np.zeros(1, np.int64) if stop is None else stop
-    task = any_method.faster(experiment.task(number))
-    methods = experiment.start(task)
-    compiled = [j for j, method in enumerate(methods) if family.knows(method)]
-    others = [j for j in range(len(methods)) if j not in compiled]
-    draws = draw(experiment, task, everybody=bool(others))
-    test = draw_test(experiment, task)
-    marks = experiment.evaluated
-    shares = blend(experiment.stream, marks)
-    mse = np.empty((len(methods), len(marks)))
-    traffic = np.zeros((3, len(methods), len(marks)))
-    if compiled:
-        known: Any = [methods[j] for j in compiled]
-        assert isinstance(test, TestSet)  # compiled methods are linear
-        part = len(compiled) / len(methods)
-        trajectory = family.run(draws, known, marks, test, shares, stop, part)
-        if not trajectory.finished:
-            raise StoppedError
-        mse[compiled] = trajectory.mse
-        traffic[:, compiled] = family.traffic(draws, known, marks)
-    if others:
-        rest = [methods[j] for j in others]
-        part = len(others) / len(methods)
-        found = _in_lockstep(draws, rest, marks, test, shares, stop, part)
-        mse[others], traffic[:, others] = found
-    # Floors need noise-free samples and a model that can be solved for.
-    clean = not measured(experiment.stream) and task.learner.linear
-    wanted = clean and number in FLOOR_RUNS and task.dim <= FLOOR_DIM
-    lines = floors(experiment, number) if wanted else ()
-    return OneRun(mse, traffic, np.array(lines))
+class _Runs:
+    """The runs `numbers`; methods are compiled, take several runs at once, or run one by one."""
 
+    def __init__(self, experiment: Experiment, numbers: Sequence[int], stop: Array | None) -> None:
+        self.experiment, self.numbers = experiment, numbers
+        self.stop = np.zeros(1, np.int64) if stop is None else stop
+        self.tasks = [any_method.faster(experiment.task(number)) for number in numbers]
+        self.methods = [experiment.start(task) for task in self.tasks]
+        self.compiled, self.stacked, self.others = _groups(experiment, self.methods[0])
+        everybody = self._all_matter() or few(experiment)
+        handled = bool(self.others or self.stacked)  # else the kernel has all, and needs few
+        self.draws = [
+            draw(experiment, task, everybody and handled, in_order=handled) for task in self.tasks
+        ]
+        if not everybody and self.others:
+            self.methods = [
+                experiment.start(together.placed(task, draws))
+                for task, draws in zip(self.tasks, self.draws, strict=True)
+            ]
+        self.tests = [draw_test(experiment, task) for task in self.tasks]
+        self.marks = experiment.evaluated
+        self.shares = blend(experiment.stream, self.marks)
+        shape = len(numbers), len(self.methods[0]), len(self.marks)
+        self.mse, self.traffic = np.empty(shape), np.zeros((shape[0], 3, *shape[1:]))
 
-def _in_lockstep(
-    draws: Draws, methods: list[Method], marks: Array, test: Judge, shares: Array, stop: Array,
-    part: float,
-) -> tuple[Array, Array]:  # fmt: skip
-    """Test error and traffic at the marks, for methods that the kernel does not know.
-
-    Each method runs for a few rounds before the next one does, so that its data stay in the caches.
-    """
-    samples = any_method.RunSamples(draws)
-    mse = np.empty((len(methods), len(marks)))
-    traffic = np.zeros((3, len(methods), len(marks)))
-    plays = [any_method.play(draws, method, samples) for method in methods]
-    rows = zip(mse, traffic.swapaxes(0, 1), strict=True)
-    judges = [Recorder(test, marks, shares, *row) for row in rows]
-    # The moment before round 0, then those after each round of a block.
-    for first in (0, *range(1, draws.rounds + 1, any_method.BLOCK)):
-        if stop[0]:
-            raise StoppedError
-        for method, play, judge in zip(methods, plays, judges, strict=True):
-            for n, moment in enumerate(islice(play, any_method.BLOCK if first else 1), first):
-                judge.see(n, method, moment)
-        pulse.beat(
-            part * min(any_method.BLOCK, draws.rounds + 1 - first) / draws.rounds if first else 0
+    def _all_matter(self) -> bool:
+        """Whether clients that are never selected matter to one of the methods."""
+        options, methods = self.experiment.methods, self.methods[0]
+        several = any(options[j].all_matter for j in (*self.stacked, *self.others))
+        return several or any(
+            methods[j].policy is not None
+            or not plugins.is_ours(type(options[j]))
+            or isinstance(methods[j].task.cohorts, PresentCohorts)
+            for j in self.others
         )
-    return mse, traffic
+
+    def all(self) -> list[OneRun]:
+        """Each run."""
+        for r in range(len(self.numbers)):
+            if self.compiled:
+                self._in_kernel(r)
+            if self.others:
+                self._one_by_one(r)
+        if self.stacked:
+            self._at_once()
+        return [self._result(r) for r in range(len(self.numbers))]
+
+    def _part(self, group: list[int]) -> float:
+        return len(group) / len(self.methods[0])
+
+    def _in_kernel(self, r: int) -> None:
+        known: Any = [self.methods[r][j] for j in self.compiled]
+        test, draws, part = self.tests[r], self.draws[r], self._part(self.compiled)
+        assert isinstance(test, TestSet)  # compiled methods are linear
+        found = family.run(draws, known, self.marks, test, self.shares, self.stop, part)
+        if not found.finished:
+            raise StoppedError
+        self.mse[r, self.compiled] = found.mse
+        self.traffic[r][:, self.compiled] = family.traffic(draws, known, self.marks)
+
+    def _one_by_one(self, r: int) -> None:
+        draws, methods = self.draws[r], [self.methods[r][j] for j in self.others]
+        samples = any_method.RunSamples(draws)
+        plays = [any_method.play(draws, method, samples) for method in methods]
+        judges = [self._recorder([self.tests[r]]) for _ in methods]
+        self._in_lockstep(methods, plays, judges, self._part(self.others))
+        for j, judge in zip(self.others, judges, strict=True):
+            self.mse[r, j], self.traffic[r, :, j] = judge.mse[0], judge.traffic[0]
+
+    def _at_once(self) -> None:
+        some = together.batch(self.experiment, self.tasks, self.draws)
+        methods = [some.start(self.experiment.methods[j]) for j in self.stacked]
+        samples = together.JointSamples(some, any(method.idle for method in methods))
+        plays = [together.play(method, samples, self.draws[0].rounds) for method in methods]
+        judges = [self._recorder(self.tests) for _ in methods]
+        part = self._part(self.stacked) * len(self.numbers)
+        self._in_lockstep(methods, plays, judges, part)
+        for j, judge in zip(self.stacked, judges, strict=True):
+            self.mse[:, j], self.traffic[:, :, j] = judge.mse, judge.traffic
+
+    def _recorder(self, tests: list[Judge]) -> Recorder:
+        return Recorder(tests, self.marks, self.shares)
+
+    def _in_lockstep(
+        self, methods: list[Method], plays: list[Any], judges: list[Recorder], part: float
+    ) -> None:
+        """Test error and traffic at the marks, for methods that the kernel does not know.
+
+        Each method runs for a few rounds before the next, so that its data stay in the caches.
+        """
+        total, block = self.draws[0].rounds, together.BLOCK
+        # The moment before round 0, then those after each round of a block.
+        for first in (0, *range(1, total + 1, block)):
+            if self.stop[0]:
+                raise StoppedError
+            for method, play, judge in zip(methods, plays, judges, strict=True):
+                for n, moment in enumerate(islice(play, block if first else 1), first):
+                    judge.see(n, method, moment)
+            pulse.beat(part * min(block, total + 1 - first) / total if first else 0)
+
+    def _result(self, r: int) -> OneRun:
+        # Floors need noise-free samples and a model that can be solved for.
+        experiment, task = self.experiment, self.tasks[r]
+        clean = not measured(experiment.stream) and task.learner.linear
+        wanted = clean and self.numbers[r] in FLOOR_RUNS and task.dim <= FLOOR_DIM
+        lines = floors(experiment, self.numbers[r]) if wanted else ()
+        return OneRun(self.mse[r], self.traffic[r], np.array(lines))
+
+
+def _groups(
+    experiment: Experiment, methods: list[Method]
+) -> tuple[list[int], list[int], list[int]]:
+    """Which methods the kernel has, which take several runs at once, and which neither."""
+    groups: tuple[list[int], list[int], list[int]] = [], [], []
+    for j, (options, method) in enumerate(zip(experiment.methods, methods, strict=True)):
+        if family.knows(method):
+            groups[0].append(j)
+        else:
+            groups[1 if together.takes(experiment, options, method) else 2].append(j)
+    return groups
+
+
+def few(experiment: Experiment) -> bool:
+    """Whether there are so few clients that most of them take part at some time."""
+    return experiment.clients <= experiment.rounds * experiment.cohort
+
+
+def width(experiment: Experiment) -> int:
+    """How many runs are best computed together, in the memory that they may have."""
+    methods = experiment.start(experiment.task(0))
+    stacked = _groups(experiment, methods)[1]
+    if not stacked:
+        return 1
+    places = experiment.clients if few(experiment) else experiment.rounds * experiment.cohort
+    if any(experiment.methods[j].all_matter for j in stacked):
+        places = experiment.clients
+    numbers = places * experiment.dim * len(stacked) * 2
+    return int(np.clip(together.NUMBERS // max(numbers, 1), 1, together.MOST))
 
 
 class Recorder:
     """Notes the traffic and the test errors of one method, the errors of several marks at once.
 
-    Their number does not depend on the other methods, so these cannot change the result.
+    Their number does not depend on the other methods, so these cannot change the result. It has
+    `tests` of several runs, or that of one.
     """
 
-    def __init__(
-        self, test: Judge, marks: Array, shares: Array, mse: Array, traffic: Array
-    ) -> None:
-        self.test, self.marks, self.mse, self.traffic = test, marks.tolist(), mse, traffic
-        self.shares = shares
-        self.mark, self.bytes = 0, (0, 0, 0)
+    def __init__(self, tests: list[Judge], marks: Array, shares: Array) -> None:
+        self.tests, self.marks, self.shares = tests, marks.tolist(), shares
+        self.mse = np.empty((len(tests), len(marks)))
+        self.traffic = np.zeros((len(tests), 3, len(marks)))
+        self.mark, self.bytes = 0, np.zeros((3, len(tests)))
         self.held: list[Array] = []
 
     def see(self, n: int, method: Method, moment: Moment) -> None:
         """The state before round n."""
-        self.bytes = tuple(map(add, self.bytes, moment.traffic))
+        for i, sent in enumerate(moment.traffic):
+            self.bytes[i] += sent
         if n != self.marks[self.mark]:
             return
-        self.traffic[:, self.mark], self.bytes = self.bytes, (0, 0, 0)
+        self.traffic[:, :, self.mark] = self.bytes.T
+        self.bytes[:] = 0
         self.mark += 1
-        models = method.models(moment.server, moment.clients)
-        if models.ndim > 1:
-            self.mse[self.mark - 1] = self.test.mse(models, self.shares[self.mark - 1]).mean()
-            return
-        self.held.append(models.copy())
-        if len(self.held) == HOLD or self.mark == len(self.marks):
+        self.held.append(self._models(method, moment).copy())
+        each = self.held[0].ndim > 2  # a model of each client
+        if each or len(self.held) == HOLD or self.mark == len(self.marks):
             here = slice(self.mark - len(self.held), self.mark)
-            self.mse[here] = self.test.mse(np.array(self.held), self.shares[here])
+            for r, test in enumerate(self.tests):
+                models = np.array([held[r] for held in self.held])
+                shares = self.shares[here] if not each else self.shares[here, None]
+                found = test.mse(models, shares)
+                self.mse[r, here] = found.mean(axis=-1) if each else found
             self.held = []
+
+    def _models(self, method: Method, moment: Moment) -> Array:
+        """With the axis of the runs."""
+        models = method.models(moment.server, moment.clients)
+        several_runs = moment.runs > 0
+        return models if several_runs else models[None]

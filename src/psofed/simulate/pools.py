@@ -24,19 +24,19 @@ from psofed.experiment import Experiment
 from psofed.extras import need
 from psofed.simulate import family, pulse
 from psofed.simulate.accumulate import OneRun
-from psofed.simulate.onerun import one_run
+from psofed.simulate.onerun import some_runs
 from psofed.workers import deaf, processes
 
 _ADDRESS = re.compile(r"((tcp|tls)://)?[\w.\-\[\]:]+:\d+")
 
 
 class Pool(Protocol):
-    """Computes runs, `workers` at a time, and should be given `ahead` before one is waited for."""
+    """Computes batches of runs, `workers` at a time; should have `ahead` before one is awaited."""
 
     workers: int
     ahead: int
 
-    def submit(self, experiment: Experiment, number: int) -> Any: ...
+    def submit(self, experiment: Experiment, numbers: list[int]) -> Any: ...
 
     def stop(self) -> None: ...
 
@@ -46,8 +46,8 @@ class _Threads:
         self.pool, self.workers, self.ahead = pool, jobs, 2 * jobs + 1
         self.stopped = np.zeros(1, np.int64)  # seen by the kernels, so that they end at once
 
-    def submit(self, experiment: Experiment, number: int) -> Future[Any]:
-        return self.pool.submit(one_run, experiment, number, self.stopped)
+    def submit(self, experiment: Experiment, numbers: list[int]) -> Future[Any]:
+        return self.pool.submit(some_runs, experiment, numbers, self.stopped)
 
     def stop(self) -> None:
         self.stopped[0] = 1
@@ -72,9 +72,9 @@ class _Processes:
         self.pool, self.workers, self.ahead = pool, jobs, 2 * jobs + 1
         self.packed = _Packing(pickle.dumps)
 
-    def submit(self, experiment: Experiment, number: int) -> Future[Any]:
+    def submit(self, experiment: Experiment, numbers: list[int]) -> Future[Any]:
         with deaf():
-            return self.pool.submit(_remote, self.packed(experiment), number)
+            return self.pool.submit(_remote, self.packed(experiment), numbers)
 
     def stop(self) -> None:
         self.pool.shutdown(wait=False, cancel_futures=True)
@@ -105,10 +105,10 @@ class _Cluster:
         self.workers = sum(client.nthreads().values())
         self.ahead = 3 * self.workers
 
-    def submit(self, experiment: Experiment, number: int) -> Any:
-        # If a worker dies, another one repeats its run.
+    def submit(self, experiment: Experiment, numbers: list[int]) -> Any:
+        # If a worker dies, another one repeats its runs.
         packed = self.packed(experiment)
-        future = self.client.submit(_remote, packed, number, pure=False, retries=2)
+        future = self.client.submit(_remote, packed, numbers, pure=False, retries=2)
         self.futures.add(future)
         future.add_done_callback(self.futures.discard)
         return future
@@ -142,11 +142,11 @@ class _Packing:
         return packed
 
 
-def _remote(packed: plugins.Packed, number: int) -> OneRun:
-    """A run on a worker, computed as on this machine; errors of plug-ins keep their place."""
+def _remote(packed: plugins.Packed, numbers: list[int]) -> list[OneRun]:
+    """Runs on a worker, computed as on this machine; errors of plug-ins keep their place."""
     with threadpool_limits(1, user_api="blas"):
         try:
-            return one_run(packed.unpack(), number)
+            return some_runs(packed.unpack(), numbers)
         except Exception as error:
             told = plugins.blamed(error)
             if told is None:

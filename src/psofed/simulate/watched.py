@@ -16,10 +16,10 @@ LEAST_RUNS = 10  # before a standard error is trusted to stop
 
 
 @contextmanager
-def counted(pool: AbstractContextManager[Pool], meter: Meter) -> Iterator[Pool]:
-    """The pool, which tells the meter how many runs it computes at a time."""
+def counted(pool: AbstractContextManager[Pool], meter: Meter, width: int = 1) -> Iterator[Pool]:
+    """The pool, which tells the meter how many runs it computes at a time, `width` together."""
     with pool as workers:
-        meter.pace.workers = workers.workers
+        meter.pace.workers = workers.workers * width
         yield workers
 
 

@@ -25,9 +25,9 @@ SETTLED = 1e-4  # relative change of the estimate that ends it
 
 
 class Means(NamedTuple):
-    """The means before a round: of the server m_s [D, c] and the clients m_k [J, D, c].
+    """The means before a round: of the server m_s [c, D] and the clients m_k [J, c, D].
 
-    The last axis holds c independent trajectories.
+    c is the number of independent trajectories; mostly one.
     """
 
     server: Array
@@ -57,28 +57,29 @@ class MeanRecursion:
     """
 
     system: System
-    R: Any  # R_k of all followed clients: an array, or an object that multiplies like one
+    R: Any  # R_k of all followed clients: an array, or what `m @ R` multiplies like one
     r: Array | None = None
 
-    def start(self, columns: int = 1) -> Means:
+    def start(self, count: int = 1) -> Means:
         """Initial models: zero."""
         J, D = self.R.shape[:2]
         kind = self.R.dtype
-        return Means(np.zeros((D, columns), kind), np.zeros((J, D, columns), kind))
+        return Means(np.zeros((count, D), kind), np.zeros((J, count, D), kind))
 
     def round(self, n: int, means: Means) -> Round:
         """One round, from before it to after it."""
         system, kind = self.system, self.R.dtype
-        d = system.masks(n).astype(kind)[:, :, None]
-        d1 = system.masks(n + 1).astype(kind)[:, :, None]
+        d = system.masks(n).astype(kind)[:, None]
+        d1 = system.masks(n + 1).astype(kind)[:, None]
         m_s, m = means
         m1 = m + d * (m_s - m)
-        r = 0 if self.r is None else self.r[:, :, None]
-        u1 = r - self.R @ m1
-        g1 = m1 + system.step * u1
+        r = 0 if self.r is None else self.r[:, None]
         # With M = D, what idle clients learn is not needed.
         learns = system.idle and not system.whole
-        u0 = r - self.R @ m if learns else np.zeros_like(m)
+        # R_k is symmetric, and one product for both reads it once.
+        u1 = r - (np.concatenate([m1, m], axis=1) if learns else m1) @ self.R
+        u1, u0 = (u1[:, : len(m_s)], u1[:, len(m_s) :]) if learns else (u1, np.zeros_like(m))
+        g1 = m1 + system.step * u1
         g0 = m + system.step * u0
         e = d1 * (g1 - m_s)
         p = system.p
@@ -106,17 +107,17 @@ class PaperRecursion:
     R: Array
     r: Array | None = None
 
-    def start(self, columns: int = 1) -> Means:
+    def start(self, count: int = 1) -> Means:
         """Initial models: zero."""
-        return MeanRecursion(self.system, self.R).start(columns)
+        return MeanRecursion(self.system, self.R).start(count)
 
     def after(self, means: Means) -> Means:
         """The means after one round."""
         system = self.system
         q = system.method.shared / system.dim
         phi = system.p * q * means.server + (1 - system.p * q) * means.clients
-        r = 0 if self.r is None else self.r[:, :, None]
-        psi = phi + system.step * (r - self.R @ phi)
+        r = 0 if self.r is None else self.r[:, None]
+        psi = phi + system.step * (r - phi @ self.R)
         return Means((1 - q) * means.server + q * psi.mean(axis=0), psi)
 
 
@@ -198,9 +199,10 @@ def _radius(map: Any, moments: Moments, dim: int, period: int) -> Radius:
 
 
 def _split(V: Array, J: int, dim: int) -> Means:
-    stacked = V.reshape(J + 1, dim, -1)
+    stacked = np.ascontiguousarray(np.swapaxes(V.reshape(J + 1, dim, -1), 1, 2))
     return Means(stacked[0], stacked[1:])
 
 
 def _stack(means: Means) -> Array:
-    return np.concatenate([means.server[None], means.clients]).reshape(-1, means.server.shape[-1])
+    stacked = np.concatenate([means.server[None], means.clients])
+    return np.swapaxes(stacked, 1, 2).reshape(-1, len(means.server))

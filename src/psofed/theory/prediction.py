@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 from warnings import warn
 
@@ -19,13 +20,13 @@ from psofed.theory import dense
 from psofed.theory.moments import Moments, Yardstick, moments, sample, yardstick
 from psofed.theory.reduced import Population, ReducedRecursion, population
 from psofed.theory.system import System, system
+from psofed.theory.team import Piece, Team, Tell, team
 
 Array = NDArray[Any]
 FOURTH_WINDOWS = 50_000  # per client, for the exact recursion
 MOST_DIM = 1000
 DIVERGED = 100.0  # times the initial MSE: a model that is worse is lost
 UNCOVERED = "the theory is that of Algorithm 1, without a policy or averaging"
-HEAVY = 5e8  # numbers to be updated, above which processes save time
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,11 @@ class World:
     doubt: Array  # [b, D]: the possible error of mean_k r_k, in b independent directions
     test: Yardstick
     fourth: dense.Fourth | None  # for the exact recursion, where it is affordable
+
+    @cached_property
+    def population(self) -> Population:
+        """What the reduced recursions of all methods and steps share."""
+        return population(self.moments)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,9 +180,9 @@ def one(
 
 
 def _states(world: World, system: System, data: Population | None) -> Iterator[Any]:
-    recursion = ReducedRecursion(system, data or population(world.moments))
+    recursion = ReducedRecursion(system, data or world.population)
     for state in recursion.trajectory(world.experiment.rounds):
-        yield state.means.server[:, 0].astype(np.float64), state.second.A
+        yield state.means.server[0].astype(np.float64), state.second.A
 
 
 def _exact_states(world: World, system: System) -> Iterator[Any]:
@@ -205,25 +211,45 @@ def predict(
 
     `on_round` is called from time to time with the number of rounds done, of all.
     """
+    with team(world, jobs) as workers:
+        return predictions(workers, on_round)
+
+
+def predictions(
+    workers: Team, on_round: Callable[[int, int], None] | None = None
+) -> list[Prediction]:
+    """The same, by a team that knows the world."""
+    world: World = workers.known
+    rounds, numbers = world.experiment.rounds, world.experiment.rounds * world.task.dim**2
     known = systems(world)
-    total = len(known) * world.experiment.rounds
-    light = world.fourth is not None or total * world.task.dim**2 < HEAVY
-    if jobs > 1 and len(known) > 1 and not light:
-        from psofed.theory.processes import in_processes
+    pieces = [Piece(title, numbers * _cost(system)) for title, system in known.items()]
+    total = len(known) * rounds
 
-        return in_processes(world, len(known), jobs, on_round)
-    data = None if world.fourth is not None else population(world.moments)
-    before = 0
-    predictions = []
-    for title, each in known.items():
+    def tell(share: float) -> None:
+        if on_round is not None:
+            on_round(int(share * total), total)
 
-        def tell(n: int, before: int = before) -> None:
-            if on_round is not None and n % 50 == 0:
-                on_round(before + n, total)
+    found: list[Prediction] = workers.work(_curve, pieces, tell)
+    return found
 
-        predictions.append(one(world, title, each, data, tell))
-        before += world.experiment.rounds
-    return predictions
+
+def _curve(world: World, title: str, tell: Tell) -> Prediction:
+    rounds = world.experiment.rounds
+
+    def on_round(n: int) -> None:
+        if n % 20 == 0:
+            tell(n / rounds)
+
+    found = one(world, title, systems(world)[title], on_round=on_round)
+    tell(1.0)
+    return found
+
+
+def _cost(system: System) -> float:
+    """How long a round takes, roughly: whole models are cheap, own windows are expensive."""
+    if system.whole:
+        return 1.0
+    return 2.0 + system.method.shared / system.dim if system.coordinated else 3.5
 
 
 def curves(experiment: Experiment, number: int | None = None, jobs: int = 1) -> list[Prediction]:

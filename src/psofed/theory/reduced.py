@@ -19,6 +19,7 @@ from psofed.theory.mean import MeanRecursion, Means, Round
 from psofed.theory.moments import Moments
 from psofed.theory.noise import Noise, closure
 from psofed.theory.system import System
+from psofed.theory.windows import Calendar, Windows, outer
 
 Array = NDArray[Any]
 TAIL = 2e-5  # share of the trace of R that the means may leave out
@@ -41,7 +42,9 @@ class State(NamedTuple):
 
 
 class Correlations:
-    """All R_k as U T_k U^T, in the space that the features fill: it multiplies like an array."""
+    """All R_k as U T_k U^T, in the space that the features fill: `m @ it` is as with an array."""
+
+    __array_ufunc__ = None  # NumPy leaves the product to this class
 
     def __init__(self, R: Array, kind: Any, tail: float) -> None:
         values, vectors = np.linalg.eigh(R.mean(axis=0))
@@ -50,10 +53,11 @@ class Correlations:
         self.T = (self.U.T @ R.astype(kind, copy=False)) @ self.U
         self.shape, self.dtype = R.shape, self.U.dtype
 
-    def __matmul__(self, m: Array) -> Array:
-        inside = np.ascontiguousarray(m[:, :, 0]) @ self.U
-        # T_k is symmetric, and a row times a matrix is the faster product.
-        return ((inside[:, None] @ self.T)[:, 0] @ self.U.T)[:, :, None]
+    def __rmatmul__(self, m: Array) -> Array:
+        """m [J, c, D] times R_k."""
+        J, c, D = m.shape
+        inside = (m.reshape(J * c, D) @ self.U).reshape(J, c, -1) @ self.T
+        return (inside.reshape(J * c, -1) @ self.U.T).reshape(J, c, D)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +88,7 @@ class ReducedRecursion:
         self.mean = MeanRecursion(system, data.R_k, data.moments.r.astype(data.kind))
         eye = np.eye(system.dim, dtype=data.kind)
         self.H = eye - data.kind(system.step) * data.R
-        self._overlaps: dict[int, tuple[Array, Array, Array]] = {}
+        self.windows: Any = Calendar(system, data.kind)
         self.H0 = self.H if system.idle else eye  # for clients that are not selected
 
     def start(self) -> State:
@@ -106,67 +110,100 @@ class ReducedRecursion:
         whole = self.system.whole
         return State(now.after, self._whole(now, state) if whole else self._part(n, now, state))
 
-    def windows(self, n: int) -> tuple[Array, Array, Array]:
-        """`overlap` of the windows of round n; two rounds need it."""
-        if n not in self._overlaps:
-            self._overlaps = {k: v for k, v in self._overlaps.items() if k == n - 1}
-            self._overlaps[n] = overlap(self.system, self.system.masks(n).astype(self.data.kind))
-        return self._overlaps[n]
-
     def _whole(self, now: Round, state: State) -> Second:
         """M = D: w+ is the mean of |S_n| clients that all started from w."""
         s, A, H = self.system.cohort, state.second.A, self.H
         N = self._noise(now, state, (A,))[0]
         Q1 = self._learned(A, N, slice(None))
-        A = Q1 / s + (1 - 1 / s) * (H @ A @ H) + self._cohorts(now.e[:, :, 0])
+        A = Q1 / s + (1 - 1 / s) * (H @ A @ H) + self._cohorts(now.e[:, 0])
         return state.second._replace(A=_symmetric(A))
 
     def _part(self, n: int, now: Round, state: State) -> Second:
         """M < D. Rows that no client uploads are not computed where only uploads need them."""
-        system, H, H0, kind = self.system, self.H, self.H0, self.data.kind
+        H, kind = self.H, self.data.kind
         A, B, C, X = state.second
-        p, p2, s = kind(system.p), kind(system.p2), kind(system.cohort)
-        rho, Pi, pair = self.windows(n)
-        gam, Gam, Gam2 = self.windows(n + 1)
+        p = kind(self.system.p)
+        down, up = self.windows[n], self.windows[n + 1]
         # After the download: F = Cov(phi_k), X11 and X10 between selected and idle, B1 = Cov(w, .).
-        F, X11 = _blend(rho, Pi, A, B, C), _blend(rho, pair, A, B, X)
+        F, X11 = down.mixed(A, B, C, True), down.mixed(A, B, X, False)
         self._scatter(F, X11, state.means)
-        X10 = B - X
-        X10 *= rho[:, None]
-        X10 += X
-        B1 = A - B
-        B1 *= rho
-        B1 += B
-        # After learning, in the uploaded rows: Q1 = Cov(psi_k), Y between clients, V = Cov(w, .).
-        rows: Any = np.flatnonzero(gam)
-        rows = rows if len(rows) < system.dim // 2 else slice(None)
-        up = gam[rows, None]
+        B1 = down.into_columns(A, B)
+        # After learning, in the uploaded rows: Q1 = Cov(psi_k), Y between clients, V = Cov(., w).
+        rows = up.rows
         N1, N0 = self._noise(now, state, (F, C))
         Q1 = self._learned(F, N1, rows)
         Y11 = H[rows] @ X11 @ H
-        Y10 = H[rows] @ X10 @ H0
-        V1 = B1 @ H
-        V = V1.T[rows]
+        V = H[rows] @ B1.T
+        if len(V) == len(A):
+            Y10, B, X = self._everywhere(down, B, X, Y11, V)
+        else:
+            X10 = down.into_rows(B, X)
+            Y10 = H[rows] @ X10 @ self.H0
+            B, X = self._kept(B, B1), self._between(X, X10, X11)
         # After the upload.
-        e, dl = now.e[:, :, 0], (now.g1 - now.g0)[:, :, 0]
-        change = up * (V - A[rows])
-        Vs = V[:, rows] + V[:, rows].T - A[rows][:, rows]
-        square = Gam[rows][:, rows] / s * (Q1[:, rows] - Vs)
-        square += (1 - 1 / s) * Gam2[rows][:, rows] * (Y11[:, rows] - Vs)
-        change[:, rows] += square / 2  # half of it, because the transpose is added too
-        A = A.copy()
-        A[rows] += change
-        A[:, rows] += change.T
-        B = p * V1 + (1 - p) * (B @ H0)
-        B_up = p * (Q1 / s + (1 - 1 / s) * Y11) + (1 - p) * Y10
-        B[rows] += up * (B_up - B[rows])
+        e, dl = now.e[:, 0], (now.g1 - now.g0)[:, 0]
         squares, pairs = outer(dl)
-        return Second(
-            A=_symmetric(A + self._cohorts(e)),
-            B=B + self._covariance(e, dl),
-            C=_symmetric(self._clients(C, F, N1, N0) + p * (1 - p) * squares),
-            X=_symmetric(self._between(X, X10, X11) + (p2 - p * p) * pairs),
-        )
+        C = self._clients(C, F, N1, N0)
+        C += p * (1 - p) * squares
+        X += (kind(self.system.p2) - p * p) * pairs
+        A_up, B_up = self._uploaded(up, A, V, Q1, Y11)
+        B_up += (1 - p) * Y10
+        B[rows] += up.up * (B_up - B[rows])
+        # e is zero in other rows.
+        if len(V) < len(A):
+            B[rows] += self._covariance(e[:, rows], dl)
+            A_up[np.ix_(rows, rows)] += self._cohorts(e[:, rows])
+        else:
+            B += self._covariance(e, dl)
+            A_up += self._cohorts(e)
+        return Second(A_up, B, _symmetric(C), _symmetric(X))
+
+    def _everywhere(
+        self, down: Windows, B: Array, X: Array, Y11: Array, V: Array
+    ) -> tuple[Array, Array, Array]:
+        """Y10, `_kept` and `_between`, where all rows of Y11 and V are known and save products."""
+        p, p2 = self.data.kind(self.system.p), self.data.kind(self.system.p2)
+        BH, XH = (B @ self.H, X @ self.H) if self.system.idle else (B, X)
+        Y10 = self.H @ down.into_rows(
+            BH, XH
+        )  # rows may be exchanged after a product from the right
+        kept = p * V.T
+        kept += (1 - p) * BH
+        between = Y10 + Y10.T
+        between *= p - p2
+        between += p2 * Y11
+        between += (1 - 2 * p + p2) * (self.H @ XH if self.system.idle else XH)
+        return Y10, kept, between
+
+    def _uploaded(
+        self, up: Windows, A: Array, V: Array, Q1: Array, Y11: Array
+    ) -> tuple[Array, Array]:
+        """Cov(w+) given the cohort, and p Cov(uploaded entries, psi_k) of selected clients k."""
+        rows, s = up.rows, self.system.cohort
+        Q1 *= self.data.kind(1 / s)
+        Y11 *= self.data.kind(1 - 1 / s)
+        Gam, Gam2 = up.inner
+        half = self.data.kind(0.5)
+        # A+ = A + Z + Z^T, so the terms that are symmetric enter Z by halves.
+        Z = V - A[rows]
+        Z *= up.up
+        rest = A[rows][:, rows] * half
+        rest -= V[:, rows]
+        square = Gam * (half * Q1[:, rows] + rest * self.data.kind(1 / s))
+        square += Gam2 * (half * Y11[:, rows] + rest * self.data.kind(1 - 1 / s))
+        Z[:, rows] += square
+        B_up = Q1 + Y11
+        B_up *= self.data.kind(self.system.p)
+        return _with_rows(A, rows, Z), B_up
+
+    def _kept(self, B: Array, B1: Array) -> Array:
+        """Cov(w, psi_k), over k being selected or not."""
+        p = self.data.kind(self.system.p)
+        if not self.system.idle:
+            return p * (B1 @ self.H) + (1 - p) * B
+        both = p * B1
+        both += (1 - p) * B
+        return both @ self.H
 
     def _scatter(self, F: Array, X11: Array, means: Means) -> None:
         """What random windows would add to F and X11; the windows of a world are not random."""
@@ -207,7 +244,7 @@ class ReducedRecursion:
         means = (now.m1, now.u1), (state.means.clients, now.u0)
         out = []
         for each, (m, u) in zip(P, means, strict=False):
-            m, u = m[:, :, 0], u[:, :, 0]
+            m, u = m[:, 0], u[:, 0]
             squares = data.c + data.v - np.vecdot(m, data.r + u)
             N = self.data.noise(each, m, squares.astype(kind))
             N -= (u.T @ u) * kind(1 / len(u))
@@ -228,30 +265,17 @@ class ReducedRecursion:
         return ((e - e.mean(axis=0)).T @ dl) * self.data.kind(factor)
 
 
-def overlap(system: System, d: Array) -> tuple[Array, Array, Array]:
-    """rho = mean_k d_k, Pi = mean_k d_k d_k^T, and mean_{k != l} d_k d_l^T, of the windows d."""
-    Pi, pairs = outer(d)
-    return d.mean(axis=0), Pi, Pi if system.coordinated else pairs
-
-
-def outer(a: Array) -> tuple[Array, Array]:
-    """mean_k a_k a_k^T, and mean_{k != l} a_k a_l^T."""
-    J, squares, total = len(a), a.T @ a, a.sum(axis=0)
-    pairs = (np.outer(total, total) - squares) * a.dtype.type(1 / max(J * (J - 1), 1))
-    return squares * a.dtype.type(1 / J), pairs
-
-
-def _blend(rho: Array, Pi: Array, A: Array, B: Array, C: Array) -> Array:
-    """Cov(S w + (I - S) w_k, S' w + (I - S') w_l), where the means of S, S' are rho, of SS' Pi."""
-    left = B - C
-    left *= rho[:, None]
-    out = A - B
-    out -= B.T
-    out += C
-    out *= Pi
-    out += left
-    out += left.T
-    out += C
+def _with_rows(A: Array, rows: Any, Z: Array) -> Array:
+    """A + Z + Z^T, where Z has some rows only; exactly symmetric."""
+    if len(Z) == len(A):
+        out = Z + Z.T
+        out += A
+        return out
+    block = Z[:, rows]
+    Z[:, rows] = (block + block.T) * A.dtype.type(0.5)
+    out = A.copy()
+    out[rows] += Z
+    out[:, rows] += Z.T
     return out
 
 

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from psofed.theory.bounds import Bounds
 from psofed.theory.mean import Means, Round
 from psofed.theory.moments import Yardstick
-from psofed.theory.reduced import Population, ReducedRecursion, Second, State, outer
+from psofed.theory.reduced import Population, ReducedRecursion, Second, State
 from psofed.theory.system import System
+from psofed.theory.windows import Own, outer
 
 Array = NDArray[Any]
 MEMORY, ROUNDS = 8, 60  # of Anderson's acceleration
+PART = 10  # clients whose means stay in the processor's cache
 SETTLED = 2e-4  # relative change of the MSE
 
 
@@ -40,28 +42,37 @@ class AveragedRecursion(ReducedRecursion):
 
     system: AveragedSystem
 
-    def windows(self, n: int) -> tuple[Array, Array, Array]:
-        """E d, E d d^T of one client and of two."""
-        M, D, kind = self.system.method.shared, self.system.dim, self.data.kind
-        Pi = np.full((D, D), M * (M - 1) / max(D * (D - 1), 1), kind)
-        Pi[np.diag_indices(D)] = M / D
-        pair = Pi if self.system.coordinated else np.full((D, D), (M / D) ** 2, kind)
-        return np.full(D, M / D, kind), Pi, pair
+    def __init__(self, system: AveragedSystem, data: Population) -> None:
+        super().__init__(system, data)
+        self.windows = _Fresh(system, data.kind)
 
     def _scatter(self, F: Array, X11: Array, means: Means) -> None:
         """(E d d^T - rho rho^T) times what a download changes, on average."""
-        rho, Pi, pair = self.windows(0)
-        squares, pairs = outer((means.server - means.clients)[:, :, 0])
-        F += (Pi - rho[0] ** 2) * squares
-        X11 += (pair - rho[0] ** 2) * pairs
+        fresh = self.windows[0]
+        squares, pairs = outer((means.server - means.clients)[:, 0])
+        F += (fresh.Pi - fresh.rho[0] ** 2) * squares
+        X11 += (fresh.pair - fresh.rho[0] ** 2) * pairs
 
     def _cohorts(self, e: Array) -> Array:
         """Cov of the server's increment over cohorts and windows."""
-        rho, Pi, pair = self.windows(0)
-        s = self.system.cohort
-        squares, pairs = outer(e / rho[0])
+        fresh, s = self.windows[0], self.system.cohort
+        squares, pairs = outer(e / fresh.rho[0])
         mean = e.mean(axis=0)
-        return Pi * squares / s + (1 - 1 / s) * pair * pairs - np.outer(mean, mean)
+        return fresh.Pi * squares / s + (1 - 1 / s) * fresh.pair * pairs - np.outer(mean, mean)
+
+
+class _Fresh:
+    """E d, E d d^T of one client and of two, the same in every round."""
+
+    def __init__(self, system: AveragedSystem, kind: Any) -> None:
+        M, D = system.method.shared, system.dim
+        Pi = np.full((D, D), M * (M - 1) / max(D * (D - 1), 1), kind)
+        Pi[np.diag_indices(D)] = M / D
+        pair = Pi if system.coordinated else np.full((D, D), (M / D) ** 2, kind)
+        self._windows = Own(np.full(D, M / D, kind), Pi, pair)
+
+    def __getitem__(self, n: int) -> Own:
+        return self._windows
 
 
 class Setting(NamedTuple):
@@ -79,19 +90,24 @@ def quasi_static(
     bounds: Bounds,
     settings: list[Setting],
     rounds: int,
-    on_round: Callable[[int, int], None] | None = None,
+    tell: Callable[[float], None] | None = None,
 ) -> Array:
-    """The MSE after `rounds` rounds for each setting; nan where the step is unsafe."""
+    """The MSE after `rounds` rounds for each setting; nan where the step is unsafe.
+
+    `tell` hears the share that is done: the means take about half of the time.
+    """
     systems = {s: _setting(system, s) for s in settings}
     safe = [s for s, one in systems.items() if bounds.verdict(one) != "unsafe"]
     if not safe:
         return np.full(len(settings), np.nan)
-    ends = _means(system, data, safe, rounds, on_round)
+    ends = _means(system, data, safe, rounds, tell)
     found = {}
     for i, s in enumerate(safe):
-        means = Means(*(m[..., [i]] for m in ends))
+        if tell is not None:
+            tell(0.5 + 0.5 * i / len(safe))
+        means = Means(*(m[..., [i], :] for m in ends))
         second = _settled(AveragedRecursion(systems[s], data), means, test)
-        found[s] = test.mse(means.server[:, 0].astype(np.float64), second.A)
+        found[s] = test.mse(means.server[0].astype(np.float64), second.A)
     return np.array([found.get(s, np.nan) for s in settings])
 
 
@@ -103,34 +119,44 @@ def _setting(system: System, s: Setting) -> AveragedSystem:
 
 
 def _means(
-    system: System, data: Population, settings: list[Setting], rounds: int, on_round: Any
+    system: System, data: Population, settings: list[Setting], rounds: int, tell: Any
 ) -> Means:
     """The means of `MeanRecursion` with windows M/D, in the space that the features fill.
 
     R_k is U T_k U^T there, and multiplies all settings at once. With coordinated windows a client
-    downloads the very entries that were uploaded in the round before.
+    downloads the very entries that were uploaded in the round before. With q = M/D, a client has
+    x = m + p q (download - m) on average when it learns, and m+ = x + mu (r - R x); the mean of
+    uploads follows from the mean of m+, as that of whole models (q = 1) is known.
     """
+    assert system.idle or all(s.shared == system.dim for s in settings)
     U, T, kind = data.R_k.U, data.R_k.T, data.kind
-    q = np.array([s.shared / system.dim for s in settings], kind)
-    mu = np.array([s.step for s in settings], kind)
-    fresh = np.array([s.coordinated for s in settings])
-    p = kind(system.p)
-    idle = kind(system.idle)
-    r = (data.moments.r.astype(kind) @ U)[:, :, None]
-    m_s, m = np.zeros((U.shape[1], len(q)), kind), np.zeros((*r.shape[:2], len(q)), kind)
-    uploaded = m_s
+    q = np.array([[s.shared / system.dim] for s in settings], kind)
+    mu = np.array([[s.step] for s in settings], kind)
+    fresh = np.array([[s.coordinated] for s in settings])
+    touched = kind(system.p) * q
+    share = np.divide(1 - q, 1 - touched, out=np.zeros_like(q), where=q < 1)
+    r = (data.moments.r.astype(kind) @ U)[:, None]
+    R, r_mean = T.mean(axis=0), r.mean(axis=0)
+    m_s = uploaded = np.zeros((len(q), U.shape[1]), kind)
+    m = np.zeros((len(r), *m_s.shape), kind)
+    room = np.empty((PART, *m_s.shape), kind)
+    parts = [slice(i, i + PART) for i in range(0, len(m), PART)]
     for n in range(rounds):
-        if on_round is not None and n % 50 == 0:
-            on_round(n, rounds)
+        if tell is not None and n % 50 == 0:
+            tell(0.5 * n / rounds)
         down = np.where(fresh, uploaded, m_s)
-        u0, u_s = r - T @ m, r - T @ down
-        g1 = m + q * (down - m)
-        g1 += mu * (u0 + q * (u_s - u0))
-        m += idle * mu * u0
-        m += p * (g1 - m)
-        uploaded = g1.mean(axis=0)
+        whole = down + mu * (r_mean - down @ R)
+        m *= 1 - touched
+        for part in parts:
+            x = m[part]
+            x += touched * down
+            change = np.matmul(x, T[part], out=room[: len(x)])
+            change -= r[part]
+            change *= mu
+            x -= change
+        uploaded = q * whole + share * (m.mean(axis=0) - touched * whole)
         m_s = m_s + q * (uploaded - m_s)
-    return Means(U @ m_s, np.einsum("dr,krc->kdc", U, m, optimize=True))
+    return Means(m_s @ U.T, m @ U.T)
 
 
 def _settled(recursion: AveragedRecursion, means: Means, test: Yardstick) -> Second:
@@ -138,32 +164,49 @@ def _settled(recursion: AveragedRecursion, means: Means, test: Yardstick) -> Sec
     now: Round = recursion.mean.round(0, means)
     whole = recursion.system.whole
     second = recursion.start().second
-    points: list[Array] = []
-    images: list[Array] = []
-    floor = test.mse(means.server[:, 0].astype(np.float64))
+    faster = _Anderson()
+    floor = test.mse(means.server[0].astype(np.float64))
     mse = 0.0
     for _ in range(ROUNDS):
         state = State(means, second)
         image = recursion._whole(now, state) if whole else recursion._part(0, now, state)
         before, mse = mse, floor + float(np.vdot(test.G, image.A))
-        points, images = points[-MEMORY:], images[-MEMORY:]
-        points.append(_flat(second, whole))
-        images.append(_flat(image, whole))
         if not abs(mse - before) >= SETTLED * (mse - floor):  # settled, or lost
             break
-        second = _unflat(_anderson(np.array(points), np.array(images)), second, whole)
+        second = _unflat(faster.next(_flat(second, whole), _flat(image, whole)), second, whole)
     return image
 
 
-def _anderson(points: Array, images: Array) -> Array:
-    """The combination of images with the smallest residual."""
-    moved = (images - points).astype(np.float64)
-    if len(moved) == 1:
-        return images[0]
-    changes = np.diff(moved, axis=0)
-    # Few columns and very many rows: the normal equations are accurate enough, and fast.
-    weights = np.linalg.lstsq(changes @ changes.T, changes @ moved[-1], rcond=1e-12)[0]
-    return images[-1] - weights.astype(images.dtype) @ np.diff(images, axis=0)
+class _Anderson:
+    """The combination of the last images with the smallest residual."""
+
+    moved: Array  # the last one
+    image: Array
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def next(self, point: Array, image: Array) -> Array:
+        """The next point to try."""
+        moved = (image - point).astype(np.float64)
+        if self.count == 0:
+            self.changes = np.empty((MEMORY, len(moved)))
+            self.steps = np.empty((MEMORY, len(image)), image.dtype)
+            self.products = np.empty((MEMORY, MEMORY))
+            out = image
+        else:
+            # The oldest change makes room for the newest; the products of the others are known.
+            slot, used = (self.count - 1) % MEMORY, min(self.count, MEMORY)
+            change = np.subtract(moved, self.moved, out=self.changes[slot])
+            np.subtract(image, self.image, out=self.steps[slot])
+            self.products[slot, :used] = self.changes[:used] @ change
+            self.products[:used, slot] = self.products[slot, :used]
+            # Few columns and very many rows: the normal equations are accurate enough, and fast.
+            right = self.changes[:used] @ moved
+            weights = np.linalg.lstsq(self.products[:used, :used], right, rcond=1e-12)[0]
+            out = image - weights.astype(image.dtype) @ self.steps[:used]
+        self.count, self.moved, self.image = self.count + 1, moved, image
+        return out
 
 
 def _flat(second: Second, whole: bool) -> Array:

@@ -15,12 +15,14 @@ from psofed.theory import bounds, mean, prediction, steady
 from psofed.theory.bounds import Bounds, Norm, Verdict
 from psofed.theory.mean import Radius
 from psofed.theory.prediction import Prediction, World
-from psofed.theory.reduced import population
 from psofed.theory.system import System
+from psofed.theory.team import Piece, Team, Tell
 
 Array = NDArray[Any]
 STEPS = (0.05, 0.1, 0.2, 0.35, 0.55, 0.75, 0.9)  # of a sweep, in units of the limit
 SHARES = (1, 2, 5, 10, 20, 40, 100, 200, 500, 1000)  # M of a sweep, as far as they fit
+GROUP = 16  # points of a sweep that are computed side by side
+Progress = Callable[[float], None] | None
 AT = 0.9  # of the rounds: the middle of the last fifth, over which a simulation is averaged
 
 
@@ -61,32 +63,50 @@ class Study:
     sweeps: list[Sweep] = field(default_factory=list)
 
 
-def judge(world: World, radii: bool = True, on_method: Callable[..., None] | None = None) -> Study:
+def judge(workers: Team, radii: bool = True, on_share: Progress = None) -> Study:
     """The limits of the step and, with `radii`, the speed of the mean error."""
+    world: World = workers.known
     limits = bounds.bounds(world.experiment, world.task, world.moments)
     known = prediction.systems(world)
-    judged = []
-    for i, (title, system) in enumerate(known.items()):
-        if on_method is not None:
-            on_method(i, len(known))
-        judged.append(_judgement(world, limits, title, system, radii))
+    found: list[Any] = [(None, None)] * len(known)
+    if radii:
+        pieces = [Piece(title, _cost(world, system)) for title, system in known.items()]
+        found = workers.work(_radii, pieces, on_share)
+    judged = [
+        _judgement(limits, title, system, *both)
+        for (title, system), both in zip(known.items(), found, strict=True)
+    ]
     part = next((system for system in known.values() if not system.whole), None)
     norms = bounds.norms(part, world.moments) if part is not None else []
     unknown = [title for title in world.experiment.titles if title not in known]
     return Study(world, limits, norms, judged, unknown)
 
 
-def _judgement(world: World, limits: Bounds, title: str, system: System, radii: bool) -> Judgement:
-    radius = mean.radius(system, world.moments) if radii else None
+def _cost(world: World, system: System) -> float:
+    """Numbers to be read for a radius: all R_k, in every round of a period or two."""
+    return float(world.moments.R.size * 2 * (1 if system.whole else system.period or 1))
+
+
+def _radii(world: World, title: str, tell: Tell) -> tuple[Radius | None, Radius | None]:
+    """That of the mean error, and that of eq. (13)."""
+    system = prediction.systems(world)[title]
+    radius = mean.radius(system, world.moments)
     # Eq. (13) lets all clients learn in every round, so it is computed for that case only.
-    paper = mean.paper_radius(system, world.moments) if radii and system.idle else None
+    paper = mean.paper_radius(system, world.moments) if system.idle else None
+    tell(1.0)
+    return radius, paper
+
+
+def _judgement(
+    limits: Bounds, title: str, system: System, radius: Radius | None, paper: Radius | None
+) -> Judgement:
     verdict = limits.verdict(system, None if radius is None else radius.value)
     return Judgement(title, system.step, verdict, limits.limit(system), radius, paper)
 
 
-def sweeps(study: Study, on_round: Callable[[int, int], None] | None = None) -> list[Sweep]:
+def sweeps(workers: Team, study: Study, on_share: Progress = None) -> list[Sweep]:
     """Quasi-static MSE against the step for each method, and against M for each scheme."""
-    world = study.world
+    world: World = workers.known
     dim, known = world.task.dim, prediction.systems(world)
     options: dict[str, Any] = {}
     lines: dict[str, System] = {}  # by short title: methods that differ in their step are one line
@@ -111,8 +131,8 @@ def sweeps(study: Study, on_round: Callable[[int, int], None] | None = None) -> 
         tables.append(("shared", mu, np.array(shares), by_share))
     wanted = [_setting(o, dim, mu) for *_, rows in tables for _, points in rows for o, mu in points]
     base = base or next(iter(lines.values()))
-    data, rounds = population(world.moments), round(AT * world.experiment.rounds)
-    mse = steady.quasi_static(base, data, world.test, study.bounds, wanted, rounds, on_round)
+    title = next(title for title, system in known.items() if system is base)
+    mse = _ends(workers, study.bounds, title, wanted, on_share)
     found = []
     for what, step, x, rows in tables:
         count = len(rows) * len(x)
@@ -124,6 +144,29 @@ def sweeps(study: Study, on_round: Callable[[int, int], None] | None = None) -> 
         )
         found.append(Sweep(what, step, x, [title for title, _ in rows], here, methods))
     return found
+
+
+def _ends(
+    workers: Team, limits: Bounds, title: str, wanted: list[steady.Setting], on_share: Progress
+) -> Array:
+    """The MSE of each setting; some at a time, and as many on one process as on ten."""
+    world: World = workers.known
+    each = list(dict.fromkeys(wanted))
+    count = -(-len(each) // GROUP)
+    groups = [each[i::count] for i in range(count)]
+    rounds = round(AT * world.experiment.rounds)
+    numbers = rounds * world.moments.r.size
+    pieces = [Piece((title, limits, group, rounds), numbers * len(group)) for group in groups]
+    found: dict[steady.Setting, float] = {}
+    for group, mse in zip(groups, workers.work(_group, pieces, on_share), strict=True):
+        found |= dict(zip(group, mse.tolist(), strict=True))
+    return np.array([found[s] for s in wanted])
+
+
+def _group(world: World, what: Any, tell: Tell) -> Array:
+    title, limits, settings, rounds = what
+    system = prediction.systems(world)[title]
+    return steady.quasi_static(system, world.population, world.test, limits, settings, rounds, tell)
 
 
 def _steps(limit: float) -> list[float]:

@@ -75,27 +75,38 @@ class System:
             return None
         return self.dim // gcd(schedule.shift, self.dim)
 
+    def turned(self, n: int) -> int | None:
+        """By how many entries the windows of round n are those of round 0, turned; None: fresh."""
+        schedule: Any = self.method.schedule
+        if self.whole:
+            return 0
+        return None if isinstance(schedule, Stochastic) else schedule.shift * n % self.dim
+
     def masks(self, n: int) -> Array:
         """The diagonals of S_{k,n}: one row per followed client, or a single row for all."""
-        rows = 1 if self.coordinated else len(self.clients)
-        if self.whole:
-            return np.ones((1, self.dim))
-        d = np.zeros((rows, self.dim))
-        np.put_along_axis(d, self._entries(n), 1.0, axis=1)
-        return d
-
-    def _entries(self, n: int) -> Array:
+        turn = self.turned(n)
+        if turn is not None:
+            return np.roll(self._first, turn, axis=1)
         schedule: Any = self.method.schedule
-        ids = self.clients[:1] if self.coordinated else self.clients
-        if isinstance(schedule, Stochastic):
-            return schedule.draw(ids, n)
-        return (self._initial + schedule.shift * n % self.dim) % self.dim
+        return self._diagonals(schedule.draw(self._ids, n))
 
     @cached_property
-    def _initial(self) -> Array:
+    def _first(self) -> Array:
         """S_{k,0}."""
-        schedule = self.method.schedule
-        ids = self.clients[:1] if self.coordinated else self.clients
+        return np.ones((1, self.dim)) if self.whole else self._diagonals(self._initial())
+
+    @property
+    def _ids(self) -> Array:
+        return self.clients[:1] if self.coordinated else self.clients
+
+    def _diagonals(self, entries: Array) -> Array:
+        d = np.zeros((len(self._ids), self.dim))
+        np.put_along_axis(d, entries, 1.0, axis=1)
+        return d
+
+    def _initial(self) -> Array:
+        """The entries of S_{k,0}."""
+        schedule, ids = self.method.schedule, self._ids
         if isinstance(schedule, Sequential):
             return np.atleast_2d(schedule.initial(ids))
         assert isinstance(schedule, Rotating)

@@ -1,0 +1,101 @@
+"""Several Monte-Carlo runs in one computation: each has the numbers that it has alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from helpers.battery import METHODS
+from psofed import native
+from psofed.errors import InputError
+from psofed.experiment import Experiment, Features
+from psofed.methods import fedavg, pdlms, quantised, topk
+from psofed.simulate import onerun
+from psofed.simulate.onerun import _groups, one_run, some_runs
+from psofed.streams import change
+
+SMALL = Experiment(
+    clients=12, cohort=3, rounds=45, runs=4, test_samples=40, evaluate_every=7,
+    features=Features("cosine", dim=10), methods=(fedavg.Options(),),
+)  # fmt: skip
+
+
+def assert_alone(experiment, numbers):
+    """The runs, computed together, are those computed one by one, to the bit."""
+    together = some_runs(experiment, numbers)
+    for number, run in zip(numbers, together, strict=True):
+        alone = one_run(experiment, number)
+        for name in ("mse", "traffic", "floors"):
+            assert np.array_equal(getattr(run, name), getattr(alone, name), equal_nan=True), name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("options", METHODS, ids=lambda options: options.title())
+def test_a_run_is_the_same_whatever_stands_beside_it(options, dtype):
+    assert_alone(replace(SMALL, methods=(options,), dtype=dtype), [5, 0, 3])
+
+
+@given(
+    st.lists(st.integers(0, 50), min_size=1, max_size=6, unique=True),
+    st.lists(st.sampled_from(METHODS), min_size=1, max_size=4, unique_by=lambda o: o.title()),
+    st.integers(1, 30),
+    st.sampled_from([1, 2, 5, 12]),
+    st.sampled_from([0.0, 0.25]),
+)
+@settings(max_examples=30)
+def test_any_runs_of_any_methods_are_what_they_are_alone(numbers, methods, rounds, cohort, absent):
+    cohort = min(cohort, round(12 * (1 - absent)))
+    fits = tuple(replace(o, label=f"{i}") for i, o in enumerate(methods))
+    try:
+        experiment = replace(SMALL, rounds=rounds, cohort=cohort, absent=absent, methods=fits)
+    except InputError:  # a method that needs everybody, and some are absent
+        reject()
+    assert_alone(experiment, numbers)
+
+
+@pytest.mark.parametrize("options", [fedavg.Options(3), quantised.Options(4), topk.Options(2)])
+@pytest.mark.parametrize("change_of", ["world", "f", "averaging", "features", "own features"])
+def test_what_an_experiment_may_bring_changes_nothing_of_that(options, change_of):
+    changed = {
+        "world": {"world": 7},
+        "f": {"stream": change.Options(at=20)},
+        "averaging": {"methods": (replace(options, average=True),)},
+        "features": {"features": Features("gaussian", dim=10, width=2.0)},
+        "own features": {"features": Features(lambda x: np.cos(x), dim=4)},
+    }[change_of]
+    if change_of == "own features":
+        options = fedavg.Options(3)
+    assert_alone(replace(SMALL, **{"methods": (options,)} | changed), [2, 9])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("options", METHODS, ids=lambda options: options.title())
+def test_clients_that_never_take_part_need_no_place_and_change_nothing(options, dtype, monkeypatch):
+    many = replace(SMALL, clients=60, rounds=12, dtype=dtype, methods=(options,))
+    assert not onerun.few(many)
+    few = some_runs(many, [1, 2])
+    monkeypatch.setattr(onerun, "few", lambda experiment: True)
+    for a, b in zip(few, some_runs(many, [1, 2]), strict=True):
+        assert np.array_equal(a.mse, b.mse, equal_nan=True)
+        assert np.array_equal(a.traffic, b.traffic)
+
+
+def test_a_graph_that_is_drawn_anew_in_each_run_is_not_computed_together():
+    options = pdlms.Options(5, graph="geometric")
+    experiment = replace(SMALL, methods=(options, pdlms.Options(5)))
+    _, stacked, others = _groups(experiment, experiment.start(experiment.task(0)))
+    assert (stacked, others) == ([1], [0])
+
+
+def test_without_compiled_code_runs_are_computed_together_too(monkeypatch):
+    experiment = replace(SMALL, methods=(fedavg.Options(3), pdlms.Options(5)), dtype="float64")
+    compiled = some_runs(experiment, [1, 2])
+    monkeypatch.setattr(native, "library", lambda level=None: None)
+    assert_alone(experiment, [1, 2])
+    for a, b in zip(some_runs(experiment, [1, 2]), compiled, strict=True):
+        assert np.allclose(a.mse, b.mse, rtol=1e-9)
+        assert np.array_equal(a.traffic, b.traffic)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -110,7 +111,7 @@ def struct(values: Any) -> Any:
 
 def aligned(shape: tuple[int, ...] | int, dtype: Any) -> Array:
     """Zeros that begin on a cache line, as vector loads like it."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    size = prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(dtype).itemsize
     memory = np.zeros(size + 64, np.uint8)
     begin = -memory.ctypes.data % 64
     made: Array = memory[begin : begin + size].view(dtype).reshape(shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,12 @@ def pad(array: Array, shape: tuple[int, ...], dtype: Any, value: float = 0) -> A
 
 def feature_map(features: FeatureMap, dtype: Any) -> layout.Map:
     """The feature map as the kernel needs it: phases in turns, so that a period is 1."""
+    known: Any = features
+    return _feature_map(known, dtype)
+
+
+@lru_cache(maxsize=1)  # of the run that is simulated: its models and its test set need it
+def _feature_map(features: Any, dtype: Any) -> layout.Map:
     dim = features.dim
     size = padded(dim)
     if isinstance(features, Waves):

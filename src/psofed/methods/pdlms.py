@@ -91,8 +91,8 @@ class Method(psofed.Method):
         self.windows = lru_cache(4)(lambda n: self.schedule.entries(np.arange(task.clients), n))
         self.edges = lru_cache(task.clients + 1)(self._edges)
         # Several runs at once need the same graph and everybody, with as many messages for each.
-        self.several = options.graph != "geometric" and not getattr(task.cohorts, "absent", 0)
-        self.several &= len(set(self.degrees.tolist())) == 1
+        same = options.graph != "geometric" and len(set(self.degrees.tolist())) == 1
+        self.several = self.several and same and not getattr(task.cohorts, "absent", 0)
 
     def _edges(self, ks: tuple[int, ...]) -> tuple[Array, Array, Array]:
         """Of the edges that lead to these nodes: the row of the node, the sender, its weight."""

@@ -27,9 +27,13 @@ A class declares what it can do. These flags are not inherited, because a subcla
 handler. `lazy`: what an idle client has learned is read at its contacts only, and the class also
 has `absorb(client, x, z, y)`, which learns from many samples of one client at once. `compiled`: it
 is Algorithm 1, which the kernel and the theory implement. `stacked`: its handlers also take several
-clients at once, which is faster. `k` is then an array [s] and state has a leading axis, as in
-`learn`. `download` and `upload` return None, an array [s, m] or a list of messages, and `download`
-may return one message [m] that is the same for all; `receive` gets what `download` returned. `fold`
+clients at once, which is faster. `windowed`: its clients learn by eq. (10) and exchange by eq. (9)
+and (11), downloads where a block `begins` and uploads where it `ends`, and it also has
+`entries(k, n, up)`, the entries that travel.
+
+Where a method is stacked, `k` is an array [s] and state has a leading axis, as in `learn`.
+`download` and `upload` return None, an array [s, m] or a list of messages, and `download` may
+return one message [m] that is the same for all; `receive` gets what `download` returned. `fold`
 always gets one message for each client.
 
 Handlers of psofed's own stacked methods have one more axis: several Monte-Carlo runs R are computed
@@ -232,6 +236,7 @@ class Method(Protocol):
     several: bool  # and several runs
     lazy: bool  # what a client learned is read at its contacts only
     compiled: bool  # it is Algorithm 1, which kernel and theory implement
+    windowed: bool  # eq. (9)-(11) with windows that are known ahead
     idle: bool  # clients learn also in rounds in which they do not take part
     relays: bool  # clients keep no model: they take part with a new sample, or with nothing
     restless: bool  # a round without uploads changes its state, too
@@ -239,6 +244,7 @@ class Method(Protocol):
     peers: bool  # there is no server: what goes down is what neighbours have sent
     setup: int  # bytes that every client gets once, before round 0
     task: Task
+    step: float
     policy: Policy | None  # decides who takes part, instead of the cohort
 
     @property
@@ -278,6 +284,8 @@ class Method(Protocol):
 
     def downloads(self, k: int, n: int) -> tuple[int | None, ...]: ...
 
+    def entries(self, k: Indices, n: Indices, up: bool) -> Indices: ...
+
     def own(self, client: State) -> Message: ...
 
     def models(self, server: State, clients: State) -> Array: ...
@@ -286,7 +294,7 @@ class Method(Protocol):
 class Plain:
     """What most methods share: the task's cohorts, plain values on the wire, a global model `w`."""
 
-    stacked = lazy = compiled = False
+    stacked = lazy = compiled = windowed = False
     idle = False
     relays = False
     restless = False
@@ -296,7 +304,7 @@ class Plain:
     setup = 8  # the seed: features, masks and all later draws follow from it
 
     def __init_subclass__(cls) -> None:
-        for name in ("stacked", "lazy", "compiled"):
+        for name in ("stacked", "lazy", "compiled", "windowed"):
             setattr(cls, name, cls.__dict__.get(name, False))
 
     def __init__(self, options: Options, task: Task) -> None:
@@ -377,6 +385,10 @@ class Plain:
 
     def download(self, server: State, k: Who, n: int) -> Any:
         """What goes down; every method has its own."""
+        raise NotImplementedError
+
+    def entries(self, k: Indices, n: Indices, up: bool) -> Indices:
+        """The entries [..., M] that clients `k` exchange in rounds `n`, up or down."""
         raise NotImplementedError
 
     def own(self, client: State) -> Message:

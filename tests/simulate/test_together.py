@@ -13,7 +13,8 @@ from helpers.battery import METHODS
 from psofed import native
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.methods import fedavg, pdlms, psofed, quantised, topk
+from psofed.methods import fedavg, pdlms, quantised, topk
+from psofed.simulate import onerun
 from psofed.simulate.onerun import _groups, one_run, some_runs
 from psofed.streams import change
 
@@ -71,10 +72,16 @@ def test_what_an_experiment_may_bring_changes_nothing_of_that(options, change_of
     assert_alone(replace(SMALL, **{"methods": (options,)} | changed), [2, 9])
 
 
-def test_runs_of_a_federation_of_which_few_take_part_need_no_place_for_the_others():
-    options = (fedavg.Options(2), quantised.Options(5), topk.Options(2), psofed.Options(5))
-    many = replace(SMALL, clients=100_000, rounds=10, methods=options)
-    assert_alone(many, [1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("options", METHODS, ids=lambda options: options.title())
+def test_clients_that_never_take_part_need_no_place_and_change_nothing(options, dtype, monkeypatch):
+    many = replace(SMALL, clients=60, rounds=12, dtype=dtype, methods=(options,))
+    assert not onerun.few(many)
+    few = some_runs(many, [1, 2])
+    monkeypatch.setattr(onerun, "few", lambda experiment: True)
+    for a, b in zip(few, some_runs(many, [1, 2]), strict=True):
+        assert np.array_equal(a.mse, b.mse, equal_nan=True)
+        assert np.array_equal(a.traffic, b.traffic)
 
 
 def test_a_graph_that_is_drawn_anew_in_each_run_is_not_computed_together():

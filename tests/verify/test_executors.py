@@ -15,7 +15,7 @@ from psofed.core.schedule import Rotating
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
 from psofed.methods import psofed
-from psofed.simulate import family, kernel
+from psofed.simulate import family, kernel, maps
 from psofed.simulate.draws import draw, of_case
 from psofed.simulate.evaluate import make_test
 from psofed.verify.executors import compare, engine
@@ -67,9 +67,8 @@ def test_a_dormant_client_is_plain_lms():
 
 def kernel_features(feature, x, dtype):
     """The features of rows x [count, L], as the kernel fills them."""
-    found = family.feature_map(feature, np.dtype(dtype))
-    z = np.empty((len(x), found.size), dtype)
-    kernel.fill_features(np.ascontiguousarray(x, dtype), found, z)
+    z = np.empty((len(x), maps.padded(feature.dim)), dtype)
+    kernel.fill_features(x.astype(dtype), maps.feature_map(feature, np.dtype(dtype)), z)
     assert not z[:, feature.dim :].any()
     return z[:, : feature.dim]
 

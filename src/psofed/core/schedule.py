@@ -70,13 +70,14 @@ class Sequential:
 
     def initial(self, clients: ArrayLike) -> Indices:
         """S_{k,0} for each of `clients`, or the one row that all share."""
-        ids = np.zeros(1, np.intp) if self.coordinated else np.atleast_1d(clients)
+        ids = None if self.coordinated else np.atleast_1d(clients)
         if not self.block:
             # The count of uniforms is part of the draw: masks of different M are unrelated.
             purpose = f"mask{'' if self.coordinated else 's'}:{self.shared}"
             u = self.seeds.world.uniforms(purpose, client=ids, count=self.shared)
-            return subsets(u, self.dim)
+            return subsets(np.atleast_2d(u), self.dim)
         offset = self.seeds.world.uniforms("offset", client=ids, count=1) * (not self.coordinated)
+        offset = np.atleast_2d(offset)
         return ((offset * self.dim).astype(np.intp) + np.arange(self.shared)) % self.dim
 
     def entries(self, k: Who, n: Any) -> Indices:
@@ -115,13 +116,21 @@ class Stochastic:
 
     def draw(self, k: ArrayLike, n: ArrayLike) -> Indices:
         """The windows of clients `k` at rounds `n`; the two broadcast."""
-        ids = np.zeros_like(k) if self.coordinated else k
+        ids = None if self.coordinated else k
         purpose = f"fresh mask{'' if self.coordinated else 's'}:{self.shared}"
-        uniforms = self.seeds.world.uniforms(purpose, client=ids, round=n, count=self.shared)
-        return subsets(uniforms, self.dim)
+        drawn = subsets(
+            self.seeds.world.uniforms(purpose, client=ids, round=n, count=self.shared), self.dim
+        )
+        shape = np.broadcast_shapes(drawn.shape[:-1], np.shape(k))
+        return drawn if drawn.shape[:-1] == shape else _spread(drawn, shape)
 
     def entries(self, k: Who, n: Any) -> Indices:
         return self.draw(k, n)
+
+
+def _spread(window: Indices, shape: tuple[int, ...]) -> Indices:
+    """The same window for all."""
+    return np.ascontiguousarray(np.broadcast_to(window, (*shape, window.shape[-1])))
 
 
 @dataclass(frozen=True)
@@ -287,7 +296,10 @@ class Ahead:
         assert isinstance(self.cohorts, UniformCohorts)
         self.first, self.members = n, self.cohorts.onward(n)[: self.rounds]
         rounds = n + np.arange(len(self.members))
-        self.drawn = self.draw(self.members, rounds.reshape(-1, *[1] * (self.members.ndim - 1)))
+        drawn = self.draw(self.members, rounds.reshape(-1, *[1] * (self.members.ndim - 1)))
+        # What is common to all members was drawn once.
+        shape = self.members.shape + drawn.shape[self.members.ndim :]
+        self.drawn = np.broadcast_to(drawn, shape)
 
 
 def exchanges(mask: Indices, shift: int, dim: int) -> NDArray[np.intp]:

@@ -51,9 +51,12 @@ class Seeds:
         return self if self.shared_world is None else Seeds(self.seed, self.shared_world)
 
     def uniforms(
-        self, purpose: str, *, client: ArrayLike = 0, round: ArrayLike = 0, count: int
+        self, purpose: str, *, client: ArrayLike | None = None, round: ArrayLike = 0, count: int
     ) -> NDArray[np.float64]:
-        """`count` numbers in [0, 1) for each (client, round); the two broadcast."""
+        """`count` numbers in [0, 1) for each (client, round); the two broadcast.
+
+        What all clients have in common is drawn without a client.
+        """
         places = self._places(client, round)
         if native.available():
             return _compiled("uniforms", _key(self.seed, purpose), places, count)
@@ -82,12 +85,13 @@ class Seeds:
         """Standard normals of this shape, from the first number of `purpose` on."""
         return self.generator(purpose).standard_normal(shape)
 
-    def _places(self, client: ArrayLike, round: ArrayLike) -> NDArray[np.uint64]:
+    def _places(self, client: ArrayLike | None, round: ArrayLike) -> NDArray[np.uint64]:
         """Run, client and round of each draw: [3, ...]."""
         run: Any = self.run if isinstance(self.run, int) else np.array(self.run)[:, None]
         # Nobody learns before round 0, but windows of such rounds are asked for: modulo 2^64.
-        when = round % 2**64 if isinstance(round, int) else round
-        words = run, client, when
+        when: Any = round
+        when = when % 2**64 if isinstance(when, int) else when
+        words: Any = run, 0 if client is None else client, when
         places = np.empty((3, *np.broadcast(*words).shape), np.uint64)
         places[0], places[1], places[2] = words
         return places

@@ -21,43 +21,46 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralSeeds(Seeds):
-    """`Seeds` of several runs: draws have the axes [..., run, place, number]."""
+class PlacedSeeds(Seeds):
+    """`Seeds` whose clients are named by their places: of one run, or of several."""
 
-    run: tuple[int, ...] = ()
-    ids: Any = None  # [run, place]; None: places are the clients
+    ids: Any = None  # [place], or [run, place]; None: places are the clients
 
     @property
-    def world(self) -> SeveralSeeds:
+    def world(self) -> PlacedSeeds:
         if self.shared_world is None:
             return self
-        return SeveralSeeds(self.seed, (self.shared_world,) * len(self.run), ids=self.ids)
+        one = isinstance(self.run, int)
+        run = self.shared_world if one else (self.shared_world,) * len(self.run)  # type: ignore[arg-type]
+        return PlacedSeeds(self.seed, run, ids=self.ids)
 
     def uniforms(
-        self, purpose: str, *, client: ArrayLike = 0, round: ArrayLike = 0, count: int
+        self, purpose: str, *, client: ArrayLike | None = None, round: ArrayLike = 0, count: int
     ) -> NDArray[np.float64]:
-        """For each (run, place, round): `client` is [..., run, place] or broadcasts to it."""
-        who = np.asarray(client)
-        if self.ids is not None and who.ndim:
+        """For each (place, round), or (run, place, round): `client` is [..., run, place]."""
+        if self.ids is not None and client is not None:
             # Tables are made for more places than there are.
-            who = np.minimum(who, self.ids.shape[1] - 1)
-            who = self.ids[np.arange(len(self.run))[:, None], who]
-        return super().uniforms(purpose, client=who, round=round, count=count)
+            place = np.minimum(client, self.ids.shape[-1] - 1)
+            runs = () if self.ids.ndim == 1 else (np.arange(len(self.ids))[:, None],)
+            client = self.ids[(*runs, place)]
+        return super().uniforms(purpose, client=client, round=round, count=count)
 
     def matrix(self, purpose: str, *shape: int) -> NDArray[np.float64]:
-        """[run, *shape]."""
+        """[run, *shape]; of one run, [*shape]."""
+        if isinstance(self.run, int):
+            return super().matrix(purpose, *shape)
         return np.stack([Seeds(self.seed, run).matrix(purpose, *shape) for run in self.run])
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralCohorts(UniformCohorts):
-    """The cohorts of several runs, which were drawn before: [round, run, place]."""
+class PlacedCohorts(UniformCohorts):
+    """Cohorts that were drawn before: [round, place], or [round, run, place]."""
 
     drawn: Any = None
-    present_places: Any = None  # [run, place]
+    all_places: Any = None  # [place], or [run, place]
 
     def present(self) -> Indices:
-        found: Indices = self.present_places
+        found: Indices = self.all_places
         return found
 
     def cohort(self, n: Any) -> Indices:

@@ -78,7 +78,7 @@ class Method(Plain):
 
     def server(self) -> State:
         """w, the last copies o_k, the replies, and the rounds that they answer."""
-        K, D = self.task.clients, self.task.dim
+        K, D = self.task.places, self.task.dim
         copies = {"copy": np.tile(self.task.initial(), (K, 1)), "reply": self.task.zeros(K, D)}
         return super().server() | copies | {"visit": np.full(K, -2)}
 

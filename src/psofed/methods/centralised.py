@@ -97,8 +97,7 @@ class Method(Plain):
         z, y = self.task.features(samples[..., :-1].astype(w.dtype)), samples[..., -1]
         if self.sequential:
             for i in range(y.shape[-1]):
-                z_k, y_k = (np.ascontiguousarray(part) for part in (z[..., i, :], y[..., i]))
-                self.learner.learn(w, z_k, y_k, self.step)
+                self.learner.learn(w, z[..., i, :].copy(), y[..., i].copy(), self.step)
         elif w.ndim == 1:
             prediction, g = self.learner.both(w, z)
             w += self.step * (share * (y - prediction)) @ g

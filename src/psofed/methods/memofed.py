@@ -150,7 +150,7 @@ class Method(Plain):
 
     def server(self) -> State:
         """c, kappa and the sums; of every client B_k, g_k, r_k, h_k and when it was heard."""
-        K, d = self.task.clients, self.size
+        K, d = self.task.places, self.size
         return {
             "c": np.zeros(d), "kappa": np.ones(()), "secant": np.zeros(2),
             "sum_B": np.zeros((d, d)), "sum_Br": np.zeros(d), "sum_g": np.zeros(d),

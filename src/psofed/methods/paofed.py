@@ -40,6 +40,11 @@ class Options(psofed.Options):
         """M = D/5, or the next divisor of D below."""
         return (cls().turned(max(dim // 5, 1), dim),)
 
+    @property
+    def all_matter(self) -> bool:
+        """Whether each client decides by itself to take part."""
+        return self.availability is not None
+
     def describe(self) -> str:
         return f"PAO-Fed {self.windows()} delay={self.delay:g}"
 

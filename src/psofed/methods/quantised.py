@@ -126,7 +126,7 @@ class Method(psofed.Method):
         return coding.quantise(values - state["last"][here] if self.last else values, self.bits, u)
 
     def _down_bits(self, k: Any, n: Any) -> Array:
-        who = k * 0 if self.common else k
+        who = None if self.common else k
         return self.task.seeds.uniforms("download bits", client=who, round=n, count=self.shared)
 
     def _up_bits(self, k: Any, n: Any) -> Array:

@@ -40,6 +40,7 @@ typedef struct {
     REAL *held;     /* [HOLD][feature]: models that wait for their test error */
     int64_t *owner; /* [HOLD][2]: the mark and the method of each */
     REAL *fits;     /* [4][row] */
+    int32_t *shift; /* [2][method]: of the windows of this round, down and up */
 } NAME(Scratch);
 
 typedef struct {
@@ -173,18 +174,25 @@ INLINE void NAME(products)(const REAL *w, const REAL *z, int64_t size, FOUR *out
 INLINE void NAME(add)(REAL *w, const REAL *z, int64_t size, const FOUR *e, const int wide,
                       const int count)
 {
-    VEC scaled[4][3];
+    BIG scaled[4][3];
     for (int i = 0; i < count; i++)
-        for (int j = 0; j < wide; j++) scaled[i][j] = NAME(all)(e[i][j]);
-    for (int64_t d = 0; d < size; d += LANES) {
-        VEC model[3];
-        for (int j = 0; j < wide; j++) model[j] = NAME(load)(w + j * size + d);
+        for (int j = 0; j < wide; j++) scaled[i][j] = e[i][j] - (BIG){0};
+    int64_t d = 0;
+    for (; d + LONG <= size; d += LONG) {
+        BIG model[3];
+        for (int j = 0; j < wide; j++) model[j] = NAME(load_big)(w + j * size + d);
         for (int i = 0; i < count; i++) {
-            VEC sample = NAME(load)(z + i * size + d);
+            BIG sample = NAME(load_big)(z + i * size + d);
             for (int j = 0; j < wide; j++) model[j] += scaled[i][j] * sample;
         }
-        for (int j = 0; j < wide; j++) NAME(store)(w + j * size + d, model[j]);
+        for (int j = 0; j < wide; j++) *(BIG *)(w + j * size + d) = model[j];
     }
+    for (; d < size; d += LANES)
+        for (int j = 0; j < wide; j++) {
+            VEC model = NAME(load)(w + j * size + d);
+            for (int i = 0; i < count; i++) model += NAME(load)(z + i * size + d) * e[i][j];
+            NAME(store)(w + j * size + d, model);
+        }
 }
 
 /* z_i^T z_k for k < i: (1,0), (2,0), (2,1), (3,0), ... */
@@ -292,39 +300,53 @@ static const REAL *NAME(catch_up)(const NAME(Job) *job, int64_t c, int64_t n, in
 
 /* ---- windows ---- */
 
-/* Where the window of method j starts in the table, and by how much it has been shifted. */
-INLINE const int32_t *NAME(window)(const NAME(Plans) *plans, int64_t j, int64_t c, int64_t p,
-                                   int64_t n, int up, int32_t *shift)
+/* The window of a method: positions in the table, and by how much they are shifted. */
+typedef struct {
+    const int32_t *at;
+    int64_t shared;
+    int32_t shift, dim;
+} NAME(Window);
+
+INLINE NAME(Window) NAME(window)(const NAME(Job) *job, int64_t j, int64_t c, int64_t p, int up)
 {
-    const int64_t shared = plans->shared[j];
-    const int32_t *table = plans->table + plans->first[j];
-    *shift = 0;
-    if (plans->rows[j] == FRESH) return table + (2 * p + up) * shared;
-    *shift = (int32_t)(plans->shift[j] * (n + up) % plans->dim);
-    return plans->rows[j] == PER_CLIENT ? table + c * shared : table;
+    const NAME(Plans) *plans = &job->plans;
+    const int64_t shared = plans->shared[j], kind = plans->rows[j];
+    const int64_t row = kind == FRESH ? 2 * p + up : kind == PER_CLIENT ? c : 0;
+    const int32_t shift = job->pad.shift[up * plans->methods + j];
+    return (NAME(Window)){plans->table + plans->first[j] + row * shared, shared, shift,
+                          (int32_t)plans->dim};
 }
 
-INLINE int32_t NAME(entry)(const NAME(Plans) *plans, const int32_t *at, int64_t m, int32_t shift)
+/* How far the windows of round n have moved. */
+static void NAME(shift)(const NAME(Job) *job, int64_t n)
 {
-    int32_t entry = at[m] + shift;
-    return entry >= plans->dim ? entry - (int32_t)plans->dim : entry;
+    const NAME(Plans) *plans = &job->plans;
+    for (int up = 0; up < 2; up++)
+        for (int64_t j = 0; j < plans->methods; j++)
+            job->pad.shift[up * plans->methods + j] = (int32_t)(plans->shift[j] * (n + up) % plans->dim);
+}
+
+INLINE int32_t NAME(entry)(NAME(Window) window, int64_t m)
+{
+    const int32_t entry = window.at[m] + window.shift, less = entry - window.dim;
+    return less < 0 ? entry : less;
 }
 
 /* Eq. (9): the window of each method's global model overwrites that of the local one. */
-static void NAME(receive)(const NAME(Job) *job, int64_t c, int64_t p, int64_t n)
+static void NAME(receive)(const NAME(Job) *job, int64_t c, int64_t p)
 {
     const NAME(Plans) *plans = &job->plans;
     const int64_t size = job->map.size;
-    REAL *w = job->models.w, *w_k = job->models.local + c * plans->methods * size;
+    const REAL *restrict w = job->models.w;
+    REAL *restrict w_k = job->models.local + c * plans->methods * size;
     for (int64_t j = 0; j < plans->methods; j++, w += size, w_k += size) {
         if (plans->shared[j] == plans->dim) {
             memcpy(w_k, w, size * sizeof(REAL));
             continue;
         }
-        int32_t shift;
-        const int32_t *at = NAME(window)(plans, j, c, p, n, 0, &shift);
-        for (int64_t m = 0; m < plans->shared[j]; m++) {
-            int32_t entry = NAME(entry)(plans, at, m, shift);
+        const NAME(Window) window = NAME(window)(job, j, c, p, 0);
+        for (int64_t m = 0; m < window.shared; m++) {
+            const int32_t entry = NAME(entry)(window, m);
             w_k[entry] = w[entry];
         }
     }
@@ -335,24 +357,29 @@ static void NAME(share)(const NAME(Job) *job, int64_t c, int64_t p, int64_t n)
 {
     const NAME(Plans) *plans = &job->plans;
     const int64_t size = job->map.size, dim = plans->dim;
-    const REAL *w = job->models.w, *w_k = job->models.local + c * plans->methods * size;
-    REAL *change = job->pad.change;
+    const REAL *restrict w = job->models.w, *restrict w_k = job->models.local + c * plans->methods * size;
+    REAL *restrict change = job->pad.change;
     for (int64_t j = 0; j < plans->methods; j++, w += size, w_k += size, change += size) {
         if (plans->shared[j] == dim) {
             for (int64_t d = 0; d < size; d++) change[d] += w_k[d] - w[d];
             continue;
         }
-        int32_t shift;
-        const int32_t *at = NAME(window)(plans, j, c, p, n, 1, &shift);
-        int64_t *stamp = job->pad.stamp + j * dim, *touched = job->pad.touched + j * dim;
-        for (int64_t m = 0; m < plans->shared[j]; m++) {
-            int32_t entry = NAME(entry)(plans, at, m, shift);
+        const NAME(Window) window = NAME(window)(job, j, c, p, 1);
+        for (int64_t m = 0; m < window.shared; m++) {
+            const int32_t entry = NAME(entry)(window, m);
             change[entry] += w_k[entry] - w[entry];
-            if (!plans->dense[j] && stamp[entry] != n) { /* the first to upload it notes it */
-                stamp[entry] = n;
-                touched[job->pad.counts[j]++] = entry;
-            }
         }
+        /* Followed are the entries that changed; of a common window, the first member notes all. */
+        if (plans->dense[j] || (plans->rows[j] == COMMON && job->pad.counts[j])) continue;
+        int64_t *stamp = job->pad.stamp + j * dim, *touched = job->pad.touched + j * (dim + 1);
+        int64_t count = job->pad.counts[j];
+        for (int64_t m = 0; m < window.shared; m++) {
+            const int32_t entry = NAME(entry)(window, m);
+            touched[count] = entry; /* the first to upload it notes it */
+            count += stamp[entry] != n;
+            stamp[entry] = n;
+        }
+        job->pad.counts[j] = count;
     }
 }
 
@@ -472,7 +499,7 @@ static void NAME(take_part)(const NAME(Job) *job, int64_t p, int64_t n)
     const int64_t c = data->members[p], size = job->map.size, methods = job->plans.methods;
     const REAL *z = NAME(catch_up)(job, c, n, 1), *y = data->y + c * data->rounds + n - data->first;
     REAL *w = job->models.local + c * methods * size;
-    NAME(receive)(job, c, p, n);
+    NAME(receive)(job, c, p);
     if (*y == *y) NAME(learn)(w, z, y, job->plans.step, size, methods, 1);
     NAME(share)(job, c, p, n);
     job->models.position[c] = n + 1;
@@ -488,7 +515,7 @@ static void NAME(fold)(const NAME(Job) *job, int64_t members)
         for (int64_t d = 0; d < size; d++) change[d] *= share, w[d] += change[d];
         if (!job->plans.dense[j])
             NAME(follow)(job, job->models.fit + j * job->judge.rows, change,
-                         job->pad.touched + j * job->plans.dim, job->pad.counts[j]);
+                         job->pad.touched + j * (job->plans.dim + 1), job->pad.counts[j]);
         memset(change, 0, size * sizeof(REAL));
         job->pad.counts[j] = 0;
     }
@@ -507,6 +534,7 @@ int64_t NAME(psofed_simulate)(const NAME(Job) *job, int64_t mark, const volatile
             held = NAME(note)(job, mark++, held);
         if (n == end) break;
         const int64_t begin = data->start[n - data->first], last = data->start[n - data->first + 1];
+        NAME(shift)(job, n);
         for (int64_t p = begin; p < last; p++) NAME(take_part)(job, p, n);
         if (last > begin) NAME(fold)(job, last - begin);
     }

@@ -139,7 +139,8 @@ def play(
 ) -> Iterator[Moment]:
     """The moments before rounds 0, 1, ..., N. State is live: the next step changes it."""
     server, sizes = method.server(), sizes or Sizes(method)
-    clients = Clients(method, draws.ids, together=method.stacked and method.policy is None)
+    together = method.stacked and method.policy is None
+    clients = Clients(method, range(len(draws.ids)), together=together)
     lessons = (WhenAsked if method.lazy else rounds.EachRound)(clients, samples)
     who: rounds.Selection = rounds.Uniform(method, samples)
     if method.policy is not None:

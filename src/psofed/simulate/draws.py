@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,9 +75,27 @@ class Draws:
             yield Chunk(first, samples.x, y)
 
 
-def draw(experiment: Experiment, task: Task, everybody: bool) -> Draws:
-    """The draws of one run: of all clients for all rounds, or of each until its last selection."""
-    experiment.check_simulated()
+def _check(stream: Any, rounds: int) -> None:
+    """Refuse rounds for which the stream has no samples; once for all runs, if it can be told."""
+    try:
+        hash(stream)
+    except TypeError:
+        about(stream).check_rounds(rounds)
+    else:
+        _checked(stream, rounds)
+
+
+@lru_cache(maxsize=1)
+def _checked(stream: Any, rounds: int) -> None:
+    about(stream).check_rounds(rounds)
+
+
+def draw(experiment: Experiment, task: Task, everybody: bool, in_order: bool = False) -> Draws:
+    """The draws of one run: of all clients for all rounds, or of each until its last selection.
+
+    `in_order`: of those who are ever selected for all rounds, in their order.
+    """
+    _check(experiment.stream, experiment.rounds)
     rounds, cohorts = experiment.rounds, task.cohorts
     assert isinstance(cohorts, UniformCohorts)
     parts = (np.arange(n, min(n + PART, rounds)) for n in range(0, rounds, PART))
@@ -84,13 +103,13 @@ def draw(experiment: Experiment, task: Task, everybody: bool) -> Draws:
     if everybody:
         ids, last = np.arange(task.clients), np.full(task.clients, rounds)
     else:
-        # The first appearance in the reversed list is the last round of each client.
-        when = np.repeat(np.arange(rounds), counts)
-        found, backwards = np.unique(members[::-1], return_index=True)
-        last = when[::-1][backwards]
-        order = np.argsort(-last, kind="stable")
-        ids, last = found[order], last[order]
-        members = np.argsort(order)[np.searchsorted(found, members)]
+        ids, last = _selected(members, np.repeat(np.arange(rounds), counts), task.clients)
+        if in_order:
+            last = np.full(len(ids), rounds)
+        order, row = np.argsort(-last, kind="stable"), np.empty(len(ids), np.intp)
+        row[order] = np.arange(len(ids))
+        members = row[np.searchsorted(ids, members)]
+        ids, last = ids[order], last[order]
 
     def source(rows: int, first: int, stop: int, memory: Any) -> Any:
         stream, dtype = experiment.stream, task.dtype
@@ -99,6 +118,18 @@ def draw(experiment: Experiment, task: Task, everybody: bool) -> Draws:
     start = np.concatenate([[0], np.cumsum(counts)])
     gaps = about(experiment.stream).gaps
     return Draws(task.features, ids, last, start, members, source, gaps)
+
+
+def _selected(members: Array, when: Array, clients: int) -> tuple[Array, Array]:
+    """Those who are ever selected, in order, and the last round of each."""
+    if clients > len(members):
+        # The first appearance in the reversed list is the last round of each client.
+        found, backwards = np.unique(members[::-1], return_index=True)
+        return found, when[::-1][backwards]
+    last = np.full(clients, -1)
+    last[members] = when  # the latest stays
+    found = np.flatnonzero(last >= 0)
+    return found, last[found]
 
 
 def of_case(case: Case) -> Draws:

@@ -12,6 +12,8 @@ from psofed import native
 from psofed.experiment import Experiment
 from psofed.learners.contract import Learner
 from psofed.methods.contract import Task
+from psofed.simulate import kernel
+from psofed.simulate.maps import computed
 from psofed.streams import drawing
 from psofed.streams.contract import about
 
@@ -78,12 +80,11 @@ def make_test(z: Array, y: Array, dtype: Any, later: Array | None = None) -> Tes
         return TestSet(factor, y.astype(dtype), shift.astype(dtype), 1 / count, np.zeros((2, 2)))
     # In float64 always: the features are so redundant that float32 cannot tell them apart. With
     # the targets as more features, the last rows of the triangle are the targets and the rest.
-    columns = [y] if later is None else [y, shift]
-    both = np.column_stack([z, *columns])
-    moments = both.T @ both / count
-    moments[np.diag_indices(len(moments))] += JITTER * np.trace(moments)
+    moments = kernel.products(z, np.stack([y] if later is None else [y, shift], axis=1)) / count
+    size = len(moments)
+    moments.ravel()[:: size + 1] += JITTER * np.trace(moments)
     L = np.zeros((dim + 2, dim + 2))
-    L[: len(moments), : len(moments)] = np.linalg.cholesky(moments)
+    L[:size, :size] = np.linalg.cholesky(moments, upper=True).T
     target, shift = (np.ascontiguousarray(row, dtype) for row in L[dim:, :dim])
     factor = np.ascontiguousarray(L[:dim, :dim], dtype)
     return TestSet(factor, target, shift, 1.0, L[dim:, dim:], triangular=True)
@@ -119,7 +120,7 @@ def draw_test(experiment: Experiment, task: Task) -> Judge:
         experiment.stream, task.seeds, "test", task.clients, experiment.test_samples
     )
     later = about(experiment.stream).later(sample.x)
-    z = task.features(sample.x.astype(task.dtype))
+    z = computed(task.features, sample.x.astype(task.dtype))
     if not task.learner.linear:
         shift = np.zeros(len(z)) if later is None else later - sample.clean
         return TestPoints(task.learner, z, sample.clean, shift)
@@ -137,7 +138,7 @@ def floors(experiment: Experiment, run: int) -> tuple[float, float]:
     sample = drawing.snapshot(experiment.stream, task.seeds, "ridge", task.clients, count)
     R, r = np.zeros((task.dim, task.dim)), np.zeros(task.dim)
     for part in np.array_split(np.arange(count), 10):  # all features at once would be large
-        z = task.features(sample.x[part].astype(task.dtype)).astype(np.float64)
+        z = computed(task.features, sample.x[part].astype(task.dtype)).astype(np.float64)
         R += z.T @ z
         r += z.T @ sample.clean[part]
     w = np.linalg.solve(R + 1e-6 * count / task.dim * np.eye(task.dim), r)

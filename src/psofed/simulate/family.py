@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import native
-from psofed.core.features import Bumps, FeatureMap, OwnMap, Waves
+from psofed.core.features import Bumps, OwnMap, Waves
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.methods import psofed
 from psofed.methods.contract import Method
 from psofed.simulate import kernel, layout, pulse
 from psofed.simulate.draws import Chunk, Draws
 from psofed.simulate.evaluate import TestSet
+from psofed.simulate.maps import feature_map, pad, padded
 
 Array = NDArray[Any]
 ROOM = 2**23  # features of a user's own map that are in memory at once
@@ -87,7 +88,7 @@ def _run(
     # Those that learn when idle come first: the kernel treats them as one stack.
     order = sorted(range(len(methods)), key=lambda j: not methods[j].idle)
     dtype, dim = np.dtype(methods[0].task.dtype), draws.features.dim
-    models = _models(draws, len(order), dtype, start, _padded(test.factor.shape[1]))
+    models = _models(draws, len(order), dtype, start, padded(test.factor.shape[1]))
     features, windows = feature_map(draws.features, dtype), _Tables(draws, methods, order, marks)
     shares = np.zeros(len(marks)) if shares is None else shares
     judge = _judge(test, marks, shares, models, keep)
@@ -123,25 +124,12 @@ def _chunks(draws: Draws, lazy: bool) -> Iterator[Chunk]:
             yield Chunk(chunk.first + i, draws.features(chunk.x[:, here]), chunk.y[:, here])
 
 
-def _padded(dim: int) -> int:
-    return max(-(-dim // layout.PAD) * layout.PAD, layout.LEAST)
-
-
-def _pad(array: Array, shape: tuple[int, ...], dtype: Any, value: float = 0) -> Array:
-    """`array` in the corner of a larger one."""
-    padded = native.aligned(shape, dtype)
-    if value:
-        padded += padded.dtype.type(value)
-    padded[tuple(slice(size) for size in array.shape)] = array
-    return padded
-
-
 def _models(
     draws: Draws, methods: int, dtype: Any, start: Start | None, rows: int
 ) -> layout.Models:
     clients, dim = len(draws.ids), draws.features.dim
-    w = native.aligned((methods, _padded(dim)), dtype)
-    local = native.aligned((clients, methods, _padded(dim)), dtype)
+    w = native.aligned((methods, padded(dim)), dtype)
+    local = native.aligned((clients, methods, padded(dim)), dtype)
     if start is not None:
         w[:, :dim] = start.w
         local[:, :, :dim] = start.local[:, None]
@@ -157,12 +145,13 @@ def _scratch(models: layout.Models, dim: int) -> layout.Scratch:
         z=native.aligned((layout.BLOCK, size), dtype),
         change=native.aligned((methods, size), dtype),
         stamp=np.full((methods, dim), -1, np.int64),
-        touched=np.empty((methods, dim), np.int64),
+        touched=np.empty((methods, dim + 1), np.int64),
         counts=np.zeros(methods, np.int64),
         every=np.arange(dim, dtype=np.int64),
         held=native.aligned((layout.HOLD, size), dtype),
         owner=np.zeros((layout.HOLD, 2), np.int64),
         fits=native.aligned((4, rows), dtype),
+        shift=np.zeros((2, methods), np.int32),
     )
 
 
@@ -190,9 +179,9 @@ def _judge(
         rows,
         int(test.triangular),
         len(marks),
-        _pad(test.factor, (dim, rows), dtype),
-        _pad(test.target, (rows,), dtype),
-        _pad(test.shift, (rows,), dtype),
+        pad(test.factor, (dim, rows), dtype),
+        pad(test.target, (rows,), dtype),
+        pad(test.shift, (rows,), dtype),
         shares.astype(dtype),
         test.scale,
         np.asarray(test.rest(shares), np.float64),
@@ -201,30 +190,6 @@ def _judge(
         int(keep),
         np.empty((len(marks) if keep else 0, methods, dim), dtype),
     )
-
-
-def feature_map(features: FeatureMap, dtype: Any) -> layout.Map:
-    """The feature map as the kernel needs it: phases in turns, so that a period is 1."""
-    dim = features.dim
-    size = _padded(dim)
-    if isinstance(features, Waves):
-        kind, constant = layout.WAVES, 0.0
-        scale, rows = np.sqrt(2 / dim), features.W / (2 * np.pi)
-        # The features that pad are cosines of a quarter turn: zero.
-        offset = _pad(features.b / (2 * np.pi), (size,), dtype, 0.25)
-    elif isinstance(features, OwnMap):
-        kind, constant = layout.GIVEN, 0.0
-        scale, rows, offset = 1.0, np.zeros((dim, 0)), native.aligned(size, dtype)
-    else:
-        assert isinstance(features, Bumps)
-        kind, constant = layout.BUMPS, 0.5 / features.width**2
-        scale, rows = 1 / np.sqrt(dim), features.centres
-        offset = native.aligned(size, dtype)
-    taps, sine = rows.shape[1] or dim, np.array(kernel.SINE[dtype.name])
-    slope = _pad(rows.T, (rows.shape[1], size), dtype)
-    scales = _pad(np.full(dim, scale), (size,), dtype)
-    terms = (scale * sine).astype(dtype)
-    return layout.Map(kind, taps, size, slope, offset, scales, constant, terms)
 
 
 class _Tables:
@@ -239,7 +204,7 @@ class _Tables:
         # Tracking the changes is faster where few entries change from one mark to the next.
         every, cohort = max(np.diff(marks), default=1), len(draws.members) / draws.rounds
         changes = [m.shared * (1 if m.common else cohort) * every for m in self.methods]
-        self.dense = np.array(changes) > draws.features.dim / 8
+        self.dense = np.array(changes) > draws.features.dim / 3
         self.rotating = {
             j: _rotating(draws, method)
             for j, method in enumerate(self.methods)

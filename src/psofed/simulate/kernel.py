@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import native
+from psofed.simulate import layout
 from psofed.simulate.layout import Job, Map
 
 Array = NDArray[Any]
@@ -46,3 +47,19 @@ def fill_features_of_runs(x: Array, maps: list[Any], z: Array) -> None:
     outer, runs, rows, _ = x.shape
     found = np.array([ctypes.addressof(each) for each in maps], np.uintp)
     native.function("features_of_runs", z.dtype)(found, x, outer, runs, rows, z.shape[-1], z)
+
+
+def products(z: Array, more: Array) -> Array:
+    """The sums over all rows of the products of any two columns, of z and then of `more`.
+
+    In float64, and above the diagonal only.
+    """
+    (count, dim), further = z.shape, more.shape[1]
+    if not native.available():
+        both = np.column_stack([z, more])
+        return both.T @ both
+    z = np.ascontiguousarray(z, np.result_type(z, np.float32))
+    width = -(-(dim + further) // layout.COLUMNS) * layout.COLUMNS
+    panels, out = np.empty((width, layout.SAMPLES)), native.aligned((width, width), np.float64)
+    native.function("moments", z.dtype)(z, count, dim, more, further, panels, width, out)
+    return out[: dim + further, : dim + further]

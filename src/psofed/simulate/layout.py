@@ -14,6 +14,7 @@ WAVES, BUMPS, GIVEN = 0, 1, 2  # kinds of feature maps; given: x has the feature
 PER_CLIENT, COMMON, FRESH = 0, 1, 2  # how the row of a window is found in its table
 PAD, LEAST = 8, 16  # features are padded to a multiple of this, and to so many at least
 BLOCK = 16  # samples whose features are computed at once: they stay in the first-level cache
+COLUMNS, SAMPLES = 12, 128  # of the test set: those whose products are added up at once
 HOLD = 16  # models that are judged together
 
 
@@ -98,6 +99,7 @@ class Scratch(NamedTuple):
     held: Array  # [i, feature]: models of the last marks, to be judged together
     owner: Array  # [i, 2]: mark and method of each
     fits: Array  # [4, row]: the test outputs of four of them
+    shift: Array  # [2, method]: how far the windows of a round have moved, down and up
 
 
 class Job(NamedTuple):

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import plugins
+from psofed.core.schedule import PresentCohorts
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method
 from psofed.simulate import any_method, family, pulse, together
@@ -54,14 +56,32 @@ class _Runs:
         self.tasks = [any_method.faster(experiment.task(number)) for number in numbers]
         self.methods = [experiment.start(task) for task in self.tasks]
         self.compiled, self.stacked, self.others = _groups(experiment, self.methods[0])
-        all_matter = any(experiment.methods[j].all_matter for j in self.stacked)
-        everybody = bool(self.others) or all_matter or few(experiment)
-        self.draws = [draw(experiment, task, everybody) for task in self.tasks]
+        everybody = self._all_matter() or few(experiment)
+        handled = bool(self.others or self.stacked)  # else the kernel has all, and needs few
+        self.draws = [
+            draw(experiment, task, everybody and handled, in_order=handled) for task in self.tasks
+        ]
+        if not everybody and self.others:
+            self.methods = [
+                experiment.start(together.placed(task, draws))
+                for task, draws in zip(self.tasks, self.draws, strict=True)
+            ]
         self.tests = [draw_test(experiment, task) for task in self.tasks]
         self.marks = experiment.evaluated
         self.shares = blend(experiment.stream, self.marks)
         shape = len(numbers), len(self.methods[0]), len(self.marks)
         self.mse, self.traffic = np.empty(shape), np.zeros((shape[0], 3, *shape[1:]))
+
+    def _all_matter(self) -> bool:
+        """Whether clients that are never selected matter to one of the methods."""
+        options, methods = self.experiment.methods, self.methods[0]
+        several = any(options[j].all_matter for j in (*self.stacked, *self.others))
+        return several or any(
+            methods[j].policy is not None
+            or not plugins.is_ours(type(options[j]))
+            or isinstance(methods[j].task.cohorts, PresentCohorts)
+            for j in self.others
+        )
 
     def all(self) -> list[OneRun]:
         """Each run."""

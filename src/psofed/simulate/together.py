@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from psofed import native, plugins
 from psofed.core.features import Bumps, Waves
 from psofed.core.schedule import Indices, PresentCohorts, UniformCohorts
-from psofed.core.several import SeveralCohorts, SeveralMaps, SeveralSeeds
+from psofed.core.several import PlacedCohorts, PlacedSeeds, SeveralMaps
 from psofed.experiment import Experiment
 from psofed.methods import contract
 from psofed.methods import round as rounds
 from psofed.methods.contract import Method, Options, Task
 from psofed.methods.members import Clients
 from psofed.methods.round import Sizes
-from psofed.simulate import family, kernel
+from psofed.simulate import kernel, maps
 from psofed.simulate.any_method import Fast, Moment
 from psofed.simulate.draws import CHUNK_SAMPLES, Draws
 from psofed.streams.contract import BLOCK as DRAWN
@@ -61,18 +61,30 @@ def batch(experiment: Experiment, tasks: list[Task], draws: list[Draws]) -> Join
     room = max(len(each.ids) for each in draws)
     everybody = all(np.array_equal(each.ids, np.arange(first.clients)) for each in draws)
     ids = None if everybody else np.stack([_filled(each.ids, room) for each in draws])
-    seeds = SeveralSeeds(experiment.seed, runs, first.seeds.shared_world, ids)
+    seeds = PlacedSeeds(experiment.seed, runs, first.seeds.shared_world, ids)
     cohort = first.cohorts.size
     members = [each.members.reshape(-1, cohort) for each in draws]
     present = np.stack([_present(task) for task in tasks]) if everybody else None
-    cohorts = SeveralCohorts(
+    cohorts = PlacedCohorts(
         seeds, first.clients, cohort, first.cohorts.absent,
-        drawn=np.ascontiguousarray(np.stack(members, axis=1)), present_places=present,
+        drawn=np.ascontiguousarray(np.stack(members, axis=1)), all_places=present,
     )  # fmt: skip
-    maps = SeveralMaps(tuple(task.features for task in tasks), JointFeatures(tasks))
+    several = SeveralMaps(tuple(task.features for task in tasks), JointFeatures(tasks))
     learner: Any = Fast() if native.available() else first.learner
-    task = replace(first, seeds=seeds, cohorts=cohorts, features=maps, learner=learner, room=room)
+    task = replace(
+        first, seeds=seeds, cohorts=cohorts, features=several, learner=learner, room=room
+    )
     return JointRuns(draws, task)
+
+
+def placed(task: Task, draws: Draws) -> Task:
+    """The task of one run, its clients named by their places."""
+    cohorts: Any = task.cohorts
+    seeds = PlacedSeeds(task.seeds.seed, task.seeds.run, task.seeds.shared_world, draws.ids)
+    size, members = cohorts.size, draws.members
+    drawn = members.reshape(-1, size)
+    known = PlacedCohorts(seeds, task.clients, size, cohorts.absent, drawn=drawn)
+    return replace(task, seeds=seeds, cohorts=known, room=len(draws.ids))
 
 
 def _present(task: Task) -> Indices:
@@ -94,7 +106,7 @@ class JointFeatures:
         known = all(isinstance(each, Waves | Bumps) for each in self.maps)
         self.tables: list[Any] = []
         if known and native.available():
-            self.tables = [family.feature_map(each, self.dtype) for each in self.maps]
+            self.tables = [maps.feature_map(each, self.dtype) for each in self.maps]
             self.structs = [native.struct(each) for each in self.tables]
 
     def __call__(self, x: Array) -> Array:

@@ -9,7 +9,7 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,13 +88,14 @@ class RowSource:
                 self._say(table.form)
                 names, unnamed = self._names(next(table.rows, []), path)
                 for rows in table.batches(ROWS):
-                    kept = [(row + i, cells) for i, cells in enumerate(rows, 1) if cells]
-                    _check_width(path, kept, len(names))
+                    numbers: Sequence[int] = range(row + 1, row + 1 + len(rows))
                     row += len(rows)
-                    if kept:
-                        by_column = zip(*(cells for _, cells in kept), strict=True)
-                        by_name = dict(zip(names, by_column, strict=True))
-                        numbers = [number for number, _ in kept]
+                    if {*map(len, rows)} != {len(names)}:  # rarely: empty lines, or wrong ones
+                        kept = [pair for pair in zip(numbers, rows, strict=True) if pair[1]]
+                        _check_width(path, kept, len(names))
+                        numbers, rows = [n for n, _ in kept], [cells for _, cells in kept]
+                    if rows:
+                        by_name = dict(zip(names, zip(*rows, strict=True), strict=True))
                         decimal = str(table.form.decimal)
                         yield Batch(str(path), numbers, by_name, client, decimal, unnamed)
         except csv.Error as error:

@@ -27,9 +27,10 @@ A class declares what it can do. These flags are not inherited, because a subcla
 handler. `lazy`: what an idle client has learned is read at its contacts only, and the class also
 has `absorb(client, x, z, y)`, which learns from many samples of one client at once. `compiled`: it
 is Algorithm 1, which the kernel and the theory implement. `stacked`: its handlers also take several
-clients at once, which is faster. `windowed`: its clients learn by eq. (10) and exchange by eq. (9)
-and (11), downloads where a block `begins` and uploads where it `ends`, and it also has
-`entries(k, n, up)`, the entries that travel.
+clients at once, which is faster. `scripted`: many of its rounds can be computed in one call (see
+`stretch.py`), because its clients learn by eq. (10) and exchange by eq. (9) and (11), downloads
+where a block `begins` and uploads where it `ends`, and the class also has `entries(k, n, up)`, the
+entries that travel; or because it `relays` samples, and the server makes a mean step with them.
 
 Where a method is stacked, `k` is an array [s] and state has a leading axis, as in `learn`.
 `download` and `upload` return None, an array [s, m] or a list of messages, and `download` may
@@ -236,7 +237,7 @@ class Method(Protocol):
     several: bool  # and several runs
     lazy: bool  # what a client learned is read at its contacts only
     compiled: bool  # it is Algorithm 1, which kernel and theory implement
-    windowed: bool  # eq. (9)-(11) with windows that are known ahead
+    scripted: bool  # what happens in a round is known ahead, but for the numbers
     idle: bool  # clients learn also in rounds in which they do not take part
     relays: bool  # clients keep no model: they take part with a new sample, or with nothing
     restless: bool  # a round without uploads changes its state, too
@@ -294,7 +295,7 @@ class Method(Protocol):
 class Plain:
     """What most methods share: the task's cohorts, plain values on the wire, a global model `w`."""
 
-    stacked = lazy = compiled = windowed = False
+    stacked = lazy = compiled = scripted = False
     idle = False
     relays = False
     restless = False
@@ -304,7 +305,7 @@ class Plain:
     setup = 8  # the seed: features, masks and all later draws follow from it
 
     def __init_subclass__(cls) -> None:
-        for name in ("stacked", "lazy", "compiled", "windowed"):
+        for name in ("stacked", "lazy", "compiled", "scripted"):
             setattr(cls, name, cls.__dict__.get(name, False))
 
     def __init__(self, options: Options, task: Task) -> None:

@@ -99,7 +99,7 @@ class Method(Blocks):
     """
 
     common = True
-    stacked = windowed = True
+    stacked = scripted = True
 
     def download(self, server: State, k: Who, n: int) -> Message:
         """w_n, at the beginning of a block."""

@@ -34,7 +34,7 @@ class Options(Common):
 class Method(Plain):
     """Eq. (10) without an exchange; judged by the mean error of the clients' own models."""
 
-    idle = stacked = windowed = True
+    idle = stacked = scripted = True
     setup = 0
 
     def cohort(self, n: int, server: State) -> Indices:

@@ -45,7 +45,7 @@ class Options(psofed.Options):
 class Method(fedavg.Blocks, psofed.Method):
     """Algorithm 1 in blocks of E rounds: window t goes down first, window t + 1 goes up last."""
 
-    stacked = windowed = True
+    stacked = scripted = True
 
     def download(self, server: State, k: Who, n: int) -> Message:
         """S_{k,t} w_n, at the beginning of block t."""

@@ -1,12 +1,14 @@
-"""Several rounds in one compiled call, for methods that know ahead which entries they exchange.
+"""Several rounds in one compiled call, for methods that know ahead what happens in them.
 
-A method that is `windowed` exchanges by eq. (9) and (11), and its learner is LMS, eq. (10): then a
-round is the same few lines whatever the method's name. They are restated in native/stretch.h, and a
-test pins them to `round.play`. Where nothing is compiled, `takes` says no to all methods.
+A method that is `scripted` exchanges by eq. (9) and (11), and its learner is LMS, eq. (10); or its
+server makes a mean step with samples that clients relay. A round is then the same few lines
+whatever the method's name. They are restated in native/stretch.h, and a test pins them to
+`round.play`. Where nothing is compiled, `takes` says no to all methods.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,7 +23,7 @@ from psofed.methods.members import Clients
 from psofed.methods.round import Selection, Sizes
 
 Array = NDArray[Any]
-OPENS, CLOSES, IDLE = 1, 2, 4  # what happens in a round; the same in C
+OPENS, CLOSES, IDLE, POOLS = 1, 2, 4, 8  # what happens in a round; the same in C
 ROOM = 2**20  # entries of the windows that are in memory at once
 
 
@@ -66,7 +68,7 @@ class Job(NamedTuple):
 
 def takes(method: Method) -> bool:
     """Whether rounds of the method can be computed so."""
-    plain = method.windowed and method.policy is None and method.task.learner.lms
+    plain = method.scripted and method.policy is None and method.task.learner.lms
     return plain and native.available()
 
 
@@ -90,23 +92,27 @@ def play(
 def _job(
     part: Stretch, server: State, clients: Clients, cohorts: list[Indices], made: list[Array]
 ) -> Job:
-    method, w, local = clients.method, server["w"], clients.states["w"]
+    method, w = clients.method, server["w"]
+    local = clients.states.get("w", np.zeros((clients.count, len(w)), w.dtype))
     assert w.dtype == local.dtype
     assert part.fresh.shape == part.known.shape == (len(part.y), *local.shape)
     members, sizes = np.concatenate(cohorts), [len(each) for each in cohorts]
     rounds = range(part.first, part.first + len(part.y))
     n = np.repeat(rounds, sizes)
-    opens, closes = (np.array([f(i) for i in rounds]) for f in (method.begins, method.ends))
-    down, up = (
-        np.ascontiguousarray(method.entries(members[some], n[some], way), np.int64)
-        for some, way in ((np.repeat(opens, sizes), False), (np.repeat(closes, sizes), True))
-    )
+    what = np.full(len(rounds), POOLS if method.relays else IDLE * method.idle, np.uint8)
+    down = up = np.empty((0, 0), np.int64)
+    if not method.relays:
+        opens, closes = (np.array([f(i) for i in rounds]) for f in (method.begins, method.ends))
+        what += (OPENS * opens + CLOSES * closes).astype(np.uint8)
+        down, up = (
+            np.ascontiguousarray(method.entries(members[some], n[some], way), np.int64)
+            for some, way in ((np.repeat(opens, sizes), False), (np.repeat(closes, sizes), True))
+        )
     fresh, known, y = (np.ascontiguousarray(a, w.dtype) for a in (part.fresh, part.known, part.y))
     return Job(
         rounds=len(y), clients=len(local), dim=len(w), shared=down.shape[-1], w=w, local=local,
         fresh=fresh, known=known, y=y,
-        what=(OPENS * opens + CLOSES * closes + IDLE * method.idle).astype(np.uint8),
-        start=np.cumsum([0, *sizes]), members=members.astype(np.int64), down=down, up=up,
+        what=what, start=np.cumsum([0, *sizes]), members=members.astype(np.int64), down=down, up=up,
         step=float(method.step), of_server=made[0], of_client=made[1], total=np.zeros(len(w)),
     )  # fmt: skip
 
@@ -114,10 +120,14 @@ def _job(
 def _traffic(method: Method, first: int, cohorts: list[Indices], sizes: Sizes) -> Any:
     """The bytes of these rounds; the size of a message depends on the number of its entries."""
     none = np.zeros(1, np.intp)
-    message = np.zeros((1, method.entries(none, none, True).size))
+    length = method.task.taps + 1 if method.relays else method.entries(none, none, True).size
+    message = np.zeros((1, length))
+    alike = Counter(
+        (len(cohort), method.begins(n), method.ends(n)) for n, cohort in enumerate(cohorts, first)
+    )
     sent = np.zeros(3, np.int64)
-    for n, cohort in enumerate(cohorts, first):
-        if len(cohort):
-            down, up = (message if now else None for now in (method.begins(n), method.ends(n)))
-            sent += sizes.traffic(up, len(cohort), down, len(cohort))
+    for (count, opens, closes), times in alike.items():
+        up, down = message if closes else None, message if opens and not method.relays else None
+        if count:
+            sent += sizes.traffic(up, count, down, count, times=times)
     return sent

@@ -6,7 +6,7 @@
 #endif
 #include <math.h>
 
-enum { OPENS = 1, CLOSES = 2, IDLE = 4 }; /* what happens in a round; the same in Python */
+enum { OPENS = 1, CLOSES = 2, IDLE = 4, POOLS = 8 }; /* what happens in a round; the same in Python */
 
 #define SINGLE 1
 #include "vectors.h"

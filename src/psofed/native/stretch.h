@@ -57,6 +57,21 @@ static void NAME(close)(const NAME(Stretch) *job, const int64_t *members, int64_
     }
 }
 
+/* Eq. (5) at the server: w += mu sum_k a_k e_k z_k, with the samples of the members. */
+static void NAME(pool)(const NAME(Stretch) *job, const int64_t *members, int64_t count, int64_t i)
+{
+    const int64_t dim = job->dim;
+    const REAL share = (REAL)(1.0 / (double)count);
+    for (int64_t p = 0; p < count; p++) {
+        const int64_t at = i * job->clients + members[p];
+        const REAL *z = job->known + at * dim;
+        const REAL e = share * (job->y[at] - NAME(product)(job->w, z, dim));
+        for (int64_t d = 0; d < dim; d++) job->total[d] += (REAL)job->step * e * z[d];
+    }
+    for (int64_t d = 0; d < dim; d++)
+        job->w[d] = (REAL)(job->w[d] + job->total[d]), job->total[d] = 0;
+}
+
 /* Predict, exchange and learn, round by round. */
 void NAME(psofed_stretch)(const NAME(Stretch) *job)
 {
@@ -68,6 +83,10 @@ void NAME(psofed_stretch)(const NAME(Stretch) *job)
             const int64_t at = i * job->clients + c;
             job->of_server[at] = NAME(product)(job->w, job->fresh + at * dim, dim);
             job->of_client[at] = NAME(product)(job->local + c * dim, job->fresh + at * dim, dim);
+        }
+        if (job->what[i] & POOLS) {
+            if (count) NAME(pool)(job, members, count, i);
+            continue;
         }
         if (job->what[i] & OPENS) /* eq. (9) */
             for (int64_t p = 0; p < count; p++, down += each)

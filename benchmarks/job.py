@@ -1,6 +1,6 @@
 """The job that all peers do: the paper's seven curves of one Monte-Carlo run, as plain arrays.
 
-Everything random is drawn here, by the same NumPy code for every peer, so that peers differ only in
+Everything random is drawn here, by psofed's own draws for every peer, so that peers differ only in
 what they compute.
 """
 

@@ -16,6 +16,8 @@ from job import FIRST, Inputs, Windows, inputs, paper
 from peers import ckernel
 from threadpoolctl import threadpool_limits
 
+from psofed.core.seeds import Seeds
+
 REPEATS = 15
 
 
@@ -44,12 +46,12 @@ def measure(dim: int, taps: int, idle: int) -> Peaks:
     scale = float(np.sqrt(2 / dim))
     library = ckernel.compiled("peaks.c", D=dim, TAPS=taps, J=idle, SCALE=scale)
     a, b = np.ones((2000, dim), np.float32), np.ones((dim, dim), np.float32)
-    generator = np.random.Generator(np.random.Philox(0))
+    clients = np.arange(100)
     return Peaks(
         multiply_adds=12 * 8 * 100_000 / best(lambda: library.multiply_adds(100_000)),
         cosines=4 * dim * 5000 / best(lambda: library.cosines(5000)),
         sgemm=a.size * dim / best(lambda: a @ b),
-        normals=100_000 / best(lambda: generator.standard_normal(100_000)),
+        normals=100_000 / best(lambda: Seeds(0).normals("peak", clients, 1000)),
     )
 
 

@@ -58,7 +58,7 @@ LEARNER = Contract(
     ("size", "predict"),
 )  # fmt: skip
 CONTRACTS = (METHOD, POLICY, STREAM, LEARNER)
-FLAGS = ("stacked", "lazy", "compiled", "idle", "relays", "restless", "common", "peers")
+FLAGS = ("stacked", "lazy", "foresees", "compiled", "idle", "relays", "restless", "common", "peers")
 
 
 def check(contract: Contract, options: Any) -> None:

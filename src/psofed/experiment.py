@@ -96,8 +96,9 @@ class Experiment:
     @property
     def evaluated(self) -> np.ndarray[Any, Any]:
         """The rounds n at which w_n is judged: 0, every, ..., the table's, and the last, N."""
-        table = [n for n in TABLE_ROUNDS if n <= self.rounds]
-        return np.union1d(np.arange(0, self.rounds + 1, self.every), [*table, self.rounds])
+        marks = np.arange(0, self.rounds + 1, self.every)
+        more = [n for n in (*TABLE_ROUNDS, self.rounds) if n <= self.rounds and n % self.every]
+        return np.union1d(marks, more) if more else marks
 
     def check_simulated(self) -> None:
         """Refuse rounds for which the stream has no samples; not needed on a live clock."""

@@ -15,6 +15,13 @@ def test_uniforms_are_the_numbers_of_numpys_philox(seed, run, client, round, cou
     assert np.array_equal(found, expected)
 
 
+def test_there_are_rounds_before_the_first():
+    seeds, rounds = Seeds(1), np.arange(-3, 3)
+    together = seeds.uniforms("x", round=rounds, count=4)
+    alone = [seeds.uniforms("x", round=n, count=4) for n in rounds.tolist()]
+    assert np.array_equal(together, alone)
+
+
 def test_every_coordinate_of_a_draw_changes_it():
     def draw(seed=1, purpose="p", run=2, client=3, round=4):
         return Seeds(seed, run).uniforms(purpose, client=client, round=round, count=8).tobytes()

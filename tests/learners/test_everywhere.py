@@ -211,7 +211,7 @@ def test_a_budget_is_of_the_learners_size():
     names = {options.name for options in budget.everything(199, made.learner)}
     assert "memofed" not in names
     assert {"psofed", "fedavg", "asofed", "centralised"} <= names
-    assert budget.unfit(made.learner) == ["memofed"]
+    assert budget.unfit(made.learner) == ["memofed", "pdrls", "psorls"]
     assert budget.unfit(Experiment().learner) == []
 
 

@@ -1,5 +1,7 @@
 """Methods without a common download: asynchronous visits, graphs without a server, RLS clients."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -336,3 +338,35 @@ def test_a_graph_of_all_pairs_has_a_limit():
     with pytest.raises(InputError, match="2000 clients at most"):
         Experiment(clients=2001, methods=(pdlms.Options(graph="complete"),))
     assert Experiment(clients=2001, methods=(psofed.Options(), pdlms.Options())).clients == 2001
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        psorls.Options(shared=3),
+        psorls.Options(shared=3, average=True),
+        psorls.Options(shared=3, idle=False),
+        pdrls.Options(shared=3, degree=2, regular=0.1),
+    ],
+    ids=lambda o: o.title(),
+)
+def test_gains_that_are_computed_ahead_are_those_of_each_round(options, gaps):
+    method, draws = prepare(small(options, rounds=90))
+
+    def samples():
+        """Without a third of them, if there are gaps; in chunks of a few rounds."""
+        for chunk in draws.chunks(32):
+            rest = (np.arange(chunk.y.size) % 3 > 0).reshape(chunk.y.shape) | (not gaps)
+            yield replace(chunk, y=np.where(rest, chunk.y, np.nan))
+
+    def models():
+        given = any_method.RunSamples(replace(draws, gaps=gaps))
+        given.chunks = samples()
+        given.chunk = given.before = next(given.chunks)
+        played = any_method.play(replace(draws, gaps=gaps), method, given)
+        return np.array([method.models(moment.server, moment.clients) for moment in played])
+
+    found = models()
+    method.lazy = method.foresees = False
+    assert np.abs(found - models()).max() <= 1e-12 * np.abs(found).max()

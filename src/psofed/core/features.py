@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import native
 from psofed.core.seeds import Seeds
 from psofed.core.vectorised import Vectorised
 
@@ -63,12 +64,34 @@ class Waves:
         E cos(u^T x + c) = cos(u^T m + c) exp(-u^T C u / 2).
         """
         W, b = self.W.astype(np.float64), self.b.astype(np.float64)
-        phase, S = W @ mean + b, W @ covariance @ W.T
+        if native.available():
+            return _correlation(W, W @ mean + b, covariance)
+        return self.correlated(W, W @ mean + b, covariance)
+
+    @staticmethod
+    def correlated(W: Array, phase: Array, covariance: Array) -> Array:
+        """`correlation` in NumPy, of the mean phases."""
+        S = W @ covariance @ W.T
         spread = np.add.outer(np.diag(S), np.diag(S)) / 2
         c, s = np.cos(phase), np.sin(phase)
         cc, ss = np.outer(c, c), np.outer(s, s)
         R: Array = (cc + ss) * np.exp(S - spread) + (cc - ss) * np.exp(-S - spread)
-        return R / self.dim
+        return R / len(W)
+
+
+def _correlation(W: Array, phase: Array, covariance: Array) -> Array:
+    """`Waves.correlated`, compiled."""
+    (dim, taps), size = W.shape, -(-len(W) // 4) * 4
+    P = W @ covariance
+    variance = np.vecdot(P, W)
+    c, s = np.cos(phase) / np.sqrt(dim), np.sin(phase) / np.sqrt(dim)
+    parts = P.T, W.T, c, s, variance, np.exp(-variance)
+    table = native.aligned((2 * taps + 4, size), np.float64)
+    table[:, :dim] = np.vstack(parts)
+    rows = table[:taps], table[taps : 2 * taps], *table[2 * taps :]
+    R = np.empty((dim, dim))
+    native.function("correlation")(*rows, R, size, taps, dim)
+    return R
 
 
 @dataclass(frozen=True, eq=False)

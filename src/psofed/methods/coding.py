@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import native
+
 Array = NDArray[Any]
 SMALLEST = -63  # smallest scale of a companded message, in quarter octaves
 
@@ -57,6 +59,15 @@ def compand(v: Array, bits: int) -> Array:
     s = 2^(e/4) is just above max |v|, H = 2^(b-1), level = floor(H sqrt(|v|/s)). Small values are
     more precise than with equal steps, as differences to a reference need it.
     """
+    if not native.available():
+        return companded(v, bits)
+    out = np.empty(len(v) + 1)
+    native.function("compand")(v.astype(np.float64, order="C", copy=False), out, len(v), bits)
+    return out
+
+
+def companded(v: Array, bits: int) -> Array:
+    """`compand` in NumPy."""
     out = np.zeros(len(v) + 1)
     size = np.abs(v)
     top = float(size.max())

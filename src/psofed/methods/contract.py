@@ -25,16 +25,19 @@ array instead, which is one byte, and still counts in |S_n|.
 
 A class declares what it can do. These flags are not inherited, because a subclass may change a
 handler. `lazy`: what an idle client has learned is read at its contacts only, and the class also
-has `absorb(client, x, z, y)`, which learns from many samples of one client at once. `compiled`: it
-is Algorithm 1, which the kernel and the theory implement. `stacked`: its handlers also take several
-clients at once, which is faster. `scripted`: many of its rounds can be computed in one call (see
-`stretch.py`), because its clients learn by eq. (10) and exchange by eq. (9) and (11), downloads
-where a block `begins` and uploads where it `ends`, and the class also has `entries(k, n, up)`, the
-entries that travel; or because it `relays` samples, and the server makes a mean step with them.
-
-Where a method is stacked, `k` is an array [s] and state has a leading axis, as in `learn`.
-`download` and `upload` return None, an array [s, m] or a list of messages, and `download` may
-return one message [m] that is the same for all; `receive` gets what `download` returned. `fold`
+has `absorb(client, x, z, y)`, which learns from many samples of one client at once, also from older
+ones after a download. `foresees`: to learn is to `correct(client, gains, z, y)`, samples in a row
+[T, ...], with gains that depend on the inputs alone. `foresee(client, z)` returns those of one
+client's samples and moves its state past them, but for what `correct` changes. A method that is
+lazy and foresees needs no `absorb`, and its older samples come before a download. `compiled`: it is
+Algorithm 1, which the kernel and the theory implement. `scripted`: many of its rounds can be
+computed in one call (see `stretch.py`), because its clients learn by eq. (10) and exchange by eq.
+(9) and (11), downloads where a block `begins` and uploads where it `ends`, and the class also has
+`entries(k, n, up)`, the entries that travel; or because it `relays` samples, and the server makes a
+mean step with them. `stacked`: its handlers also take several clients at once, which is faster. `k`
+is then an array [s] and state has a leading axis, as in `learn`. `download` and `upload` return
+None, an array [s, m] or a list of messages, and `download` may return one message [m] that is the
+same for all; `receive` gets what `download` returned. `fold`
 always gets one message for each client.
 
 Handlers of psofed's own stacked methods have one more axis: several Monte-Carlo runs R are computed
@@ -236,6 +239,7 @@ class Method(Protocol):
     stacked: bool  # handlers take several clients at once
     several: bool  # and several runs
     lazy: bool  # what a client learned is read at its contacts only
+    foresees: bool  # the gains of samples can be computed ahead
     compiled: bool  # it is Algorithm 1, which kernel and theory implement
     scripted: bool  # what happens in a round is known ahead, but for the numbers
     idle: bool  # clients learn also in rounds in which they do not take part
@@ -269,6 +273,10 @@ class Method(Protocol):
 
     def absorb(self, client: State, x: Array, z: Array, y: Array) -> None: ...
 
+    def foresee(self, client: State, z: Array) -> Array: ...
+
+    def correct(self, client: State, gains: Array, z: Array, y: Array) -> None: ...
+
     def upload(self, client: State, k: Who, n: int) -> Any: ...
 
     def fold(
@@ -295,7 +303,7 @@ class Method(Protocol):
 class Plain:
     """What most methods share: the task's cohorts, plain values on the wire, a global model `w`."""
 
-    stacked = lazy = compiled = scripted = False
+    stacked = lazy = foresees = compiled = scripted = False
     idle = False
     relays = False
     restless = False
@@ -305,7 +313,7 @@ class Plain:
     setup = 8  # the seed: features, masks and all later draws follow from it
 
     def __init_subclass__(cls) -> None:
-        for name in ("stacked", "lazy", "compiled", "scripted"):
+        for name in ("stacked", "lazy", "foresees", "compiled", "scripted"):
             setattr(cls, name, cls.__dict__.get(name, False))
 
     def __init__(self, options: Options, task: Task) -> None:
@@ -354,6 +362,14 @@ class Plain:
         """Learn from many samples of one client, one after another."""
         for i in range(len(y)):
             self.learn(client, x[i], z[i], y[i])
+
+    def foresee(self, client: State, z: Array) -> Array:
+        """The gains of many samples; a method that `foresees` has its own."""
+        raise NotImplementedError
+
+    def correct(self, client: State, gains: Array, z: Array, y: Array) -> None:
+        """Learn with these gains; a method that `foresees` has its own."""
+        raise NotImplementedError
 
     def touched(self, server: State, n: int, uploads: Mapping[int, Message]) -> Any:
         """The entries of the model that these uploads change, asked before their fold."""
@@ -431,7 +447,8 @@ def averaged(plain: Any) -> Any:
     """
 
     class Averaged(plain):  # type: ignore[misc]
-        stacked, lazy, restless = plain.stacked, plain.lazy, True
+        stacked, lazy, foresees = plain.stacked, plain.lazy, plain.foresees
+        restless = True
 
         def server(self) -> State:
             """The state of the method, and v."""

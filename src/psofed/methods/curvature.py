@@ -70,4 +70,4 @@ class Curvature:
         # Rounded moments, or those of few samples, need not form a covariance: make it one.
         C = (vectors * np.maximum(values, 0)) @ vectors.T
         R = self.features.correlation(trust * np.resize(moments[: self.means], L), C)
-        return self.T.T @ R @ self.T
+        return self.T.T @ R.astype(self.T.dtype, copy=False) @ self.T

@@ -31,7 +31,8 @@ def guarded(plain: Any) -> Any:
 
     class Guarded(plain):  # type: ignore[misc]
         __doc__ = plain.__doc__
-        stacked, lazy, compiled = plain.stacked, plain.lazy, plain.compiled
+        stacked, lazy = plain.stacked, plain.lazy
+        foresees, compiled = plain.foresees, plain.compiled
 
         def cohort(self, n: int, server: State) -> Array:
             """An array of whole numbers, each client once."""

@@ -32,7 +32,7 @@ import numpy as np
 from psofed.core import payload
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
-from psofed.methods import basis, coding, curvature
+from psofed.methods import basis, coding, curvature, quadratics
 from psofed.methods.contract import Array, Common, Knob, Learns, Message, Plain, State, Task
 
 SCALES = 1 - coding.SMALLEST  # makes a scale a number from 0 on
@@ -109,10 +109,13 @@ class Method(Plain):
             R = task.features.correlation(np.zeros(task.taps), guess)
             self.T, penalty = basis.whitened(R, options.size)
         self.size = len(penalty)
-        self.prior = np.diag(options.ridge * penalty)
+        self.prior = options.ridge * penalty
         signal = options.inputs == "signal"
-        self.curvature = curvature.Curvature(task.features, self.T, guess, signal)
+        # The curvature decides the speed, not the result: the precision of the task is enough.
+        T = self.T.astype(task.dtype)
+        self.curvature = curvature.Curvature(task.features, T, guess, signal)
         self.tells = options.curvature == "moments"
+        self._sizes = self._bytes(up=False), self._bytes(up=True)
         self._bases: dict[Any, Array] = {}
         self._offers: dict[int, tuple[int, bytes, Array]] = {}
 
@@ -134,16 +137,18 @@ class Method(Plain):
 
     def _cost(self, server: State, k: int) -> int:
         """Bytes of a contact with client k."""
-        down, up = self._bytes(up=False), self._bytes(up=True)
-        down = len(payload.NOTHING) if self._is_silent(server, k) else down
-        return down + up + 2 * self.curvature.numbers * self._more(server["contacts"][k])
+        contacts = int(server["contacts"][k])
+        down, up = self._sizes
+        down = len(payload.NOTHING) if self._is_silent(server, contacts) else down
+        return down + up + 2 * self.curvature.numbers * self._more(contacts)
 
-    def _is_silent(self, server: State, k: int) -> bool:
-        return server["contacts"][k] == 0 and server["contacts"].sum() < self.options.silent
+    def _is_silent(self, server: State, contacts: int) -> bool:
+        """Whether a client of so many contacts gets no model yet."""
+        return contacts == 0 and bool(server["contacts"].sum() < self.options.silent)
 
-    def _more(self, contacts: Any) -> bool:
+    def _more(self, contacts: int) -> bool:
         """Whether the next contact sends the moments: contacts 1, 4, 16, 64, ... do."""
-        number = int(contacts) + 1
+        number = contacts + 1
         return self.tells and number & (number - 1) == 0 and number.bit_length() % 2 == 1
 
     # State.
@@ -222,7 +227,7 @@ class Method(Plain):
         g = (client["q"] - client["A"] @ r) / count
         values = self._quantise(g + r - h)
         h += self._restore(values)
-        told = self._more(client["contacts"])
+        told = self._more(int(client["contacts"]))
         client["contacts"] += 1
         if not told:
             return values
@@ -233,13 +238,14 @@ class Method(Plain):
 
     def download(self, server: State, k: int, n: int) -> Message:
         """Whether the contacts folded so far are odd, and Q(c - r_k)."""
-        if self._is_silent(server, k):
+        contacts = int(server["contacts"][k])
+        if self._is_silent(server, contacts):
             return np.empty(0)
         away = server["c"] - server["r"][k]
         offered, known = self._offers.get(k), away.tobytes()
         if offered is not None and offered[:2] == (n, known):
             return offered[2]  # asked for again, as when the round is folded
-        message = np.concatenate(([server["contacts"][k] % 2], self._quantise(away)))
+        message = np.concatenate(([contacts % 2], self._quantise(away)))
         self._offers[k] = n, known, message
         return message
 
@@ -258,79 +264,46 @@ class Method(Plain):
         heard = {k: m for k, m in uploads.items() if m is not None}
         if not heard:
             return
-        fade = self.forget ** (n - int(server["now"]))
-        for name in ("sum_B", "sum_Br", "sum_g", "weight"):
-            server[name] *= fade
+        if self.forget < 1:
+            fade = self.forget ** (n - int(server["now"]))
+            for name in ("sum_B", "sum_Br", "sum_g", "weight"):
+                server[name] *= fade
         server["now"][...] = n
         down = {k: self.download(server, k, n) for k in heard}
-        known = []
         for k, message in heard.items():
             server["spent"] += self._cost(server, k)
-            if server["contacts"][k] and len(message) == self._entries:
-                known.append(k)
-            else:
-                self._meet(server, k, n, down[k], message)
-        if known:
-            told = np.array([down[k] for k in known]), np.array([heard[k] for k in known])
-            self._hear(server, np.array(known), n, *told)
-        true, assumed = server["secant"]
+            self._hear(server, k, n, down[k], message)
+        true, assumed = server["secant"].tolist()
         ratio = SAFE * true / assumed if self.options.guard and assumed > 0 else 1.0
         kappa = max(1.0, ratio, RELEASE * float(server["kappa"]))
         server["kappa"][...] = kappa
-        H, b = kappa * server["sum_B"] + self.prior, server["sum_g"] + kappa * server["sum_Br"]
-        server["c"][:] = np.linalg.solve(H, b)
+        b = server["sum_g"] + kappa * server["sum_Br"]
+        server["c"][:] = quadratics.minimum(server["sum_B"], kappa, self.prior, b)
 
-    def _meet(self, server: State, k: int, n: int, down: Message, message: Array) -> None:
-        """Client k for the first time, or with new moments: B_k, and its part of the sums."""
-        count, weight = _count(self.forget, n + 1), server["weight"][k]
-        r, h, B, g, Br = (server[name][k] for name in ("r", "h", "B", "g", "Br"))
-        for name, old in (("sum_B", B), ("sum_g", g), ("sum_Br", Br)):
-            server[name] -= weight * old
-        if down is not None and len(down):
-            r += self._restore(down[1:])
-        if server["contacts"][k] == 0:
+    def _hear(self, server: State, k: int, n: int, down: Message, message: Array) -> None:
+        """Client k at its new reference, sometimes with a new B_k; its part of the sums."""
+        count, weight = _count(self.forget, n + 1), float(server["weight"][k])
+        r, h, g, B, Br = (server[name][k] for name in ("r", "h", "g", "B", "Br"))
+        first, told = not server["contacts"][k], len(message) > self._entries
+        dr = self._restore(down[1:]) if down is not None and len(down) else np.zeros(self.size)
+        r += dr
+        if first:
             h[:], B[:] = r, np.eye(self.size) / self.step
         h += self._restore(message[: self._entries])
-        if len(message) > self._entries:
+        if told:
+            server["sum_B"] -= weight * B
             B[:] = self.curvature.matrix(message[self._entries :], count)
             B += DAMP * np.eye(self.size)
-        g[:], Br[:] = h - r, B @ r
-        for name, new in (("sum_B", B), ("sum_g", g), ("sum_Br", Br)):
-            server[name] += count * new
-        self._note(server, k, n, count)
-
-    def _hear(self, server: State, ks: Array, n: int, down: Array, messages: Array) -> None:
-        """Several clients at their new references, all with the B_k that they had before."""
-        count, weight = _count(self.forget, n + 1), server["weight"][ks]
-        r, h, g, Br = (server[name][ks] for name in ("r", "h", "g", "Br"))
-        dr = self._restore(down[:, 1:])
-        h += self._restore(messages)
-        r += dr
-        new_g, new_Br = (
-            h - r,
-            np.array([server["B"][k] @ r_k for k, r_k in zip(ks, r, strict=True)]),
-        )
-        for k, more in zip(ks, count - weight, strict=True):
-            server["sum_B"] += more * server["B"][k]
-        server["sum_g"] += count * new_g.sum(axis=0) - weight @ g
-        server["sum_Br"] += count * new_Br.sum(axis=0) - weight @ Br
-        self._measure(server, count, dr, new_g - g, new_Br - Br)
-        for name, new in (("r", r), ("h", h), ("g", new_g), ("Br", new_Br)):
-            server[name][ks] = new
-        self._note(server, ks, n, count)
-
-    def _note(self, server: State, ks: Any, n: int, count: float) -> None:
-        """These clients were heard in round n, each with its number of samples."""
-        server["weight"][ks] = count
-        server["contacts"][ks] += 1
-        server["heard"][ks] = n
-
-    def _measure(self, server: State, count: float, dr: Array, dg: Array, dBr: Array) -> None:
-        """-dr^T dg and dr^T B dr, averaged over recent contacts so that new samples average out."""
-        keep = 1 - 1 / max(RECENT * self.task.clients, 1)
-        past = count * keep ** np.arange(len(dr) - 1, -1, -1)
-        server["secant"] *= keep ** len(dr)
-        server["secant"] += -(past @ (dr * dg).sum(axis=1)), past @ (dr * dBr).sum(axis=1)
+            server["sum_B"] += weight * B
+        sums = quadratics.Quadratic(server["sum_B"], server["sum_g"], server["sum_Br"])
+        old = quadratics.Quadratic(B, g, Br)
+        true, assumed = quadratics.renew(sums, weight, count, old, r, h - r, dr)
+        if not (first or told):
+            # Averaged over recent contacts, so that new samples average out.
+            server["secant"] *= 1 - 1 / max(RECENT * self.task.clients, 1)
+            server["secant"] += -count * true, count * assumed
+        server["weight"][k], server["heard"][k] = count, n
+        server["contacts"][k] += 1
 
     def models(self, server: State, clients: State) -> Array:
         """w = T c."""

@@ -35,8 +35,8 @@ class Options(pdlms.Options):
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
-        """None: D^2 operations a sample take hours, not minutes."""
-        return ()
+        """M = D/5, where psorls is compared too."""
+        return super().compared(dim) if dim <= psorls.MOST else ()
 
     def describe(self) -> str:
         return f"PdRLS {self.windows()}{psorls.described(self)}, {self.place()}"
@@ -52,3 +52,6 @@ class Method(psorls.Recursive, pdlms.Method):
 
     k broadcasts phi_k on S_{k,n}, and w_k is combined from what it hears as with LMS.
     """
+
+    stacked = foresees = True
+    several = False  # all Q_k of one run are as large as a cache

@@ -30,10 +30,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from psofed.core import equations
+from psofed.core import equations, recursive
 from psofed.errors import InputError
 from psofed.methods import psofed
 from psofed.methods.contract import Array, Learns, Plain, State, Task
+
+MOST = 400  # features with which RLS is compared unasked
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ class Options(psofed.Options):
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
-        """None: D^2 operations a sample take hours, not minutes."""
-        return ()
+        """M = D/5, if D^2 operations a sample and D^2 numbers of every client are not too many."""
+        return (cls(max(dim // 5, 1)),) if dim <= MOST else ()
 
     def describe(self) -> str:
         return f"PSO-Fed RLS {self.windows()}{described(self)}"
@@ -106,6 +108,17 @@ class Recursive(Plain):
             equations.inform(client["Q"], client["turn"], self.amount)
             client["turn"][...] = (client["turn"] + 1) % self.task.dim
 
+    def foresee(self, client: State, z: Array) -> Array:
+        """The gains of samples of one client in a row; Q_k moves past them, w_k stays."""
+        turn = int(client["turn"])
+        client["turn"][...] = (turn + len(z)) % self.task.dim if self.amount else 0
+        exact = z.astype(np.float64, order="C")
+        return recursive.gains(client["Q"], exact, self.forget, turn, self.amount)
+
+    def correct(self, client: State, gains: Array, z: Array, y: Array) -> None:
+        """Eq. (10) with g for mu z, for samples in a row."""
+        recursive.correct(client["w"], gains, z, y)
+
 
 class Method(Recursive, psofed.Method):
     """Algorithm 1 with g = Q_k z / (lambda + z^T Q_k z), w_k <- w_k + g e_k for eq. (10).
@@ -113,3 +126,5 @@ class Method(Recursive, psofed.Method):
     Q_k <- (Q_k - g z^T Q_k) / lambda, then Q_k^-1 <- Q_k^-1 + regular (1 - lambda^D) e_i e_i^T, i
     the next entry in turn.
     """
+
+    lazy = foresees = True

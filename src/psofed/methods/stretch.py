@@ -43,7 +43,7 @@ class Stretch:
             yield here, Stretch(self.first + i, self.fresh[here], self.known[here], self.y[here])
 
 
-class Job(NamedTuple):
+class Script(NamedTuple):
     """What the compiled code works on: the fields of its struct, in the same order."""
 
     rounds: int
@@ -91,7 +91,7 @@ def play(
 
 def _job(
     part: Stretch, server: State, clients: Clients, cohorts: list[Indices], made: list[Array]
-) -> Job:
+) -> Script:
     method, w = clients.method, server["w"]
     local = clients.states.get("w", np.zeros((clients.count, len(w)), w.dtype))
     assert w.dtype == local.dtype
@@ -109,7 +109,7 @@ def _job(
             for some, way in ((np.repeat(opens, sizes), False), (np.repeat(closes, sizes), True))
         )
     fresh, known, y = (np.ascontiguousarray(a, w.dtype) for a in (part.fresh, part.known, part.y))
-    return Job(
+    return Script(
         rounds=len(y), clients=len(local), dim=len(w), shared=down.shape[-1], w=w, local=local,
         fresh=fresh, known=known, y=y,
         what=what, start=np.cumsum([0, *sizes]), members=members.astype(np.int64), down=down, up=up,

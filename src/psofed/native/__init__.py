@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -20,6 +21,7 @@ Array = NDArray[Any]
 LEVELS = ("base", "v3", "v4")  # of x86-64; other processors have the first only
 FOLDER = Path(__file__).parent
 _POINTER, _INTEGER, _NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+_MEMORY: Any = ctypes.c_char * 0
 _TYPES: Any = {int: _INTEGER, float: _NUMBER}
 
 
@@ -60,19 +62,20 @@ def function(name: str, dtype: Any = None) -> Callable[..., Any]:
     called.restype = _INTEGER
 
     def call(*arguments: Any) -> Any:
-        if called.argtypes is None:
+        if called.argtypes is None:  # every call has the same kinds
             called.argtypes = [_TYPES.get(type(value), _POINTER) for value in arguments]
-        return called(*[_plain(value) for value in arguments])
+        return called(*[v if type(v) in _TYPES else _address(v) for v in arguments])
 
     return call
 
 
-def _plain(value: Any) -> Any:
-    kind = type(value)
-    if kind is np.ndarray:
-        assert value.flags.c_contiguous
-        return value.__array_interface__["data"][0]  # quicker than value.ctypes
-    return value if kind in _TYPES else ctypes.byref(value)
+def _address(value: Any) -> Any:
+    if isinstance(value, ctypes.Structure):
+        return ctypes.byref(value)
+    flags = value.flags
+    assert flags.c_contiguous
+    # The first way is four times as fast, but needs memory that may be written to.
+    return _MEMORY.from_buffer(value) if flags.writeable else value.__array_interface__["data"][0]
 
 
 @cache
@@ -102,12 +105,13 @@ def struct(values: Any) -> Any:
         elif isinstance(value, tuple):
             value = struct(value)
         setattr(made, name, value)
+    made.kept = values
     return made
 
 
 def aligned(shape: tuple[int, ...] | int, dtype: Any) -> Array:
     """Zeros that begin on a cache line, as vector loads like it."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    size = prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(dtype).itemsize
     memory = np.zeros(size + 64, np.uint8)
     begin = -memory.ctypes.data % 64
     made: Array = memory[begin : begin + size].view(dtype).reshape(shape)

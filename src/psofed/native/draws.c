@@ -61,7 +61,8 @@ static inline uint64_t word(Stream *s)
 
 /* `count` numbers in [0, 1) for each item, out [item][count]; places has its run, its client and its
    round: [3][item]. */
-void psofed_uniforms(uint64_t key0, uint64_t key1, const uint64_t *places, int64_t items, int64_t count, double *out)
+void psofed_uniforms(uint64_t key0, uint64_t key1, const uint64_t *places, int64_t items,
+                     int64_t count, double *out)
 {
     Stream s;
     begin(&s, key0, key1);
@@ -88,9 +89,9 @@ static double tail(Stream *s, int negative)
 /* The signed place in its layer that a word says; 52 bits are its size. */
 static inline double place(uint64_t r)
 {
-    const union { double x; uint64_t bits; } size = {(double)(int64_t)(r >> 9 & SIZES) * WIDTH[r & 0xff]};
-    const union { uint64_t bits; double x; } signed_ = {size.bits | r >> 8 << 63};
-    return signed_.x;
+    union { double x; uint64_t bits; } number = {(double)(int64_t)(r >> 9 & SIZES) * WIDTH[r & 0xff]};
+    number.bits |= r >> 8 << 63;
+    return number.x;
 }
 
 static inline int is_inside(uint64_t r) { return (r >> 9 & SIZES) < INSIDE[r & 0xff]; }
@@ -109,7 +110,8 @@ static double outside(Stream *s, uint64_t r)
 }
 
 /* `count` standard normals for each item, by the ziggurat of Marsaglia and Tsang (2000). */
-void psofed_normals(uint64_t key0, uint64_t key1, const uint64_t *places, int64_t items, int64_t count, double *out)
+void psofed_normals(uint64_t key0, uint64_t key1, const uint64_t *places, int64_t items,
+                    int64_t count, double *out)
 {
     Stream s;
     begin(&s, key0, key1);

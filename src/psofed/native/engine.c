@@ -19,18 +19,17 @@
 enum { WAVES, BUMPS, GIVEN };        /* kinds of feature maps */
 enum { PER_CLIENT, COMMON, FRESH };  /* how the row of a window is found in its table */
 enum { PAD = 8, BLOCK = 16, GROUP = 4, HOLD = 16, REFRESH = 256 };
-#ifdef __AVX512F__ /* samples whose features are computed together, as registers allow */
-enum { AT_ONCE = 4 };
+/* As registers allow: samples whose features are computed together, and models that are judged. */
+#ifdef __AVX512VL__
+enum { AT_ONCE = 4, TOGETHER = 8 };
 #else
-enum { AT_ONCE = 2 };
+enum { AT_ONCE = 2, TOGETHER = 4 };
 #endif
 
 #define SINGLE 1
-#include "vectors.h"
 #include "engine.h"
 #undef SINGLE
 #define SINGLE 0
-#include "vectors.h"
 #include "engine.h"
 
 /* ---- what this library is ---- */

@@ -1,6 +1,7 @@
 /* Vectors of 32 bytes, of one precision: included once for float and once for double.
 
-   REAL is the number, LANES how many are in a vector, TERMS those of the sine's polynomial, NAME(f) the name of f in this precision.
+   REAL is the number, LANES how many are in a vector, TERMS those of the sine's polynomial, NAME(f)
+   the name of f in this precision.
    Sums go by fixed lanes, in a fixed order, so that 256 and 512 bit machines give the same bits. */
 
 #define INLINE static inline __attribute__((always_inline))
@@ -88,6 +89,20 @@ INLINE BIG NAME(magnitude)(BIG t)
     const MASK sign = (MASK)NAME(all)((REAL)-0.0);
     return (BIG)((MASK)t & ~sign);
 #endif
+}
+
+/* Lanes whose byte is -1 are kept, those whose byte is 0 become zero. */
+INLINE VEC NAME(where)(const int8_t *mask, VEC a)
+{
+#if defined(__AVX2__) && SINGLE
+    MASK kept = (MASK)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)mask));
+#elif defined(__AVX2__)
+    MASK kept = (MASK)_mm256_cvtepi8_epi64(_mm_loadu_si32(mask));
+#else
+    MASK kept;
+    for (int i = 0; i < LANES; i++) kept[i] = mask[i];
+#endif
+    return (VEC)((MASK)a & kept);
 }
 
 /* The sum of all lanes, pairs first. */

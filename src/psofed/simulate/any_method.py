@@ -18,7 +18,7 @@ from psofed.methods.contract import Method, State, Task
 from psofed.methods.members import Clients, Members
 from psofed.methods.round import Sizes
 from psofed.methods.selection import ByPolicy
-from psofed.simulate import kernel
+from psofed.simulate import kernel, maps
 from psofed.simulate.draws import Draws
 
 Array = NDArray[Any]
@@ -60,8 +60,9 @@ class RunSamples:
     """x, z and y of all clients, round by round, shared by the methods that run in lockstep."""
 
     def __init__(self, draws: Draws) -> None:
-        self.features, self.chunks, self.gaps = draws.features, draws.chunks(), draws.gaps
+        self.chunks, self.gaps = draws.chunks(), draws.gaps
         self.chunk = self.before = next(self.chunks)
+        self.features = maps.compiled(draws.features, self.chunk.x.dtype)
         self.begin = -BLOCK
         self.x = self.z = self.y = np.empty(0)
         self.some: dict[Any, tuple[Array, Array, Array]] = {}
@@ -123,7 +124,7 @@ class WhenAsked:
                 self._catch_up(k, n)
 
     def now(self, n: int, members: Members) -> None:
-        """All samples so far: a lazy client may learn from older ones after the download, too."""
+        """The newest sample, and those before it if they were not learned from yet."""
         for k in members.ids:
             self._catch_up(k, n + 1)
 
@@ -134,6 +135,66 @@ class WhenAsked:
             self.position[k] = stop
 
 
+class ForeseenWhenAsked(WhenAsked):
+    """Lessons of lazy clients whose gains do not depend on the download: all are computed before.
+
+    What is learned does, so the newest sample is learned from after it.
+    """
+
+    def before(self, n: int, members: Members) -> None:
+        super().before(n, members)
+        self.newest = [self._foreseen(k, n + 1, self._count(k, n)) for k in members.ids]
+
+    def now(self, n: int, members: Members) -> None:
+        for k, newest in zip(members.ids, self.newest, strict=True):
+            self.clients.method.correct(self.clients.state(k), *newest)
+
+    def _count(self, k: int, n: int) -> int:
+        """The samples that client k has in round n."""
+        return len(self.samples.past(k, n, n + 1)[2]) if self.samples.gaps else 1
+
+    def _catch_up(self, k: int, stop: int) -> None:
+        if self.position[k] < stop:
+            self._foreseen(k, stop, 0)
+
+    def _foreseen(self, k: int, stop: int, newest: int) -> tuple[Array, Array, Array]:
+        """Learn from all samples but the newest; these, with their gains."""
+        client, method = self.clients.state(k), self.clients.method
+        _, z, y = self.samples.past(k, self.position[k], stop)
+        self.position[k] = stop
+        gains, older = method.foresee(client, z), len(y) - newest
+        method.correct(client, gains[:older], z[:older], y[:older])
+        return gains[older:], z[older:], y[older:]
+
+
+class Foreseen:
+    """Lessons in which one client after another computes the gains of a block of rounds ahead."""
+
+    def __init__(self, clients: Clients, samples: RunSamples) -> None:
+        self.clients, self.samples = clients, samples
+        self.begin = -BLOCK
+        self.gains: Array = np.empty(0)
+
+    def before(self, n: int, members: Members) -> None:
+        """Everything older has been learned."""
+
+    def now(self, n: int, members: Members) -> None:
+        """Everybody learns, with the gains of this round."""
+        _, z, y = self.samples.of(n, None)
+        method = self.clients.method
+        if self.begin != self.samples.begin:
+            self.begin = self.samples.begin
+            block: Array = self.samples.z.swapaxes(0, 1)
+            if self.gains.shape != block.shape:
+                self.gains = np.empty(block.shape)
+            for k, inputs in enumerate(block):
+                self.gains[k] = method.foresee(self.clients.state(k), inputs)
+        members.put_back()
+        gains = self.gains[:, n - self.begin]
+        method.correct(self.clients.states, gains[None], z[None], y[None])
+        members.fetch()
+
+
 def play(
     draws: Draws, method: Method, samples: RunSamples, sizes: Sizes | None = None
 ) -> Iterator[Moment]:
@@ -141,7 +202,7 @@ def play(
     server, sizes = method.server(), sizes or Sizes(method)
     together = method.stacked and method.policy is None
     clients = Clients(method, range(len(draws.ids)), together=together)
-    lessons = (WhenAsked if method.lazy else rounds.EachRound)(clients, samples)
+    lessons = _lessons(method, draws.gaps)(clients, samples)
     who: rounds.Selection = rounds.Uniform(method, samples)
     if method.policy is not None:
         who = ByPolicy(method, method.policy, sizes)
@@ -151,3 +212,9 @@ def play(
         samples.move_to(n)
         sent = rounds.play(n, server, clients, who, lessons, sizes)
     yield Moment(server, clients.states, sent)
+
+
+def _lessons(method: Method, gaps: bool) -> Any:
+    if method.idle and method.lazy:
+        return ForeseenWhenAsked if method.foresees else WhenAsked
+    return Foreseen if method.idle and method.foresees and not gaps else rounds.EachRound

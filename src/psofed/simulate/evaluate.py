@@ -13,7 +13,7 @@ from psofed.experiment import Experiment
 from psofed.learners.contract import Learner
 from psofed.methods.contract import Task
 from psofed.simulate import kernel
-from psofed.simulate.maps import computed
+from psofed.simulate.maps import compiled
 from psofed.streams import drawing
 from psofed.streams.contract import about
 
@@ -120,7 +120,7 @@ def draw_test(experiment: Experiment, task: Task) -> Judge:
         experiment.stream, task.seeds, "test", task.clients, experiment.test_samples
     )
     later = about(experiment.stream).later(sample.x)
-    z = computed(task.features, sample.x.astype(task.dtype))
+    z = compiled(task.features, task.dtype)(sample.x.astype(task.dtype))
     if not task.learner.linear:
         shift = np.zeros(len(z)) if later is None else later - sample.clean
         return TestPoints(task.learner, z, sample.clean, shift)
@@ -137,8 +137,9 @@ def floors(experiment: Experiment, run: int) -> tuple[float, float]:
     count = 200 * task.dim
     sample = drawing.snapshot(experiment.stream, task.seeds, "ridge", task.clients, count)
     R, r = np.zeros((task.dim, task.dim)), np.zeros(task.dim)
+    features = compiled(task.features, task.dtype)
     for part in np.array_split(np.arange(count), 10):  # all features at once would be large
-        z = computed(task.features, sample.x[part].astype(task.dtype)).astype(np.float64)
+        z = features(sample.x[part].astype(task.dtype)).astype(np.float64)
         R += z.T @ z
         r += z.T @ sample.clean[part]
     w = np.linalg.solve(R + 1e-6 * count / task.dim * np.eye(task.dim), r)

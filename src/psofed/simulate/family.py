@@ -150,7 +150,7 @@ def _scratch(models: layout.Models, dim: int) -> layout.Scratch:
         every=np.arange(dim, dtype=np.int64),
         held=native.aligned((layout.HOLD, size), dtype),
         owner=np.zeros((layout.HOLD, 2), np.int64),
-        fits=native.aligned((4, rows), dtype),
+        fits=native.aligned((layout.HOLD, rows), dtype),
         shift=np.zeros((2, methods), np.int32),
     )
 
@@ -211,6 +211,21 @@ class _Tables:
             if not isinstance(method.schedule, Stochastic)
         }
 
+        self.length = 2 * draws.features.dim + layout.LEAST
+        self.masked, self.masks = self._masks()
+
+    def _masks(self) -> tuple[Array, Array]:
+        """Rotating windows of many entries as masks: where each method's begin, and all of them."""
+        begin, parts = np.full(len(self.methods), -1), [np.empty(0, np.int8)]
+        for j, (_, _, table) in self.rotating.items():
+            if layout.MANY < table.shape[1] < self.draws.features.dim:
+                begin[j] = sum(part.size for part in parts)
+                mask = np.zeros(len(table) * self.length, np.int8)
+                places = table + self.length * np.arange(len(table))[:, None]
+                mask[places] = mask[places + self.draws.features.dim] = -1
+                parts.append(mask)
+        return begin, np.concatenate(parts)
+
     def plans(self, chunk: Chunk) -> layout.Plans:
         """What the kernel needs to know about the windows in a chunk."""
         rows = [
@@ -229,6 +244,9 @@ class _Tables:
             first=np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64),
             table=np.concatenate([table.ravel() for _, _, table in rows]).astype(np.int32),
             dense=self.dense,
+            masked=self.masked,
+            masks=self.masks,
+            length=self.length,
         )
 
 
@@ -262,9 +280,9 @@ def traffic(draws: Draws, methods: list[psofed.Method], marks: Array) -> Array:
     messages, copies = (
         np.diff(total[marks], prepend=0) for total in (draws.start, rounds_with_any)
     )
+    sizes = [len(method.encode(np.zeros(method.shared), up=True)) for method in methods]
+    common = np.array([method.common for method in methods])
     out = np.empty((3, len(methods), len(marks)))
-    for j, method in enumerate(methods):
-        window = len(method.encode(np.zeros(method.shared), up=True))
-        multicast = copies if method.common else messages
-        out[:, j] = window * messages, window * messages, window * multicast
+    out[:2], out[2] = messages, np.where(common[:, None], copies, messages)
+    out *= np.array(sizes)[:, None]
     return out

@@ -1,4 +1,4 @@
-"""What the compiled engine works on, by name: `family` prepares it, native/engine.h reads it.
+"""What the compiled engine works on, by name: `family` prepares it, native/job.h reads it.
 
 The fields are those of the C structs of the same names, in the same order.
 """
@@ -14,6 +14,7 @@ WAVES, BUMPS, GIVEN = 0, 1, 2  # kinds of feature maps; given: x has the feature
 PER_CLIENT, COMMON, FRESH = 0, 1, 2  # how the row of a window is found in its table
 PAD, LEAST = 8, 16  # features are padded to a multiple of this, and to so many at least
 BLOCK = 16  # samples whose features are computed at once: they stay in the first-level cache
+MANY = 16  # a window of more entries is a mask
 COLUMNS, SAMPLES = 12, 128  # of the test set: those whose products are added up at once
 HOLD = 16  # models that are judged together
 
@@ -58,6 +59,9 @@ class Plans(NamedTuple):
     first: Array  # where the table of method j begins in `table`
     table: Array
     dense: Array  # [method]: whether too many entries change to track them; always if M = D
+    masked: Array  # [method]: where its masks begin, or -1 if it has none
+    masks: Array  # rows of `length`: the window at n = 0 twice, -1 inside and 0 outside
+    length: int
 
 
 class Models(NamedTuple):
@@ -98,7 +102,7 @@ class Scratch(NamedTuple):
     every: Array  # 0, 1, ..., D - 1
     held: Array  # [i, feature]: models of the last marks, to be judged together
     owner: Array  # [i, 2]: mark and method of each
-    fits: Array  # [4, row]: the test outputs of four of them
+    fits: Array  # [i, row]: the test outputs of some of them
     shift: Array  # [2, method]: how far the windows of a round have moved, down and up
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,12 @@ def pad(array: Array, shape: tuple[int, ...], dtype: Any, value: float = 0) -> A
 
 def feature_map(features: FeatureMap, dtype: Any) -> layout.Map:
     """The feature map as the kernel needs it: phases in turns, so that a period is 1."""
+    known: Any = features
+    return _feature_map(known, dtype)
+
+
+@lru_cache(maxsize=1)  # of the run that is simulated: its models and its test set need it
+def _feature_map(features: Any, dtype: Any) -> layout.Map:
     dim = features.dim
     size = padded(dim)
     if isinstance(features, Waves):
@@ -52,10 +60,17 @@ def feature_map(features: FeatureMap, dtype: Any) -> layout.Map:
     return layout.Map(kind, taps, size, slope, offset, scales, constant, terms)
 
 
-def computed(features: FeatureMap, x: Array) -> Array:
-    """z = features(x) for each row of x, compiled where that is possible."""
+def compiled(features: FeatureMap, dtype: Any) -> Callable[[Array], Array]:
+    """z = features(x) for x of this precision, of any shape [..., L]; compiled where possible."""
     if not (isinstance(features, Waves | Bumps) and native.available()):
-        return features(x)
-    z = np.empty((len(x), padded(features.dim)), x.dtype)
-    kernel.fill_features(np.ascontiguousarray(x), feature_map(features, x.dtype), z)
-    return z[:, : features.dim]
+        return features
+    table = feature_map(features, np.dtype(dtype))
+    structs = [native.struct(table)]
+
+    def call(x: Array) -> Array:
+        z = np.empty((*x.shape[:-1], features.dim), dtype)
+        rows = np.ascontiguousarray(x, dtype).reshape(1, 1, -1, x.shape[-1])
+        kernel.fill_features_of_runs(rows, structs, z)
+        return z
+
+    return call

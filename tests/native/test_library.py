@@ -1,0 +1,94 @@
+"""The compiled library: what it is made of, what it agrees with, and psofed without it."""
+
+import ctypes
+import runpy
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import psofed
+from helpers.plain import uncompiled
+from psofed import native
+from psofed.core import features
+from psofed.core.seeds import Seeds
+from psofed.simulate import kernel, layout, maps
+from psofed.simulate.onerun import one_run
+
+ROOT = Path(__file__).parents[2]
+compiled = pytest.mark.skipif(not native.available(), reason="nothing is compiled here")
+both = pytest.mark.parametrize("dtype", ["float32", "float64"])
+METHODS = (
+    psofed.methods.onlinefed.Options(),
+    *(
+        psofed.methods.psofed.Options(shared=m, scheme=s)
+        for s in ("coordinated", "uncoordinated")
+        for m in (1, 5, 20)  # a few entries, some, and so many that they are a mask
+    ),
+)
+
+
+def experiment(dtype):
+    return psofed.Experiment(
+        clients=12, rounds=150, runs=1, cohort=3, dtype=dtype, test_samples=100,
+        features=psofed.Features(dim=27), methods=METHODS,
+    )  # fmt: skip
+
+
+@compiled
+@both
+def test_the_job_has_the_same_size_here_and_in_c(dtype):
+    assert native.function("job_size", dtype)() == ctypes.sizeof(native._structure(layout.Job))
+
+
+@compiled
+def test_the_library_was_built_from_the_sources_that_are_here():
+    script = runpy.run_path(str(ROOT / "hatch_build.py"))
+    assert native.about().split()[0] == script["digest"]()
+
+
+@compiled
+@both
+def test_processors_with_long_vectors_give_the_bits_of_those_without(dtype, monkeypatch):
+    if native.library().psofed_level() < 2:
+        pytest.skip("this processor has no long vectors")
+    library, found = native.library, []
+    for level in ("v3", "v4"):
+        monkeypatch.setattr(native, "library", lambda _=None, level=level: library(level))
+        monkeypatch.setattr(native, "function", cache(native.function.__wrapped__))
+        found.append(one_run(experiment(dtype), 0).mse)
+        assert native.library() is not None
+    assert np.array_equal(*found)
+
+
+@compiled
+def test_without_the_library_the_curves_are_the_same():
+    known = one_run(experiment("float64"), 0)
+    with uncompiled():
+        plain = one_run(experiment("float64"), 0)
+    assert np.abs(plain.mse / known.mse - 1).max() <= 1e-9
+    assert np.array_equal(plain.traffic, known.traffic)
+
+
+@compiled
+@both
+@pytest.mark.parametrize(("count", "dim", "more"), [(1, 1, 1), (130, 7, 2), (300, 24, 1)])
+def test_sums_of_products_are_those_of_numpy(dtype, count, dim, more):
+    generator = np.random.default_rng(0)
+    z = generator.normal(size=(count, dim + 1)).astype(dtype)[:, :dim]
+    y = generator.normal(size=(count, more))
+    found = kernel.products(z, y)
+    with uncompiled():
+        expected = kernel.products(z, y)
+    assert np.abs(np.triu(found - expected)).max() <= 1e-12 * count
+
+
+@compiled
+@pytest.mark.parametrize("dim", [1, 8, 9, 17, 40])
+def test_features_are_the_same_with_and_without_the_library(dim):
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    for z in (features.cosine(Seeds(0), dim, 3, 2.0), features.gaussian(x[:dim], 2.0)):
+        found = maps.compiled(z, x.dtype)(x)
+        with uncompiled():
+            assert np.abs(found - maps.compiled(z, x.dtype)(x)).max() < 1e-14

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import native
+from psofed.data.text_columns import TextColumn
 from psofed.errors import InputError
 
 Array = NDArray[Any]
@@ -34,7 +35,8 @@ GROUPED = {  # digits in groups of three, as offices write them
 class Batch:
     """Some rows of one file by column. `rows` are their numbers in the file; the header is 1.
 
-    Cells are texts, or a NumPy array where the file has numbers or dates.
+    Cells are texts, in a tuple or a `TextColumn`, or a NumPy array where the file has numbers or
+    dates.
     """
 
     file: str
@@ -139,12 +141,13 @@ def _read(batch: Batch, column: str, cells: Any, missing: Missing) -> Array:
 def _plain(cells: Any, decimal: str) -> tuple[Array, Array]:
     """The numbers of plain cells, read by compiled code if there is any; where the others are."""
     values, odd = np.empty(len(cells)), np.arange(len(cells))
-    if not (native.available() and isinstance(cells, tuple) and len(cells)):
+    if not (native.available() and isinstance(cells, tuple | TextColumn) and len(cells)):
         return values, odd
     try:
-        text = "\n".join(cells).encode("ascii", "replace")
+        joined = cells.text if isinstance(cells, TextColumn) else "\n".join(cells)
     except TypeError:  # there are other things than texts among them
         return values, odd
+    text = joined.encode("ascii", "replace")
     data = np.frombuffer(text, np.uint8)
     count = native.function("cells")(data, len(text), ord(decimal), len(cells), values, odd)
     return (values, np.arange(len(cells))) if count < 0 else (values, odd[:count])

@@ -144,12 +144,12 @@ class _Run:
     def _features(self, new: Array, known: Array) -> tuple[dict[int, Array], dict[int, Array]]:
         """Of the inputs of a block, and of those whose labels arrive in it, some rounds late."""
         maps = {id(p.features): p.features for p in self.players}
-        z = {i: f(new) for i, f in maps.items()}
+        z = {i: _flat(f, new) for i, f in maps.items()}
         if not self.delay:
             return z, z
         late = known[: self.delay]  # the others are of this block
         rest = len(known) - len(late)
-        return z, {i: np.concatenate([f(late), z[i][:rest]]) for i, f in maps.items()}
+        return z, {i: np.concatenate([_flat(f, late), z[i][:rest]]) for i, f in maps.items()}
 
     def _persist(self, arrived: Array) -> Array:
         """The last label that was known at each round: at the same delay as the models."""
@@ -217,6 +217,12 @@ class _Run:
             ids = np.searchsorted(self.blocks, n, side="right").clip(max=len(self.blocks) - 1)
             score.add_blocks(model, squares, ids, len(self.blocks))
         return squares
+
+
+def _flat(features: FeatureMap, x: Array) -> Array:
+    """z of x [B, K, L]: one product of long matrices is faster than one for each round."""
+    z = features(x.reshape(-1, x.shape[-1]))
+    return z.reshape(*x.shape[:-1], z.shape[-1])
 
 
 def _known(errors: Array, counted: Array) -> Array:

@@ -54,3 +54,53 @@ int64_t psofed_cells(const char *text, int64_t length, int64_t decimal, int64_t 
     }
     return strange;
 }
+
+/* A cell, quoted or not, and what comes after it; NULL if it is not a plain one. */
+static const char *cell(const char *at, const char *last, char sep, const char **begin,
+                        const char **end)
+{
+    const int quoted = at < last && *at == '"';
+    *begin = at += quoted;
+    for (; at < last && *at != '\n' && (quoted ? *at != '"' : *at != sep); at++)
+        if (*at == '"' || (*at == '\r' && (quoted || at + 1 == last || at[1] != '\n'))) return 0;
+    *end = !quoted && at > *begin && at[-1] == '\r' ? at - 1 : at;
+    if (!quoted) return at;
+    if (at == last || *at++ != '"') return 0; /* a line break within quotes */
+    if (at + 1 < last && *at == '\r' && at[1] == '\n') at++;
+    return at == last || *at == '\n' || *at == sep ? at : 0;
+}
+
+/* A text of `rows` lines with `columns` cells each, column by column: one cell in each line, and
+   ends[c] is where column c ends. Returns 0 if that is not all there is to it: quotes within quotes,
+   lines with more or fewer cells, or cells longer than `longest`. */
+int64_t psofed_transpose(const char *text, int64_t length, int64_t separator, int64_t rows,
+                         int64_t columns, int64_t longest, char *out, int64_t *ends)
+{
+    const char *last = text + length, sep = (char)separator;
+    for (int64_t c = 0; c < columns; c++) ends[c] = 0;
+    for (int writing = 0; writing < 2; writing++) { /* first how long each column is, then itself */
+        const char *at = text;
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t c = 0; c < columns; c++, at++) {
+                const char *begin, *end;
+                if (!(at = cell(at, last, sep, &begin, &end))) return 0;
+                const int ends_line = at == last || *at == '\n';
+                if (ends_line != (c == columns - 1) || end - begin > longest) return 0;
+                if (columns == 1 && end == begin) return 0; /* an empty line has no cells */
+                if (!writing) {
+                    ends[c] += end - begin + 1;
+                    continue;
+                }
+                char *to = out + ends[c];
+                for (const char *from = begin; from < end;) *to++ = *from++;
+                *to = '\n', ends[c] += end - begin + 1;
+            }
+        }
+        if (at < last) return 0;
+        for (int64_t c = 0, begin = 0; c < columns && !writing; c++) { /* where each begins */
+            const int64_t size = ends[c];
+            ends[c] = begin, begin += size;
+        }
+    }
+    return 1;
+}

@@ -12,7 +12,7 @@ from psofed.experiment import Experiment, Features
 from psofed.learners import nlms
 from psofed.methods import fedavg, onlinefed, psofed, psorls
 from psofed.theory import bounds, dense, moments, prediction, reduced, steady, study
-from psofed.theory.team import team
+from psofed.theory.staff import staff
 
 
 def brute_limit(z, average):
@@ -153,7 +153,7 @@ def test_sweeps_are_simulated_at_the_step_of_the_theory_and_with_the_usual_windo
         psofed.Options(shared=3, idle=False),
     )
     world = prediction.world(replace(WORLD, methods=methods, step=0.9, rounds=60))
-    with team(world, jobs=1) as workers:
+    with staff(world, jobs=1) as workers:
         by_step, by_share = study.sweeps(workers, study.judge(workers, radii=False))
     assert by_step.lines == ["Online-Fed", "PSO-Fed M=2 uncoordinated"]
     assert by_step.step is None

@@ -11,7 +11,7 @@ from psofed.experiment import Experiment
 from psofed.methods import onlinefed, psofed
 from psofed.simulate import montecarlo
 from psofed.streams import iid, inputs, paper
-from psofed.theory import dense, mean, prediction, reduced, team
+from psofed.theory import dense, mean, prediction, reduced, staff
 from psofed.theory.noise import Sampled, closure
 
 
@@ -133,13 +133,13 @@ def test_the_closure_is_exact_where_all_windows_have_the_same_energy():
 def test_processes_give_what_one_process_gives(small, monkeypatch):
     rough = replace(small, fourth=None)
     alone = prediction.predict(rough)
-    monkeypatch.setattr(team, "HEAVY", 0)
+    monkeypatch.setattr(staff, "HEAVY", 0)
     seen = []
     together = prediction.predict(rough, 2, lambda done, total: seen.append((done, total)))
     assert [p.title for p in together] == [p.title for p in alone]
     for a, b in zip(alone, together, strict=True):
         assert np.allclose(a.mse, b.mse, rtol=1e-5)
-    assert team._here == {}  # that was another process
+    assert staff._here == {}  # that was another process
     assert all(total == len(alone) * WORLD.rounds for _, total in seen)
 
 

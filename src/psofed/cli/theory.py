@@ -138,12 +138,12 @@ def _study(experiment: Experiment, how: _Wishes, sweeps: bool) -> Study:
     """All that needs no simulation, by processes that are started once."""
     from psofed.theory import prediction
     from psofed.theory import study as studies
-    from psofed.theory.team import team
+    from psofed.theory.staff import staff
 
     with ExitStack() as stack:
         with counting("moments and limits, %") as on_percent:
             world = prediction.world(experiment)
-            workers = stack.enter_context(team(world, how.jobs or os.cpu_count() or 1))
+            workers = stack.enter_context(staff(world, how.jobs or os.cpu_count() or 1))
             study = studies.judge(workers, not how.only_bounds, _percent(on_percent))
         if how.only_bounds:
             return study

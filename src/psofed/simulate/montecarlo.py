@@ -24,6 +24,8 @@ from psofed.simulate.onerun import width
 from psofed.simulate.pools import Pool, threads
 from psofed.simulate.watched import LEAST_RUNS, Runs, counted
 
+FEW = 4  # runs that are worth computing together, also as the last ones
+
 OnRun = Callable[[Accumulator], None]
 
 
@@ -184,7 +186,8 @@ def _batches(
     while first < last:
         size = 1
         if first not in finished:
-            size = max(min(most, -(-todo // (2 * workers.workers))), 1)
+            share = -(-todo // workers.workers)
+            size = min(most, max(-(-share // 2), min(share, FEW)))
             ends = (i for i in range(1, size) if first + i in finished or first + i == last)
             size = next(ends, size)
             todo -= size

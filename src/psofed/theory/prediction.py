@@ -19,8 +19,8 @@ from psofed.streams.contract import about, varies
 from psofed.theory import dense
 from psofed.theory.moments import Moments, Yardstick, moments, sample, yardstick
 from psofed.theory.reduced import Population, ReducedRecursion, population
+from psofed.theory.staff import Piece, Staff, Tell, staff
 from psofed.theory.system import System, system
-from psofed.theory.team import Piece, Team, Tell, team
 
 Array = NDArray[Any]
 FOURTH_WINDOWS = 50_000  # per client, for the exact recursion
@@ -211,14 +211,14 @@ def predict(
 
     `on_round` is called from time to time with the number of rounds done, of all.
     """
-    with team(world, jobs) as workers:
+    with staff(world, jobs) as workers:
         return predictions(workers, on_round)
 
 
 def predictions(
-    workers: Team, on_round: Callable[[int, int], None] | None = None
+    workers: Staff, on_round: Callable[[int, int], None] | None = None
 ) -> list[Prediction]:
-    """The same, by a team that knows the world."""
+    """The same, by a staff that knows the world."""
     world: World = workers.known
     rounds, numbers = world.experiment.rounds, world.experiment.rounds * world.task.dim**2
     known = systems(world)

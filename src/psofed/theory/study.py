@@ -15,8 +15,8 @@ from psofed.theory import bounds, mean, prediction, steady
 from psofed.theory.bounds import Bounds, Norm, Verdict
 from psofed.theory.mean import Radius
 from psofed.theory.prediction import Prediction, World
+from psofed.theory.staff import Piece, Staff, Tell
 from psofed.theory.system import System
-from psofed.theory.team import Piece, Team, Tell
 
 Array = NDArray[Any]
 STEPS = (0.05, 0.1, 0.2, 0.35, 0.55, 0.75, 0.9)  # of a sweep, in units of the limit
@@ -63,7 +63,7 @@ class Study:
     sweeps: list[Sweep] = field(default_factory=list)
 
 
-def judge(workers: Team, radii: bool = True, on_share: Progress = None) -> Study:
+def judge(workers: Staff, radii: bool = True, on_share: Progress = None) -> Study:
     """The limits of the step and, with `radii`, the speed of the mean error."""
     world: World = workers.known
     limits = bounds.bounds(world.experiment, world.task, world.moments)
@@ -104,7 +104,7 @@ def _judgement(
     return Judgement(title, system.step, verdict, limits.limit(system), radius, paper)
 
 
-def sweeps(workers: Team, study: Study, on_share: Progress = None) -> list[Sweep]:
+def sweeps(workers: Staff, study: Study, on_share: Progress = None) -> list[Sweep]:
     """Quasi-static MSE against the step for each method, and against M for each scheme."""
     world: World = workers.known
     dim, known = world.task.dim, prediction.systems(world)
@@ -147,7 +147,7 @@ def sweeps(workers: Team, study: Study, on_share: Progress = None) -> list[Sweep
 
 
 def _ends(
-    workers: Team, limits: Bounds, title: str, wanted: list[steady.Setting], on_share: Progress
+    workers: Staff, limits: Bounds, title: str, wanted: list[steady.Setting], on_share: Progress
 ) -> Array:
     """The MSE of each setting; some at a time, and as many on one process as on ten."""
     world: World = workers.known

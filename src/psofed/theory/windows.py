@@ -19,7 +19,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Common:
+class Coordinated:
     """One window for all clients, so rho is 0 or 1 and Pi = pair = rho rho^T: entries move."""
 
     rows: Array  # the entries of the window
@@ -110,7 +110,7 @@ class Own:
         return self.Pi[rows][:, rows], self.pair[rows][:, rows]
 
 
-Windows = Common | Own
+Windows = Coordinated | Own
 
 
 class Calendar:
@@ -128,7 +128,7 @@ class Calendar:
 
     def _windows(self, n: int) -> Windows:
         if self.system.coordinated:
-            return Common(np.flatnonzero(self.system.masks(n)[0]), self.kind)
+            return Coordinated(np.flatnonzero(self.system.masks(n)[0]), self.kind)
         turn = self.system.turned(n)
         if turn is None:
             return self._own(n)

@@ -31,7 +31,7 @@ class Piece(NamedTuple):
     cost: float
 
 
-class Team:
+class Staff:
     """Works on pieces, in this process or on up to `jobs` others."""
 
     def __init__(self, known: Any, jobs: int, stack: ExitStack) -> None:
@@ -83,10 +83,10 @@ class Team:
 
 
 @contextmanager
-def team(known: Any, jobs: int) -> Iterator[Team]:
-    """A team whose processes, if it needs any, end with the block."""
+def staff(known: Any, jobs: int) -> Iterator[Staff]:
+    """A staff whose processes, if it needs any, end with the block."""
     with ExitStack() as stack:
-        yield Team(known, jobs, stack)
+        yield Staff(known, jobs, stack)
 
 
 def _begin(known: Any, shares: Any) -> None:

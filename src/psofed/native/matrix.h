@@ -10,6 +10,7 @@
 #include "vectors.h"
 
 typedef vec_f64 Vec;
+typedef lanes_f64 Lanes;
 
 /* sum[r][c] += sum over m of a[m * across + r * along] b[m * stride + 4 c ..], 4 `wide` columns. */
 INLINE void tile(Vec sum[4][3], const double *a, int64_t across, int64_t along, const double *b,

@@ -115,11 +115,12 @@ class Player:
     def _one_by_one(self, lot: Lot, begin: int, end: int) -> tuple[Array, Array]:
         who, lessons = Uniform(self.method, lot), EachRound(self.all, lot)
         shared, own = (np.zeros((end - begin, *lot.y.shape[1:]), lot.y.dtype) for _ in "so")
+        predict = self.method.task.learner.predict
         for i, n in enumerate(range(begin, end)):
             w, w_k, z = self.shared, self.own, lot.fresh[n - lot.first]
-            shared[i] = z @ w if w.ndim == 1 else np.vecdot(z, w)
+            shared[i] = predict(w, z)
             if w_k is not None:
-                own[i] = shared[i] if w_k is w else np.vecdot(z, w_k)
+                own[i] = shared[i] if w_k is w else predict(w_k, z)
             self._send(*play(n, self.server, self.all, who, lessons, self.sizes))
         return shared, own
 

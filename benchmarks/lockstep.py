@@ -60,9 +60,9 @@ class Clock:
         """A generator function; the time of each of its iterators is noted under the next name."""
 
         def timed(*args: Any) -> Iterator[Any]:
-            return iter(self.watched(next(names), lambda steps=play(*args): next(steps, end)), end)
+            name, steps, end = next(names), play(*args), object()
+            return iter(lambda: self(name, next, steps, end), end)
 
-        end = object()
         return timed
 
 

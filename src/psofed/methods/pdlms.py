@@ -145,25 +145,21 @@ class Method(psofed.Method):
         """Eq. (11) with the node as server: w_k = phi_k + sum_l c_lk S_{l,n} (phi_l - phi_k)."""
         rows, near, shares = self.edges(_ids(k))
         said = message.reshape(*phi.shape[:-2], -1, self.shared)
-        if native.available() and phi.ndim == 3 and phi.dtype == said.dtype:
-            self._combine_runs(phi, n, said)
-            return
         one = isinstance(k, int)
+        if native.available() and not one and phi.dtype == said.dtype and phi.flags.c_contiguous:
+            windows, (nodes, dim) = np.ascontiguousarray(self.windows(n)), phi.shape[-2:]
+            sizes = phi.size // (nodes * dim), nodes, windows.shape[-2], len(rows)
+            said, total = np.ascontiguousarray(said), np.empty((nodes, dim))
+            native.function("combine", phi.dtype)(
+                phi, rows, near, shares, windows, said, total, *sizes, self.shared, dim
+            )
+            return
         windows = self.schedule.entries(near, n) if one else self.windows(n)[..., near, :]
         models = phi.reshape(*phi.shape[:-2], -1)  # of all nodes in one row: one sum serves all
         places = rows[:, None] * self.task.dim + windows
         change = shares[:, None] * (said - equations.share(models, places))
         change[np.isnan(said)] = 0
         equations.add_at(models, places, change)
-
-    def _combine_runs(self, phi: Array, n: int, said: Array) -> None:
-        """The same for all nodes of several runs, compiled."""
-        rows, near, shares = self.edges(tuple(range(self.task.clients)))
-        windows, change = np.ascontiguousarray(self.windows(n)), np.empty_like(phi[0])
-        sizes = (*phi.shape[:2], windows.shape[-2], len(rows), self.shared, self.task.dim)
-        native.function("combine", phi.dtype)(
-            phi, rows, near, shares, windows, np.ascontiguousarray(said), change, *sizes
-        )
 
     def upload(self, client: State, k: Who, n: int) -> Any:
         """phi_k on S_{k,n}; nothing if the node has no neighbours."""

@@ -23,27 +23,6 @@ void NAME(psofed_add_at)(REAL *w, const int64_t *window, const REAL *change, dou
     }
 }
 
-/* What neighbours say, for each run: w_k += sum_l c_lk S_l (said_l - w_k), where it is a number.
-   Edge e leads from node near[e] to node rows[e]; windows [node][m], said [edge][m]. */
-void NAME(psofed_combine)(REAL *w, const int64_t *rows, const int64_t *near, const double *shares,
-                          const int64_t *windows, const REAL *said, REAL *change, int64_t runs,
-                          int64_t nodes, int64_t senders, int64_t edges, int64_t m, int64_t dim)
-{
-    for (int64_t r = 0; r < runs; r++, w += nodes * dim, windows += senders * m) {
-        memset(change, 0, nodes * dim * sizeof(REAL));
-        for (int64_t e = 0; e < edges; e++, said += m) {
-            const int64_t *at = windows + near[e] * m;
-            const REAL *own = w + rows[e] * dim, share = (REAL)shares[e];
-            REAL *to = change + rows[e] * dim;
-            for (int64_t i = 0; i < m; i++) {
-                REAL apart = said[i] - own[at[i]];
-                to[at[i]] += apart == apart ? share * apart : 0;
-            }
-        }
-        for (int64_t d = 0; d < nodes * dim; d++) w[d] += change[d];
-    }
-}
-
 /* The positions of the `kept` largest |v_j| of each row, in order; of equal ones, the first. */
 void NAME(psofed_largest)(const REAL *v, int64_t *out, int64_t rows, int64_t dim, int64_t kept)
 {

@@ -27,7 +27,7 @@ class Naming:
 
 
 # Functions of theirs may be used as plug-ins, but what fails in them is seldom their own fault.
-_TRUSTED = {*sys.stdlib_module_names, "numpy", "numba"}
+_TRUSTED = {*sys.stdlib_module_names, "numpy"}
 _naming: ContextVar[Naming | None] = ContextVar("naming", default=None)
 
 

@@ -150,7 +150,7 @@ def sweep_methods() -> list[dict[str, Any]]:
             line += (
                 f"{result['seconds']:11.2f} {result['peak']:7.0f}" if result else f"{'failed':>19s}"
             )
-        print(f"{line}{f'   K <= {largest:,}: {why}' if why else ''}", flush=True)
+        print(f"{line}{f'   up to {largest:,}: {why}' if why else ''}", flush=True)
     return found
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ class Clock:
     """CPU seconds by name; what is timed inside something else is not counted twice."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.inside = 0.0
 
     def __call__(self, name: str, call: Callable[..., Any], *args: Any) -> Any:
@@ -87,7 +87,7 @@ def whole(experiment: Experiment, runs: int) -> float:
     return time.process_time() - begin
 
 
-def parts(experiment: Experiment, runs: int) -> Counter[str]:
+def parts(experiment: Experiment, runs: int) -> dict[str, float]:
     """CPU seconds of a batch by name, everything in it timed."""
     clock = Clock()
     compiled, stacked, others = groups(experiment)
@@ -162,7 +162,7 @@ def measure(quick: bool) -> dict[str, float]:
 
 def show(found: Found) -> None:
     """The table, the dearest of each group first."""
-    each, known = Counter(found.each), groups(found.experiment)
+    each, known = found.each, groups(found.experiment)
     shared = [name for name in each if name.startswith("(")]
     for title, names in zip(("several runs at once", "one by one"), known[1:], strict=True):
         print(f"\n{title}:")

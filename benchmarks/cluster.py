@@ -1,17 +1,16 @@
 """A Dask cluster on this machine: wall time, idle workers, bytes and the scheduler's load.
 
-    python benchmarks/cluster.py [--workers 1,2,4] [--repeats 3] [--quick]         needs the extra `cluster`
+    python benchmarks/cluster.py [--workers 1,2,4] [--repeats 3] [--quick]     (extra `cluster`)
 
 A scheduler and workers in processes of their own do three jobs: `run` (the paper's seven curves),
 `compare` (the methods of a comparison, several runs in a task) and `sweep` (short experiments one
 after the other, each of which waits for its last run). Efficiency is the time with one worker over
-that with n, divided by n, each the least of some repeats in turn; it still needs n cores with little
-other work. Computing is the share of
-the workers' time in which they computed, which is what the scheduling loses. The tail is from the
-first worker without work to the end. Bytes are the pickled experiment of a task and its results.
-CPU seconds are those of the workers, of the scheduler's process, and of this one, which adds up the
-results. To see what memory costs under Dask's own settings: MALLOC_TRIM_THRESHOLD_=65536
-MALLOC_MMAP_THRESHOLD_=131072 python benchmarks/cluster.py.
+that with n, divided by n, each the least of some repeats in turn; it needs n cores with little
+other work. Computing is the share of the workers' time in which they computed: scheduling loses the
+rest. The tail is from the first worker without work to the end. Bytes are the pickled experiment of
+a task and its results. CPU seconds are those of the workers, of the scheduler's process, and of
+this one, which adds up the results. What memory costs under Dask's own settings is seen with
+MALLOC_TRIM_THRESHOLD_=65536 MALLOC_MMAP_THRESHOLD_=131072 python benchmarks/cluster.py.
 """
 
 from __future__ import annotations
@@ -152,7 +151,7 @@ def best(parts: Parts, counts: list[int], repeats: int) -> list[Done]:
 
 def measure(quick: bool) -> dict[str, float]:
     """By job: the efficiency of two workers, and the share of their time in which they computed."""
-    found = {}
+    found: dict[str, float] = {}
     for name, parts in jobs(quick).items():
         one, two = best(parts, [1, 2], 1 if quick else 3)
         found |= {f"{name}_efficiency": one.wall / two.wall / 2, f"{name}_computing": two.busy}

@@ -37,7 +37,7 @@ def build(compiler: str) -> None:
     levels = {"base": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"} if x86 else {"base": ""}
     files = sorted(map(str, NATIVE.glob("*.c")))
     for level, march in levels.items():
-        name = NATIVE / f"psofed-{level}.so"
+        name = NATIVE / f"psofed-{level}.shared"
         if name.exists() and digest().encode() in name.read_bytes():
             continue
         part = name.with_suffix(".part")
@@ -66,6 +66,6 @@ class Native(BuildHookInterface):
                 raise
             self.app.display_warning(f"psofed is built without compiled code: {error}")
             return
-        build_data["artifacts"] += ["src/psofed/native/*.so"]
+        build_data["artifacts"] += ["src/psofed/native/*.shared"]
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{next(sys_tags()).platform}"

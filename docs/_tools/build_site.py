@@ -129,6 +129,7 @@ def for_site(text: str) -> str:
     '{py:mod}`contract.py <psofed.methods.contract>`, [how](contributing.md)'
     """
     text = re.sub(r"\[([^]]+)\]\(\.\./src/([\w/]+)\.py\)", _module, text)
+    text = re.sub(r"\[([^]]+)\]\(\.\./src/[\w/]+\.[ch]\)", r"`\1`", text)  # C has no page
     for name, page in BESIDE.items():
         text = text.replace(f"](../{name}", f"]({page}")
     return re.sub(r"\[([^]]+)\]\((?:LICENSE|CITATION\.cff)\)", r"\1", text)

@@ -101,7 +101,8 @@ def _processor() -> str:
     """The instructions that NumPy and its linear algebra choose here."""
     found: Any = np.show_config(mode="dicts")
     simd = found.get("SIMD Extensions", {}).get("found", [])
-    blas = sorted({str(each.get("architecture")) for each in threadpool_info()})
+    known = [each for each in threadpool_info() if each.get("user_api") == "blas"]
+    blas = sorted({str(each.get("architecture")) for each in known})
     return " ".join([*simd[-1:], *blas])
 
 

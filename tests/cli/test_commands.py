@@ -336,10 +336,10 @@ def test_ctrl_c_just_before_the_first_run_leaves_nothing(psofed, tmp_path, monke
         "[[methods]]\nname = 'psofed'\nshared = 2\n"
     )
 
-    def stop():
+    def stop(experiment):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("psofed.simulate.pulse.loop", stop)
+    monkeypatch.setattr("psofed.simulate.onerun.width", stop)
     monkeypatch.setattr("os._exit", sys.exit)
     verb, *rest = command
     done = psofed(verb, "small.toml", *rest, "--runs", 2, "--out", "r")

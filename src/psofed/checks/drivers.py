@@ -16,7 +16,7 @@ from psofed.core.seeds import Seeds
 from psofed.deploy.samples import replay
 from psofed.experiment import Experiment
 from psofed.fit import fitting
-from psofed.fit.player import Contender, Player
+from psofed.fit.player import Contender, Lot, Player
 from psofed.methods import onlinefed, psofed
 from psofed.methods.contract import Options, State
 from psofed.policies.contract import Options as PolicyOptions
@@ -136,8 +136,8 @@ def tables(experiment: Experiment) -> Array | None:
     player = Player(contender, rounds)
     models = [player.shared.copy()]
     for n in range(ROUNDS):
-        known = np.flatnonzero(~np.isnan(y[:, n]))
-        player.round(n, x[:, n], draws.features(x[:, n]), y[:, n], known)
+        here = x[None, :, n], draws.features(x[None, :, n]), y[None, :, n]
+        player.play(Lot(n, here[1], *here, [np.flatnonzero(~np.isnan(y[:, n]))]), {})
         models.append(player.shared.copy())
     return np.array(models)
 

@@ -50,6 +50,8 @@ class Rotating:
 
 def rotated(mask: Indices, shift: int, n: Any, dim: int) -> Indices:
     """(S + tau n) mod D; `n` has one axis less than `mask`, or none."""
+    if not shift % dim and np.shape(n) == mask.shape[:-1]:
+        return mask  # nothing moves
     # Reduced first, so that a late round cannot overflow.
     moved = shift % dim * (n % dim)
     return (mask + (moved if isinstance(n, int) else moved[..., None])) % dim

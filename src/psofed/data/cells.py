@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed import native
+from psofed.data.text_columns import TextColumn
 from psofed.errors import InputError
 
 Array = NDArray[Any]
@@ -33,7 +35,8 @@ GROUPED = {  # digits in groups of three, as offices write them
 class Batch:
     """Some rows of one file by column. `rows` are their numbers in the file; the header is 1.
 
-    Cells are texts, or a NumPy array where the file has numbers or dates.
+    Cells are texts, in a tuple or a `TextColumn`, or a NumPy array where the file has numbers or
+    dates.
     """
 
     file: str
@@ -118,16 +121,36 @@ def numbers(batch: Batch, column: str, missing: Missing) -> Array:
 
 def _read(batch: Batch, column: str, cells: Any, missing: Missing) -> Array:
     texts = missing.texts - frozenset(missing.markers)
+    values, odd = _plain(cells, batch.decimal)
+    rest = [cells[i] for i in odd.tolist()]
     try:
-        if "_" in "".join(cells if isinstance(cells, tuple) else map(str, cells)):
+        if "_" in "".join(map(str, rest)):
             raise ValueError
         if batch.decimal == ".":
-            return np.array([np.nan if c in texts else float(c) for c in cells], np.float64)
-        if not any("." in c for c in cells):
-            return np.array([np.nan if c in texts else float(c.replace(",", ".")) for c in cells])
+            values[odd] = [np.nan if c in texts else float(c) for c in rest]
+            return values
+        if not any("." in c for c in rest):
+            values[odd] = [np.nan if c in texts else float(c.replace(",", ".")) for c in rest]
+            return values
     except (ValueError, TypeError, OverflowError):
         pass
-    return np.array([_number(batch, i, column, missing) for i in range(len(cells))], np.float64)
+    values[odd] = [_number(batch, i, column, missing) for i in odd.tolist()]
+    return values
+
+
+def _plain(cells: Any, decimal: str) -> tuple[Array, Array]:
+    """The numbers of plain cells, read by compiled code if there is any; where the others are."""
+    values, odd = np.empty(len(cells)), np.arange(len(cells))
+    if not (native.available() and isinstance(cells, tuple | TextColumn) and len(cells)):
+        return values, odd
+    try:
+        joined = cells.text if isinstance(cells, TextColumn) else "\n".join(cells)
+    except TypeError:  # there are other things than texts among them
+        return values, odd
+    text = joined.encode("ascii", "replace")
+    data = np.frombuffer(text, np.uint8)
+    count = native.function("cells")(data, len(text), ord(decimal), len(cells), values, odd)
+    return (values, np.arange(len(cells))) if count < 0 else (values, odd[:count])
 
 
 def _number(batch: Batch, i: int, column: str, missing: Missing) -> float:
@@ -205,16 +228,15 @@ class Codes:
 
         A column with too many texts is an error; if not `strict`, it is full and no longer read.
         """
-        cells, known = batch.cells[column], self.known
-        codes = np.full(len(cells), np.nan)
-        for i, cell in enumerate(cells.tolist() if isinstance(cells, np.ndarray) else cells):
-            code: float | None = known.get(cell) if isinstance(cell, str) else None
-            if code is None:
+        cells = batch.cells[column]
+        listed = cells.tolist() if isinstance(cells, np.ndarray) else cells
+        codes: list[Any] = list(map(self.known.get, listed))  # most texts have been read before
+        if None in codes:
+            for i in [i for i, code in enumerate(codes) if code is None]:
                 if self.full:
                     break
-                code = self._new(batch, i, cell, column, missing, strict)
-            codes[i] = code
-        return codes
+                codes[i] = self._new(batch, i, listed[i], column, missing, strict)
+        return np.array(codes, np.float64)  # None, of a column that is full, is NaN
 
     def _new(
         self, batch: Batch, i: int, cell: Any, column: str, missing: Missing, strict: bool

@@ -9,7 +9,7 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from psofed.data.cells import Batch, show
 from psofed.data.columns import Columns
 from psofed.data.form import SEPARATORS, UNKNOWN, Form
 from psofed.data.frames import ROWS
+from psofed.data.text_columns import TextColumn
 from psofed.data.textfile import RAISE, TextTable
 from psofed.errors import InputError, nearest
 
@@ -87,14 +88,11 @@ class RowSource:
             with TextTable(path, self.form) as table:
                 self._say(table.form)
                 names, unnamed = self._names(next(table.rows, []), path)
-                for rows in table.batches(ROWS):
-                    kept = [(row + i, cells) for i, cells in enumerate(rows, 1) if cells]
-                    _check_width(path, kept, len(names))
-                    row += len(rows)
-                    if kept:
-                        by_column = zip(*(cells for _, cells in kept), strict=True)
-                        by_name = dict(zip(names, by_column, strict=True))
-                        numbers = [number for number, _ in kept]
+                for part in table.batches(ROWS, len(names)):
+                    numbers, columns = _by_column(path, part, row, len(names))
+                    row += numbers[-1] - row if isinstance(part[0], TextColumn) else len(part)
+                    if numbers:
+                        by_name = dict(zip(names, columns, strict=True))
                         decimal = str(table.form.decimal)
                         yield Batch(str(path), numbers, by_name, client, decimal, unnamed)
         except csv.Error as error:
@@ -162,6 +160,20 @@ def _stem(path: Path) -> str:
     for suffix in (".gz", ".csv", ".tsv", ".txt", ".parquet", ".xlsx"):
         name = name[: -len(suffix)] if name.lower().endswith(suffix) else name
     return ascii(name)[1:-1] or "all"
+
+
+def _by_column(
+    path: Path, part: list[Any], row: int, width: int
+) -> tuple[Sequence[int], Sequence[Any]]:
+    """The numbers of the rows that come after `row`, and their cells by column."""
+    if isinstance(part[0], TextColumn):
+        return range(row + 1, row + 1 + len(part[0])), part
+    numbers: Sequence[int] = range(row + 1, row + 1 + len(part))
+    if {*map(len, part)} == {width}:
+        return numbers, tuple(zip(*part, strict=True))
+    kept = [pair for pair in zip(numbers, part, strict=True) if pair[1]]  # no empty lines
+    _check_width(path, kept, width)
+    return [n for n, _ in kept], tuple(zip(*(cells for _, cells in kept), strict=True))
 
 
 def _check_width(path: Path, kept: list[tuple[int, list[str]]], width: int) -> None:

@@ -86,6 +86,7 @@ class Spool:
             for i in range(0, len(part), ROWS):  # the blocks in which it is read again
                 runs.add(count, part[i : i + ROWS])
             count += 1
+            del part  # before the next one is put together
         for chains in (self.first, self.last):
             chains.pop(k, None)
         for rows in _merged([runs.read(i) for i in range(count)]):
@@ -103,10 +104,11 @@ def _joined(blocks: Iterable[Array], rows: int) -> Iterator[Array]:
     for block in blocks:
         held.append(block)
         if sum(map(len, held)) >= rows:
-            yield np.concatenate(held)
-            held = []
+            held = [np.concatenate(held)]
+            yield held.pop()  # nothing here keeps it any longer than its user
     if held:
-        yield np.concatenate(held)
+        held = [np.concatenate(held)]
+        yield held.pop()
 
 
 def _merged(runs: list[Iterator[Array]]) -> Iterator[Array]:

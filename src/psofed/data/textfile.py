@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from psofed.data.form import SEPARATORS, Form
+from psofed.data.text_columns import TextColumn, columns
 from psofed.errors import InputError
 
 HEAD = 1 << 16  # bytes from which the encoding is found
@@ -74,7 +75,8 @@ class TextTable:
         rows = [row for row in _parsed(first, sep)[1:] if row]
         decimal = form.decimal or decimal_sign(rows, str(path))
         self.form = Form(sep, decimal, encoding)
-        self.rows: Iterator[list[str]] = csv.reader(chain(first, lines), delimiter=sep)
+        self.sep, self.lines = sep, chain(first, lines)
+        self.rows: Iterator[list[str]] = csv.reader(self.lines, delimiter=sep)
 
     def _open(self) -> IO[bytes]:
         if self.path.name.lower().endswith(".gz"):
@@ -88,8 +90,18 @@ class TextTable:
             found = f"has a line of more than {LONGEST:,} bytes"
             raise InputError("", found, RAISE, f"{self.path}: row 1")
 
-    def batches(self, rows: int) -> Iterator[list[list[str]]]:
-        """So many rows at a time; a file that was packed too well is refused."""
+    def batches(self, rows: int, width: int) -> Iterator[list[list[str]] | list[TextColumn]]:
+        """So many rows at a time; a file that was packed too well is refused.
+
+        They come by column while each line has so many plain cells, and then by row.
+        """
+        while lines := list(islice(self.lines, rows)):
+            self._check_size()
+            found = columns(lines, self.sep, width)
+            if found is None:  # quotes, for example, which may go on in the next lines
+                self.rows = csv.reader(chain(lines, self.lines), delimiter=self.sep)
+                break
+            yield found
         while part := list(islice(self.rows, rows)):
             self._check_size()
             yield part

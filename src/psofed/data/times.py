@@ -65,7 +65,11 @@ class Clock:
         rows = list(zip(*(np.asarray(c).tolist() if isinstance(c, np.ndarray) else c
                           for c in cells), strict=True))  # fmt: skip
         try:  # the common case, and fast: whole numbers in every row
-            return np.array([self.parts.get(row) or self._date(row) for row in rows])
+            times = list(map(self.parts.get, rows))
+            if None in times:
+                times = [self._date(row) if time is None else time
+                         for row, time in zip(rows, times, strict=True)]  # fmt: skip
+            return np.array(times)
         except (ValueError, TypeError, OverflowError):
             return self._joined(batch, rows, missing)
 

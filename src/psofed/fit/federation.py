@@ -24,7 +24,7 @@ from psofed.core.schedule import PresentCohorts
 from psofed.data.rounds import Block, Delay, Rounds
 from psofed.fit.certainty import block_marks
 from psofed.fit.intervals import Promises, Seasons
-from psofed.fit.player import Contender, Player
+from psofed.fit.player import Contender, Lot, Player
 from psofed.fit.scores import BINS, Score, Scores, Truth
 from psofed.methods.contract import Task
 
@@ -120,19 +120,18 @@ class _Run:
             self._persist(y)
             return
         z_new, z_known = self._features(block.x, x)
-        predictions = [_Predictions(p, block.y.shape) for p in self.players]
-        arrived = np.asarray(~np.isnan(y))
-        begin, parts = max(self.span.first - block.first, 0), self.span.parts
+        begin = max(self.span.first - block.first, 0)
         self._silence(block.first + begin)
-        for i in range(begin, len(y)):
-            n = block.first + i
-            known = np.flatnonzero(arrived[i])
-            for player, made in zip(self.players, predictions, strict=True):
-                player.freeze(n, parts)
-                made.at(i, z_new[id(player.features)][i])
-                player.round(n, x[i], z_known[id(player.features)][i], y[i], known)
+        who = [np.flatnonzero(row) for row in ~np.isnan(y[begin:])]
+        guesses = []
+        for player in self.players:
+            new, late = z_new[id(player.features)], z_known[id(player.features)]
+            lot = Lot(block.first + begin, new[begin:], x[begin:], late[begin:], y[begin:], who)
+            made = player.play(lot, self.span.parts)
+            empty = np.zeros((begin, self.rounds.clients), y.dtype)
+            guesses.append({model: np.concatenate([empty, guess]) for model, guess in made.items()})
         self.next = block.first + len(y)
-        self._judge(block, predictions, z_new, self._persist(y))
+        self._judge(block, guesses, z_new, self._persist(y))
 
     def _silence(self, stop: int) -> None:
         """The rounds of a long silence, which no block has, for those whom silence changes."""
@@ -145,12 +144,12 @@ class _Run:
     def _features(self, new: Array, known: Array) -> tuple[dict[int, Array], dict[int, Array]]:
         """Of the inputs of a block, and of those whose labels arrive in it, some rounds late."""
         maps = {id(p.features): p.features for p in self.players}
-        z = {i: f(new) for i, f in maps.items()}
+        z = {i: _flat(f, new) for i, f in maps.items()}
         if not self.delay:
             return z, z
         late = known[: self.delay]  # the others are of this block
         rest = len(known) - len(late)
-        return z, {i: np.concatenate([f(late), z[i][:rest]]) for i, f in maps.items()}
+        return z, {i: np.concatenate([_flat(f, late), z[i][:rest]]) for i, f in maps.items()}
 
     def _persist(self, arrived: Array) -> Array:
         """The last label that was known at each round: at the same delay as the models."""
@@ -161,7 +160,7 @@ class _Run:
         return filled[1:] if self.delay else filled[:-1]
 
     def _judge(
-        self, block: Block, made: list[_Predictions], z: dict[int, Array], last: Array
+        self, block: Block, made: list[dict[str, Array]], z: dict[int, Array], last: Array
     ) -> None:
         n = block.first + np.arange(len(block.y))
         counted = block.has & ~np.isnan(block.y) & (n >= self.span.first)[:, None]
@@ -174,7 +173,7 @@ class _Run:
         bins = np.searchsorted(self.marks, n, side="right").clip(max=len(self.marks) - 1)
         np.add.at(self.counts, bins, counted.sum(axis=1))
         if self.promises is not None:
-            guesses = np.stack([guess for _, guess in made[0].items()])
+            guesses = np.stack(list(made[0].values()))
             self.promises.block(block.first, _known(y - guesses, counted), bins)
         for player, predictions in zip(self.players, made, strict=True):
             score = player.score
@@ -220,30 +219,15 @@ class _Run:
         return squares
 
 
+def _flat(features: FeatureMap, x: Array) -> Array:
+    """z of x [B, K, L]: one product of long matrices is faster than one for each round."""
+    z = features(x.reshape(-1, x.shape[-1]))
+    return z.reshape(*x.shape[:-1], z.shape[-1])
+
+
 def _known(errors: Array, counted: Array) -> Array:
     """NaN where nothing is counted, and infinite where a model has no number to say."""
     return np.where(counted, np.where(np.isnan(errors), np.inf, errors), np.nan)
-
-
-class _Predictions:
-    """The predictions of a player for the samples of a block, each made before learning from it."""
-
-    def __init__(self, player: Player, shape: tuple[int, ...]) -> None:
-        self.player = player
-        self.shared = np.zeros(shape, np.float32)
-        self.own = None if player.own is None else np.zeros(shape, np.float32)
-
-    def at(self, i: int, z: Array) -> None:
-        """Round i of the block."""
-        w, own = self.player.shared, self.player.own
-        self.shared[i] = z @ w if w.ndim == 1 else np.vecdot(z, w)
-        if self.own is not None and own is not None:
-            self.own[i] = self.shared[i] if own is w else np.vecdot(z, own)
-
-    def items(self) -> list[tuple[str, Array]]:
-        """By model."""
-        both = [("global", self.shared)]
-        return both if self.own is None else [*both, ("own", self.own)]
 
 
 def task(

@@ -46,11 +46,12 @@ class Method(Plain):
 
     setup = 0  # clients need no seed
     relays = True
-    stacked = True
+    stacked = scripted = True
 
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.sequential = options.form == "sequential"
+        self.scripted = type(self).scripted and not self.sequential
 
     def cohort(self, n: int, server: State) -> Indices:
         return self.task.cohorts.there(n)

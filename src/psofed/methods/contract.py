@@ -30,10 +30,14 @@ ones after a download. `foresees`: to learn is to `correct(client, gains, z, y)`
 [T, ...], with gains that depend on the inputs alone. `foresee(client, z)` returns those of one
 client's samples and moves its state past them, but for what `correct` changes. A method that is
 lazy and foresees needs no `absorb`, and its older samples come before a download. `compiled`: it is
-Algorithm 1, which the kernel and the theory implement. `stacked`: its handlers also take several
-clients at once, which is faster. `k` is then an array [s] and state has a leading axis, as in
-`learn`. `download` and `upload` return None, an array [s, m] or a list of messages, and `download`
-may return one message [m] that is the same for all; `receive` gets what `download` returned. `fold`
+Algorithm 1, which the kernel and the theory implement. `scripted`: many of its rounds can be
+computed in one call (see `stretch.py`), because its clients learn by eq. (10) and exchange by eq.
+(9) and (11), downloads where a block `begins` and uploads where it `ends`, and the class also has
+`entries(k, n, up)`, the entries that travel; or because it `relays` samples, and the server makes a
+mean step with them. `stacked`: its handlers also take several clients at once, which is faster. `k`
+is then an array [s] and state has a leading axis, as in `learn`. `download` and `upload` return
+None, an array [s, m] or a list of messages, and `download` may return one message [m] that is the
+same for all; `receive` gets what `download` returned. `fold`
 always gets one message for each client.
 
 Handlers of psofed's own stacked methods have one more axis: several Monte-Carlo runs R are computed
@@ -237,6 +241,7 @@ class Method(Protocol):
     lazy: bool  # what a client learned is read at its contacts only
     foresees: bool  # the gains of samples can be computed ahead
     compiled: bool  # it is Algorithm 1, which kernel and theory implement
+    scripted: bool  # what happens in a round is known ahead, but for the numbers
     idle: bool  # clients learn also in rounds in which they do not take part
     relays: bool  # clients keep no model: they take part with a new sample, or with nothing
     restless: bool  # a round without uploads changes its state, too
@@ -244,6 +249,7 @@ class Method(Protocol):
     peers: bool  # there is no server: what goes down is what neighbours have sent
     setup: int  # bytes that every client gets once, before round 0
     task: Task
+    step: float
     policy: Policy | None  # decides who takes part, instead of the cohort
 
     @property
@@ -287,6 +293,8 @@ class Method(Protocol):
 
     def downloads(self, k: int, n: int) -> tuple[int | None, ...]: ...
 
+    def entries(self, k: Indices, n: Indices, up: bool) -> Indices: ...
+
     def own(self, client: State) -> Message: ...
 
     def models(self, server: State, clients: State) -> Array: ...
@@ -295,7 +303,7 @@ class Method(Protocol):
 class Plain:
     """What most methods share: the task's cohorts, plain values on the wire, a global model `w`."""
 
-    stacked = lazy = foresees = compiled = False
+    stacked = lazy = foresees = compiled = scripted = False
     idle = False
     relays = False
     restless = False
@@ -305,7 +313,7 @@ class Plain:
     setup = 8  # the seed: features, masks and all later draws follow from it
 
     def __init_subclass__(cls) -> None:
-        for name in ("stacked", "lazy", "foresees", "compiled"):
+        for name in ("stacked", "lazy", "foresees", "compiled", "scripted"):
             setattr(cls, name, cls.__dict__.get(name, False))
 
     def __init__(self, options: Options, task: Task) -> None:
@@ -394,6 +402,10 @@ class Plain:
 
     def download(self, server: State, k: Who, n: int) -> Any:
         """What goes down; every method has its own."""
+        raise NotImplementedError
+
+    def entries(self, k: Indices, n: Indices, up: bool) -> Indices:
+        """The entries [..., M] that clients `k` exchange in rounds `n`, up or down."""
         raise NotImplementedError
 
     def own(self, client: State) -> Message:

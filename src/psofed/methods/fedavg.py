@@ -99,7 +99,7 @@ class Method(Blocks):
     """
 
     common = True
-    stacked = True
+    stacked = scripted = True
 
     def download(self, server: State, k: Who, n: int) -> Message:
         """w_n, at the beginning of a block."""
@@ -117,6 +117,10 @@ class Method(Blocks):
     def upload(self, client: State, k: Who, n: int) -> Messages:
         """w_k, at the end of a block."""
         return client["w"].copy() if self.ends(n) else None
+
+    def entries(self, k: Indices, n: Indices, up: bool) -> Indices:
+        """All entries."""
+        return np.broadcast_to(np.arange(self.task.dim), (*k.shape, self.task.dim))
 
     def lengths(self, n: int) -> tuple[int, ...] | None:
         return (self.task.dim,) if self.ends(n) else ()

@@ -34,7 +34,7 @@ class Options(Common):
 class Method(Plain):
     """Eq. (10) without an exchange; judged by the mean error of the clients' own models."""
 
-    idle = stacked = True
+    idle = stacked = scripted = True
     setup = 0
 
     def cohort(self, n: int, server: State) -> Indices:
@@ -52,6 +52,10 @@ class Method(Plain):
 
     def upload(self, client: State, k: int, n: int) -> Message:
         return None
+
+    def entries(self, k: Indices, n: Indices, up: bool) -> Indices:
+        """Nobody takes part."""
+        return np.empty((*k.shape, 0), np.intp)
 
     def lengths(self, n: int) -> tuple[int, ...] | None:
         return ()

@@ -31,7 +31,7 @@ class Options(Common):
 class Method(psofed.Method):
     """Eq. (7): PSO-Fed that shares every entry."""
 
-    stacked = compiled = True
+    stacked = compiled = scripted = True
 
     def __init__(self, options: Options, task: Task) -> None:
         everything = psofed.Options(

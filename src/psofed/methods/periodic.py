@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from psofed.core import equations
+from psofed.core.schedule import Indices
 from psofed.methods import fedavg, psofed
 from psofed.methods.contract import Message, State, Who, stack
 
@@ -44,7 +45,7 @@ class Options(psofed.Options):
 class Method(fedavg.Blocks, psofed.Method):
     """Algorithm 1 in blocks of E rounds: window t goes down first, window t + 1 goes up last."""
 
-    stacked = True
+    stacked = scripted = True
 
     def download(self, server: State, k: Who, n: int) -> Message:
         """S_{k,t} w_n, at the beginning of block t."""
@@ -61,6 +62,10 @@ class Method(fedavg.Blocks, psofed.Method):
         """S_{k,t+1} w_k, at the end of block t."""
         t, rest = divmod(n + 1, self.local_steps)
         return equations.share(client["w"], self.schedule.entries(k, t)) if rest == 0 else None
+
+    def entries(self, k: Indices, n: Indices, up: bool) -> Indices:
+        """Window t down, window t + 1 up."""
+        return self.schedule.entries(k, (n + up) // self.local_steps)
 
     def lengths(self, n: int) -> tuple[int, ...] | None:
         return (self.shared,) if (n + 1) % self.local_steps == 0 else ()

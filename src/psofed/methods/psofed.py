@@ -12,7 +12,7 @@ from math import gcd
 from typing import Any, ClassVar, Literal, Self
 
 from psofed.core import equations
-from psofed.core.schedule import Ahead, Schedule, Sequential, Stochastic, is_even
+from psofed.core.schedule import Ahead, Indices, Schedule, Sequential, Stochastic, is_even
 from psofed.errors import InputError
 from psofed.methods.contract import (
     Array,
@@ -96,7 +96,7 @@ class Options(Common):
 class Method(Plain):
     """Algorithm 1. A subclass that changes no handler may declare itself `compiled` too."""
 
-    stacked = compiled = True
+    stacked = compiled = scripted = True
 
     def __init__(self, options: Options, task: Task, schedule: Schedule | None = None) -> None:
         super().__init__(options, task)
@@ -129,6 +129,10 @@ class Method(Plain):
     def upload(self, client: State, k: Who, n: int) -> Messages:
         """S_{k,n+1} w_{k,n+1}: the *next* window."""
         return equations.share(client["w"], self.up(k, n))
+
+    def entries(self, k: Indices, n: Indices, up: bool) -> Indices:
+        """S_{k,n} down, S_{k,n+1} up."""
+        return self.schedule.entries(k, n + up)
 
     def lengths(self, n: int) -> tuple[int, ...] | None:
         return (self.shared,)

@@ -38,7 +38,7 @@ class Options(Common):
 class Method(centralised.Method):
     """Eq. (5) and (6) at the server: w <- w + (mu/|S_n|) sum_k e_k z_k, with the samples sent."""
 
-    stacked = True
+    stacked = scripted = True
 
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(

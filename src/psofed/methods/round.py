@@ -186,11 +186,13 @@ class Sizes:
         return [self(messages.reshape(-1, messages.shape[-1])[0], up)] * count
 
     def traffic(
-        self, up: Messages, speakers: int, down: Messages, members: int, runs: int = 0
-    ) -> Any:
+        self, up: Messages, speakers: int, down: Messages, members: int, runs: int = 0,
+        times: int = 1,
+    ) -> Any:  # fmt: skip
         """Bytes of a round, from its messages; cached where all members send the same length.
 
-        Of several runs whose messages differ in length, there are three arrays [run].
+        Of several runs whose messages differ in length, there are three arrays [run]. If there are
+        rounds like it, it counts `times`.
         """
         if isinstance(up, Partly):
             rows = up.array.reshape(-1, up.array.shape[-1]), up.sent.ravel().tolist()
@@ -207,8 +209,8 @@ class Sizes:
             if key not in self._rounds:
                 self._rounds[key] = self._round(up, speakers, down, members)
             count, sent = self._rounds[key]
-        self.messages += count
-        return sent
+        self.messages += times * count
+        return sent if times == 1 else tuple(times * each for each in sent)
 
     def _round(
         self, up: Messages, speakers: int, down: Messages, members: int

@@ -28,10 +28,11 @@ _TYPES: Any = {int: _INTEGER, float: _NUMBER}
 @cache
 def library(level: str | None = None) -> Any:
     """The library for this processor, or for another level; None if there is none."""
+    # Not .so: tools that look for modules of Python would take it for one.
     try:
-        base = ctypes.CDLL(str(FOLDER / "psofed-base.so"))
+        base = ctypes.CDLL(str(FOLDER / "psofed-base.shared"))
         best = LEVELS[base.psofed_level()] if level is None else level
-        return base if best == "base" else ctypes.CDLL(str(FOLDER / f"psofed-{best}.so"))
+        return base if best == "base" else ctypes.CDLL(str(FOLDER / f"psofed-{best}.shared"))
     except OSError:
         return None
 

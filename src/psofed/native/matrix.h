@@ -29,11 +29,9 @@ INLINE void tile(Vec sum[4][3], const double *a, int64_t across, int64_t along, 
 /* The rows of four vectors as columns. */
 INLINE void transpose(Vec row[4])
 {
-    const Lanes even = {0, 4, 2, 6}, odd = {1, 5, 3, 7}, low = {0, 1, 4, 5}, high = {2, 3, 6, 7};
-    Vec a = __builtin_shuffle(row[0], row[1], even), b = __builtin_shuffle(row[0], row[1], odd);
-    Vec c = __builtin_shuffle(row[2], row[3], even), d = __builtin_shuffle(row[2], row[3], odd);
-    row[0] = __builtin_shuffle(a, c, low), row[1] = __builtin_shuffle(b, d, low);
-    row[2] = __builtin_shuffle(a, c, high), row[3] = __builtin_shuffle(b, d, high);
+    Vec a = EVEN(row[0], row[1]), b = ODD(row[0], row[1]);
+    Vec c = EVEN(row[2], row[3]), d = ODD(row[2], row[3]);
+    row[0] = LOW(a, c), row[1] = LOW(b, d), row[2] = HIGH(a, c), row[3] = HIGH(b, d);
 }
 
 /* a^T b. */

@@ -115,21 +115,31 @@ INLINE REAL NAME(sum)(VEC a)
 #endif
 }
 
+/* Lanes of two vectors side by side: the even ones, the odd ones; pairs of them, low and high. */
+#undef EVEN
+#undef ODD
+#undef LOW
+#undef HIGH
+#if SINGLE
+#define EVEN(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
+#define ODD(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#else
+#define EVEN(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
+#define ODD(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 1, 4, 5)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
+#endif
+
 /* Lane i is the sum of a[i], for four vectors at once; the same order as in `sum`. */
 INLINE FOUR NAME(sum_four)(const VEC *a)
 {
+    VEC p = EVEN(a[0], a[1]) + ODD(a[0], a[1]), q = EVEN(a[2], a[3]) + ODD(a[2], a[3]);
+    VEC r = LOW(p, q) + HIGH(p, q);
 #if SINGLE
-    const MASK even = {0, 8, 2, 10, 4, 12, 6, 14}, odd = {1, 9, 3, 11, 5, 13, 7, 15};
-    const MASK low = {0, 1, 8, 9, 4, 5, 12, 13}, high = {2, 3, 10, 11, 6, 7, 14, 15};
-    VEC p = __builtin_shuffle(a[0], a[1], even) + __builtin_shuffle(a[0], a[1], odd);
-    VEC q = __builtin_shuffle(a[2], a[3], even) + __builtin_shuffle(a[2], a[3], odd);
-    VEC r = __builtin_shuffle(p, q, low) + __builtin_shuffle(p, q, high);
     return __builtin_shufflevector(r, r, 0, 1, 2, 3) + __builtin_shufflevector(r, r, 4, 5, 6, 7);
 #else
-    const MASK even = {0, 4, 2, 6}, odd = {1, 5, 3, 7};
-    const MASK low = {0, 1, 4, 5}, high = {2, 3, 6, 7};
-    VEC p = __builtin_shuffle(a[0], a[1], even) + __builtin_shuffle(a[0], a[1], odd);
-    VEC q = __builtin_shuffle(a[2], a[3], even) + __builtin_shuffle(a[2], a[3], odd);
-    return __builtin_shuffle(p, q, low) + __builtin_shuffle(p, q, high);
+    return r;
 #endif
 }

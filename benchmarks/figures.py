@@ -58,6 +58,7 @@ SOURCES = {
     "estimators": Source("estimators.py"),
     "dashboard": Source("dashboard.py --rounds 500 --turns 2"),
     "playground": Source("playground.py"),
+    "tables": Source("tables.py --folder FOLDER", quick=False),
     "theory": Source("theory.py --time", quick=False),
 }
 
@@ -161,6 +162,12 @@ FIGURES = (
     Figure(PLAY, "CPU ms, longest task, loading",
            row("longest task of the main thread, loading", 1), "playground",
            "longest task, loading, ms"),
+    Figure("docs/air_quality.md", "CPU s of fit --alone", r"took ([\d.]+) s of CPU time on two",
+           "tables", "fit_alone_cpu"),
+    Figure("docs/air_quality.md", "CPU s of fit", r"controls it took ([\d.]+) s", "tables",
+           "fit_cpu"),
+    Figure("docs/air_quality.md", "CPU s of advise", r"with the same options ([\d.]+) s", "tables",
+           "advise_cpu"),
     Figure("docs/theory.md", "s of seven curves", r"The seven curves took (\d+) to", "theory",
            "seconds"),
 )  # fmt: skip

@@ -175,21 +175,34 @@ def agreeing(table: list[Row]) -> list[tuple[Row, Any]]:
     return running
 
 
+def timed(repeats: int) -> tuple[list[Row], dict[str, Any]]:
+    """The whole table, and the parts of the roofline."""
+    table = rows()
+    with threadpool_limits(1):
+        running = agreeing(table)
+        time_all([pair for pair in running if not is_loop(pair[0])], 1)  # warm up
+        for row in table:
+            row.seconds = None
+        time_all(running, repeats)
+        parts = add_roofline(table)
+    rate(table)
+    return table, parts
+
+
+def measure(quick: bool) -> dict[str, float]:
+    """Milliseconds of a run, and what each peer takes over it, by name."""
+    table, _ = timed(3 if quick else 7)
+    found = {row.name: row.ratio for row in table if row.ratio is not None}
+    return found | {"ms": 1e3 * (table[0].seconds or float("nan"))}
+
+
 def main() -> None:
     """Compare, time, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5, help="rounds of timing (default 5)")
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     arguments = parser.parse_args()
-    table = rows()
-    with threadpool_limits(1):
-        running = agreeing(table)
-        time_all([pair for pair in running if not is_loop(pair[0])], 1)  # compile and warm up
-        for row in table:
-            row.seconds = None
-        time_all(running, arguments.repeats)
-        parts = add_roofline(table)
-    rate(table)
+    table, parts = timed(arguments.repeats)
     show(table)
     if arguments.json:
         found = {

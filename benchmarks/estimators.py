@@ -53,6 +53,19 @@ def main() -> None:
         print(f"| {name} | {error} | {speed:,.0f} | {shown or '-'} |", flush=True)
 
 
+def measure(quick: bool) -> dict[str, float]:
+    """Samples that are learned in a second of CPU time, by name; settings are not tuned."""
+    X, y, _ = draw(0, SAMPLES)
+    took: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+    with threadpool_limits(1):
+        for _ in range(1 if quick else SEEDS):
+            for name, (make, grid) in CONTENDERS.items():
+                begin = time.process_time()
+                make(*grid[0])(X, y)
+                took[name].append(time.process_time() - begin)
+    return {name: SAMPLES / min(each) for name, each in took.items()}
+
+
 def tuning_error(make: Any, setting: tuple[float, ...]) -> float:
     """On a stream of a quarter of the length."""
     X, y, _ = draw(2, SAMPLES // 4)

@@ -56,6 +56,20 @@ SHOWN = (100, 500, 750, 850, 1000, 1500)
 AROUND = (750, 850)
 
 
+def measure(quick: bool) -> dict[str, float]:
+    """What it costs a client and the server: multiply-adds over those of LMS, kB."""
+    [method] = Experiment(methods=(memofed.Options(),)).start(Experiment().task(0))
+    dim, size = method.T.shape  # type: ignore[attr-defined]
+    state, server = method.client(0), method.server()
+    each = [a for a in server.values() if a.ndim and len(a) == method.task.places]
+    return {
+        "arithmetic": (dim * size + size**2 + size) / (2 * dim),
+        "basis_kb": 8 * dim * size / 1000,
+        "client_kb": sum(a.nbytes for a in state.values()) / 1000,
+        "server_kb": sum(a.nbytes for a in each) / method.task.places / 1000,
+    }
+
+
 def study(setting: str, budget: str, runs: int, jobs: int) -> dict[str, Any]:
     """One setting at one budget: what each method reached, and for how many bytes."""
     experiment = Experiment(rounds=ROUNDS, runs=runs, seed=SEED, **SETTINGS[setting])

@@ -19,6 +19,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -47,6 +48,20 @@ def main() -> None:
         compare(prediction.fix_world(experiment, wanted.world), wanted.jobs)
 
 
+def measure(quick: bool) -> dict[str, float]:
+    """Seconds by the clock of the seven curves of the paper's setting, with two processes."""
+    experiment = prediction.fix_world(Experiment(rounds=500 if quick else 5000, runs=1), 0)
+    return {"seconds": predicted(experiment, 2)[1]}
+
+
+def predicted(experiment: Experiment, jobs: int) -> tuple[Any, float]:
+    """The theory's curves, and the seconds that they took."""
+    with threadpool_limits(1):
+        begin = perf_counter()
+        found = prediction.predict(prediction.world(experiment), jobs)
+        return found, perf_counter() - begin
+
+
 def time_commands(rounds: int, jobs: int) -> None:
     """Wall and CPU seconds and peak memory of the two commands, each in a new process."""
     rows = [["", "s", "CPU s", "MB in a process"]]
@@ -68,10 +83,7 @@ def time_commands(rounds: int, jobs: int) -> None:
 
 def compare(experiment: Experiment, jobs: int) -> None:
     """The deviations on one stream."""
-    with threadpool_limits(1):
-        begin = perf_counter()
-        predictions = prediction.predict(prediction.world(experiment), jobs)
-        took = perf_counter() - begin
+    predictions, took = predicted(experiment, jobs)
     curves = montecarlo.run(replace(experiment, dtype="float32"))
     gaps = study.deviations(predictions, curves.titles, curves.mse_db, curves.rounds)
     rows = [

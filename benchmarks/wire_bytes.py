@@ -92,7 +92,7 @@ class Capture(threading.Thread):
             self.packets += 1
 
 
-def measure(folder: Path, shared: int, qos: int, tls: bool, spaced: bool, rounds: int) -> Row:
+def captured(folder: Path, shared: int, qos: int, tls: bool, spaced: bool, rounds: int) -> Row:
     """One setting, for so many rounds after the first few."""
     experiment = Experiment(clients=CLIENTS, cohort=COHORT, rounds=WARM_UP + rounds,
                             methods=(psofed.Options(shared=shared),))  # fmt: skip
@@ -132,6 +132,20 @@ def measure(folder: Path, shared: int, qos: int, tls: bool, spaced: bool, rounds
     broker.stop()
     payload = sum(wire.size(kind, 4 * shared) for kind in (wire.INVITE, wire.UPLOAD))
     return _row(capture, Row(shared, qos, tls, spaced, payload), rounds)
+
+
+def measure(quick: bool) -> dict[str, float]:
+    """IP bytes of a client and round with M = 5: the ends of the ranges that are told."""
+    rounds = 40 if quick else 200
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for qos, tls in ((0, False), (1, True)):
+            for spaced in (False, True):
+                title = f"qos{qos}_{'spaced' if spaced else 'back_to_back'}"
+                count = rounds // 4 if spaced else rounds
+                row = captured(Path(name) / title, 5, qos, tls, spaced, count)
+                found |= {title: row.total, "payload": row.payload}
+    return found
 
 
 def _row(capture: Capture, row: Row, rounds: int) -> Row:
@@ -178,7 +192,7 @@ def main() -> None:
                     for shared in (200, 40, 5, 1):
                         count = wishes.rounds // 8 if spaced else wishes.rounds
                         folder = Path(name) / str(len(rows))
-                        rows.append(measure(folder, shared, qos, tls, spaced, count))
+                        rows.append(captured(folder, shared, qos, tls, spaced, count))
     show(rows)
     if wishes.json:
         wishes.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))

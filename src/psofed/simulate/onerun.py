@@ -25,6 +25,7 @@ Array = NDArray[Any]
 # it, and not with many features, where the floors would cost more than the runs.
 FLOOR_RUNS, FLOOR_DIM = range(2, 12), 500
 HOLD = 16  # models that are judged at once
+ONE_BY_ONE = 12  # what such a method costs, over one of which several runs are computed at once
 
 
 class StoppedError(Exception):
@@ -95,7 +96,9 @@ class _Runs:
         return [self._result(r) for r in range(len(self.numbers))]
 
     def _part(self, group: list[int]) -> float:
-        return len(group) / len(self.methods[0])
+        """The part of a run that these methods are, in time: those that run one by one are dear."""
+        sizes = len(self.compiled), len(self.stacked), ONE_BY_ONE * len(self.others)
+        return (ONE_BY_ONE if group is self.others else 1) * len(group) / sum(sizes)
 
     def _in_kernel(self, r: int) -> None:
         known: Any = [self.methods[r][j] for j in self.compiled]

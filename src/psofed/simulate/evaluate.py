@@ -136,12 +136,13 @@ def floors(experiment: Experiment, run: int) -> tuple[float, float]:
     task = experiment.task(run)
     count = 200 * task.dim
     sample = drawing.snapshot(experiment.stream, task.seeds, "ridge", task.clients, count)
-    R, r = np.zeros((task.dim, task.dim)), np.zeros(task.dim)
-    features = compiled(task.features, task.dtype)
+    dim, features = task.dim, compiled(task.features, task.dtype)
+    sums = np.zeros((dim + 1, dim + 1))
     for part in np.array_split(np.arange(count), 10):  # all features at once would be large
-        z = features(sample.x[part].astype(task.dtype)).astype(np.float64)
-        R += z.T @ z
-        r += z.T @ sample.clean[part]
+        z = features(sample.x[part].astype(task.dtype))
+        sums += kernel.products(z, sample.clean[part, None])
+    R, r = np.triu(sums[:dim, :dim]), sums[:dim, dim]
+    R += np.triu(R, 1).T
     w = np.linalg.solve(R + 1e-6 * count / task.dim * np.eye(task.dim), r)
     ridge = draw_test(experiment, replace(task, dtype="float64")).mse(w)
     return float(ridge), float(np.mean(np.square(sample.noise)))

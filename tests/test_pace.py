@@ -132,3 +132,16 @@ def test_memory_does_not_grow_with_the_job():
     for done in range(1, 20_000):
         pace.advance(0.01 * done, done)
     assert len(pace._ends) < 500
+
+
+def test_where_many_units_end_together_their_parts_tell_the_time():
+    pace = Pace(0.0, workers=2, total=32)
+    pace.by_parts = True
+    for now in (5.0, 30.0, 59.0):
+        pace.work(now * 32 / 120)
+        assert pace.standing(now).left == pytest.approx(120 - now)
+        assert pace.standing(now).rough
+    pace.advance(60.0, 16)
+    pace.work(24.0)
+    assert pace.standing(90.0).left == pytest.approx(30)
+    assert not pace.standing(90.0).rough

@@ -70,7 +70,8 @@ class Pace:
 
     `already` units were finished before the job began.
     The time of a unit is that between its end and the end of the one that was `workers` before it:
-    with two workers whose units end together, every other one would seem to take no time.
+    with two workers whose units end together, every other one would seem to take no time. Where
+    many units end together, `by_parts`, the work on all of them is what counts.
 
     >>> pace = Pace(0.0, workers=2, total=6)
     >>> pace.advance(10.0, 1); pace.advance(10.1, 2); pace.advance(20.0, 3)
@@ -85,7 +86,7 @@ class Pace:
         self.begin, self.done = begin, already
         self._ends: list[tuple[float, int]] = [(begin, already)]
         self._first = True  # whether the first entry is the start of the job
-        self._work = 0.0
+        self._work, self.by_parts = 0.0, False
 
     def work(self, units: float) -> None:
         """So much was done in this job, with the parts of units that are not finished."""
@@ -118,6 +119,8 @@ class Pace:
         rest = self.total - self.done
         if rest <= 0:
             return 0.0, False
+        if self.by_parts:
+            return self._left_of_parts(now)
         unit, rough = self._unit(now)
         if unit is None:
             return None, False
@@ -125,6 +128,13 @@ class Pace:
         turns, last = divmod(rest - 1, workers)
         begun = self._begun(workers)[last]
         return max(begun + unit - now, 0.0) + turns * unit, rough
+
+    def _left_of_parts(self, now: float) -> tuple[float | None, bool]:
+        """What is left of all units, at the speed at which parts of them were done so far."""
+        if self.total is None or self._work < ENOUGH * self.workers:
+            return None, False
+        rest = max(self.total - self.already - self._work, 0.0)
+        return rest * (now - self.begin) / self._work, self.done == self.already
 
     def _unit(self, now: float) -> tuple[float | None, bool]:
         """Seconds that one worker needs for one unit, and whether only first ones are known."""

@@ -107,14 +107,6 @@ def test_a_cluster_that_cannot_compute_is_explained_in_one_line(psofed, schedule
 
 
 @pytest.mark.long
-def test_workers_of_a_local_cluster_keep_the_memory_of_a_run_for_the_next():
-    from psofed.simulate import pools
-
-    with pools.cluster("local") as workers:
-        for name, kept in pools.MEMORY.items():
-            assert set(workers.client.run(os.environ.get, name).values()) == {kept}
-
-
 def test_a_worker_with_another_version_is_refused():
     from psofed.errors import InputError
     from psofed.simulate.pools import _check

@@ -53,6 +53,12 @@ def about() -> str:
 
 
 @cache
+def keep_memory() -> bool:
+    """In a process that only simulates: memory of a run is kept for the next, which saves time."""
+    return available() and bool(function("keep_memory")())
+
+
+@cache
 def function(name: str, dtype: Any = None) -> Callable[..., Any]:
     """A function of the library, by its name there; for arrays of this precision.
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from psofed import plugins, provenance
+from psofed import native, plugins, provenance
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.extras import need
@@ -27,10 +27,6 @@ from psofed.simulate.accumulate import OneRun
 from psofed.simulate.onerun import some_runs
 from psofed.workers import deaf, processes
 
-# Dask's workers return freed memory to the system at once, and get it back page by page in the next
-# run: a fifth more CPU time. With these settings of the C library they keep it.
-MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(2**28), "MALLOC_MMAP_THRESHOLD_": str(2**25)}
-_SPAWN = "distributed.nanny.pre-spawn-environ"
 _ADDRESS = re.compile(r"((tcp|tls)://)?[\w.\-\[\]:]+:\d+")
 
 
@@ -97,7 +93,8 @@ def fresh_processes(jobs: int | None = None) -> Iterator[Pool]:
 
 
 def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextManager[Pool]:
-    """Threads if all methods are compiled, else processes (scripts then need a main guard)."""
+    """For commands: threads if all methods are compiled, else processes."""
+    native.keep_memory()
     methods = experiment.start(experiment.task(0))
     compiled = all(family.knows(method) for method in methods)
     return threads(jobs) if compiled or jobs == 1 else fresh_processes(jobs)
@@ -148,6 +145,7 @@ class _Packing:
 
 def _remote(packed: plugins.Packed, numbers: list[int]) -> list[OneRun]:
     """Runs on a worker, computed as on this machine; errors of plug-ins keep their place."""
+    native.keep_memory()
     with threadpool_limits(1, user_api="blas"):
         try:
             return some_runs(packed.unpack(), numbers)
@@ -163,7 +161,6 @@ def cluster(address: str) -> Iterator[Pool]:
     """The workers of a Dask cluster at `address`, or of one that is started here for "local"."""
     need("distributed", "cluster", "clusters")
     import cloudpickle  # a part of Dask: it also sends what a notebook has defined
-    import dask
     from distributed import Client, LocalCluster
     from distributed.comm import CommClosedError
     from distributed.scheduler import KilledWorker
@@ -174,13 +171,12 @@ def cluster(address: str) -> Iterator[Pool]:
     here = None
     try:
         if address == "local":
-            with dask.config.set({f"{_SPAWN}.{name}": value for name, value in MEMORY.items()}):
-                here = LocalCluster(
-                    threads_per_worker=1,
-                    host="127.0.0.1",
-                    dashboard_address=None,
-                    silence_logs=logging.CRITICAL,  # psofed reports errors itself
-                )
+            here = LocalCluster(
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,  # psofed reports errors itself
+            )
         client = Client(here or address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
         found = f"cannot reach a Dask scheduler at {address} ({type(error).__name__})"

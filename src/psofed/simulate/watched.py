@@ -19,7 +19,7 @@ LEAST_RUNS = 10  # before a standard error is trusted to stop
 def counted(pool: AbstractContextManager[Pool], meter: Meter, width: int = 1) -> Iterator[Pool]:
     """The pool, which tells the meter how many runs it computes at a time, `width` together."""
     with pool as workers:
-        meter.pace.workers = workers.workers * width
+        meter.pace.workers, meter.pace.by_parts = workers.workers, width > 1
         yield workers
 
 

@@ -53,7 +53,7 @@ def started(words: list[str], says: str) -> Iterator[tuple[int, str]]:
     """A process of Dask's, when it has said something: its number, and what."""
     command = [sys.executable, "-m", f"distributed.cli.{words[0]}", *words[1:]]
     pipes: dict[str, Any] = {"stderr": subprocess.STDOUT, "stdout": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, env=pools.MEMORY | os.environ, **pipes)
+    process = subprocess.Popen(command, **pipes)
     assert process.stdout is not None
     try:
         found = next(filter(None, (re.search(says, line) for line in process.stdout)))

@@ -362,3 +362,18 @@ def test_rounds_that_a_table_does_not_have_are_refused_before_anything_begins(
     assert done.returncode == 2
     assert "rounds is 100000, but a round is a tick" in done.stderr
     assert not (tmp_path / "r").exists()
+
+
+def test_a_psofed_without_compiled_code_says_that_it_is_slow(psofed, tmp_path, monkeypatch):
+    from psofed import native
+
+    (tmp_path / "small.toml").write_text(
+        "clients = 4\ncohort = 2\nrounds = 20\ntest_samples = 20\n[features]\ndim = 10\n"
+        "[[methods]]\nname = 'psofed'\nshared = 2\n"
+    )
+    told = "This psofed has no compiled code"
+    assert told not in psofed("run", "small.toml", "--runs", 1, "--out", "a").stderr
+    monkeypatch.setattr(native, "library", lambda level=None: None)
+    done = psofed("run", "small.toml", "--runs", 1, "--out", "b")
+    assert done.returncode == 0
+    assert told in done.stderr

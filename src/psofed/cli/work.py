@@ -163,11 +163,14 @@ def compute(
     experiment: Experiment, folder: ResultFolder, wishes: Wishes
 ) -> tuple[Curves | None, bool, Checkpoint]:
     """The curves, whether they are finished, and the checkpoint that was kept on the way."""
-    from psofed import plugins
+    from psofed import native, plugins
     from psofed.errors import InputError
     from psofed.simulate import montecarlo, pools
     from psofed.simulate.checkpoint import Checkpoint
 
+    if not native.available():
+        right = "with a C compiler, install psofed again"
+        say(f"This psofed has no compiled code: it takes many times as long; {right}.")
     store = Checkpoint(folder.path, experiment)
     pool = pools.cluster(wishes.cluster) if wishes.cluster else pools.local(experiment, wishes.jobs)
     try:

@@ -24,11 +24,12 @@ FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-f
 
 
 def digest() -> str:
-    """Of all that is compiled, and how."""
-    found = hashlib.blake2b(" ".join(FLAGS).encode(), digest_size=8)
-    for path in sorted([*NATIVE.glob("*.c"), *NATIVE.glob("*.h")]):
+    """Of all that is compiled, as psofed/native/__init__.py has it, and of how."""
+    found = hashlib.blake2b(digest_size=8)
+    for path in sorted(NATIVE.glob("*.[ch]")):
         found.update(path.read_bytes())
-    return found.hexdigest()
+    how = hashlib.blake2b(" ".join(FLAGS).encode(), digest_size=2)
+    return f"{found.hexdigest()}-{how.hexdigest()}"
 
 
 def build(compiler: str) -> None:

@@ -1,7 +1,11 @@
 """The compiled library: what it is made of, what it agrees with, and psofed without it."""
 
 import ctypes
+import os
 import runpy
+import shutil
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -92,3 +96,17 @@ def test_features_are_the_same_with_and_without_the_library(dim):
         found = maps.compiled(z, x.dtype)(x)
         with uncompiled():
             assert np.abs(found - maps.compiled(z, x.dtype)(x)).max() < 1e-14
+
+
+def test_a_library_of_other_sources_is_refused_and_not_used(tmp_path):
+    here = tmp_path / "psofed"
+    shutil.copytree(native.FOLDER.parent, here, ignore=shutil.ignore_patterns("__pycache__"))
+    (here / "native" / "rounds.h").write_text("/* changed since it was compiled */")
+    done = subprocess.run(
+        [sys.executable, "-m", "psofed", "reproduce", "--runs", "1", "--out", "r"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "was compiled from other sources than are here; install psofed again" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "r").exists()

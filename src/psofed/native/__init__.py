@@ -8,6 +8,7 @@ there is none (a wheel built without a C compiler), the same equations run in Nu
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Callable
 from functools import cache
 from math import prod
@@ -16,6 +17,8 @@ from typing import Any, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+
+from psofed.errors import InputError
 
 Array = NDArray[Any]
 LEVELS = ("base", "v3", "v4")  # of x86-64; other processors have the first only
@@ -32,9 +35,24 @@ def library(level: str | None = None) -> Any:
     try:
         base = ctypes.CDLL(str(FOLDER / "psofed-base.shared"))
         best = LEVELS[base.psofed_level()] if level is None else level
-        return base if best == "base" else ctypes.CDLL(str(FOLDER / f"psofed-{best}.shared"))
+        found = ctypes.CDLL(str(FOLDER / f"psofed-{best}.shared"))
     except OSError:
         return None
+    found.psofed_source.restype = ctypes.c_char_p
+    if not found.psofed_source().decode().startswith(_sources()):
+        # Its functions may read memory that is laid out in another way: wrong numbers, or none.
+        name = f"psofed-{best}.shared"
+        right = "install psofed again; in a clone, `python3 dev.py` with any command does that"
+        raise InputError(name, "was compiled from other sources than are here", right, str(FOLDER))
+    return found
+
+
+def _sources() -> str:
+    """The digest of the sources beside this file, as hatch_build.py has it."""
+    found = hashlib.blake2b(digest_size=8)
+    for path in sorted(FOLDER.glob("*.[ch]")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def available() -> bool:
@@ -47,7 +65,6 @@ def about() -> str:
     found = library()
     if found is None:
         return "none"
-    found.psofed_source.restype = ctypes.c_char_p
     fused = "fused" if found.psofed_fused() else "plain"
     return f"{found.psofed_source().decode()} {fused}"
 

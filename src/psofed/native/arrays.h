@@ -91,11 +91,3 @@ void NAME(psofed_misfits)(const REAL *w, const REAL *factor, const REAL *target,
         }
     }
 }
-
-#undef REAL
-#undef LANES
-#undef TERMS
-#undef NAME
-#undef VEC
-#undef MASK
-#undef INLINE

@@ -7,14 +7,3 @@
 #include "windows.h"
 #include "judge.h"
 #include "rounds.h"
-
-#undef REAL
-#undef LANES
-#undef TERMS
-#undef NAME
-#undef VEC
-#undef FOUR
-#undef BIG
-#undef LONG
-#undef MASK
-#undef INLINE

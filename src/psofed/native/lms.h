@@ -102,17 +102,9 @@ void NAME(psofed_learn_rows)(REAL *w, const REAL *z, const REAL *y, double step,
                              int64_t count, int64_t dim)
 {
     for (int64_t c = 0; c < count; c++, w += dim, z += dim) {
-        VEC a = {0}, b = {0};
-        int64_t d = 0;
-        for (; d + 2 * LANES <= dim; d += 2 * LANES) {
-            a += NAME(load)(w + d) * NAME(load)(z + d);
-            b += NAME(load)(w + d + LANES) * NAME(load)(z + d + LANES);
-        }
-        REAL p = NAME(sum)(a + b);
-        for (; d < dim; d++) p += w[d] * z[d];
-        error[c] = y[c] - p;
+        error[c] = y[c] - NAME(product)(w, z, dim);
         REAL e = (REAL)step * error[c];
-        for (d = 0; d < dim; d++) w[d] += e * z[d];
+        for (int64_t d = 0; d < dim; d++) w[d] += e * z[d];
     }
 }
 

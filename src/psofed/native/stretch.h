@@ -14,19 +14,6 @@ typedef struct {
     double *total;               /* [dim] zeros */
 } NAME(Stretch);
 
-INLINE REAL NAME(product)(const REAL *w, const REAL *z, int64_t dim)
-{
-    VEC a = {0}, b = {0};
-    int64_t d = 0;
-    for (; d + 2 * LANES <= dim; d += 2 * LANES) {
-        a += NAME(load)(w + d) * NAME(load)(z + d);
-        b += NAME(load)(w + d + LANES) * NAME(load)(z + d + LANES);
-    }
-    REAL sum = NAME(sum)(a + b);
-    for (; d < dim; d++) sum += w[d] * z[d];
-    return sum;
-}
-
 /* Eq. (10) for client c, if it has a label. */
 INLINE void NAME(step)(const NAME(Stretch) *job, int64_t i, int64_t c)
 {
@@ -100,14 +87,3 @@ void NAME(psofed_stretch)(const NAME(Stretch) *job)
             NAME(close)(job, members, count, up), up += count * each;
     }
 }
-
-#undef REAL
-#undef LANES
-#undef TERMS
-#undef NAME
-#undef VEC
-#undef FOUR
-#undef BIG
-#undef LONG
-#undef MASK
-#undef INLINE

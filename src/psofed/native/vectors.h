@@ -4,6 +4,22 @@
    the name of f in this precision.
    Sums go by fixed lanes, in a fixed order, so that 256 and 512 bit machines give the same bits. */
 
+/* What the other precision has defined. */
+#undef REAL
+#undef LANES
+#undef TERMS
+#undef NAME
+#undef VEC
+#undef FOUR
+#undef BIG
+#undef LONG
+#undef MASK
+#undef INLINE
+#undef EVEN
+#undef ODD
+#undef LOW
+#undef HIGH
+
 #define INLINE static inline __attribute__((always_inline))
 
 #if SINGLE
@@ -116,10 +132,6 @@ INLINE REAL NAME(sum)(VEC a)
 }
 
 /* Lanes of two vectors side by side: the even ones, the odd ones; pairs of them, low and high. */
-#undef EVEN
-#undef ODD
-#undef LOW
-#undef HIGH
 #if SINGLE
 #define EVEN(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
 #define ODD(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
@@ -142,4 +154,18 @@ INLINE FOUR NAME(sum_four)(const VEC *a)
 #else
     return r;
 #endif
+}
+
+/* w^T z. */
+INLINE REAL NAME(product)(const REAL *w, const REAL *z, int64_t dim)
+{
+    VEC a = {0}, b = {0};
+    int64_t d = 0;
+    for (; d + 2 * LANES <= dim; d += 2 * LANES) {
+        a += NAME(load)(w + d) * NAME(load)(z + d);
+        b += NAME(load)(w + d + LANES) * NAME(load)(z + d + LANES);
+    }
+    REAL sum = NAME(sum)(a + b);
+    for (; d < dim; d++) sum += w[d] * z[d];
+    return sum;
 }

@@ -1,5 +1,8 @@
 """The edge client: CPU and memory until it waits for its broker, and samples learned a second.
 
+MEMO-Fed's client is timed beside PSO-Fed's, in turns: a sample at a time, as on the live clock, and
+when it catches up, where it adds up 32 samples at once.
+
     python benchmarks/client.py [--repeats 5]
 
 The best of some repeats, because other work on the machine can only make a time longer.
@@ -13,15 +16,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from psofed.deploy.samples import replay
 from psofed.experiment import Experiment
-from psofed.methods import psofed
+from psofed.methods import memofed, psofed
+from psofed.methods.contract import Common
 from psofed.protocol.client import Client
 
 SETTING = '[[methods]]\nname = "psofed"\nshared = 40\n'
 SAMPLES = 20_000
+PSO, MEMO = psofed.Options(shared=40), memofed.Options()
+SIZES = (40, 80)  # of MEMO-Fed's basis
 
 
 def start() -> tuple[float, float]:
@@ -44,15 +51,20 @@ def start() -> tuple[float, float]:
     return cpu, int(status[status.index("VmHWM:") + 1]) / 1024
 
 
-def learn(dtype: str) -> float:
-    """Samples a second (CPU time) of a client that catches up, D = 200."""
-    experiment = Experiment(dtype=dtype, methods=(psofed.Options(shared=40),))  # type: ignore[arg-type]
-    x, y = replay(experiment, 0)(0, SAMPLES)
+def learn(dtype: str, options: Common = PSO, each: bool = False) -> float:
+    """Samples a second (CPU time) of a client that catches up or gets one at a time, D = 200."""
+    experiment = Experiment(dtype=dtype, methods=(options,))  # type: ignore[arg-type]
+    count = SAMPLES // 10 if each else SAMPLES
+    x, y = replay(experiment, 0)(0, count)
     (method,) = experiment.start(experiment.task(0))
-    client = Client(method, 0, lambda start, stop: (x[start:stop], y[start:stop]))
+    client = Client(method, 0, None if each else lambda start, stop: (x[start:stop], y[start:stop]))
     begin = time.process_time()
-    client.catch_up(SAMPLES)
-    return SAMPLES / (time.process_time() - begin)
+    if each:
+        for n in range(count):
+            client.learn(x[n : n + 1], y[n : n + 1])
+    else:
+        client.catch_up(count)
+    return count / (time.process_time() - begin)
 
 
 def measure(quick: bool, repeats: int = 5) -> dict[str, float]:
@@ -60,7 +72,19 @@ def measure(quick: bool, repeats: int = 5) -> dict[str, float]:
     times = range(2 if quick else repeats)
     starts = [start() for _ in times]
     found = {"cpu": min(s[0] for s in starts), "mb": max(s[1] for s in starts)}
-    return found | {dtype: max(learn(dtype) for _ in times) for dtype in ("float64", "float32")}
+    found |= {dtype: max(learn(dtype) for _ in times) for dtype in ("float64", "float32")}
+    return found | beside(len(times))
+
+
+def beside(repeats: int) -> dict[str, float]:
+    """CPU time of MEMO-Fed's client for a sample over PSO-Fed's, in float32: the best of each."""
+    found = {}
+    for each, name in ((False, "catching up"), (True, "one at a time")):
+        forms = [PSO, *(replace(MEMO, size=size) for size in SIZES)]
+        turns = [[learn("float32", options, each) for options in forms] for _ in range(repeats)]
+        best, *others = map(max, zip(*turns, strict=True))
+        found |= {f"d = {d}, {name}": best / o for d, o in zip(SIZES, others, strict=True)}
+    return found
 
 
 def main() -> None:
@@ -74,6 +98,9 @@ def main() -> None:
     for dtype in ("float64", "float32"):
         best = round(found[dtype], -3)
         print(f"| samples learned a second, {dtype} | {best:,.0f} | 20,000 |")
+    for name, ratio in found.items():
+        if name.startswith("d ="):
+            print(f"| MEMO-Fed's time a sample over PSO-Fed's, {name} | {ratio:.2g} | |")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from psofed.compare.tuning import PILOT_SEED
+from psofed.compare.pilot import SEED as PILOT_SEED
 from psofed.experiment import Experiment
 from psofed.learners import linear, lms, network, nlms
 from psofed.methods import onlinefed, psofed

@@ -3,10 +3,12 @@
     python benchmarks/memofed.py results/memofed --runs 100
     python benchmarks/memofed.py results/memofed --table      all there is
     python benchmarks/memofed.py results/memofed --summary    where each ends, one row a setting
+    python benchmarks/memofed.py --constants --runs 4         MEMO-Fed alone; also --adaptive,
+                                        --sizes, --floor, --forgetting and --revealed
 
-Every method is fitted to the budget by its own knob and has the best of seven steps and the better
-of its last model and an average of its models, in a pilot on another seed. What is finished is kept
-in the folder, so that the command can be interrupted and given again. Tables are Markdown.
+Every method is tuned for the lowest error within the budget, as `psofed compare` does it: options,
+step and averaging on other seeds, once as it is and once with gifts. What is finished is kept in
+the folder, so that the command can be interrupted and given again. Tables are Markdown.
 """
 
 from __future__ import annotations
@@ -17,43 +19,40 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from memofed_studies import STUDIES, Scale
+
 from psofed.compare import tuning
-from psofed.compare.budget import Fitted, cost, fit
+from psofed.compare.lattice import Allowance
+from psofed.compare.pilot import Pilot
 from psofed.compare.target import bytes_to_target
 from psofed.experiment import Experiment
-from psofed.methods import fedavg, memofed, onlinefed, psofed, quantised, raw
+from psofed.methods import fedavg, memofed, onlinefed, psofed, raw
 from psofed.simulate import montecarlo, pools
 from psofed.streams import change, drift
 
 ROUNDS, SEED = 1500, 20_000
 BUDGETS = {"1/5": 1 / 5, "1/40": 1 / 40, "1/200": 1 / 200}
-SETTINGS: dict[str, dict[str, Any]] = {
-    "steady": {},
-    "change at half time": {"stream": change.Options(at=ROUNDS // 2)},
-    "slow drift": {"stream": drift.Options(period=2 * ROUNDS)},
-    "10 % absent": {"absent": 0.1},
-    "50 % absent": {"absent": 0.5},
-}
+SETTINGS = "steady", "change at half time", "slow drift", "10 % absent", "50 % absent"
 METHODS = (
     onlinefed.Options(label="Online-Fed"),
     psofed.Options(label="PSO-Fed"),
     fedavg.Options(label="FedAvg"),
-    quantised.Options(bits=2, reference="last", label="PSO-Fed, 2 bit"),
     memofed.Options(label="MEMO-Fed"),
 )
 FORGETS = memofed.Options(forget=0.995, label="MEMO-Fed, forgets")
+ADAPTS = memofed.Options(adapt=True, label="MEMO-Fed, adapts")
 ONCE = (  # on a steady f at 1/40
     FORGETS,
+    ADAPTS,
     memofed.Options(curvature="unit", label="MEMO-Fed, no moments"),
     memofed.Options(spread=0.1, correlation=0.0, label="MEMO-Fed, poor guess"),
     raw.Options(label="Raw samples"),
+    raw.Options("ridge", label="Raw samples, ridge"),
 )
 # What matters most comes first.
 ORDER = [("steady", budget) for budget in ("1/40", "1/200", "1/5")]
-ORDER += [(s, budget) for budget in ("1/40", "1/200", "1/5") for s in list(SETTINGS)[1:]]
+ORDER += [(s, budget) for budget in ("1/40", "1/200", "1/5") for s in SETTINGS[1:]]
 TARGETS = (-10.0, -11.0, -12.0)
-SHOWN = (100, 500, 750, 850, 1000, 1500)
-AROUND = (750, 850)
 
 
 def measure(quick: bool) -> dict[str, float]:
@@ -70,51 +69,80 @@ def measure(quick: bool) -> dict[str, float]:
     }
 
 
-def study(setting: str, budget: str, runs: int, jobs: int) -> dict[str, Any]:
+def settings(rounds: int) -> dict[str, dict[str, Any]]:
+    """What differs from the paper's experiment."""
+    changes = (
+        {"stream": change.Options(at=rounds // 2)},
+        {"stream": drift.Options(period=2 * rounds)},
+    )
+    return dict(zip(SETTINGS, ({}, *changes, {"absent": 0.1}, {"absent": 0.5}), strict=True))
+
+
+def study(setting: str, budget: str, runs: int, jobs: int, rounds: int) -> dict[str, Any]:
     """One setting at one budget: what each method reached, and for how many bytes."""
-    experiment = Experiment(rounds=ROUNDS, runs=runs, seed=SEED, **SETTINGS[setting])
+    experiment = Experiment(rounds=rounds, runs=runs, seed=SEED, **settings(rounds)[setting])
     methods = METHODS
-    if "stream" in SETTINGS[setting]:
-        methods += (FORGETS,)
+    if "stream" in settings(rounds)[setting]:
+        methods += (FORGETS, ADAPTS)
     elif (setting, budget) == ("steady", "1/40"):
         methods += ONCE
-    fitted = [fit(experiment, options, BUDGETS[budget]) for options in methods]
-    # A comparison leaves out who talks in fewer than 20 of the rounds; here it is the baseline.
-    avg = fedavg.Options(round(1 / BUDGETS[budget]), label="FedAvg")
-    fitted[2] = Fitted(avg, cost(experiment, avg))
-    entries = tuning.tune(experiment, fitted, lambda e: pools.local(e, jobs), average=True)
+    experiment = replace(experiment, methods=methods)
+    with pools.local(experiment, jobs) as workers:
+        pilot = Pilot(experiment, Allowance(BUDGETS[budget], "unicast"), workers)
+        tuned = tuning.tune(experiment, pilot, TARGETS[-1], True, lambda *_: lambda *_: None)
+    entries = [entry for entry in tuned.entries if "error" in entry.aims]
     chosen = tuple(entry.options for entry in entries)
     experiment = replace(experiment, methods=chosen, evaluate_every=10)
     curves = montecarlo.run(experiment, pool=pools.local(experiment, jobs))
     rows = []
     for j, entry in enumerate(entries):
-        at = {str(n): float(curves.mse_db[j][curves.rounds == n][0]) for n in SHOWN}
+        at = {str(n): float(curves.mse_db[j][curves.rounds == n][0]) for n in shown(rounds)}
         reached = {
             f"{target:g}": bytes_to_target(curves, j, target)._asdict() for target in TARGETS
         }
         end = curves.point(j, "steady")
         rows.append({
-            "method": entry.options.title(), "share": entry.share, "step": entry.step,
-            "average": entry.options.average, "longest": entry.cost.largest, "at": at,
+            "method": _family(entry), "setting": entry.options.label.partition(": ")[2],
+            "share": entry.share, "step": entry.step, "longest": entry.cost.largest, "at": at,
             "end": end._asdict(), "reached": reached,
         })  # fmt: skip
-    return {"setting": setting, "budget": budget, "runs": runs, "rows": rows}
+    about = {"setting": setting, "budget": budget, "runs": runs, "rounds": rounds}
+    return about | {"rows": rows}
+
+
+def _family(entry: tuning.Entry) -> str:
+    """The method by its short name."""
+    name = entry.options.label.partition(": ")[0]
+    return f"{name}, with gifts" if entry.gifted else name
+
+
+def around_change(rounds: int) -> tuple[int, int]:
+    """Where the change at half time is, and 100 rounds later; runs are judged every 10 rounds."""
+    half = rounds // 20 * 10
+    return half, half + 100
+
+
+def shown(rounds: int) -> list[int]:
+    """The rounds of the table."""
+    wanted = {100, 500, 1000, *around_change(rounds), rounds // 10 * 10}
+    return sorted(n for n in wanted if n <= rounds)
 
 
 def table(results: list[dict[str, Any]]) -> str:
     """What is known so far, as Markdown; the rounds around a change only where there is one."""
     lines = []
     for result in results:
-        shown = [n for n in SHOWN if n not in AROUND or "change" in result["setting"]]
-        head = ["method", "share", "step", *(f"n={n}" for n in shown), "last fifth, dB"]
+        marks, around = list(result["rows"][0]["at"]), around_change(result["rounds"])
+        marks = [n for n in marks if int(n) not in around or "change" in result["setting"]]
+        head = ["method", "share", "step", *(f"n={n}" for n in marks), "last fifth, dB"]
         head += [f"kB to {target:g} dB" for target in TARGETS]
         title = f"### {result['setting'].capitalize()}, {result['budget']}"
         lines += ["", f"{title} ({result['runs']} runs)", ""]
         lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
         for row in result["rows"]:
-            name = row["method"] + (", averaged" if row["average"] else "")
-            step = "-" if row["step"] is None else f"{row['step']:g}"
-            values = [f"{row['at'][str(n)]:.1f}" for n in shown]
+            name = row["setting"] if row["setting"].startswith(row["method"][:4]) else row["method"]
+            step = "-" if row["step"] is None else f"{row['step']:.3g}"
+            values = [f"{row['at'][n]:.1f}" for n in marks]
             kb = [_kb(row["reached"][f"{target:g}"]) for target in TARGETS]
             cells = [name, f"{100 * row['share']:.3g} %", step, *values, _end(row), *kb]
             lines.append("| " + " | ".join(cells) + " |")
@@ -126,8 +154,7 @@ def summary(results: list[dict[str, Any]]) -> str:
     head = ["setting", "traffic", "MEMO-Fed", "forgets", "Online-Fed", "best other at that traffic",
             "kB to -12: MEMO-Fed", "Online-Fed"]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    order = list(SETTINGS)
-    for result in sorted(results, key=lambda result: order.index(result["setting"])):
+    for result in sorted(results, key=lambda result: SETTINGS.index(result["setting"])):
         rows = {row["method"]: row for row in result["rows"]}
         names = [name for name in rows if name.startswith(("PSO-Fed", "FedAvg"))]
         best = min(names, key=lambda name: rows[name]["end"]["value"])
@@ -163,22 +190,34 @@ def _text(count: float | None) -> str:
 
 
 def main() -> None:
-    """What is missing is computed, or what is there is printed."""
+    """A study of MEMO-Fed alone, or the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("results/memofed"))
     parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--only", help="a part of a setting's or budget's name")
+    for name, alone in STUDIES.items():
+        parser.add_argument(f"--{name}", action="store_true", help=alone.__doc__)
     asked = parser.parse_args()
+    alone = [each for name, each in STUDIES.items() if getattr(asked, name)]
+    for each in alone:
+        print(each(Scale(asked.runs, asked.rounds, asked.jobs)), flush=True)
+    if not alone:
+        compare(asked)
+
+
+def compare(asked: argparse.Namespace) -> None:
+    """What is missing is computed, or what is there is printed."""
     asked.folder.mkdir(parents=True, exist_ok=True)
     results = []
     for setting, budget in ORDER:
         path = asked.folder / f"{setting} {budget.replace('/', ' of ')}.json"
         wanted = asked.only is None or asked.only in f"{setting} {budget}"
         if not path.exists() and wanted and not (asked.table or asked.summary):
-            result = study(setting, budget, asked.runs, asked.jobs)
+            result = study(setting, budget, asked.runs, asked.jobs, asked.rounds)
             path.write_text(json.dumps(result, indent=1))
             print(table([result]), flush=True)
         if path.exists():

@@ -170,7 +170,7 @@ def test_what_is_shown_in_a_notebook_is_short_and_labels_are_no_markup():
     assert HOSTILE in shown(psofed.sweep(experiment, step=[0.1, 0.2], jobs=1))
     for each in psofed.predict_curves(experiment):
         assert each.title in shown(each)
-    compared = psofed.compare_methods(experiment, tuned=False, budget=1.0, jobs=1)
+    compared = psofed.compare_methods(experiment, tuning="none", budget=1.0, jobs=1)
     assert HOSTILE in shown(compared)
 
 
@@ -271,7 +271,7 @@ def test_methods_that_a_budget_makes_equal_are_compared_once():
         clients=5, cohort=2, rounds=100, runs=2, test_samples=20, features=psofed.Features(dim=6),
         methods=(psofed.PSOFed(shared=2), psofed.PSOFed(shared=4), psofed.PSOFed(step=0.1, shared=4)),
     )  # fmt: skip
-    compared = psofed.compare_methods(alike, budget=0.5, tuned=False, jobs=1)
+    compared = psofed.compare_methods(alike, budget=0.5, tuning="none", jobs=1)
     assert sorted(compared.to_frame().method) == [
         "FedAvg E=2", "Online-Fed",
         "PSO-Fed M=3 uncoordinated, step 0.1", "PSO-Fed M=3 uncoordinated, step 0.75",
@@ -323,10 +323,16 @@ def test_comparing_shows_its_tuning_only_where_progress_is_wanted(monkeypatch):
 
     monkeypatch.setattr(meter, "metered", metered)
     monkeypatch.setattr(meter, "interactive", lambda: True)
-    psofed.compare_methods(FEW, budget=1.0, jobs=1, progress=False)
+    psofed.compare_methods(FEW, budget=1.0, tuning="quick", jobs=1, progress=False)
     assert seen == []
-    psofed.compare_methods(FEW, budget=1.0, jobs=1)
+    psofed.compare_methods(FEW, budget=1.0, tuning="quick", jobs=1)
     assert seen == ["tuning steps", "simulating"]
+    seen.clear()
+    psofed.compare_methods(FEW, budget=1.0, gifts=False, jobs=1)
+    assert seen == [
+        "fitting to the budget", *(f"tuning the reference, {i} of 3" for i in (1, 2, 3)),
+        *(f"tuning, {i} of 3" for i in (1, 2, 3)), "simulating",
+    ]  # fmt: skip
 
 
 def test_an_interrupted_pilot_is_not_taken_for_a_result(monkeypatch):
@@ -337,6 +343,6 @@ def test_an_interrupted_pilot_is_not_taken_for_a_result(monkeypatch):
 
     monkeypatch.setattr(tuning.montecarlo, "run", stop)
     with pytest.raises(psofed.Interrupted, match="before the first run"):
-        psofed.compare_methods(FEW, budget=1.0, jobs=1)
+        psofed.compare_methods(FEW, budget=1.0, tuning="quick", jobs=1)
     with pytest.raises(psofed.InputError, match="before its first run was finished"):
         psofed.finished_runs()

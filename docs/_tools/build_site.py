@@ -36,8 +36,9 @@ BESIDE = {
 MENU = {
     "Tutorial": ["tutorial", "paper_in_five_minutes", "your_own_method"],
     "How to": [
-        "comparison", "own_function", "own_learner", "adding_a_method", "tables", "choosing_m",
-        "deploy", "securing_a_broker", "export", "cluster", "reports", "dashboard", "playground",
+        "comparison", "own_function", "features", "own_learner", "adding_a_method", "tables",
+        "choosing_m", "deploy", "securing_a_broker", "export", "cluster", "reports", "dashboard",
+        "playground",
     ],
     "Explanation": [
         "partial_sharing", "readme", "paper", "theory", "protocol", "memofed", "air_quality",

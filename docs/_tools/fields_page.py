@@ -18,6 +18,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from psofed import schema
+from psofed.core.feature_table import BASIS
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.fit.plan import Plan
@@ -42,7 +43,9 @@ about your own. `name` is one of these, or a file of yours:
 METHODS = """### `[[methods]]`
 
 One table per curve. `name` is a method of [methods.md](methods.md), which lists the further keys of
-each method. A table `[methods.policy]` after it selects its clients. All methods have:
+each method. Tables after it are its own: `[methods.policy]` selects its clients, and
+`[methods.features]` and `[methods.learner]` stand for those of the experiment
+([features.md](features.md)). All methods have:
 """
 PLAN = """## A plan for a table
 
@@ -74,13 +77,13 @@ def page() -> str:
             f"#### {name}\n\n{about}\n",
             fields(module.Options, _stream(module.Options), ("form",)),
         ]
-    parts += ["### `[features]`\n", fields(Features, Features)]
+    parts += ["### `[features]`\n", fields(Features, _features)]
     parts += [LEARNER]
     for name in schema.names("psofed.learners"):
         module = schema.load("psofed.learners", name)
         about = (module.__doc__ or "").partition("\n\n")[0]
         parts += [f"#### {name}\n\n{about}\n", fields(module.Options, _learner(module.Options))]
-    parts += [METHODS, fields(Common, _with_method, ("policy",))]
+    parts += [METHODS, fields(Common, _with_method, ("policy", "features", "learner"))]
     parts += ["### `[deploy]`\n\nFor `psofed serve` and `psofed client`.\n", fields(Deploy, Deploy)]
     parts += [PLAN, fields(Plan, _plan, ("columns", "methods", "form"))]
     parts += ["### `[columns]`\n", fields(Columns, _columns)]
@@ -98,6 +101,12 @@ def _stream(options: Any) -> Callable[..., Any]:
         return options(**known | ({"change": "x1"} if changes else {}) | values)
 
     return build
+
+
+def _features(**values: Any) -> Features:
+    """Features of one key; those about a basis need one."""
+    basis = {"basis": "whitened"} if values.keys() & set(BASIS[1:]) else {}
+    return Features(**basis | values)
 
 
 def _learner(options: Any) -> Callable[..., Any]:

@@ -1,6 +1,10 @@
 """The page that lists methods and policies: written from the code, so that it agrees with it.
 
 python docs/_tools/methods_page.py docs/methods.md
+
+The module of a method or policy says where it comes from in four paragraphs of its docstring, in
+this order, after the first line: "Source: ...", "Faithful: ..." (what is as published), "Ours: ..."
+(what is not), "Unverified: ..." (what could not be checked). What else it has to say comes after.
 """
 
 from __future__ import annotations
@@ -29,6 +33,9 @@ Bytes per round are those of encoded messages in the paper's setting (D = 200,
 clients, down to each, and down once where all get the same (multicast). On a graph of 100 nodes
 without a server, "up" counts every broadcast once, and "down" the bytes that are added if each
 neighbour gets its own copy. `psofed compare` sets the knob of a method to fit a budget.
+
+Each entry says where its method comes from, what here is as published, what is ours, and what could
+not be verified: original papers were not at hand for every detail.
 """
 POLICIES = """## Client selection
 
@@ -50,6 +57,7 @@ the mean error of rounds 1,000 to 1,500 in the paper's setting, run by run: the 
 its standard error in brackets.
 """
 ROUNDS = 120
+POINTS = ("Source", "Faithful", "Ours", "Unverified")
 
 
 def page() -> str:
@@ -107,18 +115,31 @@ def traffic(options: Any, clients: int = 8) -> tuple[float, float, float]:
     return up, down, multicast
 
 
+def points(module: Any) -> tuple[dict[str, str], list[str]]:
+    """What a module says about its origin, by label, and the other paragraphs of its docstring."""
+    found, rest = {}, []
+    for paragraph in (module.__doc__ or "").strip().split("\n\n"):
+        label, _, text = paragraph.partition(": ")
+        if label in POINTS:
+            found[label] = text
+        else:
+            rest.append(paragraph)
+    return found, rest
+
+
 def _section(module: Any, heading: str) -> str:
-    about = (module.__doc__ or "").strip()
-    first, _, rest = about.partition("\n\n")
+    origin, (first, *rest) = points(module)
+    said = [f"- **{label}:** " + text.replace("\n", "\n  ") for label, text in origin.items()]
     handlers = module.Method if hasattr(module, "Method") else module.Policy
     rule = (getdoc(handlers) or "").strip()
     rows = [
         f"| `{field.name}` | {_default(field)} |"
         for field in dataclasses.fields(module.Options)
-        if field.name not in ("label", "policy")
+        if field.name not in ("label", "policy", "features", "learner")
     ]
     table = "\n".join(["| option | default |", "|---|---|", *rows])
-    text = [heading, first, rest, f"```\n{rule}\n```", getdoc(module.Options) or "", table]
+    about = [first, "\n".join(said), *rest]
+    text = [heading, *about, f"```\n{rule}\n```", getdoc(module.Options) or "", table]
     return "\n\n".join(filter(None, text)) + "\n"
 
 

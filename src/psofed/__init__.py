@@ -79,6 +79,7 @@ _HOMES = {
     "TableStream": "psofed.streams.table:Options",
     # policies: the same, and Policy
     "FedCSPolicy": "psofed.policies.fedcs:Options",
+    "FOLBPolicy": "psofed.policies.folb:Options",
     "ImportancePolicy": "psofed.policies.importance:Options",
     "OptimalPolicy": "psofed.policies.optimal:Options",
     # learners: the same, and Learner
@@ -137,6 +138,7 @@ if TYPE_CHECKING:
     from psofed.methods.structured import Options as Structured
     from psofed.methods.topk import Options as TopK
     from psofed.policies.fedcs import Options as FedCSPolicy
+    from psofed.policies.folb import Options as FOLBPolicy
     from psofed.policies.importance import Options as ImportancePolicy
     from psofed.policies.optimal import Options as OptimalPolicy
     from psofed.simulate.montecarlo import Interrupted as Interrupted

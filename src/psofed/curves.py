@@ -166,7 +166,7 @@ class Curves:
         coordinates = about | {"title": self.titles, "round": self.rounds}
         data = {name: (("title", "round"), array) for name, array in columns.items()}
         dataset = need("xarray", "xarray", "datasets").Dataset
-        return dataset(data, coordinates, {"runs": self.runs})
+        return dataset(data, coordinates, {"runs": self.runs, "targets": self.experiment.judged})
 
     def plot(
         self,
@@ -207,7 +207,8 @@ class Curves:
             [title, notebook.estimate(*self.point(j, "steady")), f"{sent / 1000:,.4g}"]
             for j, (title, sent) in enumerate(zip(self.titles, self.cumulative[:, -1], strict=True))
         ]
-        note = f"Steady: mean test MSE of the last fifth of the rounds{SHOWN[self.runs > 1]}."
+        steady = f"Steady: mean test MSE of the last fifth of the rounds{SHOWN[self.runs > 1]}"
+        note = f"{steady}, on {self.experiment.judged}."
         head = ["method", "steady, dB", "kB up and down"]
         return notebook.table(f"Curves: {self.counted_runs()}", head, rows, note)
 

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,14 @@ MOST_MARKS = 10_000
 TABLE_ROUNDS = (100, 200, 500, 1000, 2000)  # those of the tables
 
 
+class Unseen(NamedTuple):
+    """What models are tested on: inputs x, targets y, and y after f has changed, if it does."""
+
+    x: np.ndarray[Any, Any]
+    y: np.ndarray[Any, Any]
+    later: np.ndarray[Any, Any] | None
+
+
 @dataclass(frozen=True, repr=False)
 class Experiment:
     """Everything that decides the numbers of a run. The defaults are the paper's setting.
@@ -51,7 +59,8 @@ class Experiment:
     step: float = 0.75  # step size mu; a method may have its own
     dtype: Literal["float32", "float64"] = "float32"  # number format of the computation
     evaluate_every: int | None = None  # rounds between two test errors; not set: 10,000 at most
-    test_samples: int = 2000  # noise-free, from all clients
+    test_samples: int = 2000  # from all clients
+    targets: Literal["clean", "noisy"] = "clean"  # of the test: f(x), or y as the paper prints it
     world: int | None = None  # all runs share the clients, features and masks of this run
     stream: Stream = field(default_factory=paper.Options)  # where samples come from
     features: Features = field(default_factory=Features)  # from inputs to D numbers
@@ -64,7 +73,7 @@ class Experiment:
     @property
     def dim(self) -> int:
         """D, the number of parameters of the model."""
-        return self.learner.size(self.stream.taps, self.features.dim)
+        return self.learner.size(self.stream.taps, self.features.entries)
 
     @property
     def titles(self) -> list[str]:
@@ -82,6 +91,39 @@ class Experiment:
             return kept
         named = (replace(self.methods[j], label=self.titles[j]) for j in which)
         return replace(self, methods=tuple(named))
+
+    def alone(self, options: Options) -> Experiment:
+        """The experiment with this method, whose own features and learner become the experiment's.
+
+        >>> small = Experiment().alone(psofed.Options(5, features=Features(dim=50)))
+        >>> small.dim, small.methods[0].features
+        (50, None)
+        """
+        learner = self.learner if options.learner is None else options.learner
+        features = self.features if options.features is None else options.features
+        if options.features is None and not learner.featured:
+            features = Features()
+        plain = replace(options, features=None, learner=None) if options.apart else options
+        return replace(self, features=features, learner=learner, methods=(plain,))
+
+    def parts(self) -> list[tuple[list[int], Experiment]]:
+        """The methods by their features and learners: their places here, and they as an experiment.
+
+        In it no method has its own. The titles are those that they have here.
+        """
+        if not any(options.apart for options in self.methods):
+            return [(list(range(len(self.methods))), self)]
+        found: list[tuple[list[int], Experiment]] = []
+        for j, (options, title) in enumerate(zip(self.methods, self.titles, strict=True)):
+            one = self.alone(replace(options, label=title))
+            for i, (places, part) in enumerate(found):
+                if (part.features, part.learner) == (one.features, one.learner):
+                    joined = replace(part, methods=part.methods + one.methods)
+                    found[i] = [*places, j], joined
+                    break
+            else:
+                found.append(([j], one))
+        return found
 
     @property
     def gone(self) -> int:
@@ -130,6 +172,10 @@ class Experiment:
         """The map from x to z of one run, common to all clients: features, or the learner's own."""
         if not self.learner.featured:
             return self.learner.inputs(self.stream.taps)
+        return self.features.in_basis(self._base(seeds), self.stream.taps)
+
+    def _base(self, seeds: Seeds) -> FeatureMap:
+        """The features without a basis."""
         f = self.features
         if f.name == "cosine":
             return features.cosine(seeds, f.dim, self.stream.taps, f.width)
@@ -139,6 +185,25 @@ class Experiment:
             return f.own_map(seeds, self._few_inputs())
         centres = drawing.snapshot(self.stream, seeds, "centres", self.clients, f.dim).x
         return features.gaussian(centres, f.width)
+
+    def draw_test(self, seeds: Seeds) -> Unseen:
+        """The test set of one run; clean and noisy targets are of the same inputs."""
+        drawn = drawing.snapshot(self.stream, seeds, "test", self.clients, self.test_samples)
+        later = about(self.stream).later(drawn.x)
+        if self.targets == "clean":
+            return Unseen(drawn.x, drawn.clean, later)
+        return Unseen(drawn.x, drawn.y, None if later is None else later + drawn.noise)
+
+    @property
+    def judged(self) -> str:
+        """The targets of the test in words; those of a table are what was measured.
+
+        >>> Experiment().judged, Experiment(targets="noisy").judged
+        ('noise-free targets', 'noisy targets')
+        """
+        if measured(self.stream):
+            return "measured targets"
+        return "noisy targets" if self.targets == "noisy" else "noise-free targets"
 
     def _few_inputs(self) -> Any:
         """Inputs with which a user's map is tried; those of a table may be elsewhere."""
@@ -159,7 +224,8 @@ class Experiment:
         counted = notebook.counted
         runs = f"{counted(self.runs, 'run')} of {counted(self.rounds, 'round')}"
         who = f"{self.cohort:,} of {counted(self.clients, 'client')} in a round"
-        return [runs, who, f"D = {self.dim:,}", f"stream {self.stream.name}"]
+        noisy = [self.judged] if self.targets == "noisy" else []
+        return [runs, who, f"D = {self.dim:,}", f"stream {self.stream.name}", *noisy]
 
     def _repr_html_(self) -> str:
         """For notebooks: the methods, and what they share."""
@@ -178,6 +244,8 @@ class Experiment:
                 del table[key]
         if not self.absent:
             del table["absent"]
+        if self.targets == "clean":
+            del table["targets"]
         table["stream"] = schema.table(self.stream)
         table["features"] = self.features.to_table()
         table["learner"] = schema.table(self.learner)
@@ -246,4 +314,6 @@ def parse(table: dict[str, Any]) -> Experiment:
     experiment: Experiment = schema.build(Experiment, table, nested)
     if "features" in table and not experiment.learner.featured:
         raise validation.no_features(experiment.learner)
+    if "targets" in table and measured(experiment.stream):
+        raise validation.no_targets(experiment.targets)
     return experiment

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from html import escape
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -53,6 +53,23 @@ def metered(what: str, unit: str, **known: Any) -> Iterator[Meter]:
     kind = _cell if in_notebook() else _bar if sys.stderr.isatty() else _lines
     with kind(meter):
         yield meter
+
+
+@contextmanager
+def in_turn(unit: str = "parts") -> Iterator[Callable[..., Callable[[int, int], None]]]:
+    """Meters one after another: a name ends the last one, and gives what the next is told by.
+
+    With a number of workers, units are runs, and the work on all of them tells the time left.
+    """
+    with ExitStack() as shown:
+
+        def told(name: str, workers: int = 0) -> Callable[[int, int], None]:
+            shown.close()
+            meter = shown.enter_context(metered(name, unit))
+            meter.pace.workers, meter.pace.by_parts = max(workers, 1), workers > 0
+            return meter.advance
+
+        yield told
 
 
 def in_notebook() -> bool:

@@ -69,7 +69,8 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     with plugins.naming(lambda plugin: plugin.file, lenient=True) as named:
         table = experiment.to_table()
     del table["runs"]
-    needed = {name: version(name) for name in experiment.learner.packages}
+    learners = [part.learner for _, part in experiment.parts()]
+    needed = {name: version(name) for learner in learners for name in learner.packages}
     same: dict[str, Any] = {"experiment": table, "versions": machine() | needed}
     if named.used:
         same["plugins"] = [plugin.about() for plugin in named.used.values()]

@@ -12,7 +12,7 @@ from psofed.learners.contract import MOST_DIM, Learner
 from psofed.learners.examine import examine
 from psofed.methods.contract import Options
 from psofed.policies import contract as policies
-from psofed.streams.contract import about
+from psofed.streams.contract import about, measured
 
 if TYPE_CHECKING:
     from psofed.experiment import Experiment
@@ -26,6 +26,8 @@ def check(experiment: Experiment) -> None:
     _outsiders(experiment)
     _sizes(experiment)
     _learner(experiment)
+    if experiment.targets == "noisy" and measured(experiment.stream):
+        raise no_targets(experiment.targets)
     if not experiment.methods:
         raise InputError("methods", "is empty", "give at least one [[methods]] table")
     for i, options in enumerate(experiment.methods):
@@ -106,7 +108,7 @@ def _learner(experiment: Experiment) -> None:
         if not 1 <= size <= MOST_DIM:
             found = f"is {learner.name!r}, which has {size:,} parameters"
             raise InputError("name", found, f"use 1 to {MOST_DIM:,}")
-        width = experiment.features.dim if learner.featured else learner.inputs(taps).dim
+        width = experiment.features.entries if learner.featured else learner.inputs(taps).dim
         examine(learner, taps, size, width)
     except InputError as error:
         raise error.inside("learner.") from None
@@ -118,11 +120,26 @@ def no_features(learner: Learner) -> InputError:
     return InputError("features", found, "leave it out, or use another learner")
 
 
+def no_targets(given: str) -> InputError:
+    """The error where a table is told which targets to test on: it has but one kind."""
+    found = f"is {given!r}, but a table has only the targets that were measured, noise included"
+    return InputError("targets", found, "leave it out")
+
+
 def _method(experiment: Experiment, options: Options) -> None:
-    """One method, by itself and in this experiment."""
+    """One method, by itself and in this experiment, or in that which is its own."""
+    _own(options)
+    if options.apart:
+        try:
+            experiment.alone(options)
+        except InputError as error:
+            field = error.field.removeprefix("methods[0].")
+            raise InputError(field, error.found, error.right) from None
+        return
     schema.check(options, skip=("policy",))
     schema.positive(options, "step")
     options.check_policy(experiment.clients, experiment.cohort)
+    options.check_wire()
     options.check_learner(experiment.learner)
     options.check(experiment.dim, experiment.clients)
     if options.policy is not None and experiment.absent:
@@ -135,6 +152,14 @@ def _method(experiment: Experiment, options: Options) -> None:
     if options.average and not options.serves:
         found = f"is true, but the server of {options.name} has no model"
         raise InputError("average", found, "leave it out")
+
+
+def _own(options: Options) -> None:
+    """The features and the learner of a method are what they are called."""
+    if not isinstance(options.features, Features | None):
+        raise InputError("features", f"is {options.features!r}", "use psofed.Features")
+    if not isinstance(options.learner, Learner | None):
+        raise InputError("learner", f"is {options.learner!r}", "use the Options of a learner")
 
 
 def _titles(experiment: Experiment) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from psofed import methods, schema
-from psofed.compare import budget, tuning
+from psofed.compare import budget, pilot, tuning
 from psofed.compare.budget import (
     Cost,
     Fitted,
@@ -184,18 +184,19 @@ def test_a_stream_that_declares_nothing_runs_as_one_that_could():
     assert fit(theirs, psofed.Options(5), 0.2) == fit(ours, psofed.Options(5), 0.2)
 
 
-def test_tuning_takes_the_step_that_ends_lowest_on_another_seed():
+def test_a_quick_search_takes_the_step_that_ends_lowest_on_another_seed():
     fitted = [
         Fitted(o, Cost(1.0)) for o in (onlinefed.Options(), fedavg.Options(), local.Options())
     ]
     seen = []
-    entries = tuning.tune(SMALL, fitted, lambda e: seen.append(e.seed) or pools.threads(1))
-    assert seen == [tuning.PILOT_SEED + SMALL.seed]
+    entries = tuning.tune_quickly(SMALL, fitted, lambda e: seen.append(e.seed) or pools.threads(1))
+    assert seen == [pilot.SEED + SMALL.seed]
     for entry in entries:
         assert entry.options.step == entry.step
-        ends = {mu: end for mu, _, end in entry.trials}
+        ends = {trial.step: trial.error for trial in entry.trials}
         assert ends[entry.step] == min(ends.values())
         assert set(ends) == set(lms.Options.steps)
+        assert entry.edges == ("step",) * (entry.step in (0.1, 1.4))
 
 
 def test_a_cost_is_that_of_the_encoded_messages():
@@ -210,15 +211,6 @@ def test_a_cost_is_that_of_the_encoded_messages():
     assert memo.share <= 1 / 40
     assert memo.largest == 51
     assert cost(paper, local.Options()) == (0, 0, 0, 0)
-
-
-def test_averaging_is_offered_where_the_server_has_a_model_and_taken_where_it_helps():
-    fitted = [Fitted(o, Cost(1.0)) for o in (fedavg.Options(), local.Options())]
-    fed, alone = tuning.tune(SMALL, fitted, lambda e: pools.threads(1), average=True)
-    assert {a for _, a, _ in fed.trials} == {True, False}
-    assert {a for _, a, _ in alone.trials} == {False}
-    best = min(fed.trials, key=lambda trial: trial[2])
-    assert (fed.step, fed.options.average) == best[:2]
 
 
 def made_up(mse_db, stderr_db, rounds):
@@ -265,11 +257,11 @@ def test_the_sentence_knows_what_is_within_error(error, expected):
     curves = made_up([np.zeros(101), fast, slow], [flat, flat, flat], rounds)
     entries = [
         tuning.Entry(o, Cost(s), 0.5, ())
-        for o, s in zip(curves.experiment.methods, (1, 0.2, 0.2), strict=True)
+        for o, s in zip(curves.experiment.methods, (1, 1, 1), strict=True)
     ]
-    made = words.Comparison(curves, entries, [], 0.2, -1.999, "unicast", "bytes", True, "")
+    made = words.Comparison(curves, entries, [], 1.0, -1.999, "unicast", "fair", "")
     assert expected in words.sentence(made)
-    assert made.order()[0] == 1
+    assert made.order()[0] == made.ranking()[0] == 1
 
 
 TOML = """
@@ -291,20 +283,8 @@ kept = 2
 @pytest.mark.long
 def test_the_command_compares_and_keeps_fedavg_beside_pso_fed(psofed, tmp_path):
     (tmp_path / "small.toml").write_text(TOML)
-    result = psofed(
-        "compare",
-        "small.toml",
-        "--runs",
-        "3",
-        "--budget",
-        "0.3",
-        "--target",
-        "-1",
-        "--out",
-        "out",
-        "--jobs",
-        "1",
-    )
+    words = "--runs 3 --budget 0.3 --target -1 --out out --jobs 1 --quick"
+    result = psofed("compare", "small.toml", *words.split())
     assert result.returncode == 0, result.stderr
     for title in ("Online-Fed", "PSO-Fed M=3 uncoordinated", "Top-2", "FedAvg E=4"):
         assert title in result.stdout
@@ -317,15 +297,18 @@ def test_the_command_compares_and_keeps_fedavg_beside_pso_fed(psofed, tmp_path):
     assert html.render([results.gather(folder)]) == (folder / "report.html").read_bytes()
     table = json.loads((folder / "comparison.json").read_text())
     assert table["answer"] in result.stdout
-    # ± is one standard error on the terminal, in the file and in the report.
-    printed = {line.split("  ")[0]: line for line in result.stdout.splitlines()}
-    (ranking,) = comparison_section.build(results.gather(folder))["tables"]
+    # Ranges are 95 % intervals in the file and in the report.
+    lines = (folder / "comparison.txt").read_text().splitlines()
+    printed = {line.split("  ")[0]: line for line in lines}
+    lowest, ranking = comparison_section.build(results.gather(folder))["tables"]
+    assert sorted(lowest["rows"]) == sorted(ranking["rows"])
     place = ranking["head"].index("steady, dB")
     for method, row in zip(table["methods"], ranking["rows"], strict=True):
-        steady = method["steady_db"]
-        shown = f"{steady['value']:.2f} ±{steady['stderr']:.2f}"
-        assert shown in printed[method["method"]]
-        assert row[place].replace("\N{MINUS SIGN}", "-") == shown
+        mean, error = method["steady_db"]["value"], 1.96 * method["steady_db"]["stderr"]
+        title = method["method"] + " *" * bool(method["at_the_end"])
+        shown = [f"{mean:.2f}", f"{mean - error:.2f} to {mean + error:.2f}"]
+        assert all(text in printed[title] for text in shown)
+        assert [cell.replace("\N{MINUS SIGN}", "-") for cell in row[place : place + 2]] == shown
     assert all(m["traffic_share"] <= 0.3001 for m in table["methods"] if m["name"] != "onlinefed")
     with open(folder / "frontier.csv") as file:
         assert {row["method"] for row in csv.DictReader(file)} == {

@@ -238,6 +238,7 @@ def test_a_plan_survives_a_round_trip_and_names_its_mistakes(done, tmp_path):
         ('step=-1\n[columns]\ntarget="y"\ntime="t"', "step is -1"),
         ('[columns]\ntarget="y"\ntime="t"\n[[methods]]\nname="psofd"', "did you mean 'psofed'"),
         ('[columns]\ntarget="y"\ntime="t"\n[[methods]]\nshared=5', r"methods\[0\].name is missing; use one of"),
+        ('[columns]\ntarget="y"\ntime="t"\n[[methods]]\nname="raw"\nwire="4 bit"', "but raw sends samples"),
         (POLICY, r"methods\[0\].policy is given; leave it out: tables have no policies"),
         (POLICY.replace("fedcs", "fedc"), r"methods\[0\].policy.name .* did you mean 'fedcs'"),
     ):  # fmt: skip

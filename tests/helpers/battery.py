@@ -5,9 +5,15 @@ import pytest
 
 from psofed import schema
 from psofed.checks.bench import exchange, fits, prepare, samples, simulate, small, stepwise
-from psofed.policies import fedcs, importance, optimal
+from psofed.experiment import Features
+from psofed.learners import nlms
+from psofed.policies import fedcs, folb, importance, optimal
 
 __all__ = ["exchange", "fits", "prepare", "samples", "simulate", "small", "stepwise"]
+
+# A world of its own, with as many entries as that of the other methods.
+WHITENED = {"features": Features(dim=16, width=1.5, basis="whitened", size=10)}
+NORMALISED = {"learner": nlms.Options()}
 
 VARIANTS = {
     "psofed": [
@@ -20,32 +26,57 @@ VARIANTS = {
             (2, "uncoordinated", "stochastic", "subset", True),
             (3, "uncoordinated", "sequential", "subset", False),
             (10, "uncoordinated", "sequential", "subset", True),
+            (3, "uncoordinated", "sequential", "groups", True),
+            (4, "coordinated", "stochastic", "groups", True),
         ]
     ]
-    + [{"shared": 3, "average": True}],
+    + [{"shared": 3, "average": True}, {"shared": 3, **WHITENED}, {"shared": 4, **NORMALISED}]
+    + [{"shared": 3, "wire": "4 bit"}, {"shared": 4, "scheme": "coordinated", "wire": "float16"}],
     "centralised": [{"form": "batch"}, {"form": "sequential"}],
-    "fedavg": [{"local_steps": e} for e in (1, 3, 7)] + [{"average": True}],
+    "fedavg": [{"local_steps": e} for e in (1, 3, 7)]
+    + [{"average": True}, {"local_steps": 4, **WHITENED, **NORMALISED}]
+    + [{"local_steps": 3, "average": True, "wire": "2 bit"}],
+    "onlinefed": [{}, {**WHITENED, **NORMALISED}, {"wire": "2 bit"}],
+    "raw": [{}, {"solver": "ridge"}],
     "fedprox": [{"local_steps": 4, "prox": 0.1}],
     "periodic": [
         {"local_steps": 3, "shared": 4},
         {"local_steps": 2, "shared": 3, "scheme": "coordinated", "selection": "stochastic"},
-        {"local_steps": 4, "shared": 2, "idle": False},
+        {"local_steps": 4, "shared": 2, "idle": False, "wire": "4 bit"},
     ],
     "sketch": [
         {"bits": 1},
         {"bits": 3, "local_steps": 3},
-        {"bits": None, "shared": 4},
-        {"bits": 2, "rotate": True},
+        {"bits": None, "shared": 4, "wire": "float16"},
+        {"bits": 2, "rotate": True, "wire": "2 bit"},
         {"bits": 4, "rotate": True, "shared": 7},
     ],
-    "qsgd": [{"levels": 1}, {"levels": 15}, {"levels": 4, "local_steps": 3}, {"levels": None}],
+    "qsgd": [
+        {"levels": 1},
+        {"levels": 15},
+        {"levels": 4, "local_steps": 3, "wire": "float16"},
+        {"levels": None},
+    ],
     "structured": [
         {"form": "mask", "shared": 3},
-        {"form": "subspace", "shared": 4, "local_steps": 3},
+        {"form": "subspace", "shared": 4, "local_steps": 3, "wire": "4 bit"},
         {"form": "lowrank", "shared": 5, "rows": 2},
+        {"form": "lowrank", "shared": 3, "rows": 10, "local_steps": 2},
     ],
-    "fedscr": [{"block": 2}, {"block": 5, "threshold": 1.3, "local_steps": 2}, {"block": 1}],
-    "etpsofed": [{"shared": 3}, {"shared": 4, "threshold": 1.0, "scheme": "coordinated"}],
+    "fedscr": [
+        {"block": 2, "wire": "float16"},
+        {"block": 5, "threshold": 1.3, "local_steps": 2, "wire": "2 bit"},
+        {"block": 1},
+        {"block": 2, "rule": "fixed", "scale": 0.1},
+        {"block": 2, "rule": "adaptive", "scale": 0.4},
+        {"block": 5, "rule": "adaptive", "local_steps": 3},
+    ],
+    "etpsofed": [
+        {"shared": 3},
+        {"shared": 4, "threshold": 1.0, "scheme": "coordinated", "wire": "4 bit"},
+        {"shared": 3, "samples": "all"},
+        {"shared": 3, "unit": "error", "threshold": 0.2},
+    ],
     "quantised": [
         {"shared": 4, "bits": 4},
         {"shared": 3, "bits": 2, "reference": "last"},
@@ -54,24 +85,29 @@ VARIANTS = {
     "cmfl": [
         {"rule": "literal", "threshold": 0.5, "local_steps": 1},
         {"keep": 0.5, "local_steps": 3},
+        {"rule": "literal", "threshold": 0.5, "local_steps": 2, "wire": "float16"},
+        {"keep": 0.5, "local_steps": 2, "wire": "4 bit"},
+        {"rule": "literal", "decay": "sqrt", "local_steps": 2},
     ],
     "paofed": [
         {"shared": 5, "delay": 0.5, "longest": 3},
         {"shared": 3, "mask": "subset", "scheme": "uncoordinated", "availability": 0.4},
-        {"shared": 2, "window": "same", "decay": 1.0},
-        {"shared": 5, "delay": 0.9, "longest": 6, "decay": 0.9},
+        {"shared": 2, "window": "same", "decay": 1.0, "delay": 0.0, "wire": "2 bit"},
+        {"shared": 5, "delay": 0.9, "longest": 6, "decay": 0.9, "wire": "float16"},
     ],
     "memofed": [
         {"budget": 20.0, "size": 6},
         {"budget": None, "size": 8, "bits": 8, "silent": 0, "curvature": "unit"},
         {"budget": 80.0, "size": 10, "bits": None, "forget": 0.97, "inputs": "columns"},
         {"budget": None, "basis": "none", "bits": 3},
+        {"budget": None, "size": 6, "least": 12, "adapt": True},
     ],
     "asofed": [
         {},
         {"memory": True, "lam": 0.01, "step": 0.25},
         {"lam": 0.1, "delays": "log"},
-        {"barrier": True},
+        {"barrier": True, "wire": "4 bit"},
+        {"memory": True, "lam": 1.0, "delays": "log", "step": 0.1, "visitors": 1},
     ],
     "pdlms": [
         {"shared": 3, "degree": 2},
@@ -79,6 +115,7 @@ VARIANTS = {
         {"shared": 5, "graph": "geometric", "mask": "block"},
         {"shared": 2, "graph": "complete", "selection": "stochastic"},
         {"shared": 10},
+        {"shared": 4, "selection": "stochastic", "mask": "groups"},
     ],
     "pdrls": [
         {"shared": 3, "degree": 2},
@@ -87,9 +124,13 @@ VARIANTS = {
     "psorls": [
         {"shared": 3},
         {"shared": 4, "scheme": "coordinated", "regular": 0.0},
-        {"shared": 5, "forget": 1.0, "start": 10.0, "idle": False},
+        {"shared": 5, "forget": 1.0, "start": 10.0, "idle": False, "wire": "2 bit"},
     ],
-    "topk": [{"kept": 1}, {"kept": 3, "memory": 0.5, "local_steps": 2}, {"kept": 9}],
+    "topk": [
+        {"kept": 1, "wire": "4 bit"},
+        {"kept": 3, "memory": 0.5, "local_steps": 2, "wire": "float16"},
+        {"kept": 9},
+    ],
 }
 
 METHODS = [
@@ -104,6 +145,7 @@ POLICIES = [
     optimal.Options(asked=4, uploads=2),
     fedcs.Options(share=0.8),
     fedcs.Options(share=1.0, deadline=0.05),
+    folb.Options(),
 ]
 every_method = pytest.mark.parametrize("options", METHODS, ids=lambda o: f"{o.name}-{o.title()}")
 

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from psofed.core import whitening
 from psofed.core.seeds import Seeds
+from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.methods import basis, coding, curvature, memofed, onlinefed
+from psofed.methods import coding, curvature, memofed, onlinefed
 from psofed.protocol import in_memory
 from psofed.protocol.client import Client
 from psofed.protocol.server import Server
@@ -39,7 +41,7 @@ EXACT = {"budget": None, "bits": None, "silent": 0}
 @pytest.mark.parametrize("cohort", [1, 2, 5])
 def test_with_the_newest_sample_only_and_no_basis_it_is_online_fed(cohort):
     plain = memofed.Options(
-        **EXACT, basis="none", forget=0.0, ridge=0.0, curvature="unit", guard=False
+        **EXACT, basis="none", forget=0.0, ridge=0.0, curvature="unit", guard=False, least=1
     )
     ours, online = models(plain, cohort=cohort), models(onlinefed.Options(), cohort=cohort)
     assert np.abs(ours - online).max() <= 1e-12
@@ -88,7 +90,7 @@ def test_the_bytes_spent_are_never_more_than_the_bytes_saved_up(budget):
 
 
 def test_a_contact_costs_what_the_specification_says():
-    experiment = Experiment(runs=1, rounds=10, methods=(memofed.Options(),))
+    experiment = Experiment(runs=1, rounds=10, methods=(memofed.Options(least=1),))
     (method,) = experiment.start(experiment.task(0))
     client, server = method.client(0), method.server()
     rows = method.task.features(np.zeros((1, 4), "float32"))
@@ -157,9 +159,9 @@ def test_a_curvature_that_is_far_too_small_is_noticed_and_mended(step):
 def test_the_basis_whitens_the_law_it_assumes():
     experiment = small(memofed.Options())
     task = experiment.task(0)
-    law = curvature.guess(4, 1.0, 0.5)
+    law = whitening.guess(4, 1.0, 0.5)
     R = task.features.correlation(np.zeros(4), law)
-    T, penalty = basis.whitened(R, 7)
+    T, penalty = whitening.whitened(R, 7)
     values = np.linalg.eigvalsh(R)[::-1][:7]
     assert np.allclose(T.T @ R @ T, np.diag(values * penalty), atol=1e-8)
     assert np.allclose(values[:4] * penalty[:4], 1, atol=0.05)
@@ -171,8 +173,8 @@ def test_the_basis_whitens_the_law_it_assumes():
 @pytest.mark.parametrize("signal", [True, False])
 def test_moments_give_back_the_curvature_of_gaussian_inputs(signal):
     features = small(memofed.Options()).draw_features(Seeds(0))
-    law = curvature.guess(4, 0.8, 0.3)
-    T, _ = basis.whitened(features.correlation(np.zeros(4), law), 6)
+    law = whitening.guess(4, 0.8, 0.3)
+    T, _ = whitening.whitened(features.correlation(np.zeros(4), law), 6)
     known = curvature.Curvature(features, T, law, signal)
     mean = np.full(4, 0.4) if signal else np.array([0.1, -0.3, 0.5, 0.0])
     told = known.moments(mean, law + np.outer(mean, mean))
@@ -191,3 +193,110 @@ def test_a_guess_of_the_inputs_that_is_far_off_ends_where_a_good_one_ends(spread
     mse = one_run(experiment, 0).mse
     assert abs(10 * np.log10(mse[1, -1] / mse[0, -1])) < 0.5
     assert 10 * np.log10(mse[0, -1]) < -10
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 80, 121, 200])
+def test_a_client_waits_until_its_unknowns_are_more_than_the_numbers_it_sends(size):
+    least, taps = memofed.Options(size=size).floor(200), 4
+    unknowns = [2 * n + taps - 1 for n in (least - 1, least)]  # of a signal, and labels
+    sent = size + 1 + taps
+    assert unknowns[0] <= sent < unknowns[1]
+    assert memofed.Options(size=size).floor(10) == memofed.Options(size=min(size, 10)).floor(200)
+    assert memofed.Options(size=size, basis="none").floor(200) == 102
+
+
+@pytest.mark.parametrize("adapt", [False, True])
+def test_nothing_travels_before_clients_have_enough_samples(adapt):
+    options = memofed.Options(budget=None, size=6, least=17, adapt=adapt)
+    method, _, x, y = prepare(small(options, rounds=40))
+    sent = in_memory.run(method, x, y).traffic[:, :2].sum(axis=1)
+    assert not sent[:16].any()
+    assert (sent[16:] > 0).all()
+
+
+def with_gaps(y, seed):
+    """Labels of which many are missing: the first client has none for long, the last has few."""
+    luck = np.random.default_rng(seed)
+    y = np.where(luck.random(y.shape) < 0.3, np.nan, y)
+    y[0, :50] = np.nan
+    y[-1, luck.random(y.shape[1]) < 0.9] = np.nan
+    return y
+
+
+@pytest.mark.parametrize("adapt", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_clients_that_have_too_few_samples_do_not_move_the_references(seed, adapt):
+    options = memofed.Options(budget=None, size=6, least=15, silent=0, adapt=adapt)
+    method, _, x, y = prepare(small(options, rounds=120, clients=4, cohort=2))
+    y = with_gaps(y, seed)
+    clients = [Client(method, k, in_memory._Samples(x[k], y[k])) for k in range(4)]
+    server, luck, few, spent = Server(method), np.random.default_rng(seed), 0, 0
+    for n in range(120):
+        for k, invitation in server.invite().items():
+            if luck.random() < 0.2:
+                continue  # the invitation is lost
+            answer = clients[k].take_part(n, invitation)
+            enough = np.count_nonzero(~np.isnan(y[k, : n + 1])) >= 15
+            assert enough == (len(answer) > 1) or adapt
+            if luck.random() < 0.2:
+                continue  # the answer is lost
+            assert server.collect(k, n, answer) == "accepted"
+            few, spent = few + (len(answer) == 1), spent + len(answer) + len(invitation)
+        before, heard = (
+            server.state["contacts"].copy(),
+            {k: len(a) > 1 for k, a in server._answers.items()},
+        )
+        server.commit()
+        for k, counts in heard.items():
+            assert server.state["contacts"][k] == before[k] + counts == clients[k].state["contacts"]
+            for name in ("r", "h"):
+                assert np.array_equal(server.state[name][k], clients[k].state[name])
+    assert few > 5
+    assert server.state["spent"] == spent
+
+
+def test_a_live_client_says_that_it_has_too_few_samples_and_the_server_goes_on():
+    options = memofed.Options(budget=None, size=6, silent=0)
+    method, _, x, y = prepare(small(options, clients=1, cohort=1, rounds=20))
+    client, server = Client(method, 0), Server(method)
+    server.n = 10  # rounds went by in which nobody answered
+    for due, count in enumerate([2, 2, 3]):
+        answer = client.take_part(server.n, server.invite()[0])
+        assert len(answer) == 1
+        assert server.collect(0, server.n, answer) == "accepted"
+        server.commit()
+        assert server.state["contacts"][0] == client.state["contacts"] == 0
+        assert not server.state["c"].any()
+        client.learn(x[0, 3 * due : 3 * due + count], y[0, 3 * due : 3 * due + count])
+    answer = client.take_part(server.n, server.invite()[0])
+    assert len(answer) > 1
+    server.collect(0, server.n, answer)
+    server.commit()
+    assert server.state["contacts"][0] == client.state["contacts"] == 1
+    assert server.state["c"].any()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"least": 0}, "least"),
+        ({"silent": -1}, "silent"),
+        ({"forget": 0.97, "size": 80}, "forget"),
+        ({"forget": 0.99, "least": 101}, "forget"),
+        ({"forget": 0.0}, "forget"),
+    ],
+)
+def test_options_that_send_too_much_of_too_few_samples_are_refused(wrong, field):
+    with pytest.raises(InputError, match=f"^(methods.*)?{field} is"):
+        Experiment(methods=(memofed.Options(**wrong),))
+
+
+def test_what_forgets_almost_everything_is_allowed_if_that_is_said():
+    Experiment(methods=(memofed.Options(forget=0.97, least=33),))
+    Experiment(methods=(memofed.Options(forget=0.0, least=1),))
+
+
+def test_sizes_worth_trying_are_no_larger_than_there_are_features():
+    assert memofed.Options.choices(200, 1500) == {"size": (40, 80, 120), "bits": (3, 4, 6)}
+    assert memofed.Options.choices(50, 1500)["size"] == (40, 50)
+    assert memofed.Options.choices(1, 1500)["size"] == (1,)

@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.battery import exchange, prepare, simulate, small
-from psofed.experiment import Experiment
+from helpers.battery import exchange, prepare, samples, simulate, small
+from psofed.errors import InputError
+from psofed.experiment import Experiment, Features
+from psofed.learners import network
 from psofed.methods import (
     asofed,
     cmfl,
@@ -26,6 +28,7 @@ from psofed.methods import (
     structured,
     topk,
 )
+from psofed.policies import importance
 from psofed.simulate import any_method
 from psofed.simulate.draws import draw
 
@@ -71,6 +74,21 @@ BYTES = [  # of one upload at D = 200, float32
     (asofed.Options(), 800),
     (psorls.Options(shared=40), 160),
     (pdlms.Options(shared=40), 3 * 160),
+    (raw.Options(solver="ridge"), 20),
+    (fedavg.Options(local_steps=1, wire="float32"), 800),
+    (fedavg.Options(local_steps=1, wire="float16"), 400),
+    (fedavg.Options(local_steps=1, wire="4 bit"), 102),
+    (psofed.Options(shared=40, wire="2 bit"), 12),
+    (psofed.Options(shared=41, wire="2 bit"), 13),
+    (etpsofed.Options(threshold=1e9, wire="4 bit"), 1),
+    (cmfl.Options(local_steps=1, wire="4 bit"), 4 + 102),
+    (cmfl.Options(rule="literal", local_steps=1, threshold=0.0, wire="2 bit"), 52),
+    (asofed.Options(wire="float16"), 400),
+    (topk.Options(kept=5, wire="float16"), 15),
+    (topk.Options(kept=5, wire="4 bit"), 25),
+    (qsgd.Options(levels=15, wire="float16"), 127),
+    (sketch.Options(bits=1, wire="float16"), 29),
+    (sketch.Options(bits=1, wire="4 bit"), 33),
     (pdrls.Options(shared=4), 3 * 16),
 ]
 
@@ -169,8 +187,15 @@ def test_blocks_that_stay_behind_are_sent_later():
     assert np.allclose(read + client["residual"], updates.sum(axis=0))
 
 
-@pytest.mark.parametrize("form", ["subspace", "lowrank"])
-def test_random_spaces_are_right_on_average(form):
+def test_rows_are_those_of_a_low_rank_only_and_its_title_says_them():
+    assert structured.Options("lowrank", 4, 5).title() == "Low rank M=4 of 5 rows"
+    with pytest.raises(InputError, match="rows is 5, but a mask has none; leave it out"):
+        small(structured.Options("mask", 4, 5))
+
+
+@pytest.mark.parametrize("form", ["mask", "subspace", "lowrank"])
+def test_random_spaces_prefer_no_direction(form):
+    """E[A A^T] = (M/D) I."""
     method, _ = prepare(
         small(structured.Options(form=form, shared=5, rows=2 if form == "lowrank" else None))
     )
@@ -180,7 +205,7 @@ def test_random_spaces_are_right_on_average(form):
         method.receive(client, 0, n, np.zeros(10))
         method.learn(client, None, z, 1.0)
         read.append(method.unpack(method.upload(client, 0, n), 0, n) / method.step)
-    score = (np.mean(read, axis=0) - z) / (np.std(read, axis=0) / np.sqrt(len(read)) + 1e-12)
+    score = (np.mean(read, axis=0) - z / 2) / (np.std(read, axis=0) / np.sqrt(len(read)) + 1e-12)
     assert np.abs(score).max() < 5
 
 
@@ -202,3 +227,40 @@ def test_only_a_share_of_the_updates_passes_cmfl():
     )[200:]
     share = (up - 2 * 8).sum() / (2 * 80 * len(up))  # without the agreements; float64 on this wire
     assert 0.4 < share < 0.7  # a half, and those that are forced
+
+
+@pytest.mark.parametrize("ridge", [0.01, 2.0])
+def test_the_model_of_all_samples_is_their_ridge_regression(ridge):
+    method, draws = prepare(small(raw.Options(solver="ridge", ridge=ridge)))
+    x, y = samples(draws)
+    sums, other = ridge * np.eye(10), np.zeros(10)
+    for n, moment in enumerate(any_method.play(draws, method, any_method.RunSamples(draws))):
+        expected = np.linalg.solve(sums, other)
+        assert np.abs(method.models(moment.server, {}) - expected).max() <= 1e-9
+        for k in method.cohort(n, moment.server) if n < draws.rounds else ():
+            z = method.task.features(x[k, n])
+            sums, other = sums + np.outer(z, z), other + y[k, n] * z
+    assert np.abs(expected).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("options", "changes", "says"),
+    [
+        (raw.Options(solver="ridge", ridge=0.0), {}, "ridge is 0.0; use a number above 0"),
+        (raw.Options(solver="rls"), {}, "solver is 'rls'; use"),
+        (raw.Options(solver="ridge", policy=importance.Options()), {}, "policy is given, but a reg"),
+        (raw.Options(solver="ridge"), {"learner": network.Options(), "features": Features()},
+         "solver is 'ridge', which needs a linear model"),
+    ],
+)  # fmt: skip
+def test_a_regression_that_cannot_be_made_is_refused(options, changes, says):
+    with pytest.raises(InputError) as error:
+        small(options, **changes)
+    assert str(error.value).startswith(f"methods[0].{says}")
+
+
+def test_a_regression_has_no_step_and_is_named():
+    lms, ridge = raw.Options.compared(200)
+    assert (lms.title(), ridge.title()) == ("Raw samples", "Raw samples, ridge")
+    assert (lms.steps, ridge.steps) == (True, False)
+    assert raw.Options(solver="ridge", ridge=1.0).title() == "Raw samples, ridge 1"

@@ -110,4 +110,5 @@ def test_clients_are_packed_by_the_time_they_add():
     assert fedcs.pack(upload, time, download, 5.1) == [0, 1]
     assert fedcs.pack(upload, time, download, 5.0) == [0]  # strictly before the deadline
     slow = np.array([0.0, 97.0, 0.0])
+    assert fedcs.pack(upload, 0 * time, slow, 1e3) == [0, 2, 1]  # 1 adds 97 to the distribution
     assert fedcs.pack(upload, time, slow, 100.0) == [0, 2]

@@ -46,7 +46,7 @@ def test_a_policy_is_read_from_its_own_table(tmp_path):
 HEAD = "[[methods]]\nname = 'psofed'\n[methods.policy]\n"
 
 WRONG = {
-    HEAD: "methods[0].policy.name is missing; use one of fedcs, importance, optimal",
+    HEAD: "methods[0].policy.name is missing; use one of fedcs, folb, importance, optimal",
     HEAD + "name = 'importanc'": "methods[0].policy.name is 'importanc', which does not exist; did you mean 'importance'?",
     HEAD + "name = 'importance'\nbeta = 1": "methods[0].policy.beta is 1.0; use 0 or more, below 1",
     HEAD + "name = 'importance'\nbeta = 'a'": "methods[0].policy.beta is 'a', a text; use a number",

@@ -81,7 +81,7 @@ def test_a_comparison_of_many_methods_begins_with_the_best_over_bytes(opened):
     entries = [tuning.Entry(o, budget.Cost(0.5, 80, 160), 0.75, ()) for o in methods]
     made = comparison.Comparison(
         montecarlo.run(experiment), entries, [("Left", "too <b>dear</b>")], 0.5, -3.0, "unicast",
-        "bytes", False, "psofed compare",
+        "fair", "psofed compare",
     )  # fmt: skip
     shown = opened(comparison.render(made)["report.html"])
     assert shown.locator("h1 + p").inner_text() == section.minus(comparison.sentence(made))

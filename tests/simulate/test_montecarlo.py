@@ -10,10 +10,11 @@ from psofed.curves import Curves, to_db
 from psofed.experiment import Experiment, Features
 from psofed.methods import centralised, local, onlinefed, psofed
 from psofed.report import claims, summaries
-from psofed.simulate import montecarlo
+from psofed.simulate import family, montecarlo
 from psofed.simulate.accumulate import Accumulator, OneRun
 from psofed.simulate.draws import draw
 from psofed.simulate.evaluate import draw_test
+from psofed.simulate.onerun import one_run
 
 SMALL = Experiment(
     clients=8,
@@ -214,3 +215,14 @@ def test_curves_become_a_frame_with_a_row_for_each_method_and_mark():
     one = frame[(frame.method == "PSO-Fed M=2 uncoordinated") & (frame["round"] == 40)].iloc[0]
     assert one["mse"] == curves.mse[1, -1]
     assert one["cumulative"] == curves.cumulative[1, -1] == 40 * 2 * 4 * 2 * 4
+
+
+@pytest.mark.parametrize("options", [onlinefed.Options(), psofed.Options(2), psofed.Options(9)])
+def test_the_engine_judges_an_average_as_the_handlers_do(options, monkeypatch):
+    averaged = replace(SMALL, dtype="float64", methods=(replace(options, average=True), options))
+    compiled = one_run(averaged, 3)
+    monkeypatch.setattr(family, "knows", lambda method: False)
+    handled = one_run(averaged, 3)
+    np.testing.assert_allclose(compiled.mse, handled.mse, rtol=1e-12)
+    assert np.array_equal(compiled.traffic, handled.traffic)
+    assert not np.allclose(compiled.mse[0], compiled.mse[1], rtol=1e-3)

@@ -57,6 +57,22 @@ def test_any_runs_of_any_methods_are_what_they_are_alone(numbers, methods, round
     assert_alone(experiment, numbers)
 
 
+@pytest.mark.parametrize("options", METHODS, ids=lambda options: options.title())
+def test_a_step_is_the_same_whatever_steps_stand_beside_it(options):
+    options = replace(options, label="")
+    averaged = (False, True) if options.serves else (False,)
+    trials = tuple(
+        replace(options, step=mu, average=a, label=f"{mu} {a}")
+        for mu in (0.3, None)
+        for a in averaged
+    )
+    [_, found] = some_runs(replace(SMALL, methods=trials), [4, 1])
+    for j, each in enumerate(trials):
+        alone = one_run(replace(SMALL, methods=(each,)), 1)
+        assert np.array_equal(found.mse[j], alone.mse[0])
+        assert np.array_equal(found.traffic[:, j], alone.traffic[:, 0])
+
+
 @pytest.mark.parametrize("options", [fedavg.Options(3), quantised.Options(4), topk.Options(2)])
 @pytest.mark.parametrize("change_of", ["world", "f", "averaging", "features", "own features"])
 def test_what_an_experiment_may_bring_changes_nothing_of_that(options, change_of):

@@ -22,12 +22,16 @@ DIM, CLIENTS, COHORT = 10, 5, 2
 
 
 def small(*methods: Options, **changes: Any) -> Experiment:
-    """D = 10, K = 5, two in a cohort, 30 rounds, in double precision."""
+    """D = 10, K = 5, two in a cohort, 30 rounds, in double precision.
+
+    One method has its own features and learner as those of the experiment.
+    """
     features = Features(dim=DIM, width=1.5)
     settings: dict[str, Any] = {
         "clients": CLIENTS, "cohort": COHORT, "rounds": 30, "runs": 1, "dtype": "float64",
     }  # fmt: skip
-    return Experiment(**settings | {"features": features, "methods": methods} | changes)
+    made = Experiment(**settings | {"features": features, "methods": methods} | changes)
+    return made.alone(methods[0]) if len(methods) == 1 else made
 
 
 def fits(options: Options, policy: PolicyOptions) -> bool:

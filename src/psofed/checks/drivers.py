@@ -99,9 +99,13 @@ def dense(experiment: Experiment) -> Array | None:
     """The reference with its matrices, where it applies."""
     method, draws = prepare(experiment)
     (options,) = experiment.methods
-    if draws.gaps or options.average:
+    waves = isinstance(draws.features, Waves) and experiment.learner.compiled
+    if draws.gaps or options.average or options.wire or not waves:
         return None
-    if type(options) is psofed.Options and options.idle and options.selection == "sequential":
+    rotates = isinstance(options, psofed.Options) and (
+        options.selection == "sequential" and options.mask != "groups"
+    )
+    if type(options) is psofed.Options and options.idle and rotates:
         kind, shift = "pso", options.tau
     elif type(options) is onlinefed.Options:
         kind, shift = "online", 0

@@ -59,7 +59,10 @@ def _play(folder: Path, rounds: int, shared: int, opened: bool | None) -> None:
             str(file), f"cannot be made: {error.strerror}", "give a new folder"
         ) from None
     plan = plans.read(file)
-    say(f"{CLIENTS} clients, cohorts of {plan.experiment.cohort}, M = {shared} of D = 200 entries.")
+    say(
+        f"{CLIENTS} clients, cohorts of {plan.experiment.cohort}, M = {shared} of D = 200 entries."
+        " MSE is on noise-free targets."
+    )
     team = Team(folder, file)
     signal.signal(signal.SIGTERM, _terminated)
     try:

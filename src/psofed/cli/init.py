@@ -16,7 +16,7 @@ PRESETS = ("paper", "lean", "tracking")
 @click.option(
     "--preset",
     type=click.Choice(PRESETS),
-    help="paper: the paper's setting. lean: the fewest bytes (MEMO-Fed). tracking: a function f"
+    help="paper: the paper's setting. lean: few bytes (MEMO-Fed). tracking: a function f"
     " that changes with time. [default: paper]",
 )
 @click.option("--method", metavar="FILE.py", help="Write the skeleton of a method of your own.")

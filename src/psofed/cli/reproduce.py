@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from psofed.cli.work import Wishes, options, runs_asked, work
+from psofed.cli.work import Wishes, options, retargeted, runs_asked, targets_option, work
 
 
 @click.command()
@@ -18,8 +18,11 @@ from psofed.cli.work import Wishes, options, runs_asked, work
               help="Seed of all random numbers.")  # fmt: skip
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32",
               show_default=True, help="Number format of the computation.")  # fmt: skip
+@targets_option
 @options
-def reproduce(runs: int | None, rounds: int, seed: int, dtype: Any, **wishes: Any) -> None:
+def reproduce(
+    runs: int | None, rounds: int, seed: int, dtype: Any, targets: Any, **wishes: Any
+) -> None:
     """Reproduce the paper's figures.
 
     Online-Fed and PSO-Fed with M = 1, 5, 40, coordinated (a) and uncoordinated (b), on the
@@ -30,7 +33,9 @@ def reproduce(runs: int | None, rounds: int, seed: int, dtype: Any, **wishes: An
 
     how = Wishes(**wishes)
     experiment = Experiment(runs=runs_asked(runs, 500, how), rounds=rounds, seed=seed, dtype=dtype)
+    experiment = retargeted(experiment, targets)
     command = f"psofed reproduce --rounds {rounds} --seed {seed} --dtype {dtype}"
+    command += f" --targets {targets}" if targets else ""
     figures = {
         "figure_a": ([0, 1, 2, 3], "(a) Coordinated partial sharing"),
         "figure_b": ([0, 4, 5, 6], "(b) Uncoordinated partial sharing"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from psofed.cli.work import Wishes, changed, options, runs_asked, work
+from psofed.cli.work import Wishes, changed, options, runs_asked, targets_option, work
 
 
 @click.command()
@@ -19,16 +19,18 @@ from psofed.cli.work import Wishes, changed, options, runs_asked, work
               help="Number of rounds. [default: FILE's]")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), metavar="N",
               help="Seed of all random numbers. [default: FILE's]")  # fmt: skip
+@targets_option
 @options
-def run(file: Path, runs: int | None, rounds: int | None, seed: int | None, **wishes: Any) -> None:
+def run(file: Path, runs: int | None, **wishes: Any) -> None:
     """Run the experiment in FILE (TOML; `psofed init` writes one).
 
     Writes figure (.png, .pdf), curves.csv, summary.json and experiment.toml, and prints the table.
     """
     from psofed import experiment as experiments
 
+    asked = {key: wishes.pop(key) for key in ("rounds", "seed", "targets")}
     how = Wishes(**wishes)
-    experiment = changed(experiments.read(file), rounds, seed)
+    experiment = changed(experiments.read(file), **asked)
     experiment = replace(experiment, runs=runs_asked(runs, experiment.runs, how))
     figures = {"figure": (list(range(len(experiment.methods))), "")}
     # The folder holds the experiment, so the command that repeats it starts there.

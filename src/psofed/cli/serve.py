@@ -109,7 +109,8 @@ def run(
         log.show(server, dashboard, state, rounds)
     link.open()
     where = f"round {coordinator.n}, start {coordinator.incarnation}"
-    say(f"Serving run {plan.deploy.run} from {where}")
+    tested = f"; MSE on {log.targets}" if log.targets else ""
+    say(f"Serving run {plan.deploy.run} from {where}{tested}")
     try:
         log.watch(server)
         server.run(rounds)
@@ -150,16 +151,17 @@ class Log:
     """What is said about each round: a line, or a live view on a terminal."""
 
     def __init__(self, coordinator: Coordinator, test: Path | None, as_json: bool) -> None:
-        from psofed.deploy.judge import test_set
+        from psofed.deploy.judge import targets, test_set
 
         self.coordinator, self.as_json = coordinator, as_json
         self.judge = test_set(coordinator.plan, test)
+        self.targets = targets(coordinator.plan, test) if self.judge is not None else ""
         self.view: Any = None
         self.watched: Any = None
 
     def show(self, server: Any, dashboard: Dashboard, state: Path, rounds: int | None) -> None:
         """Also show it in browsers."""
-        dashboard.open(server, state, rounds)
+        dashboard.open(server, state, rounds, self.targets)
         for warning in dashboard.warnings:
             say(f"Warning: {state}: {warning}")
         self.watched = dashboard.watch
@@ -180,7 +182,7 @@ class Log:
         if sys.stderr.isatty() and not self.as_json:
             from psofed.cli.view import View
 
-            self.view = View(server)
+            self.view = View(server, self.targets)
             self.view.open()
 
     def close(self) -> None:

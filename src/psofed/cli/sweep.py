@@ -21,6 +21,7 @@ from psofed.cli.work import (
     leave_interrupted,
     options,
     runs_asked,
+    targets_option,
     warn_of_steps,
 )
 from psofed.errors import InputError
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
               help="Number of rounds. [default: FILE's]")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), metavar="N",
               help="Seed of all random numbers. [default: FILE's]")  # fmt: skip
+@targets_option
 @options
 def sweep(file: Path, settings: tuple[str, ...], runs: int | None, **wishes: Any) -> None:
     """Run the experiment in FILE at every combination of some settings, on the same draws.
@@ -55,7 +57,7 @@ def sweep(file: Path, settings: tuple[str, ...], runs: int | None, **wishes: Any
     from psofed.compare import sweeping
     from psofed.report import files, sweep_files
 
-    asked = {key: wishes.pop(key) for key in ("rounds", "seed")}
+    asked = {key: wishes.pop(key) for key in ("rounds", "seed", "targets")}
     how = Wishes(**wishes)
     experiment = changed(experiments.read(file), **asked)
     experiment = replace(experiment, runs=runs_asked(runs, experiment.runs, how))

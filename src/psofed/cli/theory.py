@@ -14,6 +14,7 @@ import click
 
 from psofed.cli import printing
 from psofed.cli.progress import counting, progress, say
+from psofed.cli.work import retargeted, targets_option
 from psofed.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ SWEEP_RUNS = 20
     type=click.Path(path_type=Path),
     help="Folder for the results. [default: a new folder in results/]",
 )
+@targets_option
 @click.option("--force", is_flag=True, help="Write into a folder that is not empty.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")  # fmt: skip
 def theory(file: Path, **wishes: Any) -> None:
@@ -77,11 +79,13 @@ def theory(file: Path, **wishes: Any) -> None:
     from psofed.theory import prediction
 
     how = _Wishes(file=file, **wishes)
-    if how.only_bounds and (how.simulate or how.out or how.force):
+    if how.only_bounds and (how.simulate or how.out or how.force or how.targets):
         raise click.UsageError(
-            "--bounds writes no files; do not use it with --simulate, --out or --force"
+            "--bounds writes no files and tests nothing; do not use it with --simulate, --targets,"
+            " --out or --force"
         )
-    experiment = prediction.fix_world(experiments.read(file), how.world)
+    read = retargeted(experiments.read(file), how.targets)
+    experiment = prediction.fix_world(read, how.world)
     how = replace(how, runs=how.runs or max(min(experiment.runs, RUNS), 2))
     try:
         prediction.check_learner(experiment)
@@ -113,6 +117,7 @@ class _Wishes:
     runs: int | None
     jobs: int | None
     out: Path | None
+    targets: str | None
     force: bool
     as_json: bool
 

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 class View:
     """A table on standard error that is redrawn a few times a second."""
 
-    def __init__(self, server: ServerLoop) -> None:
+    def __init__(self, server: ServerLoop, targets: str) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        self.server = server
+        self.server, self.targets = server, targets
         self.rounds = self.up = self.down = 0
         self.mse: float | None = None
         self.live = Live(
@@ -49,5 +49,5 @@ class View:
         table.add_row("answers", outcomes, "accepted / refused / lost")
         table.add_row("bytes", f"{self.up} up, {self.down} down", "")
         if self.mse is not None:
-            table.add_row("MSE", f"{self.mse:.2f} dB", "")
+            table.add_row("MSE", f"{self.mse:.2f} dB", f"on {self.targets}")
         return table

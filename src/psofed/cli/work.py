@@ -25,6 +25,13 @@ MOST_RUNS = 1_000_000
 Figures = dict[str, tuple[list[int], str]]
 
 
+targets_option = click.option(
+    "--targets", type=click.Choice(["clean", "noisy"]),
+    help="Test on noise-free targets f(x), or on y = f(x) + noise, as the paper prints it."
+    " [default: FILE's, or clean]",
+)  # fmt: skip
+
+
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of every command that runs an experiment."""
     for option in (
@@ -80,8 +87,11 @@ class Wishes:
             raise InputError("--precision", error.found, error.right) from None
 
 
-def changed(experiment: Experiment, rounds: int | None, seed: int | None) -> Experiment:
-    """The experiment with another number of rounds or another seed, if these are given."""
+def changed(
+    experiment: Experiment, rounds: int | None, seed: int | None, targets: Any = None
+) -> Experiment:
+    """The experiment with another number of rounds, seed or test targets, if these are given."""
+    experiment = retargeted(experiment, targets)
     rounds = rounds or experiment.rounds
     every = experiment.evaluate_every
     every = every if every is not None and every <= rounds else None
@@ -89,6 +99,18 @@ def changed(experiment: Experiment, rounds: int | None, seed: int | None) -> Exp
     made = replace(experiment, rounds=rounds, seed=seed, evaluate_every=every)
     made.check_simulated()
     return made
+
+
+def retargeted(experiment: Experiment, targets: Any) -> Experiment:
+    """The experiment, tested on the targets that --targets names, if it is given."""
+    from psofed import validation
+    from psofed.streams.contract import measured
+
+    if targets is None:
+        return experiment
+    if measured(experiment.stream):
+        raise validation.no_targets(targets).inside("--")
+    return replace(experiment, targets=targets)
 
 
 def runs_asked(given: int | None, default: int, wishes: Wishes) -> int:
@@ -160,9 +182,12 @@ def leave_interrupted(folder: ResultFolder, store: Checkpoint) -> NoReturn:
 
 
 def compute(
-    experiment: Experiment, folder: ResultFolder, wishes: Wishes
+    experiment: Experiment, folder: ResultFolder, wishes: Wishes, beside: str = ""
 ) -> tuple[Curves | None, bool, Checkpoint]:
-    """The curves, whether they are finished, and the checkpoint that was kept on the way."""
+    """The curves, whether they are finished, and the checkpoint that was kept on the way.
+
+    `beside` is a text that is kept with it.
+    """
     from psofed import native, plugins
     from psofed.errors import InputError
     from psofed.simulate import montecarlo, pools
@@ -175,7 +200,7 @@ def compute(
     pool = pools.cluster(wishes.cluster) if wishes.cluster else pools.local(experiment, wishes.jobs)
     try:
         if not (wishes.resume and store.exists()):
-            store.begin()
+            store.begin(beside)
         precise: Any = {"store": store, "precision": wishes.precision}
         with progress(experiment, pool, **precise) as (counted, on_run):
             curves = montecarlo.run(experiment, pool=counted, on_run=on_run, **precise)
@@ -210,9 +235,9 @@ def show(curves: Curves, command: str, folder: Path, wishes: Wishes) -> None:
         return
     printing.show(summaries.grid(curves), *summaries.levels(curves))
     if "claims" in summary:
-        head = "\nThe paper's claims, as measured here"
+        head = f"\nThe paper's claims, as measured here on {curves.experiment.judged}"
         printing.show(head, claims.text(claims.judge(curves)))
-        printing.show(*claims.caution(int(curves.rounds[-1])))
+        printing.show(*claims.caution(int(curves.rounds[-1]), curves.experiment.judged))
     printing.show(f"\n{curves.counted_runs()}; results in {folder}")
     if wishes.precision is not None:
         worst = max(curves.point(j, "steady").stderr for j in range(len(curves.titles)))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import schema
+from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.learners.contract import Learner
 from psofed.methods.contract import Knob, Options
@@ -24,13 +25,23 @@ Array = NDArray[Any]
 ROLES = ("reference", "method", "control")  # the order in a comparison
 BYTE_ROUNDS = 200  # in which the bytes of a setting are counted
 EXACT = 1.0001  # a share may exceed the budget by rounding
+COUNTED = {"up": (0,), "unicast": (0, 1), "multicast": (0, 2)}  # of up, down, multicast down
 AIMED = 4  # turns of a knob that are aimed at the budget, before it is searched for
 
 
 def everything(dim: int, learner: Learner | None = None) -> tuple[Options, ...]:
     """All methods, each in the forms that are worth comparing, for this D and this learner."""
     found = [each for each in _found() if learner is None or each.learns(learner)]
-    return tuple(options for each in found for options in each.compared(dim))
+    forms = [options for each in found for options in each.compared(dim)]
+    return tuple(options for options in forms if learner is None or _learns(options, learner))
+
+
+def _learns(options: Options, learner: Learner) -> bool:
+    try:
+        options.check_learner(learner)
+    except InputError:
+        return False
+    return True
 
 
 def unfit(learner: Learner) -> list[str]:
@@ -59,7 +70,7 @@ def _found() -> list[type[Options]]:
 class Cost(NamedTuple):
     """What a method sends, counted from its encoded messages."""
 
-    share: float  # of the reference's bytes, up and down
+    share: float  # of the reference's bytes, in the total that counts
     largest: int = 0  # bytes of its longest message
     peak: int = 0  # bytes of its busiest round, up and down
     setup: int = 0  # bytes to all clients before round 0
@@ -78,24 +89,37 @@ class Fitted(NamedTuple):
         return self.cost.share
 
 
-def fit(experiment: Experiment, options: Options, budget: float) -> Fitted:
-    """The method with its knob set to the largest traffic within the budget.
+def fit(experiment: Experiment, options: Options, budget: float, total: str = "unicast") -> Fitted:
+    """The method with its knob set to the largest traffic within the budget, in this total.
 
     Bytes are counted in a short run with real messages, not computed.
     """
-    knob, dim = options.knob, experiment.dim
+    knob = options.knob
     if knob is None:  # its traffic cannot be changed
-        return Fitted(options, cost(experiment, options))
+        return Fitted(options, cost(experiment, options, total))
     if knob.bytes:
-        options = options.turned(budget * reference_bytes(experiment), dim)
-        return Fitted(options, cost(experiment, options))
-    return _search(experiment, options, knob, budget)
+        return _spend(experiment, options, budget, total)
+    return _search(experiment, options, knob, budget, total)
 
 
-def _search(experiment: Experiment, options: Options, knob: Knob, budget: float) -> Fitted:
+def _spend(experiment: Experiment, options: Options, budget: float, total: str) -> Fitted:
+    """A knob that is bytes a round, up and down: raised if only a part of them counts."""
+    dim, allowed = experiment.alone(options).dim, float(budget * reference_bytes(experiment, total))
+    options = options.turned(allowed, dim)
+    spent = cost(experiment, options, total)
+    if total != "unicast" and 0 < spent.share < budget:
+        more = options.turned(float(allowed * budget / spent.share), dim)
+        if (dearer := cost(experiment, more, total)).share <= EXACT * budget:
+            return Fitted(more, dearer)
+    return Fitted(options, spent)
+
+
+def _search(
+    experiment: Experiment, options: Options, knob: Knob, budget: float, total: str
+) -> Fitted:
     """Traffic that goes with the knob, or its inverse, is met at once; any other by halving."""
-    values = _values(experiment, options, knob)
-    spent, found = cost(experiment, options), None
+    values, dim = _values(experiment, options, knob), experiment.alone(options).dim
+    spent, found = cost(experiment, options, total), None
     fits, beyond = -1, len(values)  # places in `values`
     for trial in count():
         if beyond - fits == 1:
@@ -105,9 +129,9 @@ def _search(experiment: Experiment, options: Options, knob: Knob, budget: float)
         aim = floor(value + 1e-9) if knob.more else ceil(value - 1e-9)
         place = (aim - values.start) * values.step if trial < AIMED else (fits + beyond) // 2
         place = min(max(place, fits + 1), beyond - 1)
-        turned = options.turned(values[place], experiment.dim)
+        turned = options.turned(values[place], dim)
         if turned != options:
-            options, spent = turned, cost(experiment, turned)
+            options, spent = turned, cost(experiment, turned, total)
         if spent.share <= EXACT * budget:
             found, fits = Fitted(options, spent), place
         else:
@@ -118,23 +142,23 @@ def _search(experiment: Experiment, options: Options, knob: Knob, budget: float)
 
 def _values(experiment: Experiment, options: Options, knob: Knob) -> range:
     """The values to which a budget may turn the knob, from the least traffic to the most."""
-    low, high = knob.least, knob.most(experiment.dim, experiment.rounds)
+    low, high = knob.least, knob.most(experiment.alone(options).dim, experiment.rounds)
     last = knob.of(options) if knob.keeps else high if knob.more else low
     return range(low, min(high, last) + 1) if knob.more else range(high, max(low, last) - 1, -1)
 
 
-def cost(experiment: Experiment, options: Options) -> Cost:
+def cost(experiment: Experiment, options: Options, total: str = "unicast") -> Cost:
     """What a method sends, counted in a short run with real messages and fewer clients."""
     rounds = pilot_rounds(experiment, max(ceil(BYTE_ROUNDS / options.pace), 2) * options.pace)
-    sent, largest, setup = _sent(experiment, options, rounds)
-    share = sent.sum() / rounds / reference_bytes(experiment)
+    sent, largest, setup = _sent(experiment, options, rounds, total)
+    share = sent.sum() / rounds / reference_bytes(experiment, total)
     return Cost(share, largest, round(sent.max()), setup * experiment.clients)
 
 
-def reference_bytes(experiment: Experiment) -> float:
-    """Bytes of the reference in a round, up and down."""
+def reference_bytes(experiment: Experiment, total: str = "unicast") -> float:
+    """Bytes of the reference in a round, in this total."""
     rounds = pilot_rounds(experiment, 1)
-    return float(_sent(experiment, reference(), rounds)[0].sum() / rounds)
+    return float(_sent(experiment, reference(), rounds, total)[0].sum() / rounds)
 
 
 def pilot_rounds(experiment: Experiment, enough: int) -> int:
@@ -142,8 +166,12 @@ def pilot_rounds(experiment: Experiment, enough: int) -> int:
     return enough if about(experiment.stream).presence() is None else experiment.rounds
 
 
-def _sent(experiment: Experiment, options: Options, rounds: int) -> tuple[Array, int, int]:
+def _sent(
+    experiment: Experiment, options: Options, rounds: int, total: str
+) -> tuple[Array, int, int]:
     """Bytes of each round, of the longest message, and of a client before round 0."""
+    experiment = experiment.alone(options)
+    [options] = experiment.methods
     few = min(experiment.clients, 2 * experiment.cohort)
     # Whom a policy asks depends on the number of clients, and the clients of a table are given.
     if options.policy is not None or about(experiment.stream).clients_named():
@@ -156,7 +184,8 @@ def _sent(experiment: Experiment, options: Options, rounds: int) -> tuple[Array,
     [method] = pilot.start(task)
     draws, sizes = draw(pilot, task, everybody=True), Sizes(method)
     play = any_method.play(draws, method, any_method.RunSamples(draws), sizes)
-    sent = np.array([sum(moment.traffic[:2]) for moment in play])
+    with np.errstate(over="ignore", invalid="ignore"):  # a step that diverges has its bytes, too
+        sent = np.array([sum(moment.traffic[i] for i in COUNTED[total]) for moment in play])
     # Where all clients send, scale up: this short run has fewer clients.
     scale = experiment.clients / few if options.everybody else 1.0
     return scale * sent, sizes.largest, method.setup

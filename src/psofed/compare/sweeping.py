@@ -157,7 +157,8 @@ class SweepResult:
             for row in self.rows()
         ]  # fmt: skip
         head = ["method", *keys, "steady, dB", "kB up and down"]
-        note = "Steady: mean test MSE of the last fifth of the rounds. All on the same draws."
+        judged = self.plan.base.judged
+        note = f"Steady: mean test MSE of the last fifth of the rounds, {judged}; the same draws."
         return notebook.table(f"Sweep of {self._axes()}", head, rows, note)
 
 

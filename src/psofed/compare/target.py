@@ -31,13 +31,13 @@ def bytes_to_target(curves: Curves, j: int, target: float, total: str = "unicast
     cumulative = cumulative_bytes(curves, total)[j]
     error = LIKELY * np.nan_to_num(curves.stderr_db[j])
     found = [
-        _first(curves.rounds, curves.mse_db[j] + shift, target) for shift in (0.0, -error, error)
+        first(curves.rounds, curves.mse_db[j] + shift, target) for shift in (0.0, -error, error)
     ]
     value, low, high = (np.inf if i is None else float(cumulative[i]) for i in found)
     return Reached(value, low, high, None if found[0] is None else int(curves.rounds[found[0]]))
 
 
-def _first(rounds: Array, mse_db: Array, target: float) -> int | None:
+def first(rounds: Array, mse_db: Array, target: float) -> int | None:
     """The first mark from which the curve stays at or below the target for 100 rounds."""
     above = ~(mse_db <= target)
     for i in np.flatnonzero(~above):
@@ -53,8 +53,6 @@ def cumulative_bytes(curves: Curves, total: str) -> Array:
     return np.cumsum(curves.uplink + down[total], axis=1)
 
 
-def default_target(curves: Curves) -> float:
+def default_target(steady: float) -> float:
     """1 dB above the steady MSE of the reference, rounded to a tenth of a dB."""
-    methods = curves.experiment.methods
-    whole = next(j for j, o in enumerate(methods) if o.role == "reference" and o.policy is None)
-    return round(curves.point(whole, "steady").value + 1.0, 1)
+    return round(steady + 1.0, 1)

@@ -1,22 +1,38 @@
-"""Each method with its best step, found in a pilot run on another seed."""
+"""Each method as it is compared: at its best, at the best of a short search, or as it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from psofed.compare.budget import Cost, Fitted, pilot_rounds
+from psofed.compare import lattice
+from psofed.compare.budget import Cost, Fitted, cost, pilot_rounds
+from psofed.compare.halving import AIMS, GIFTED, Aim, Search, Who, Winner
+from psofed.compare.lattice import Allowance
+from psofed.compare.pilot import SEED, OnPart, Pilot
+from psofed.compare.target import default_target
 from psofed.curves import STEADY_SHARE, to_db
 from psofed.experiment import Experiment
 from psofed.methods.contract import Options
 from psofed.simulate import montecarlo
 from psofed.simulate.pools import Pool
 
-PILOT_RUNS, PILOT_ROUNDS = 3, 1500  # of the search for the step
-PILOT_SEED = 10**9
+WORTH_DB, WORTH_BYTES = 0.1, 0.9
+QUICK_RUNS, QUICK_ROUNDS = 3, 1500  # of the short search
+Told = Callable[..., OnPart]  # a name, and how many workers there are, if there are any
+
+
+class Trial(NamedTuple):
+    """A step, averaged or not, with its error in dB and its bytes to the target in a pilot."""
+
+    step: float | None
+    averaged: bool
+    error: float
+    bytes: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -26,7 +42,10 @@ class Entry:
     options: Options
     cost: Cost
     step: float | None  # None if it has none
-    trials: tuple[tuple[float | None, bool, float], ...]  # step, averaged or not, dB in the pilot
+    trials: tuple[Trial, ...] = ()  # of the last pilot
+    aims: tuple[Aim, ...] = AIMS  # the tables in which it stands
+    gifted: bool = False  # whether it has a gift: coded values, another basis, another learner
+    edges: tuple[str, ...] = ()  # options at the end of what was tried
 
     @property
     def share(self) -> float:
@@ -34,31 +53,128 @@ class Entry:
         return self.cost.share
 
 
+class Tuned(NamedTuple):
+    """All entries, the target in dB, and who was left out, and why."""
+
+    entries: list[Entry]
+    target: float | None
+    left_out: list[tuple[str, str]]
+
+
 def tune(
+    experiment: Experiment, pilot: Pilot, target: float | None, gifts: bool, told: Told
+) -> Tuned:
+    """Every method of the experiment at its best within the budget, for each aim.
+
+    `told` is given the name of a part of the search, and returns what to call as it goes on.
+    """
+    found, allowed = {}, pilot.allowed
+    on_part = told("fitting to the budget")
+    for i, (title, options) in enumerate(zip(experiment.titles, experiment.methods, strict=True)):
+        found[title] = lattice.plain(experiment, options, allowed)
+        on_part(i + 1, len(experiment.methods))
+    left_out = [(title, each.why) for title, each in found.items() if not each.settings]
+    contestants = {
+        (title, aim): each.settings
+        for title, each in found.items()
+        for aim in AIMS
+        if each.settings
+    }
+    pilot.target = _target(pilot, contestants, told) if target is None else target
+    winners = Search(pilot, told, "tuning").best(contestants)
+    left_out += [(t, "sends more than the budget") for t, a in contestants if (t, a) not in winners]
+    better = _gifted(experiment, pilot, winners, told) if gifts else {}
+    made = [
+        *_entries(experiment, winners, allowed, gifted=False),
+        *_entries(experiment, better, allowed, gifted=True),
+    ]
+    return Tuned(distinct(made), pilot.target, list(dict.fromkeys(left_out)))
+
+
+def _target(pilot: Pilot, contestants: Mapping[Who, Sequence[Options]], told: Told) -> float:
+    """1 dB above the reference at its best."""
+    first = {w: s for w, s in contestants.items() if s[0].role == "reference" and w[1] == "error"}
+    [best, *_] = Search(pilot, told, "tuning the reference").best(first).values()
+    return default_target(best.score.error)
+
+
+def _gifted(
+    experiment: Experiment, pilot: Pilot, winners: Mapping[Who, Winner], told: Told
+) -> dict[Who, Winner]:
+    """The methods that are better with a gift than without, or affordable only with it."""
+    on_part, found = told("fitting gifts to the budget"), dict[Who, Sequence[Options]]()
+    steps: dict[Who, float | None] = {}
+    for i, (title, options) in enumerate(zip(experiment.titles, experiment.methods, strict=True)):
+        for aim in AIMS:
+            who = title, aim
+            best = winners[who].score.options if who in winners else options
+            settings = lattice.gifted(experiment, [lattice.bare(best)], pilot.allowed)
+            if settings:
+                found[who], steps[who] = settings, best.step
+        on_part(i + 1, len(experiment.methods))
+    better = Search(pilot, told, "tuning with gifts", GIFTED).best(found, steps)
+    return {who: winner for who, winner in better.items() if _helped(who, winner, winners)}
+
+
+def _helped(who: Who, winner: Winner, winners: Mapping[Who, Winner]) -> bool:
+    """Whether a gift is worth a row: 0.1 dB, or a tenth of the bytes."""
+    if who not in winners:
+        return True
+    given, plain = winner.score, winners[who].score
+    if who[1] == "error":
+        return given.error < plain.error - WORTH_DB
+    return given.bytes < plain.bytes * WORTH_BYTES
+
+
+def _entries(
+    experiment: Experiment, winners: Mapping[Who, Winner], allowed: Allowance, gifted: bool
+) -> Iterator[Entry]:
+    for (_, aim), (score, trials) in winners.items():
+        options, sent = _named(score.options), cost(experiment, score.options, allowed.total)
+        tried = (Trial(s.options.step, s.options.average, s.error, s.bytes) for s in trials)
+        yield Entry(
+            options, sent._replace(share=score.share), options.step, tuple(tried), (aim,), gifted,
+            lattice.edges(experiment, options),
+        )  # fmt: skip
+
+
+def _named(options: Options) -> Options:
+    """A method that has a label, with what was found for it."""
+    if not options.label:
+        return options
+    return replace(options, label=f"{options.label}: {replace(options, label='').title()}")
+
+
+def distinct(entries: Sequence[Entry]) -> list[Entry]:
+    """Methods that a search has made equal, once, in all the tables of both."""
+    kept: dict[Options, Entry] = {}
+    for entry in entries:
+        other = kept.setdefault(entry.options, entry)
+        aims = tuple(aim for aim in AIMS if aim in (*other.aims, *entry.aims))
+        kept[entry.options] = replace(other, aims=aims, gifted=other.gifted and entry.gifted)
+    return list(kept.values())
+
+
+def tune_quickly(
     experiment: Experiment,
     fitted: Sequence[Fitted],
     pool: Callable[[Experiment], AbstractContextManager[Pool]],
-    on_run: Callable[[int, int], None] | None = None,
-    average: bool = False,
+    on_run: OnPart | None = None,
 ) -> list[Entry]:
-    """Each method with the step that ended lowest in a pilot run on another seed.
-
-    With `average`, averaging is tried too, for methods that have a model at the server.
-    """
+    """Each method with the step of the learner's grid that ended lowest in a short pilot."""
     kept = [(f.options, f.cost) for f in fitted if f.options is not None]
-    steps = experiment.learner.steps
-    choices = [_choices(options, steps, average) for options, _ in kept]
+    grids = [_grid(experiment, options) for options, _ in kept]
     trials = tuple(
-        replace(options, step=mu, average=a, label=f"{i} {mu} {a}")
+        replace(options, step=mu, label=f"{i} {mu}")
         for i, (options, _) in enumerate(kept)
-        for mu, a in choices[i]
+        for mu in grids[i]
     )
-    rounds = pilot_rounds(experiment, min(experiment.rounds, PILOT_ROUNDS))
+    rounds = pilot_rounds(experiment, min(experiment.rounds, QUICK_ROUNDS))
     pilot = replace(
-        experiment, seed=PILOT_SEED + experiment.seed, rounds=rounds, runs=PILOT_RUNS,
+        experiment, seed=SEED + experiment.seed, rounds=rounds, runs=QUICK_RUNS,
         methods=trials, evaluate_every=max(rounds // 100, 1),
     )  # fmt: skip
-    done = (lambda total: on_run(total.runs, PILOT_RUNS)) if on_run else None
+    done = (lambda total: on_run(total.runs, QUICK_RUNS)) if on_run else None
     try:
         curves = montecarlo.run(pilot, pool=pool(pilot), on_run=done)
     except montecarlo.Interrupted:  # the runs of a pilot are no result
@@ -66,36 +182,25 @@ def tune(
     late = curves.rounds >= curves.rounds[-1] * (1 - STEADY_SHARE)
     ends = iter(to_db(curves.mse[:, late].mean(axis=1)).tolist())
     entries = []
-    for (options, cost), tried in zip(kept, choices, strict=True):
-        results = [(mu, a, next(ends)) for mu, a in tried]
-        mu, a, _ = min(results, key=lambda r: r[2] if np.isfinite(r[2]) else np.inf)
-        entries.append(Entry(replace(options, step=mu, average=a), cost, mu, tuple(results)))
+    for (options, spent), grid in zip(kept, grids, strict=True):
+        tried = tuple(Trial(mu, options.average, next(ends)) for mu in grid)
+        best = min(tried, key=lambda t: t.error if np.isfinite(t.error) else np.inf)
+        at_end = ("step",) * (len(grid) > 1 and best.step in (grid[0], grid[-1]))
+        chosen = replace(options, step=best.step)
+        entries.append(Entry(chosen, spent, best.step, tried, edges=at_end))
     return distinct(entries)
 
 
-def distinct(entries: Sequence[Entry]) -> list[Entry]:
-    """Methods that a budget or a pilot has made equal, once."""
-    kept: list[Entry] = []
-    for entry in entries:
-        if all(entry.options != other.options for other in kept):
-            kept.append(entry)
-    return kept
-
-
-def _choices(
-    options: Options, grid: tuple[float, ...], average: bool
-) -> list[tuple[float | None, bool]]:
-    """The steps to try, each without and, if wanted, with averaging."""
-    steps: tuple[float | None, ...] = grid if options.steps else (options.step,)
-    both = (False, True) if average and options.serves else (options.average,)
-    return [(mu, a) for mu in steps for a in both]
+def _grid(experiment: Experiment, options: Options) -> tuple[float | None, ...]:
+    """The steps to try."""
+    return experiment.alone(options).learner.steps if options.steps else (options.step,)
 
 
 def untuned(experiment: Experiment, fitted: Sequence[Fitted]) -> list[Entry]:
     """Each method with the step it has."""
     return distinct(
         [
-            Entry(o, f.cost, (o.step or experiment.step) if o.steps else None, ())
+            Entry(o, f.cost, (o.step or experiment.step) if o.steps else None)
             for f in fitted
             if (o := f.options) is not None
         ]

@@ -19,7 +19,8 @@ DRAWS = 512  # and their mirror images, for moments that have no closed form
 class FeatureMap(Protocol):
     """z = features(x): the last axis goes from L inputs to D features."""
 
-    exact: ClassVar[bool]  # whether `correlation` is in closed form
+    @property
+    def exact(self) -> bool: ...  # whether `correlation` is in closed form
 
     @property
     def dim(self) -> int: ...

@@ -25,6 +25,17 @@ def decode(data: bytes, wire: str) -> NDArray[np.float64]:
     return np.frombuffer(data, FORMATS[wire]).astype(np.float64)
 
 
+def rounded(values: NDArray[Any], wire: str) -> NDArray[Any]:
+    """Values as they are after the wire, in the type that they have.
+
+    >>> rounded(np.array([1.0, 1.0001]), "float16").tolist()
+    [1.0, 1.0]
+    """
+    if size(wire) >= values.dtype.itemsize:
+        return values
+    return values.astype(FORMATS[wire]).astype(values.dtype)
+
+
 def size(wire: str) -> int:
     """Bytes of one value."""
     return int(np.dtype(FORMATS[wire]).itemsize)

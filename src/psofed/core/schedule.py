@@ -130,6 +130,26 @@ class Stochastic:
         return self.draw(k, n)
 
 
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """S_{k,n} is one of ceil(D/M) fixed groups of M neighbouring entries; `turns` says which one.
+
+    If M does not divide D, the last group is filled up with the first entries: all have M.
+
+    >>> in_turn = Rotating(np.array([[0]]), shift=1, dim=3)
+    >>> Groups(in_turn, dim=5, shared=2).entries(0, 2).tolist()
+    [4, 0]
+    """
+
+    turns: Schedule  # of one group of ceil(D/M)
+    dim: int
+    shared: int
+
+    def entries(self, k: Who, n: Any) -> Indices:
+        first: Indices = self.shared * self.turns.entries(k, n)  # [..., 1]
+        return (first + np.arange(self.shared)) % self.dim
+
+
 def _spread(window: Indices, shape: tuple[int, ...]) -> Indices:
     """The same window for all."""
     return np.ascontiguousarray(np.broadcast_to(window, (*shape, window.shape[-1])))

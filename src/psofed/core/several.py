@@ -38,12 +38,23 @@ class PlacedSeeds(Seeds):
         self, purpose: str, *, client: ArrayLike | None = None, round: ArrayLike = 0, count: int
     ) -> NDArray[np.float64]:
         """For each (place, round), or (run, place, round): `client` is [..., run, place]."""
-        if self.ids is not None and client is not None:
-            # Tables are made for more places than there are.
-            place = np.minimum(client, self.ids.shape[-1] - 1)
-            runs = () if self.ids.ndim == 1 else (np.arange(len(self.ids))[:, None],)
-            client = self.ids[(*runs, place)]
-        return super().uniforms(purpose, client=client, round=round, count=count)
+        whom = None if client is None else self._clients(client)
+        return super().uniforms(purpose, client=whom, round=round, count=count)
+
+    def normals(
+        self, purpose: str, client: ArrayLike, count: int, round: ArrayLike = 0
+    ) -> NDArray[np.float64]:
+        """The same for standard normals."""
+        return super().normals(purpose, self._clients(client), count, round)
+
+    def _clients(self, place: ArrayLike) -> Any:
+        """Who is at these places."""
+        if self.ids is None:
+            return place
+        # Tables are made for more places than there are.
+        known = np.minimum(place, self.ids.shape[-1] - 1)
+        runs = () if self.ids.ndim == 1 else (np.arange(len(self.ids))[:, None],)
+        return self.ids[(*runs, known)]
 
     def matrix(self, purpose: str, *shape: int) -> NDArray[np.float64]:
         """[run, *shape]; of one run, [*shape]."""

@@ -125,8 +125,8 @@ class Dashboard:
         """Where a browser finds it."""
         return self.listener.url
 
-    def open(self, server: ServerLoop, folder: Path, rounds: int | None) -> None:
-        """Watch a server that has not begun yet."""
+    def open(self, server: ServerLoop, folder: Path, rounds: int | None, targets: str = "") -> None:
+        """Watch a server that has not begun yet; `targets` says what its MSE is of, if known."""
         coordinator, plan = server.coordinator, server.coordinator.plan
         history = History(folder, plan.about("server"), coordinator.n)
         self.warnings += history.warnings
@@ -138,6 +138,7 @@ class Dashboard:
             "clients": plan.experiment.clients,
             "cohort": plan.experiment.cohort,
             "rounds": rounds,
+            "targets": targets,
             "deadline": server.deadline,
             "columns": COLUMNS,
         }

@@ -69,7 +69,7 @@ class Missing:
 
     def __init__(self, markers: Iterable[str] = ()) -> None:
         self.markers = tuple(markers)
-        self.values = {float(m): m for m in self.markers if is_number(m)}
+        self.values = {number(m): m for m in self.markers if is_number(m)}
         self.texts = frozenset((*MISSING, *self.markers))
         self.found: Counter[str] = Counter()  # cells that each marker matched
 
@@ -79,7 +79,7 @@ class Missing:
             text = cell.strip()
             marker = text if text in self.markers else None
             if marker is None and self.values and is_number(text):
-                marker = self.values.get(float(text))
+                marker = self.values.get(number(text))
             if marker is not None:
                 self.found[marker] += 1
             return marker is not None or text in self.texts

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from psofed.deploy import samples
 from psofed.protocol.deployment import Deployment
-from psofed.streams import drawing
 
 Array = NDArray[Any]
 
@@ -25,10 +24,7 @@ def test_set(plan: Deployment, path: Path | None) -> Callable[[Array], float] | 
     if path is not None:
         x, y = samples.recorded(stream, path)
     elif plan.deploy.clock == "lockstep":
-        sample = drawing.snapshot(
-            stream, task.seeds, "test", task.clients, plan.experiment.test_samples
-        )
-        x, y = sample.x, sample.clean
+        x, y, _ = plan.experiment.draw_test(task.seeds)
     else:
         return None
     learner, z = task.learner, task.features(x.astype(task.dtype))
@@ -38,6 +34,11 @@ def test_set(plan: Deployment, path: Path | None) -> Callable[[Array], float] | 
         return 10 * float(np.log10(max(error, 1e-300)))
 
     return decibels
+
+
+def targets(plan: Deployment, path: Path | None) -> str:
+    """What `test_set` tests on, in words: the targets of a file were measured."""
+    return "measured targets" if path is not None else plan.experiment.judged
 
 
 test_set.__test__ = False  # type: ignore[attr-defined]  # not a test for pytest

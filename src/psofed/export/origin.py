@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import plugins
-from psofed.core.features import Waves
+from psofed.core.features import FeatureMap, Waves
+from psofed.core.whitening import Whitened
 from psofed.data.cells import Missing
 from psofed.data.recipe import Recipe
 from psofed.errors import InputError, nearest
@@ -47,6 +48,13 @@ def load(
         made = _deployed(path, client, _read(path) if plan is None else plans.read(plan))
     portable.check(made, str(path))
     return replace(made, command=command)
+
+
+def unfolded(features: FeatureMap, w: Array) -> tuple[FeatureMap, Array]:
+    """A model c in a basis as one of the features themselves: c^T (T^T z) = (T c)^T z."""
+    if not isinstance(features, Whitened):
+        return features, w
+    return features.base, features.T.astype(np.float64) @ w
 
 
 def _read(folder: Path) -> Deployment:
@@ -122,12 +130,13 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
         rounds, w, whose = one.position + one.last_round + 1, own, f"own model of {names[k]}"
     if not rounds:
         raise InputError("", "has learned nothing yet", "wait for the first round", str(path))
-    features = method.task.features
-    if not method.task.learner.compiled:
-        found = f"has the learner {plan.experiment.learner.name}, which cannot be exported"
-        raise InputError("", found, "export LMS on random features: no [learner]", str(path))
+    features, w = unfolded(method.task.features, w)
+    learner = method.task.learner
+    if not (learner.linear and learner.featured):
+        found = f"has the learner {plan.world.learner.name}, which cannot be exported"
+        raise InputError("", found, "export LMS on random features, normalised or not", str(path))
     if not isinstance(features, Waves):
-        found = f"has {plan.experiment.features.title} features, which cannot be exported"
+        found = f"has {plan.world.features.title} features, which cannot be exported"
         raise InputError("", found, "use cosine or exponential ones", str(path))
     whose = f"{plan.experiment.methods[plan.deploy.method or 0].title()}, {whose}"
     if isinstance(stream, table.Options):

@@ -60,8 +60,13 @@ class Plan:
         for i, options in enumerate(self.methods):
             try:
                 contracts.check(contracts.METHOD, options)
+                if options.apart:
+                    what = "learner" if options.features is None else "features"
+                    found = "is given, but all models of a table share one"
+                    raise InputError(what, found, "leave it out")
                 schema.check(options, skip=("policy",))
                 schema.positive(options, "step")
+                options.check_wire()
                 options.check(self.dim, 10**9)
                 if options.gapless:
                     found = (

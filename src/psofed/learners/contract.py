@@ -38,6 +38,7 @@ class Learner(schema.Named):
 
     linear: ClassVar[bool] = False  # predict(w, z) is w^T z
     lms: ClassVar[bool] = False  # learn is eq. (5)
+    normalised: ClassVar[bool] = False  # learn is eq. (5) with the step mu / (epsilon + |z|^2)
     descends: ClassVar[bool] = True  # learn is w + mu e direction(w, z)
     featured: ClassVar[bool] = False  # z are the features of the table [features]
 
@@ -48,7 +49,9 @@ class Learner(schema.Named):
     def __init_subclass__(cls) -> None:
         own = cls.__dict__
         changed = {"predict", "direction", "learn"} & own.keys()
-        resets = {"linear": {"predict"}, "lms": changed, "descends": {"learn"}}
+        resets = {
+            "linear": {"predict"}, "lms": changed, "normalised": changed, "descends": {"learn"}
+        }  # fmt: skip
         for flag, by in resets.items():
             if by & changed and flag not in own:
                 setattr(cls, flag, False)
@@ -56,7 +59,16 @@ class Learner(schema.Named):
     @property
     def compiled(self) -> bool:
         """Whether it is RFF-KLMS, which the kernel and the theory implement."""
-        return self.lms and self.featured
+        return self.lms and self._in_engine
+
+    @property
+    def in_engine(self) -> bool:
+        """Whether the kernel has it: LMS or normalised LMS on the features, from w_0 = 0 on."""
+        return (self.lms or self.normalised) and self._in_engine
+
+    @property
+    def _in_engine(self) -> bool:
+        return self.featured and type(self).initial is Learner.initial
 
     def describe(self) -> str:
         """The learner and its options, in short."""

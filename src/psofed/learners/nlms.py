@@ -26,6 +26,7 @@ class Options(Line):
     """
 
     name: ClassVar[str] = "nlms"
+    normalised: ClassVar[bool] = True
     featured: ClassVar[bool] = True
     epsilon: float = 1e-3  # added to |z|^2
 

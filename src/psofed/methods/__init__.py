@@ -2,6 +2,7 @@
 
 # The files of this folder that are not methods: the contract, the round, and what methods share.
 HELPERS = (
-    "contract", "guard", "round", "members", "selection", "stretch", "titles",
-    "basis", "coding", "curvature", "graphs", "quadratics",
+    "contract", "options", "messages", "guard", "round", "members", "selection", "stretch",
+    "titles", "averaging", "wired", "codes", "coding", "graphs",
+    "adapting", "curvature", "forgetting", "quadratics", "statistics", "values",
 )  # fmt: skip

@@ -1,5 +1,13 @@
 """Centralised RFF-KLMS: every client sends its raw samples to one learner. A reference, not FL.
 
+Source: RFF-KLMS (see local), with the samples of all clients at one place.
+
+Faithful: form = "sequential" is RFF-KLMS on one stream of all samples.
+
+Ours: form = "batch": one mean step for the samples of a round, which is Online-Fed with |S_n| = K.
+
+Unverified: nothing that the result depends on.
+
 Each round costs (L + 1) values up per client and nothing down.
 """
 
@@ -31,6 +39,7 @@ class Options(Common):
     """One averaged step per round (batch), or one step per sample (sequential)."""
 
     name: ClassVar[str] = "centralised"
+    uncoded: ClassVar[str] = "sends samples, not models"
     learners: ClassVar[Learns] = "descending"
     role: ClassVar[Literal["reference", "method", "control"]] = "control"
     everybody: ClassVar[bool] = True
@@ -104,4 +113,4 @@ class Method(Plain):
             w += self.step * (share * (y - prediction)) @ g
         else:
             prediction, g = self.learner.both(w[..., None, :], z)
-            w += (self.step * (share * (y - prediction))[..., None, :] @ g)[..., 0, :]
+            w += ((self.step * (share * (y - prediction)))[..., None, :] @ g)[..., 0, :]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import native
+from psofed.core import payload
 
 Array = NDArray[Any]
 SMALLEST = -63  # smallest scale of a companded message, in quarter octaves
@@ -33,16 +34,18 @@ def unpack(data: bytes, bits: int, count: int) -> NDArray[np.int64]:
     return flat.reshape(count, bits).astype(np.int64) @ (1 << np.arange(bits))
 
 
-def quantise(h: Array, bits: int, u: Array) -> Array:
+def quantise(h: Array, bits: int, u: Any, wire: str | None = None) -> Array:
     """Probabilistic q-bit quantisation: lo, hi, then c_j = floor((h_j - lo)/d + u_j), u_j ~ U(0,1).
 
     d = (hi - lo) / (2^q - 1); the mean of `restore(quantise(h))` over u is h. Rows of h [..., m]
-    are quantised each by itself.
+    are quantised each by itself. With `wire`, lo and hi are rounded as they are on the wire.
     """
     lo, hi = h.min(axis=-1, keepdims=True), h.max(axis=-1, keepdims=True)
+    if wire is not None:
+        lo, hi = payload.rounded(lo, wire), payload.rounded(hi, wire)
     top = 2**bits - 1
     scale = top / np.where(hi > lo, hi - lo, np.inf)  # equal values have the code floor(u) = 0
-    codes = np.minimum(np.floor((h - lo) * scale + u), top)
+    codes = np.clip(np.floor((h - lo) * scale + u), 0, top)
     return np.concatenate([lo, hi, codes], axis=-1).astype(h.dtype)
 
 

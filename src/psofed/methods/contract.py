@@ -49,14 +49,12 @@ in `fold` the others have the weight 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, Protocol
 from warnings import warn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed import plugins, schema
 from psofed.core import payload
@@ -66,16 +64,26 @@ from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.learners import lms
 from psofed.learners.contract import Learner
+from psofed.methods.averaging import averaged as averaged
 from psofed.methods.guard import guarded
+from psofed.methods.messages import Array as Array
+from psofed.methods.messages import Message as Message
+from psofed.methods.messages import Messages as Messages
+from psofed.methods.messages import Partly as Partly
+from psofed.methods.messages import Rows as Rows
+from psofed.methods.messages import State as State
+from psofed.methods.messages import Who as Who
+from psofed.methods.messages import stack as stack
+from psofed.methods.options import LOST as LOST
+from psofed.methods.options import Coded as Coded
+from psofed.methods.options import Common as Common
+from psofed.methods.options import Knob as Knob
+from psofed.methods.options import Learns as Learns
+from psofed.methods.options import Options as Options
+from psofed.methods.options import Wire as Wire
+from psofed.methods.options import geometric as geometric
 from psofed.policies import contract as policies
 from psofed.policies.contract import Policy
-
-Array = NDArray[Any]
-State = dict[str, Array]
-Message = Array | None
-Who = Any  # one client, or an array [s] of several; a method that is not stacked has an int
-Learns = Literal["any", "descending", "linear"]
-Messages = Array | list[Array] | None  # of one client, or of several
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +93,7 @@ class Task:
     clients: int
     dim: int
     taps: int
-    step: float
+    step: Any  # mu; of several runs with steps of their own, [R]
     seeds: Seeds
     features: FeatureMap
     cohorts: UniformCohorts | GivenCohorts
@@ -108,131 +116,6 @@ class Task:
         return self.learner.initial(self.seeds, self.taps, self.dim).astype(self.dtype)
 
 
-@dataclass(frozen=True)
-class Knob:
-    """The option that decides a method's traffic: its name, its effect and its range."""
-
-    field: str
-    more: bool = True  # whether a larger value sends more
-    least: int = 1
-    most: Callable[[int, int], int] = lambda dim, rounds: dim  # from D and the number of rounds
-    keeps: bool = False  # whether a budget may lower the traffic, but not raise it
-    bytes: bool = False  # whether it is the budget itself: bytes a round, up and down
-    beyond: str = ""  # why it cannot go beyond its end; {} stands for the value there
-
-    def of(self, options: Common) -> Any:
-        """Its value in these options."""
-        return getattr(options, self.field)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Common(schema.Named):
-    """The options of every method: a step, averaging at the server, a label and a policy.
-
-    The class variables declare what a method is, for all that run or compare it.
-    """
-
-    knob: ClassVar[Knob | None] = None  # what decides its traffic, if anything does
-    # Shares of traffic are those of the reference; controls are not federated learning.
-    role: ClassVar[Literal["reference", "method", "control"]] = "method"
-    expected: ClassVar[bool] = False  # whether every fair comparison needs it
-    everybody: ClassVar[bool] = False  # whether all clients send in every round
-    alone: ClassVar[bool] = False  # whether clients learn alone, without any message
-    steps: ClassVar[bool] = True  # whether it has a step to tune
-    serves: ClassVar[bool] = True  # whether the server has the model that is judged
-    selects: ClassVar[bool] = False  # whether it decides itself who takes part
-    gapless: ClassVar[bool] = False  # whether it needs a sample of everybody in every round
-    simulated: ClassVar[str] = ""  # the reason, if it can only be simulated, not deployed
-    # Models that it can learn: any; those whose step is mu e g(w, z); those that are w^T z.
-    learners: ClassVar[Learns] = "any"
-    step: float | None = None  # mu of this method; not set: the experiment's
-    average: bool = False  # judge a weighted mean of the server's late models
-    label: str = ""  # the title in tables and figures; not set: made from the options
-    policy: policies.Options | None = None  # who takes part; not set: a uniform cohort
-
-    @classmethod
-    def readers(cls) -> Mapping[str, schema.Reader]:
-        """A policy is a table within that of the method."""
-        return {"policy": schema.reader("psofed.policies")}
-
-    @classmethod
-    def compared(cls, dim: int) -> tuple[Self, ...]:
-        """The forms that are worth comparing with other methods, for this D."""
-        return (cls(),)
-
-    @property
-    def all_matter(self) -> bool:
-        """Whether also clients that are never selected change the result."""
-        return self.everybody or self.alone
-
-    @property
-    def pace(self) -> int:
-        """Rounds from one upload to the next."""
-        return 1
-
-    @property
-    def sharing(self) -> tuple[int | None, str]:
-        """M and the scheme of the windows, for tables; None and nothing where there are none."""
-        return None, ""
-
-    @property
-    def not_live(self) -> str:
-        """Why it cannot be deployed on a live clock, on which messages may be lost; or nothing."""
-        return ""
-
-    def turned(self, value: Any, dim: int) -> Self:
-        """The same with the knob at this value, or at the next that is allowed and sends less."""
-        assert self.knob is not None
-        return replace(self, **{self.knob.field: value})
-
-    def title(self) -> str:
-        """The name in tables and figures."""
-        by = "" if self.policy is None else f", {self.policy.describe()}"
-        return self.label or self.describe() + by + (", averaged" if self.average else "")
-
-    def describe(self) -> str:
-        """The method and its options, in short."""
-        raise NotImplementedError
-
-    def check(self, dim: int, clients: int) -> None:
-        """Refuse options that do not fit the experiment."""
-
-    @classmethod
-    def learns(cls, learner: Learner) -> bool:
-        """Whether the method can learn such a model."""
-        needs = {"any": True, "descending": learner.descends, "linear": learner.linear}
-        return needs[cls.learners]
-
-    def check_learner(self, learner: Learner) -> None:
-        """Refuse a model that the method cannot learn."""
-        if self.learns(learner):
-            return
-        found = f"is {self.name}, which needs a linear model, and {learner.name} is not one"
-        right = 'use the learner "lms", "nlms" or "linear", or a method such as psofed'
-        if self.learners == "descending":
-            found = f"is {self.name}, which changes the step, and {learner.name} has its own rule"
-            right = 'use the learner "lms" or "network", or a method such as psofed'
-        raise InputError("name", found, right)
-
-    def check_policy(self, clients: int, cohort: int) -> None:
-        """Refuse a policy where the method selects, and one that does not fit the experiment."""
-        if self.policy is None:
-            return
-        if not isinstance(self.policy, policies.Options):
-            raise InputError("policy", f"is {self.policy!r}", "use the Options of a policy")
-        if self.selects:
-            found = f"is given, but {self.name} itself decides who takes part"
-            raise InputError("policy", found, "leave it out")
-        try:
-            schema.check(self.policy)
-            self.policy.check(clients, cohort)
-        except InputError as error:
-            raise error.inside("policy.") from None
-
-
-Options = Common
-
-
 class Method(Protocol):
     """The handlers of a method. See the module's first lines for the order of the calls."""
 
@@ -247,9 +130,10 @@ class Method(Protocol):
     restless: bool  # a round without uploads changes its state, too
     common: bool  # the whole cohort gets the same download, so a multicast sends it once
     peers: bool  # there is no server: what goes down is what neighbours have sent
+    averages: bool  # it is judged by an average of its models
     setup: int  # bytes that every client gets once, before round 0
     task: Task
-    step: float
+    step: Any
     policy: Policy | None  # decides who takes part, instead of the cohort
 
     @property
@@ -309,6 +193,7 @@ class Plain:
     restless = False
     common = False
     peers = False
+    averages = False
     several = True  # if stacked: its handlers take several runs at once, too
     setup = 8  # the seed: features, masks and all later draws follow from it
 
@@ -322,10 +207,17 @@ class Plain:
             self.compiled = False  # the kernel has no policies
             cohorts = UniformCohorts(task.seeds, task.clients, self.policy.size)
             task = replace(task, cohorts=cohorts)
-        if not task.learner.compiled:
-            self.compiled = False  # the kernel has LMS on random features only
+        if not task.learner.in_engine:
+            self.compiled = False  # the kernel has LMS on random features only, normalised or not
         self.task, self.learner = task, task.learner
-        self.step = task.step if options.step is None else options.step
+        self.mu = task.step if options.step is None else options.step
+        self.step = self.times(1.0)
+
+    def times(self, factor: float, axes: int = 1) -> Any:
+        """mu times a factor; where runs have steps of their own, [R, 1, ...] with so many ones."""
+        if isinstance(self.mu, float | int):
+            return self.mu * factor
+        return (self.mu * factor).astype(self.task.dtype).reshape(-1, *(1,) * axes)
 
     @property
     def lms(self) -> Callable[[Array, Array, Any, float], Any]:
@@ -404,9 +296,13 @@ class Plain:
         """What goes down; every method has its own."""
         raise NotImplementedError
 
-    def entries(self, k: Indices, n: Indices, up: bool) -> Indices:
-        """The entries [..., M] that clients `k` exchange in rounds `n`, up or down."""
-        raise NotImplementedError
+    def entries(self, k: Any, n: Any, up: bool) -> Indices:
+        """The entries [..., M] that clients `k` exchange in rounds `n`, up or down: all."""
+        return np.broadcast_to(np.arange(self.task.dim), (*np.shape(k), self.task.dim))
+
+    def head(self, up: bool) -> int:
+        """How many numbers stand before the entries of the model in a message."""
+        return 0
 
     def own(self, client: State) -> Message:
         """The model by which a client answers questions; None if it has none."""
@@ -427,6 +323,10 @@ def _bound(options: Options, task: Task) -> Policy | None:
 
 def start(options: Options, task: Task) -> Method:
     """The method of these options, bound to a federation."""
+    if options.apart:  # a task has the features and the learner of all its methods
+        what = "learner" if options.features is None else "features"
+        found = f"is that of {options.name} alone, which cannot be had here"
+        raise InputError(what, found, "give it to the whole experiment, or see Experiment.alone")
     bound: Method = kind(options)(options, task)
     return bound
 
@@ -435,86 +335,8 @@ def kind(options: Options) -> Any:
     """The class of the method of these options."""
     plain = schema.beside(options, "Method")
     plain = plain if plugins.is_ours(plain) else guarded(plain)
+    if options.wire is not None:
+        from psofed.methods.wired import wired  # it builds on this module
+
+        plain = wired(plain, options.differs)
     return averaged(plain) if options.average else plain
-
-
-@cache
-def averaged(plain: Any) -> Any:
-    """The same method, judged by an average of its models. It costs D numbers and no bytes.
-
-    The average of Shamir and Zhang (2013): v_{n+1} = v_n + (w_{n+1} - v_n) 4 / (n + 4), in which
-    model n weighs as n^3, so that the last fifth of the rounds has more than half of the weight.
-    """
-
-    class Averaged(plain):  # type: ignore[misc]
-        stacked, lazy, foresees = plain.stacked, plain.lazy, plain.foresees
-        restless = True
-
-        def server(self) -> State:
-            """The state of the method, and v."""
-            state: State = super().server() | {"average": self.task.initial()}
-            return state
-
-        def fold(
-            self,
-            server: State,
-            n: int,
-            uploads: Mapping[int, Message],
-            weights: Mapping[int, float],
-        ) -> None:
-            """The fold of the method, then v."""
-            super().fold(server, n, uploads, weights)
-            v = server["average"]
-            v += (super().models(server, {}) - v) * v.dtype.type(4 / (n + 4))
-
-        def models(self, server: State, clients: State) -> Array:
-            """v."""
-            return server["average"]
-
-    return Averaged
-
-
-@dataclass(frozen=True, eq=False)
-class Partly:
-    """Uploads [R, s, m] of several runs, where some clients send an empty message instead."""
-
-    array: Array
-    sent: Array  # [R, s]
-
-
-class Rows(Mapping[int, Message]):
-    """The uploads of a cohort, or of those of several runs, that are rows of one array."""
-
-    def __init__(self, clients: Indices, array: Array, sent: Array | None = None) -> None:
-        self.clients, self.array, self.sent = clients, array, sent
-        self.ids: list[int] = (clients if clients.ndim == 1 else clients[0]).tolist()
-
-    def __getitem__(self, k: int) -> Message:
-        row: Array = self.array[self.ids.index(k)]
-        return row
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.ids)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-def stack(
-    uploads: Mapping[int, Message], weights: Mapping[int, float]
-) -> tuple[Indices, Any, Array]:
-    """Who sent anything, the messages as rows, or as a list if their lengths differ; weights."""
-    if isinstance(uploads, Rows):
-        array = uploads.array
-        if array.ndim == 3:  # of several runs, where all weights are equal
-            shares = np.full(array.shape[1], 1 / array.shape[1], array.dtype)
-            return uploads.clients, array, shares if uploads.sent is None else shares * uploads.sent
-        return uploads.clients, array, np.array([weights[k] for k in uploads.ids], array.dtype)
-    heard = {k: m for k, m in uploads.items() if m is not None and len(m)}
-    if not heard:
-        return np.empty(0, np.intp), np.empty((0, 0)), np.empty(0)
-    ids, messages = np.array(list(heard)), list(heard.values())
-    shares = np.array([weights[k] for k in heard], messages[0].dtype)
-    if len(set(map(len, messages))) > 1:
-        return ids, messages, shares
-    return ids, np.concatenate(messages).reshape(len(ids), -1), shares

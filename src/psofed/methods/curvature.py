@@ -15,11 +15,6 @@ Array = NDArray[Any]
 TRUST = 20.0  # samples at which a client's own moments weigh as much as the guess
 
 
-def guess(taps: int, variance: float, correlation: float) -> Array:
-    """C_0: this variance of each input, this correlation of any two."""
-    return variance * ((1 - correlation) * np.eye(taps) + correlation)
-
-
 @dataclass(frozen=True, eq=False)
 class Curvature:
     """T^T R T of a client, from moments of its inputs that are cheap to send.

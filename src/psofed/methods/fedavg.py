@@ -1,7 +1,16 @@
 """FedAvg on streams: E local steps on whole models between two averages.
 
-H. B. McMahan, E. Moore, D. Ramage, S. Hampson, B. Agüera y Arcas, "Communication-efficient learning
-of deep networks from decentralized data", AISTATS 2017. On a stream E is a number of samples.
+Source: H. B. McMahan, E. Moore, D. Ramage, S. Hampson, B. Agüera y Arcas, "Communication-efficient
+learning of deep networks from decentralized data", AISTATS 2017, arXiv 1602.05629.
+
+Faithful: a cohort downloads the model, makes E local gradient steps, and the server takes the mean
+of the models that come back; the weights n_k / n are equal, since all clients have as many samples.
+
+Ours: on a stream E is a number of consecutive samples, not of passes over stored data; a batch is
+one sample, and the cohort of a block is the one drawn for its first round.
+
+Unverified: the original's settings (5 passes, batches of 10, 10 % of the clients) are from memory.
+
 At E = D/M it costs as much as PSO-Fed with M, so a fair comparison includes both.
 """
 
@@ -18,6 +27,7 @@ from psofed.core.schedule import Indices
 from psofed.errors import InputError
 from psofed.methods.contract import (
     Array,
+    Coded,
     Common,
     Knob,
     Message,
@@ -26,6 +36,7 @@ from psofed.methods.contract import (
     State,
     Task,
     Who,
+    geometric,
     stack,
 )
 
@@ -39,6 +50,11 @@ class Paced(Common):
     )  # fmt: skip
     local_steps: int
 
+    @classmethod
+    def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
+        """E, up to a twentieth of the rounds."""
+        return {"local_steps": steps(rounds)}
+
     @property
     def pace(self) -> int:
         """A block ends with an upload."""
@@ -51,6 +67,7 @@ class Options(Paced):
 
     name: ClassVar[str] = "fedavg"
     expected: ClassVar[bool] = True
+    coded: ClassVar[Coded] = "both"
     local_steps: int = 5
 
     def describe(self) -> str:
@@ -59,6 +76,11 @@ class Options(Paced):
     def check(self, dim: int, clients: int) -> None:
         """E is at least 1."""
         at_least_one(self, "local_steps")
+
+
+def steps(rounds: int) -> tuple[int, ...]:
+    """E to try: a run has at least 20 blocks, if it has 20 rounds."""
+    return geometric(1, rounds // 20)
 
 
 def at_least_one(options: Any, *fields: str) -> None:
@@ -117,10 +139,6 @@ class Method(Blocks):
     def upload(self, client: State, k: Who, n: int) -> Messages:
         """w_k, at the end of a block."""
         return client["w"].copy() if self.ends(n) else None
-
-    def entries(self, k: Indices, n: Indices, up: bool) -> Indices:
-        """All entries."""
-        return np.broadcast_to(np.arange(self.task.dim), (*k.shape, self.task.dim))
 
     def lengths(self, n: int) -> tuple[int, ...] | None:
         return (self.task.dim,) if self.ends(n) else ()

@@ -1,17 +1,26 @@
 """FedProx: FedAvg with a pull towards the model that was received.
 
-T. Li, A. K. Sahu, M. Zaheer, M. Sanjabi, A. Talwalkar, V. Smith, "Federated optimization in
-heterogeneous networks", MLSys 2020. The penalty is (rho/2) |w_k - w_n|^2, the squared norm.
+Source: T. Li, A. K. Sahu, M. Zaheer, M. Sanjabi, A. Talwalkar, V. Smith, "Federated optimization in
+heterogeneous networks", MLSys 2020, arXiv 1812.06127.
+
+Faithful: the local loss has the penalty (rho/2) |w_k - w_n|^2, the squared norm, and the server
+takes the mean of the models.
+
+Ours: E is a number of samples of a stream, all clients do the same work, and a local problem is
+solved by one gradient step a sample; rho = 0.01. The option is `prox`, since mu is the step here.
+
+Unverified: the grid of rho in the original (0.001 to 1) is from memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Learns, State, Task
+from psofed.methods.contract import Array, Coded, Learns, State, Task
 
 
 @dataclass(frozen=True)
@@ -19,9 +28,15 @@ class Options(fedavg.Paced):
     """The options of FedProx: E and rho."""
 
     name: ClassVar[str] = "fedprox"
+    coded: ClassVar[Coded] = "both"
     learners: ClassVar[Learns] = "descending"
     local_steps: int = 40
     prox: float = 0.01
+
+    @classmethod
+    def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
+        """E and rho."""
+        return {**super().choices(dim, rounds), "prox": (0.001, 0.01, 0.1)}
 
     def describe(self) -> str:
         return f"FedProx E={self.local_steps} rho={self.prox:g}"
@@ -40,12 +55,11 @@ class Method(fedavg.Anchored):
 
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
-        self.prox = options.prox
+        self.pull = self.times(options.prox, axes=2)  # mu rho
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (5) with the pull."""
         w = client["w"]
         prediction, g = self.learner.both(w, z)
-        w += (self.step * (y - prediction))[..., None] * g - self.step * self.prox * (
-            w - client["start"]
-        )
+        step = (self.step * (y - prediction))[..., None] * g
+        w += step - self.pull * (w - client["start"])

@@ -74,7 +74,7 @@ def guarded(plain: Any) -> Any:
             with _in_place(plain, "upload", client):
                 found = super().upload(client, k, n)
             up = _messages(plain, "upload", found, k, self.task.dtype, client)
-            _lengths(plain, up, self.lengths(n))
+            _lengths(plain, up, super().lengths(n))
             return up
 
         def fold(
@@ -95,7 +95,7 @@ def guarded(plain: Any) -> Any:
             if not isinstance(data, bytes):
                 raise _wrong(plain, "encode", f"returns {kind(data)}, not bytes")
             try:
-                length = len(self.decode(data, up))
+                length = len(super().decode(data, up))
             except Exception as error:
                 found = f"gives {len(data)} bytes that decode cannot read: {error}"
                 raise _wrong(plain, "encode", found) from error

@@ -1,7 +1,15 @@
 """Local only: every client learns alone by RFF-KLMS; nothing is sent. A control.
 
-RFF-KLMS: A. Singh, N. Ahuja, P. Moulin, "Online learning with kernels: overcoming the growing sum
-problem", MLSP 2012; P. Bouboulis, S. Chouvardas, S. Theodoridis, IEEE Trans. Signal Process., 2018.
+Source: RFF-KLMS: A. Singh, N. Ahuja, P. Moulin, "Online learning with kernels: overcoming the
+growing sum problem", MLSP 2012; P. Bouboulis, S. Chouvardas, S. Theodoridis, "Online distributed
+learning over networks in RKH spaces using random Fourier features", IEEE Trans. Signal Process.,
+2018.
+
+Faithful: LMS on random Fourier features.
+
+Ours: its use as a control: whether there is anything to gain from an exchange.
+
+Unverified: nothing that the result depends on.
 """
 
 from __future__ import annotations
@@ -21,6 +29,7 @@ class Options(Common):
     """Learning alone has no options of its own."""
 
     name: ClassVar[str] = "local"
+    uncoded: ClassVar[str] = "sends nothing"
     role: ClassVar[Literal["reference", "method", "control"]] = "control"
     alone: ClassVar[bool] = True
     serves: ClassVar[bool] = False

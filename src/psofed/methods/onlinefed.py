@@ -1,7 +1,16 @@
 """Online-Fed: the selected clients exchange the whole model, the others do nothing.
 
-Eq. (5) and (6) of Gogineni et al. (ICASSP 2022); written with selection matrices in eq. (7), it is
-PSO-Fed with M = D and without idle learning, and that is how it is computed here.
+Source: eq. (5) and (6) of Gogineni et al. (ICASSP 2022, see psofed), where it is the method to
+beat.
+
+Faithful: every member of S_n downloads w_n, makes one step and uploads the result; the server takes
+the mean.
+
+Ours: nothing. Written with selection matrices in eq. (7), it is PSO-Fed with M = D and without idle
+learning, and that is how it is computed here.
+
+Unverified: which paper introduced it; most likely A. Kuh, "Real-time kernel learning for sensor
+networks using principles of federated learning", APSIPA 2021.
 """
 
 from __future__ import annotations
@@ -13,7 +22,7 @@ import numpy as np
 
 from psofed.core.schedule import Rotating
 from psofed.methods import psofed
-from psofed.methods.contract import Common, Task
+from psofed.methods.contract import Coded, Common, Task
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,7 @@ class Options(Common):
     name: ClassVar[str] = "onlinefed"
     role: ClassVar[Literal["reference", "method", "control"]] = "reference"
     expected: ClassVar[bool] = True
+    coded: ClassVar[Coded] = "both"
 
     def describe(self) -> str:
         return "Online-Fed"

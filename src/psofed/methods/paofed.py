@@ -1,8 +1,19 @@
 """PAO-Fed: partial sharing with clients that come and go, and uploads that arrive late.
 
-F. Gauthier, V. C. Gogineni, S. Werner, Y.-F. Huang, A. Kuh, "Resource-aware asynchronous online
-federated learning for nonlinear regression", ICC 2022; "Asynchronous online federated learning with
-reduced communication requirements", IEEE Internet of Things J., 2023. Settings are ours.
+Source: F. Gauthier, V. C. Gogineni, S. Werner, Y.-F. Huang, A. Kuh, "Resource-aware asynchronous
+online federated learning for nonlinear regression", ICC 2022, arXiv 2111.13931; "Asynchronous
+online federated learning with reduced communication requirements", IEEE Internet of Things J.,
+2023, arXiv 2303.15226.
+
+Faithful: PSO-Fed with availability by chance, geometric delays, a mean for each delay, weights that
+decrease with it, and of an entry that arrives with several delays only the newest; window = "same"
+uploads the entries that were downloaded, "next" the following ones.
+
+Ours: availability is the cohort unless it is set, and the same for all clients; delay = 0.2, decay
+= 0.2, longest = 10 and M = 4.
+
+Unverified: the bodies of the papers were not read: the settings of the published variants (K = 256,
+four groups of availability) are from memory.
 """
 
 from __future__ import annotations
@@ -17,7 +28,7 @@ from psofed.core import equations
 from psofed.core.schedule import Ahead, Indices
 from psofed.errors import InputError
 from psofed.methods import psofed
-from psofed.methods.contract import Array, Message, State, Task, Who, stack
+from psofed.methods.contract import Array, Coded, Message, State, Task, Who, stack
 
 
 @dataclass(frozen=True)
@@ -25,10 +36,11 @@ class Options(psofed.Options):
     """The options of PSO-Fed; availability (none: the cohorts), delays, weights decay^l."""
 
     name: ClassVar[str] = "paofed"
+    coded: ClassVar[Coded] = "both"
     selects: ClassVar[bool] = True
     shared: int = 4
     scheme: Literal["coordinated", "uncoordinated"] = "coordinated"
-    mask: Literal["subset", "block"] = "block"
+    mask: Literal["subset", "block", "groups"] = "block"
     availability: float | None = None
     delay: float = 0.2
     longest: int = 10
@@ -39,6 +51,13 @@ class Options(psofed.Options):
     def compared(cls, dim: int) -> tuple[Self, ...]:
         """M = D/5, or the next divisor of D below."""
         return (cls().turned(max(dim // 5, 1), dim),)
+
+    @classmethod
+    def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
+        """M, a divisor of D, and the scheme."""
+        found = super().choices(dim, rounds)
+        fit = {cls().turned(value, dim).shared for value in found["shared"]}
+        return {**found, "shared": tuple(sorted(fit))}
 
     @property
     def all_matter(self) -> bool:
@@ -55,6 +74,9 @@ class Options(psofed.Options):
             value = getattr(self, field)
             if value is not None and not 0 <= value <= 1:
                 raise InputError(field, f"is {value}", "use 0 to 1")
+        if self.differs and self.delay > 0:
+            found = f"is {self.wire!r}, but the server does not have late uploads as references"
+            raise InputError("wire", found, 'use "float16", or delay = 0')
         if not 0 <= self.longest <= 1000:
             raise InputError("longest", f"is {self.longest}", "use 0 to 1000")
 
@@ -99,6 +121,10 @@ class Method(psofed.Method):
     def upload(self, client: State, k: Who, n: int) -> Message:
         """S_{k,n+1} w_{k,n+1}, or S_{k,n} w_{k,n+1}."""
         return equations.share(client["w"], self.up(k, n))
+
+    def entries(self, k: Indices, n: Indices, up: bool) -> Indices:
+        """S_{k,n} down, S_{k,n+1} or S_{k,n} up."""
+        return super().entries(k, n, up and self.options.window == "next")
 
     def fold(
         self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]

@@ -1,7 +1,20 @@
 """Partial-diffusion LMS: no server; every node learns and sends M of D entries to its neighbours.
 
-R. Arablouei, S. Werner, Y.-F. Huang, K. Dogancay, "Distributed least mean-square estimation with
-partial diffusion", IEEE Trans. Signal Process. 62(2), 2014: the origin of partial sharing.
+Source: R. Arablouei, S. Werner, Y.-F. Huang, K. Dogancay, "Distributed least mean-square estimation
+with partial diffusion", IEEE Trans. Signal Process. 62(2), 2014: the origin of partial sharing.
+
+Faithful: adapt, then combine: every node learns, broadcasts M entries of the result, and takes the
+weighted mean of what it hears and of its own values where it hears none. mask = "groups": the
+entries are those of one of ceil(D/M) fixed groups, in turn (selection = "sequential") or at random
+(selection = "stochastic").
+
+Ours: the windows of PSO-Fed (mask = "subset" or "block"); groups are neighbouring entries, and if M
+does not divide D the last one is filled up with the first entries; scheme = "coordinated" lets all
+nodes send the same group. Kernel features, the graphs and a ring of degree 4 as the default.
+
+Unverified: the scheme is that of the abstract; the body was not read, so the groups, and which
+nodes send the same one, are from memory.
+
 Every node sends in every round, which is expensive: 4 M K bytes a round if one broadcast reaches
 all neighbours, and 4 M for every neighbour of every node if it does not.
 """
@@ -31,6 +44,9 @@ class Options(psofed.Options):
     """The windows of PSO-Fed; the graph, its degree if it is a ring, and the weights."""
 
     name: ClassVar[str] = "pdlms"
+    uncoded: ClassVar[str] = (
+        "broadcasts to neighbours, who would each need a reference of their own"
+    )
     everybody: ClassVar[bool] = True
     serves: ClassVar[bool] = False
     selects: ClassVar[bool] = True
@@ -42,8 +58,14 @@ class Options(psofed.Options):
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
-        """M = D/5."""
-        return (cls(max(dim // 5, 1)),)
+        """M = D/5, one of the groups at random."""
+        return (cls(max(dim // 5, 1), selection="stochastic", mask="groups"),)
+
+    @classmethod
+    def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
+        """M, the scheme, and whether groups come in turn or at random."""
+        turns = ("sequential", "stochastic")
+        return {**super().choices(dim, rounds), "selection": turns}
 
     def describe(self) -> str:
         return f"PdLMS {self.windows()}, {self.place()}"

@@ -1,7 +1,13 @@
 """The family (E, M): exchange M entries every E rounds. It joins PSO-Fed and FedAvg.
 
-E = 1 is PSO-Fed with M; M = D is FedAvg with E, as far as the global model goes. The windows
-advance with every exchange, so lines of equal cost are those of equal M/E.
+Source: ours, from PSO-Fed (see psofed) and FedAvg (see fedavg).
+
+Faithful: E = 1 is PSO-Fed with M; M = D is FedAvg with E, as far as the global model goes.
+
+Ours: everything between. The windows advance with every exchange, so lines of equal cost are those
+of equal M/E.
+
+Unverified: whether others have published this family.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ from typing import Any, ClassVar, Self
 from psofed.core import equations
 from psofed.core.schedule import Indices
 from psofed.methods import fedavg, psofed
-from psofed.methods.contract import Message, State, Who, stack
+from psofed.methods.contract import Coded, Message, State, Who, stack
 
 
 @dataclass(frozen=True)
@@ -21,12 +27,18 @@ class Options(psofed.Options):
     """The options of PSO-Fed, and E."""
 
     name: ClassVar[str] = "periodic"
+    coded: ClassVar[Coded] = "both"
     local_steps: int = 4
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
         """M = D/5, every 4 rounds."""
         return (cls(max(dim // 5, 1)),)
+
+    @classmethod
+    def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
+        """M, the scheme and E."""
+        return {**super().choices(dim, rounds), "local_steps": fedavg.steps(rounds)}
 
     @property
     def pace(self) -> int:

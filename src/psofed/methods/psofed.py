@@ -1,21 +1,40 @@
 """PSO-Fed: exchange M of D entries per round; clients also learn when they are not selected.
 
-V. C. Gogineni, S. Werner, Y.-F. Huang, A. Kuh, "Communication-Efficient Online Federated Learning
-Framework for Nonlinear Regression", ICASSP 2022, arXiv 2110.06556, Algorithm 1.
+Source: V. C. Gogineni, S. Werner, Y.-F. Huang, A. Kuh, "Communication-Efficient Online Federated
+Learning Framework for Nonlinear Regression", ICASSP 2022, arXiv 2110.06556, Algorithm 1.
+
+Faithful: eq. (8) to (11): window n down, window n + 1 up, circular shifts, idle learning, both
+schemes, the mean over |S_n|.
+
+Ours: what it leaves open: the initial mask is a random subset and the shift is 1 (mask = "block":
+neighbouring entries and a shift of M; "groups": ceil(D/M) fixed ones); selection = "stochastic"
+draws fresh windows; idle = false.
+
+Unverified: the paper does not say which mask, shift and kernel width its figures have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import gcd
+from dataclasses import dataclass, replace
+from math import ceil, gcd
 from typing import Any, ClassVar, Literal, Self
 
 from psofed.core import equations
-from psofed.core.schedule import Ahead, Indices, Schedule, Sequential, Stochastic, is_even
+from psofed.core.schedule import (
+    Ahead,
+    Groups,
+    Indices,
+    Schedule,
+    Sequential,
+    Stochastic,
+    is_even,
+)
+from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.methods.contract import (
     Array,
+    Coded,
     Common,
     Knob,
     Message,
@@ -24,6 +43,7 @@ from psofed.methods.contract import (
     State,
     Task,
     Who,
+    geometric,
     stack,
 )
 
@@ -37,10 +57,11 @@ class Options(Common):
 
     name: ClassVar[str] = "psofed"
     knob: ClassVar[Knob | None] = Knob("shared")
+    coded: ClassVar[Coded] = "both"
     shared: int = 40
     scheme: Scheme = "uncoordinated"
     selection: Literal["sequential", "stochastic"] = "sequential"
-    mask: Literal["subset", "block"] = "subset"
+    mask: Literal["subset", "block", "groups"] = "subset"
     shift: int | None = None
     idle: bool = True
     allow_uneven: bool = False
@@ -49,6 +70,12 @@ class Options(Common):
     def compared(cls, dim: int) -> tuple[Self, ...]:
         """M = D/5, in both schemes."""
         return tuple(cls(max(dim // 5, 1), scheme) for scheme in SCHEMES)
+
+    @classmethod
+    def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
+        """M; and the scheme, where the forms that are compared do not have both."""
+        found = {"shared": geometric(1, dim)}
+        return found if cls is Options else {**found, "scheme": SCHEMES}
 
     @property
     def sharing(self) -> tuple[int | None, str]:
@@ -73,13 +100,18 @@ class Options(Common):
 
     def windows(self) -> str:
         """M and the scheme as text, also for the titles of methods built on these options."""
-        return f"M={self.shared} {self.scheme}{'' if self.idle else ', no idle'}"
+        turns = "groups in turn" if self.selection == "sequential" else "random groups"
+        groups = f", {turns}" if self.mask == "groups" else ""
+        return f"M={self.shared} {self.scheme}{groups}{'' if self.idle else ', no idle'}"
 
     def check(self, dim: int, clients: int) -> None:
         """Refuse a window that does not fit, and a schedule that leaves out entries."""
         if not 1 <= self.shared <= dim:
             raise InputError("shared", f"is {self.shared}, but dim is {dim}", f"use 1 to {dim}")
-        if self.selection == "stochastic" or self.allow_uneven:
+        if self.mask == "groups" and self.shift is not None:
+            found = f"is {self.shift}, but groups are whole windows that take turns"
+            raise InputError("shift", found, 'leave it out, or use mask = "block"')
+        if self.selection == "stochastic" or self.mask == "groups" or self.allow_uneven:
             return
         if not is_even(dim, self.shared, self.tau, self.mask == "block"):
             g = gcd(self.tau, dim)
@@ -104,6 +136,8 @@ class Method(Plain):
         self.shared = options.shared
         self.common = options.scheme == "coordinated" or options.shared == task.dim
         self.schedule: Schedule = schedule or _schedule(options, task)
+        if isinstance(self.schedule, Groups):
+            self.compiled = False  # the kernel has windows that rotate, or fresh ones
         # The window S_{k,n}, which goes down in round n, and the next one, which goes up in it.
         self.down = Ahead(self.schedule.entries, task.cohorts, self.shared)
         self.up = Ahead(lambda k, n: self.schedule.entries(k, n + 1), task.cohorts, self.shared)
@@ -152,8 +186,15 @@ class Method(Plain):
 
 
 def _schedule(options: Options, task: Task) -> Schedule:
-    coordinated = options.scheme == "coordinated"
+    if options.mask != "groups":
+        return _windows(options, task.seeds, task.dim)
+    one_of = replace(options, shared=1, mask="block")
+    turns = _windows(one_of, task.seeds, ceil(task.dim / options.shared))
+    return Groups(turns, task.dim, options.shared)
+
+
+def _windows(options: Options, seeds: Seeds, dim: int) -> Schedule:
+    coordinated, block = options.scheme == "coordinated", options.mask == "block"
     if options.selection == "stochastic":
-        return Stochastic(task.seeds, task.dim, options.shared, coordinated)
-    block = options.mask == "block"
-    return Sequential(task.seeds, task.dim, options.shared, options.tau, coordinated, block)
+        return Stochastic(seeds, dim, options.shared, coordinated)
+    return Sequential(seeds, dim, options.shared, options.tau, coordinated, block)

@@ -1,12 +1,23 @@
 """QSGD and FedPAQ: the update in stochastic levels of its norm.
 
-D. Alistarh, D. Grubic, J. Li, R. Tomioka, M. Vojnovic, "QSGD: communication-efficient SGD via
-gradient quantization and encoding", NIPS 2017. With E > 1 local steps it is FedPAQ: A. Reisizadeh,
-A. Mokhtari, H. Hassani, A. Jadbabaie, R. Pedarsani, AISTATS 2020. Only the uplink shrinks.
+Source: D. Alistarh, D. Grubic, J. Li, R. Tomioka, M. Vojnovic, "QSGD: communication-efficient SGD
+via gradient quantization and encoding", NIPS 2017, arXiv 1610.02132. With E > 1 it is FedPAQ: A.
+Reisizadeh, A. Mokhtari, H. Hassani, A. Jadbabaie, R. Pedarsani, AISTATS 2020, arXiv 1909.13014.
+
+Faithful: the quantiser, with the 2-norm and l levels; of FedPAQ the E local steps, the cohorts, and
+that the difference to the received model is quantised, not the model.
+
+Ours: codes of fixed length, one sign bit and log2(l + 1) bits rounded up; the original has Elias
+codes, which are shorter where most levels are 0.
+
+Unverified: the papers' rules are from memory; their settings are not used.
+
+Only the uplink shrinks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, log2
 from typing import Any, ClassVar
@@ -17,7 +28,7 @@ from psofed.core import payload
 from psofed.core.schedule import Ahead
 from psofed.errors import InputError
 from psofed.methods import coding, fedavg
-from psofed.methods.contract import Array, State, Task, Who
+from psofed.methods.contract import Array, Coded, State, Task, Who
 
 
 @dataclass(frozen=True)
@@ -25,8 +36,14 @@ class Options(fedavg.Paced):
     """l levels (none: no compression) and E."""
 
     name: ClassVar[str] = "qsgd"
+    coded: ClassVar[Coded] = "down"
     levels: int | None = 15
     local_steps: int = 1
+
+    @classmethod
+    def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
+        """l that fill whole bits, and E."""
+        return {**super().choices(dim, rounds), "levels": (1, 3, 7, 15)}
 
     def describe(self) -> str:
         name = "QSGD" if self.local_steps == 1 else f"FedPAQ E={self.local_steps}"

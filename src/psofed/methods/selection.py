@@ -61,13 +61,20 @@ class ByPolicy:
     def weights(self, n: int, server: State, uploads: Mapping[int, Message]) -> Mapping[int, float]:
         """As admitted, or as the server judges what was uploaded."""
         if self.method.ends(n) and self.policy.options.scores != "client":
-            scores = dict.fromkeys(uploads, 0.0)
-            if self.policy.options.scores == "server":
-                scores = {k: change(self.method, server, n, k, m) for k, m in uploads.items()}
-            self._admit(n, scores)
+            self._admit(n, self._judged(n, server, uploads))
         heard = [m for m in uploads.values() if m is not None]
         self.up = max([self.up, *(self.sizes(m, True) for m in heard)])
         return self.admitted.weights
+
+    def _judged(self, n: int, server: State, uploads: Mapping[int, Message]) -> dict[int, float]:
+        """What the server makes of the uploads: |U_k|, or <U_k, U>, U their mean."""
+        if self.policy.options.scores == "none" or not uploads:
+            return dict.fromkeys(uploads, 0.0)
+        changes = [change(self.method, server, n, k, m) for k, m in uploads.items()]
+        if self.policy.options.scores == "server":
+            return dict(zip(uploads, map(_norm, changes), strict=True))
+        mean = np.mean(changes, axis=0)
+        return dict(zip(uploads, (float(U @ mean) for U in changes), strict=True))
 
     def _admit(self, n: int, scores: dict[int, float]) -> None:
         self.admitted = self.policy.admit(self.state, n, scores)
@@ -84,11 +91,11 @@ def _states(members: Members) -> Any:
     return zip(members.ids, members.states, strict=True)
 
 
-def change(method: Method, server: State, n: int, k: int, message: Message) -> float:
-    """|U_k|: how far the upload of client k alone would move the server's model, with weight 1."""
+def change(method: Method, server: State, n: int, k: int, message: Message) -> Array:
+    """U_k: how the upload of client k alone would change the server's model, with weight 1."""
     alone = {name: array.copy() for name, array in server.items()}
     close_round(method, alone, n, {k: message}, {k: 1.0})
-    return _norm(alone["w"] - server["w"])
+    return (alone["w"] - server["w"]).astype(np.float64)
 
 
 def _norm(difference: Array) -> float:

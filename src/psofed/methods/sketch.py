@@ -1,11 +1,26 @@
 """Sketched updates: subsampling, probabilistic quantisation, random rotation, and all of them.
 
-J. Konečný, H. B. McMahan, F. X. Yu, P. Richtárik, A. T. Suresh, D. Bacon, "Federated learning:
-strategies for improving communication efficiency", 2016. Only the uplink shrinks.
+Source: J. Konečný, H. B. McMahan, F. X. Yu, P. Richtárik, A. T. Suresh, D. Bacon, "Federated
+learning: strategies for improving communication efficiency", 2016, arXiv 1610.05492; the quantiser
+and the rotation: A. T. Suresh, F. X. Yu, S. Kumar, H. B. McMahan, ICML 2017, arXiv 1611.00429.
+
+Faithful: an unbiased random subset of the update, scaled by D/M; one of 2^q levels between the
+least and the largest value, drawn so that the mean is right; before both, a rotation by a
+Walsh-Hadamard matrix times random signs. Subsets and signs are drawn afresh for each client and
+block, from the shared seed.
+
+Ours: 1 bit without rotation or subsampling is the default, because LMS updates are flat already.
+The model is one vector; the original sketches each layer by itself.
+
+Unverified: the original's settings, and whether its rotation is that of a client or of a round.
+
+Only the uplink shrinks. A subset of M makes the update D/M times as noisy: it needs a step that is
+smaller by up to M |S_n| / D.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, log2
 from typing import Any, ClassVar, Self
@@ -17,7 +32,8 @@ from psofed.core.schedule import Ahead
 from psofed.core.seeds import subsets
 from psofed.errors import InputError
 from psofed.methods import coding, fedavg
-from psofed.methods.contract import Array, State, Task, Who
+from psofed.methods.codes import Range
+from psofed.methods.contract import Array, Coded, State, Task, Who
 
 
 @dataclass(frozen=True)
@@ -25,6 +41,7 @@ class Options(fedavg.Paced):
     """q bits a value, M values of the update (all if not set), rotated or not, after E steps."""
 
     name: ClassVar[str] = "sketch"
+    coded: ClassVar[Coded] = "down"
     bits: int | None = 1
     shared: int | None = None
     rotate: bool = False
@@ -32,8 +49,16 @@ class Options(fedavg.Paced):
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
-        """One bit a value, and two after a rotation."""
-        return (cls(), cls(2, rotate=True))
+        """One bit a value; two after a rotation; and two of a quarter of the values after one."""
+        full = cls(2, max(padded(dim) // 4, 1), rotate=True)
+        return cls(), cls(2, rotate=True), full
+
+    @classmethod
+    def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
+        """q, M of D (none: all) and E."""
+        parts = {max(dim // part, 1): None for part in (2, 4, 8)}
+        found = {"bits": (1, 2, 4), "shared": (None, *parts)}
+        return {**super().choices(dim, rounds), **found}
 
     @property
     def sharing(self) -> tuple[int | None, str]:
@@ -77,17 +102,13 @@ class Method(fedavg.Compressed):
         self.shared = options.shared or self.size
         self.luck = Ahead(self._uniforms, task.cohorts, self.shared)
         self.window = Ahead(self._window, task.cohorts, self.shared)
-        self.signs = np.where(task.seeds.world.uniforms("signs", count=self.size) < 0.5, -1.0, 1.0)
-        if options.shared is not None:
-            # Rescaled updates are D/M times as noisy: averaged over the cohort, this step works.
-            size = self.task.cohorts.size
-            self.step *= min(1.0, size * self.shared / self.size)
+        self.signs = Ahead(self._signs, task.cohorts, self.size)
 
     def pack(self, client: State, h: Array, k: Who, n: int) -> Array:
         if self.rotate:
             full = np.zeros((*h.shape[:-1], self.size))
             full[..., : self.task.dim] = h
-            h = coding.hadamard(self.signs * full).astype(h.dtype)
+            h = coding.hadamard(self.signs(k, n) * full).astype(h.dtype)
         if self.shared < self.size:
             h = h[equations.at(self.window(k, n))] * h.dtype.type(self.size / self.shared)
         if self.bits is None:
@@ -101,11 +122,15 @@ class Method(fedavg.Compressed):
             full[equations.at(self.window(k, n))] = values
             values = full
         if self.rotate:
-            values = (self.signs * coding.hadamard(values))[..., : self.task.dim]
+            values = (self.signs(k, n) * coding.hadamard(values))[..., : self.task.dim]
         return values
 
     def _uniforms(self, k: Any, n: Any) -> Array:
         return self.task.seeds.uniforms("sketch", client=k, round=n, count=self.shared)
+
+    def _signs(self, k: Any, n: Any) -> Array:
+        u = self.task.seeds.uniforms("signs", client=k, round=n, count=self.size)
+        return np.where(u < 0.5, -1.0, 1.0)
 
     def _window(self, k: Any, n: Any) -> Array:
         u = self.task.seeds.uniforms(
@@ -117,11 +142,9 @@ class Method(fedavg.Compressed):
         """Up: lo and hi as values, then q bits each."""
         if not up or self.bits is None or not len(message):
             return super().encode(message, up)
-        return payload.encode(message[:2], self.task.wire) + coding.pack(message[2:], self.bits)
+        return Range(self.bits).encode(message, self.task.wire)
 
     def decode(self, data: bytes, up: bool) -> Array:
         if not up or self.bits is None or data == payload.NOTHING:
             return super().decode(data, up)
-        head = 2 * payload.size(self.task.wire)
-        codes = coding.unpack(data[head:], self.bits, self.shared)
-        return np.concatenate([payload.decode(data[:head], self.task.wire), codes])
+        return Range(self.bits).decode(data, self.task.wire, self.shared)

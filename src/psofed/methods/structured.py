@@ -1,12 +1,26 @@
 """Structured updates: learn the update in a small random space, and send its coordinates.
 
-J. Konečný, H. B. McMahan, F. X. Yu, P. Richtárik, A. T. Suresh, D. Bacon, "Federated learning:
-strategies for improving communication efficiency", 2016. Spaces come from the shared seed, so only
-coordinates travel; only the uplink shrinks.
+Source: J. Konečný, H. B. McMahan, F. X. Yu, P. Richtárik, A. T. Suresh, D. Bacon, "Federated
+learning: strategies for improving communication efficiency", 2016, arXiv 1610.05492.
+
+Faithful: the mask and the low rank. A mask lets a client train M random entries. With a low rank
+the update of the model as a matrix is A B, A random and known to both ends, and B is trained. Masks
+and A are drawn afresh for each client and block, from the shared seed, so only values travel.
+
+Ours: the model, a vector, is written as a matrix of `rows` rows, row by row. A has orthonormal
+columns, so that full rank is FedAvg. The subspace, which is a low rank of a matrix with D rows, but
+cheap: its A are fresh columns of one rotation a run (`form = "lowrank"` with `rows` = D draws each
+A afresh). The original sends the seed of each A or mask; here both ends have it.
+
+Unverified: the law of A, and whether the original rescales it; here the step is as given, also for
+B, so that a small space learns more slowly at the same step, and is stable with a larger one.
+
+Only the uplink shrinks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -17,7 +31,7 @@ from psofed.core.schedule import Ahead
 from psofed.core.seeds import subsets
 from psofed.errors import InputError
 from psofed.methods import fedavg
-from psofed.methods.contract import Array, Learns, Message, State, Task, Who
+from psofed.methods.contract import Array, Coded, Learns, Message, State, Task, Who, geometric
 
 
 @dataclass(frozen=True)
@@ -25,6 +39,7 @@ class Options(fedavg.Paced):
     """The kind of space, its number M of coordinates (rank times columns if low rank), and E."""
 
     name: ClassVar[str] = "structured"
+    coded: ClassVar[Coded] = "down"
     learners: ClassVar[Learns] = "descending"
     form: Literal["mask", "subspace", "lowrank"] = "mask"
     shared: int = 40
@@ -33,8 +48,17 @@ class Options(fedavg.Paced):
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
-        """M = D/5, as a mask and as a subspace."""
-        return (cls("mask", m := max(dim // 5, 1)), cls("subspace", m))
+        """M = D/5, as a mask, as a subspace and as a low rank."""
+        rows, m = shape_rows(dim, None), max(dim // 5, 1)
+        return cls("mask", m), cls("subspace", m), cls("lowrank", max(rows // 5, 1) * dim // rows)
+
+    @classmethod
+    def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
+        """M that are also ranks, so that all forms can have them, and E."""
+        rows = shape_rows(dim, None)
+        ranks = geometric(1, rows)
+        shared = tuple(rank * dim // rows for rank in ranks)
+        return {**super().choices(dim, rounds), "shared": shared}
 
     @property
     def sharing(self) -> tuple[int | None, str]:
@@ -44,13 +68,16 @@ class Options(fedavg.Paced):
     def describe(self) -> str:
         names = {"mask": "Random mask", "subspace": "Random subspace", "lowrank": "Low rank"}
         steps = f" E={self.local_steps}" * (self.local_steps > 1)
-        return f"{names[self.form]} M={self.shared}{steps}"
+        rows = f" of {self.rows} rows" if self.rows else ""
+        return f"{names[self.form]} M={self.shared}{rows}{steps}"
 
     def check(self, dim: int, clients: int) -> None:
         """M fits; for low rank, the matrix has whole rows and columns."""
         fedavg.at_least_one(self, "local_steps", "shared", "rows")
         if self.shared > dim:
             raise InputError("shared", f"is {self.shared}, but dim is {dim}", f"use 1 to {dim}")
+        if self.form != "lowrank" and self.rows is not None:
+            raise InputError("rows", f"is {self.rows}, but a {self.form} has none", "leave it out")
         if self.form == "lowrank":
             rows = shape_rows(dim, self.rows)
             if dim % rows or self.shared % (dim // rows):
@@ -60,21 +87,23 @@ class Options(fedavg.Paced):
 
 
 def shape_rows(dim: int, rows: int | None) -> int:
-    """Rows of the matrix: as given, or the divisor of D next to half its square root from above.
+    """Rows of the matrix: as given, or the divisor of D next to sqrt(D/2) from above, 2 or more.
 
-    >>> shape_rows(200, None)
-    10
+    >>> shape_rows(200, None), shape_rows(6, None), shape_rows(1, None)
+    (10, 2, 1)
     """
     if rows is not None:
         return rows
-    return next(d for d in range(max(int(np.sqrt(dim / 2)), 1), dim + 1) if dim % d == 0)
+    least = min(max(int(np.sqrt(dim / 2)), 2), dim)
+    return next(d for d in range(least, dim + 1) if dim % d == 0)
 
 
 class Method(fedavg.Compressed):
-    """U = c A A^T sum of the gradients, A orthonormal, so that U has the right mean (c = D/M).
+    """B <- B + mu e A^T z from B = 0, with e of w = w_n + A B; B is sent, and U = A B.
 
-    A mask trains M entries without rescaling; a subspace takes M columns of one random orthogonal
-    matrix; a low rank takes columns of a smaller one for all columns of the model as a matrix.
+    A has orthonormal columns, fresh for each client and block. Of a mask they are M of the
+    identity; of a subspace, M of a random rotation. With a low rank r, z and U are matrices of
+    these rows, A has r columns, and B is a matrix of M = r D / rows numbers.
     """
 
     stacked = True
@@ -82,65 +111,72 @@ class Method(fedavg.Compressed):
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.form, self.shared = options.form, options.shared
-        D, M = task.dim, options.shared
-        self.rows = shape_rows(D, options.rows) if options.form == "lowrank" else D
-        self.rank = M * self.rows // D
-        self.axes = Ahead(self._axes, task.cohorts, self.rank)
-        if options.form != "mask":
-            size = self.task.cohorts.size
-            self.step *= min(1.0, size * M / D)  # rescaled, the update is D/M times as noisy
+        self.rows = shape_rows(task.dim, options.rows) if options.form == "lowrank" else task.dim
+        self.rank = options.shared * self.rows // task.dim
+        if options.form == "lowrank":
+            self.spaces = Ahead(self._matrices, task.cohorts, self.rows * self.rank)
+        else:
+            self.spaces = Ahead(self._axes, task.cohorts, self.rank)
+        if options.form == "subspace":
             normal = task.seeds.world.matrix("basis", self.rows, self.rows)
             self.basis = np.linalg.qr(normal)[0].astype(task.dtype)
 
     def client(self, k: int) -> State:
-        """Also the axes of this block's space."""
-        return super().client(k) | {"axes": np.zeros(self.rank, np.int64)}
+        """Also the space of this block: A, or which columns it has."""
+        if self.form == "lowrank":
+            return super().client(k) | {"space": self.task.zeros(self.rows, self.rank)}
+        return super().client(k) | {"space": np.zeros(self.rank, np.int64)}
 
     def receive(self, client: State, k: Who, n: int, message: Message) -> None:
         """w_k <- w_n, and a fresh space."""
         super().receive(client, k, n, message)
         if message is not None:
-            client["axes"][:] = self.axes(k, n)
+            client["space"][:] = self.spaces(k, n)
 
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (5), projected."""
-        w, axes = client["w"], client["axes"]
+        w, space = client["w"], client["space"]
         prediction, g = self.learner.both(w, z)
-        change = (self.step * (y - prediction))[..., None] * self._coordinates(g, axes)
-        w += self._image(change if self.form == "mask" else change * (self.rows / self.rank), axes)
+        change = (self.step * (y - prediction))[..., None] * self._coordinates(g, space)
+        w += self._image(change, space)
 
     def pack(self, client: State, h: Array, k: Who, n: int) -> Array:
-        return self._coordinates(h, client["axes"])
+        return self._coordinates(h, client["space"])
 
     def unpack(self, message: Array, k: Who, n: int) -> Array:
-        return self._image(message, self.axes(k, n - n % self.local_steps))
+        return self._image(message, self.spaces(k, n - n % self.local_steps))
 
-    def _coordinates(self, v: Array, axes: Array) -> Array:
+    def _coordinates(self, v: Array, space: Array) -> Array:
         """A^T v: v is [..., D], A^T v is [..., M]."""
         head = v.shape[:-1]
-        if self.form != "mask":
-            # With the whole basis, of which A is some columns: faster than gathering those.
-            v = self._turned(v, self.basis)
-        return v.reshape(*head, self.rows, -1)[equations.at(axes)].reshape(*head, -1)
+        if self.form == "lowrank":
+            return (_turned(space) @ v.reshape(*head, self.rows, -1)).reshape(*head, -1)
+        # With the whole basis, of which A is some columns: faster than gathering those.
+        return (v if self.form == "mask" else v @ self.basis)[equations.at(space)]
 
-    def _image(self, coordinates: Array, axes: Array) -> Array:
+    def _image(self, coordinates: Array, space: Array) -> Array:
         """A c: c is [..., M], A c is [..., D]."""
-        head, D = coordinates.shape[:-1], self.task.dim
-        full = np.zeros((*head, self.rows, D // self.rows), coordinates.dtype)
-        full[equations.at(axes)] = coordinates.reshape(*head, self.rank, -1)
-        v = full.reshape(*head, D)
-        return v if self.form == "mask" else self._turned(v, self.basis.swapaxes(-1, -2))
-
-    def _turned(self, v: Array, B: Array) -> Array:
-        """B^T V, the model as a matrix V of these rows."""
-        if self.rows == self.task.dim:
-            return v @ B
-        V = v.reshape(*v.shape[:-1], self.rows, -1)
-        B = B if B.ndim == 2 else B[:, None]  # of several runs
-        turned: Array = (V.swapaxes(-1, -2) @ B).swapaxes(-1, -2)
-        return turned.reshape(v.shape)
+        head = coordinates.shape[:-1]
+        if self.form == "lowrank":
+            return (space @ coordinates.reshape(*head, self.rank, -1)).reshape(*head, -1)
+        v = np.zeros((*head, self.task.dim), coordinates.dtype)
+        v[equations.at(space)] = coordinates
+        return v if self.form == "mask" else v @ _turned(self.basis)
 
     def _axes(self, k: Any, n: Any) -> Array:
         purpose = f"structured:{self.form}:{self.rank}"
         u = self.task.seeds.uniforms(purpose, client=k, round=n, count=self.rank)
         return subsets(u, self.rows)
+
+    def _matrices(self, k: Any, n: Any) -> Array:
+        """A fresh A for each client and round: the orthonormal part of a Gaussian matrix."""
+        count = self.rows * self.rank
+        normal = self.task.seeds.normals(f"lowrank:{self.rows}:{self.rank}", k, count, n)
+        drawn = normal.reshape(*normal.shape[:-1], self.rows, self.rank)
+        A: Array = np.linalg.qr(drawn)[0].astype(self.task.dtype)
+        return A
+
+
+def _turned(A: Array) -> Array:
+    """A^T."""
+    return A.swapaxes(-1, -2)

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from psofed.core import foreign
 from psofed.methods.contract import Options
 from psofed.schema import Named
 
@@ -53,7 +54,7 @@ def _flat(options: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
                 yield prefix + field.name, value.name
             yield from _flat(value, f"{prefix}{field.name}.")
         elif field.name != "label":
-            yield prefix + field.name, value
+            yield prefix + field.name, foreign.title(value) if callable(value) else value
 
 
 def _apart(mine: dict[str, Any], all_alike: list[dict[str, Any]]) -> Iterator[str]:

@@ -1,21 +1,31 @@
 """Top-k with error feedback: the k largest entries of the update, the rest kept for later.
 
-S. U. Stich, J.-B. Cordonnier, M. Jaggi, "Sparsified SGD with memory", NeurIPS 2018;
-S. P. Karimireddy, Q. Rebjock, S. Stich, M. Jaggi, ICML 2019. Only the uplink shrinks; its bytes
-include the positions.
+Source: S. U. Stich, J.-B. Cordonnier, M. Jaggi, "Sparsified SGD with memory", NeurIPS 2018, arXiv
+1809.07599; S. P. Karimireddy, Q. Rebjock, S. Stich, M. Jaggi, "Error feedback fixes SignSGD and
+other gradient compression schemes", ICML 2019, arXiv 1901.09847.
+
+Faithful: a worker adds its memory to the step, sends the k largest entries, and keeps the rest.
+
+Ours: only the cohort takes part, so that a memory may be old; the share of it that is kept; E local
+steps. Entries of equal size: the first. Positions are sent too, as a list or as a bitmap.
+
+Unverified: the papers' rules are from memory; their settings are not used.
+
+Only the uplink shrinks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from psofed.core import equations, payload
 from psofed.errors import InputError
 from psofed.methods import coding, fedavg
-from psofed.methods.contract import Array, State, Task, Who
+from psofed.methods.contract import Array, Coded, State, Task, Who, geometric
 
 
 @dataclass(frozen=True)
@@ -23,6 +33,7 @@ class Options(fedavg.Paced):
     """k, the share gamma of the rest that is remembered, and E."""
 
     name: ClassVar[str] = "topk"
+    coded: ClassVar[Coded] = "down"
     kept: int = 5
     memory: float = 1.0
     local_steps: int = 1
@@ -31,6 +42,11 @@ class Options(fedavg.Paced):
     def compared(cls, dim: int) -> tuple[Self, ...]:
         """k = 5."""
         return (cls(min(5, dim)),)
+
+    @classmethod
+    def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
+        """k and E."""
+        return {**super().choices(dim, rounds), "kept": geometric(1, dim)}
 
     def describe(self) -> str:
         steps = f" E={self.local_steps}" * (self.local_steps > 1)

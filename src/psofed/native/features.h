@@ -14,7 +14,7 @@ INLINE BIG NAME(wave)(BIG t, const BIG *sine)
 INLINE void NAME(waves)(const NAME(Map) *map, const REAL *restrict x, int64_t stride, int64_t tap,
                         REAL *restrict z, const int64_t taps, const int count)
 {
-    const int64_t size = map->size;
+    const int64_t size = map->wide;
     BIG sine[TERMS];
     for (int m = 0; m < TERMS; m++) sine[m] = map->sine[m] - (BIG){0};
     for (int64_t next = 0; next < size; next += LONG) {
@@ -32,7 +32,7 @@ INLINE void NAME(waves)(const NAME(Map) *map, const REAL *restrict x, int64_t st
 /* z_i = exp(-|x - c_i|^2 / (2 sigma^2)) / sqrt(D). */
 static void NAME(bumps)(const NAME(Map) *map, const REAL *x, int64_t tap, REAL *z)
 {
-    const int64_t size = map->size;
+    const int64_t size = map->wide;
     for (int64_t d = 0; d < size; d++) z[d] = 0;
     for (int64_t l = 0; l < map->taps; l++)
         for (int64_t d = 0; d < size; d++) {
@@ -46,10 +46,10 @@ static void NAME(bumps)(const NAME(Map) *map, const REAL *x, int64_t tap, REAL *
 }
 
 /* The features of `count` samples, which are `stride` apart, their inputs `tap`. */
-static void NAME(fill)(const NAME(Map) *map, const REAL *x, int64_t stride, int64_t tap,
-                       int64_t count, REAL *z)
+static void NAME(plain)(const NAME(Map) *map, const REAL *x, int64_t stride, int64_t tap,
+                        int64_t count, REAL *z)
 {
-    const int64_t size = map->size, taps = map->taps;
+    const int64_t size = map->wide, taps = map->taps;
     while (count > 0) {
         const int four = taps == 4; /* the paper's number of taps has code of its own */
         const int most = count >= AT_ONCE ? AT_ONCE : count >= 2 && four ? 2 : 1;
@@ -64,6 +64,54 @@ static void NAME(fill)(const NAME(Map) *map, const REAL *x, int64_t stride, int6
         else NAME(waves)(map, x, stride, tap, z, taps, 1);
         count -= some, x += some * stride, z += some * size;
     }
+}
+
+/* Entries d.. of u = T^T z, `some` vectors of them, of `count` samples. */
+INLINE void NAME(turn)(const NAME(Map) *map, const REAL *restrict z, REAL *restrict u, int64_t d,
+                       const int some, const int count)
+{
+    const int64_t size = map->size, wide = map->wide;
+    BIG sum[4][3] = {0};
+    for (int64_t l = 0; l < wide; l++) {
+        BIG row[3];
+        for (int v = 0; v < some; v++) row[v] = NAME(load_big)(map->basis + l * size + d + v * LONG);
+        for (int i = 0; i < count; i++)
+            for (int v = 0; v < some; v++) sum[i][v] += z[i * wide + l] * row[v];
+    }
+    for (int i = 0; i < count; i++)
+        for (int v = 0; v < some; v++) *(BIG *)(u + i * size + d + v * LONG) = sum[i][v];
+}
+
+/* u = T^T z of `count` samples. Each number is a sum in the order of the features, whatever stands
+   beside it. The last vector may overlap the one before. */
+INLINE void NAME(turn_all)(const NAME(Map) *map, const REAL *z, REAL *u, const int count)
+{
+    const int64_t size = map->size;
+    int64_t d = 0;
+    for (; d + 3 * LONG <= size; d += 3 * LONG) NAME(turn)(map, z, u, d, 3, count);
+    for (; d < size; d += LONG) NAME(turn)(map, z, u, d + LONG <= size ? d : size - LONG, 1, count);
+}
+
+/* The features of `count` samples in their basis. */
+static void NAME(turned)(const NAME(Map) *map, const REAL *x, int64_t stride, int64_t tap,
+                         int64_t count, REAL *u)
+{
+    REAL z[4 * map->wide];
+    while (count > 0) {
+        const int64_t some = count < 4 ? 1 : 4;
+        NAME(plain)(map, x, stride, tap, some, z);
+        if (some == 4) NAME(turn_all)(map, z, u, 4);
+        else NAME(turn_all)(map, z, u, 1);
+        count -= some, x += some * stride, u += some * map->size;
+    }
+}
+
+/* What models are learned from: the features of `count` samples, in their basis if there is one. */
+static void NAME(fill)(const NAME(Map) *map, const REAL *x, int64_t stride, int64_t tap,
+                       int64_t count, REAL *z)
+{
+    if (map->turned) NAME(turned)(map, x, stride, tap, count, z);
+    else NAME(plain)(map, x, stride, tap, count, z);
 }
 
 /* Features of `count` rows of x, for callers outside the recursion. */

@@ -10,10 +10,12 @@ typedef struct {
 } NAME(Data);
 
 typedef struct {
-    int64_t kind, taps, size; /* of inputs, and of features, padded */
+    int64_t kind, taps, size; /* of inputs, and of models, padded */
     const REAL *slope, *offset, *scale;
     double constant;  /* of bumps: 1 / (2 sigma^2) */
     const REAL *sine; /* of waves: the polynomial, highest power first, times the scale */
+    int64_t wide, turned; /* features before the basis, padded; whether there is one */
+    const REAL *basis;    /* [wide][size]: T */
 } NAME(Map);
 
 typedef struct {
@@ -22,15 +24,18 @@ typedef struct {
     const int64_t *rows, *shift, *shared, *first;
     const int32_t *table;
     const uint8_t *dense;
+    const uint8_t *averaged; /* [method]: judged by the average of its models */
     const int64_t *masked; /* where the masks of method j begin, or -1 */
     const int8_t *masks;   /* [client, or one][length]: S_0 twice, as -1 and 0 */
     int64_t length;
+    double epsilon; /* of normalised LMS: the step is divided by epsilon + |z|^2; 0: LMS */
 } NAME(Plans);
 
 typedef struct {
     REAL *w, *local;   /* [method][feature], [client][method][feature] */
     int64_t *position; /* [client]: its next sample */
     REAL *fit;         /* [method][row] */
+    REAL *average;     /* [method][feature]: of those that are judged by it */
 } NAME(Models);
 
 typedef struct {

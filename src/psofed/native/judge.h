@@ -101,7 +101,7 @@ static int64_t NAME(note)(const NAME(Job) *job, int64_t mark, int64_t held)
     const int64_t size = job->map.size, methods = job->plans.methods;
     NAME(judge_followed)(job, mark);
     for (int64_t j = 0; j < methods; j++) {
-        const REAL *w = job->models.w + j * size;
+        const REAL *w = (job->plans.averaged[j] ? job->models.average : job->models.w) + j * size;
         if (job->judge.keep)
             memcpy(job->judge.history + (mark * methods + j) * size, w, size * sizeof(REAL));
         if (!job->plans.dense[j]) continue;

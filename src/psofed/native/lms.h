@@ -56,22 +56,23 @@ INLINE void NAME(gram)(const REAL *z, int64_t size, FOUR *g, const int count)
 }
 
 /* e_i = mu (y_i - p_i - sum_k e_k z_k^T z_i): lanes are models. The error of a sample depends on
-   the earlier ones only through z^T z, which all models share. */
-INLINE void NAME(errors)(const FOUR *p, const FOUR *g, const REAL *y, const REAL *step, FOUR *e,
-                         const int count)
+   the earlier ones only through z^T z, which all models share. `gain`, if any, multiplies mu. */
+INLINE void NAME(errors)(const FOUR *p, const FOUR *g, const REAL *y, const REAL *step,
+                         const REAL *gain, FOUR *e, const int count)
 {
     const FOUR mu = *(const FOUR *)step;
     for (int i = 0, m = 0; i < count; i++) {
         e[i] = y[i] - p[i];
         for (int k = 0; k < i; k++, m++) e[i] -= e[k] * g[m / 4][m % 4];
         e[i] *= mu;
+        if (gain) e[i] *= gain[i];
     }
 }
 
 /* Eq. (10) for `count` samples, in two passes over the models, some of them at a time. The errors of
    the first are found while the products of the next are computed. */
-INLINE void NAME(learn)(REAL *w, const REAL *z, const REAL *y, const REAL *step, int64_t size,
-                        int64_t models, const int count)
+INLINE void NAME(learn)(REAL *w, const REAL *z, const REAL *y, const REAL *step, const REAL *gain,
+                        int64_t size, int64_t models, const int count)
 {
     const int wide = count == 1 ? 4 : 3; /* as registers allow */
     FOUR g[2], p[4], e[GROUP][4];
@@ -84,7 +85,7 @@ INLINE void NAME(learn)(REAL *w, const REAL *z, const REAL *y, const REAL *step,
             else if (here - j == 3) NAME(products)(some, z, size, p, 3, count);
             else if (here - j == 2) NAME(products)(some, z, size, p, 2, count);
             else NAME(products)(some, z, size, p, 1, count);
-            NAME(errors)(p, g, y, step + j, e[j / wide], count);
+            NAME(errors)(p, g, y, step + j, gain, e[j / wide], count);
         }
         for (int64_t j = 0; j < here; j += wide) {
             REAL *some = w + j * size;
@@ -97,13 +98,21 @@ INLINE void NAME(learn)(REAL *w, const REAL *z, const REAL *y, const REAL *step,
     }
 }
 
-/* Eq. (10) for one sample of each of `count` clients: rows of w and z belong together. */
-void NAME(psofed_learn_rows)(REAL *w, const REAL *z, const REAL *y, double step, REAL *error,
-                             int64_t count, int64_t dim)
+/* By what normalised LMS multiplies the step: 1 / (epsilon + |z|^2). */
+INLINE REAL NAME(gain)(const REAL *z, double epsilon, int64_t size)
+{
+    return 1 / ((REAL)epsilon + NAME(product)(z, z, size));
+}
+
+/* Eq. (10) for one sample of each of `count` clients: rows of w and z belong together, and `each`
+   clients in a row have the same step. With an epsilon above 0 it is normalised LMS. */
+void NAME(psofed_learn_rows)(REAL *w, const REAL *z, const REAL *y, const double *steps,
+                             int64_t each, double epsilon, REAL *error, int64_t count, int64_t dim)
 {
     for (int64_t c = 0; c < count; c++, w += dim, z += dim) {
         error[c] = y[c] - NAME(product)(w, z, dim);
-        REAL e = (REAL)step * error[c];
+        REAL e = (REAL)steps[c / each] * error[c];
+        if (epsilon > 0) e *= NAME(gain)(z, epsilon, dim);
         for (int64_t d = 0; d < dim; d++) w[d] += e * z[d];
     }
 }
@@ -117,6 +126,8 @@ static const REAL *NAME(catch_up)(const NAME(Job) *job, int64_t c, int64_t n, in
     const int64_t *strides = data->x_strides;
     const REAL *x = data->x + c * strides[0], *y = data->y + c * data->rounds;
     const REAL *step = job->plans.step;
+    const double epsilon = job->plans.epsilon;
+    REAL gains[BLOCK];
     REAL *w = job->models.local + c * methods * size, *z = job->pad.z;
     int64_t begin = idle ? job->models.position[c] : n;
     job->models.position[c] = n;
@@ -124,16 +135,18 @@ static const REAL *NAME(catch_up)(const NAME(Job) *job, int64_t c, int64_t n, in
         const int64_t left = n + wanted - begin, filled = left < BLOCK ? left : BLOCK;
         const int64_t count = n - begin < BLOCK ? n - begin : BLOCK, at = begin - data->first;
         NAME(fill)(&job->map, x + at * strides[1], strides[1], strides[2], filled, z);
+        if (epsilon > 0)
+            for (int64_t i = 0; i < count; i++) gains[i] = NAME(gain)(z + i * size, epsilon, size);
         for (int64_t i = 0; i < count;) {
-            const REAL *zi = z + i * size, *yi = y + at + i;
+            const REAL *zi = z + i * size, *yi = y + at + i, *gain = epsilon > 0 ? gains + i : 0;
             const int64_t rest = count - i;
             int some = rest < 4 ? (int)rest : 4, whole = 1;
             for (int k = 0; k < some; k++) whole &= yi[k] == yi[k];
             if (!whole) some = 1; /* where y is not a number, there is no sample */
-            if (some == 4) NAME(learn)(w, zi, yi, step, size, idle, 4);
-            else if (some == 3) NAME(learn)(w, zi, yi, step, size, idle, 3);
-            else if (some == 2) NAME(learn)(w, zi, yi, step, size, idle, 2);
-            else if (*yi == *yi) NAME(learn)(w, zi, yi, step, size, idle, 1);
+            if (some == 4) NAME(learn)(w, zi, yi, step, gain, size, idle, 4);
+            else if (some == 3) NAME(learn)(w, zi, yi, step, gain, size, idle, 3);
+            else if (some == 2) NAME(learn)(w, zi, yi, step, gain, size, idle, 2);
+            else if (*yi == *yi) NAME(learn)(w, zi, yi, step, gain, size, idle, 1);
             i += some;
         }
         begin += count;

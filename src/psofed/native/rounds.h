@@ -8,7 +8,10 @@ static void NAME(take_part)(const NAME(Job) *job, int64_t p, int64_t n)
     const REAL *z = NAME(catch_up)(job, c, n, 1), *y = data->y + c * data->rounds + n - data->first;
     REAL *w = job->models.local + c * methods * size;
     NAME(receive)(job, c, p);
-    if (*y == *y) NAME(learn)(w, z, y, job->plans.step, size, methods, 1);
+    const double epsilon = job->plans.epsilon;
+    const REAL gain = epsilon > 0 ? NAME(gain)(z, epsilon, size) : 1;
+    if (*y == *y)
+        NAME(learn)(w, z, y, job->plans.step, epsilon > 0 ? &gain : 0, size, methods, 1);
     NAME(share)(job, c, p, n);
     job->models.position[c] = n + 1;
 }
@@ -29,6 +32,20 @@ static void NAME(fold)(const NAME(Job) *job, int64_t members)
     }
 }
 
+/* v += (w - v) 4 / (n + 4), for the methods that are judged by it: see `averaged` in
+   methods/contract.py. */
+static void NAME(average)(const NAME(Job) *job, int64_t n)
+{
+    const int64_t size = job->map.size;
+    const REAL weight = (REAL)(4.0 / (double)(n + 4));
+    for (int64_t j = 0; j < job->plans.methods; j++) {
+        if (!job->plans.averaged[j]) continue;
+        const REAL *w = job->models.w + j * size;
+        REAL *v = job->models.average + j * size;
+        for (int64_t d = 0; d < size; d++) v[d] += (w[d] - v[d]) * weight;
+    }
+}
+
 /* Eq. (8)-(11) for the rounds of a chunk, judging w_n at each mark n, the chunk's end too.
    Returns the number of the next mark, or -1 if it was told to stop. */
 int64_t NAME(psofed_simulate)(const NAME(Job) *job, int64_t mark, const volatile int64_t *stop)
@@ -45,6 +62,7 @@ int64_t NAME(psofed_simulate)(const NAME(Job) *job, int64_t mark, const volatile
         NAME(shift)(job, n);
         for (int64_t p = begin; p < last; p++) NAME(take_part)(job, p, n);
         if (last > begin) NAME(fold)(job, last - begin);
+        NAME(average)(job, n);
     }
     NAME(judge_held)(job, held);
     for (int64_t c = 0; c < data->clients; c++)

@@ -9,11 +9,11 @@ the caller; it uses no other state and no randomness but the federation's seeds.
     when a cohort is new:   invite(state, n, bytes up, bytes down) -> who downloads and learns
     when it uploads:        admit(state, n, scores) -> who uploads, with which weights a_k
 
-A score says how large the update of a client is. Either the server computes it from the upload,
-|U_k|, at no cost; then all who were invited upload. Or the client reports the change of its own
-model since its cohort was new, before it uploads; those who are not admitted do not upload. Both
-calls also return their cost: bytes of questions, reports and replies, besides the method's
-messages.
+A score says how much the update of a client matters. Either the server computes it from the
+uploads, at no cost; then all who were invited upload. It is |U_k| ("server"), or <U_k, U>, U the
+mean of all U_k ("alignment"). Or the client reports the change of its own model since its cohort
+was new, before it uploads ("client"); those who are not admitted do not upload. Both calls also
+return their cost: bytes of questions, reports and replies, besides the method's messages.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ Array = NDArray[Any]
 State = dict[str, Array]
 SCALAR = 4  # bytes of a score, a probability or a rate
 LARGEST = 1e30  # a score; a method that diverges must not cause errors in the policy's arithmetic
+Scores = Literal["none", "server", "alignment", "client"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Federation:
 class Options(schema.Named):
     """What all policies have: a name, words for a title, and where their scores come from."""
 
-    scores: ClassVar[Literal["none", "server", "client"]] = "none"
+    scores: ClassVar[Scores] = "none"
 
     def describe(self) -> str:
         """The policy and its options, in short."""
@@ -98,4 +99,4 @@ def bind(options: Options, federation: Federation) -> Policy:
 
 def sound(score: float) -> float:
     """A finite score, also if the model has diverged."""
-    return min(score, LARGEST) if isfinite(score) else LARGEST
+    return max(min(score, LARGEST), -LARGEST) if isfinite(score) else LARGEST

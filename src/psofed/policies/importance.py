@@ -1,23 +1,34 @@
-"""ISFedAvg, importance sampling: clients with large updates are asked more often, a_k = 1/(K pi_k).
+"""Importance sampling: clients with large updates are asked more often, a_k = 1/(K pi_k).
 
-E. Rizk, S. Vlaski, A. H. Sayed, "Optimal importance sampling for federated learning", ICASSP 2021,
-arXiv 2010.13600. The form is ours: the original also samples within a client's data, which has no
-counterpart with one sample a round. The server computes the scores from uploads, so nothing is
-added to the traffic. On the paper's task there is nothing to gain: Online-Fed ends 0.00 (0.05) dB,
-PSO-Fed with M = 40 0.05 (0.01) dB above itself with uniform cohorts.
+Source: E. Rizk, S. Vlaski, A. H. Sayed, "Optimal importance sampling for federated learning",
+ICASSP 2021, arXiv 2010.13600. It is likely what the paper calls ISFedAvg; its bibliography is not
+at hand.
+
+Faithful: clients are drawn without replacement, with probabilities that grow with the norms of
+their gradients, and weights by 1/(K pi_k) make the update unbiased.
+
+Ours: the norms are those of past uploads, remembered by the server, so that nothing is added to the
+traffic; the mixture with the uniform law, which bounds the weights; systematic sampling, which has
+the inclusion probabilities exactly. The original also samples within a client's data, which has no
+counterpart with one sample a round.
+
+Unverified: the original's closed form; of the paper, only the abstract was at hand.
+
+On the paper's task there is nothing to gain: Online-Fed ends 0.00 (0.05) dB, PSO-Fed with M = 40
+0.05 (0.01) dB above itself with uniform cohorts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from psofed.core.schedule import UniformCohorts
 from psofed.errors import InputError
-from psofed.policies.contract import Admitted, Array, Federation, Invited, State, sound
+from psofed.policies.contract import Admitted, Array, Federation, Invited, Scores, State, sound
 from psofed.policies.contract import Options as Base
 
 MEMORY = 0.9  # of a client's score is kept when a new one comes
@@ -28,7 +39,7 @@ class Options(Base):
     """beta, how much scores count: 0 is uniform; weights are at most 1/((1 - beta) s)."""
 
     name: ClassVar[str] = "importance"
-    scores: ClassVar[Literal["none", "server", "client"]] = "server"
+    scores: ClassVar[Scores] = "server"
     beta: float = 0.5
 
     def describe(self) -> str:

@@ -1,24 +1,46 @@
-"""FedNu, optimal client sampling: many learn, mostly large updates are sent, a_k = 1/(n_a p_k).
+"""Optimal client sampling: many learn, mostly large updates are sent, a_k = 1/(n_a p_k).
 
-W. Chen, S. Horvath, P. Richtarik, "Optimal client sampling for federated learning", TMLR 2022,
-arXiv 2010.13723, in its exact form. All clients that are asked download the model; these bytes are
-counted. Clients report the size of their own update, and it decides their weight. A client that is
-not trusted could report a false size, so a deployed server refuses this policy. Online-Fed ends
-0.23 (0.03) dB below itself with uniform cohorts; PSO-Fed with M = 40, whose windows carry more than
-what was learned last, ends 0.07 (0.05) dB above.
+Source: W. Chen, S. Horvath, P. Richtarik, "Optimal client sampling for federated learning", TMLR
+2022, arXiv 2010.13723. The paper's key FedNu may stand for it, or for "folb"; its bibliography is
+not at hand.
+
+Faithful: the probabilities, in the exact form that sorts the norms of the updates, independent
+decisions to upload, and the weights.
+
+Ours: the clients that are asked are a uniform cohort; all of them download the model, and these
+bytes are counted. With windows, where a client cannot know its U_k, it reports the change of its
+whole model.
+
+Unverified: the formulas are from memory; the approximate form, in which only sums pass the server,
+is left out.
+
+Clients report the size of their own update, and it decides their weight. A client that is not
+trusted could report a false size, so a deployed server refuses this policy.
+
+Online-Fed ends 0.23 (0.03) dB below itself with uniform cohorts. PSO-Fed with M = 40, whose windows
+carry more than what was learned last, ends 0.23 (0.20) dB above.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from psofed.core.schedule import UniformCohorts
 from psofed.errors import InputError
-from psofed.policies.contract import SCALAR, Admitted, Array, Federation, Invited, State, sound
+from psofed.policies.contract import (
+    SCALAR,
+    Admitted,
+    Array,
+    Federation,
+    Invited,
+    Scores,
+    State,
+    sound,
+)
 from psofed.policies.contract import Options as Base
 
 
@@ -27,12 +49,12 @@ class Options(Base):
     """n_a clients that are asked, m uploads to expect."""
 
     name: ClassVar[str] = "optimal"
-    scores: ClassVar[Literal["none", "server", "client"]] = "client"
+    scores: ClassVar[Scores] = "client"
     asked: int = 16
     uploads: int = 4
 
     def describe(self) -> str:
-        return f"FedNu {self.uploads} of {self.asked}"
+        return f"Optimal sampling {self.uploads} of {self.asked}"
 
     def check(self, clients: int, cohort: int) -> None:
         """Not more uploads than asked, not more asked than there are."""

@@ -149,13 +149,17 @@ class Client:
                 self._steps(x[known], y[known])
 
     def _steps(self, x: Array, y: Array, judge: bool = False) -> None:
+        lazy = self.method.lazy  # nothing reads what it learns before a contact: all at once
         for begin in range(0, len(y), BLOCK):
-            here = x[begin : begin + BLOCK]
+            here, labels = x[begin : begin + BLOCK], y[begin : begin + BLOCK]
             z = self.method.task.features(here)
             for i in range(len(here)):
                 if judge:
-                    self._compare(here[i], z[i], y[begin + i])
-                self.method.learn(self.state, here[i], z[i], y[begin + i])
+                    self._compare(here[i], z[i], labels[i])
+                if not lazy:
+                    self.method.learn(self.state, here[i], z[i], labels[i])
+            if lazy:
+                self.method.absorb(self.state, here, z, labels)
 
     def _judge(self, x: Array, y: Array) -> None:
         """Labels of samples that wait: how far off the answers were is known already."""
@@ -257,20 +261,20 @@ class Member:
         if not known or frame.incarnation > self.incarnation:
             self.incarnation = frame.incarnation
             self.save()
-        type = self.plan.deploy.wire
+        type = self.plan.wire
         reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=type, body=answer)
         return wire.encode(reply), "repeated" if known else "answered"
 
     def _read(self, data: bytes) -> wire.Frame:
         """Rules 3 and 7: a frame of this run, not from a server that was replaced."""
-        frame = wire.decode(data, wire.size(wire.INVITE, 32 * self.plan.experiment.dim + 64))
+        frame = wire.decode(data, wire.size(wire.INVITE, 32 * self.plan.world.dim + 64))
         if frame.digest != self._digest:
             found = f"the server runs another experiment ({frame.digest:08x}, not"
             advice = f"{self._digest:08x}); give both the same file"
             raise wire.WireError("digest", f"{found} {advice}")
         if frame.kind == wire.HELLO:
             return frame
-        if frame.kind != wire.INVITE or frame.wire != self.plan.deploy.wire:
+        if frame.kind != wire.INVITE or frame.wire != self.plan.wire:
             raise wire.WireError("kind", "the message is not an invitation to this run")
         if frame.incarnation < self.incarnation:
             found = f"server start {frame.incarnation} was replaced by {self.incarnation}"

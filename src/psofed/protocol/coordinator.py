@@ -76,7 +76,7 @@ class Coordinator:
     def _frame(self, body: bytes) -> bytes:
         n, kind = self.server.n, wire.INVITE
         return wire.encode(
-            wire.Frame(kind, self._digest, n, self.incarnation, self.plan.deploy.wire, body)
+            wire.Frame(kind, self._digest, n, self.incarnation, self.plan.wire, body)
         )
 
     @property
@@ -145,7 +145,7 @@ class Coordinator:
             raise wire.WireError("digest", f"the message is of run {frame.digest:08x}")
         if frame.kind == wire.INVITE:
             raise wire.WireError("kind", "the message is an invitation")
-        if frame.kind == wire.UPLOAD and frame.wire != self.plan.deploy.wire:
+        if frame.kind == wire.UPLOAD and frame.wire != self.plan.wire:
             raise wire.WireError("type", f"the values are of type {frame.wire or 'none'}")
         return frame
 

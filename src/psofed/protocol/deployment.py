@@ -69,14 +69,24 @@ class Deployment:
                 found = f"is {options.name}, which sends samples, and in some rounds there are none"
                 raise InputError("method", found, 'use clock = "live", or another method')
 
+    @cached_property
+    def world(self) -> Experiment:
+        """The experiment with the method that is deployed, and with no other."""
+        return self.experiment.alone(self.experiment.methods[self.deploy.method or 0])
+
     def method(self) -> Method:
         """The method, bound to run 0 of the experiment: a simulation of that run is its twin."""
         return self._method
 
     @cached_property
     def _method(self) -> Method:
-        task = self.experiment.task(0, self.deploy.wire, self.deploy.clock == "live")
-        return self.experiment.start(task)[self.deploy.method or 0]
+        task = self.world.task(0, self.deploy.wire, self.deploy.clock == "live")
+        return self.world.start(task)[0]
+
+    @property
+    def wire(self) -> str:
+        """The number format in messages: the method's own, or that of [deploy]."""
+        return self._method.task.wire
 
     def to_table(self) -> dict[str, Any]:
         """The tables of the file, as `read` reads it."""
@@ -103,7 +113,7 @@ class Deployment:
             table = self.experiment.to_table()
         method = table.pop("methods")[self.deploy.method or 0]
         method.pop("label", None)
-        for key in ("rounds", "runs", "evaluate_every", "test_samples"):
+        for key in ("rounds", "runs", "evaluate_every", "test_samples", "targets"):
             table.pop(key, None)
         table["stream"].pop("file", None)  # the path of a table may differ
         ours = {"run": self.deploy.run, "clock": self.deploy.clock, "wire": self.deploy.wire}

@@ -52,7 +52,7 @@ class Claim:
 
 def is_paper(experiment: Experiment) -> bool:
     """Whether the claims apply: the paper's experiment, except for length, seed and precision."""
-    free = ("rounds", "runs", "seed", "dtype", "evaluate_every", "test_samples")
+    free = ("rounds", "runs", "seed", "dtype", "evaluate_every", "test_samples", "targets")
     same = Experiment(**{name: getattr(experiment, name) for name in free})
     methods = tuple(
         replace(o, shift=None) if isinstance(o, psofed.Options) and o.shift == 1 else o
@@ -96,14 +96,21 @@ def judge(curves: Curves) -> tuple[Claim, ...]:
     return first, second, third
 
 
-def caution(rounds: int) -> list[str]:
-    """What to say of a verdict after fewer rounds than the claims are about."""
-    if rounds >= ROUNDS:
-        return []
-    return [
-        f"The claims are about {ROUNDS:,} rounds, this is a verdict after {rounds:,}: slow methods"
-        f" have not caught up. `psofed reproduce --rounds {ROUNDS}` tests what the paper says."
-    ]
+def caution(rounds: int, targets: str) -> list[str]:
+    """What to say of a verdict after fewer rounds than the claims are about, and of its targets."""
+    lines = []
+    if rounds < ROUNDS:
+        lines.append(
+            f"The claims are about {ROUNDS:,} rounds, this is a verdict after {rounds:,}: slow"
+            f" methods have not caught up. `psofed reproduce --rounds {ROUNDS}` tests what the"
+            " paper says."
+        )
+    if targets == "noisy targets":
+        lines.append(
+            "Noisy targets add the noise variance to every error: differences in dB are smaller"
+            " than on noise-free targets, and their signs are the same."
+        )
+    return lines
 
 
 def text(claims: tuple[Claim, ...]) -> str:

@@ -1,9 +1,10 @@
-"""The result of `psofed compare`: a table, one sentence, and figures over rounds and over bytes."""
+"""The result of `psofed compare`: tables, one sentence, and figures over rounds and over bytes."""
 
 from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
@@ -11,68 +12,104 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.compare.comparing import Comparison
-from psofed.compare.target import Reached, bytes_to_target, cumulative_bytes
+from psofed.compare.halving import ABOUT, AIMS, PLAIN, Aim
+from psofed.compare.target import LIKELY, Reached, bytes_to_target, cumulative_bytes
 from psofed.compare.tuning import Entry
+from psofed.curves import Estimate
 from psofed.provenance import versions, written
 from psofed.report import files, html
 from psofed.report.grid import Block, Grid, joined
 
 Array = NDArray[Any]
 TOTALS = {"up": "uplink", "unicast": "up and down", "multicast": "up and multicast down"}
+TITLES: dict[Aim, str] = {
+    "error": "Lowest error at {share} % of Online-Fed's traffic",
+    "bytes": "Fewest bytes to {target} dB, at {share} % of Online-Fed's traffic at most",
+}
+HOW = {
+    "fair": "Options, step and averaging of each method are the best of a search on other seeds"
+    " of the same length, in {pilots} and at last {last} runs; steps are on a grid that grows until"
+    " the best is inside it.",
+    "quick": "Each method has its knob at the budget, and the best of a few steps in a short pilot"
+    " of 3 runs on another seed.",
+    "none": "Steps are not tuned.",
+}
 
 
 def text(c: Comparison) -> str:
-    """The table, the sentence and the notes."""
+    """The tables, the sentence and the notes."""
     return joined(blocks(c))
 
 
 def blocks(c: Comparison) -> list[Block]:
     """The same in parts, for a screen."""
-    head = ["method", "step", "traffic", "longest, B", "peak, B", "steady, dB"]
+    lines: list[Block] = []
+    for aim in AIMS if c.tuning == "fair" else AIMS[1:]:
+        lines += [f"{TITLES[aim].format(share=f'{100 * c.budget:g}', target=f'{c.target:g}')}", ""]
+        lines += [_table(c, aim), ""]
+    lines += [sentence(c), ""]
+    lines += [f"Left out: {title}, {why}." for title, why in c.left_out]
+    return lines + list(_notes(c))
+
+
+def _table(c: Comparison, aim: Aim) -> Grid:
+    head = ["method", "step", "traffic", "longest, B", "peak, B", "steady, dB", "95 %"]
     head += [f"kB to {c.target:g} dB", "95 %", "at n"]
     rows = [head]
-    for j in c.order():
+    for j in c.order(aim):
         entry, reached = c.entries[j], c.reached(j)
         steady = c.curves.point(j, "steady")
-        shown = f"{steady.value:.2f}" if np.isfinite(steady.value) else "diverged"
-        error = f" ±{steady.stderr:.2f}" if np.isfinite(steady.stderr) else ""
         at = "-" if reached.round is None else str(reached.round)
         rows.append([
-            c.curves.titles[j], "-" if entry.step is None else f"{entry.step:g}",
-            f"{100 * entry.share:.3g} %", str(entry.cost.largest), str(entry.cost.peak),
-            shown + error, _kb(reached.bytes), _range(reached), at,
+            named(c, j), "-" if entry.step is None else f"{entry.step:.3g}",
+            f"{100 * c.share(j):.3g} %", str(entry.cost.largest), str(entry.cost.peak),
+            f"{steady.value:.2f}" if np.isfinite(steady.value) else "diverged", interval(steady),
+            _kb(reached.bytes), _range(reached), at,
         ])  # fmt: skip
-    table = Grid(rows, least=(4, 3, 8, 1, 7, 2), where="comparison.txt")
-    lines: list[Block] = [table, "", sentence(c), ""]
-    lines += [f"Left out: {title}, {why}." for title, why in c.left_out]
-    lines.append(
-        f"Traffic: share of Online-Fed's bytes, {TOTALS['unicast']}; bytes to the target:"
-        f" {TOTALS[c.total]}, first n from which the mean stays there for 100 rounds."
-        " Longest: largest message; peak: largest round, up and down. ± is one standard error."
+    return Grid(rows, least=(4, 3, 9, 6, 8, 2), where="comparison.txt")
+
+
+def named(c: Comparison, j: int) -> str:
+    """The title, marked if the method is a control or stands at the end of what was tried."""
+    entry = c.entries[j]
+    control = " (control)" * _is_control(entry)
+    over = entry.options.role == "method" and c.share(j) > ABOUT * c.budget
+    return c.curves.titles[j] + control + " *" * bool(entry.edges) + " !" * over
+
+
+def interval(estimate: Estimate) -> str:
+    """A 95 % interval: -12.03 to -11.95."""
+    if not (np.isfinite(estimate.value) and np.isfinite(estimate.stderr)):
+        return "-"
+    half = LIKELY * estimate.stderr
+    return f"{estimate.value - half:.2f} to {estimate.value + half:.2f}"
+
+
+def _notes(c: Comparison) -> Iterator[str]:
+    entries, titles = c.entries, c.curves.titles
+    yield (
+        f"Traffic: share of Online-Fed's bytes, {TOTALS[c.total]}, as they were sent. Bytes to the"
+        f" target: {TOTALS[c.total]}, first n from which the mean stays there for 100 rounds."
+        " Steady: mean of the last fifth of the rounds. Longest: largest message; peak: largest"
+        " round. Ranges are 95 % intervals."
     )
-    grid = c.curves.experiment.learner.steps
-    count = {7: "seven"}.get(len(grid), str(len(grid)))
-    most = max(entry.cost.setup for entry in c.entries)
-    lines.append(f"Before round 0 a seed goes to all clients: {most} B, once; not counted above.")
-    lines.append(
-        f"Each method has the best of {count} steps in a pilot of 3 runs on another seed"
-        f"{', and averages its models if that was better' if c.average else ''}."
-        if c.tuned
-        else "Steps are not tuned."
+    most = max(entry.cost.setup for entry in entries)
+    yield f"Before round 0 a seed goes to all clients: {most} B, once; not counted above."
+    yield HOW[c.tuning].format(
+        pilots=", ".join(str(rung.runs) for rung in PLAIN[:-1]), last=PLAIN[-1].runs
     )
-    if c.tuned and not c.curves.experiment.learner.lms:  # its grid may not be the right one
-        ends = [t for t, e in zip(c.curves.titles, c.entries, strict=True) if _at_end(e, grid)]
-        lines += [
-            f"At the end of the grid of steps, so another may be better: {', '.join(ends)}."
-        ] * bool(ends)
-    controls = [c.curves.titles[j] for j in range(len(c.entries)) if _is_control(c.entries[j])]
+    ends = [f"{titles[j]} ({', '.join(e.edges)})" for j, e in enumerate(entries) if e.edges]
+    if ends:
+        yield f"* At the end of what was tried, so another value may be better: {'; '.join(ends)}."
+    over = [titles[j] for j in range(len(entries)) if named(c, j).endswith("!")]
+    if over:
+        yield f"! Sent more than the budget: {'; '.join(over)}."
+    if any(entry.gifted for entry in entries):
+        given = [titles[j] for j, entry in enumerate(entries) if entry.gifted]
+        yield f"With gifts (coded values, a whitened basis, normalised LMS): {'; '.join(given)}."
+    controls = [titles[j] for j in range(len(entries)) if _is_control(entries[j])]
     if controls:
-        lines.append(f"Controls, not federated learning: {', '.join(controls)}.")
-    return lines
-
-
-def _at_end(entry: Entry, grid: tuple[float, ...]) -> bool:
-    return bool(entry.trials) and entry.step in (grid[0], grid[-1])
+        yield f"Controls, not federated learning: {', '.join(dict.fromkeys(controls))}."
 
 
 def _is_control(entry: Entry) -> bool:
@@ -93,8 +130,8 @@ def _kb(value: float) -> str:
 def sentence(c: Comparison) -> str:
     """Which method needs the fewest bytes at this budget, and by how much; or that it is open."""
     able = [
-        j for j in range(len(c.entries))
-        if not _is_control(c.entries[j]) and c.entries[j].share <= 1.001 * c.budget
+        j for j in c.order("bytes")
+        if not _is_control(c.entries[j]) and c.share(j) <= ABOUT * c.budget
     ]  # fmt: skip
     ranked = sorted((c.reached(j), c.curves.titles[j]) for j in able)
     ranked = [pair for pair in ranked if np.isfinite(pair[0].bytes)]
@@ -124,23 +161,25 @@ def _stream(c: Comparison) -> str:
 def to_table(c: Comparison) -> dict[str, Any]:
     """The result for scripts: what comparison.json holds."""
     methods = []
-    for j in c.order():
+    for j in c.ranking():
         entry, steady = c.entries[j], c.curves.point(j, "steady")
         methods.append({
             "method": c.curves.titles[j], "name": entry.options.name, "step": entry.step,
-            "traffic_share": entry.share, "control": _is_control(entry),
+            "traffic_share": c.share(j), "control": _is_control(entry),
+            "tables": list(entry.aims), "gifted": entry.gifted, "at_the_end": list(entry.edges),
             "longest_message": entry.cost.largest, "peak_round": entry.cost.peak,
             "setup_bytes": entry.cost.setup, "averaged": entry.options.average,
             "steady_db": {"value": steady.value, "stderr": steady.stderr},
             "bytes_to_target": c.reached(j)._asdict(),
             "pilot_db": [
-                {"step": mu, "averaged": a, "end_db": end} for mu, a, end in entry.trials
+                {"step": t.step, "averaged": t.averaged, "end_db": t.error, "bytes": t.bytes}
+                for t in entry.trials
             ],
         })  # fmt: skip
     made = written(c.curves.experiment.to_table)
     table: dict[str, Any] = {
         "command": c.command, "versions": versions(), "budget": c.budget, "target_db": c.target,
-        "total": c.total, "runs": c.curves.runs, "experiment": made.table,
+        "total": c.total, "tuning": c.tuning, "runs": c.curves.runs, "experiment": made.table,
         "answer": sentence(c), "methods": methods,
         "left_out": [{"method": title, "why": why} for title, why in c.left_out],
     }  # fmt: skip

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from psofed.compare.target import LIKELY
 from psofed.report import section
 from psofed.report.results import Result
 from psofed.report.section import COLOURS, NONE, number, pair, percent
 from psofed.report.thinning import Curve
 
+TITLES = {"error": "Lowest error at this traffic", "bytes": "Fewest bytes to the target"}
 TOTALS = {"up": "up", "unicast": "up and down", "multicast": "up and multicast down"}
 
 
@@ -34,7 +36,7 @@ def build(source: Result) -> dict[str, Any]:
             "axis": "bytes",
             "total": table["total"],
             "charts": _frontier(source, table),
-            "tables": [_table(table)],
+            "tables": [_table(table, aim) for aim in TITLES],
             "notes": [f"Left out: {e['method']}, {e['why']}." for e in table["left_out"]],
             "ends": section.ends(found, _steady(table)),
             "traffic": section.traffic(found),
@@ -66,27 +68,45 @@ def _kb(value: float | None) -> str:
     return "not reached" if value is None else f"{value / 1000:,.4g}"
 
 
-def _table(table: dict[str, Any]) -> dict[str, Any]:
-    head = ["method", "step", "traffic", "longest, B", "peak, B", "steady, dB"]
+def _table(table: dict[str, Any], aim: str) -> dict[str, Any]:
+    head = ["method", "step", "traffic", "longest, B", "peak, B", "steady, dB", "95 %"]
     head += [f"kB to {number(table['target_db'], 1)} dB", "95 %", "at n"]
+    entries = [entry for entry in table["methods"] if aim in entry["tables"]]
+    if aim == "error":
+        entries = sorted(entries, key=lambda entry: _end(entry))
     rows = []
-    for entry in table["methods"]:
+    for entry in entries:
         to, steady = entry["bytes_to_target"], entry["steady_db"]
         control = " (control)" if entry["control"] else ""
         rows.append([
-            entry["method"] + control, NONE if entry["step"] is None else f"{entry['step']:g}",
+            entry["method"] + control + " *" * bool(entry["at_the_end"]),
+            NONE if entry["step"] is None else f"{entry['step']:.3g}",
             percent(entry["traffic_share"]), f"{entry['longest_message']:,}",
-            f"{entry['peak_round']:,}", pair(steady), _kb(to["bytes"]),
+            f"{entry['peak_round']:,}", *_interval(steady), _kb(to["bytes"]),
             NONE if to["bytes"] is None else f"{_kb(to['low'])} to {_kb(to['high'])}",
             NONE if to["round"] is None else f"{to['round']:,}",
         ])  # fmt: skip
     note = (
-        "Traffic: share of Online-Fed's bytes, up and down. Bytes to the target:"
+        f"Traffic: share of Online-Fed's bytes, {TOTALS[table['total']]}. Bytes to the target:"
         f" {TOTALS[table['total']]}, at the first round from which the mean stays there for 100"
         " rounds. Longest: largest message; peak: largest round. Controls are not federated"
-        " learning; they are shown for comparison. ± is one standard error."
+        " learning; they are shown for comparison. Ranges are 95 % intervals."
+        " * An option stands at the end of what was tried."
     )
-    return {"title": "Ranking", "head": head, "rows": rows, "note": note}
+    return {"title": TITLES[aim], "head": head, "rows": rows, "note": note}
+
+
+def _end(entry: dict[str, Any]) -> float:
+    value = entry["steady_db"]["value"]
+    return np.inf if value is None else float(value)
+
+
+def _interval(steady: dict[str, Any]) -> tuple[str, str]:
+    value, error = steady["value"], steady["stderr"]
+    if value is None or error is None:
+        return number(value, 2), NONE
+    low, high = value - LIKELY * error, value + LIKELY * error
+    return number(value, 2), f"{number(low, 2)} to {number(high, 2)}"
 
 
 def _frontier(source: Result, table: dict[str, Any]) -> list[dict[str, Any]]:

@@ -84,7 +84,7 @@ def draw_curves(
         )  # fmt: skip
     _draw_floors(axes, curves, small)
     axes.set_xlabel("round n")
-    axes.set_ylabel("test MSE (dB)")
+    axes.set_ylabel(f"test MSE (dB), {curves.experiment.judged}")
     axes.set_xlim(curves.rounds[0], curves.rounds[-1])
 
 

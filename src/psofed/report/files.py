@@ -57,6 +57,7 @@ def summary(curves: Curves, command: str) -> dict[str, Any]:
         "runs": curves.runs,
         "runs_asked": experiment.runs,
         "rounds": experiment.rounds,
+        "targets": experiment.judged,
         "experiment": made.table,
         "methods": summaries.summary(curves),
         "floors_db": {k: {"value": v.value, "stderr": v.stderr} for k, v in curves.floors.items()},

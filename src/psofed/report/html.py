@@ -11,6 +11,7 @@ from psofed.errors import InputError
 from psofed.report import (
     comparison_section,
     run_section,
+    section,
     sweep_section,
     table_section,
     theory_section,
@@ -58,14 +59,35 @@ def gathered(sources: Sequence[Result]) -> dict[str, Any]:
         return {"title": built[0]["title"], "sections": built}
     differs = differences([each.pop("experiment") for each in built])
     title = f"{len(built)} results side by side"
-    return {"title": title, "sections": built, "differs": differs}
+    return {"title": title, "sections": built, "differs": differs, "notes": warnings(built)}
+
+
+def warnings(sections: Sequence[dict[str, Any]]) -> list[str]:
+    """What keeps curves of several results from being compared, a sentence each."""
+    kinds: dict[str, list[str]] = {}
+    for each in sections:
+        if "targets" in each:
+            kinds.setdefault(each["targets"], []).append(each["name"])
+    if len(kinds) < 2:
+        return []
+    which = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
+    return [
+        f"The errors of these results are not of one kind ({which}): do not compare their levels."
+        " Noisy targets add the noise variance to every error."
+    ]
 
 
 def _build(source: Result) -> dict[str, Any]:
     name = kind(source)
     if name not in BUILDERS:
         raise InputError(source.name, f"holds none of {', '.join(KINDS)}", "give a result folder")
-    return BUILDERS[name](source)
+    built = BUILDERS[name](source)
+    if "stream" in built["experiment"]:
+        built.setdefault("targets", section.targets({"experiment": built["experiment"]}))
+        built["facts"] += f" · {built['targets']}"
+        shown = built["targets"].removesuffix(" targets")
+        built["experiment"] = {**built["experiment"], "targets": shown}
+    return built
 
 
 def differences(experiments: Sequence[dict[str, Any]]) -> list[list[str]]:

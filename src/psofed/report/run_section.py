@@ -28,6 +28,7 @@ def build(source: Result) -> dict[str, Any]:
             "title": _title(table),
             "answer": answer(table),
             "experiment": table["experiment"],
+            "targets": section.targets(table),
             "facts": section.facts(experiment, table["runs"]),
             "curves": _styled(found, groups),
             "groups": groups,
@@ -40,7 +41,7 @@ def build(source: Result) -> dict[str, Any]:
             "tables": [_table(table)],
             "ends": section.ends(found, _steady(table)),
             "claims": [_claim(claim) for claim in table.get("claims", [])],
-            "notes": caution(table["rounds"]) if "claims" in table else [],
+            "notes": caution(table["rounds"], section.targets(table)) if "claims" in table else [],
             "traffic": section.traffic(found),
             **section.origin(source, table),
         }
@@ -66,10 +67,9 @@ def _level(name: str, floor: dict[str, Any]) -> dict[str, Any]:
 def base(table: dict[str, Any]) -> int | None:
     """What the differences are to: Online-Fed if it is there, else the first of many."""
     methods = table["experiment"]["methods"]
-    names = ["" if "policy" in method else method["name"] for method in methods]
-    if "onlinefed" in names:
-        return names.index("onlinefed")
-    return 0 if len(names) > 1 else None
+    known = [j for j, m in enumerate(methods) if m["name"] == "onlinefed" and "policy" not in m]
+    known.sort(key=lambda j: "features" in methods[j] or "learner" in methods[j])
+    return known[0] if known else 0 if len(methods) > 1 else None
 
 
 def answer(table: dict[str, Any]) -> str:
@@ -128,8 +128,9 @@ def _table(table: dict[str, Any]) -> dict[str, Any]:
             row.append(percent(entry.get("traffic_share")))
         rows.append(row)
     note = (
-        "Test MSE in dB on noise-free targets, mean of the runs ±1 standard error; steady: the mean"
-        " over the last fifth of the rounds. Differences are paired: all methods saw the same data."
+        f"Test MSE in dB on {section.targets(table)}, mean of the runs ±1 standard error; steady:"
+        " the mean over the last fifth of the rounds. Differences are paired: all methods saw the"
+        " same data."
     )
     return {"title": "Test error", "head": head, "rows": rows, "note": note}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from psofed.core.feature_table import SIZE
 from psofed.errors import InputError
 from psofed.report.results import Result
 from psofed.report.thinning import Curve
@@ -126,10 +127,27 @@ def _model(experiment: dict[str, Any]) -> list[str]:
     """D, and the learner if it is not the usual one; a learner of its own size only has a name."""
     found = []
     if "features" in experiment:
-        found.append(f"D = {experiment['features']['dim']:,} parameters")
+        table = experiment["features"]
+        basis = table.get("basis", "none") != "none"
+        entries = table.get("size") or min(SIZE, table["dim"]) if basis else table["dim"]
+        found.append(f"D = {entries:,} parameters" + f" of {table['dim']:,} features" * basis)
     if "learner" in experiment:
         found.append(f"learner {experiment['learner']['name']}")
     return found
+
+
+def targets(table: dict[str, Any]) -> str:
+    """What the models of a result were tested on; older files do not say it in words.
+
+    >>> targets({"experiment": {"stream": {"name": "paper"}, "targets": "noisy"}})
+    'noisy targets'
+    """
+    experiment = table["experiment"]
+    if "targets" in table:
+        return str(table["targets"])
+    if experiment["stream"]["name"] == "table":
+        return "measured targets"
+    return "noisy targets" if experiment.get("targets") == "noisy" else "noise-free targets"
 
 
 def origin(source: Result, table: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ MEANS = {
     "ridge": "about the best that a model of this form can do",
     "noise": "of the samples; the test is noise-free, so an error may be below it",
 }
+NOISY = "of the samples and of the test, so no model is below it on average"
 
 
 def summary(curves: Curves) -> list[dict[str, Any]]:
@@ -23,8 +24,9 @@ def summary(curves: Curves) -> list[dict[str, Any]]:
 def baseline(curves: Curves) -> int | None:
     """What the others are compared with: Online-Fed if it is there, else the first of many."""
     methods = curves.experiment.methods
-    found = (j for j, o in enumerate(methods) if o.role == "reference" and o.policy is None)
-    return next(found, 0 if len(methods) > 1 else None)
+    found = [j for j, o in enumerate(methods) if o.role == "reference" and o.policy is None]
+    found.sort(key=lambda j: methods[j].apart)  # rather one of the experiment's own world
+    return found[0] if found else 0 if len(methods) > 1 else None
 
 
 def _entry(curves: Curves, j: int, base: int | None) -> dict[str, Any]:
@@ -58,7 +60,8 @@ def text(curves: Curves) -> str:
 def grid(curves: Curves) -> Grid:
     """The table, which can be fitted to a screen."""
     entries, base = summary(curves), baseline(curves)
-    head = ["test MSE in dB", *(f"n={p}" if p.isdigit() else p for p in curves.point_names)]
+    noisy = " (noisy)" if curves.experiment.targets == "noisy" else ""
+    head = [f"test MSE in dB{noisy}", *(f"n={p}" if p.isdigit() else p for p in curves.point_names)]
     if base is not None:
         head += [f"steady - {curves.titles[base]}", "traffic"]
     rows = [head]
@@ -78,12 +81,17 @@ def grid(curves: Curves) -> Grid:
 
 
 def levels(curves: Curves) -> list[str]:
-    """What the errors may be compared with, a line each."""
-    lines = []
+    """What the errors may be compared with, a line each, and what they are."""
+    lines, noisy = [], curves.experiment.targets == "noisy"
     for name, level in curves.floors.items():
         error = _plus_minus(_pair(level))
-        lines.append(f"{FLOORS[name]}: {level.value:.2f}{error} dB ({MEANS[name]})")
-    return [*lines, "± is one standard error over the runs."] if curves.runs > 1 else lines
+        means = NOISY if noisy and name == "noise" else MEANS[name]
+        lines.append(f"{FLOORS[name]}: {level.value:.2f}{error} dB ({means})")
+    ours = f"Errors are on {curves.experiment.judged}"
+    return [
+        *lines,
+        f"{ours}; ± is one standard error over the runs." if curves.runs > 1 else ours + ".",
+    ]
 
 
 def _show(value: float, sign: str = "") -> str:

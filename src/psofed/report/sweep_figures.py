@@ -12,6 +12,7 @@ from psofed.compare.addresses import Axis, variants
 from psofed.compare.sweeping import SweepResult
 from psofed.errors import InputError, nearest
 from psofed.report.figures import Picture, finish, style
+from psofed.report.sweep_files import judged
 
 MARKERS = "osD^vPX*<>ph"
 BROAD = 45  # letters of a label that leaves no room for another beside it
@@ -60,7 +61,7 @@ def figure(result: SweepResult, x: str | None = None) -> Picture:
     for i, line in enumerate(lines(result, axis)):
         _draw(axes, line, i, places)
     axes.set_xlabel(axis.place.key)
-    axes.set_ylabel("steady test MSE (dB)")
+    axes.set_ylabel(f"steady test MSE (dB), {judged(result)}")
     if not numbers:
         axes.set_xticks(list(places.values()), [axis.shown(value) for value in places])
     elif min(axis.values) > 0 and max(axis.values) > WIDE * min(axis.values):

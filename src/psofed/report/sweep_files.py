@@ -42,6 +42,7 @@ def to_table(result: SweepResult, command: str) -> dict[str, Any]:
         "versions": versions(),
         "runs": min(curves.runs for curves in result.curves),
         "rounds": base.rounds,
+        "targets": judged(result),
         "experiment": made.table,
         "settings": {axis.place.key: list(axis.values) for axis in result.plan.axes},
         "methods": entries,
@@ -51,6 +52,12 @@ def to_table(result: SweepResult, command: str) -> dict[str, Any]:
         table["plugins"] = made.plugins
     plain: dict[str, Any] = files.plain(table)
     return plain
+
+
+def judged(result: SweepResult) -> str:
+    """The targets of the test; where they are swept, the names of the points tell them."""
+    found = {curves.experiment.judged for curves in result.curves}
+    return found.pop() if len(found) == 1 else "targets as named"
 
 
 def _entry(row: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +96,8 @@ def blocks(result: SweepResult) -> list[Block]:
         cells = ["-" if row[key] is None else str(row[key]) for key in keys]
         rows.append([row["method"], *cells, shown + error, f"{row['kilobytes']:,.4g}"])
     grid = Grid(rows, least=(len(keys) + 2,), where="sweep.csv")
-    return [grid, "", sentence([_entry(row) for row in result.rows()])]
+    best = sentence([_entry(row) for row in result.rows()])
+    return [grid, "", best, f"Steady: test MSE of the last fifth of the rounds, {judged(result)}."]
 
 
 def sentence(entries: Sequence[dict[str, Any]]) -> str:

@@ -22,6 +22,7 @@ def build(source: Result) -> dict[str, Any]:
             "title": f"A sweep of {keys}: {len(entries)} curves",
             "answer": section.minus(str(table["answer"])),
             "experiment": table["experiment"],
+            "targets": section.targets(table),
             "facts": section.facts(table["experiment"], table["runs"]),
             "curves": [Curve(c.label, c.x, c.y, c.error, c.bytes, i) for i, c in enumerate(found)],
             "groups": _groups(entries),
@@ -51,8 +52,8 @@ def _table(table: dict[str, Any]) -> dict[str, Any]:
         for entry in table["methods"]
     ]  # fmt: skip
     note = (
-        "Test MSE in dB, mean of the last fifth of the rounds ±1 standard error. All points are on"
-        " the same draws."
+        f"Test MSE in dB on {section.targets(table)}, mean of the last fifth of the rounds ±1"
+        " standard error. All points are on the same draws."
     )
     head = ["method", *keys, "steady, dB", "kB up and down"]
     return {"title": "All points", "head": head, "rows": rows, "note": note}

@@ -47,7 +47,7 @@ def over_simulation(study: Study, curves: Curves | None) -> Figure:
     # Errors above that of no model are cut off: a method that diverges would hide the rest.
     axes.set_ylim(lowest - 1, study.predictions[0].mse_db[0] + 2)
     axes.set_xlabel("round n")
-    axes.set_ylabel("test MSE (dB)")
+    axes.set_ylabel(f"test MSE (dB), {study.world.experiment.judged}")
     finish(axes, _title(study, curves))
     return figure
 
@@ -75,9 +75,10 @@ def sweep(study: Study, sweep: Sweep, simulated: tuple[Array, Array]) -> Figure:
     axes.set_xscale("log")
     axes.set_xticks(sweep.x, [f"{x:g}" for x in sweep.x])
     axes.minorticks_off()
-    last = study.world.experiment.rounds
+    experiment = study.world.experiment
     axes.set_xlabel("step mu" if sweep.what == "step" else "shared entries M")
-    axes.set_ylabel(f"test MSE at the end of {last} rounds (dB)")
+    end = f"test MSE at the end of {experiment.rounds} rounds"
+    axes.set_ylabel(f"{end}\n(dB, {experiment.judged})")
     if sweep.what == "step":
         _mark_limits(axes, study)
     at = "" if sweep.step is None else f" at step {sweep.step:g}"

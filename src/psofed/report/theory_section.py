@@ -27,6 +27,7 @@ def build(source: Result) -> dict[str, Any]:
             "title": "Theory over simulation" if "runs" in table else "What theory predicts",
             "answer": answer(table),
             "experiment": table["experiment"],
+            "targets": section.targets(table),
             "facts": section.facts(table["experiment"], table.get("runs")),
             "curves": found,
             "groups": [],
@@ -148,8 +149,8 @@ def _sweep(table: dict[str, Any], sweep: dict[str, Any]) -> dict[str, Any]:
     last = table["experiment"]["rounds"]
     return {
         "title": f"The end against {AXES[sweep['against']]}{at}", "xLabel": AXES[sweep["against"]],
-        "yLabel": f"test MSE after {last:,} rounds (dB)", "xLog": True, "series": series,
-        "marks": marks, "top": _ceiling(sweep),
+        "yLabel": f"test MSE after {last:,} rounds (dB), {section.targets(table)}", "xLog": True,
+        "series": series, "marks": marks, "top": _ceiling(sweep),
     }  # fmt: skip
 
 

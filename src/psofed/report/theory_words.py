@@ -176,6 +176,7 @@ def _predictions(study: Study) -> list[Block]:
                 " initial one."
             )
     kinds = {p.kind for p in study.predictions}
+    notes.append(f"Errors are on {experiment.judged}.")
     notes.append(
         "Exact for data that are independent over time (every cohort enumerated)."
         if kinds == {"exact"}
@@ -250,6 +251,7 @@ def to_table(found: Findings) -> dict[str, Any]:
     table: dict[str, Any] = {
         "command": found.command,
         "versions": versions(),
+        "targets": experiment.judged,
         "experiment": made.table,
         "bounds": vars(study.bounds),
         "norms": [n._asdict() for n in study.norms],

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from psofed import native
 from psofed.core import equations
 from psofed.core.schedule import Indices
-from psofed.learners import lms
+from psofed.learners import lms, nlms
 from psofed.methods import round as rounds
 from psofed.methods.contract import Method, State, Task
 from psofed.methods.members import Clients, Members
@@ -30,21 +30,39 @@ class Fast(lms.Options):
 
     lms = descends = True
 
-    def learn(self, w: Array, z: Array, y: Any, step: float) -> Any:
+    def learn(self, w: Array, z: Array, y: Any, step: Any) -> Any:
         """`equations.lms`."""
-        if w.ndim < 2 or not w.dtype == z.dtype == y.dtype:
+        if not _rows(w, z, y):
             return equations.lms(w, z, y, step)
-        if not (w.flags.c_contiguous and z.flags.c_contiguous and y.flags.c_contiguous):
-            return equations.lms(w, z, y, step)
-        error = np.empty(w.shape[:-1], w.dtype)
-        kernel.learn_rows(w, z, y, step, error)
-        return error
+        return kernel.learn_rows(w, z, y, step)
+
+
+class FastNormalised(nlms.Options):
+    """Normalised LMS, compiled for a stack of clients."""
+
+    normalised = descends = True
+
+    def learn(self, w: Array, z: Array, y: Any, step: float) -> Any:
+        """That of `nlms`."""
+        if not _rows(w, z, y):
+            return super().learn(w, z, y, step)
+        return kernel.learn_rows(w, z, y, step, self.epsilon)
+
+
+def _rows(w: Array, z: Array, y: Any) -> bool:
+    """Whether these are arrays as the compiled code needs them."""
+    if w.ndim < 2 or w.size != z.size or not w.dtype == z.dtype == y.dtype:
+        return False
+    return bool(w.flags.c_contiguous and z.flags.c_contiguous and y.flags.c_contiguous)
 
 
 def faster(task: Task) -> Task:
     """The same task, with a compiled learner if there is one."""
-    fast = task.learner.compiled and native.available()
-    return replace(task, learner=Fast()) if fast else task
+    learner = task.learner
+    if not (learner.in_engine and native.available()):
+        return task
+    fast = FastNormalised(learner.epsilon) if isinstance(learner, nlms.Options) else Fast()
+    return replace(task, learner=fast)
 
 
 class Moment(NamedTuple):

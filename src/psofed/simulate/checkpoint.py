@@ -23,7 +23,7 @@ from psofed.records import DamagedError, Record
 from psofed.simulate.accumulate import Accumulator, OneRun
 
 Array = NDArray[Any]
-NAME, IDENTITY = "checkpoint", "identity.json"
+NAME, IDENTITY, BESIDE = "checkpoint", "identity.json", "beside.json"
 SECONDS = 2.0  # between two writings of the sums
 
 
@@ -52,12 +52,20 @@ class Checkpoint:
         self.failure: OSError | None = None  # of a thread that could not store its run
         self._saved, self._covered, self._when = 0, 0, -SECONDS
 
-    def begin(self) -> None:
-        """Make an empty checkpoint."""
+    def begin(self, beside: str = "") -> None:
+        """Make an empty checkpoint, with a text beside it."""
         self.remove()
         self.folder.mkdir(parents=True)
+        if beside:
+            records.write(self.folder / BESIDE, beside.encode())
         text = json.dumps(self.identity, indent=2) + "\n"
         records.write(self.folder / IDENTITY, text.encode())
+
+    @staticmethod
+    def beside(folder: Path) -> str:
+        """The text that is kept with the checkpoint in a result folder, if there is one."""
+        path = folder / NAME / BESIDE
+        return path.read_text() if path.is_file() else ""
 
     def exists(self) -> bool:
         """Whether there is something to resume."""

@@ -15,7 +15,6 @@ from psofed.methods.contract import Task
 from psofed.simulate import kernel
 from psofed.simulate.maps import compiled
 from psofed.streams import drawing
-from psofed.streams.contract import about
 
 Array = NDArray[Any]
 JITTER = 1e-11  # relative to the trace: keeps the factor real, and is far below any error
@@ -115,23 +114,20 @@ Judge = TestSet | TestPoints
 
 
 def draw_test(experiment: Experiment, task: Task) -> Judge:
-    """Noise-free samples of all clients, fixed within the run."""
-    sample = drawing.snapshot(
-        experiment.stream, task.seeds, "test", task.clients, experiment.test_samples
-    )
-    later = about(experiment.stream).later(sample.x)
-    z = compiled(task.features, task.dtype)(sample.x.astype(task.dtype))
+    """Samples of all clients, fixed within the run, with the targets that the experiment names."""
+    x, y, later = experiment.draw_test(task.seeds)
+    z = compiled(task.features, task.dtype)(x.astype(task.dtype))
     if not task.learner.linear:
-        shift = np.zeros(len(z)) if later is None else later - sample.clean
-        return TestPoints(task.learner, z, sample.clean, shift)
-    return make_test(z, sample.clean, task.dtype, later)
+        shift = np.zeros(len(z)) if later is None else later - y
+        return TestPoints(task.learner, z, y, shift)
+    return make_test(z, y, task.dtype, later)
 
 
 def floors(experiment: Experiment, run: int) -> tuple[float, float]:
     """Eq. (4), estimated: the test MSE of a ridge regression on plenty of data; the noise variance.
 
-    w = (sum z z^T + lambda I)^-1 sum z y, lambda = 1e-6 n / D, on n = 200 D noise-free samples.
-    Where f changes, they are those of the beginning.
+    w = (sum z z^T + lambda I)^-1 sum z y, lambda = 1e-6 n / D, on n = 200 D noise-free samples; it
+    is judged as the methods are. Where f changes, the samples are those of the beginning.
     """
     task = experiment.task(run)
     count = 200 * task.dim

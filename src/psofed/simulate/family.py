@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import native
-from psofed.core.features import Bumps, OwnMap, Waves
 from psofed.core.schedule import Rotating, Sequential, Stochastic
+from psofed.learners import nlms
 from psofed.methods import psofed
 from psofed.methods.contract import Method
-from psofed.simulate import kernel, layout, pulse
+from psofed.simulate import kernel, layout, maps, pulse
 from psofed.simulate.draws import Chunk, Draws
 from psofed.simulate.evaluate import TestSet
 from psofed.simulate.maps import feature_map, pad, padded
@@ -33,7 +33,7 @@ class Start:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Test errors [method, mark]; if asked for, global [mark, method, D] and local models."""
+    """Test errors [method, mark]; if asked for, judged [mark, method, D] and local models."""
 
     mse: Array
     w: Array
@@ -43,8 +43,7 @@ class Trajectory:
 
 def knows(method: Method) -> bool:
     """Whether the kernel has the method, and the features that it learns from."""
-    known = method.compiled and isinstance(method.task.features, Waves | Bumps | OwnMap)
-    return known and native.available()
+    return method.compiled and maps.knows(method.task.features) and native.available()
 
 
 def run(
@@ -113,15 +112,16 @@ def _run(
 
 def _chunks(draws: Draws, lazy: bool) -> Iterator[Chunk]:
     """The samples; a user's map is applied here, to so few rounds that their features have room."""
+    own = maps.outside(draws.features)
     for chunk in draws.chunks(None if lazy else 1):
-        if not isinstance(draws.features, OwnMap):
+        if own is None:
             yield chunk
             continue
         clients, rounds, _ = chunk.x.shape
-        length = max(ROOM // (clients * draws.features.dim), 1)
+        length = max(ROOM // (clients * own.dim), 1)
         for i in range(0, rounds, length):
             here = slice(i, i + length)
-            yield Chunk(chunk.first + i, draws.features(chunk.x[:, here]), chunk.y[:, here])
+            yield Chunk(chunk.first + i, own(chunk.x[:, here]), chunk.y[:, here])
 
 
 def _models(
@@ -134,7 +134,7 @@ def _models(
         w[:, :dim] = start.w
         local[:, :, :dim] = start.local[:, None]
     fit = native.aligned((methods, rows), dtype)
-    return layout.Models(w, local, np.zeros(clients, np.int64), fit)
+    return layout.Models(w, local, np.zeros(clients, np.int64), fit, w.copy())
 
 
 def _scratch(models: layout.Models, dim: int) -> layout.Scratch:
@@ -201,10 +201,13 @@ class _Tables:
         self.draws, self.methods = draws, [methods[j] for j in order]
         self.idle = sum(method.idle for method in methods)
         self.step = np.array([m.step for m in self.methods] + [0.0] * 3, methods[0].task.dtype)
+        learner = methods[0].task.learner
+        self.epsilon = learner.epsilon if isinstance(learner, nlms.Options) else 0.0
         # Tracking the changes is faster where few entries change from one mark to the next.
         every, cohort = max(np.diff(marks), default=1), len(draws.members) / draws.rounds
         changes = [m.shared * (1 if m.common else cohort) * every for m in self.methods]
-        self.dense = np.array(changes) > draws.features.dim / 3
+        self.averaged = np.array([m.averages for m in self.methods])
+        self.dense = (np.array(changes) > draws.features.dim / 3) | self.averaged
         self.rotating = {
             j: _rotating(draws, method)
             for j, method in enumerate(self.methods)
@@ -244,9 +247,11 @@ class _Tables:
             first=np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64),
             table=np.concatenate([table.ravel() for _, _, table in rows]).astype(np.int32),
             dense=self.dense,
+            averaged=self.averaged,
             masked=self.masked,
             masks=self.masks,
             length=self.length,
+            epsilon=self.epsilon,
         )
 
 

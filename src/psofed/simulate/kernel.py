@@ -37,9 +37,18 @@ def fill_features(x: Array, features: Map, z: Array) -> None:
     native.function("features", z.dtype)(native.struct(features), x, len(x), z)
 
 
-def learn_rows(w: Array, z: Array, y: Array, step: float, error: Array) -> None:
-    """Eq. (10) for one sample of each client: rows of w and z belong together."""
-    native.function("learn_rows", w.dtype)(w, z, y, float(step), error, error.size, w.shape[-1])
+def learn_rows(w: Array, z: Array, y: Array, step: Any, epsilon: float = 0.0) -> Array:
+    """Eq. (10) for one sample of each client: rows of w and z belong together. Returns the errors.
+
+    The step is a number, or one for each run [run, 1]. With an epsilon it is divided by
+    epsilon + |z|^2.
+    """
+    error, steps = np.empty(w.shape[:-1], w.dtype), np.array(step, np.float64, ndmin=1)
+    each = max(error.size // steps.size, 1)
+    native.function("learn_rows", w.dtype)(
+        w, z, y, steps, each, float(epsilon), error, error.size, w.shape[-1]
+    )
+    return error
 
 
 def fill_features_of_runs(x: Array, maps: list[Any], z: Array) -> None:

@@ -38,12 +38,15 @@ class Map(NamedTuple):
 
     kind: int
     taps: int
-    size: int  # features, padded
+    size: int  # entries of a model, padded
     slope: Array  # [tap, feature]
     offset: Array  # [feature]
     scale: Array  # [feature]
     constant: float  # of bumps: 1 / (2 sigma^2)
     sine: Array  # of waves: the polynomial, times the scale
+    wide: int  # features before the basis, padded; without one, `size`
+    turned: int  # whether there is a basis
+    basis: Array  # [wide, size]: T
 
 
 class Plans(NamedTuple):
@@ -59,9 +62,11 @@ class Plans(NamedTuple):
     first: Array  # where the table of method j begins in `table`
     table: Array
     dense: Array  # [method]: whether too many entries change to track them; always if M = D
+    averaged: Array  # [method]: whether the average of its models is judged
     masked: Array  # [method]: where its masks begin, or -1 if it has none
     masks: Array  # rows of `length`: the window at n = 0 twice, -1 inside and 0 outside
     length: int
+    epsilon: float  # of normalised LMS; 0: LMS
 
 
 class Models(NamedTuple):
@@ -71,6 +76,7 @@ class Models(NamedTuple):
     local: Array
     position: Array  # the next sample of each client
     fit: Array  # [method, row]: the test set's outputs, see `Judge`
+    average: Array  # [method, feature]: weighted means of the global models
 
 
 class Judge(NamedTuple):

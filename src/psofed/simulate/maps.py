@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from psofed import native
 from psofed.core.features import Bumps, FeatureMap, OwnMap, Waves
+from psofed.core.whitening import Whitened
 from psofed.simulate import kernel, layout
 
 Array = NDArray[Any]
@@ -30,6 +31,21 @@ def pad(array: Array, shape: tuple[int, ...], dtype: Any, value: float = 0) -> A
     return padded
 
 
+def knows(features: FeatureMap) -> bool:
+    """Whether the kernel has the map, or is given what a user's own returns."""
+    return isinstance(_base(features), Waves | Bumps | OwnMap)
+
+
+def outside(features: FeatureMap) -> OwnMap | None:
+    """The part of a map that is a user's own: the compiled code is given what it returns."""
+    base = _base(features)
+    return base if isinstance(base, OwnMap) else None
+
+
+def _base(features: FeatureMap) -> FeatureMap:
+    return features.base if isinstance(features, Whitened) else features
+
+
 def feature_map(features: FeatureMap, dtype: Any) -> layout.Map:
     """The feature map as the kernel needs it: phases in turns, so that a period is 1."""
     known: Any = features
@@ -38,6 +54,14 @@ def feature_map(features: FeatureMap, dtype: Any) -> layout.Map:
 
 @lru_cache(maxsize=1)  # of the run that is simulated: its models and its test set need it
 def _feature_map(features: Any, dtype: Any) -> layout.Map:
+    if isinstance(features, Whitened):
+        plain, entries = _map(features.base, dtype), padded(features.dim)
+        T = pad(features.T, (plain.size, entries), dtype)
+        return plain._replace(size=entries, turned=1, basis=T)
+    return _map(features, dtype)
+
+
+def _map(features: Any, dtype: Any) -> layout.Map:
     dim = features.dim
     size = padded(dim)
     if isinstance(features, Waves):
@@ -57,18 +81,21 @@ def _feature_map(features: Any, dtype: Any) -> layout.Map:
     slope = pad(rows.T, (rows.shape[1], size), dtype)
     scales = pad(np.full(dim, scale), (size,), dtype)
     terms = (scale * sine).astype(dtype)
-    return layout.Map(kind, taps, size, slope, offset, scales, constant, terms)
+    none = native.aligned((0, 0), dtype)
+    return layout.Map(kind, taps, size, slope, offset, scales, constant, terms, size, 0, none)
 
 
 def compiled(features: FeatureMap, dtype: Any) -> Callable[[Array], Array]:
     """z = features(x) for x of this precision, of any shape [..., L]; compiled where possible."""
-    if not (isinstance(features, Waves | Bumps) and native.available()):
+    if isinstance(features, OwnMap) or not (knows(features) and native.available()):
         return features
+    given = outside(features)
     table = feature_map(features, np.dtype(dtype))
     structs = [native.struct(table)]
 
     def call(x: Array) -> Array:
         z = np.empty((*x.shape[:-1], features.dim), dtype)
+        x = x if given is None else given(x)
         rows = np.ascontiguousarray(x, dtype).reshape(1, 1, -1, x.shape[-1])
         kernel.fill_features_of_runs(rows, structs, z)
         return z

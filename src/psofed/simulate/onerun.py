@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -13,7 +13,7 @@ from psofed import plugins
 from psofed.core.schedule import PresentCohorts
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method
-from psofed.simulate import any_method, family, pulse, together
+from psofed.simulate import alike, any_method, family, pulse, together
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.any_method import Moment
 from psofed.simulate.draws import draw
@@ -21,6 +21,7 @@ from psofed.simulate.evaluate import Judge, TestSet, draw_test, floors
 from psofed.streams.contract import blend, measured
 
 Array = NDArray[Any]
+Models = Callable[[Any, Any], Array]  # those that are judged, from the server's and clients' state
 # The floors are lines in a figure: ten runs are enough. Not the first run, because users wait for
 # it, and not with many features, where the floors would cost more than the runs.
 FLOOR_RUNS, FLOOR_DIM = range(2, 12), 500
@@ -44,16 +45,36 @@ def some_runs(
 
     A step that is too large diverges; that is a result, not an error, so there is no warning.
     """
+    stop = np.zeros(1, np.int64) if stop is None else stop
+    shape = len(numbers), len(experiment.methods), len(experiment.evaluated)
+    mse, traffic = np.empty(shape), np.empty((shape[0], 3, *shape[1:]))
     with np.errstate(over="ignore", invalid="ignore"):
-        return _Runs(experiment, numbers, stop).all()
+        for places, part in experiment.parts():
+            found = _Runs(part, numbers, stop, len(places) / shape[1]).all()
+            mse[:, places], traffic[:, :, places] = found
+        return [
+            OneRun(mse[r], traffic[r], _lines(experiment, number))
+            for r, number in enumerate(numbers)
+        ]
+
+
+def _lines(experiment: Experiment, number: int) -> Array:
+    """The floors of a run. They need noise-free samples and a model that can be solved for."""
+    clean = not measured(experiment.stream) and experiment.learner.linear
+    wanted = clean and number in FLOOR_RUNS and experiment.dim <= FLOOR_DIM
+    return np.array(floors(experiment, number) if wanted else ())
 
 
 class _Runs:
-    """The runs `numbers`; methods are compiled, take several runs at once, or run one by one."""
+    """The runs `numbers`; methods are compiled, take several runs at once, or run one by one.
 
-    def __init__(self, experiment: Experiment, numbers: Sequence[int], stop: Array | None) -> None:
-        self.experiment, self.numbers = experiment, numbers
-        self.stop = np.zeros(1, np.int64) if stop is None else stop
+    All have the features and the learner of `experiment`, which is this `share` of a whole one.
+    """
+
+    def __init__(
+        self, experiment: Experiment, numbers: Sequence[int], stop: Array, share: float
+    ) -> None:
+        self.experiment, self.numbers, self.stop, self.share = experiment, numbers, stop, share
         self.tasks = [any_method.faster(experiment.task(number)) for number in numbers]
         self.methods = [experiment.start(task) for task in self.tasks]
         self.compiled, self.stacked, self.others = _groups(experiment, self.methods[0])
@@ -84,8 +105,8 @@ class _Runs:
             for j in self.others
         )
 
-    def all(self) -> list[OneRun]:
-        """Each run."""
+    def all(self) -> tuple[Array, Array]:
+        """Test errors [run, method, mark], and bytes since the mark before [run, 3, ...]."""
         for r in range(len(self.numbers)):
             if self.compiled:
                 self._in_kernel(r)
@@ -93,12 +114,13 @@ class _Runs:
                 self._one_by_one(r)
         if self.stacked:
             self._at_once()
-        return [self._result(r) for r in range(len(self.numbers))]
+        return self.mse, self.traffic
 
     def _part(self, group: list[int]) -> float:
         """The part of a run that these methods are, in time: those that run one by one are dear."""
         sizes = len(self.compiled), len(self.stacked), ONE_BY_ONE * len(self.others)
-        return (ONE_BY_ONE if group is self.others else 1) * len(group) / sum(sizes)
+        dear = ONE_BY_ONE if group is self.others else 1
+        return self.share * dear * len(group) / sum(sizes)
 
     def _in_kernel(self, r: int) -> None:
         known: Any = [self.methods[r][j] for j in self.compiled]
@@ -111,30 +133,57 @@ class _Runs:
         self.traffic[r][:, self.compiled] = family.traffic(draws, known, self.marks)
 
     def _one_by_one(self, r: int) -> None:
-        draws, methods = self.draws[r], [self.methods[r][j] for j in self.others]
+        draws, tests = self.draws[r], [self.tests[r]]
+        families = list(alike.averaged(self.experiment, self.others))
+        methods = [self.methods[r][each.first] for each in families]
         samples = any_method.RunSamples(draws)
         plays = [any_method.play(draws, method, samples) for method in methods]
-        judges = [self._recorder([self.tests[r]]) for _ in methods]
-        self._in_lockstep(methods, plays, judges, self._part(self.others))
-        for j, judge in zip(self.others, judges, strict=True):
-            self.mse[r, j], self.traffic[r, :, j] = judge.mse[0], judge.traffic[0]
+        judges = [
+            {averaged: self._recorder(tests, models) for averaged, models in each.judged(method)}
+            for each, method in zip(families, methods, strict=True)
+        ]
+        together = [list(each.values()) for each in judges]
+        self._in_lockstep(plays, together, self._part(self.others))
+        for each, judge in zip(families, judges, strict=True):
+            for j, (_, averaged) in each.members.items():
+                found = judge[averaged]
+                self.mse[r, j], self.traffic[r, :, j] = found.mse[0], found.traffic[0]
 
     def _at_once(self) -> None:
-        some = together.batch(self.experiment, self.tasks, self.draws)
-        methods = [some.start(self.experiment.methods[j]) for j in self.stacked]
+        """Families of as many steps go together: they share their samples."""
+        families = alike.families(self.experiment, self.stacked)
+        for count in {len(each.steps) for each in families}:
+            some = [each for each in families if len(each.steps) == count]
+            for i in range(0, len(some), alike.LOCKSTEP):
+                self._families(some[i : i + alike.LOCKSTEP], count)
+
+    def _families(self, families: list[alike.Family], count: int) -> None:
+        """Every run with every step is one of `several`, the steps of a run side by side."""
+        runs = np.repeat(np.arange(len(self.numbers)), count).tolist()
+        some = together.batch(
+            self.experiment, [self.tasks[r] for r in runs], [self.draws[r] for r in runs]
+        )
+        methods = [each.start(some.task, len(self.numbers)) for each in families]
         samples = together.JointSamples(some, any(method.idle for method in methods))
         plays = [together.play(method, samples, self.draws[0].rounds) for method in methods]
-        judges = [self._recorder(self.tests) for _ in methods]
-        part = self._part(self.stacked) * len(self.numbers)
-        self._in_lockstep(methods, plays, judges, part)
-        for j, judge in zip(self.stacked, judges, strict=True):
-            self.mse[:, j], self.traffic[:, :, j] = judge.mse, judge.traffic
+        tests = [self.tests[r] for r in runs]
+        judges = [
+            {averaged: self._recorder(tests, models) for averaged, models in each.judged(method)}
+            for each, method in zip(families, methods, strict=True)
+        ]
+        members = sum(len(each.members) for each in families)
+        part = self._part(self.stacked) * len(self.numbers) * members / len(self.stacked)
+        self._in_lockstep(plays, [list(each.values()) for each in judges], part)
+        for each, judge in zip(families, judges, strict=True):
+            for j, (step, averaged) in each.members.items():
+                found, here = judge[averaged], slice(step, None, count)
+                self.mse[:, j], self.traffic[:, :, j] = found.mse[here], found.traffic[here]
 
-    def _recorder(self, tests: list[Judge]) -> Recorder:
-        return Recorder(tests, self.marks, self.shares)
+    def _recorder(self, tests: list[Judge], models: Models) -> Recorder:
+        return Recorder(tests, self.marks, self.shares, models)
 
     def _in_lockstep(
-        self, methods: list[Method], plays: list[Any], judges: list[Recorder], part: float
+        self, plays: list[Iterator[Moment]], judges: list[list[Recorder]], part: float
     ) -> None:
         """Test error and traffic at the marks, for methods that the kernel does not know.
 
@@ -145,18 +194,11 @@ class _Runs:
         for first in (0, *range(1, total + 1, block)):
             if self.stop[0]:
                 raise StoppedError
-            for method, play, judge in zip(methods, plays, judges, strict=True):
+            for play, some in zip(plays, judges, strict=True):
                 for n, moment in enumerate(islice(play, block if first else 1), first):
-                    judge.see(n, method, moment)
+                    for judge in some:
+                        judge.see(n, moment)
             pulse.beat(part * min(block, total + 1 - first) / total if first else 0)
-
-    def _result(self, r: int) -> OneRun:
-        # Floors need noise-free samples and a model that can be solved for.
-        experiment, task = self.experiment, self.tasks[r]
-        clean = not measured(experiment.stream) and task.learner.linear
-        wanted = clean and self.numbers[r] in FLOOR_RUNS and task.dim <= FLOOR_DIM
-        lines = floors(experiment, self.numbers[r]) if wanted else ()
-        return OneRun(self.mse[r], self.traffic[r], np.array(lines))
 
 
 def _groups(
@@ -179,15 +221,24 @@ def few(experiment: Experiment) -> bool:
 
 def width(experiment: Experiment) -> int:
     """How many runs are best computed together, in the memory that they may have."""
+    found = (_width(part) for _, part in experiment.parts())
+    return min((runs for runs in found if runs), default=1)
+
+
+def _width(experiment: Experiment) -> int:
+    """The same for methods that share their features and learner; 0: no matter."""
     methods = experiment.start(experiment.task(0))
     stacked = _groups(experiment, methods)[1]
     if not stacked:
-        return 1
+        return 0
     places = experiment.clients if few(experiment) else experiment.rounds * experiment.cohort
     if any(experiment.methods[j].all_matter for j in stacked):
         places = experiment.clients
-    numbers = places * experiment.dim * len(stacked) * 2
-    return int(np.clip(together.NUMBERS // max(numbers, 1), 1, together.MOST))
+    families = alike.families(experiment, stacked)
+    steps = max(len(each.steps) for each in families)
+    numbers = places * experiment.dim * min(len(families), alike.LOCKSTEP) * 2 * steps
+    most = max(together.MOST // steps, 1)
+    return int(np.clip(together.NUMBERS // max(numbers, 1), 1, most))
 
 
 class Recorder:
@@ -197,14 +248,15 @@ class Recorder:
     `tests` of several runs, or that of one.
     """
 
-    def __init__(self, tests: list[Judge], marks: Array, shares: Array) -> None:
+    def __init__(self, tests: list[Judge], marks: Array, shares: Array, models: Models) -> None:
         self.tests, self.marks, self.shares = tests, marks.tolist(), shares
+        self.models = models
         self.mse = np.empty((len(tests), len(marks)))
         self.traffic = np.zeros((len(tests), 3, len(marks)))
         self.mark, self.bytes = 0, np.zeros((3, len(tests)))
         self.held: list[Array] = []
 
-    def see(self, n: int, method: Method, moment: Moment) -> None:
+    def see(self, n: int, moment: Moment) -> None:
         """The state before round n."""
         for i, sent in enumerate(moment.traffic):
             self.bytes[i] += sent
@@ -213,7 +265,9 @@ class Recorder:
         self.traffic[:, :, self.mark] = self.bytes.T
         self.bytes[:] = 0
         self.mark += 1
-        self.held.append(self._models(method, moment).copy())
+        models = self.models(moment.server, moment.clients)
+        several_runs = moment.runs > 0
+        self.held.append(models.copy() if several_runs else models[None].copy())
         each = self.held[0].ndim > 2  # a model of each client
         if each or len(self.held) == HOLD or self.mark == len(self.marks):
             here = slice(self.mark - len(self.held), self.mark)
@@ -223,9 +277,3 @@ class Recorder:
                 found = test.mse(models, shares)
                 self.mse[r, here] = found.mean(axis=-1) if each else found
             self.held = []
-
-    def _models(self, method: Method, moment: Moment) -> Array:
-        """With the axis of the runs."""
-        models = method.models(moment.server, moment.clients)
-        several_runs = moment.runs > 0
-        return models if several_runs else models[None]

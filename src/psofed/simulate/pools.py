@@ -95,7 +95,8 @@ def fresh_processes(jobs: int | None = None) -> Iterator[Pool]:
 def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextManager[Pool]:
     """For commands: threads if all methods are compiled, else processes."""
     native.keep_memory()
-    methods = experiment.start(experiment.task(0))
+    parts = [part for _, part in experiment.parts()]
+    methods = [method for part in parts for method in part.start(part.task(0))]
     compiled = all(family.knows(method) for method in methods)
     return threads(jobs) if compiled or jobs == 1 else fresh_processes(jobs)
 

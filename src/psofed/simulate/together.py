@@ -5,7 +5,7 @@ Each run has the numbers that it has alone, whatever stands beside it: nothing i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import native, plugins
-from psofed.core.features import Bumps, Waves
+from psofed.core.features import OwnMap
 from psofed.core.schedule import Indices, PresentCohorts, UniformCohorts
 from psofed.core.several import PlacedCohorts, PlacedSeeds, SeveralMaps
 from psofed.experiment import Experiment
@@ -23,7 +23,7 @@ from psofed.methods.contract import Method, Options, Task
 from psofed.methods.members import Clients
 from psofed.methods.round import Sizes
 from psofed.simulate import kernel, maps
-from psofed.simulate.any_method import Fast, Moment
+from psofed.simulate.any_method import Moment
 from psofed.simulate.draws import CHUNK_SAMPLES, Draws
 from psofed.streams.contract import BLOCK as DRAWN
 from psofed.streams.contract import about
@@ -39,7 +39,8 @@ def takes(experiment: Experiment, options: Options, method: Method) -> bool:
     task = method.task
     ours = plugins.is_ours(type(options)) and method.stacked and method.several
     plain = method.policy is None and not isinstance(task.cohorts, PresentCohorts)
-    return ours and plain and task.learner.compiled and not about(experiment.stream).gaps
+    learner = task.learner.linear and plugins.is_ours(type(task.learner))
+    return ours and plain and learner and not about(experiment.stream).gaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +71,7 @@ def batch(experiment: Experiment, tasks: list[Task], draws: list[Draws]) -> Join
         drawn=np.ascontiguousarray(np.stack(members, axis=1)), all_places=present,
     )  # fmt: skip
     several = SeveralMaps(tuple(task.features for task in tasks), JointFeatures(tasks))
-    learner: Any = Fast() if native.available() else first.learner
-    task = replace(
-        first, seeds=seeds, cohorts=cohorts, features=several, learner=learner, room=room
-    )
+    task = replace(first, seeds=seeds, cohorts=cohorts, features=several, room=room)
     return JointRuns(draws, task)
 
 
@@ -103,11 +101,12 @@ class JointFeatures:
     def __init__(self, tasks: list[Task]) -> None:
         self.maps = [task.features for task in tasks]
         self.dim, self.dtype = tasks[0].features.dim, np.dtype(tasks[0].dtype)
-        known = all(isinstance(each, Waves | Bumps) for each in self.maps)
+        known = all(maps.knows(each) and not isinstance(each, OwnMap) for each in self.maps)
         self.tables: list[Any] = []
         if known and native.available():
             self.tables = [maps.feature_map(each, self.dtype) for each in self.maps]
             self.structs = [native.struct(each) for each in self.tables]
+        self.own = [maps.outside(each) for each in self.maps]
 
     def __call__(self, x: Array) -> Array:
         return self.blocks(x[None])[0]
@@ -115,12 +114,19 @@ class JointFeatures:
     def blocks(self, x: Array) -> Array:
         """The same with an axis before that of the runs."""
         if not self.tables:
-            some = [np.stack([each(row) for row in x[:, r]]) for r, each in enumerate(self.maps)]
-            return np.stack(some, axis=1)
+            return _applied(self.maps, x)
+        if self.own[0] is not None:
+            x = _applied(self.own, x)
         flat = x.reshape(*x.shape[:2], -1, x.shape[-1])
         z = np.empty((*x.shape[:-1], self.dim), self.dtype)
         kernel.fill_features_of_runs(np.ascontiguousarray(flat, self.dtype), self.structs, z)
         return z
+
+
+def _applied(features: Sequence[Any], x: Array) -> Array:
+    """The map of each run for its part of x [round, run, ...]."""
+    some = [np.stack([each(row) for row in x[:, r]]) for r, each in enumerate(features)]
+    return np.stack(some, axis=1)
 
 
 class JointSamples:

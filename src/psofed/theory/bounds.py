@@ -137,6 +137,11 @@ def alarms(experiment: Experiment) -> list[Alarm]:
 
     The windows of all clients are taken together; the limit of a single client may be lower.
     """
+    return [alarm for _, part in experiment.parts() for alarm in _alarms(part)]
+
+
+def _alarms(experiment: Experiment) -> list[Alarm]:
+    """Of methods that share features and a learner."""
     task = experiment.task(0)
     methods: list[Method] = experiment.start(task)
     found = [system(method, np.arange(1), experiment.cohort) for method in methods]

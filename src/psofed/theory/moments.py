@@ -148,9 +148,7 @@ def analytic(experiment: Experiment, task: Task, clients: Array) -> Array | None
 
 def yardstick(experiment: Experiment, task: Task) -> Yardstick:
     """The moments of the run's own test set, so that theory and simulation use the same one."""
-    drawn = drawing.snapshot(
-        experiment.stream, task.seeds, "test", task.clients, experiment.test_samples
-    )
-    z = task.features(drawn.x).astype(np.float64)
-    count, f = len(z), drawn.clean
-    return Yardstick(z.T @ z / count, z.T @ f / count, float(f @ f / count))
+    x, y, _ = experiment.draw_test(task.seeds)
+    z = task.features(x).astype(np.float64)
+    count = len(z)
+    return Yardstick(z.T @ z / count, z.T @ y / count, float(y @ y / count))

@@ -58,6 +58,7 @@ class Prediction:
     bias: Array  # the part of the means: what would be left if nothing were random
     error: Array  # standard error that the sampling of r_k leaves, to first order
     lost: int | None  # the round at which the MSE is DIVERGED times the initial one
+    judged: str = "noise-free targets"  # what the MSE is of
 
     @property
     def mse_db(self) -> Array:
@@ -79,7 +80,7 @@ class Prediction:
             [f"{self.rounds[i]:,}", notebook.estimate(float(self.mse_db[i]), float("nan"))]
             for i in dict.fromkeys([*shown, len(self.rounds) - 1])
         ]
-        note = f"Step {self.step:g}; {self.kind} recursion of mean and mean square."
+        note = f"Step {self.step:g}; {self.kind} recursion of mean and mean square; {self.judged}."
         title = f"Prediction: {self.title}, {self._end()}"
         return notebook.table(title, ["round", "expected MSE, dB"], rows, note)
 
@@ -91,9 +92,20 @@ def fix_world(experiment: Experiment, number: int | None = None) -> Experiment:
 
 def check_learner(experiment: Experiment) -> None:
     """Refuse a learner that the theory does not describe."""
+    _check_worlds(experiment)
     if not experiment.learner.compiled:
         found = f"is {experiment.learner.name!r}, but the theory is that of LMS on random features"
         raise InputError("learner.name", found, "leave [learner] out, or simulate: `psofed run`")
+
+
+def _check_worlds(experiment: Experiment) -> None:
+    """Refuse methods with features or a learner of their own."""
+    for i, options in enumerate(experiment.methods):
+        if options.apart:
+            what = "learner" if options.features is None else "features"
+            found = f"is that of {options.name} alone, but the theory follows one world"
+            right = f"give it to the whole experiment, as [{what}]"
+            raise InputError(f"methods[{i}].{what}", found, right)
 
 
 def knows(experiment: Experiment) -> bool:
@@ -103,6 +115,7 @@ def knows(experiment: Experiment) -> bool:
 
 def uncovered(experiment: Experiment) -> list[str]:
     """The titles of the methods that the theory does not cover."""
+    _check_worlds(experiment)
     methods = experiment.start(experiment.task(0))
     known = [system(method, np.arange(1), experiment.cohort) for method in methods]
     return [t for t, each in zip(experiment.titles, known, strict=True) if each is None]
@@ -176,7 +189,7 @@ def one(
     table[:, 0] = experiment.evaluated
     table[: len(rows)] = rows
     rounds, (mse, bias, error) = table[:, 0].astype(int), table[:, 1:].T
-    return Prediction(title, system.step, kind, rounds, mse, bias, error, lost)
+    return Prediction(title, system.step, kind, rounds, mse, bias, error, lost, experiment.judged)
 
 
 def _states(world: World, system: System, data: Population | None) -> Iterator[Any]:

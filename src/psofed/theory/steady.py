@@ -1,8 +1,9 @@
 """Where a method is after n rounds, for many steps and M at once: the quasi-static MSE.
 
 The means are followed to round n, with windows averaged over their rotation, for all settings side
-by side; then the covariances are taken where they would settle if the means stood still. There is
-no true steady state: flat directions of the features are never learned completely.
+by side; then the covariances are those after n rounds in which the means stand where they end.
+There is no true steady state: flat directions of the features are never learned completely, and
+with few shared entries the covariances still grow after 20,000 rounds.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.theory import krylov
 from psofed.theory.bounds import Bounds
 from psofed.theory.mean import Means, Round
 from psofed.theory.moments import Yardstick
@@ -23,9 +25,10 @@ from psofed.theory.system import System
 from psofed.theory.windows import Own, outer
 
 Array = NDArray[Any]
-MEMORY, ROUNDS = 8, 60  # of Anderson's acceleration
 PART = 10  # clients whose means stay in the processor's cache
-SETTLED = 2e-4  # relative change of the MSE
+TOLERANCE = 0.02  # dB
+SURE = 0.25  # of the tolerance: how close the last values have to be
+PER_DB = 10 / np.log(10)  # dB per unit of relative change
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +94,13 @@ def quasi_static(
     settings: list[Setting],
     rounds: int,
     tell: Callable[[float], None] | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Array:
     """The MSE after `rounds` rounds for each setting; nan where the step is unsafe.
 
-    `tell` hears the share that is done: the means take about half of the time.
+    `tolerance` is the error in dB that the computation may add to those of the theory; nan also
+    where it is not reached, as after very many rounds. `tell` hears the share that is done: the
+    means take about half of the time.
     """
     systems = {s: _setting(system, s) for s in settings}
     safe = [s for s, one in systems.items() if bounds.verdict(one) != "unsafe"]
@@ -106,8 +112,8 @@ def quasi_static(
         if tell is not None:
             tell(0.5 + 0.5 * i / len(safe))
         means = Means(*(m[..., [i], :] for m in ends))
-        second = _settled(AveragedRecursion(systems[s], data), means, test)
-        found[s] = test.mse(means.server[0].astype(np.float64), second.A)
+        spread = _spread(AveragedRecursion(systems[s], data), means, test, rounds, tolerance)
+        found[s] = test.mse(means.server[0].astype(np.float64)) + spread
     return np.array([found.get(s, np.nan) for s in settings])
 
 
@@ -159,61 +165,56 @@ def _means(
     return Means(m_s @ U.T, m @ U.T)
 
 
-def _settled(recursion: AveragedRecursion, means: Means, test: Yardstick) -> Second:
-    """Where the covariances settle while the means stand still, by Anderson's acceleration."""
+def _spread(
+    recursion: AveragedRecursion, means: Means, test: Yardstick, rounds: int, tolerance: float
+) -> float:
+    """tr(G A) after `rounds` rounds in which the means stand still, to a tolerance in dB."""
     now: Round = recursion.mean.round(0, means)
-    whole = recursion.system.whole
-    second = recursion.start().second
-    faster = _Anderson()
+    whole, first = recursion.system.whole, recursion.start().second
+    packed = _Packed(recursion.system.dim, whole)
     floor = test.mse(means.server[0].astype(np.float64))
-    mse = 0.0
-    for _ in range(ROUNDS):
-        state = State(means, second)
-        image = recursion._whole(now, state) if whole else recursion._part(0, now, state)
-        before, mse = mse, floor + float(np.vdot(test.G, image.A))
-        if not abs(mse - before) >= SETTLED * (mse - floor):  # settled, or lost
-            break
-        second = _unflat(faster.next(_flat(second, whole), _flat(image, whole)), second, whole)
-    return image
+
+    def push(values: Array) -> Array:
+        state = State(means, packed.unpack(values, first))
+        return packed.pack(
+            recursion._whole(now, state) if whole else recursion._part(0, now, state)
+        )
+
+    def agree(values: Array) -> bool:
+        return bool(np.ptp(values) * PER_DB < SURE * tolerance * (floor + values[-1]))
+
+    return krylov.seen(push, packed.weights(test.G, recursion.data.kind), rounds, agree)
 
 
-class _Anderson:
-    """The combination of the last images with the smallest residual."""
+class _Packed:
+    """Covariances as one row of numbers; of those that are symmetric, one triangle."""
 
-    moved: Array  # the last one
-    image: Array
+    def __init__(self, dim: int, whole: bool) -> None:
+        self.dim, self.whole = dim, whole
+        rows, columns = np.triu_indices(dim)
+        self.upper, self.lower = dim * rows + columns, dim * columns + rows
 
-    def __init__(self) -> None:
-        self.count = 0
+    def pack(self, second: Second) -> Array:
+        """A and, unless models are whole, C, X and B."""
+        triangles = [P.ravel()[self.upper] for P in (second.A, second.C, second.X)]
+        return triangles[0] if self.whole else np.concatenate([*triangles, second.B.ravel()])
 
-    def next(self, point: Array, image: Array) -> Array:
-        """The next point to try."""
-        moved = (image - point).astype(np.float64)
-        if self.count == 0:
-            self.changes = np.empty((MEMORY, len(moved)))
-            self.steps = np.empty((MEMORY, len(image)), image.dtype)
-            self.products = np.empty((MEMORY, MEMORY))
-            out = image
-        else:
-            # The oldest change makes room for the newest; the products of the others are known.
-            slot, used = (self.count - 1) % MEMORY, min(self.count, MEMORY)
-            change = np.subtract(moved, self.moved, out=self.changes[slot])
-            np.subtract(image, self.image, out=self.steps[slot])
-            self.products[slot, :used] = self.changes[:used] @ change
-            self.products[:used, slot] = self.products[slot, :used]
-            # Few columns and very many rows: the normal equations are accurate enough, and fast.
-            right = self.changes[:used] @ moved
-            weights = np.linalg.lstsq(self.products[:used, :used], right, rcond=1e-12)[0]
-            out = image - weights.astype(image.dtype) @ self.steps[:used]
-        self.count, self.moved, self.image = self.count + 1, moved, image
+    def unpack(self, values: Array, like: Second) -> Second:
+        """What `pack` was given."""
+        if self.whole:
+            return like._replace(A=self._square(values))
+        size = len(self.upper)
+        A, C, X = (self._square(values[i * size : (i + 1) * size]) for i in range(3))
+        return Second(A, values[3 * size :].reshape(A.shape), C, X)
+
+    def _square(self, triangle: Array) -> Array:
+        out = np.empty((self.dim, self.dim), triangle.dtype)
+        out.ravel()[self.upper] = triangle
+        out.ravel()[self.lower] = triangle
         return out
 
-
-def _flat(second: Second, whole: bool) -> Array:
-    return second.A.reshape(-1) if whole else np.concatenate([P.reshape(-1) for P in second])
-
-
-def _unflat(values: Array, like: Second, whole: bool) -> Second:
-    if whole:
-        return like._replace(A=values.reshape(like.A.shape))
-    return Second(*(part.reshape(like.A.shape) for part in np.split(values, 4)))
+    def weights(self, G: Array, kind: Any) -> Array:
+        """The row g for which g^T pack(.) = tr(G A)."""
+        own = (2 * G - np.diag(np.diag(G))).ravel()[self.upper]
+        rest = 0 if self.whole else 2 * len(own) + self.dim**2
+        return np.concatenate([own, np.zeros(rest)]).astype(kind)

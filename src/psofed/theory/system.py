@@ -115,7 +115,7 @@ class System:
 
 def system(method: Method, clients: Array, cohort: int) -> System | None:
     """The method as a system of recursions, or None if the theory does not cover it."""
-    if not method.compiled:
+    if not (method.compiled and method.task.learner.compiled) or method.averages:
         return None
     assert isinstance(method, psofed.Method)
     return System(method, clients, method.task.clients, cohort)

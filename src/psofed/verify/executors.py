@@ -61,10 +61,10 @@ def compare_methods(experiment: Experiment, rounds: int) -> list[Differences]:
         experiment, rounds=min(rounds, experiment.rounds), dtype="float64", evaluate_every=None
     )
     with np.errstate(over="ignore", invalid="ignore"):
-        return [_replay(replace(short, methods=(options,))) for options in short.methods]
+        return [_replay(short.alone(options), options.title()) for options in short.methods]
 
 
-def _replay(experiment: Experiment) -> Differences:
+def _replay(experiment: Experiment, title: str) -> Differences:
     (options,) = experiment.methods
     if options.policy is not None:
         refuse_policy(options.policy)
@@ -82,7 +82,7 @@ def _replay(experiment: Experiment) -> Differences:
     apart = {"messages": both}
     if family.knows(method):
         apart["engine"] = {"global": _largest(family.replay(draws, [method]).w[:, 0], w)}
-    return Differences(options.title(), "lockstep", apart)
+    return Differences(title, "lockstep", apart)
 
 
 def engine(case: Case) -> tuple[Array, Array]:

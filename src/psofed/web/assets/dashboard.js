@@ -159,7 +159,7 @@ function tiles() {
   const tile = (name, big, small) => { write(at[`${name}-big`], big); write(at[`${name}-small`], small); };
   const row = shown.rows[shown.rows.length - 1];
   tile("round", count(shown.n), `${about.rounds ? `of ${count(about.rounds)}; ` : ""}last closed ${ago(shown.closed)}`);
-  tile("mse", shown.mse == null ? "–" : `${shown.mse.toFixed(2)} dB`.replace("-", "−"), shown.mse == null ? "not known" : `after round ${row[0]}`);
+  tile("mse", shown.mse == null ? "–" : `${shown.mse.toFixed(2)} dB`.replace("-", "−"), shown.mse == null ? "not known" : `after round ${row[0]}${about.targets ? `, ${about.targets}` : ""}`);
   const rate = (total) => (shown.n ? `${bytes(total / shown.n)} a round` : "");
   tile("up", bytes(shown.up), rate(shown.up));
   tile("down", bytes(shown.down), rate(shown.down));
@@ -173,7 +173,7 @@ function curves() {
   const known = rows.some((row) => row[2] != null);
   at.mse.hidden = !known;
   if (known) {
-    chart("mse", { label: "Test error", xLabel: "round", yLabel: "MSE, dB", height: 260, x, series: [{ label: "MSE", y: rows.map((row) => row[2]), style: 0 }] });
+    chart("mse", { label: "Test error", xLabel: "round", yLabel: shown.about.targets ? `MSE, dB, ${shown.about.targets}` : "MSE, dB", height: 260, x, series: [{ label: "MSE", y: rows.map((row) => row[2]), style: 0 }] });
   }
   const rate = (j) => rows.map((row, i) => {
     const before = i ? rows[i - 1] : [-1, 0, 0, 0, 0];

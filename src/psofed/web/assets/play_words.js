@@ -98,14 +98,14 @@ function figures(curves, cost, { runs: count }) {
   });
   const mean = count > 1 ? `, mean of ${count} runs` : "";
   return el("section", { class: "figures" }, el("h2", {}, "What it costs"), el("p", { class: "verdict" }, verdict(curves, cost)),
-    table(["method", "a round", `${rounds} rounds`, "error then"], rows, `Traffic, up and down together, and the test MSE${mean}`));
+    table(["method", "a round", `${rounds} rounds`, "error then"], rows, `Traffic, up and down together, and the test MSE on noise-free targets${mean}`));
 }
 
 // --- what stands on the page all the time ---
 
 const TITLE = "PSO-Fed, one window at a time";
 const LOOK = "Move one slider at a time: the curve from before stays for comparison.";
-const BY_ROUNDS = "Lower is better; 10 dB less is a tenth of the error. The dashed line is the round in the picture.";
+const BY_ROUNDS = "The error is on noise-free targets. Lower is better; 10 dB less is a tenth of the error. The dashed line is the round in the picture.";
 const BY_BYTES = "The same over what has travelled (logarithmic): further left is cheaper. “Local only” sends nothing, so it is not here.";
 const READ = "Point at a cell, or tap it, to read its number.";
 

@@ -64,13 +64,15 @@ function togetherBlocks(sections, all) {
   const levels = [...new Map(sections.flatMap((s) => s.levels).map((level) => [level.label, level])).values()];
   const tops = sections.map((s) => s.top).filter((top) => top != null);
   const host = el("div", { class: "curves" });
-  const about = { series: rows, groups, levels, together: true,
+  const kinds = [...new Set(sections.map((s) => s.targets).filter(Boolean))];
+  const about = { series: rows, groups, levels, together: true, targets: kinds.length > 1 ? "of different kinds" : kinds[0],
     top: tops.length ? Math.max(...tops) : null, log: sections.every((s) => s.log), label: "All results together" };
   if (rows.length) later(() => { new Curves(host, about); });
   const ends = sections.flatMap((s) => s.ends.map((row) => [s.name, ...row]));
   return [
     el("nav", { "aria-label": "Results" }, el("ol", {}, sections.map((s, f) => el("li", {}, el("a", { href: `#result-${f}` }, s.name), `: ${s.answer}`)))),
     rows.length ? [el("h2", {}, "All curves together"), host] : null,
+    DATA.notes.map((note) => el("p", {}, el("strong", {}, note))),
     el("h2", {}, "What differs"),
     DATA.differs.length ? table(["", ...sections.map((s) => s.name)], DATA.differs, "Settings that differ") : el("p", {}, "Nothing but the methods: the settings are the same."),
     ends.length ? [el("h2", {}, "Where they end"), table(["result", "method", "steady, dB", "kB in all"], ends, "Where they end")] : null,

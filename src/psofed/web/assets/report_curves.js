@@ -12,8 +12,8 @@ function add(one, other) {
 }
 
 class Curves {
-  // about: {series, groups, levels, top, axis, total, log, label, together}; series as `unpack` gives
-  // them. Together, all groups are shown at first.
+  // about: {series, groups, levels, top, axis, total, log, label, targets, together}; series as
+  // `unpack` gives them. Together, all groups are shown at first.
   constructor(host, about) {
     this.about = about;
     this.groups = about.groups.length ? [...about.groups, { name: "All", rows: about.series.map((_, i) => i) }] : [];
@@ -83,7 +83,7 @@ class Curves {
     return {
       label: about.label,
       xLabel: isBytes ? `bytes, ${TOTALS[state.total][0]}` : "round n",
-      yLabel: "test MSE (dB)",
+      yLabel: about.targets ? `test MSE (dB), ${about.targets}` : "test MSE (dB)",
       xLog: state.log[state.axis],
       series,
       levels,

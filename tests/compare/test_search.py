@@ -1,0 +1,194 @@
+"""A fair comparison: what is searched, on which seeds, and that nothing beats what is reported."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from psofed.compare import budget, kept, lattice, tuning
+from psofed.compare.comparing import compare_methods
+from psofed.compare.halving import PLAIN, Search
+from psofed.compare.lattice import Allowance
+from psofed.compare.pilot import SEED, Pilot
+from psofed.curves import to_db
+from psofed.errors import InputError
+from psofed.experiment import Experiment, Features
+from psofed.learners import lms
+from psofed.methods import (
+    cmfl,
+    fedavg,
+    fedprox,
+    fedscr,
+    memofed,
+    onlinefed,
+    psofed,
+    qsgd,
+    raw,
+    sketch,
+    structured,
+    topk,
+)
+from psofed.simulate import montecarlo, pools
+
+SMALL = Experiment(
+    clients=10, cohort=2, rounds=300, runs=2, test_samples=200, features=Features(dim=16),
+    methods=(onlinefed.Options(),),
+)  # fmt: skip
+FIFTH = Allowance(0.2, "unicast")
+
+
+def silent(*_):
+    return lambda done, total: None
+
+
+def searched(methods, allowed=FIFTH, experiment=SMALL, target=None, gifts=False):
+    experiment = replace(experiment, methods=(onlinefed.Options(), *methods))
+    with pools.threads(1) as workers:
+        pilot = Pilot(experiment, allowed, workers)
+        return tuning.tune(experiment, pilot, target, gifts, silent)
+
+
+def steady(experiment, options):
+    """The mean test MSE of the last fifth, in dB, over runs on seeds that nobody has seen."""
+    fresh = replace(experiment, seed=777, runs=40, methods=tuple(options), evaluate_every=10)
+    curves = montecarlo.run(fresh, 1)
+    late = curves.rounds >= 0.8 * curves.rounds[-1]
+    return to_db(curves.mse[:, late].mean(axis=1))
+
+
+BASELINES = (
+    fedavg.Options(), fedprox.Options(), psofed.Options(4), topk.Options(), qsgd.Options(),
+    sketch.Options(), structured.Options(shared=4), fedscr.Options(block=4), cmfl.Options(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("options", BASELINES, ids=lambda o: o.name)
+def test_no_wider_grid_and_no_other_option_beats_what_is_reported(options):
+    found = searched([options])
+    (best,) = [e for e in found.entries if e.options.name == options.name and "error" in e.aims]
+    rivals = [best.options]
+    for setting in lattice.plain(SMALL, options, FIFTH).settings:
+        for mu in (best.step / 4, best.step / 2, best.step, 2 * best.step, 4 * best.step):
+            rivals += [replace(setting, step=mu, average=a) for a in (False, True)]
+    named = [replace(o, label=str(i)) for i, o in enumerate(rivals)]
+    ends = steady(SMALL, named)
+    assert ends[0] <= np.nanmin(ends) + 0.1
+
+
+def test_the_grid_of_steps_grows_until_the_best_is_inside_it(monkeypatch):
+    wide = searched([]).entries[0]
+    for steps in ((0.001, 0.002), (30.0, 60.0)):
+        monkeypatch.setattr(lms.Options, "steps", steps)
+        (entry,) = [e for e in searched([]).entries if "error" in e.aims]
+        tried = sorted({trial.step for trial in entry.trials})
+        assert tried[0] < entry.step < tried[-1]
+        assert entry.step == pytest.approx(wide.step, rel=0.5)
+
+
+def test_what_is_tuned_on_is_not_what_is_reported():
+    seen = []
+
+    class Watched:
+        workers = ahead = 1
+
+        def submit(self, experiment, numbers):
+            seen.append((experiment.seed, experiment.rounds, tuple(numbers)))
+            with pools.threads(1) as workers:
+                future = workers.submit(experiment, numbers)
+                future.result()
+                return future
+
+    made = replace(SMALL, seed=5)
+    pilot = Pilot(made, FIFTH, Watched())
+    Search(pilot, silent, "x").best({("Online-Fed", "error"): [onlinefed.Options()]})
+    assert {(seed, rounds) for seed, rounds, _ in seen} == {(SEED + 5, SMALL.rounds)}
+    assert {len(numbers) for _, _, numbers in seen} == {rung.runs for rung in PLAIN}
+
+
+@pytest.mark.parametrize("total", ["unicast", "up", "multicast"])
+@pytest.mark.parametrize(
+    "options", [psofed.Options(4, "coordinated"), fedavg.Options(), memofed.Options(size=6)],
+    ids=lambda o: o.name,
+)  # fmt: skip
+def test_budget_fit_and_count_are_in_the_same_total(options, total):
+    allowed = Allowance(0.3, total)
+    fitted = budget.fit(SMALL, options, allowed.budget, total)
+    assert 0.01 < fitted.share <= 0.3001
+    used = replace(SMALL, methods=(onlinefed.Options(), replace(fitted.options, label="x")))
+    curves = montecarlo.run(used, 1)
+    sent = {"up": 0 * curves.downlink, "unicast": curves.downlink, "multicast": curves.multicast}
+    all_bytes = (curves.uplink + sent[total]).sum(axis=1)
+    assert all_bytes[1] / all_bytes[0] <= 0.31
+
+
+def test_a_setting_beside_another_differs_in_one_option_and_fits():
+    here = topk.Options(kept=2, local_steps=5)
+    for other in lattice.neighbours(SMALL, here, FIFTH):
+        assert (other.kept == here.kept) or other.kept in (1, 5)
+        assert budget.cost(SMALL, other).share <= 0.2001
+
+
+def test_the_lowest_error_and_the_fewest_bytes_are_two_searches():
+    found = searched([fedavg.Options()], target=-4.0)
+    rows = {aim: e.options for e in found.entries if e.options.name == "fedavg" for aim in e.aims}
+    assert rows.keys() == {"error", "bytes"}
+    assert rows["bytes"].local_steps > rows["error"].local_steps
+
+
+def test_what_is_no_cheaper_is_left_out_with_a_reason_unless_a_gift_makes_it_so():
+    tight = Allowance(0.05, "unicast")
+    found = searched([psofed.Options(4)], tight)
+    assert found.left_out == [("PSO-Fed M=4 uncoordinated", "costs 6.25 % at the least")]
+    assert {e.options.name for e in found.entries} == {"onlinefed"}
+    with_gifts = searched([psofed.Options(4)], tight, gifts=True)
+    assert any(e.gifted and e.options.name == "psofed" for e in with_gifts.entries)
+
+
+def test_gifts_are_shown_where_they_help_and_named():
+    found = searched([fedavg.Options()], gifts=True)
+    for entry in found.entries:
+        options = entry.options
+        assert entry.gifted == bool(options.wire or options.features or options.learner)
+        assert not options.wire or options.wire in options.title()
+    assert any(entry.gifted for entry in found.entries)
+
+
+def test_an_option_at_the_end_of_its_choices_is_marked_unless_it_ends_there_by_nature():
+    assert lattice.edges(SMALL, topk.Options(kept=16, local_steps=3)) == ()
+    assert lattice.edges(SMALL, topk.Options(kept=1, local_steps=15)) == ()
+    assert lattice.edges(SMALL, fedprox.Options(2, prox=0.1)) == ("prox",)
+    assert lattice.edges(SMALL, fedprox.Options(2, prox=0.01)) == ()
+
+
+def test_controls_and_the_reference_are_shown_whatever_they_cost():
+    found = searched([raw.Options()], Allowance(0.01, "unicast"))
+    assert {e.options.role for e in found.entries} == {"reference", "control"}
+
+
+def test_a_comparison_from_python_is_that_of_the_command():
+    few = replace(SMALL, rounds=120, methods=(psofed.Options(4, label="mine"),))
+    found = compare_methods(few, budget=0.5, gifts=False, jobs=1)
+    assert found.tuning == "fair"
+    titles = found.curves.titles
+    assert any(title.startswith("mine: PSO-Fed M=") for title in titles)
+    assert all(found.share(j) <= 0.51 for j in found.order("error") if j != found.reference)
+    for aim in ("error", "bytes"):
+        assert found.reference in found.order(aim)
+    with pytest.raises(InputError, match="tuning is 'slow'"):
+        compare_methods(few, tuning="slow")
+
+
+@pytest.mark.parametrize("gifts", [False, True])
+def test_what_was_searched_is_kept_for_a_comparison_that_goes_on(gifts):
+    found = searched([fedavg.Options()], gifts=gifts)
+    asked = {"budget": 0.2, "target": None}
+    written = kept.text(SMALL, asked, found)
+    assert kept.read(written, SMALL, asked) == found
+    assert kept.read(written, replace(SMALL, runs=50), asked) == found
+    for other in (replace(SMALL, seed=1), replace(SMALL, rounds=301)):
+        assert kept.read(written, other, asked) is None
+    assert kept.read(written, SMALL, asked | {"budget": 0.1}) is None
+    assert kept.read(written[:-9], SMALL, asked) is None
+    assert kept.read("", SMALL, asked) is None

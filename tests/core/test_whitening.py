@@ -1,0 +1,236 @@
+"""Features in a whitened basis: what the map promises, in every executor, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.mistakes import is_named
+from psofed import experiment as experiments
+from psofed import native
+from psofed.core import whitening
+from psofed.core.features import Bumps, Linear, Waves
+from psofed.core.seeds import Seeds
+from psofed.core.whitening import Whitened
+from psofed.errors import InputError
+from psofed.experiment import Experiment, Features
+from psofed.export import origin
+from psofed.learners import lms, nlms
+from psofed.methods import centralised, fedavg, memofed, onlinefed, psofed
+from psofed.protocol import in_memory
+from psofed.protocol.deployment import Deployment
+from psofed.simulate import any_method, family, maps
+from psofed.simulate.draws import draw
+from psofed.simulate.onerun import one_run, some_runs
+from psofed.streams import iid
+from psofed.theory import prediction
+from psofed.verify.executors import compare_methods
+
+SMALL = Experiment(
+    clients=6, cohort=2, rounds=40, runs=1, dtype="float64", test_samples=100,
+    features=Features(dim=16, basis="whitened", size=9),
+    methods=(onlinefed.Options(), psofed.Options(shared=3), fedavg.Options(local_steps=4),
+             memofed.Options(size=5), centralised.Options()),
+)  # fmt: skip
+
+
+def squares(x):
+    return np.concatenate([x, x**2 / 2], axis=-1)
+
+
+def drawn(features, seed=0, taps=4):
+    """The map of an experiment with these features, and its guess of the inputs' law."""
+    world = replace(SMALL, features=features, methods=(onlinefed.Options(),), seed=seed)
+    found = world.draw_features(Seeds(seed))
+    return found, (np.zeros(taps), whitening.guess(taps, features.spread, features.correlation))
+
+
+@given(
+    name=st.sampled_from(["cosine", "exponential", "gaussian"]),
+    dim=st.integers(1, 30).map(lambda n: 2 * n),
+    share=st.floats(0, 1),
+    whiten=st.floats(0, 1),
+    spread=st.floats(0.1, 3),
+    correlation=st.floats(0, 0.9),
+    seed=st.integers(0, 9),
+)
+@settings(max_examples=40)
+def test_under_the_guess_the_power_is_one(name, dim, share, whiten, spread, correlation, seed):
+    size = max(round(share * dim), 1)
+    table = Features(
+        name, dim, basis="whitened", size=size, whiten=whiten, spread=spread,
+        correlation=correlation,
+    )  # fmt: skip
+    found, law = drawn(table, seed)
+    R = found.correlation(*law)
+    assert found.dim == table.entries == size == len(R)
+    assert np.trace(R) == pytest.approx(1, abs=1e-9)
+    apart = R - np.diag(np.diag(R))
+    assert np.abs(apart).max() <= 1e-9
+
+
+def test_whitened_features_have_the_same_power_in_all_directions_but_flat_ones():
+    found, law = drawn(Features(dim=60, basis="whitened", size=12, whiten=1.0, epsilon=1e-12))
+    assert np.abs(found.correlation(*law) - np.eye(12) / 12).max() <= 1e-7
+    half, _ = drawn(Features(dim=60, basis="whitened", size=12, whiten=0.5, epsilon=1e-12))
+    turned, _ = drawn(Features(dim=60, basis="whitened", size=12, whiten=0.0))
+    powers = [np.diag(each.correlation(*law)) for each in (half, turned)]
+    roots = np.sqrt(powers[1])
+    assert np.allclose(powers[0], roots / roots.sum(), rtol=1e-6)
+
+
+def test_the_power_of_samples_is_what_the_guess_says():
+    found, (_, law) = drawn(Features(dim=40, basis="whitened", size=10, whiten=1.0))
+    x = np.random.default_rng(1).multivariate_normal(np.zeros(4), law, 200_000)
+    u = found(x)
+    assert np.square(u).sum(axis=1).mean() == pytest.approx(1, rel=0.02)
+    assert np.allclose(u.T @ u / len(u), found.correlation(np.zeros(4), law), atol=0.005)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1, 7, 16, 33, 60])
+@pytest.mark.parametrize("base", ["cosine", "gaussian", squares])
+def test_the_compiled_map_is_the_one_in_numpy_and_samples_do_not_mix(base, size, dtype):
+    dim = 60 if isinstance(base, str) else 8
+    features = Features(base, dim, basis="whitened", size=min(size, dim))
+    found = drawn(features)[0].astype(dtype)
+    fast = maps.compiled(found, dtype)
+    x = np.random.default_rng(0).standard_normal((3, 7, 4)).astype(dtype)
+    u, close = found(x), {"float32": 1e-5, "float64": 1e-13}[dtype]
+    assert u.shape == (3, 7, found.dim)
+    assert np.abs(fast(x) - u).max() <= close * np.abs(u).max()
+    assert np.array_equal(fast(x[1:2, 4:]), fast(x)[1:2, 4:])
+    assert (fast is not found) == native.available()
+
+
+def test_a_rotation_of_all_features_changes_no_prediction_of_lms():
+    plain = Features(dim=16)
+    turned = replace(plain, basis="whitened", size=16, whiten=0.0)
+    methods = onlinefed.Options(), fedavg.Options(local_steps=3), centralised.Options()
+    world = replace(SMALL, features=plain, methods=methods)
+    # u is z, turned and divided by the root of E|z|^2, for which the step makes up.
+    power = float(drawn(plain)[0].correlation(*drawn(turned)[1]).trace())
+    other = replace(world, features=turned, step=world.step * power)
+    assert np.allclose(one_run(world, 0).mse, one_run(other, 0).mse, rtol=1e-10)
+
+
+def test_the_basis_is_the_one_of_memo_fed():
+    world = replace(SMALL, methods=(memofed.Options(size=9),), features=Features(dim=16))
+    (memo,) = world.start(world.task(0))
+    own = replace(SMALL.features, whiten=1.0)
+    found = replace(world, features=own, methods=(onlinefed.Options(),)).task(0).features
+    assert np.allclose(found.T / np.linalg.norm(found.T), memo.T / np.linalg.norm(memo.T))
+
+
+@pytest.mark.parametrize("learner", [lms.Options(), nlms.Options()], ids=lambda o: o.name)
+def test_all_executors_agree(learner):
+    for features in (SMALL.features, Features(squares, 8, basis="whitened", size=5)):
+        world = replace(SMALL, features=features, learner=learner)
+        for found in compare_methods(world, 30):
+            assert found.passed, found
+        engine = compare_methods(replace(world, methods=world.methods[:2]), 30)
+        assert all("engine" in each.differences for each in engine) == native.available()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_run_is_the_same_whatever_stands_beside_it(dtype):
+    for changes in ({}, {"clients": 200}, {"features": Features(squares, 8, basis="whitened")}):
+        methods = tuple(replace(o, learner=nlms.Options()) for o in SMALL.methods[:3])
+        world = replace(SMALL, dtype=dtype, methods=methods + SMALL.methods[3:], **changes)
+        for number, run in zip((4, 1), some_runs(world, [4, 1]), strict=True):
+            assert np.array_equal(run.mse, one_run(world, number).mse)
+
+
+def test_a_deployment_in_memory_has_the_models_of_the_simulation():
+    own = psofed.Options(shared=3, features=SMALL.features, learner=nlms.Options(), step=0.5)
+    plan = Deployment(replace(SMALL, features=Features(dim=4), methods=(own,)))
+    assert plan.world.dim == 9
+    world = replace(SMALL, learner=nlms.Options(), step=0.5, methods=(psofed.Options(shared=3),))
+    (method,) = world.start(world.task(0, wire="float64"))
+    draws = draw(world, method.task, everybody=True)
+    (chunk,) = draws.chunks()
+    sent = in_memory.run(plan.world.start(plan.world.task(0, "float64"))[0], chunk.x, chunk.y)
+    moments = any_method.play(draws, method, any_method.RunSamples(draws))
+    w = np.array([moment.server["w"].copy() for moment in moments])
+    assert np.abs(sent.models - w).max() <= 1e-12
+    assert np.abs(w[-1]).max() > 0.01
+
+
+def test_the_theory_follows_a_basis():
+    world = replace(
+        SMALL, clients=40, cohort=4, rounds=150, runs=1, step=0.5, stream=iid.Options(), world=0,
+        methods=(psofed.Options(shared=3),), test_samples=2000,
+    )  # fmt: skip
+    (found,) = prediction.curves(world)
+    many = np.mean([run.mse[0] for run in some_runs(world, range(12))], axis=0)
+    assert np.abs(10 * np.log10(found.mse / many))[50:].mean() < 0.5
+
+
+def test_titles_and_files_have_the_basis_and_nothing_else():
+    table = SMALL.to_table()
+    assert experiments.parse(table) == SMALL
+    assert table["features"] == {
+        "name": "cosine", "dim": 16, "width": 2.0, "basis": "whitened", "size": 9,
+        "whiten": SMALL.features.whiten, "epsilon": 1e-4, "spread": 1.0, "correlation": 0.5,
+    }  # fmt: skip
+    assert Features().to_table() == {"name": "cosine", "dim": 200, "width": 2.0}
+    assert "size" not in Features(basis="whitened").to_table()
+    assert Features(basis="whitened").entries == 80
+    assert Features(dim=30, basis="whitened").entries == 30
+    words = [replace(SMALL.features, whiten=each).describe() for each in (0.0, 0.25, 0.5, 1.0)]
+    assert words == ["rotated 9", "25 % whitened 9", "half-whitened 9", "whitened 9"]
+    own = Features(squares, 8, basis="whitened", whiten=1.0)
+    assert own.describe() == "whitened 8 of squares"
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ("size = 20", "features.size is given, but there is no basis"),
+        ("whiten = 1", "features.whiten is given, but there is no basis"),
+        ('basis = "white"', "features.basis is 'white'"),
+        ('basis = "whitened"\nsize = 0', "features.size is 0; use 1 to 200"),
+        ('basis = "whitened"\nsize = 201', "features.size is 201; use 1 to 200"),
+        ('basis = "whitened"\nsize = 8.5', "features.size is 8.5, a number"),
+        ('basis = "whitened"\nwhiten = 1.1', "features.whiten is 1.1; use 0"),
+        ('basis = "whitened"\nwhiten = nan', "features.whiten is nan; use 0"),
+        ('basis = "whitened"\nepsilon = 0', "features.epsilon is 0.0; use a number above 0"),
+        ('basis = "whitened"\nspread = inf', "features.spread is inf; use a variance"),
+        ('basis = "whitened"\ncorrelation = 1', "features.correlation is 1.0; use 0 to 1"),
+        ('basis = "whitened"\ndim = 5000', "features.dim is 5,000, but a basis needs"),
+    ],
+)
+def test_mistakes_in_a_file_are_named(lines, says, tmp_path):
+    assert is_named(f"[features]\n{lines}\n", says, tmp_path)
+
+
+def test_windows_have_to_fit_the_basis():
+    with pytest.raises(InputError, match=r"methods\[0\]\.shared is 40"):
+        Experiment(features=Features(basis="whitened", size=20), methods=(psofed.Options(40),))
+
+
+def test_features_that_vanish_under_the_guess_are_refused():
+    far = Bumps(np.full((3, 2), 1e9), 1.0)
+    with pytest.raises(InputError, match="vanish"):
+        whitening.whiten(far, np.eye(2), 2, 1.0, 1e-4)
+    one = whitening.whiten(Linear(1), np.eye(1), 1, 1.0, 1e-4)
+    assert one.dim == 1
+
+
+def test_the_kernel_has_whitened_maps_of_those_that_it_knows():
+    known = [
+        Whitened(Waves(np.ones((2, 1)), np.ones(2)), np.eye(2)),
+        Whitened(Linear(1), np.eye(2)),
+    ]
+    assert [maps.knows(each) for each in known] == [True, False]
+    assert family.knows(SMALL.start(SMALL.task(0))[0]) == native.available()
+
+
+def test_a_model_in_a_basis_is_exported_as_one_of_the_features():
+    found = drawn(Features(dim=16, basis="whitened", size=5))[0]
+    c, x = np.arange(1.0, 6.0), np.random.default_rng(0).standard_normal((8, 4))
+    features, w = origin.unfolded(found, c)
+    assert isinstance(features, Waves)
+    assert np.allclose(features(x) @ w, found(x) @ c, atol=1e-12)

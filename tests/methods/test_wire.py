@@ -1,0 +1,239 @@
+"""Wire forms: what a method computes when its values travel in fewer bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from helpers.battery import METHODS, exchange, prepare, simulate, small
+from psofed.checks import of_deployments, of_methods
+from psofed.checks.bench import played
+from psofed.checks.drivers import Crew, world
+from psofed.checks.rules import obey
+from psofed.errors import InputError
+from psofed.experiment import Experiment, Features
+from psofed.learners import network
+from psofed.methods import (
+    cmfl,
+    codes,
+    fedavg,
+    memofed,
+    onlinefed,
+    paofed,
+    pdlms,
+    psofed,
+    quantised,
+    raw,
+    sketch,
+    wired,
+)
+from psofed.methods.contract import Coded
+from psofed.policies import importance, optimal
+from psofed.protocol import wire
+from psofed.protocol.deployment import Deploy, Deployment
+
+ONE_OF_EACH = {o.name: replace(o, wire=None) for o in METHODS if o.coded and not o.average}
+VALUES = arrays(np.float32, st.integers(1, 30), elements=st.floats(-1e6, 1e6, width=32))
+
+
+@pytest.mark.parametrize("options", ONE_OF_EACH.values(), ids=lambda o: o.name)
+def test_both_ends_remember_the_same_whenever_a_block_has_ended(options):
+    options = replace(options, wire="2 bit", **{"delay": 0.0} if options.name == "paofed" else {})
+    method, draws = prepare(small(options))
+    for n, moment in enumerate(played(method, draws)):
+        if method.begins(n):
+            np.testing.assert_array_equal(moment.server["last"], moment.clients["last"])
+    assert moment.server["last"].any()
+
+
+@given(VALUES, st.sampled_from([2, 4, 7]))
+def test_a_coded_value_is_off_by_half_a_step_at_most(values, bits):
+    code = codes.Symmetric(bits)
+    message = code.make(values, "float32")
+    largest = float(np.abs(values).max())
+    assert largest <= message[0] <= largest * (1 + 2**-7) + 1e-38
+    half = float(message[0]) / 2**bits
+    off = np.abs(code.restore(message).astype(float) - values.astype(float)).max()
+    assert off <= half * (1 + 2 * codes.NUDGE) + 1e-38
+
+
+@given(VALUES, st.sampled_from([2, 4, 7]), st.integers(-20, 20))
+def test_a_code_is_as_long_as_its_formula_says_and_does_not_depend_on_the_unit(values, bits, power):
+    code = codes.Symmetric(bits)
+    message = code.make(values, "float32")
+    data = code.encode(message, "float32")
+    assert len(data) == ceil(len(values) * bits / 8) + 2
+    np.testing.assert_array_equal(code.decode(data, "float32", len(values)), message)
+    scaled = code.make(values.astype(float) * 2.0**power, "float32")
+    if np.abs(values).max() > 1e-30:
+        np.testing.assert_array_equal(scaled[1:], message[1:])
+
+
+@pytest.mark.parametrize("wire", ["float16", "4 bit"])
+def test_what_is_not_a_number_stays_one_and_breaks_nothing(wire):
+    method, _ = prepare(small(fedavg.Options(1, wire=wire)))
+    server = method.server()
+    server["w"][3] = np.inf
+    message = method.download(server, 0, 0)
+    assert not np.isfinite(message).all()
+    method.encode(message, up=False)
+
+
+@given(arrays(np.float64, 10, elements=st.floats(width=16, allow_nan=False)))
+def test_what_float16_can_represent_travels_as_it_is(values):
+    for options in (fedavg.Options(1), cmfl.Options("literal", 0.0, local_steps=1)):
+        one, other = (prepare(small(replace(options, wire=w)))[0] for w in (None, "float16"))
+        messages = []
+        for method in (one, other):
+            server, client = method.server(), method.client(0)
+            server["w"][:] = client["w"][:] = values
+            messages.append((method.download(server, 0, 0), method.upload(client, 0, 0)))
+        np.testing.assert_array_equal(messages[0][0], messages[1][0])
+        np.testing.assert_array_equal(messages[0][1], messages[1][1])
+
+
+@pytest.mark.parametrize("options", ONE_OF_EACH.values(), ids=lambda o: o.name)
+def test_float32_changes_nothing_where_numbers_are_float32(options):
+    plain, same = (
+        simulate(small(replace(options, wire=w), dtype="float32"), 0) for w in (None, "float32")
+    )
+    np.testing.assert_array_equal(plain, same)
+
+
+def test_float32_stays_compiled_where_numbers_are_float32_and_only_there():
+    for dtype, compiled in (("float32", True), ("float64", False)):
+        experiment = small(onlinefed.Options(wire="float32"), dtype=dtype)
+        (method,) = experiment.start(experiment.task(0))
+        assert method.compiled == method.scripted == compiled
+    for form in ("float16", "4 bit"):
+        experiment = small(onlinefed.Options(wire=form), dtype="float32")
+        (method,) = experiment.start(experiment.task(0))
+        assert not method.compiled
+        assert not method.scripted
+        assert method.stacked
+
+
+@pytest.mark.parametrize(
+    "options", [fedavg.Options(3), psofed.Options(4), cmfl.Options(keep=0.5, local_steps=2)]
+)
+def test_many_bits_are_the_method_itself(options, monkeypatch):
+    exact, errors = simulate(small(options)), []
+    for bits in (12, 16, 20):
+        monkeypatch.setattr(wired.Coded, "coder", lambda *_, b=bits: (codes.Symmetric(b), True))
+        errors.append(np.abs(simulate(small(replace(options, wire="4 bit"))) - exact).max())
+    assert errors[0] > 4 * errors[1] > 16 * errors[2]
+    assert errors[2] < 1e-4
+
+
+def test_differences_are_not_multicast_and_rounded_models_are():
+    for form, one in (("float16", True), ("4 bit", False)):
+        traffic = exchange(small(fedavg.Options(1, wire=form))).traffic
+        assert (traffic[:, 1] == (2 if one else 1) * traffic[:, 2]).all()
+
+
+def test_only_the_downlink_of_a_method_with_a_code_of_its_own_is_coded():
+    experiment = Experiment(clients=3, cohort=1, rounds=3, methods=(sketch.Options(wire="4 bit"),))
+    (method,) = experiment.start(experiment.task(0))
+    down = method.download(method.server(), 0, 0)
+    assert len(method.encode(down, up=False)) == 102
+    assert method.downloads(0, 0) == (len(down),) == (201,)
+
+
+REFUSED = {
+    "wire is '8 bit'; use": fedavg.Options(wire="8 bit"),
+    "wire is '4 bit', but quantised has a form of its own": quantised.Options(wire="4 bit"),
+    "wire is 'float16', but raw sends samples": raw.Options(wire="float16"),
+    "wire is '2 bit', but memofed codes its messages": memofed.Options(wire="2 bit"),
+    "wire is 'float16', but pdlms broadcasts": pdlms.Options(4, wire="float16"),
+    "wire is '4 bit', but the server does not have late": paofed.Options(4, wire="4 bit"),
+    "policy is optimal, but a member": fedavg.Options(wire="2 bit", policy=optimal.Options()),
+}
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_a_form_that_a_method_cannot_have_is_refused(says):
+    with pytest.raises(InputError) as error:
+        Experiment(methods=(REFUSED[says],))
+    assert str(error.value).startswith(f"methods[0].{says}")
+
+
+def test_the_title_names_the_form():
+    assert fedavg.Options(5, wire="4 bit").title() == "FedAvg E=5, 4 bit"
+    both = fedavg.Options(5, wire="float16", average=True, policy=importance.Options())
+    assert both.title().startswith("FedAvg E=5, float16, ")
+    assert both.title().endswith(", averaged")
+
+
+@pytest.mark.parametrize("form", ["float16", "2 bit"])
+@pytest.mark.parametrize("learner", [network.Options(hidden=3), None], ids=["network", "one entry"])
+def test_other_models_are_coded_too(form, learner):
+    options = fedavg.Options(2, wire=form), psofed.Options(1, wire=form, label="windows")
+    changes: Any = {"features": Features(dim=1)} if learner is None else {"learner": learner}
+    base = Experiment(clients=4, cohort=4, rounds=40, runs=1, methods=options, test_samples=20)
+    experiment = replace(base, **changes)
+    for method in experiment.start(experiment.task(0)):
+        server, clients = method.server(), [method.client(k) for k in range(4)]
+        rng = np.random.default_rng(0)
+        for n in range(6):
+            uploads = {}
+            for k, client in enumerate(clients):
+                method.receive(client, k, n, method.download(server, k, n))
+                x = rng.normal(size=(1, method.task.taps)).astype(np.float32)
+                method.learn(client, x[0], method.task.features(x)[0], np.float32(1.0))
+                uploads[k] = method.upload(client, k, n)
+            method.fold(server, n, uploads, dict.fromkeys(uploads, 0.25))
+        assert np.isfinite(server["w"]).all()
+        if form == "2 bit":
+            for k, client in enumerate(clients):
+                np.testing.assert_array_equal(server["last"][k], client["last"])
+
+
+def test_frames_tell_the_form_of_the_method():
+    for given_by, expected in ((None, "float64"), ("float16", "float16"), ("2 bit", "float64")):
+        team = Crew(
+            Deployment(world(fedavg.Options(2, wire=given_by), "steady"), Deploy(wire="float64"))
+        )
+        frame = next(iter(team.server.frames().values()))
+        assert wire.decode(frame, 10_000).wire == expected == team.plan.wire
+
+
+class OwnMethod(fedavg.Method):
+    """FedAvg from outside the package."""
+
+
+@dataclass(frozen=True)
+class OwnOptions(fedavg.Paced):
+    """A method from outside that says that its messages are models."""
+
+    name: ClassVar[str] = "own"
+    kind: ClassVar[Any] = OwnMethod
+    coded: ClassVar[Coded] = "both"
+    local_steps: int = 3
+
+    def describe(self) -> str:
+        return "Own"
+
+
+@dataclass(frozen=True)
+class SilentOptions(OwnOptions):
+    """One that derives from it and does not say so."""
+
+    name: ClassVar[str] = "silent"
+
+
+@pytest.mark.parametrize("form", ["float16", "2 bit"])
+@pytest.mark.parametrize("rule", [of_methods.engine_lockstep_and_messages_agree,
+                                  of_methods.messages_survive_the_wire,
+                                  of_deployments.lockstep_deployment_agrees])  # fmt: skip
+def test_a_method_from_outside_may_declare_what_it_sends(form, rule):
+    obey(rule, OwnOptions(wire=form))
+    if rule is of_methods.engine_lockstep_and_messages_agree:
+        with pytest.raises(InputError, match="does not declare which of its messages"):
+            small(SilentOptions(wire=form))

@@ -1,0 +1,72 @@
+"""Kernel LMS with a dictionary, as its papers say, beside the script that compares it."""
+
+import importlib.util
+import sys
+from math import exp
+
+import numpy as np
+import pytest
+
+from helpers import ROOT
+from psofed.core.features import cosine
+from psofed.core.seeds import Seeds
+from psofed.experiment import Experiment
+
+_path = ROOT / "benchmarks" / "dictionary_klms.py"
+if not _path.exists():
+    pytest.skip("benchmarks/ is not here", allow_module_level=True)
+_spec = importlib.util.spec_from_file_location("dictionary_klms", _path)
+script = importlib.util.module_from_spec(_spec)
+sys.modules["dictionary_klms"] = script
+_spec.loader.exec_module(script)
+
+FEW = Experiment(clients=1, cohort=1, rounds=60, runs=2, test_samples=20, dtype="float64")
+
+
+def kernel(a, b, width):
+    return exp(-sum((p - q) ** 2 for p, q in zip(a, b, strict=True)) / (2 * width**2))
+
+
+def by_hand(data, rule, step):
+    """Centres and coefficients, sample by sample."""
+    centres, a = [], []
+    for x, y in zip(data.x.tolist(), data.y.tolist(), strict=True):
+        h = [kernel(c, x, data.width) for c in centres]
+        e = y - sum(p * q for p, q in zip(a, h, strict=True))
+        new = all(value <= rule.coherence for value in h)
+        if new:
+            centres, a, h = [*centres, x], [*a, 0.0], [*h, 1.0]
+        if rule.nearest:
+            a[-1 if new else h.index(max(h))] += step * e
+        else:
+            scale = step * e / (script.TINY + sum(value**2 for value in h))
+            a = [p + scale * q for p, q in zip(a, h, strict=True)]
+    return np.array(centres), np.array(a)
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for rule in script.RULES if rule.coherence], ids=lambda rule: rule.title
+)
+def test_the_dictionary_and_its_coefficients_are_those_of_the_papers(rule):
+    data = script.stream(FEW, 0)
+    steps = np.array([0.1, 0.5])
+    [(centres, a)] = script.by_dictionary(data, rule, steps, [60])
+    for i, step in enumerate(steps):
+        expected, coefficients = by_hand(data, rule, step)
+        assert np.array_equal(centres, expected)
+        assert np.abs(a[i] - coefficients).max() <= 1e-12
+    assert (len(centres) == 60) == (rule.coherence == 1)
+
+
+def test_random_features_approximate_the_kernel_of_the_dictionary():
+    x = np.random.default_rng(0).normal(size=(6, 4))
+    z = cosine(Seeds(1), 40_000, 4, 2.0)(x)
+    assert np.abs(z @ z.T - script.gaussian(x, x, 2.0)).max() < 0.03
+
+
+def test_the_table_has_a_row_for_each_learner():
+    head, *rows = script.table(runs=2, samples=40)
+    assert [row[0] for row in rows] == [rule.title for rule in script.RULES]
+    assert {len(row) for row in rows} == {len(head)}
+    assert rows[0][-3:] == ["200", "200", "1,200"]
+    assert rows[1][-3:] == ["10", "40", "201"]

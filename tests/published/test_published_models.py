@@ -1,0 +1,160 @@
+"""FedAvg and what is built on it, and ASO-Fed, as their equations say: plain loops."""
+
+from math import exp, log, sqrt
+
+import numpy as np
+import pytest
+
+from helpers.drawn import D, K, N, agree, drawn
+from psofed.methods import asofed, cmfl, fedavg, fedprox, fedscr
+
+
+def blocks(world, every, exchange, prox=0.0):
+    """Blocks of E steps; `exchange(t, w, trained, losses)` makes the next model of a block."""
+    w, trained, losses, seen = np.zeros(D), {}, {}, []
+    for n in range(N):
+        seen.append(w.copy())
+        if n % every == 0:
+            trained = {k: w.copy() for k in world.cohorts[n]}
+            losses = {k: [] for k in trained}
+        for k, w_k in trained.items():
+            error = world.y[k, n] - w_k @ world.z[k, n]
+            losses[k].append(error**2 / 2)
+            trained[k] = w_k + world.step * (error * world.z[k, n] - prox * (w_k - w))
+        if n % every == every - 1:
+            w = exchange(n // every, w, trained, losses)
+    return np.array([*seen, w])
+
+
+def mean_of_models(t, w, trained, losses):
+    return sum(trained.values()) / len(trained)
+
+
+@pytest.mark.parametrize("every", [1, 4, 9])
+def test_fedavg_averages_models_after_e_steps(every):
+    world, models = drawn(fedavg.Options(local_steps=every))
+    agree(blocks(world, every, mean_of_models), models)
+
+
+@pytest.mark.parametrize(("every", "prox"), [(1, 0.5), (4, 0.1), (9, 1.0)])
+def test_fedprox_pulls_towards_the_model_of_the_block(every, prox):
+    world, models = drawn(fedprox.Options(local_steps=every, prox=prox))
+    agree(blocks(world, every, mean_of_models, prox), models)
+
+
+@pytest.mark.parametrize(
+    ("every", "v", "decay"),
+    [(1, 0.5, "none"), (3, 0.6, "none"), (1, 0.8, "sqrt"), (2, 1.0, "sqrt")],
+)
+def test_cmfl_averages_the_updates_whose_signs_agree(every, v, decay):
+    options = cmfl.Options(rule="literal", local_steps=every, threshold=v, decay=decay)
+    world, models = drawn(options)
+    last, skipped = np.zeros(D), []
+
+    def exchange(t, w, trained, losses):
+        limit = v / sqrt(t + 1) if decay == "sqrt" else v
+        relevant = []
+        for w_k in trained.values():
+            same = sum((w_k[i] - w[i] > 0) == (last[i] > 0) for i in range(D))
+            if t == 0 or same / D >= limit:
+                relevant.append(w_k)
+        skipped.append(len(trained) - len(relevant))
+        new = sum(relevant) / len(relevant) if relevant else w
+        if (new != w).any():
+            last[:] = new - w
+        return new
+
+    agree(blocks(world, every, exchange), models)
+    assert sum(skipped) > 0
+
+
+class Client:
+    """What a client of FedSCR remembers."""
+
+    def __init__(self):
+        self.residual, self.mean, self.score = np.zeros(D), None, None
+
+
+SCR = [("mean", 1.1, 1), ("mean", 1.0, 4), ("fixed", 0.2, 2), ("adaptive", 0.3, 1)]
+SCR += [("adaptive", 0.6, 3)]
+
+
+@pytest.mark.parametrize(("rule", "level", "every"), SCR)
+def test_fedscr_sends_the_blocks_above_its_threshold(rule, level, every):
+    known = {"threshold" if rule == "mean" else "scale": level}
+    world, models = drawn(fedscr.Options(block=3, rule=rule, local_steps=every, **known))
+    clients, variances, limits = [Client() for _ in range(K)], [], []
+
+    def threshold(client, sums):
+        if rule == "mean":
+            now = sum(sums) / len(sums)
+            client.mean = now if client.mean is None else 0.9 * client.mean + 0.1 * now
+            return level * client.mean
+        if rule == "fixed" or client.score is None:
+            return level
+        variance = sum(variances) / len(variances) if variances else 0.0
+        return level / (1 + exp(-(client.score + variance)))
+
+    def exchange(t, w, trained, losses):
+        change = np.zeros(D)
+        for k, w_k in trained.items():
+            client, v = clients[k], w_k - w + clients[k].residual
+            sums = [sum(abs(v[i : i + 3])) for i in range(0, D, 3)]
+            limits.append(threshold(client, sums))
+            sent = np.array([v[i] if sums[i // 3] >= limits[-1] else 0.0 for i in range(D)])
+            client.residual = v - sent
+            client.score = sqrt(sum(abs(w_k - w)) / sum(abs(w_k)))
+            client.score += sqrt(abs(sum(sent) / sum(w_k)))
+            change += sent / len(trained)
+        mean_losses = [sum(each) / every for each in losses.values()]
+        variances.append(np.mean((np.array(mean_losses) - np.mean(mean_losses)) ** 2))
+        return w + change
+
+    agree(blocks(world, every, exchange), models)
+    assert (len(set(limits)) == 1) == (rule == "fixed")
+
+
+def aso_fed(world, o):
+    """Clients that learn on; the server exchanges the share of one after another."""
+    w, seen = np.zeros(D), []
+    copy, w_k, received, v, h = (np.zeros((K, D)) for _ in range(5))
+    rate, visits = np.ones(K), np.zeros(K)
+    for n in range(N):
+        seen.append(w.copy())
+        for k in range(K):
+            error = world.y[k, n] - w_k[k] @ world.z[k, n]
+            gradient = -error * world.z[k, n] + o.lam * (w_k[k] - received[k])
+            direction = gradient
+            if o.memory:
+                direction = gradient - v[k] + h[k]
+                h[k] = o.beta * h[k] + (1 - o.beta) * v[k]
+                v[k] = gradient
+            w_k[k] = w_k[k] - rate[k] * world.step * direction
+        visitors = world.method.visitors(n).tolist()
+        assert set(visitors) <= set(world.cohorts[n])
+        assert len(visitors) == (o.visitors or 3)
+        for k in visitors:
+            w = w - (copy[k] - w_k[k]) / K
+            copy[k] = w_k[k]
+            received[k] = w
+            visits[k] += 1
+            if o.delays == "log":
+                rate[k] = max(1.0, log((n + 1) / visits[k]))
+        for k in visitors:
+            w_k[k] = received[k] = w if o.barrier else received[k]
+    return np.array([*seen, w])
+
+
+ASO = [
+    {},
+    {"memory": True, "lam": 1.0, "delays": "log", "step": 0.1},
+    {"memory": True, "lam": 0.1, "beta": 0.3, "step": 0.2, "visitors": 1},
+    {"visitors": 2, "barrier": True, "delays": "log", "step": 0.2},
+]
+
+
+@pytest.mark.parametrize("settings", ASO, ids=str)
+def test_aso_fed_exchanges_the_share_of_one_client_after_another(settings):
+    options = asofed.Options(**settings)
+    world, models = drawn(options)
+    agree(aso_fed(world, options), models)

@@ -1,0 +1,233 @@
+"""PSO-Fed and what is built on it, as their equations say: plain loops and dense matrices."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from helpers.drawn import D, K, N, agree, drawn
+from psofed.methods import etpsofed, onlinefed, paofed, periodic, psofed, psorls
+
+
+def turning(world, options):
+    """S_{k,n} as a function: the first window is drawn, the others are its circular shifts."""
+    first = [world.method.schedule.entries(k, 0).tolist() for k in range(K)]
+    shift = options.shift if options.shift is not None else 1
+    if options.mask == "block" and options.shift is None:
+        shift = options.shared
+    return lambda k, n: [(i + shift * n) % D for i in first[k]]
+
+
+def grouped(world, options):
+    """S_{k,n} in fixed groups: the next one of each client, or the one that was drawn."""
+    groups = [[*range(first, first + options.shared)] for first in range(0, D, options.shared)]
+    groups[-1] = [i % D for i in groups[-1]]
+
+    def number(k, n):
+        return groups.index(world.method.schedule.entries(k, n).tolist())
+
+    if options.selection == "stochastic":
+        return lambda k, n: groups[number(k, n)]
+    return lambda k, n: groups[(number(k, 0) + n) % len(groups)]
+
+
+def fresh(world, options):
+    """S_{k,n} as it was drawn for each round."""
+    return lambda k, n: world.method.schedule.entries(k, n).tolist()
+
+
+def windows(world, options):
+    if options.mask == "groups":
+        return grouped(world, options)
+    return (fresh if options.selection == "stochastic" else turning)(world, options)
+
+
+def diagonal(window):
+    return np.diag([1.0 if i in window else 0.0 for i in range(D)])
+
+
+def pso_fed(world, window, idle=True, every=1):
+    """Eq. (8) to (11); every E rounds, if E is not 1."""
+    w, w_k, seen = np.zeros(D), np.zeros((K, D)), []
+    for n in range(N):
+        seen.append(w.copy())
+        t, cohort = n // every, world.cohorts[n - n % every]
+        if n % every == 0:
+            for k in cohort:
+                S = diagonal(window(k, t))
+                w_k[k] = S @ w + (np.eye(D) - S) @ w_k[k]
+        for k in range(K):
+            if idle or k in cohort:
+                error = world.y[k, n] - w_k[k] @ world.z[k, n]
+                w_k[k] = w_k[k] + world.step * world.z[k, n] * error
+        if n % every == every - 1:
+            total = np.zeros(D)
+            for k in cohort:
+                S = diagonal(window(k, t + 1))
+                total = total + S @ w_k[k] + (np.eye(D) - S) @ w
+            w = total / len(cohort)
+    return np.array([*seen, w])
+
+
+PSO = [
+    {"shared": 4},
+    {"shared": 1, "scheme": "coordinated"},
+    {"shared": 3, "mask": "block"},
+    {"shared": 5, "shift": 7, "idle": False},
+    {"shared": 2, "selection": "stochastic"},
+    {"shared": 4, "mask": "groups"},
+    {"shared": 5, "mask": "groups", "scheme": "coordinated"},
+    {"shared": 5, "mask": "groups", "selection": "stochastic"},
+]
+
+
+@pytest.mark.parametrize("settings", PSO, ids=str)
+def test_pso_fed_is_algorithm_1(settings):
+    options = psofed.Options(**settings)
+    world, models = drawn(options)
+    agree(pso_fed(world, windows(world, options), options.idle), models)
+
+
+@pytest.mark.parametrize("cohort", [1, 3, 6])
+def test_online_fed_averages_whole_models(cohort):
+    world, models = drawn(onlinefed.Options(), cohort)
+    w, seen = np.zeros(D), []
+    for n in range(N):
+        seen.append(w)
+        steps = [(world.y[k, n] - w @ world.z[k, n]) * world.z[k, n] for k in world.cohorts[n]]
+        w = np.mean([w + world.step * step for step in steps], axis=0)
+    agree(np.array([*seen, w]), models)
+
+
+@pytest.mark.parametrize(("every", "shared"), [(2, 3), (5, 12), (7, 4)])
+def test_periodic_exchanges_are_algorithm_1_every_e_rounds(every, shared):
+    options = periodic.Options(shared=shared, local_steps=every)
+    world, models = drawn(options)
+    agree(pso_fed(world, windows(world, options), every=every), models)
+
+
+def etpso_fed(world, window, threshold, adapts, chooses):
+    """Algorithm 1 whose clients check how large the error of a sample is."""
+    w, w_k, square, seen = np.zeros(D), np.zeros((K, D)), np.ones(K), []
+    learned = 0
+    for n in range(N):
+        seen.append(w.copy())
+        large = [False] * K
+        for k, i in product(world.cohorts[n], range(D)):
+            if i in window(k, n):
+                w_k[k, i] = w[i]
+        for k in range(K):
+            error = world.y[k, n] - w_k[k] @ world.z[k, n]
+            large[k] = abs(error) >= threshold * square[k] ** 0.5
+            if large[k] or not chooses:
+                w_k[k] = w_k[k] + world.step * error * world.z[k, n]
+                learned += 1
+            if adapts:
+                square[k] = 0.99 * square[k] + 0.01 * error**2
+        total = np.zeros(D)
+        for k, i in product(world.cohorts[n], range(D)):
+            total[i] += w_k[k, i] if large[k] and i in window(k, n + 1) else w[i]
+        w = total / len(world.cohorts[n])
+    return np.array([*seen, w]), learned
+
+
+@pytest.mark.parametrize("samples", ["informative", "all"])
+@pytest.mark.parametrize(("unit", "threshold"), [("rms", 0.6), ("error", 0.25)])
+def test_etpso_fed_learns_and_sends_where_the_error_is_large(samples, unit, threshold):
+    options = etpsofed.Options(shared=4, threshold=threshold, unit=unit, samples=samples)
+    world, models = drawn(options)
+    wanted, learned = etpso_fed(
+        world, windows(world, options), threshold, unit == "rms", samples == "informative"
+    )
+    agree(wanted, models)
+    assert (learned < 0.8 * K * N) == (samples == "informative")
+
+
+def delay_of(world, delta, k, n):
+    """l with P(l >= i) = delta^i, from the uniform number that was drawn."""
+    [u] = world.method.task.seeds.uniforms("delay", client=k, round=n, count=1)
+    late = 0
+    while 1 - u <= delta ** (late + 1):
+        late += 1
+    return late
+
+
+def pao_fed(world, window, options):
+    """Uploads that arrive late: a mean for each delay, the newest of an entry, weights decay^l."""
+    w, w_k, mail, seen = np.zeros(D), np.zeros((K, D)), [], []
+    ahead = 1 if options.window == "next" else 0
+    for n in range(N):
+        seen.append(w.copy())
+        cohort = world.cohorts[n]
+        if options.availability is not None:
+            u = world.method.task.seeds.uniforms("available", round=n, count=K)
+            cohort = [k for k in range(K) if u[k] < options.availability]
+        for k in cohort:
+            for i in window(k, n):
+                w_k[k, i] = w[i]
+        for k in range(K):
+            error = world.y[k, n] - w_k[k] @ world.z[k, n]
+            w_k[k] = w_k[k] + world.step * error * world.z[k, n]
+        for k in cohort:
+            late = delay_of(world, options.delay, k, n)
+            if late <= options.longest:
+                mail.append((n + late, late, {i: w_k[k, i] for i in window(k, n + ahead)}))
+        new, taken = w.copy(), set()
+        for late in range(options.longest + 1):
+            arrived = [values for when, by, values in mail if when == n and by == late]
+            for values in arrived:
+                for i in set(values) - taken:
+                    new[i] += options.decay**late * (values[i] - w[i]) / len(arrived)
+            taken |= {i for values in arrived for i in values}
+        w = new
+    return np.array([*seen, w])
+
+
+PAO = [
+    {"shared": 4},
+    {"shared": 3, "delay": 0.6, "longest": 4, "decay": 0.7, "scheme": "uncoordinated"},
+    {"shared": 2, "window": "same", "decay": 1.0, "mask": "subset"},
+    {"shared": 6, "availability": 0.4, "delay": 0.5},
+]
+
+
+@pytest.mark.parametrize("settings", PAO, ids=str)
+def test_pao_fed_weighs_what_arrives_by_its_delay(settings):
+    options = paofed.Options(**settings)
+    world, models = drawn(options)
+    agree(pao_fed(world, windows(world, options), options), models)
+
+
+def rls_clients(world, window, forget, start, regular):
+    """Algorithm 1 with the gain of RLS, and information that is given back entry by entry."""
+    w, w_k, seen = np.zeros(D), np.zeros((K, D)), []
+    Q = [np.eye(D) * (min(start, 1 / regular) if regular else start) for _ in range(K)]
+    amount = regular * (1 - forget**D)
+    for n in range(N):
+        seen.append(w.copy())
+        for k in world.cohorts[n]:
+            for i in window(k, n):
+                w_k[k, i] = w[i]
+        for k in range(K):
+            z, error = world.z[k, n], world.y[k, n] - w_k[k] @ world.z[k, n]
+            gain = Q[k] @ z / (forget + z @ Q[k] @ z)
+            w_k[k] = w_k[k] + gain * error
+            Q[k] = (Q[k] - np.outer(gain, z) @ Q[k]) / forget
+            e = np.eye(D)[n % D]
+            Q[k] = Q[k] - amount * np.outer(Q[k] @ e, e @ Q[k]) / (1 + amount * e @ Q[k] @ e)
+        uploads = [(k, i) for k in world.cohorts[n] for i in window(k, n + 1)]
+        change = np.zeros(D)
+        for k, i in uploads:
+            change[i] += (w_k[k, i] - w[i]) / len(world.cohorts[n])
+        w = w + change
+    return np.array([*seen, w])
+
+
+@pytest.mark.parametrize(
+    ("forget", "start", "regular"), [(None, 100.0, 0.1), (0.97, 10.0, 0.0), (1.0, 1.0, 0.5)]
+)
+def test_pso_fed_rls_has_the_gains_of_recursive_least_squares(forget, start, regular):
+    options = psorls.Options(shared=4, forget=forget, start=start, regular=regular)
+    world, models = drawn(options)
+    known = 1 - 1 / (10 * D) if forget is None else forget
+    agree(rls_clients(world, windows(world, options), known, start, regular), models)

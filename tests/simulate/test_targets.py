@@ -1,0 +1,134 @@
+"""Clean and noisy test targets: of the same inputs, in every judge, and never mixed up."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from psofed import experiment as experiments
+from psofed.checks.drivers import deployment
+from psofed.deploy import judge
+from psofed.errors import InputError
+from psofed.experiment import Experiment, Features
+from psofed.learners import lms, network
+from psofed.methods import fedavg, local, onlinefed, psofed
+from psofed.provenance import identity
+from psofed.simulate import evaluate, montecarlo
+from psofed.simulate.onerun import one_run
+from psofed.streams import change, drift, iid, paper
+from psofed.theory import prediction
+
+SMALL = Experiment(
+    clients=6, cohort=2, rounds=60, runs=3, test_samples=120, features=Features(dim=10),
+    methods=(onlinefed.Options(), psofed.Options(shared=2)), dtype="float64",
+)  # fmt: skip
+NOISY = replace(SMALL, targets="noisy")
+
+
+def test_clean_targets_are_the_default_and_are_f_itself():
+    seeds = SMALL.task(0).seeds
+    drawn = SMALL.stream.snapshot(seeds, "test", SMALL.clients, SMALL.test_samples)
+    clean, noisy = SMALL.draw_test(seeds), NOISY.draw_test(seeds)
+    assert np.array_equal(clean.y, drawn.clean)
+    assert np.array_equal(noisy.y, drawn.clean + drawn.noise)
+    assert np.array_equal(clean.x, noisy.x)
+
+
+@given(
+    st.integers(0, 1000),
+    st.sampled_from([7, 120]),  # fewer test samples than features, or more
+    st.sampled_from([lms.Options(), network.Options(hidden=2)]),
+    st.sampled_from([paper.Options(), change.Options(at=20), drift.Options(period=80)]),
+    st.sampled_from([0.0, 0.4, 1.0]),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_model_is_judged_by_its_plain_mean_square_error(seed, count, learner, stream, a):
+    linear = learner.linear
+    options = {"features": SMALL.features} if linear else {"features": Features()}
+    made = replace(NOISY, seed=seed, test_samples=count, learner=learner, stream=stream, **options)
+    task = made.task(0)
+    drawn = stream.snapshot(task.seeds, "test", made.clients, count)
+    later = stream.later(drawn.x)
+    f = drawn.clean if later is None else (1 - a) * drawn.clean + a * later
+    w = np.random.default_rng(seed).standard_normal((2, made.dim))
+    z = task.features(drawn.x)
+    plain = [np.mean((f + drawn.noise - learner.predict(each, z)) ** 2) for each in w]
+    found = evaluate.draw_test(made, task).mse(w, a)
+    assert np.allclose(found, plain, rtol=1e-7)
+
+
+def test_noise_adds_its_mean_square_and_a_cross_term_that_vanishes():
+    """E (f + v - w'z)^2 - (f - w'z)^2 = v^2 + 2 v (f - w'z), of a model that never saw v."""
+    extra, noise = [], []
+    for run in range(30):
+        a, b = (one_run(each, run).mse for each in (SMALL, NOISY))
+        drawn = SMALL.stream.snapshot(SMALL.task(run).seeds, "test", 6, SMALL.test_samples)
+        extra.append((b - a)[:, -1])
+        noise.append(np.mean(drawn.noise**2))
+    rest = np.array(extra) - np.array(noise)[:, None]
+    error = rest.std(axis=0, ddof=1) / np.sqrt(len(rest))
+    assert (np.abs(rest) > 0).all()  # there is a cross term in each run
+    assert (np.abs(rest.mean(axis=0)) < 4 * error).all()
+    assert (error < np.mean(noise) / 4).all()
+
+
+@pytest.mark.parametrize("method", [fedavg.Options(local_steps=2), local.Options()])
+def test_every_way_to_run_a_method_honours_the_targets(method):
+    clean, noisy = (
+        one_run(replace(each, methods=(*SMALL.methods, method)), 0) for each in (SMALL, NOISY)
+    )
+    assert (clean.mse != noisy.mse).all()
+    assert np.array_equal(clean.traffic, noisy.traffic)
+
+
+def test_the_ridge_floor_is_judged_as_the_methods_are_and_the_noise_line_stays():
+    (ridge, noise), (noisy_ridge, same) = (evaluate.floors(each, 2) for each in (SMALL, NOISY))
+    assert noise == same
+    assert noisy_ridge == pytest.approx(ridge + noise, rel=0.5)
+    assert noisy_ridge > ridge
+
+
+def test_theory_is_as_close_with_noisy_targets_as_with_clean_ones():
+    made = replace(
+        SMALL, rounds=200, runs=60, world=0, stream=iid.Options(), evaluate_every=20,
+        methods=(onlinefed.Options(),),
+    )  # fmt: skip
+    gaps = []
+    for targets in ("clean", "noisy"):
+        each = replace(made, targets=targets)
+        [predicted] = prediction.curves(each)
+        simulated = montecarlo.run(each)
+        gaps.append(predicted.mse - simulated.mse[0])
+        assert predicted.judged == each.judged
+        assert "targets." in predicted._repr_html_()
+    # The runs are the same, so the gaps differ by a cross term of the mean model's error only.
+    noise = np.mean([0.005, 0.03])
+    assert np.abs(gaps[1] - gaps[0]).max() < noise / 5
+    assert np.sqrt(np.mean(gaps[1] ** 2)) < 1.1 * np.sqrt(np.mean(gaps[0] ** 2))
+
+
+def test_a_deployed_server_tests_on_the_targets_that_its_file_names(tmp_path):
+    plans = [
+        deployment(replace(each, methods=SMALL.methods[1:]), "lockstep") for each in (SMALL, NOISY)
+    ]
+    w = np.full(10, 0.1)
+    for plan in plans:
+        expected = evaluate.draw_test(plan.experiment, plan.method().task).mse(w)
+        assert 10 ** (judge.test_set(plan, None)(w) / 10) == pytest.approx(expected)
+    assert plans[0].digest == plans[1].digest  # devices need not know
+    assert [judge.targets(plan, None) for plan in plans] == ["noise-free targets", "noisy targets"]
+    assert judge.targets(plans[0], tmp_path / "test.csv") == "measured targets"
+
+
+def test_a_file_keeps_the_targets_and_only_where_they_are_not_clean(tmp_path):
+    assert "targets" not in SMALL.to_toml()
+    (tmp_path / "noisy.toml").write_text(NOISY.to_toml())
+    assert experiments.read(tmp_path / "noisy.toml") == NOISY
+    assert identity(SMALL)["experiment"] != identity(NOISY)["experiment"]
+
+
+def test_targets_that_do_not_exist_are_refused():
+    with pytest.raises(InputError, match='targets is \'dirty\'; use "clean" or "noisy"'):
+        replace(SMALL, targets="dirty")

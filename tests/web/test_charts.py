@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import pytest
@@ -53,6 +54,14 @@ def test_a_page_shows_hostile_texts_as_texts(tab, chart_page):
     assert shown.evaluate("window.hacked") is None
     for text in HOSTILE:
         assert shown.get_by_role("button", name=text.strip(), exact=False).count() >= 1
+
+
+@pytest.mark.parametrize("y", [-0.7071, 1e12, 0.0])
+def test_curves_that_differ_by_rounding_alone_are_drawn(tab, chart_page, y):
+    series = [{"label": "one", "y": [y]}, {"label": "two", "y": [math.nextafter(y, 1e300)]}]
+    shown = tab(chart_page(spec(x=[0], series=series)))
+    low, high = shown.evaluate("[chart.plot.scales.y.min, chart.plot.scales.y.max]")
+    assert low < y < high
 
 
 def test_hovering_a_chart_shows_the_values_under_the_cursor(tab, chart_page):

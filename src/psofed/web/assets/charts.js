@@ -140,7 +140,9 @@ class LineChart {
     if (low != null && !this.spec.yRange) values.push(low, high);
     if (!values.length) return [0, 1];
     const [bottom, top] = [Math.min(...values), Math.max(...values)];
-    const room = 0.04 * (top - bottom || 1);
+    const size = Math.max(1, Math.abs(bottom), Math.abs(top));
+    const flat = top - bottom < 1e-9 * size; // only rounding tells them apart, and ticks between them have no end
+    const room = 0.04 * (flat ? size : top - bottom);
     return [bottom - room, top + room];
   }
 

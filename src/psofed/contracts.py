@@ -14,6 +14,8 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from psofed import schema
+from psofed.attacks.contract import Options as AttackOptions
+from psofed.defences.contract import Options as DefenceOptions
 from psofed.errors import InputError
 from psofed.learners.contract import Learner
 from psofed.methods.contract import Common, Plain
@@ -57,7 +59,15 @@ LEARNER = Contract(
     {"size": 2, "inputs": 1, "initial": 3, "predict": 2, "direction": 2, "both": 2, "learn": 4},
     ("size", "predict"),
 )  # fmt: skip
-CONTRACTS = (METHOD, POLICY, STREAM, LEARNER)
+ATTACK = Contract(
+    "attack", "psofed.attacks", AttackOptions, "Attack",
+    {"mix": 1, "offset": 2, "models": 5, "samples": 4},
+)  # fmt: skip
+DEFENCE = Contract(
+    "defence", "psofed.defences", DefenceOptions, "Defence",
+    {"start": 0, "defended": 5, "standing": 1},
+)  # fmt: skip
+CONTRACTS = (METHOD, POLICY, STREAM, LEARNER, ATTACK, DEFENCE)
 FLAGS = ("stacked", "lazy", "foresees", "compiled", "idle", "relays", "restless", "common", "peers")
 
 

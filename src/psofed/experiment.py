@@ -12,12 +12,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from psofed import notebook, plugins, schema, validation
+from psofed.attacks import contract as attacks
 from psofed.core import feature_table, features
 from psofed.core.feature_table import Features as Features
 from psofed.core.features import FeatureMap
 from psofed.core.schedule import PresentCohorts, UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.core.vectorised import PROBES
+from psofed.defences import contract as defences
 from psofed.errors import InputError
 from psofed.learners import lms
 from psofed.learners.contract import Learner
@@ -65,6 +67,8 @@ class Experiment:
     stream: Stream = field(default_factory=paper.Options)  # where samples come from
     features: Features = field(default_factory=Features)  # from inputs to D numbers
     learner: Learner = field(default_factory=lms.Options)  # what clients learn, and how
+    attack: attacks.Options | None = None  # what malicious clients do; not set: there are none
+    defence: defences.Options | None = None  # what the server does about it; not set: nothing
     methods: tuple[Options, ...] = field(default_factory=lambda: paper_methods())  # one per curve
 
     def __post_init__(self) -> None:
@@ -155,7 +159,7 @@ class Experiment:
         cohorts = UniformCohorts(seeds, self.clients, self.cohort, self.gone)
         if not live and (present := about(self.stream).presence()) is not None:
             cohorts = PresentCohorts(seeds, self.clients, self.cohort, self.gone, {}, *present)
-        return Task(
+        task = Task(
             clients=self.clients,
             dim=self.dim,
             taps=self.stream.taps,
@@ -167,6 +171,20 @@ class Experiment:
             wire=wire,
             learner=self.learner,
         )
+        return self.beset(task)
+
+    def beset(self, task: Task) -> Task:
+        """The task with the attack and the defence, for its clients and seeds."""
+        attack = defence = None
+        if self.attack is not None and self.attack.share:
+            insiders = attacks.Insiders(task.clients, task.dim, self.attack.share, task.seeds)
+            attack = attacks.bind(self.attack, insiders)
+        if self.defence is not None:
+            ward = defences.Ward(task.places, task.dim, task.cohorts.size)
+            defence = defences.bind(self.defence, ward)
+        if attack is None and defence is None:
+            return task
+        return replace(task, attack=attack, defence=defence)
 
     def draw_features(self, seeds: Seeds) -> FeatureMap:
         """The map from x to z of one run, common to all clients: features, or the learner's own."""
@@ -225,7 +243,10 @@ class Experiment:
         runs = f"{counted(self.runs, 'run')} of {counted(self.rounds, 'round')}"
         who = f"{self.cohort:,} of {counted(self.clients, 'client')} in a round"
         noisy = [self.judged] if self.targets == "noisy" else []
-        return [runs, who, f"D = {self.dim:,}", f"stream {self.stream.name}", *noisy]
+        facts = [runs, who, f"D = {self.dim:,}", f"stream {self.stream.name}", *noisy]
+        if self.attack is not None:
+            facts.append(f"{self.attack.share:.0%} malicious: {self.attack.describe()}")
+        return facts if self.defence is None else [*facts, f"defence {self.defence.describe()}"]
 
     def _repr_html_(self) -> str:
         """For notebooks: the methods, and what they share."""
@@ -239,7 +260,10 @@ class Experiment:
     def to_table(self) -> dict[str, Any]:
         """The experiment as plain values: what `to_toml` writes and `read` reads."""
         table = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        for key in ("evaluate_every", "world"):
+        for key in ("attack", "defence"):
+            if table[key] is not None:
+                table[key] = schema.table(table[key])
+        for key in ("evaluate_every", "world", "attack", "defence"):
             if table[key] is None:
                 del table[key]
         if not self.absent:
@@ -309,6 +333,8 @@ def parse(table: dict[str, Any]) -> Experiment:
         "stream": schema.reader("psofed.streams"),
         "features": feature_table.read,
         "learner": schema.reader("psofed.learners"),
+        "attack": schema.reader("psofed.attacks"),
+        "defence": schema.reader("psofed.defences"),
         "methods": schema.list_reader("psofed.methods"),
     }
     experiment: Experiment = schema.build(Experiment, table, nested)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from psofed import contracts, schema
+from psofed.attacks import contract as attacks
 from psofed.core.feature_table import Features
 from psofed.core.seeds import Seeds
+from psofed.defences import contract as defences
 from psofed.errors import InputError
 from psofed.learners.contract import MOST_DIM, Learner
 from psofed.learners.examine import examine
@@ -28,6 +30,7 @@ def check(experiment: Experiment) -> None:
     _learner(experiment)
     if experiment.targets == "noisy" and measured(experiment.stream):
         raise no_targets(experiment.targets)
+    _beset(experiment)
     if not experiment.methods:
         raise InputError("methods", "is empty", "give at least one [[methods]] table")
     for i, options in enumerate(experiment.methods):
@@ -42,7 +45,7 @@ def check(experiment: Experiment) -> None:
 
 def _numbers(experiment: Experiment) -> None:
     """Every number by itself."""
-    schema.check(experiment, skip=("stream", "features", "learner", "methods"))
+    schema.check(experiment, skip=("stream", "features", "learner", "attack", "defence", "methods"))
     counts = ("clients", "rounds", "runs", "cohort", "evaluate_every", "test_samples")
     schema.positive(experiment, *counts, "step")
     schema.at_most(experiment, LIMITS)
@@ -92,6 +95,23 @@ def _sizes(experiment: Experiment) -> None:
     if experiment.every > experiment.rounds:
         found = f"is {experiment.evaluate_every}, but there are only {experiment.rounds} rounds"
         raise InputError("evaluate_every", found, f"use 1 to {experiment.rounds}")
+
+
+def _beset(experiment: Experiment) -> None:
+    """The attack and the defence, by themselves and in this federation."""
+    for field, owner, contract in (
+        ("attack", attacks, contracts.ATTACK),
+        ("defence", defences, contracts.DEFENCE),
+    ):
+        options = getattr(experiment, field)
+        if options is None:
+            continue
+        try:
+            if isinstance(options, owner.Options):
+                contracts.check(contract, options)
+            owner.check(options, experiment.clients, experiment.cohort)
+        except InputError as error:
+            raise (error.inside(f"{field}.") if error.field else error.inside(field)) from None
 
 
 def _learner(experiment: Experiment) -> None:
@@ -145,6 +165,7 @@ def _method(experiment: Experiment, options: Options) -> None:
     if options.policy is not None and experiment.absent:
         found = "is given, but a policy may ask any client"
         raise InputError("policy", found, "leave out one of policy and absent")
+    _attacked(experiment, options)
     if about(experiment.stream).gaps and (options.policy is not None or options.gapless):
         what = "policy" if options.policy is not None else "name"
         found = "needs a sample of every client in every round; this stream has gaps"
@@ -152,6 +173,26 @@ def _method(experiment: Experiment, options: Options) -> None:
     if options.average and not options.serves:
         found = f"is true, but the server of {options.name} has no model"
         raise InputError("average", found, "leave it out")
+
+
+def _attacked(experiment: Experiment, options: Options) -> None:
+    """Refuse an attack or a defence that means nothing to this method."""
+    attack, defence = experiment.attack, experiment.defence
+    worker = schema.beside(options, "Method")
+    if attack is not None and attack.on == "values" and not options.attackable:
+        found = f"is {options.name}, which sends no model that [attack] {attack.name} could change"
+        raise InputError("name", found, 'leave it out, or use an attack on labels, as "labels"')
+    if defence is None:
+        return
+    if not options.alone and (not options.serves or options.selects):
+        found = f"is {options.name}, whose server has no fold that [defence] could change"
+        raise InputError("name", found, "leave it out")
+    shared, scheme = options.sharing
+    alike = worker.entrywise and (scheme != "uncoordinated" or shared == experiment.dim)
+    if defence.compares and not (alike and not options.differs):
+        found = f"is {options.name}, whose members do not all send the same entries"
+        right = f'[defence] {defence.name} compares them: use scheme = "coordinated", or "clip"'
+        raise InputError("name", found, right)
 
 
 def _own(options: Options) -> None:

@@ -81,6 +81,10 @@ class Seeds:
             one.standard_normal(out=out[i])
         return out
 
+    def clients(self, k: Any) -> Any:
+        """The numbers of clients that are named as the seeds name them: here, by their numbers."""
+        return k
+
     def matrix(self, purpose: str, *shape: int) -> NDArray[np.float64]:
         """Standard normals of this shape, from the first number of `purpose` on."""
         return self.generator(purpose).standard_normal(shape)

@@ -38,16 +38,16 @@ class PlacedSeeds(Seeds):
         self, purpose: str, *, client: ArrayLike | None = None, round: ArrayLike = 0, count: int
     ) -> NDArray[np.float64]:
         """For each (place, round), or (run, place, round): `client` is [..., run, place]."""
-        whom = None if client is None else self._clients(client)
+        whom = None if client is None else self.clients(client)
         return super().uniforms(purpose, client=whom, round=round, count=count)
 
     def normals(
         self, purpose: str, client: ArrayLike, count: int, round: ArrayLike = 0
     ) -> NDArray[np.float64]:
         """The same for standard normals."""
-        return super().normals(purpose, self._clients(client), count, round)
+        return super().normals(purpose, self.clients(client), count, round)
 
-    def _clients(self, place: ArrayLike) -> Any:
+    def clients(self, place: ArrayLike) -> Any:
         """Who is at these places."""
         if self.ids is None:
             return place

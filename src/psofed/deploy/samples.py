@@ -18,7 +18,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.protocol.client import Source
@@ -39,7 +38,8 @@ class _Replay:
 
     def __init__(self, experiment: Experiment, k: int, run: int) -> None:
         self.experiment, self.clients = experiment, np.array([k])
-        self.seeds = Seeds(experiment.seed, run, experiment.world)
+        task = experiment.task(run)
+        self.seeds, self.attack = task.seeds, task.attack
         self._rewind()
 
     def _rewind(self) -> None:
@@ -58,6 +58,7 @@ class _Replay:
             self.experiment.dtype,
             self.memory,
         )
+        samples = drawing.falsified(samples, self.attack, self.clients, self.first)
         self.memory, self.x, self.y = samples.memory, samples.x[0], samples.y[0]
 
     def __call__(self, start: int, stop: int) -> tuple[Array, Array]:

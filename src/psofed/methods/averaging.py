@@ -19,7 +19,7 @@ def averaged(plain: Any) -> Any:
 
     class Averaged(plain):  # type: ignore[misc]
         stacked, lazy, foresees = plain.stacked, plain.lazy, plain.foresees
-        compiled = plain.compiled
+        compiled, entrywise = plain.compiled, plain.entrywise
         restless = averages = True
 
         def server(self) -> State:

@@ -44,6 +44,7 @@ class Options(Common):
     role: ClassVar[Literal["reference", "method", "control"]] = "control"
     everybody: ClassVar[bool] = True
     selects: ClassVar[bool] = True
+    attackable: ClassVar[bool] = False
     form: Literal["batch", "sequential"] = "batch"
 
     def describe(self) -> str:

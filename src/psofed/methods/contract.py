@@ -34,11 +34,12 @@ Algorithm 1, which the kernel and the theory implement. `scripted`: many of its 
 computed in one call (see `stretch.py`), because its clients learn by eq. (10) and exchange by eq.
 (9) and (11), downloads where a block `begins` and uploads where it `ends`, and the class also has
 `entries(k, n, up)`, the entries that travel; or because it `relays` samples, and the server makes a
-mean step with them. `stacked`: its handlers also take several clients at once, which is faster. `k`
-is then an array [s] and state has a leading axis, as in `learn`. `download` and `upload` return
+mean step with them. `entrywise`: an upload is the `entries` of a model, and its fold adds a_k times
+their differences to w. `stacked`: its handlers also take several clients at once, which is faster.
+`k` is then an array [s] and state has a leading axis, as in `learn`. `download` and `upload` return
 None, an array [s, m] or a list of messages, and `download` may return one message [m] that is the
-same for all; `receive` gets what `download` returned. `fold`
-always gets one message for each client.
+same for all; `receive` gets what `download` returned. `fold` always gets one message for each
+client.
 
 Handlers of psofed's own stacked methods have one more axis: several Monte-Carlo runs R are computed
 in one call (see `core/several.py`). `k` is then [R, s], a client's state [R, s, ...], the server's
@@ -57,10 +58,12 @@ from warnings import warn
 import numpy as np
 
 from psofed import plugins, schema
+from psofed.attacks.contract import Attack
 from psofed.core import payload
 from psofed.core.features import FeatureMap
 from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts
 from psofed.core.seeds import Seeds
+from psofed.defences.contract import Defence
 from psofed.errors import InputError
 from psofed.learners import lms
 from psofed.learners.contract import Learner
@@ -101,6 +104,8 @@ class Task:
     wire: str = "float32"
     learner: Learner = field(default_factory=lms.Options)  # an executor may have a compiled one
     room: int = 0  # clients that have a place in arrays, if not all have
+    attack: Attack | None = None  # what malicious clients do
+    defence: Defence | None = None  # what the server does about it
 
     @property
     def places(self) -> int:
@@ -124,6 +129,7 @@ class Method(Protocol):
     lazy: bool  # what a client learned is read at its contacts only
     foresees: bool  # the gains of samples can be computed ahead
     compiled: bool  # it is Algorithm 1, which kernel and theory implement
+    entrywise: bool  # an upload is entries of a model, and its fold adds their differences to w
     scripted: bool  # what happens in a round is known ahead, but for the numbers
     idle: bool  # clients learn also in rounds in which they do not take part
     relays: bool  # clients keep no model: they take part with a new sample, or with nothing
@@ -184,10 +190,13 @@ class Method(Protocol):
     def models(self, server: State, clients: State) -> Array: ...
 
 
+FLAGS = ("stacked", "lazy", "foresees", "compiled", "scripted", "entrywise")
+
+
 class Plain:
     """What most methods share: the task's cohorts, plain values on the wire, a global model `w`."""
 
-    stacked = lazy = foresees = compiled = scripted = False
+    stacked = lazy = foresees = compiled = scripted = entrywise = False
     idle = False
     relays = False
     restless = False
@@ -198,7 +207,7 @@ class Plain:
     setup = 8  # the seed: features, masks and all later draws follow from it
 
     def __init_subclass__(cls) -> None:
-        for name in ("stacked", "lazy", "foresees", "compiled", "scripted"):
+        for name in FLAGS:
             setattr(cls, name, cls.__dict__.get(name, False))
 
     def __init__(self, options: Options, task: Task) -> None:

@@ -66,7 +66,7 @@ class Method(psofed.Method):
     m_k <- 0.99 m_k + 0.01 e_k^2 at every sample, m_k = 1 before the first; unit = "error": m_k = 1.
     """
 
-    stacked = True
+    stacked = entrywise = True
 
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)

@@ -121,7 +121,7 @@ class Method(Blocks):
     """
 
     common = True
-    stacked = scripted = True
+    stacked = scripted = entrywise = True
 
     def download(self, server: State, k: Who, n: int) -> Message:
         """w_n, at the beginning of a block."""

@@ -31,7 +31,7 @@ def guarded(plain: Any) -> Any:
 
     class Guarded(plain):  # type: ignore[misc]
         __doc__ = plain.__doc__
-        stacked, lazy = plain.stacked, plain.lazy
+        stacked, lazy, entrywise = plain.stacked, plain.lazy, plain.entrywise
         foresees, compiled = plain.foresees, plain.compiled
 
         def cohort(self, n: int, server: State) -> Array:

@@ -34,6 +34,10 @@ class Members(Protocol):
 
     def upload(self, n: int) -> Messages: ...
 
+    def models(self) -> Array: ...
+
+    def upload_as(self, n: int, models: Array, which: NDArray[np.bool_]) -> Messages: ...
+
     def by_client(self, messages: Any) -> Mapping[int, Message]: ...
 
     def fetch(self) -> None: ...
@@ -84,6 +88,21 @@ class OneByOne:
 
     def upload(self, n: int) -> Messages:
         return [self.method.upload(*one, n) for one in zip(self.states, self.ids, strict=True)]
+
+    def models(self) -> Array:
+        """w_k of all, [s, D]."""
+        return np.stack([state["w"] for state in self.states])
+
+    def upload_as(self, n: int, models: Array, which: NDArray[np.bool_]) -> Messages:
+        """The same, where some pretend to have other models; their own stay as they are."""
+        real = self.states
+        self.states = [
+            {**state, "w": w} if one else state
+            for state, w, one in zip(real, models, which, strict=True)
+        ]
+        up = self.upload(n)
+        self.states = real
+        return up
 
     def by_client(self, messages: Any) -> Mapping[int, Message]:
         return dict(zip(self.ids, messages, strict=True))
@@ -144,6 +163,17 @@ class Together:
     def upload(self, n: int) -> Messages:
         messages: Messages = self.method.upload(self.stack, self.keys, n)
         return messages
+
+    def models(self) -> Array:
+        """w_k of all, [s, D] or [run, s, D]."""
+        return self.stack["w"]
+
+    def upload_as(self, n: int, models: Array, which: NDArray[np.bool_]) -> Messages:
+        """The same, where some pretend to have other models; their own stay as they are."""
+        real, pretended = self.stack["w"], np.where(which[..., None], models, self.stack["w"])
+        up: Messages = self.method.upload({**self.stack, "w": pretended}, self.keys, n)
+        np.copyto(real, pretended, where=~which[..., None])  # an upload may change its client
+        return up
 
     def by_client(self, messages: Messages) -> Mapping[int, Message]:
         if self.keys.ndim == 2:

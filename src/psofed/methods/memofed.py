@@ -67,6 +67,7 @@ class Options(Common):
     knob: ClassVar[Knob | None] = Knob("budget", bytes=True)
     steps: ClassVar[bool] = False
     selects: ClassVar[bool] = True
+    attackable: ClassVar[bool] = False
     budget: float | None = 160.0  # bytes a round, up and down; none: no limit
     size: int = 80  # d
     bits: int | None = 4  # a value; none: exact

@@ -69,6 +69,7 @@ class Common(schema.Named):
     serves: ClassVar[bool] = True  # whether the server has the model that is judged
     selects: ClassVar[bool] = False  # whether it decides itself who takes part
     gapless: ClassVar[bool] = False  # whether it needs a sample of everybody in every round
+    attackable: ClassVar[bool] = True  # whether its clients keep a model that they upload
     simulated: ClassVar[str] = ""  # the reason, if it can only be simulated, not deployed
     # Models that it can learn: any; those whose step is mu e g(w, z); those that are w^T z.
     learners: ClassVar[Learns] = "any"

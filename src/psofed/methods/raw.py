@@ -41,6 +41,7 @@ class Options(Common):
     """What the server does with the samples."""
 
     name: ClassVar[str] = "raw"
+    attackable: ClassVar[bool] = False
     learners: ClassVar[Learns] = "descending"
     role: ClassVar[Literal["reference", "method", "control"]] = "control"
     uncoded: ClassVar[str] = "sends samples, not models"

@@ -9,7 +9,8 @@
 `play` joins the halves for clients of this process. A deployed server calls the first and the last,
 a deployed client the one between them, with the wire in the middle. What differs between uses is an
 argument: `who` decides who takes part and with which weight, `lessons` what clients learn from and
-when, `sizes` what the messages cost. A round without members is folded too.
+when, `sizes` what the messages cost, `treason` what malicious members send, `guard` what is done
+about it. A round without members is folded too.
 """
 
 from __future__ import annotations
@@ -50,16 +51,31 @@ class Lessons(Protocol):
     def now(self, n: int, members: Members) -> None: ...
 
 
+class Treason(Protocol):
+    """What members upload in a round, of whom some are malicious."""
+
+    def upload(self, n: int, members: Members) -> Messages: ...
+
+
+class Guard(Protocol):
+    """What is folded in, if not everything is."""
+
+    def fold(
+        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
+    ) -> None: ...
+
+
 def play(
-    n: int, server: State, clients: Clients, who: Selection, lessons: Lessons, sizes: Sizes
-) -> tuple[Any, Any, Any]:
+    n: int, server: State, clients: Clients, who: Selection, lessons: Lessons, sizes: Sizes,
+    treason: Treason | None = None, guard: Guard | None = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """Round n of the clients of this process. Returns its bytes: up, down, multicast down."""
     method = clients.method
     members = clients.some(who.members(n, server))
     down = open_round(method, server, n, members.keys)
-    speakers, up = take_part(n, members, down, lessons, who)
+    speakers, up = take_part(n, members, down, lessons, who, treason)
     uploads = speakers.by_client(up)
-    close_round(method, server, n, uploads, who.weights(n, server, uploads))
+    close_round(method, server, n, uploads, who.weights(n, server, uploads), guard)
     sent = sizes.traffic(up, len(speakers.ids), down, len(members.ids), clients.runs)
     more_up, more_down = who.side()
     return sent[0] + more_up, sent[1] + more_down, sent[2] + more_down
@@ -73,7 +89,12 @@ def open_round(method: Method, server: State, n: int, members: Indices | list[in
 
 
 def take_part(
-    n: int, members: Members, down: Any, lessons: Lessons, who: Selection
+    n: int,
+    members: Members,
+    down: Any,
+    lessons: Lessons,
+    who: Selection,
+    treason: Treason | None = None,
 ) -> tuple[Members, Messages]:
     """The clients' half of round n: receive, learn, upload. Returns who uploads, and what."""
     lessons.before(n, members)
@@ -81,7 +102,7 @@ def take_part(
     who.received(n, members)
     lessons.now(n, members)
     speakers = who.speakers(n, members)
-    up = speakers.upload(n)
+    up = speakers.upload(n) if treason is None else treason.upload(n, speakers)
     speakers.put_back()
     return speakers, up
 
@@ -92,8 +113,12 @@ def close_round(
     n: int,
     uploads: Mapping[int, Message],
     weights: Mapping[int, float],
+    guard: Guard | None = None,
 ) -> None:
     """The server's second half of round n: fold what came up, also when nothing did."""
+    if guard is not None:
+        guard.fold(server, n, uploads, weights)
+        return
     if isinstance(uploads, Apart):
         for r, of_run in enumerate(uploads.runs):
             alone = {name: array[r, ...] for name, array in server.items()}

@@ -25,7 +25,7 @@ from psofed.methods.contract import Array, Message, Partly, Plain, Rows, State, 
 @cache
 def wired(plain: Any, bits: bool) -> Any:
     """The same method, whose values are coded in few bits, or rounded."""
-    kept = ("stacked", "lazy", "foresees", *(() if bits else ("compiled", "scripted")))
+    kept = ("stacked", "lazy", "foresees", *(() if bits else ("compiled", "scripted", "entrywise")))
     flags = {name: getattr(plain, name) for name in kept}
     about = {"__module__": plain.__module__, "__doc__": plain.__doc__}
     return type(plain.__name__, (Coded if bits else Rounded, plain), flags | about)

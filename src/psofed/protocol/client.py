@@ -15,6 +15,7 @@ from psofed.core.conformal import which
 from psofed.errors import InputError
 from psofed.methods.contract import Message, Method
 from psofed.methods.members import Members, OneByOne
+from psofed.methods.poisoning import poisoned
 from psofed.methods.round import Uniform, take_part
 from psofed.protocol import wire
 from psofed.protocol.confidence import TOLD, Confidence, Forecast
@@ -52,7 +53,7 @@ class Client:
         self.passed = 0  # samples that were never learned from, because too many came after them
         self.waiting: Pair = _nothing(method)
         self.confidence = Confidence()
-        self._who = Uniform(method)
+        self._who, self._treason = Uniform(method), poisoned(method, None)
         self._last: tuple[int, bytes] | None = None
         self._block: int | None = None  # the round in which its last block began; None: not known
 
@@ -77,7 +78,7 @@ class Client:
         self._check_block(n)
         message = self._read(n, invitation)
         me = OneByOne(self.method, [self.k], [self.state])
-        upload = take_part(n, me, [message], self, self._who)[1][0]  # type: ignore[index]
+        upload = take_part(n, me, [message], self, self._who, self._treason)[1][0]  # type: ignore[index]
         with np.errstate(over="ignore"):  # the server refuses values that do not fit
             answer = b"" if upload is None else self.method.encode(upload, up=True)
         self._last = (n, answer)

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from psofed.errors import InputError
 from psofed.methods.contract import Message, Method, State
-from psofed.methods.round import Uniform, close_round, open_round
+from psofed.methods.defending import defended
+from psofed.methods.round import Guard, Uniform, close_round, open_round
 from psofed.policies.contract import Options
 from psofed.protocol.ledger import Ledger
 
@@ -34,6 +35,7 @@ class Server:
         self.state = method.server()
         self.n = 0
         self._who = Uniform(method)
+        self.guard = defended(method)
         self.ledger = Ledger(method.task.clients)
         self._drawn: tuple[int, list[int]] = (-1, [])
         self._answers: dict[int, bytes] = {}
@@ -120,12 +122,12 @@ class Server:
                 raise RefusedError("values", f"client {k} sent unusable values: {error}") from None
         return message
 
-    def _fold(self, uploads: dict[int, Message]) -> State:
+    def _fold(self, uploads: dict[int, Message], guard: Guard | None = None) -> State:
         """The state after folding these in; the state itself is not touched."""
         state = {name: array.copy() for name, array in self.state.items()}
         weights = self._who.weights(self.n, state, uploads)
         with np.errstate(over="ignore", invalid="ignore"):
-            close_round(self.method, state, self.n, uploads, weights)
+            close_round(self.method, state, self.n, uploads, weights, guard)
         if not all(np.isfinite(array).all() for array in state.values()):
             raise ValueError("the model would not be finite")
         return state
@@ -144,7 +146,7 @@ class Server:
         """
         uploads = self._in_order()
         answered = list(uploads)
-        self.state = self._fold(uploads)
+        self.state = self._fold(uploads, self.guard)
         self.ledger.close(self.n, self.cohort, answered)
         self._answers, self._uploads = {}, {}
         self.n += 1
@@ -153,20 +155,24 @@ class Server:
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """What is stored at a commit: the next round, the model, the counters."""
         state = {f"state.{name}": array for name, array in self.state.items()}
-        return {"n": np.array(self.n, np.int64), **state, **self.ledger.to_arrays()}
+        seen = {} if self.guard is None else self.guard.state
+        kept = {f"defence.{name}": array for name, array in seen.items()}
+        return {"n": np.array(self.n, np.int64), **state, **kept, **self.ledger.to_arrays()}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Rule 6: continue after the last commit; nothing of an unfinished round is kept."""
         self.n = int(arrays["n"])
         self.state = restored(self.state, arrays)
+        if self.guard is not None:
+            self.guard.state = restored(self.guard.state, arrays, "defence")
         self.ledger.restore(arrays)
         self._drawn = (-1, [])
         self._answers, self._uploads = {}, {}
 
 
-def restored(state: State, arrays: dict[str, NDArray[Any]]) -> State:
+def restored(state: State, arrays: dict[str, NDArray[Any]], word: str = "state") -> State:
     """This state with the arrays of a record; arrays that an older record lacks are kept."""
-    return {name: arrays.get(f"state.{name}", array) for name, array in state.items()}
+    return {name: arrays.get(f"{word}.{name}", array) for name, array in state.items()}
 
 
 def refuse_policy(policy: Options) -> None:

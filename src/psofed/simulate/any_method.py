@@ -15,7 +15,9 @@ from psofed.core.schedule import Indices
 from psofed.learners import lms, nlms
 from psofed.methods import round as rounds
 from psofed.methods.contract import Method, State, Task
+from psofed.methods.defending import defended
 from psofed.methods.members import Clients, Members
+from psofed.methods.poisoning import poisoned
 from psofed.methods.round import Sizes
 from psofed.methods.selection import ByPolicy
 from psofed.simulate import kernel, maps
@@ -224,11 +226,12 @@ def play(
     who: rounds.Selection = rounds.Uniform(method, samples)
     if method.policy is not None:
         who = ByPolicy(method, method.policy, sizes)
+    both = poisoned(method, server), defended(method)
     sent = 0, 0, 0
     for n in range(draws.rounds):
         yield Moment(server, clients.states, sent)
         samples.move_to(n)
-        sent = rounds.play(n, server, clients, who, lessons, sizes)
+        sent = rounds.play(n, server, clients, who, lessons, sizes, *both)
     yield Moment(server, clients.states, sent)
 
 

@@ -112,8 +112,9 @@ def draw(experiment: Experiment, task: Task, everybody: bool, in_order: bool = F
         ids, last = ids[order], last[order]
 
     def source(rows: int, first: int, stop: int, memory: Any) -> Any:
-        stream, dtype = experiment.stream, task.dtype
-        return drawing.samples(stream, task.seeds, ids[:rows], first, stop, dtype, memory)
+        stream, dtype, who = experiment.stream, task.dtype, ids[:rows]
+        drawn = drawing.samples(stream, task.seeds, who, first, stop, dtype, memory)
+        return drawing.falsified(drawn, task.attack, who, first)
 
     start = np.concatenate([[0], np.cumsum(counts)])
     gaps = about(experiment.stream).gaps

@@ -43,7 +43,10 @@ class Trajectory:
 
 def knows(method: Method) -> bool:
     """Whether the kernel has the method, and the features that it learns from."""
-    return method.compiled and maps.knows(method.task.features) and native.available()
+    task = method.task
+    honest = task.attack is None or task.attack.options.on == "labels"
+    plain = method.compiled and honest and task.defence is None
+    return plain and maps.knows(task.features) and native.available()
 
 
 def run(

@@ -85,7 +85,7 @@ class _Runs:
         ]
         if not everybody and self.others:
             self.methods = [
-                experiment.start(together.placed(task, draws))
+                experiment.start(together.placed(experiment, task, draws))
                 for task, draws in zip(self.tasks, self.draws, strict=True)
             ]
         self.tests = [draw_test(experiment, task) for task in self.tasks]

@@ -20,7 +20,9 @@ from psofed.experiment import Experiment
 from psofed.methods import contract
 from psofed.methods import round as rounds
 from psofed.methods.contract import Method, Options, Task
+from psofed.methods.defending import defended
 from psofed.methods.members import Clients
+from psofed.methods.poisoning import poisoned
 from psofed.methods.round import Sizes
 from psofed.simulate import kernel, maps
 from psofed.simulate.any_method import Moment
@@ -40,7 +42,8 @@ def takes(experiment: Experiment, options: Options, method: Method) -> bool:
     ours = plugins.is_ours(type(options)) and method.stacked and method.several
     plain = method.policy is None and not isinstance(task.cohorts, PresentCohorts)
     learner = task.learner.linear and plugins.is_ours(type(task.learner))
-    return ours and plain and learner and not about(experiment.stream).gaps
+    judged = task.defence is None or method.entrywise  # else each upload is folded by itself
+    return ours and plain and learner and judged and not about(experiment.stream).gaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,17 +75,18 @@ def batch(experiment: Experiment, tasks: list[Task], draws: list[Draws]) -> Join
     )  # fmt: skip
     several = SeveralMaps(tuple(task.features for task in tasks), JointFeatures(tasks))
     task = replace(first, seeds=seeds, cohorts=cohorts, features=several, room=room)
+    task = experiment.beset(task)
     return JointRuns(draws, task)
 
 
-def placed(task: Task, draws: Draws) -> Task:
+def placed(experiment: Experiment, task: Task, draws: Draws) -> Task:
     """The task of one run, its clients named by their places."""
     cohorts: Any = task.cohorts
     seeds = PlacedSeeds(task.seeds.seed, task.seeds.run, task.seeds.shared_world, draws.ids)
     size, members = cohorts.size, draws.members
     drawn = members.reshape(-1, size)
     known = PlacedCohorts(seeds, task.clients, size, cohorts.absent, drawn=drawn)
-    return replace(task, seeds=seeds, cohorts=known, room=len(draws.ids))
+    return experiment.beset(replace(task, seeds=seeds, cohorts=known, room=len(draws.ids)))
 
 
 def _present(task: Task) -> Indices:
@@ -197,9 +201,10 @@ def play(method: Method, samples: JointSamples, count: int) -> Iterator[Moment]:
     server = {name: np.stack([array] * runs) for name, array in method.server().items()}
     clients = Clients(method, range(method.task.places), together=True, runs=runs)
     lessons, who = rounds.EachRound(clients, samples), rounds.Uniform(method)
+    both = poisoned(method, server), defended(method, runs)
     sent: Any = (0, 0, 0)
     for n in range(count):
         yield Moment(server, clients.states, sent, runs)
         samples.move_to(n)
-        sent = rounds.play(n, server, clients, who, lessons, sizes)
+        sent = rounds.play(n, server, clients, who, lessons, sizes, *both)
     yield Moment(server, clients.states, sent, runs)

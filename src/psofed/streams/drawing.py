@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import plugins
+from psofed.attacks.contract import Attack
 from psofed.core.foreign import broken, kind
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
@@ -27,6 +28,20 @@ def samples(
     """Rounds first..stop-1 of these clients."""
     made = stream.samples(seeds, clients, first, stop, dtype, memory)
     return _checked(stream, "samples", made, (len(clients), stop - first))
+
+
+def falsified(drawn: Samples, attack: Attack | None, clients: Array, first: int) -> Samples:
+    """The same, where malicious ones of these clients measure what an attack on labels says."""
+    if attack is None or attack.options.on != "labels":
+        return drawn
+    bad = np.isin(clients, attack.insiders.ids)
+    if not bad.any():
+        return drawn
+    n = first + np.arange(drawn.noise.shape[1])
+    x, clean, noise = np.array(drawn.x), drawn.clean.copy(), drawn.noise.copy()
+    x[bad], clean[bad] = attack.samples(clients[bad], n, drawn.x[bad], drawn.y[bad])
+    noise[bad] = 0
+    return Samples(x, clean, noise, drawn.memory)
 
 
 def snapshot(

@@ -1,0 +1,52 @@
+"""Noise: v_k = w_k + N(0, sigma^2 I), each time with probability p_a.
+
+Source: E. Lari, R. Arablouei, V. C. Gogineni, S. Werner, "Resilience in online federated learning:
+mitigating model-poisoning attacks via partial sharing", arXiv 2403.13108: Byzantine clients perturb
+what they send, now and then. `theory` has the steady error of a linear federation under it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from psofed.attacks.contract import Array, Plot
+from psofed.attacks.contract import Options as Base
+from psofed.errors import InputError
+
+
+@dataclass(frozen=True)
+class Options(Base):
+    """sigma and p_a."""
+
+    name: ClassVar[str] = "noise"
+    sigma: float = 0.5
+    chance: float = 1.0
+
+    def describe(self) -> str:
+        often = "" if self.chance == 1 else f" with probability {self.chance:g}"
+        return f"noise of {self.sigma:g}{often}"
+
+    def check(self, clients: int, cohort: int) -> None:
+        """A chance, and a size."""
+        if not 0 <= self.chance <= 1:
+            raise InputError("chance", f"is {self.chance}", "use a probability, 0 to 1")
+        if not 0 <= self.sigma < float("inf"):
+            raise InputError("sigma", f"is {self.sigma}", "use 0 or more")
+
+
+class Attack(Plot):
+    """v_k = w_k + tau delta, tau ~ Bernoulli(p_a), delta ~ N(0, sigma^2 I)."""
+
+    options: Options
+
+    def offset(self, n: Any, k: Any) -> Array:
+        seeds, dim = self.insiders.seeds, self.insiders.dim
+        delta = self.options.sigma * seeds.normals("attack noise", k, dim, round=n)
+        chance = self.options.chance
+        if chance < 1:
+            hit = seeds.uniforms("attack chance", client=k, round=n, count=1) < chance
+            delta = np.where(hit, delta, 0.0)
+        return delta

@@ -1,0 +1,101 @@
+"""The defence at the fold: w_{n+1} = w_n + sum_k a_k U_k, with the U_k that a defence leaves.
+
+Where uploads are entries of a model, the entries themselves are replaced: the server's plus what is
+left of the change. Other uploads are weighed: a_k times what is left of U_k along U_k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from psofed.core import equations
+from psofed.defences.contract import Defence, Standing
+from psofed.methods.contract import Array, Message, Method, Rows, State, stack
+from psofed.methods.members import Apart
+
+Uploads = Mapping[int, Message]
+Weights = Mapping[int, float]
+
+
+class Defended:
+    """What the server folds in after a defence has looked at it; `state` is the defence's."""
+
+    def __init__(self, method: Method, defence: Defence, runs: int = 0) -> None:
+        self.method, self.defence = method, defence
+        alone = defence.start()
+        self.state = {name: np.stack([a] * runs) for name, a in alone.items()} if runs else alone
+
+    def fold(self, server: State, n: int, uploads: Uploads, weights: Weights) -> None:
+        """The fold of the method, with what the defence leaves of the uploads."""
+        if isinstance(uploads, Apart) or (isinstance(uploads, Rows) and uploads.sent is not None):
+            for r, of_run in enumerate(_runs(uploads)):
+                alone = {name: array[r, ...] for name, array in server.items()}
+                state = {name: array[r, ...] for name, array in self.state.items()}
+                equal = dict.fromkeys(of_run, 1 / max(len(of_run), 1))
+                self.method.fold(alone, n, *self._judged(state, alone, n, of_run, equal))
+            return
+        self.method.fold(server, n, *self._judged(self.state, server, n, uploads, weights))
+
+    def _judged(
+        self, state: State, server: State, n: int, uploads: Uploads, weights: Weights
+    ) -> tuple[Uploads, Weights]:
+        ks, values, _ = stack(uploads, weights)
+        if not len(ks):
+            return uploads, weights
+        if not self.method.entrywise:
+            return uploads, self._weighed(state, server, n, uploads, weights)
+        entries = self.method.entries(ks, np.asarray(n), True)
+        base = equations.share(server["w"], entries)
+        with np.errstate(over="ignore", invalid="ignore"):
+            changes = values - base
+            left = self.defence.defended(state, n, ks, changes, entries)
+        # Where nothing was changed, the values as they came: base + (v - base) may round.
+        kept = np.where(left == changes, values, base + left).astype(values.dtype, copy=False)
+        if isinstance(uploads, Rows):
+            return Rows(uploads.clients, kept), weights
+        heard = dict(zip(ks.tolist(), kept, strict=True))
+        return {k: heard.get(k, message) for k, message in uploads.items()}, weights
+
+    def _weighed(
+        self, state: State, server: State, n: int, uploads: Uploads, weights: Weights
+    ) -> Weights:
+        """a_k times <left of U_k, U_k> / <U_k, U_k>."""
+        heard = {k: m for k, m in uploads.items() if m is not None and len(m)}
+        ks = np.array(list(heard))
+        changes = np.stack([self._change(server, n, k, m) for k, m in heard.items()])
+        entries = np.broadcast_to(np.arange(changes.shape[1]), changes.shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            left = self.defence.defended(state, n, ks, changes, entries)
+            size = np.vecdot(changes, changes)
+            along = np.where(size > 0, np.vecdot(left, changes) / np.where(size > 0, size, 1), 1.0)
+        same = (left == changes).all(axis=1)
+        parts = dict(zip(ks.tolist(), np.where(same, 1.0, along).tolist(), strict=True))
+        return {k: a * parts.get(k, 1.0) for k, a in weights.items()}
+
+    def _change(self, server: State, n: int, k: int, message: Message) -> Array:
+        alone = {name: array.copy() for name, array in server.items()}
+        self.method.fold(alone, n, {k: message}, {k: 1.0})
+        return (alone["w"] - server["w"]).astype(np.float64)
+
+    def standing(self) -> Standing | None:
+        """What the defence thinks of each client."""
+        return self.defence.standing(self.state)
+
+
+def _runs(uploads: Any) -> list[dict[int, Message]]:
+    """The uploads of several runs, one after another."""
+    if isinstance(uploads, Apart):
+        return uploads.runs
+    rows = zip(uploads.clients.tolist(), uploads.array, uploads.sent, strict=True)
+    return [
+        {k: row if sent else row[:0] for k, row, sent in zip(*one, strict=True)} for one in rows
+    ]
+
+
+def defended(method: Method, runs: int = 0) -> Defended | None:
+    """The same for a method whose task has a defence; else None."""
+    defence = method.task.defence
+    return None if defence is None else Defended(method, defence, runs)

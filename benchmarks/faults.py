@@ -154,7 +154,7 @@ def _(good: Any) -> Any:
 @fault(server.Server, "_decode", "values are not checked to be finite")
 def _(good: Any) -> Any:
     def decode(self: Any, k: int, answer: bytes) -> Any:
-        self._fold = lambda uploads: _fold_unchecked(self, uploads)
+        self._fold = lambda uploads, guard=None: _fold_unchecked(self, uploads)
         return self.method.decode(answer, up=True)
 
     return decode

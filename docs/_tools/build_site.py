@@ -37,7 +37,7 @@ MENU = {
     "Tutorial": ["tutorial", "paper_in_five_minutes", "your_own_method"],
     "How to": [
         "comparison", "own_function", "features", "own_learner", "adding_a_method", "tables",
-        "choosing_m", "deploy", "securing_a_broker", "export", "cluster", "reports", "dashboard",
+        "choosing_m", "deploy", "securing_a_broker", "threats", "export", "cluster", "reports", "dashboard",
         "playground",
     ],
     "Explanation": [

@@ -23,6 +23,7 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.fit.plan import Plan
 from psofed.methods.contract import Common
+from psofed.methods.onlinefed import Options as OnlineFed
 from psofed.protocol.deployment import Deploy
 
 HEAD = """# Keys of the TOML files
@@ -39,6 +40,16 @@ LEARNER = """### `[learner]`
 
 What clients learn, and how; not given: `lms`. [own_learner.md](own_learner.md) is about them and
 about your own. `name` is one of these, or a file of yours:
+"""
+ATTACK = """### `[attack]`
+
+What malicious clients do; not given: there are none. [threats.md](threats.md) is about attacks and
+defences. `name` is one of these, or a file of yours:
+"""
+DEFENCE = """### `[defence]`
+
+What the server does about malicious clients; not given: nothing. `name` is one of these, or a file
+of yours:
 """
 METHODS = """### `[[methods]]`
 
@@ -67,7 +78,11 @@ def page() -> str:
     parts = [
         HEAD,
         EXPERIMENT,
-        fields(Experiment, Experiment, ("stream", "features", "learner", "methods")),
+        fields(
+            Experiment,
+            Experiment,
+            ("stream", "features", "learner", "attack", "defence", "methods"),
+        ),
     ]
     parts += ["### `[stream]`\n\n`name` is one of these:\n"]
     for name in schema.names("psofed.streams"):
@@ -83,6 +98,15 @@ def page() -> str:
         module = schema.load("psofed.learners", name)
         about = (module.__doc__ or "").partition("\n\n")[0]
         parts += [f"#### {name}\n\n{about}\n", fields(module.Options, _learner(module.Options))]
+    for table, words in (("attack", ATTACK), ("defence", DEFENCE)):
+        parts += [words]
+        for name in schema.names(f"psofed.{table}s"):
+            module = schema.load(f"psofed.{table}s", name)
+            about = (module.__doc__ or "").partition("\n\n")[0]
+            parts += [
+                f"#### {name}\n\n{about}\n",
+                fields(module.Options, _in(table, module.Options)),
+            ]
     parts += [METHODS, fields(Common, _with_method, ("policy", "features", "learner"))]
     parts += ["### `[deploy]`\n\nFor `psofed serve` and `psofed client`.\n", fields(Deploy, Deploy)]
     parts += [PLAN, fields(Plan, _plan, ("columns", "methods", "form"))]
@@ -107,6 +131,16 @@ def _features(**values: Any) -> Features:
     """Features of one key; those about a basis need one."""
     basis = {"basis": "whitened"} if values.keys() & set(BASIS[1:]) else {}
     return Features(**basis | values)
+
+
+def _in(table: str, options: Any) -> Callable[..., Any]:
+    """An experiment with this attack or defence, in a cohort that every defence accepts."""
+
+    def make(**values: Any) -> Experiment:
+        more: Any = {table: options(**values)}
+        return Experiment(clients=40, cohort=9, methods=(OnlineFed(),), **more)
+
+    return make
 
 
 def _learner(options: Any) -> Callable[..., Any]:

@@ -117,7 +117,9 @@ def test_the_battery_notices_clients_that_do_not_learn_on_a_live_clock(monkeypat
 
 def test_the_battery_notices_rounds_without_an_answer_that_are_not_folded(monkeypatch):
     good = Server._fold
-    monkeypatch.setattr(Server, "_fold", lambda self, up: good(self, up) if up else self.state)
+    monkeypatch.setattr(
+        Server, "_fold", lambda self, up, *a: good(self, up, *a) if up else self.state
+    )
     experiment = world(paofed.Options(shared=5, delay=0.9, longest=6, decay=0.9), "gaps")
     assert apart(drivers.deployed(experiment), stacked(experiment)) > 1e-3
     assert apart(drivers.messages(experiment), stacked(experiment)) > 1e-3

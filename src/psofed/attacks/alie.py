@@ -21,7 +21,7 @@ class Options(Base):
 
     name: ClassVar[str] = "alie"
     omniscient: ClassVar[bool] = True
-    z: float = 1.5
+    z: float = 1.5  # standard deviations from the mean
 
     def describe(self) -> str:
         return f"ALIE z={self.z:g}"

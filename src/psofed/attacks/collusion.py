@@ -15,7 +15,7 @@ class Options(Base):
     """sigma: how large the entries of the wrong model are."""
 
     name: ClassVar[str] = "collusion"
-    sigma: float = 0.3
+    sigma: float = 0.3  # size of the entries of the wrong model
 
     def describe(self) -> str:
         return f"one wrong model of {self.sigma:g}"

@@ -14,7 +14,7 @@ class Options(Base):
     """c."""
 
     name: ClassVar[str] = "constant"
-    value: float = 1.0
+    value: float = 1.0  # c, every entry of what is sent
 
     def describe(self) -> str:
         return f"constant {self.value:g}"

@@ -20,7 +20,7 @@ class Options(Base):
 
     name: ClassVar[str] = "ipm"
     omniscient: ClassVar[bool] = True
-    epsilon: float = 2.0
+    epsilon: float = 2.0  # the honest change is reversed, times this
 
     def describe(self) -> str:
         return f"IPM epsilon={self.epsilon:g}"

@@ -19,7 +19,7 @@ class Options(Base):
 
     name: ClassVar[str] = "labels"
     on: ClassVar[Literal["values", "labels"]] = "labels"
-    factor: float = -1.0
+    factor: float = -1.0  # a, by which labels are multiplied
 
     def describe(self) -> str:
         return "label flip" if self.factor == -1 else f"labels times {self.factor:g}"

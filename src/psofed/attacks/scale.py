@@ -18,7 +18,7 @@ class Options(Base):
     """a."""
 
     name: ClassVar[str] = "scale"
-    factor: float = -1.0
+    factor: float = -1.0  # a, by which the model is multiplied
 
     def describe(self) -> str:
         return "sign flip" if self.factor == -1 else f"model times {self.factor:g}"

@@ -19,9 +19,9 @@ class Options(Base):
 
     name: ClassVar[str] = "stuck"
     on: ClassVar[Literal["values", "labels"]] = "labels"
-    x: float = 0.0
-    y: float = 3.0
-    begin: int = 0
+    x: float = 0.0  # every input
+    y: float = 3.0  # every label
+    begin: int = 0  # the round from which on it is stuck
 
     def describe(self) -> str:
         return f"stuck at x={self.x:g}, y={self.y:g}"

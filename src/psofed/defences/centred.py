@@ -14,7 +14,7 @@ import numpy as np
 
 from psofed import schema
 from psofed.core.schedule import Indices
-from psofed.defences.contract import Array, Standing, State, Ward
+from psofed.defences.contract import Array, Opinion, State, Ward
 from psofed.defences.contract import Options as Base
 from psofed.errors import InputError
 
@@ -24,8 +24,8 @@ class Options(Base):
     """tau, and the momentum of the centre."""
 
     name: ClassVar[str] = "centred"
-    tau: float = 0.1
-    memory: float = 0.9
+    tau: float = 0.1  # how far from the centre a change may be
+    memory: float = 0.9  # of the centre, from round to round
 
     def describe(self) -> str:
         return f"centred clipping tau={self.tau:g}"
@@ -61,6 +61,6 @@ class Defence:
             np.add.at(centre[i], rows[i], moved[i].ravel())
         return left.astype(changes.dtype, copy=False)
 
-    def standing(self, state: State) -> Standing | None:
+    def opinion(self, state: State) -> Opinion | None:
         """It has no opinion of single clients."""
         return None

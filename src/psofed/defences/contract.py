@@ -54,7 +54,7 @@ class Options(schema.Named):
         """Refuse options that do not fit the experiment."""
 
 
-class Standing(NamedTuple):
+class Opinion(NamedTuple):
     """What a defence thinks of each client: arrays over clients, for those who look at it."""
 
     score: Array  # how far its changes are from those of others; 1 is usual
@@ -73,7 +73,7 @@ class Defence(Protocol):
         self, state: State, n: int, k: Indices, changes: Array, entries: Indices
     ) -> Array: ...
 
-    def standing(self, state: State) -> Standing | None: ...
+    def opinion(self, state: State) -> Opinion | None: ...
 
 
 class Stateless:
@@ -86,7 +86,7 @@ class Stateless:
         """Nothing."""
         return {}
 
-    def standing(self, state: State) -> Standing | None:
+    def opinion(self, state: State) -> Opinion | None:
         """It remembers nobody."""
         return None
 

@@ -24,7 +24,7 @@ class Options(Base):
 
     name: ClassVar[str] = "krum"
     compares: ClassVar[bool] = True
-    malicious: int = 1
+    malicious: int = 1  # f, members that it withstands
 
     def describe(self) -> str:
         return f"Krum f={self.malicious}"

@@ -23,7 +23,7 @@ class Options(Base):
 
     name: ClassVar[str] = "trimmed"
     compares: ClassVar[bool] = True
-    trim: int = 1
+    trim: int = 1  # b, values left out at either end
 
     def describe(self) -> str:
         return f"trimmed mean b={self.trim}"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from psofed.core import equations
-from psofed.defences.contract import Defence, Standing
+from psofed.defences.contract import Defence, Opinion
 from psofed.methods.contract import Array, Message, Method, Rows, State, stack
 from psofed.methods.members import Apart
 
@@ -80,9 +80,9 @@ class Defended:
         self.method.fold(alone, n, {k: message}, {k: 1.0})
         return (alone["w"] - server["w"]).astype(np.float64)
 
-    def standing(self) -> Standing | None:
+    def opinion(self) -> Opinion | None:
         """What the defence thinks of each client."""
-        return self.defence.standing(self.state)
+        return self.defence.opinion(self.state)
 
 
 def _runs(uploads: Any) -> list[dict[int, Message]]:

@@ -1,4 +1,4 @@
-"""Noise: v_k = w_k + N(0, sigma^2 I), each time with probability p_a.
+"""Perturbation by noise: v_k = w_k + N(0, sigma^2 I), each time with probability p_a.
 
 Source: E. Lari, R. Arablouei, V. C. Gogineni, S. Werner, "Resilience in online federated learning:
 mitigating model-poisoning attacks via partial sharing", arXiv 2403.13108: Byzantine clients perturb
@@ -21,9 +21,9 @@ from psofed.errors import InputError
 class Options(Base):
     """sigma and p_a."""
 
-    name: ClassVar[str] = "noise"
-    sigma: float = 0.5
-    chance: float = 1.0
+    name: ClassVar[str] = "perturbation"
+    sigma: float = 0.5  # size of the noise
+    chance: float = 1.0  # p_a, the probability of noise in an upload
 
     def describe(self) -> str:
         often = "" if self.chance == 1 else f" with probability {self.chance:g}"

@@ -1,4 +1,4 @@
-"""Drift: v_k = w_k + b + r n in every entry: an offset that is there, or grows with the rounds."""
+"""An offset: v_k = w_k + b + r n in every entry: it is there, or drifts away."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from psofed.attacks.contract import Plot
 class Options(Base):
     """b and r."""
 
-    name: ClassVar[str] = "drift"
-    begin: float = 0.0
-    rate: float = 0.001
+    name: ClassVar[str] = "offset"
+    begin: float = 0.0  # b, added in round 0
+    rate: float = 0.001  # r, added more in each round
 
     def describe(self) -> str:
         parts = [f"{self.begin:+g}"] * bool(self.begin) + [f"{self.rate:+g} n"] * bool(self.rate)

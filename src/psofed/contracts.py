@@ -61,7 +61,7 @@ LEARNER = Contract(
 )  # fmt: skip
 ATTACK = Contract(
     "attack", "psofed.attacks", AttackOptions, "Attack",
-    {"mix": 1, "offset": 2, "models": 5, "samples": 4},
+    {"mix": 0, "offset": 2, "models": 5, "samples": 4},
 )  # fmt: skip
 DEFENCE = Contract(
     "defence", "psofed.defences", DefenceOptions, "Defence",

@@ -32,5 +32,5 @@ class Attack(Plot):
 
     options: Options
 
-    def mix(self, n: int) -> Mix:
+    def mix(self) -> Mix:
         return Mix(own=0.0, mean=1.0, spread=-self.options.z)

@@ -26,7 +26,7 @@ class Attack(Plot):
 
     options: Options
 
-    def mix(self, n: int) -> Mix:
+    def mix(self) -> Mix:
         return Mix(own=0.0)
 
     @cached_property

@@ -95,7 +95,7 @@ class Attack(Protocol):
     options: Options
     insiders: Insiders
 
-    def mix(self, n: int) -> Mix | None: ...
+    def mix(self) -> Mix | None: ...
 
     def offset(self, n: Any, k: Any) -> Any: ...
 
@@ -110,8 +110,8 @@ class Plot:
     def __init__(self, options: Options, insiders: Insiders) -> None:
         self.options, self.insiders = options, insiders
 
-    def mix(self, n: int) -> Mix | None:
-        """The coefficients in round n; None: it is no such sum."""
+    def mix(self) -> Mix | None:
+        """The coefficients; None: it is no such sum."""
         return Mix()
 
     def offset(self, n: Any, k: Any) -> Any:
@@ -120,7 +120,7 @@ class Plot:
 
     def models(self, n: int, k: Any, w_k: Array, bad: Array, w: Array | None) -> Array:
         """v_k for all members k, of whom `bad` are malicious; models are [..., s, D]."""
-        mix = self.mix(n)
+        mix = self.mix()
         assert mix is not None
         sent = mix.own * w_k + self.offset(n, k)
         if mix.server:

@@ -31,5 +31,5 @@ class Attack(Plot):
 
     options: Options
 
-    def mix(self, n: int) -> Mix:
+    def mix(self) -> Mix:
         return Mix(own=0.0, server=1 + self.options.epsilon, mean=-self.options.epsilon)

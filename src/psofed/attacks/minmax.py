@@ -31,7 +31,7 @@ class Options(Base):
 class Attack(Plot):
     """v_k = m - gamma s, max_i |v_k - w_i| <= max_ij |w_i - w_j| over honest members."""
 
-    def mix(self, n: int) -> None:
+    def mix(self) -> None:
         return None
 
     def models(self, n: int, k: object, w_k: Array, bad: Array, w: Array | None) -> Array:

@@ -29,5 +29,5 @@ class Attack(Plot):
 
     options: Options
 
-    def mix(self, n: int) -> Mix:
+    def mix(self) -> Mix:
         return Mix(own=self.options.factor)

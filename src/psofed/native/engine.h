@@ -6,4 +6,5 @@
 #include "lms.h"
 #include "windows.h"
 #include "judge.h"
+#include "plot.h"
 #include "rounds.h"

@@ -60,6 +60,16 @@ typedef struct {
     REAL *history; /* [mark][method][feature], or nothing */
 } NAME(Judge);
 
+/* Malicious members: v = own w_k + server w + mean m + spread s + offset, see attacks/contract.py. */
+typedef struct {
+    int64_t rows;          /* malicious uploads in this chunk; without an attack 0 */
+    double own, server, mean, spread;
+    const int64_t *at;     /* [member]: its row of offsets; -1: it is honest */
+    const REAL *offset;    /* [row][feature] */
+    REAL *sent;            /* [method][feature]: what one of them sends */
+    REAL *middle, *around; /* [method][feature]: m and s of the honest members of a round */
+} NAME(Plot);
+
 typedef struct {
     NAME(Data) data;
     NAME(Map) map;
@@ -67,4 +77,5 @@ typedef struct {
     NAME(Models) models;
     NAME(Judge) judge;
     NAME(Scratch) pad;
+    NAME(Plot) plot;
 } NAME(Job);

@@ -1,7 +1,7 @@
 /* Rounds: eq. (8)-(11). */
 
-/* Round n of the p-th member: eq. (9), eq. (10), and its share of eq. (11). */
-static void NAME(take_part)(const NAME(Job) *job, int64_t p, int64_t n)
+/* Round n of the p-th member: eq. (9), eq. (10). Returns its models. */
+static REAL *NAME(take_part)(const NAME(Job) *job, int64_t p, int64_t n)
 {
     const NAME(Data) *data = &job->data;
     const int64_t c = data->members[p], size = job->map.size, methods = job->plans.methods;
@@ -12,8 +12,8 @@ static void NAME(take_part)(const NAME(Job) *job, int64_t p, int64_t n)
     const REAL gain = epsilon > 0 ? NAME(gain)(z, epsilon, size) : 1;
     if (*y == *y)
         NAME(learn)(w, z, y, job->plans.step, epsilon > 0 ? &gain : 0, size, methods, 1);
-    NAME(share)(job, c, p, n);
     job->models.position[c] = n + 1;
+    return w;
 }
 
 /* Eq. (11): divided by |S_n| for every entry, no matter how many uploaded it. */
@@ -46,6 +46,16 @@ static void NAME(average)(const NAME(Job) *job, int64_t n)
     }
 }
 
+/* A round some of whose members may be malicious: all learn before any of them uploads. */
+static void NAME(with_insiders)(const NAME(Job) *job, int64_t begin, int64_t last, int64_t n)
+{
+    int64_t bad = 0;
+    for (int64_t p = begin; p < last; p++) NAME(take_part)(job, p, n), bad += job->plot.at[p] >= 0;
+    if (bad) NAME(look_around)(job, begin, last, bad == last - begin);
+    for (int64_t p = begin; p < last; p++)
+        NAME(share)(job, job->data.members[p], p, n, NAME(uploaded)(job, p));
+}
+
 /* Eq. (8)-(11) for the rounds of a chunk, judging w_n at each mark n, the chunk's end too.
    Returns the number of the next mark, or -1 if it was told to stop. */
 int64_t NAME(psofed_simulate)(const NAME(Job) *job, int64_t mark, const volatile int64_t *stop)
@@ -60,7 +70,10 @@ int64_t NAME(psofed_simulate)(const NAME(Job) *job, int64_t mark, const volatile
         if (n == end) break;
         const int64_t begin = data->start[n - data->first], last = data->start[n - data->first + 1];
         NAME(shift)(job, n);
-        for (int64_t p = begin; p < last; p++) NAME(take_part)(job, p, n);
+        if (job->plot.rows) NAME(with_insiders)(job, begin, last, n);
+        else
+            for (int64_t p = begin; p < last; p++)
+                NAME(share)(job, data->members[p], p, n, NAME(take_part)(job, p, n));
         if (last > begin) NAME(fold)(job, last - begin);
         NAME(average)(job, n);
     }

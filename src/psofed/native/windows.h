@@ -70,12 +70,12 @@ static void NAME(receive)(const NAME(Job) *job, int64_t c, int64_t p)
     }
 }
 
-/* One member's part of the sum in eq. (11), and which entries it touches. */
-static void NAME(share)(const NAME(Job) *job, int64_t c, int64_t p, int64_t n)
+/* One member's part of the sum in eq. (11), from its models w_k, and which entries it touches. */
+static void NAME(share)(const NAME(Job) *job, int64_t c, int64_t p, int64_t n, const REAL *restrict w_k)
 {
     const NAME(Plans) *plans = &job->plans;
     const int64_t size = job->map.size, dim = plans->dim;
-    const REAL *restrict w = job->models.w, *restrict w_k = job->models.local + c * plans->methods * size;
+    const REAL *restrict w = job->models.w;
     REAL *restrict change = job->pad.change;
     for (int64_t j = 0; j < plans->methods; j++, w += size, w_k += size, change += size) {
         if (plans->shared[j] == dim) {

@@ -112,6 +112,21 @@ class Scratch(NamedTuple):
     shift: Array  # [2, method]: how far the windows of a round have moved, down and up
 
 
+class Plot(NamedTuple):
+    """Malicious members: v = own w_k + server w + mean m + spread s + offset."""
+
+    rows: int  # malicious uploads in this chunk; without an attack 0
+    own: float
+    server: float
+    mean: float
+    spread: float
+    at: Array  # [member]: its row of offsets; -1: it is honest
+    offset: Array  # [row, feature]
+    sent: Array  # [method, feature]: what one of them sends
+    middle: Array  # [method, feature]: m
+    around: Array  # [method, feature]: s
+
+
 class Job(NamedTuple):
     """All of it."""
 
@@ -121,3 +136,4 @@ class Job(NamedTuple):
     models: Models
     judge: Judge
     pad: Scratch
+    plot: Plot

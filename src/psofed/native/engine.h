@@ -6,5 +6,5 @@
 #include "lms.h"
 #include "windows.h"
 #include "judge.h"
-#include "plot.h"
+#include "liars.h"
 #include "rounds.h"

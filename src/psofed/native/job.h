@@ -68,7 +68,7 @@ typedef struct {
     const REAL *offset;    /* [row][feature] */
     REAL *sent;            /* [method][feature]: what one of them sends */
     REAL *middle, *around; /* [method][feature]: m and s of the honest members of a round */
-} NAME(Plot);
+} NAME(Liars);
 
 typedef struct {
     NAME(Data) data;
@@ -77,5 +77,5 @@ typedef struct {
     NAME(Models) models;
     NAME(Judge) judge;
     NAME(Scratch) pad;
-    NAME(Plot) plot;
+    NAME(Liars) liars;
 } NAME(Job);

@@ -50,7 +50,7 @@ static void NAME(average)(const NAME(Job) *job, int64_t n)
 static void NAME(with_insiders)(const NAME(Job) *job, int64_t begin, int64_t last, int64_t n)
 {
     int64_t bad = 0;
-    for (int64_t p = begin; p < last; p++) NAME(take_part)(job, p, n), bad += job->plot.at[p] >= 0;
+    for (int64_t p = begin; p < last; p++) NAME(take_part)(job, p, n), bad += job->liars.at[p] >= 0;
     if (bad) NAME(look_around)(job, begin, last, bad == last - begin);
     for (int64_t p = begin; p < last; p++)
         NAME(share)(job, job->data.members[p], p, n, NAME(uploaded)(job, p));
@@ -70,7 +70,7 @@ int64_t NAME(psofed_simulate)(const NAME(Job) *job, int64_t mark, const volatile
         if (n == end) break;
         const int64_t begin = data->start[n - data->first], last = data->start[n - data->first + 1];
         NAME(shift)(job, n);
-        if (job->plot.rows) NAME(with_insiders)(job, begin, last, n);
+        if (job->liars.rows) NAME(with_insiders)(job, begin, last, n);
         else
             for (int64_t p = begin; p < last; p++)
                 NAME(share)(job, data->members[p], p, n, NAME(take_part)(job, p, n));

@@ -112,7 +112,7 @@ class Scratch(NamedTuple):
     shift: Array  # [2, method]: how far the windows of a round have moved, down and up
 
 
-class Plot(NamedTuple):
+class Liars(NamedTuple):
     """Malicious members: v = own w_k + server w + mean m + spread s + offset."""
 
     rows: int  # malicious uploads in this chunk; without an attack 0
@@ -136,4 +136,4 @@ class Job(NamedTuple):
     models: Models
     judge: Judge
     pad: Scratch
-    plot: Plot
+    liars: Liars

@@ -20,11 +20,11 @@ def knows(attack: Attack | None) -> bool:
     return attack is None or attack.options.on == "labels" or attack.mix() is not None
 
 
-def plot(attack: Attack | None, draws: Draws, data: layout.Data, w: Array) -> layout.Plot:
+def table(attack: Attack | None, draws: Draws, data: layout.Data, w: Array) -> layout.Liars:
     """What malicious members of a chunk of rounds send."""
     nobody, empty = np.full(1, -1, np.int64), np.empty((0, w.shape[1]), w.dtype)
     if attack is None or attack.options.on == "labels":
-        return layout.Plot(0, *Mix(), nobody, empty, empty, empty, empty)
+        return layout.Liars(0, *Mix(), nobody, empty, empty, empty, empty)
     bad = attack.insiders.among(draws.ids[data.members])
     at = np.where(bad, np.cumsum(bad) - 1, -1)
     rounds = data.first + np.repeat(np.arange(data.rounds), np.diff(data.start))
@@ -35,4 +35,4 @@ def plot(attack: Attack | None, draws: Draws, data: layout.Data, w: Array) -> la
     mix = attack.mix()
     assert mix is not None
     scratch = [native.aligned(w.shape, w.dtype) for _ in range(3)]
-    return layout.Plot(len(offset), *mix, at, offset, *scratch)
+    return layout.Liars(len(offset), *mix, at, offset, *scratch)

@@ -180,7 +180,7 @@ class Experiment:
             insiders = attacks.Insiders(task.clients, task.dim, self.attack.share, task.seeds)
             attack = attacks.bind(self.attack, insiders)
         if self.defence is not None:
-            ward = defences.Ward(task.places, task.dim, task.cohorts.size)
+            ward = defences.Ward(task.clients, task.places, task.dim, task.cohorts.size)
             defence = defences.bind(self.defence, ward)
         if attack is None and defence is None:
             return task

@@ -31,8 +31,9 @@ State = dict[str, Array]
 
 @dataclass(frozen=True)
 class Ward:
-    """What a defence may know: clients that have a place, D, the cohort's size."""
+    """What a defence may know: K, how many of them have a place in arrays, D, the cohort's size."""
 
+    clients: int
     places: int
     dim: int
     cohort: int

@@ -29,6 +29,20 @@ enum { AT_ONCE = 4, TOGETHER = 8 };
 enum { AT_ONCE = 2, TOGETHER = 4 };
 #endif
 
+/* Of the defence, as in defences/clip.py. */
+enum { RING = 64, WARM = 2 };
+#define CAP 3.0
+#define SIZES 0.1
+#define CHANGES 0.02
+#define LARGEST 100.0
+#define LOWEST 1.0
+#define HIGHEST 4.0
+#define BIGGEST 3.0
+#define ASIDE 3.0
+#define APART 2.5
+#define OUT 10.0
+#define TINY 2.2250738585072014e-308
+
 #define SINGLE 1
 #include "engine.h"
 #undef SINGLE

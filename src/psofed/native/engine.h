@@ -7,4 +7,5 @@
 #include "windows.h"
 #include "judge.h"
 #include "liars.h"
+#include "guard.h"
 #include "rounds.h"

@@ -66,9 +66,23 @@ typedef struct {
     double own, server, mean, spread;
     const int64_t *at;     /* [member]: its row of offsets; -1: it is honest */
     const REAL *offset;    /* [row][feature] */
-    REAL *sent;            /* [method][feature]: what one of them sends */
+    REAL *sent;            /* [row of a round][method][feature]: what they send */
     REAL *middle, *around; /* [method][feature]: m and s of the honest members of a round */
 } NAME(Liars);
+
+/* The defence "clip": its state, and room to work in; see defences/clip.py. */
+typedef struct {
+    int64_t on, clients, often, directions; /* whether there is one, K, uploads between reviews, R */
+    double clip, floor;
+    double *ring, *scale, *least, *usual; /* [method][RING], [method] */
+    int64_t *uploads, *waiting, *contacts;  /* [method], one, [client] */
+    double *size, *weight;                /* [method][client] */
+    REAL *memory, *V;                     /* [client][method][feature], [method][direction][feature] */
+    REAL *changes, *G;                    /* [member][feature], [direction][feature] */
+    int32_t *at;                          /* [member][feature] */
+    const REAL **models;                  /* [member]: what they upload from */
+    double *sizes, *values, *some, *away, *left_over, *along; /* [member], then [client], last * R */
+} NAME(Guard);
 
 typedef struct {
     NAME(Data) data;
@@ -78,4 +92,5 @@ typedef struct {
     NAME(Judge) judge;
     NAME(Scratch) pad;
     NAME(Liars) liars;
+    NAME(Guard) guard;
 } NAME(Job);

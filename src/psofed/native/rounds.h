@@ -46,14 +46,21 @@ static void NAME(average)(const NAME(Job) *job, int64_t n)
     }
 }
 
-/* A round some of whose members may be malicious: all learn before any of them uploads. */
-static void NAME(with_insiders)(const NAME(Job) *job, int64_t begin, int64_t last, int64_t n)
+/* A round with malicious members, or with a defence: all learn before any of them uploads. */
+static void NAME(besieged)(const NAME(Job) *job, int64_t begin, int64_t last, int64_t n)
 {
     int64_t bad = 0;
-    for (int64_t p = begin; p < last; p++) NAME(take_part)(job, p, n), bad += job->liars.at[p] >= 0;
+    for (int64_t p = begin; p < last; p++) {
+        NAME(take_part)(job, p, n);
+        bad += job->liars.rows && job->liars.at[p] >= 0;
+    }
     if (bad) NAME(look_around)(job, begin, last, bad == last - begin);
-    for (int64_t p = begin; p < last; p++)
-        NAME(share)(job, job->data.members[p], p, n, NAME(uploaded)(job, p));
+    for (int64_t p = begin; p < last; p++) {
+        const REAL *models = NAME(uploaded)(job, p, p - begin);
+        if (job->guard.on) job->guard.models[p - begin] = models;
+        else NAME(share)(job, job->data.members[p], p, n, models);
+    }
+    if (job->guard.on) NAME(guarded)(job, begin, last, n, job->guard.models);
 }
 
 /* Eq. (8)-(11) for the rounds of a chunk, judging w_n at each mark n, the chunk's end too.
@@ -70,7 +77,7 @@ int64_t NAME(psofed_simulate)(const NAME(Job) *job, int64_t mark, const volatile
         if (n == end) break;
         const int64_t begin = data->start[n - data->first], last = data->start[n - data->first + 1];
         NAME(shift)(job, n);
-        if (job->liars.rows) NAME(with_insiders)(job, begin, last, n);
+        if (job->liars.rows || job->guard.on) NAME(besieged)(job, begin, last, n);
         else
             for (int64_t p = begin; p < last; p++)
                 NAME(share)(job, data->members[p], p, n, NAME(take_part)(job, p, n));

@@ -14,7 +14,7 @@ from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.learners import nlms
 from psofed.methods import psofed
 from psofed.methods.contract import Method
-from psofed.simulate import kernel, layout, liars, maps, pulse
+from psofed.simulate import guards, kernel, layout, liars, maps, pulse
 from psofed.simulate.draws import Chunk, Draws
 from psofed.simulate.evaluate import TestSet
 from psofed.simulate.maps import feature_map, pad, padded
@@ -44,7 +44,7 @@ class Trajectory:
 def knows(method: Method) -> bool:
     """Whether the kernel has the method, and the features that it learns from."""
     task = method.task
-    plain = method.compiled and liars.knows(task.attack) and task.defence is None
+    plain = method.compiled and liars.knows(task.attack) and guards.knows(task.defence)
     return plain and maps.knows(task.features) and native.available()
 
 
@@ -94,12 +94,13 @@ def _run(
     shares = np.zeros(len(marks)) if shares is None else shares
     judge = _judge(test, marks, shares, models, keep)
     stop = np.zeros(1, np.int64) if stop is None else stop
+    guard = guards.guard(methods[0].task.defence, draws, models.w)
     mark, local = 0, [] if lazy else [models.local.copy()]
     for chunk in _chunks(draws, lazy):
         data = _data(draws, chunk, dtype)
         job = layout.Job(
             data, features, windows.plans(chunk), models, judge, _scratch(models, dim),
-            liars.table(methods[0].task.attack, draws, data, models.w),
+            liars.table(methods[0].task.attack, draws, data, models.w), guard,
         )  # fmt: skip
         mark = kernel.simulate(job, mark, stop)
         if mark < 0:

@@ -122,9 +122,41 @@ class Liars(NamedTuple):
     spread: float
     at: Array  # [member]: its row of offsets; -1: it is honest
     offset: Array  # [row, feature]
-    sent: Array  # [method, feature]: what one of them sends
+    sent: Array  # [member, method, feature]: what they send
     middle: Array  # [method, feature]: m
     around: Array  # [method, feature]: s
+
+
+class Guard(NamedTuple):
+    """The defence "clip": its state, and room to work in; see defences/clip.py."""
+
+    on: int
+    clients: int  # K
+    often: int  # uploads from one review to the next
+    directions: int  # R
+    clip: float
+    floor: float
+    ring: Array  # [method, 64]
+    scale: Array  # [method], as the next three
+    least: Array
+    usual: Array
+    uploads: Array
+    waiting: Array  # one
+    contacts: Array  # [client]
+    size: Array  # [method, client]
+    weight: Array  # [method, client]
+    memory: Array  # [client, method, feature]
+    V: Array  # [method, direction, feature]
+    changes: Array  # [member, feature]: room, as all that follows
+    G: Array  # [direction, feature]
+    at: Array  # [member, feature]
+    models: Array  # [member]: addresses
+    sizes: Array  # [member]
+    values: Array  # [client], as the next three
+    some: Array
+    away: Array
+    left_over: Array
+    along: Array  # [direction, client]
 
 
 class Job(NamedTuple):
@@ -137,3 +169,4 @@ class Job(NamedTuple):
     judge: Judge
     pad: Scratch
     liars: Liars
+    guard: Guard

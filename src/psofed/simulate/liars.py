@@ -34,5 +34,6 @@ def table(attack: Attack | None, draws: Draws, data: layout.Data, w: Array) -> l
         offset[:, :dim] = attack.offset(rounds[bad], draws.ids[data.members[bad]])
     mix = attack.mix()
     assert mix is not None
-    scratch = [native.aligned(w.shape, w.dtype) for _ in range(3)]
-    return layout.Liars(len(offset), *mix, at, offset, *scratch)
+    sent = native.aligned((int(np.diff(data.start).max()), *w.shape), w.dtype)
+    scratch = [native.aligned(w.shape, w.dtype) for _ in range(2)]
+    return layout.Liars(len(offset), *mix, at, offset, sent, *scratch)

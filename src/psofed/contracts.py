@@ -65,7 +65,7 @@ ATTACK = Contract(
 )  # fmt: skip
 DEFENCE = Contract(
     "defence", "psofed.defences", DefenceOptions, "Defence",
-    {"start": 0, "defended": 5, "opinion": 1},
+    {"start": 0, "defended": 5, "passes": 4, "opinion": 1},
 )  # fmt: skip
 CONTRACTS = (METHOD, POLICY, STREAM, LEARNER, ATTACK, DEFENCE)
 FLAGS = ("stacked", "lazy", "foresees", "compiled", "idle", "relays", "restless", "common", "peers")

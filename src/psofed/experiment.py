@@ -18,6 +18,7 @@ from psofed.core.feature_table import Features as Features
 from psofed.core.features import FeatureMap
 from psofed.core.schedule import PresentCohorts, UniformCohorts
 from psofed.core.seeds import Seeds
+from psofed.core.several import SeveralMaps
 from psofed.core.vectorised import PROBES
 from psofed.defences import contract as defences
 from psofed.errors import InputError
@@ -177,7 +178,12 @@ class Experiment:
         """The task with the attack and the defence, for its clients and seeds."""
         attack = defence = None
         if self.attack is not None and self.attack.share:
-            insiders = attacks.Insiders(task.clients, task.dim, self.attack.share, task.seeds)
+            maps = (
+                task.features.maps if isinstance(task.features, SeveralMaps) else (task.features,)
+            )
+            insiders = attacks.Insiders(
+                task.clients, task.dim, self.attack.share, task.seeds, task.taps, maps
+            )
             attack = attacks.bind(self.attack, insiders)
         if self.defence is not None:
             ward = defences.Ward(task.clients, task.places, task.dim, task.cohorts.size)

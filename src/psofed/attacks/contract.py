@@ -56,6 +56,7 @@ class Options(schema.Named):
     on: ClassVar[Literal["values", "labels"]] = "values"
     # Whether attackers know what others send, which real ones could only guess.
     omniscient: ClassVar[bool] = False
+    adapts: ClassVar[bool] = False  # whether `models` also gets what the defence lets pass
     share: float = 0.1  # of the clients, that are malicious
 
     def describe(self) -> str:
@@ -74,6 +75,8 @@ class Insiders:
     dim: int
     share: float
     seeds: Seeds
+    taps: int = 0
+    maps: tuple[Any, ...] = ()  # the features, by run
 
     @cached_property
     def ids(self) -> Indices:

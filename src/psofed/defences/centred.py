@@ -14,7 +14,7 @@ import numpy as np
 
 from psofed import schema
 from psofed.core.schedule import Indices
-from psofed.defences.contract import Array, Opinion, State, Ward
+from psofed.defences.contract import Array, Lenient, Opinion, State, Ward
 from psofed.defences.contract import Options as Base
 from psofed.errors import InputError
 
@@ -37,7 +37,7 @@ class Options(Base):
             raise InputError("memory", f"is {self.memory}", "use 0 or more, below 1")
 
 
-class Defence:
+class Defence(Lenient):
     """U_k <- v + (U_k - v) min(1, tau / |U_k - v|); then v <- memory v + (1 - memory) mean U_k."""
 
     def __init__(self, options: Options, ward: Ward) -> None:

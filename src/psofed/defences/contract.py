@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from psofed import schema
@@ -74,10 +75,20 @@ class Defence(Protocol):
         self, state: State, n: int, k: Indices, changes: Array, entries: Indices
     ) -> Array: ...
 
+    def passes(self, state: State, k: Indices, changes: Array, entries: Indices) -> Array: ...
+
     def opinion(self, state: State) -> Opinion | None: ...
 
 
-class Stateless:
+class Lenient:
+    """What a defence says to attackers who ask what passes, if it has no limits: anything."""
+
+    def passes(self, state: State, k: Indices, changes: Array, entries: Indices) -> Array:
+        """Which of such changes of one run would be folded in whole: [s]."""
+        return np.ones(len(k), bool)
+
+
+class Stateless(Lenient):
     """A defence that judges each round by itself."""
 
     def __init__(self, options: Options, ward: Ward) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from psofed.core import equations
+from psofed.core.schedule import Indices
 from psofed.defences.contract import Defence, Opinion
 from psofed.methods.contract import Array, Message, Method, Rows, State, stack
 from psofed.methods.members import Apart
@@ -79,6 +80,18 @@ class Defended:
         alone = {name: array.copy() for name, array in server.items()}
         self.method.fold(alone, n, {k: message}, {k: 1.0})
         return (alone["w"] - server["w"]).astype(np.float64)
+
+    def passes(self, server: State, n: int, k: Indices, models: Array) -> Array:
+        """Which members [..., s] could upload from such models [..., s, D], and be folded whole."""
+        if not self.method.entrywise:
+            return np.ones(k.shape, bool)
+        entries = self.method.entries(k, np.asarray(n), True)
+        U = np.take_along_axis(models, entries, axis=-1) - equations.share(server["w"], entries)
+        if k.ndim == 1:
+            return self.defence.passes(self.state, k, U, entries)
+        states = [{name: a[r, ...] for name, a in self.state.items()} for r in range(len(k))]
+        rows = zip(states, k, U, entries, strict=True)
+        return np.stack([self.defence.passes(*one) for one in rows])
 
     def opinion(self) -> Opinion | None:
         """What the defence thinks of each client."""

@@ -28,7 +28,7 @@ static double NAME(middle)(const double *values, int64_t count, double *pad)
 INLINE double NAME(fallen)(double far) { return far > 1 ? (far < OUT ? 1 / (far * far) : 0) : 1; }
 
 /* s of method j, after the sizes of a round. */
-static double NAME(scaled)(const NAME(Guard) *guard, int64_t j, const double *size, int64_t members)
+static double NAME(scaled)(const NAME(Clip) *guard, int64_t j, const double *size, int64_t members)
 {
     double *ring = guard->ring + j * RING;
     int64_t count = guard->uploads[j];
@@ -45,7 +45,7 @@ static double NAME(scaled)(const NAME(Guard) *guard, int64_t j, const double *si
 /* The directions of method j: the mean of all memories, then those in which they differ most. */
 static void NAME(aim)(const NAME(Job) *job, int64_t j)
 {
-    const NAME(Guard) *guard = &job->guard;
+    const NAME(Clip) *guard = &job->guard;
     const int64_t size = job->map.size, methods = job->plans.methods, R = guard->directions;
     REAL *V = guard->V + j * R * size, *G = guard->G;
     memset(G, 0, R * size * sizeof(REAL));
@@ -72,7 +72,7 @@ static void NAME(aim)(const NAME(Job) *job, int64_t j)
 /* Who stands outside the others. */
 static void NAME(review)(const NAME(Job) *job, int64_t j)
 {
-    const NAME(Guard) *guard = &job->guard;
+    const NAME(Clip) *guard = &job->guard;
     const int64_t size = job->map.size, methods = job->plans.methods, R = guard->directions;
     const int64_t clients = job->data.clients;
     double *along = guard->along, *some = guard->some, *rest = guard->left_over;
@@ -128,7 +128,7 @@ INLINE int64_t NAME(gathered)(const NAME(Job) *job, int64_t j, int64_t p, const 
 static void NAME(admit)(const NAME(Job) *job, int64_t j, int64_t c, double ratio, double s, REAL *U,
                         const int32_t *at, int64_t count)
 {
-    const NAME(Guard) *guard = &job->guard;
+    const NAME(Clip) *guard = &job->guard;
     const int64_t size = job->map.size, methods = job->plans.methods, clients = job->data.clients;
     const int whole = job->plans.shared[j] == job->plans.dim;
     REAL *m = guard->memory + (c * methods + j) * size, *change = job->pad.change + j * size;
@@ -167,7 +167,7 @@ static void NAME(note_entries)(const NAME(Job) *job, int64_t j, int64_t n, const
 static void NAME(guarded)(const NAME(Job) *job, int64_t begin, int64_t last, int64_t n,
                           const REAL *const *models)
 {
-    const NAME(Guard) *guard = &job->guard;
+    const NAME(Clip) *guard = &job->guard;
     const int64_t size = job->map.size, members = last - begin;
     for (int64_t j = 0; j < job->plans.methods; j++) {
         int64_t count = 0;

@@ -82,7 +82,7 @@ typedef struct {
     int32_t *at;                          /* [member][feature] */
     const REAL **models;                  /* [member]: what they upload from */
     double *sizes, *values, *some, *away, *left_over, *along; /* [member], then [client], last * R */
-} NAME(Guard);
+} NAME(Clip);
 
 typedef struct {
     NAME(Data) data;
@@ -92,5 +92,5 @@ typedef struct {
     NAME(Judge) judge;
     NAME(Scratch) pad;
     NAME(Liars) liars;
-    NAME(Guard) guard;
+    NAME(Clip) guard;
 } NAME(Job);

@@ -226,7 +226,8 @@ def play(
     who: rounds.Selection = rounds.Uniform(method, samples)
     if method.policy is not None:
         who = ByPolicy(method, method.policy, sizes)
-    both = poisoned(method, server), defended(method)
+    guard = defended(method)
+    both = poisoned(method, server, guard), guard
     sent = 0, 0, 0
     for n in range(draws.rounds):
         yield Moment(server, clients.states, sent)

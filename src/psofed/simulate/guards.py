@@ -21,7 +21,7 @@ def knows(defence: Defence | None) -> bool:
     return defence is None or isinstance(defence, clip.Defence)
 
 
-def guard(defence: Defence | None, draws: Draws, w: Array) -> layout.Guard:
+def guard(defence: Defence | None, draws: Draws, w: Array) -> layout.Clip:
     """The state before round 0, of all methods [method, feature]; without a defence, nothing."""
     methods, size = w.shape
     clients, members, R = len(draws.ids), int(np.diff(draws.start).max(initial=1)), 0
@@ -36,7 +36,7 @@ def guard(defence: Defence | None, draws: Draws, w: Array) -> layout.Guard:
         V = np.empty((0, 0, size), w.dtype)
     room = max(clients, clip.RING)
     values: Any = {name: np.zeros(room) for name in ("values", "some", "away", "left_over")}
-    return layout.Guard(
+    return layout.Clip(
         on=int(defence is not None),
         **numbers,
         directions=R,

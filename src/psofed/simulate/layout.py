@@ -127,7 +127,7 @@ class Liars(NamedTuple):
     around: Array  # [method, feature]: s
 
 
-class Guard(NamedTuple):
+class Clip(NamedTuple):
     """The defence "clip": its state, and room to work in; see defences/clip.py."""
 
     on: int
@@ -169,4 +169,4 @@ class Job(NamedTuple):
     judge: Judge
     pad: Scratch
     liars: Liars
-    guard: Guard
+    guard: Clip

@@ -201,7 +201,8 @@ def play(method: Method, samples: JointSamples, count: int) -> Iterator[Moment]:
     server = {name: np.stack([array] * runs) for name, array in method.server().items()}
     clients = Clients(method, range(method.task.places), together=True, runs=runs)
     lessons, who = rounds.EachRound(clients, samples), rounds.Uniform(method)
-    both = poisoned(method, server), defended(method, runs)
+    guard = defended(method, runs)
+    both = poisoned(method, server, guard), guard
     sent: Any = (0, 0, 0)
     for n in range(count):
         yield Moment(server, clients.states, sent, runs)

@@ -18,7 +18,10 @@ from psofed import extras, schema
 from psofed.simulate import montecarlo
 from psofed.simulate.pools import threads
 
-KINDS = {"methods": "", "streams": "Stream", "policies": "Policy", "learners": "Learner"}
+KINDS = {
+    "methods": "", "streams": "Stream", "policies": "Policy", "learners": "Learner",
+    "sample_checks": "Check",
+}  # fmt: skip
 SPECIAL = {"function": "Stream"}  # the stream of any function is the stream
 FEW = psofed.Experiment(
     clients=5, cohort=2, rounds=10, runs=2, test_samples=20, features=psofed.Features(dim=6),

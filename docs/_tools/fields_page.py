@@ -51,6 +51,12 @@ DEFENCE = """### `[defence]`
 What the server does about malicious clients; not given: nothing. `name` is one of these, or a file
 of yours:
 """
+CHECK = """### `[check]`
+
+What clients do not learn from; not given: they learn from every sample in a simulation, and as
+`outliers` says from those that a device measures. [samples.md](samples.md) is about it. `name` is
+one of these, or a file of yours:
+"""
 METHODS = """### `[[methods]]`
 
 One table per curve. `name` is a method of [methods.md](methods.md), which lists the further keys of
@@ -60,7 +66,8 @@ each method. Tables after it are its own: `[methods.policy]` selects its clients
 """
 PLAN = """## A plan for a table
 
-For `psofed fit --plan`; `psofed advise` and `psofed fit` write one. `[[methods]]` is as above.
+For `psofed fit --plan`; `psofed advise` and `psofed fit` write one. `[[methods]]` is as above, and
+so is `[check]`, without a range: that is of the warm-up, or given in `[columns]`.
 """
 Columns, Form = (get_type_hints(Plan)[name] for name in ("columns", "form"))
 KINDS = {int: "whole number", float: "number", bool: "true or false", str: "text"}
@@ -81,7 +88,7 @@ def page() -> str:
         fields(
             Experiment,
             Experiment,
-            ("stream", "features", "learner", "attack", "defence", "methods"),
+            ("stream", "features", "learner", "attack", "defence", "check", "methods"),
         ),
     ]
     parts += ["### `[stream]`\n\n`name` is one of these:\n"]
@@ -107,9 +114,14 @@ def page() -> str:
                 f"#### {name}\n\n{about}\n",
                 fields(module.Options, _in(table, module.Options)),
             ]
+    parts += [CHECK]
+    for name in schema.names("psofed.sample_checks"):
+        module = schema.load("psofed.sample_checks", name)
+        about = (module.__doc__ or "").partition("\n\n")[0]
+        parts += [f"#### {name}\n\n{about}\n", fields(module.Options, _check(module.Options))]
     parts += [METHODS, fields(Common, _with_method, ("policy", "features", "learner"))]
     parts += ["### `[deploy]`\n\nFor `psofed serve` and `psofed client`.\n", fields(Deploy, Deploy)]
-    parts += [PLAN, fields(Plan, _plan, ("columns", "methods", "form"))]
+    parts += [PLAN, fields(Plan, _plan, ("columns", "methods", "form", "check"))]
     parts += ["### `[columns]`\n", fields(Columns, _columns)]
     parts += ["### `[form]`\n\nHow the file is written, where that is not to be found out.\n"]
     parts += [fields(Form, Form)]
@@ -146,6 +158,11 @@ def _in(table: str, options: Any) -> Callable[..., Any]:
 def _learner(options: Any) -> Callable[..., Any]:
     """What makes an experiment with one key of a learner."""
     return lambda **values: Experiment(learner=options(**values))
+
+
+def _check(options: Any) -> Callable[..., Any]:
+    """What makes an experiment with one key of a sample check."""
+    return lambda **values: Experiment(check=options(**values))
 
 
 def _with_method(**values: Any) -> Experiment:

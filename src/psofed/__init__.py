@@ -88,6 +88,10 @@ _HOMES = {
     "NetworkLearner": "psofed.learners.network:Options",
     "NLMSLearner": "psofed.learners.nlms:Options",
     "TorchLearner": "psofed.learners.torch:Options",
+    # sample checks: the same, and Check
+    "OutliersCheck": "psofed.sample_checks.outliers:Options",
+    "NoneCheck": "psofed.sample_checks.none:Options",
+    "RangeCheck": "psofed.sample_checks.range:Options",
 }
 # Old names, which work for one version more, with a warning; `renamed` warns when it is called.
 _OLD = {"LocalOnly": "Local"}
@@ -141,6 +145,9 @@ if TYPE_CHECKING:
     from psofed.policies.folb import Options as FOLBPolicy
     from psofed.policies.importance import Options as ImportancePolicy
     from psofed.policies.optimal import Options as OptimalPolicy
+    from psofed.sample_checks.none import Options as NoneCheck
+    from psofed.sample_checks.outliers import Options as OutliersCheck
+    from psofed.sample_checks.range import Options as RangeCheck
     from psofed.simulate.montecarlo import Interrupted as Interrupted
     from psofed.simulate.montecarlo import finished_runs as finished_runs
     from psofed.simulate.montecarlo import run as run

@@ -21,6 +21,7 @@ from psofed.learners.contract import Learner
 from psofed.methods.contract import Common, Plain
 from psofed.plugins import is_ours
 from psofed.policies.contract import Options as PolicyOptions
+from psofed.sample_checks.contract import SampleCheck
 from psofed.streams.contract import StreamOptions
 
 PLAIN = (int, float, bool, str)
@@ -67,7 +68,10 @@ DEFENCE = Contract(
     "defence", "psofed.defences", DefenceOptions, "Defence",
     {"start": 0, "defended": 5, "passes": 4, "opinion": 1},
 )  # fmt: skip
-CONTRACTS = (METHOD, POLICY, STREAM, LEARNER, ATTACK, DEFENCE)
+CHECK = Contract(
+    "check", "psofed.sample_checks", SampleCheck, "", {"memory": 2, "judge": 4}, ("judge",)
+)
+CONTRACTS = (METHOD, POLICY, STREAM, LEARNER, ATTACK, DEFENCE, CHECK)
 FLAGS = ("stacked", "lazy", "foresees", "compiled", "idle", "relays", "restless", "common", "peers")
 
 

@@ -16,6 +16,7 @@ from psofed.errors import InputError
 from psofed.experiment import TABLE_ROUNDS, Experiment
 from psofed.extras import need
 from psofed.methods.titles import settings
+from psofed.sample_checks.contract import by_name
 
 Array = NDArray[Any]
 STEADY_SHARE = 0.2  # "steady" is the mean over this last part of the rounds
@@ -48,6 +49,7 @@ class Curves:
     points: Array  # [method, point]: mean MSE at `point_names`
     covariance: Array  # [point, method, method]: of a single run
     floors: dict[str, Estimate] = field(default_factory=dict)
+    counts: Array | None = None  # [method, verdict]: samples of all runs, if there is a check
 
     @property
     def titles(self) -> list[str]:
@@ -105,10 +107,19 @@ class Curves:
         """Total bytes of `method`, up and down, over those of `other`."""
         return float(self.cumulative[method, -1] / self.cumulative[other, -1])
 
+    @property
+    def checked(self) -> list[dict[str, int]]:
+        """What the check of samples made of them, by method; nothing without a check.
+
+        All runs together: samples seen, learned, clipped, and refused by reason.
+        """
+        return [] if self.counts is None else [by_name(each) for each in self.counts]
+
     def only(self, which: Sequence[int]) -> Curves:
         """The curves of some of the methods."""
         rows = list(which)
         kept = {name: getattr(self, name)[rows] for name in PER_METHOD}
+        kept["counts"] = None if self.counts is None else self.counts[rows]
         among = self.covariance[:, rows][:, :, rows]
         return replace(self, experiment=self.experiment.only(rows), covariance=among, **kept)
 

@@ -27,6 +27,7 @@ from psofed.learners.contract import Learner
 from psofed.methods import onlinefed, psofed
 from psofed.methods.contract import Method, Options, Task, start
 from psofed.methods.titles import settings, titles
+from psofed.sample_checks.contract import SampleCheck
 from psofed.streams import drawing, paper
 from psofed.streams.contract import Stream, about, measured
 
@@ -70,6 +71,7 @@ class Experiment:
     learner: Learner = field(default_factory=lms.Options)  # what clients learn, and how
     attack: attacks.Options | None = None  # what malicious clients do; not set: there are none
     defence: defences.Options | None = None  # what the server does about it; not set: nothing
+    check: SampleCheck | None = None  # what clients do not learn from; not set: they do from all
     methods: tuple[Options, ...] = field(default_factory=lambda: paper_methods())  # one per curve
 
     def __post_init__(self) -> None:
@@ -171,6 +173,7 @@ class Experiment:
             dtype=self.dtype,
             wire=wire,
             learner=self.learner,
+            check=self.check,
         )
         return self.beset(task)
 
@@ -266,10 +269,10 @@ class Experiment:
     def to_table(self) -> dict[str, Any]:
         """The experiment as plain values: what `to_toml` writes and `read` reads."""
         table = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        for key in ("attack", "defence"):
+        for key in ("attack", "defence", "check"):
             if table[key] is not None:
                 table[key] = schema.table(table[key])
-        for key in ("evaluate_every", "world", "attack", "defence"):
+        for key in ("evaluate_every", "world", "attack", "defence", "check"):
             if table[key] is None:
                 del table[key]
         if not self.absent:
@@ -341,6 +344,7 @@ def parse(table: dict[str, Any]) -> Experiment:
         "learner": schema.reader("psofed.learners"),
         "attack": schema.reader("psofed.attacks"),
         "defence": schema.reader("psofed.defences"),
+        "check": schema.reader("psofed.sample_checks"),
         "methods": schema.list_reader("psofed.methods"),
     }
     experiment: Experiment = schema.build(Experiment, table, nested)

@@ -14,6 +14,7 @@ from psofed.learners.contract import MOST_DIM, Learner
 from psofed.learners.examine import examine
 from psofed.methods.contract import Options
 from psofed.policies import contract as policies
+from psofed.sample_checks.contract import SampleCheck
 from psofed.streams.contract import about, measured
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def check(experiment: Experiment) -> None:
     _outsiders(experiment)
     _sizes(experiment)
     _learner(experiment)
+    sample_check(experiment.check)
     if experiment.targets == "noisy" and measured(experiment.stream):
         raise no_targets(experiment.targets)
     _beset(experiment)
@@ -45,7 +47,8 @@ def check(experiment: Experiment) -> None:
 
 def _numbers(experiment: Experiment) -> None:
     """Every number by itself."""
-    schema.check(experiment, skip=("stream", "features", "learner", "attack", "defence", "methods"))
+    tables = ("stream", "features", "learner", "attack", "defence", "check", "methods")
+    schema.check(experiment, skip=tables)
     counts = ("clients", "rounds", "runs", "cohort", "evaluate_every", "test_samples")
     schema.positive(experiment, *counts, "step")
     schema.at_most(experiment, LIMITS)
@@ -132,6 +135,19 @@ def _learner(experiment: Experiment) -> None:
         examine(learner, taps, size, width)
     except InputError as error:
         raise error.inside("learner.") from None
+
+
+def sample_check(check: SampleCheck | None) -> None:
+    """Refuse what is no sample check, and options of one that are out of range."""
+    if not isinstance(check, SampleCheck | None):
+        raise InputError("check", f"is {check!r}", "use the Options of a sample check")
+    if check is None:
+        return
+    try:
+        contracts.check(contracts.CHECK, check)
+        check.check()
+    except InputError as error:
+        raise error.inside("check.") from None
 
 
 def no_features(learner: Learner) -> InputError:

@@ -24,6 +24,7 @@ from psofed.protocol import in_memory
 from psofed.protocol.client import MOST_WAITING, Member
 from psofed.protocol.coordinator import Coordinator
 from psofed.protocol.deployment import Deploy, Deployment
+from psofed.sample_checks import none
 from psofed.simulate import family, reference
 from psofed.streams import paper
 from psofed.streams.contract import Samples
@@ -79,7 +80,9 @@ def world(options: Options, stream: str, **changes: Any) -> Experiment:
 
 
 def deployment(experiment: Experiment, clock: Any) -> Deployment:
-    """The experiment as it is deployed."""
+    """The experiment as it is deployed; its samples are checked if it says so, on any clock."""
+    if experiment.check is None:
+        experiment = replace(experiment, check=none.Options())
     return Deployment(experiment, Deploy(wire="float64", clock=clock))
 
 

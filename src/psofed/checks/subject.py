@@ -1,4 +1,4 @@
-"""What is to be checked: a method, a stream, a policy or a learner, in some of its settings."""
+"""What is to be checked: a method, a stream, a policy, a learner or a sample check, as set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from psofed import plugins, schema
-from psofed.checks import of_learners, of_methods, of_policies, of_streams
+from psofed.checks import of_learners, of_methods, of_policies, of_sample_checks, of_streams
 from psofed.checks.bench import CLIENTS, COHORT, DIM, small
 from psofed.checks.rules import Rule, Verdict, judge
 from psofed.contracts import CONTRACTS, METHOD, Contract, looks
@@ -20,6 +20,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "policy": of_policies.RULES,
     "stream": of_streams.RULES,
     "learner": of_learners.RULES,
+    "check": of_sample_checks.RULES,
 }
 
 
@@ -83,7 +84,9 @@ def contract_of(options: Any) -> Contract:
     bases = ", ".join(f"{c.base.__module__}.{c.base.__qualname__}" for c in CONTRACTS)
     found = f"has Options that derive from none of {bases}"
     raise InputError(
-        "FILE", found, "derive them from that of a method, a policy, a stream or a learner"
+        "FILE",
+        found,
+        "derive them from that of a method, a policy, a stream, a learner or a sample check",
     )
 
 

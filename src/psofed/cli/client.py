@@ -62,7 +62,10 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     lockstep = plan.deploy.clock == "lockstep"
     source = _source(plan, k, wishes["stream"]) if lockstep else None
     certified = identity(wishes["ca"], wishes["cert"], wishes["key"])
-    device = client_loop.device(plan, k, state, address, (), source, wishes["qos"], certified)
+    device = client_loop.device(
+        plan, k, state, address, (), source, wishes["qos"], certified,
+        measured=wishes["stream"] != "paper",
+    )  # fmt: skip
     device.on_news, device.member.tells = _say, wishes["tell_coverage"]
     device.on_prediction = lambda forecast: _predicted(forecast, level, stream.restore)
     if not lockstep:
@@ -74,6 +77,10 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     name = f" ({names[k]})" if names else ""
     _say(f"Client {k}{name} of run {plan.deploy.run}, {learned} samples learned so far")
     device.run()
+    if checked := device.member.client.checked:
+        from psofed.sample_checks.contract import in_words
+
+        _say(f"The check of samples: {in_words(checked)}")
     confidence = device.member.client.confidence
     if confidence.labels:
         inside, count = confidence.coverage(level), confidence.labels

@@ -107,6 +107,9 @@ _OPTIONS: list[Any] = [
                  help="Number format in messages. [default: float32]"),
     click.option("--seed", type=click.IntRange(min=0), metavar="N",
                  help="Seed of features, masks and cohorts. [default: 0]"),
+    click.option("--check", metavar="NAME[:KEY=VALUE,..]",
+                 help="Refuse samples that cannot be, e.g. outliers or outliers:factor=10; numbers"
+                 " far outside the range of the warm-up are then missing. [default: none]"),
     click.option("--plan", "plan_file", type=_PATH,
                  help="TOML file with these settings; options override it."),
     click.option("--example", is_flag=True, help="Use the synthetic table in the package."),
@@ -154,6 +157,8 @@ def asked(table: Path | None, methods: tuple[str, ...], wishes: dict[str, Any]) 
     values: dict[str, Any] = {k: wishes[k] for k in _NUMBERS if wishes[k] is not None}
     if methods:
         values["methods"] = tuple(plans.method_from_text(text) for text in methods)
+    if wishes["check"] is not None:
+        values["check"] = plans.check_from_text(wishes["check"])
     columns = _columns(wishes)
     given = form(wishes)
     if given.to_table():

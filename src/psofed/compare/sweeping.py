@@ -106,6 +106,8 @@ class SweepResult:
                     **settings, **options, "method": self.titles(i)[j],
                     "steady_db": steady.value, "stderr_db": steady.stderr,
                     "kilobytes": float(curves.cumulative[j, -1] / 1000), "runs": curves.runs,
+                    **({f"samples {n}": c for n, c in curves.checked[j].items()}
+                       if curves.checked else {}),
                 }  # fmt: skip
 
     def to_frame(self) -> Any:

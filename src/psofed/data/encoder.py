@@ -30,6 +30,7 @@ class Encoder:
     codes: dict[str, Array]  # from the codes of a table to positions in `categories`, or -1
     centre: Array  # of the numeric columns, then of the target
     scale: Array
+    limits: Array | None = None  # [low or high, column], numbers and target: others are missing
 
     @property
     def names(self) -> list[str]:
@@ -73,6 +74,18 @@ class Encoder:
         """The inverse of `target`."""
         real: Array = y * self.scale[-1] + self.centre[-1]
         return real
+
+    def possible(self, rows: Array) -> tuple[Array, Array]:
+        """Rows in which what is beyond the limits is missing, and how many that are by column."""
+        if self.limits is None:
+            return rows, np.zeros(len(self.centre), int)
+        c, (low, high) = len(self.numeric), self.limits
+        values = np.column_stack([rows[:, 2 : 2 + c], rows[:, 1]])
+        wrong = (values < low) | (values > high)
+        rows = rows.copy()
+        rows[:, 2 : 2 + c][wrong[:, :c]] = np.nan
+        rows[wrong[:, c], 1] = np.nan
+        return rows, wrong.sum(axis=0)
 
     def encode(self, past: Past, ticks: Array, rows: Array) -> tuple[Array, Array, Array]:
         """x [count, L] of more rows of one client, and which to skip: for a value, for its past."""

@@ -40,6 +40,7 @@ class Rounds:
         self.origin = table.start if origin is None else origin
         self.drops = Drops()  # of the last pass
         self.samples = self.unlabelled = 0
+        self.beyond = np.zeros(len(encoder.centre), int)  # values beyond the limits, by column
         self.first = table.ticks(table.begin, self.origin)
         self.last = table.ticks(table.end, self.origin)
 
@@ -60,6 +61,7 @@ class Rounds:
         A block without a sample is given only within `linger` rounds of the last sample.
         """
         self.drops, self.samples, self.unlabelled = Drops(), 0, 0
+        self.beyond[:] = 0
         streams = [_Stream(self, k) for k in range(self.clients)]
         end = int(self.last.max()) + 1 if stop is None else min(stop, int(self.last.max()) + 1)
         first, quiet = int(self.first.min()), linger
@@ -115,6 +117,8 @@ class _Stream:
             ticks, rows, places = ticks[fresh], rows[fresh], places[fresh]
             if not len(ticks):
                 continue
+            rows, beyond = self.rounds.encoder.possible(rows)
+            self.rounds.beyond += beyond
             x, skip, short = self.rounds.encoder.encode(self.past, ticks, rows)
             drops.add(SKIPPED, int(skip.sum()))
             drops.add(NO_PAST, int(short.sum()))

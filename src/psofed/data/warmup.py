@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,23 @@ from psofed.data.reading import Table
 from psofed.errors import InputError
 
 Array = NDArray[Any]
+FARTHEST = 10  # quartile ranges from the median: what is beyond cannot be
 
 
-def learn(table: Table, stop: int) -> Encoder:
-    """The encoder from rounds 0..stop-1: mean and spread of the numbers, known categories."""
+def learn(table: Table, stop: int, limited: bool = False) -> Encoder:
+    """The encoder from rounds 0..stop-1: mean and spread of the numbers, known categories.
+
+    If it is `limited`, numbers far outside their usual range are missing, then and later.
+    """
     c = len(table.numeric)
+    limits = _limits(table, stop) if limited else None
     count, mean, square = np.zeros(1 + c), np.zeros(1 + c), np.zeros(1 + c)
     seen: list[set[int]] = [set() for _ in table.categories]
     for block in _rows(table, stop):
+        if limits is not None:
+            values = block[:, 1 : 2 + c]
+            block[:, 1 : 2 + c] = np.where((values < limits[0]) | (values > limits[1]), np.nan,
+                                           values)  # fmt: skip
         count, mean, square = merge((count, mean, square), moments(block[:, 1 : 2 + c]))
         for j, codes in enumerate(seen):
             column = block[:, 2 + c + j]
@@ -31,7 +41,28 @@ def learn(table: Table, stop: int) -> Encoder:
     target, *rest = scales
     centre, scale = (np.array(v, np.float64) for v in zip(*rest, target, strict=True))
     categories, places = _categories(table, seen)
-    return Encoder(table.columns, table.numeric, categories, places, centre, scale)
+    found = Encoder(table.columns, table.numeric, categories, places, centre, scale)
+    # Of the target, then of the numbers, here; there the target is the last.
+    return found if limits is None else replace(found, limits=np.roll(limits, -1, axis=1))
+
+
+def _limits(table: Table, stop: int) -> Array:
+    """[low or high, column], of the target and the numbers: ranges that were given, or median and
+    quartiles of the warm-up, which a few wrong values do not move.
+    """
+    names = (table.columns.target, *table.numeric)
+    rows = [block[:, 1 : 1 + len(names)] for block in _rows(table, stop)]
+    values = np.concatenate([np.empty((0, len(names))), *rows])
+    found = np.full((2, len(names)), [[-np.inf], [np.inf]])
+    for j, name in enumerate(names):
+        known = values[~np.isnan(values[:, j]), j]
+        if name in table.columns.ranges:
+            found[:, j] = table.columns.ranges[name]
+        elif len(known):
+            low, middle, high = np.quantile(known, (0.25, 0.5, 0.75))
+            if low < high:  # else most values are the same, and all others would be beyond
+                found[:, j] = middle + FARTHEST * (high - low) * np.array([-1, 1])
+    return found
 
 
 def shared_bytes(encoder: Encoder) -> int:

@@ -20,6 +20,7 @@ from psofed.protocol.confidence import Forecast
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.server import RefusedError
 from psofed.protocol.store import StateFolder
+from psofed.sample_checks.contract import in_words, suspect
 
 SAVE_EVERY = 5.0  # seconds between records of what was learned between two rounds (live clock)
 PATIENCE, MOST_PATIENCE = 5.0, 60.0  # seconds until hello is repeated if no server answers
@@ -150,14 +151,22 @@ class Device:
     def _learn(self, batch: list[Sample]) -> None:
         if batch:
             x, y = ([getattr(sample, name) for sample in batch] for name in ("x", "y"))
-            before = self.member.client.passed
-            self.member.client.learn(self._cast(x), self._cast(y))
+            client = self.member.client
+            before, checked = client.passed, client.checked
+            client.learn(self._cast(x), self._cast(y))
             self._unsaved += len(batch)
-            self._tell_passed(before, self.member.client.passed)
+            self._tell_passed(before, client.passed)
+            self._tell_refused(checked)
+
+    def _tell_refused(self, before: dict[str, int]) -> None:
+        """Report the 1st, 10th, 100th, ... sample in which the check found a fault."""
+        now = self.member.client.checked
+        if _noteworthy(suspect(before), suspect(now)):
+            self.on_news(f"not every sample was learned from: {in_words(now)} so far")
 
     def _tell_passed(self, before: int, after: int) -> None:
         """Report the 1st, 10th, 100th, ... sample that was passed over."""
-        if len(str(after)) > len(str(before)) or (after and not before):
+        if _noteworthy(before, after):
             self.on_news(
                 f"no invitation for a while: {MOST_WAITING} samples wait, {after} older ones"
                 " were passed over so far"
@@ -168,7 +177,9 @@ class Device:
         if event.kind == "message":
             self._hello_at = None
             refused, late = sum(self.member.refused.values()), self.member.refused.get("late", 0)
+            before = self.member.client.checked
             answer, what = self.member.take(event.data)
+            self._tell_refused(before)  # samples may have waited for the invitation
             if what == "answered":
                 self._unsaved, self._saved_at = 0, monotonic()
             if answer is not None:
@@ -190,6 +201,11 @@ class Device:
             self.on_news(f"{why}; still learning, trying again")
 
 
+def _noteworthy(before: int, after: int) -> bool:
+    """Whether a count has reached 1, 10, 100, ... since it was `before`."""
+    return len(str(after)) > len(str(before)) or (after > 0 and not before)
+
+
 def device(
     plan: Deployment,
     k: int,
@@ -199,12 +215,16 @@ def device(
     source: Source | None = None,
     qos: int = 0,
     identity: Identity | None = None,
+    measured: bool = False,
 ) -> Device:
-    """Client k of a plan, ready to `run`: samples from any iterator (live), or by number."""
+    """Client k of a plan, ready to `run`: samples from any iterator (live), or by number.
+
+    `measured`: a source by number gives a sensor's samples, not those of the experiment's stream.
+    """
     if broker.tls and identity is not None:
         identity.check(str(k))
     folder = StateFolder(state)
-    member = Member(plan, k, folder, source)
+    member = Member(plan, k, folder, source, measured)
     plan.keep(folder)
     run = plan.deploy.run
     link = Link(broker, f"{run}-{k}", mqtt.down_topic(run, k), qos, identity)

@@ -26,7 +26,9 @@ from psofed.fit.certainty import block_marks
 from psofed.fit.intervals import Promises, Seasons
 from psofed.fit.player import Contender, Lot, Player
 from psofed.fit.scores import BINS, Score, Scores, Truth
+from psofed.methods import checked
 from psofed.methods.contract import Task
+from psofed.sample_checks.contract import SampleCheck
 
 Array = NDArray[Any]
 PERSISTENCE = "Persistence"
@@ -71,6 +73,7 @@ def federate(
             run.block(block)
             if on_round is not None:
                 on_round(block.first, span.stop)
+    run.conserve()
     days = (span.stop - span.first) * rounds.table.tick / 86400
     names = rounds.table.clients
     learned = None if run.promises is None else run.promises.result()
@@ -100,6 +103,7 @@ class _Run:
         if not len(self.marks):
             self.marks = np.array([span.stop])
         self.counts = np.zeros(len(self.marks))
+        self.arrived = 0  # labels, which clients that learn when idle have all seen
         self.promises: Promises | None = None
         table = rounds.table
         daily = 86400 / table.tick if table.calendar else None
@@ -123,6 +127,7 @@ class _Run:
         begin = max(self.span.first - block.first, 0)
         self._silence(block.first + begin)
         who = [np.flatnonzero(row) for row in ~np.isnan(y[begin:])]
+        self.arrived += sum(map(len, who))
         guesses = []
         for player in self.players:
             new, late = z_new[id(player.features)], z_known[id(player.features)]
@@ -132,6 +137,13 @@ class _Run:
             guesses.append({model: np.concatenate([empty, guess]) for model, guess in made.items()})
         self.next = block.first + len(y)
         self._judge(block, guesses, z_new, self._persist(y))
+
+    def conserve(self) -> None:
+        """Samples seen = learned + clipped + refused, and a check has seen all that arrived."""
+        for player in self.players:
+            found = player.score.checked = checked.found(player.clients)
+            if found and player.method.idle:
+                assert found["seen"] == self.arrived
 
     def _silence(self, stop: int) -> None:
         """The rounds of a long silence, which no block has, for those whom silence changes."""
@@ -232,7 +244,7 @@ def _known(errors: Array, counted: Array) -> Array:
 
 def task(
     rounds: Rounds, features: FeatureMap, seeds: Any, step: float, cohort: int, delay: int,
-    wire: str = "float32", begin: int = 0,
+    wire: str = "float32", begin: int = 0, check: SampleCheck | None = None,
 ) -> Task:  # fmt: skip
     """What methods may know of a federation over this table, whose rounds start with `begin`."""
     first, stop = np.maximum(rounds.first + delay, begin), rounds.last + delay + 1
@@ -240,7 +252,7 @@ def task(
     cohorts = PresentCohorts(seeds, rounds.clients, min(cohort, rounds.clients), **here)
     return Task(
         clients=rounds.clients, dim=features.dim, taps=rounds.encoder.taps, step=step, seeds=seeds,
-        features=features, cohorts=cohorts, dtype="float32", wire=wire,
+        features=features, cohorts=cohorts, dtype="float32", wire=wire, check=check,
     )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from psofed.methods import centralised, local, onlinefed
 from psofed.methods.contract import Options
 from psofed.methods.contract import start as start
 from psofed.methods.titles import titles
+from psofed.sample_checks.contract import in_words
 
 Array = NDArray[Any]
 WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.5)  # times sqrt(L): the distance of two samples grows with it
@@ -83,7 +84,7 @@ def fit(table: Table, plan: Plan, compare: bool = True, counting: Counting = sil
     """Tune on the warm-up, then learn and judge; the first method of the plan gives the model."""
     losses.check(table, plan.allow_loss)
     span = spans(table, plan)
-    encoder = warmup.learn(table, span.first if span.first else table.rounds)
+    encoder = warmup.learn(table, span.first if span.first else table.rounds, plan.limited)
     check_inputs(encoder, table)
     rounds = Rounds(table, encoder)
     plan, linear_step = tuned(rounds, plan, span, counting)
@@ -100,7 +101,7 @@ def fit(table: Table, plan: Plan, compare: bool = True, counting: Counting = sil
     )
     model = players[0]
     own = None if model.own is None else model.own.copy()
-    notes = drop_notes(table, rounds) + doubts(scores)
+    notes = drop_notes(table, rounds) + doubts(scores) + check_notes(scores)
     waves = draw(plan, encoder)
     painted = portrait.paint(table, encoder, model, scores, span.frozen, span.stop, plan.seed)
     return Fit(plan, table, encoder, waves, scores, span, entrants(plan, compare), _single(model),
@@ -177,7 +178,8 @@ def line_up(
     waves, seeds = draw(plan, rounds.encoder), Seeds(plan.seed)
     step = plan.step or 0.2
     delay, wire = plan.label_delay, plan.wire
-    task = federation.task(rounds, waves, seeds, step, plan.cohort, delay, wire, begin)
+    task = federation.task(rounds, waves, seeds, step, plan.cohort, delay, wire, begin,
+                           plan.check)  # fmt: skip
     all_of = entrants(plan, compare)
     contenders = [
         Contender(title, start(options, task), waves)
@@ -224,7 +226,7 @@ def _best(rounds: Rounds, plans: list[Plan], span: Span, on: Any, patience: floa
     for plan in plans:
         waves = draw(plan, rounds.encoder)
         task = federation.task(rounds, waves, Seeds(plan.seed), plan.step or 0.2, plan.cohort,
-                               plan.label_delay, plan.wire, span.first)  # fmt: skip
+                               plan.label_delay, plan.wire, span.first, plan.check)  # fmt: skip
         contenders.append(Contender("", start(plan.methods[0], task), waves))
     return plans[_winner(rounds, contenders, plans[0].label_delay, span, on, patience)]
 
@@ -234,7 +236,14 @@ def _linear_step(rounds: Rounds, plan: Plan, span: Span, on: Any) -> float:
     contenders = []
     for step in STEPS:
         task = federation.task(
-            rounds, line, Seeds(plan.seed), step, plan.cohort, plan.label_delay, begin=span.first
+            rounds,
+            line,
+            Seeds(plan.seed),
+            step,
+            plan.cohort,
+            plan.label_delay,
+            begin=span.first,
+            check=plan.check,
         )
         contenders.append(Contender("", start(onlinefed.Options(), task), line))
     return STEPS[_winner(rounds, contenders, plan.label_delay, span, on, PATIENCE)]
@@ -277,4 +286,15 @@ def drop_notes(table: Table, rounds: Rounds) -> list[str]:
         lines.append(
             f"predicted, but neither learned nor judged: {rounds.unlabelled} without target"
         )
+    names = (*rounds.encoder.numeric, rounds.encoder.columns.target)
+    beyond = [f"{count:,} of {name!r}" for name, count in zip(names, rounds.beyond, strict=True)
+              if count]  # fmt: skip
+    if beyond:
+        lines.append(f"taken as missing, being far outside the usual range: {', '.join(beyond)}")
     return lines
+
+
+def check_notes(scores: Scores) -> list[str]:
+    """What a check made of the samples; a line for each method."""
+    checked = (score for score in scores.scores if score.checked)
+    return [f"{score.title}: {in_words(score.checked)}" for score in checked]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from psofed.experiment import Experiment, Features
 from psofed.fit.federation import Span
 from psofed.fit.plan import Plan
 from psofed.methods import onlinefed
+from psofed.sample_checks import range as ranges
 from psofed.streams import table as streams
 
 Array = NDArray[Any]
@@ -39,12 +42,17 @@ def experiment(rounds: Rounds, plan: Plan, span: Span, source: str | Path | None
         span.frozen, recipe.categories, recipe.tick, recipe.start, recipe.calendar,
         recipe.time_format, plan.form,
     )  # fmt: skip
-    full = onlinefed.Options()
+    full, check, limits = onlinefed.Options(), plan.check, rounds.encoder.limits
+    if limits is not None and isinstance(check, ranges.Options):  # in the units of the models
+        low, high = rounds.encoder.target(limits[:, -1]).tolist()
+        check = replace(check, low=low if isfinite(low) else None,
+                        high=high if isfinite(high) else None)  # fmt: skip
     others = () if any(o.name == full.name for o in plan.methods) else (full,)
     return Experiment(
         clients=len(names), rounds=span.frozen, runs=RUNS, seed=plan.seed,
         cohort=min(plan.cohort, len(names)), step=plan.step or 0.2, stream=stream,
-        features=Features(dim=plan.dim, width=plan.width or 1.0), methods=(*plan.methods, *others),
+        features=Features(dim=plan.dim, width=plan.width or 1.0), check=check,
+        methods=(*plan.methods, *others),
     )  # fmt: skip
 
 

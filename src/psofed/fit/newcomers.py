@@ -131,7 +131,9 @@ class _Home:
         others = table.part([k for k in range(len(table.clients)) if k not in group])
         span = fitting.spans(others, plan)
         self.origin, self.arrival = others.start, span.frozen
-        self.encoder: Encoder = warmup.learn(others, span.first if span.first else others.rounds)
+        self.encoder: Encoder = warmup.learn(
+            others, span.first if span.first else others.rounds, plan.limited
+        )
         fitting.check_inputs(self.encoder, others)
         rounds = Rounds(others, self.encoder)
         plan = replace(plan, methods=plan.methods[:1])

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from psofed import contracts, plugins, schema
+import numpy as np
+
+from psofed import contracts, plugins, schema, validation
 from psofed.data.columns import Columns
 from psofed.data.form import UNKNOWN, Form
 from psofed.data.form import parse as form_of
@@ -17,6 +19,8 @@ from psofed.errors import InputError
 from psofed.experiment import Features
 from psofed.methods import psofed
 from psofed.methods.contract import Options
+from psofed.sample_checks import range as ranges
+from psofed.sample_checks.contract import SampleCheck
 
 
 @dataclass(frozen=True)
@@ -38,11 +42,12 @@ class Plan:
     dim: int = 200  # D, the number of features
     width: float | None = None  # width of the kernel; not set: tuned on the warm-up
     form: Form = UNKNOWN  # how the file is written, where that is not to be found out
+    check: SampleCheck | None = None  # what clients do not learn from; not set: they do from all
     allow_loss: bool = False  # whether to go on if more than a tenth of the rows is lost
     methods: tuple[Options, ...] = ()  # not set: PSO-Fed with a fifth of the entries
 
     def __post_init__(self) -> None:
-        schema.check(self, skip=("columns", "methods", "form"))
+        schema.check(self, skip=("columns", "methods", "form", "check"))
         schema.positive(self, "step", "cohort", "width", "dim")
         Features(dim=self.dim, width=self.width or 1.0)
         if not self.methods:
@@ -55,6 +60,15 @@ class Plan:
                 found = f"is {getattr(self, name)}"
                 raise InputError(name, found, f"use a share of the rounds, 0 to {most}")
         self._check_methods()
+        validation.sample_check(self.check)
+        if self.limited and self.check.ends != (-np.inf, np.inf):  # type: ignore[union-attr]
+            found = "is given, but the range of the target is that of the warm-up"
+            raise InputError("check.low", found, "leave it out, or give one in columns.ranges")
+
+    @property
+    def limited(self) -> bool:
+        """Whether numbers far outside their usual range are missing."""
+        return isinstance(self.check, ranges.Options)
 
     def _check_methods(self) -> None:
         for i, options in enumerate(self.methods):
@@ -86,9 +100,11 @@ class Plan:
         for key, value in (("form", form), ("allow_loss", self.allow_loss)):
             table.pop(key)
             table |= {key: value} if value else {}
+        if self.check is not None:
+            table["check"] = schema.table(self.check)
         table["methods"] = [schema.table(options) for options in self.methods]
         # TOML needs plain values before tables.
-        last = [k for k in ("form", "columns") if k in table]
+        last = [k for k in ("form", "columns", "check") if k in table]
         return {k: table[k] for k in table if k not in last} | {k: table[k] for k in last}
 
     def to_toml(self) -> str:
@@ -122,6 +138,7 @@ def parse(table: dict[str, Any]) -> Plan:
     nested = {
         "columns": columns_of,
         "form": form_of,
+        "check": schema.reader("psofed.sample_checks"),
         "methods": schema.list_reader("psofed.methods"),
     }
     plan: Plan = schema.build(Plan, table, nested)
@@ -134,11 +151,20 @@ def method_from_text(text: str) -> Options:
     >>> method_from_text("psofed:shared=5").title()
     'PSO-Fed M=5 uncoordinated'
     """
+    options: Options = schema.reader("psofed.methods")("--method", _table_from(text))
+    return options
+
+
+def check_from_text(text: str) -> SampleCheck:
+    """The sample check in a text such as "outliers:factor=10"."""
+    check: SampleCheck = schema.reader("psofed.sample_checks")("--check", _table_from(text))
+    return check
+
+
+def _table_from(text: str) -> dict[str, Any]:
     name, _, rest = text.partition(":")
     values = dict(part.partition("=")[::2] for part in rest.split(",") if part)
-    table = {"name": name} | {k.strip(): value_of(v) for k, v in values.items()}
-    options: Options = schema.reader("psofed.methods")("--method", table)
-    return options
+    return {"name": name} | {k.strip(): value_of(v) for k, v in values.items()}
 
 
 def value_of(text: str) -> Any:

@@ -65,6 +65,8 @@ class Score:
     # Of the last part, by model: sums of squares in each block of time [B, K]; of very many clients
     # all together [B, 1].
     blocks: dict[str, Array] = field(default_factory=dict)
+    # What a check made of the samples: seen, learned, and refused by reason; nothing without one.
+    checked: dict[str, int] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:

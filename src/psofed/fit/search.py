@@ -64,7 +64,7 @@ def advise(
     losses.check(table, plan.allow_loss)
     whole = fitting.spans(table, plan)
     span = parts(whole, plan, table.latest)
-    encoder = warmup.learn(table, span.first if span.first else table.rounds)
+    encoder = warmup.learn(table, span.first if span.first else table.rounds, plan.limited)
     fitting.check_inputs(encoder, table)
     rounds = Rounds(table, encoder)
     plan = replace(plan, methods=(onlinefed.Options(),))
@@ -122,7 +122,7 @@ def _linear_alone(rounds: Rounds, plan: Plan, step: float, begin: int) -> Conten
     """The linear control without sharing: what a linear model gains is not due to sharing."""
     line, seeds = Linear(rounds.encoder.taps), Seeds(plan.seed)
     task = federation.task(
-        rounds, line, seeds, step, plan.cohort, plan.label_delay, plan.wire, begin
+        rounds, line, seeds, step, plan.cohort, plan.label_delay, plan.wire, begin, plan.check
     )
     return Contender(choices.LINEAR_ALONE, start(local.Options(), task), line)
 

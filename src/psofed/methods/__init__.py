@@ -3,6 +3,6 @@
 # The files of this folder that are not methods: the contract, the round, and what methods share.
 HELPERS = (
     "contract", "options", "messages", "guard", "round", "members", "selection", "stretch",
-    "poisoning", "defending", "titles", "averaging", "wired", "codes", "coding", "graphs",
-    "adapting", "curvature", "forgetting", "quadratics", "statistics", "values",
+    "poisoning", "defending", "titles", "averaging", "checked", "wired", "codes", "coding",
+    "graphs", "adapting", "curvature", "forgetting", "quadratics", "statistics", "values",
 )  # fmt: skip

@@ -87,6 +87,7 @@ from psofed.methods.options import Wire as Wire
 from psofed.methods.options import geometric as geometric
 from psofed.policies import contract as policies
 from psofed.policies.contract import Policy
+from psofed.sample_checks.contract import SampleCheck
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +107,7 @@ class Task:
     room: int = 0  # clients that have a place in arrays, if not all have
     attack: Attack | None = None  # what malicious clients do
     defence: Defence | None = None  # what the server does about it
+    check: SampleCheck | None = None  # what clients do not learn from; None: they do from all
 
     @property
     def places(self) -> int:
@@ -336,7 +338,12 @@ def start(options: Options, task: Task) -> Method:
         what = "learner" if options.features is None else "features"
         found = f"is that of {options.name} alone, which cannot be had here"
         raise InputError(what, found, "give it to the whole experiment, or see Experiment.alone")
-    bound: Method = kind(options)(options, task)
+    cls = kind(options)
+    if task.check is not None and task.check.acts:
+        from psofed.methods.checked import checked  # it builds on this module
+
+        cls = checked(cls)
+    bound: Method = cls(options, task)
     return bound
 
 

@@ -8,7 +8,8 @@ from functools import cache
 from importlib import metadata
 
 # Of entry points; they have the names of the packages in which psofed's own are.
-GROUPS = tuple(f"psofed.{n}" for n in ("methods", "streams", "policies", "features", "learners"))
+KINDS = ("methods", "streams", "policies", "features", "learners", "sample_checks")
+GROUPS = tuple(f"psofed.{kind}" for kind in KINDS)
 
 
 def version_of(name: str) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from psofed.core.conformal import which
 from psofed.errors import InputError
+from psofed.methods import checked
 from psofed.methods.contract import Message, Method
 from psofed.methods.members import Members, OneByOne
 from psofed.methods.poisoning import poisoned
@@ -61,6 +62,11 @@ class Client:
     def last_round(self) -> int:
         """The last round in which this client took part, or -1."""
         return -1 if self._last is None else self._last[0]
+
+    @property
+    def checked(self) -> dict[str, int]:
+        """What the check made of the samples so far: seen, learned, and refused by reason."""
+        return checked.found(self.state)
 
     def catch_up(self, n: int) -> None:
         """Learn from the samples before round n that have not been learned from."""
@@ -219,12 +225,15 @@ def _nothing(method: Method) -> Pair:
 class Member:
     """Client, store and wire: the interface for the transport."""
 
-    def __init__(self, plan: Deployment, k: int, disk: Disk, source: Source | None = None) -> None:
+    def __init__(
+        self, plan: Deployment, k: int, disk: Disk, source: Source | None = None,
+        measured: bool = False,
+    ) -> None:  # fmt: skip
         if not 0 <= k < plan.experiment.clients:
             most = plan.experiment.clients - 1
             raise InputError("--id", f"is {k}", f"use 0 to {most}")
         self.plan, self.k = plan, k
-        self.client = Client(plan.method(), k, source, plan.deploy.bound)
+        self.client = Client(plan.method(measured), k, source, plan.deploy.bound)
         self.store = Store(disk, plan.about(f"client {k}"))
         self.incarnation = 0  # the highest that was seen
         self.refused: dict[str, int] = {}

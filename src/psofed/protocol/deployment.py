@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -11,11 +11,12 @@ from psofed import experiment as experiments
 from psofed import plugins, schema
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.methods.contract import Method, kind
+from psofed.methods.contract import Method, kind, start
 from psofed.protocol import wire
 from psofed.protocol.server import BOUND, refuse_policy
 from psofed.protocol.store import Disk
 from psofed.provenance import written
+from psofed.sample_checks import outliers
 from psofed.streams.contract import about
 
 PLAN = "run.toml"  # in a state folder
@@ -74,14 +75,24 @@ class Deployment:
         """The experiment with the method that is deployed, and with no other."""
         return self.experiment.alone(self.experiment.methods[self.deploy.method or 0])
 
-    def method(self) -> Method:
-        """The method, bound to run 0 of the experiment: a simulation of that run is its twin."""
-        return self._method
+    def method(self, measured: bool = False) -> Method:
+        """The method, bound to run 0 of the experiment: a simulation of that run is its twin.
+
+        Samples that are `measured`, as all are on the live clock, are checked even if the file does
+        not say so; those of the experiment's own stream as it says, or the twins would differ.
+        """
+        return self._checking if measured or self.deploy.clock == "live" else self._method
 
     @cached_property
     def _method(self) -> Method:
         task = self.world.task(0, self.deploy.wire, self.deploy.clock == "live")
         return self.world.start(task)[0]
+
+    @cached_property
+    def _checking(self) -> Method:
+        if self.experiment.check is not None:
+            return self._method
+        return start(self.world.methods[0], replace(self._method.task, check=outliers.Options()))
 
     @property
     def wire(self) -> str:
@@ -113,7 +124,7 @@ class Deployment:
             table = self.experiment.to_table()
         method = table.pop("methods")[self.deploy.method or 0]
         method.pop("label", None)
-        for key in ("rounds", "runs", "evaluate_every", "test_samples", "targets"):
+        for key in ("rounds", "runs", "evaluate_every", "test_samples", "targets", "check"):
             table.pop(key, None)
         table["stream"].pop("file", None)  # the path of a table may differ
         ours = {"run": self.deploy.run, "clock": self.deploy.clock, "wire": self.deploy.wire}

@@ -19,6 +19,7 @@ from psofed.curves import Estimate
 from psofed.provenance import versions, written
 from psofed.report import files, html
 from psofed.report.grid import Block, Grid, joined
+from psofed.sample_checks.contract import in_words
 
 Array = NDArray[Any]
 TOTALS = {"up": "uplink", "unicast": "up and down", "multicast": "up and multicast down"}
@@ -110,6 +111,8 @@ def _notes(c: Comparison) -> Iterator[str]:
     controls = [titles[j] for j in range(len(entries)) if _is_control(entries[j])]
     if controls:
         yield f"Controls, not federated learning: {', '.join(dict.fromkeys(controls))}."
+    for title, found in zip(titles, c.curves.checked, strict=False):  # none without a check
+        yield f"{title}: {in_words(found)}, in all runs."
 
 
 def _is_control(entry: Entry) -> bool:

@@ -54,6 +54,7 @@ def render(fit: Fit, command: str, more: dict[str, Any] | None = None) -> dict[s
 def summary(fit: Fit, command: str) -> dict[str, Any]:
     """What `summary.json` holds."""
     table, made = fit.table, written(fit.plan.to_table)
+    checked = {score.title: score.checked for score in fit.scores.scores if score.checked}
     return plain({
         "command": command, "versions": versions(), "plan": made.table,
         "rows": table.rows, "clients": len(table.clients), "rounds": table.rounds,
@@ -63,7 +64,8 @@ def summary(fit: Fit, command: str) -> dict[str, Any]:
         "first_round": fit.span.first, "frozen_round": fit.span.frozen,
         "scores": score_rows(fit), "by_client": client_rows(fit),
         "intervals": interval_table(fit), "notes": fit.notes, "portrait": fit.portrait,
-    } | ({"plugins": made.plugins} if made.plugins else {}))  # fmt: skip
+    } | ({"checked": checked} if checked else {})
+      | ({"plugins": made.plugins} if made.plugins else {}))  # fmt: skip
 
 
 def _column(fit: Fit, finding: ColumnReport) -> dict[str, Any]:

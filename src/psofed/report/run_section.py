@@ -11,6 +11,7 @@ from psofed.report.results import Result
 from psofed.report.section import COLOURS, MINUS, number, pair, percent
 from psofed.report.summaries import FLOORS
 from psofed.report.thinning import Curve
+from psofed.sample_checks.contract import in_words
 
 LIKELY = 2.0  # standard errors within which two ends are called the same
 SCHEMES = {"coordinated": "(a) Coordinated", "uncoordinated": "(b) Uncoordinated"}
@@ -41,10 +42,17 @@ def build(source: Result) -> dict[str, Any]:
             "tables": [_table(table)],
             "ends": section.ends(found, _steady(table)),
             "claims": [_claim(claim) for claim in table.get("claims", [])],
-            "notes": caution(table["rounds"], section.targets(table)) if "claims" in table else [],
+            "notes": _notes(table),
             "traffic": section.traffic(found),
             **section.origin(source, table),
         }
+
+
+def _notes(table: dict[str, Any]) -> list[str]:
+    """What to keep in mind about the paper's claims, and what a check made of the samples."""
+    notes = caution(table["rounds"], section.targets(table)) if "claims" in table else []
+    known = (entry for entry in table["methods"] if "samples" in entry)
+    return [*notes, *(f"{e['method']}: {in_words(e['samples'])}, in all runs." for e in known)]
 
 
 def _steady(table: dict[str, Any]) -> dict[str, str]:

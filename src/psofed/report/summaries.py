@@ -6,6 +6,7 @@ from typing import Any
 
 from psofed.curves import Curves, Estimate
 from psofed.report.grid import Grid
+from psofed.sample_checks.contract import in_words
 
 FLOORS = {"ridge": "ridge regression on 200 D samples", "noise": "noise variance"}
 MEANS = {
@@ -37,6 +38,8 @@ def _entry(curves: Curves, j: int, base: int | None) -> dict[str, Any]:
         "down": float(curves.downlink[j].sum() / curves.rounds[-1]),
         "multicast_down": float(curves.multicast[j].sum() / curves.rounds[-1]),
     }
+    if curves.checked:
+        entry["samples"] = curves.checked[j]
     if base is not None:
         entry["difference_db"] = {
             name: _pair(curves.difference(j, base, name)) for name in curves.point_names
@@ -88,6 +91,8 @@ def levels(curves: Curves) -> list[str]:
         means = NOISY if noisy and name == "noise" else MEANS[name]
         lines.append(f"{FLOORS[name]}: {level.value:.2f}{error} dB ({means})")
     ours = f"Errors are on {curves.experiment.judged}"
+    for title, found in zip(curves.titles, curves.checked, strict=False):
+        lines.append(f"{title}: {in_words(found)}, in all runs together")
     return [
         *lines,
         f"{ours}; ± is one standard error over the runs." if curves.runs > 1 else ours + ".",

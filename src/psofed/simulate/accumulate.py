@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from psofed.curves import PER_DB, STEADY_SHARE, Curves, Estimate, table_rounds, to_db
 from psofed.experiment import Experiment
+from psofed.sample_checks.contract import VERDICTS
 
 Array = NDArray[Any]
 
@@ -21,6 +22,8 @@ class OneRun:
     mse: Array  # [method, mark]
     traffic: Array  # [up, down, multicast down; method; mark], bytes since the mark before
     floors: Array  # [ridge, noise], or empty: only the first runs compute them
+    # [method, verdict]: samples of all clients, if there is a check; else zeros, or of old runs 0.
+    counts: Array = field(default_factory=lambda: np.zeros((), np.int64))
 
 
 class RunningMoments:
@@ -54,6 +57,7 @@ class Accumulator:
         self.floors = RunningMoments(2)
         self.points = np.zeros((methods, len(names) + 1))
         self.products = np.zeros((len(names) + 1, methods, methods))
+        self.counts = np.zeros((methods, len(VERDICTS)), np.int64)
         self._marks = np.searchsorted(rounds, names)
         self._steady = rounds >= rounds[-1] * (1 - STEADY_SHARE)
 
@@ -70,6 +74,7 @@ class Accumulator:
     def _add(self, run: OneRun) -> None:
         self.mse.add(run.mse)
         self.traffic.add(run.traffic)
+        self.counts += run.counts
         if run.floors.size:
             self.floors.add(run.floors)
         steady = run.mse[:, self._steady].mean(axis=1, keepdims=True)
@@ -106,11 +111,14 @@ class Accumulator:
             floors=dict(zip(("ridge", "noise"), estimates, strict=True))
             if self.floors.count
             else {},
+            counts=self.counts.copy() if self.experiment.check is not None else None,
         )
 
     def to_arrays(self) -> dict[str, Array]:
         """The sums as arrays, for a checkpoint."""
-        arrays = {"points": self.points, "products": self.products}
+        arrays: dict[str, Array] = {"points": self.points, "products": self.products}
+        if self.experiment.check is not None:
+            arrays["counts"] = self.counts
         for name in ("mse", "traffic", "floors"):
             moments: RunningMoments = getattr(self, name)
             arrays |= {
@@ -126,6 +134,7 @@ class Accumulator:
             if arrays[name].shape != array.shape:
                 raise ValueError(f"{name} has shape {arrays[name].shape}")
         self.points, self.products = arrays["points"], arrays["products"]
+        self.counts = arrays.get("counts", self.counts)
         for name in ("mse", "traffic", "floors"):
             moments: RunningMoments = getattr(self, name)
             moments.count = int(arrays[f"{name}_count"])

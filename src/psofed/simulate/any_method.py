@@ -13,6 +13,7 @@ from psofed import native
 from psofed.core import equations
 from psofed.core.schedule import Indices
 from psofed.learners import lms, nlms
+from psofed.methods import checked
 from psofed.methods import round as rounds
 from psofed.methods.contract import Method, State, Task
 from psofed.methods.defending import defended
@@ -234,6 +235,13 @@ def play(
         samples.move_to(n)
         sent = rounds.play(n, server, clients, who, lessons, sizes, *both)
     yield Moment(server, clients.states, sent)
+
+
+def conserve(draws: Draws, methods: list[Method], counts: Array) -> None:
+    """Samples seen = learned + clipped + refused, where everybody learns in every round."""
+    for method, each in zip(methods, counts, strict=True):
+        if method.idle and not draws.gaps and checked.acts(method):
+            assert each.sum() == len(draws.ids) * draws.rounds
 
 
 def _lessons(method: Method, gaps: bool) -> Any:

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from psofed import plugins
 from psofed.core.schedule import PresentCohorts
 from psofed.experiment import Experiment
+from psofed.methods import checked
 from psofed.methods.contract import Method
+from psofed.sample_checks.contract import VERDICTS
 from psofed.simulate import alike, any_method, family, pulse, together
 from psofed.simulate.accumulate import OneRun
 from psofed.simulate.any_method import Moment
@@ -48,12 +50,13 @@ def some_runs(
     stop = np.zeros(1, np.int64) if stop is None else stop
     shape = len(numbers), len(experiment.methods), len(experiment.evaluated)
     mse, traffic = np.empty(shape), np.empty((shape[0], 3, *shape[1:]))
+    counts = np.zeros((*shape[:2], len(VERDICTS)), np.int64)
     with np.errstate(over="ignore", invalid="ignore"):
         for places, part in experiment.parts():
             found = _Runs(part, numbers, stop, len(places) / shape[1]).all()
-            mse[:, places], traffic[:, :, places] = found
+            mse[:, places], traffic[:, :, places], counts[:, places] = found
         return [
-            OneRun(mse[r], traffic[r], _lines(experiment, number))
+            OneRun(mse[r], traffic[r], _lines(experiment, number), counts[r])
             for r, number in enumerate(numbers)
         ]
 
@@ -93,6 +96,7 @@ class _Runs:
         self.shares = blend(experiment.stream, self.marks)
         shape = len(numbers), len(self.methods[0]), len(self.marks)
         self.mse, self.traffic = np.empty(shape), np.zeros((shape[0], 3, *shape[1:]))
+        self.counts = np.zeros((*shape[:2], len(VERDICTS)), np.int64)
 
     def _all_matter(self) -> bool:
         """Whether clients that are never selected matter to one of the methods."""
@@ -105,8 +109,10 @@ class _Runs:
             for j in self.others
         )
 
-    def all(self) -> tuple[Array, Array]:
-        """Test errors [run, method, mark], and bytes since the mark before [run, 3, ...]."""
+    def all(self) -> tuple[Array, Array, Array]:
+        """Test errors [run, method, mark], bytes since the mark before [run, 3, ...], and samples
+        by the verdict of a check [run, method, verdict].
+        """
         for r in range(len(self.numbers)):
             if self.compiled:
                 self._in_kernel(r)
@@ -114,7 +120,9 @@ class _Runs:
                 self._one_by_one(r)
         if self.stacked:
             self._at_once()
-        return self.mse, self.traffic
+        for r, draws in enumerate(self.draws):
+            any_method.conserve(draws, self.methods[0], self.counts[r])
+        return self.mse, self.traffic, self.counts
 
     def _part(self, group: list[int]) -> float:
         """The part of a run that these methods are, in time: those that run one by one are dear."""
@@ -133,13 +141,13 @@ class _Runs:
         self.traffic[r][:, self.compiled] = family.traffic(draws, known, self.marks)
 
     def _one_by_one(self, r: int) -> None:
-        draws, tests = self.draws[r], [self.tests[r]]
+        draws = self.draws[r]
         families = list(alike.averaged(self.experiment, self.others))
         methods = [self.methods[r][each.first] for each in families]
         samples = any_method.RunSamples(draws)
         plays = [any_method.play(draws, method, samples) for method in methods]
         judges = [
-            {averaged: self._recorder(tests, models) for averaged, models in each.judged(method)}
+            {averaged: self._recorder([r], models) for averaged, models in each.judged(method)}
             for each, method in zip(families, methods, strict=True)
         ]
         together = [list(each.values()) for each in judges]
@@ -148,6 +156,7 @@ class _Runs:
             for j, (_, averaged) in each.members.items():
                 found = judge[averaged]
                 self.mse[r, j], self.traffic[r, :, j] = found.mse[0], found.traffic[0]
+                self.counts[r, j] = found.counts[0]
 
     def _at_once(self) -> None:
         """Families of as many steps go together: they share their samples."""
@@ -166,9 +175,8 @@ class _Runs:
         methods = [each.start(some.task, len(self.numbers)) for each in families]
         samples = together.JointSamples(some, any(method.idle for method in methods))
         plays = [together.play(method, samples, self.draws[0].rounds) for method in methods]
-        tests = [self.tests[r] for r in runs]
         judges = [
-            {averaged: self._recorder(tests, models) for averaged, models in each.judged(method)}
+            {averaged: self._recorder(runs, models) for averaged, models in each.judged(method)}
             for each, method in zip(families, methods, strict=True)
         ]
         members = sum(len(each.members) for each in families)
@@ -178,9 +186,12 @@ class _Runs:
             for j, (step, averaged) in each.members.items():
                 found, here = judge[averaged], slice(step, None, count)
                 self.mse[:, j], self.traffic[:, :, j] = found.mse[here], found.traffic[here]
+                self.counts[:, j] = found.counts[here]
 
-    def _recorder(self, tests: list[Judge], models: Models) -> Recorder:
-        return Recorder(tests, self.marks, self.shares, models)
+    def _recorder(self, runs: list[int], models: Models) -> Recorder:
+        clients = [len(self.draws[r].ids) for r in runs]
+        tests = [self.tests[r] for r in runs]
+        return Recorder(tests, self.marks, self.shares, models, clients)
 
     def _in_lockstep(
         self, plays: list[Iterator[Moment]], judges: list[list[Recorder]], part: float
@@ -245,14 +256,17 @@ class Recorder:
     """Notes the traffic and the test errors of one method, the errors of several marks at once.
 
     Their number does not depend on the other methods, so these cannot change the result. It has
-    `tests` of several runs, or that of one.
+    `tests` of several runs, or that of one, and so many `clients` in each.
     """
 
-    def __init__(self, tests: list[Judge], marks: Array, shares: Array, models: Models) -> None:
+    def __init__(
+        self, tests: list[Judge], marks: Array, shares: Array, models: Models, clients: list[int]
+    ) -> None:
         self.tests, self.marks, self.shares = tests, marks.tolist(), shares
-        self.models = models
+        self.models, self.clients = models, clients
         self.mse = np.empty((len(tests), len(marks)))
         self.traffic = np.zeros((len(tests), 3, len(marks)))
+        self.counts = np.zeros((len(tests), len(VERDICTS)), np.int64)
         self.mark, self.bytes = 0, np.zeros((3, len(tests)))
         self.held: list[Array] = []
 
@@ -265,6 +279,11 @@ class Recorder:
         self.traffic[:, :, self.mark] = self.bytes.T
         self.bytes[:] = 0
         self.mark += 1
+        judged = checked.counts(moment.clients)
+        if judged is not None and self.mark == len(self.marks):
+            by_run = judged.reshape(len(self.tests), -1, len(VERDICTS))
+            for r, count in enumerate(self.clients):  # behind them there may be empty places
+                self.counts[r] = by_run[r, :count].sum(axis=0)
         models = self.models(moment.server, moment.clients)
         several_runs = moment.runs > 0
         self.held.append(models.copy() if several_runs else models[None].copy())

@@ -91,8 +91,11 @@ def fix_world(experiment: Experiment, number: int | None = None) -> Experiment:
 
 
 def check_learner(experiment: Experiment) -> None:
-    """Refuse a learner that the theory does not describe."""
+    """Refuse a learner, or a check of samples, that the theory does not describe."""
     _check_worlds(experiment)
+    if experiment.check is not None and experiment.check.acts:
+        found = f"is {experiment.check.name!r}, but in the theory clients learn from every sample"
+        raise InputError("check.name", found, "leave [check] out, or simulate: `psofed run`")
     if not experiment.learner.compiled:
         found = f"is {experiment.learner.name!r}, but the theory is that of LMS on random features"
         raise InputError("learner.name", found, "leave [learner] out, or simulate: `psofed run`")

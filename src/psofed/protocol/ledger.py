@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 REASONS = (
     "size", "version", "kind", "type", "digest", "stranger", "late", "early", "conflict",
-    "values", "finite", "bound",
+    "values", "finite", "bound", "mac",
 )  # fmt: skip
 COUNTS = ("asked", "accepted", "refused", "lost", "received", "repeated", "rejected")
 
@@ -49,9 +49,9 @@ class Ledger:
             return
         if reason == "conflict":
             self.flagged[k] += 1
-        if reason != "late":
+        if reason not in ("late", "mac"):  # without the key, it was not this client that tried
             self._tried.add(k)
-        elif self.lost_at[k] == n:
+        elif reason == "late" and self.lost_at[k] == n:
             # It was counted as lost when its round closed, but it was only late.
             self.lost_at[k] = -1
             self.counts["lost"] -= 1
@@ -87,7 +87,7 @@ class Ledger:
         """The inverse of `to_arrays`."""
         counts = [int(count) for count in arrays["counts"]]
         self.counts = dict(zip(COUNTS, counts, strict=False))
-        self.reasons = dict(zip(REASONS, counts[len(COUNTS) :], strict=True))
+        self.reasons |= dict(zip(REASONS, counts[len(COUNTS) :], strict=False))
         self.accepted, self.flagged = arrays["accepted"], arrays["flagged"]
         self.lost_at = arrays["lost_at"]
         # Records of older servers do not have these.

@@ -155,8 +155,10 @@ class Link:
         if loud and self.up:
             self.muted |= dict.fromkeys(loud, now + MUTED)
             self._hung_up = True
-            with suppress(OSError):  # it may be lost already
-                self._client.socket().shutdown(socket.SHUT_RDWR)
+            if (line := self._client.socket()) is not None:
+                with suppress(OSError):  # it may be lost already
+                    # Not the method of a TLS socket, which would go on reading without TLS.
+                    socket.socket.shutdown(line, socket.SHUT_RDWR)
         elif over and self.up:
             self._listen(over)
 

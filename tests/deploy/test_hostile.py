@@ -19,6 +19,7 @@ from helpers.runs import SMALL, assert_equal_to_the_engine, needs_mosquitto
 from psofed.deploy import mqtt
 from psofed.deploy.broker import Broker
 from psofed.deploy.inbox import SHARE, Event, Inbox
+from psofed.deploy.mqtt import FLOOD as TOO_MANY
 from psofed.deploy.server_loop import REPLIES, ServerLoop
 from psofed.errors import InputError
 from psofed.protocol import deployment as plans
@@ -93,6 +94,27 @@ def test_a_flood_of_one_client_does_not_starve_the_others(team, broker):
         processes.end(flood)
     said = re.search(r"Alarm \(dropped\): .*", run.log("server"))[0]
     assert re.search(r"some were dropped: \d+ of client 0; .* listens to client 0$", said)
+
+
+@needs_mosquitto
+def test_who_floods_is_heard_again_later(broker, open_link):
+    link = open_link(broker.port, clients=3)
+    next_message(link, broker.port, "p/0/u")
+    link.inbox.dropped[0] += TOO_MANY + 1
+    link.hush()
+    assert link.muted.keys() == {0}
+    wait_for(lambda: link.get(0.1) == Event("up"))
+    assert next_message(link, broker.port, "p/1/u").topic == "p/1/u"
+    stranger.say(broker.port, "p/0/u", b"still there")
+    stranger.say(broker.port, "p/2/u", b"another")
+    assert link.get(5).data == b"another"
+    link.hush()
+    assert link.muted.keys() == {0}, "not before its time"
+    link.muted[0] = 0.0
+    link.hush()
+    assert next_message(link, broker.port, "p/0/u").topic == "p/0/u"
+    assert not link.contested
+    assert not link._lost, "we hung up ourselves"
 
 
 @given(st.lists(st.one_of(st.integers(0, 3), st.none()), max_size=300))

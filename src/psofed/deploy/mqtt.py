@@ -28,7 +28,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 DELAYS = (0.1, 15.0)  # seconds between two attempts: the first, and the longest
 TOPIC = 100  # bytes of an MQTT packet besides the frame, at most: its head and the topic
 FLOOD, MUTED = 200, 10.0  # messages dropped in a second; seconds without those of their sender
-TOPICS = 8  # in one packet, which the broker limits too
+TOPICS = 3  # in one packet, which the broker limits too, by the size of our frames
 CONTESTED = 3, 60.0  # so many connections lost in so many seconds: somebody else takes them over
 POLL = 0.25  # seconds after which a loop checks whether it was told to stop
 

@@ -33,7 +33,8 @@ def read(path: Path, k: int | None = None) -> bytes:
     kind = SERVER if k is None else _client(k)
     right = f"make it with `psofed keys secret{'' if k is None else f' {k}'}`"
     try:
-        mode, text = path.stat().st_mode, path.read_text(encoding="ascii")
+        with path.open(encoding="ascii") as file:
+            mode, text = os.fstat(file.fileno()).st_mode, file.read()
     except (OSError, UnicodeDecodeError) as error:
         found = f"cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}"
         raise InputError(str(path), found, right) from None

@@ -18,7 +18,7 @@ HOLD = 600.0  # seconds for which an alarm about something that happened stays
 AGAIN = 60.0  # seconds until the log repeats an alarm whose text has changed
 NAMED = 5  # clients that an alarm names
 ALARMS = (
-    "silence", "ahead", "shared", "clock", "contested", "dropped", "forged", "retained",
+    "silence", "ahead", "shared", "clock", "contested", "dropped", "flood", "forged", "retained",
     "oversized", "logins",
 )  # fmt: skip
 
@@ -49,7 +49,8 @@ class Alarms:
         shared = {k: count for k, count in coordinator.doubles.items() if count > 1}
         self._count("shared", sum(shared.values()), _shared(shared))
         dropped = dict(link.inbox.dropped)  # another thread goes on counting
-        self._count("dropped", sum(dropped.values()), _dropped(dropped, link.muted))
+        self._count("dropped", sum(dropped.values()), _dropped(dropped))
+        self._while("flood", _flood(link.muted))
         forged = coordinator.server.ledger.reasons["mac"]
         self._count("forged", forged, f"{forged} messages had a wrong seal: {SEALS}")
         self._count("retained", link.retained, f"{link.retained} {RETAINED}")
@@ -142,12 +143,17 @@ def _contested(contested: bool) -> str:
     )
 
 
-def _dropped(dropped: Mapping[int, int], muted: Mapping[int, float]) -> str:
+def _dropped(dropped: Mapping[int, int]) -> str:
     most = sorted(dropped, key=lambda k: -dropped[k])[:NAMED]
     counts = ", ".join(f"{dropped[k]} of {_name(k)}" for k in most)
-    hushed = ", ".join(map(_name, sorted(muted)))
-    quiet = f"; for some seconds nobody listens to {hushed}" if muted else ""
-    return f"messages come faster than they are read, and some were dropped: {counts}{quiet}"
+    return f"messages come faster than they are read, and some were dropped: {counts}"
+
+
+def _flood(muted: Mapping[int, float]) -> str:
+    if not muted:
+        return ""
+    names = ", ".join(map(_name, sorted(muted)[:NAMED]))
+    return f"{names} sent far more than can be read: for some seconds nobody listens to them"
 
 
 def _name(k: int) -> str:

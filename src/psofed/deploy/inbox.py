@@ -27,7 +27,7 @@ class Event:
 
 
 class Inbox:
-    """A queue for each speaker, and one for events of this process, which comes first."""
+    """Rule 16: a queue for each speaker, and one for events of this process, which comes first."""
 
     def __init__(self) -> None:
         self.dropped: Counter[int] = Counter()  # by speaker: messages for which there was no room

@@ -142,7 +142,7 @@ class Link:
         self.inbox.put(event)
 
     def hush(self) -> None:
-        """Once a second: the broker shall keep back, for a while, those who send far too much.
+        """Rule 16, once a second: the broker shall keep back those who send far too much.
 
         What has piled up between the broker and us, with the messages of all others behind it, is
         left there: a new connection begins without it.

@@ -83,7 +83,7 @@ def test_both_ends_must_have_a_secret():
     server, members = sealed()
     bare_server, bare = sealed(None)
     k = server.missing[0]
-    assert bare[k].take(server.frames()[k])[0] is None
+    assert bare[k].take(server.frames()[k]) == (None, "received 32 bytes for round 0, not 24")
     assert members[k].take(bare_server.frames()[k]) == (
         None, "the seal is wrong: the other end has another --secret, or none"
     )  # fmt: skip

@@ -25,8 +25,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from helpers.devices import Mosquitto, wait_for
 from psofed.deploy import identity, mqtt
+from psofed.deploy.certificates import Identity
 from psofed.deploy.client_loop import Device
-from psofed.deploy.mqtt import Address, Identity, Link
+from psofed.deploy.mqtt import Address, Link
 from psofed.deploy.samples import replay
 from psofed.deploy.server_loop import ServerLoop
 from psofed.experiment import Experiment
@@ -165,7 +166,7 @@ def _link(address: Address, k: int | None, qos: int, files: Path | None) -> Link
             identity.issue(files, name)
         who = Identity(files / "ca.pem", files / f"{name}.pem", files / f"{name}.key")
     topic = mqtt.up_topic("p", "+") if k is None else mqtt.down_topic("p", k)
-    return Link(address, f"p-{name}", topic, qos, who)
+    return Link(address, name, topic, 100_000, qos, who, clients=100)
 
 
 def show(rows: list[Row]) -> None:

@@ -1,10 +1,13 @@
 """Who may read the dashboard, and what every reply forbids."""
 
+import time
+
 import pytest
 
 from helpers.stage import TOKEN
 from psofed.dashboard import access
 from psofed.dashboard.access import Access
+from psofed.dashboard.guesses import ADDRESSES, MOST, Guesses
 from psofed.errors import InputError
 
 
@@ -57,7 +60,14 @@ def test_every_reply_forbids_what_is_not_needed(stage):
         assert reply.getheader("Access-Control-Allow-Origin") is None
 
 
-def test_with_a_token_only_those_who_know_it_read(stage):
+@pytest.fixture
+def patient(monkeypatch):
+    """Wrong tokens cost no time, and may be many."""
+    monkeypatch.setattr("psofed.dashboard.guesses.DELAY", 0.0)
+    monkeypatch.setattr("psofed.dashboard.guesses.MOST", 1000)
+
+
+def test_with_a_token_only_those_who_know_it_read(stage, patient):
     shown = stage(token=TOKEN)
     for path in ("/events", "/state.json", "/metrics", "/nothing", f"/state.json?token={TOKEN}"):
         assert shown.get(path)[0].status == 401
@@ -80,6 +90,45 @@ def test_with_a_token_only_those_who_know_it_read(stage):
     assert "SameSite=Strict" in cookie
     assert TOKEN not in cookie
     assert shown.get("/state.json", Cookie=cookie.partition(";")[0])[0].status == 200
+
+
+@pytest.mark.parametrize("kind", ["bearer", "cookie", "login"])
+def test_guesses_are_slow_and_soon_unheard_however_they_are_made(stage, monkeypatch, kind):
+    monkeypatch.setattr("psofed.dashboard.guesses.DELAY", 0.05)
+    shown = stage(token=TOKEN)
+
+    def guess(token):
+        if kind == "login":
+            return shown.get("/login", "POST", body=token)[0].status
+        if kind == "bearer":
+            return shown.get("/metrics", Authorization=f"Bearer {token}")[0].status
+        value = Access("127.0.0.1", 0, token).session
+        return shown.get("/state.json", Cookie=f"psofed-{shown.port}={value}")[0].status
+
+    begun = time.monotonic()
+    assert [guess(f"guess number {n:08d}") for n in range(MOST)] == [401] * MOST
+    assert time.monotonic() - begun >= MOST * 0.05
+    assert guess("one more") == 429
+    assert guess(TOKEN) == 429, "or the reply would tell which guess was right"
+    assert shown.get("/")[0].status == 200, "the form is shown"
+    guesses = shown.dashboard.listener.guesses
+    assert (guesses.total, guesses.last) == (MOST, "127.0.0.1")
+    monkeypatch.setattr("psofed.dashboard.guesses.WINDOW", 0.0)
+    assert guess(TOKEN) in (200, 204)
+
+
+def test_wrong_tokens_of_one_address_do_not_shut_out_another():
+    guesses = Guesses()
+    for n in range(3 * MOST):
+        guesses.add("192.0.2.1")
+        guesses.add(f"2001:db8::{n}")
+    assert guesses.too_many("192.0.2.1")
+    assert guesses.too_many("2001:db8::ffff"), "a network of IPv6 is one address"
+    assert not guesses.too_many("192.0.2.2")
+    assert not guesses.too_many("2001:db8:1::1")
+    for n in range(ADDRESSES + 5):
+        guesses.add(f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}")
+    assert len(guesses._found) == ADDRESSES
 
 
 def test_tokens_are_compared_in_constant_time(monkeypatch):

@@ -59,14 +59,17 @@ def test_too_many_watchers_and_connections_are_turned_away(stage, monkeypatch):
         watching.append((line, line.getresponse()))
     assert shown.get("/events")[0].status == 503
     wait_for(lambda: len(shown.dashboard.listener._until) == 2)  # or its place would be missing
-    idle = [socket.create_connection(("127.0.0.1", shown.port)) for _ in range(2)]
+    idle = [socket.create_connection(("127.0.0.1", shown.port)) for _ in range(6)]
     wait_for(lambda: len(shown.dashboard.listener._until) == 4)
-    with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
-        shown.get("/state.json")
+    for _ in range(3):
+        assert shown.get("/metrics")[0].status == 200, "whoever holds the others"
+    monkeypatch.setattr(listener, "CONNECTIONS", 2)  # all of which are watched
     for line in idle:
         line.close()
     wait_for(lambda: len(shown.dashboard.listener._until) == 2)
-    assert shown.get("/state.json")[0].status == 200
+    with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
+        shown.get("/state.json")
+    assert len(shown.dashboard._hub._streams) == 2
     for line, _ in watching:
         line.close()
 

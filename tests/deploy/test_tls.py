@@ -1,15 +1,17 @@
 """Certificates: who one is decides what one may say; foreign and expired ones stay outside."""
 
-import queue
+import datetime
 import re
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from helpers.devices import Mosquitto, wait_for
 from helpers.runs import SMALL, assert_equal_to_the_engine, needs_mosquitto
-from psofed.deploy import identity, mqtt
+from psofed.deploy import certificates, identity, mqtt
 from psofed.errors import InputError
+from psofed.protocol import deployment as plans
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def files(folder, name):
 
 
 def who(folder, name):
-    return mqtt.Identity(folder / "ca.pem", folder / f"{name}.pem", folder / f"{name}.key")
+    return certificates.Identity(folder / "ca.pem", folder / f"{name}.pem", folder / f"{name}.key")
 
 
 @pytest.fixture
@@ -50,7 +52,8 @@ def connect(broker):
     opened = []
 
     def make(identity, topic="p/+/u", name=""):
-        link = mqtt.Link(mqtt.Address("127.0.0.1", broker.port, tls=True), name, topic, 0, identity)
+        address = mqtt.Address("127.0.0.1", broker.port, tls=True)
+        link = mqtt.Link(address, name, topic, 1000, 0, identity, clients=3)
         opened.append(link)
         link.open()
         return link
@@ -76,11 +79,8 @@ def test_a_run_with_certificates_equals_the_engine(keys, broker, team):
 def heard(link, seconds=0.7):
     end, found = time.monotonic() + seconds, []
     while (left := end - time.monotonic()) > 0:
-        try:
-            event = link.inbox.get(timeout=left)
-        except queue.Empty:
-            break
-        found += [(event.topic, event.data)] if event.kind == "message" else []
+        event = link.get(left)
+        found += [(event.topic, event.data)] if event and event.kind == "message" else []
     return found
 
 
@@ -120,12 +120,86 @@ def test_who_has_no_right_certificate_stays_outside_and_is_told(keys, broker, te
     run.start(0)
     said = wait_for(lambda: re.search("no broker at .*still learning", run.log(0)))[0]
     hints = {"none": "127.0.0.1", "unbelieving": "of another authority"}
+    hints["expired"] = "the own certificate has expired by the clock of this machine"
     assert hints.get(kind, "is the own certificate valid") in said
     time.sleep(0.5)
     assert run.running[0].poll() is None, "it goes on"
     # The library leaves the socket of a failed handshake to the garbage collector.
     assert kind == "unbelieving" or "Traceback" not in run.log(0)
     run.stop()
+
+
+@needs_mosquitto
+@pytest.mark.parametrize("kind", ["has expired", "is not valid yet"])
+def test_a_certificate_that_does_not_fit_the_clock_is_told_from_other_failures(
+    keys, team, monkeypatch, kind
+):
+    days = -1 if kind == "has expired" else 825
+    if days > 0:
+        later = datetime.timedelta(days=10)
+
+        class Later(datetime.datetime):
+            @classmethod
+            def now(cls, zone=None):
+                return super().now(zone) + later
+
+        shifted = SimpleNamespace(datetime=Later, UTC=datetime.UTC, timedelta=datetime.timedelta)
+        monkeypatch.setattr(identity, "datetime", shifted)
+    identity.issue(keys, "broker", hosts=["127.0.0.1"], days=days)
+    text = (keys / "mosquitto.conf").read_text().replace("listener 8883", "listener PORT 127.0.0.1")
+    broker = Mosquitto(keys, text + "user root\n")
+    run = team(SMALL, f"mqtts://127.0.0.1:{broker.port}", serve=files(keys, "server"))
+    run.start("server")
+    try:
+        said = wait_for(lambda: re.search(r"Alarm \(clock\): .*", run.log("server")))[0]
+    finally:
+        broker.stop()
+    assert f"the broker's certificate {kind} by the clock of this machine (20" in said
+    assert "is the clock right?" in said
+
+
+@needs_mosquitto
+def test_two_devices_with_one_certificate_are_told_so(keys, broker, team, start, tmp_path):
+    run = team(SMALL, f"mqtts://127.0.0.1:{broker.port}")
+    logs = [tmp_path / name for name in ("one.log", "other.log")]
+    for log in logs:
+        to = ("--state", log.with_suffix(".state"), "--broker", run.url, *files(keys, "0"))
+        with log.open("w") as file:
+            start("client", run.file, "--id", 0, *to, stdout=file, stderr=file)
+    wait_for(lambda: any("does another device use --id 0" in log.read_text() for log in logs))
+
+
+@needs_mosquitto
+def test_the_broker_of_a_run_takes_nothing_that_stays_and_nothing_larger(psofed, tmp_path):
+    (tmp_path / "run.toml").write_text(SMALL.replace('wire = "float64"', 'run = "q"'))
+    assert psofed("keys", "init", "run.toml", "--folder", "k").returncode == 0
+    assert psofed("keys", "client", "0", "--folder", "k").returncode == 0
+    keys, most = tmp_path / "k", plans.read(tmp_path / "run.toml").largest + 8
+    text = (keys / "mosquitto.conf").read_text()
+    assert f"\nmessage_size_limit {most}\nmax_packet_size {most + 100}\n" in text
+    assert most == 32 * 200 + 64 + 12 + 8
+    assert "topic read q/+/u" in (keys / "acl").read_text()
+    text = text.replace("listener 8883", "listener PORT 127.0.0.1")
+    broker = Mosquitto(keys, text + "user root\n")
+    address = mqtt.Address("127.0.0.1", broker.port, tls=True)
+    client = mqtt.Link(address, "0", "q/0/d", most, 0, who(keys, "0"))
+    server = mqtt.Link(address, "server", "q/+/u", 10**8, 0, who(keys, "server"), 3)
+    try:
+        for link in (client, server):
+            link.open()
+        wait_for(lambda: client.up and server.up)
+        time.sleep(0.3)
+        client.send("q/0/u", bytes(most))
+        assert [len(data) for _, data in heard(server)] == [most]
+        for size, retain in ((most + 1, False), (10**6, False), (9, True)):
+            wait_for(lambda: client.up)
+            client._client.publish("q/0/u", bytes(size), 0, retain)
+            assert heard(server, 0.4) == []
+        assert len(client._lost) >= 2, "who sends such things is disconnected"
+    finally:
+        for link in (client, server):
+            link.close()
+        broker.stop()
 
 
 def test_keys_are_private_and_an_authority_is_not_overwritten(process, psofed, tmp_path):
@@ -166,13 +240,13 @@ def test_the_certificate_of_somebody_else_is_refused_at_the_start(psofed, keys, 
         assert len(result.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "s").exists()
     for name in ("server", "broker", "2"):
-        assert mqtt.common_name((keys / f"{name}.pem").read_text()) == name
+        assert certificates.common_name((keys / f"{name}.pem").read_text()) == name
 
 
 def test_files_that_are_no_certificates_are_named(tmp_path):
     for name in ("ca.pem", "a.pem", "a.key"):
         (tmp_path / name).write_text("nonsense")
     with pytest.raises(InputError, match=r"ca\.pem.*cannot be used"):
-        mqtt.Identity(tmp_path / "ca.pem", tmp_path / "a.pem", tmp_path / "a.key").context()
+        certificates.Identity(tmp_path / "ca.pem", tmp_path / "a.pem", tmp_path / "a.key").context()
     with pytest.raises(InputError, match="has no authority"):
         identity.issue(tmp_path, "0")

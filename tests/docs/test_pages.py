@@ -28,7 +28,7 @@ NOT_RUN = [
     ("air_quality.md", "needs a data set that is not ours to ship; benchmarks/air_quality.py does it"),
     ("air_quality.md", "needs a data set that is not ours to ship; tests/cli/test_newcomers.py has a small one"),
     ("cluster.md", "needs several machines; tests/simulate/test_cluster.py runs a scheduler and workers"),
-    ("deploy.md", "needs two machines; docs/tutorial.md does it on one"),
+    ("deploy.md", "needs two machines; docs/tutorial.md does it on one, tests/deploy/test_secret.py with secrets"),
     ("deploy.md", "needs a sensor; tests/deploy/test_mqtt.py feeds a device from Python"),
     ("deploy.md", "needs root, a user named mosquitto and /etc; tests/deploy/test_tls.py has the rest"),
     ("securing_a_broker.md", "needs root, a user named mosquitto and /etc; tests/deploy/test_tls.py has the rest"),

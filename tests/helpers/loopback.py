@@ -1,9 +1,8 @@
 """A deployment without a network: its plan, its disks in memory, and links that hand over at once."""
 
-import queue
-
 from helpers.network import Chance, VirtualDisk
 from psofed.deploy import mqtt
+from psofed.deploy.inbox import Inbox
 from psofed.experiment import Experiment, Features
 from psofed.methods import psofed
 from psofed.protocol.deployment import Deploy, Deployment
@@ -33,7 +32,9 @@ class Line(mqtt.Link):
     """A link without a broker: what is sent is handed to somebody, who may answer."""
 
     def __init__(self, given=()):
-        self.address, self.inbox, self.dropped = mqtt.Address("nowhere", 1), queue.Queue(50), 0
+        self.address, self.inbox = mqtt.Address("nowhere", 1), Inbox()
+        self.retained, self.oversized, self.untimely, self._lost = 0, 0, "", []
+        self.muted, self._dropped = {}, {}
         self.up, self.sent, self.hand = True, [], lambda topic, data: None
         for event in given:
             self.put(event)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from psofed.deploy.mqtt import Identity
+    from psofed.deploy.certificates import Identity
 
 
 class Finite(click.FloatRange):
@@ -31,6 +31,9 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--key", type=path, help="Private key of the certificate."),
         click.option("--cert", type=path, help="Own certificate (mqtts://)."),
         click.option("--ca", type=path, help="Certificate of the authority (mqtts://)."),
+        click.option("--secret", type=path, metavar="FILE",
+                     help="Seal every message with 8 bytes that only holders of the key can make"
+                     " (`psofed keys secret`)."),
         click.option("--plain", is_flag=True, help="Allow mqtt:// to other machines, unencrypted."),
         click.option("--qos", type=click.IntRange(0, 1), default=0, show_default=True,
                      help="MQTT level of delivery. 0: fewest bytes, lost messages are asked for"
@@ -42,7 +45,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def identity(ca: Path | None, cert: Path | None, key: Path | None) -> Identity | None:
     """The identity that the options name, all three or none."""
-    from psofed.deploy.mqtt import Identity
+    from psofed.deploy.certificates import Identity
     from psofed.errors import InputError
 
     if ca is None and cert is None and key is None:

@@ -47,7 +47,7 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     reconnects by itself.
     """
     from psofed.core import conformal
-    from psofed.deploy import client_loop, mqtt
+    from psofed.deploy import client_loop, mqtt, secret
     from psofed.protocol import deployment as plans
     from psofed.streams.contract import about
 
@@ -62,8 +62,9 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     lockstep = plan.deploy.clock == "lockstep"
     source = _source(plan, k, wishes["stream"]) if lockstep else None
     certified = identity(wishes["ca"], wishes["cert"], wishes["key"])
+    key = None if wishes["secret"] is None else secret.read(wishes["secret"], k)
     device = client_loop.device(
-        plan, k, state, address, (), source, wishes["qos"], certified,
+        plan, k, state, address, (), source, wishes["qos"], certified, key,
         measured=wishes["stream"] != "paper",
     )  # fmt: skip
     device.on_news, device.member.tells = _say, wishes["tell_coverage"]

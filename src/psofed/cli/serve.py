@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 @click.option("--test", type=click.Path(path_type=Path),
               help="CSV file of test samples. [default: lockstep the experiment's, live none]"
               )  # fmt: skip
+@click.option("--start", type=click.IntRange(min=1, max=2**24 - 1), default=1, metavar="N",
+              help="Count this start as N at least, after clients were told a higher one than there"
+              " was.")  # fmt: skip
 @click.option("--log-json", is_flag=True, help="Print one line of JSON per round.")
 @click.option("--dashboard", metavar="[HOST:]PORT",
               help="Serve a dashboard for browsers; port 0 takes any free port.")  # fmt: skip
@@ -79,20 +82,24 @@ def run(
     plan: Deployment, state: Path, address: Address, rounds: int | None, embedded: bool, wishes: Any
 ) -> None:
     """Start everything, serve the rounds, stop everything."""
-    from psofed.deploy import mqtt
+    from psofed.deploy import mqtt, secret
     from psofed.deploy.broker import Broker
     from psofed.deploy.server_loop import ServerLoop
+    from psofed.protocol import seal
     from psofed.protocol.coordinator import Coordinator
     from psofed.protocol.store import StateFolder
 
+    key = None if wishes["secret"] is None else secret.read(wishes["secret"])
+    largest = plan.largest + seal.SIZE
+    broker = Broker(address, largest) if embedded else None
     who = identity(wishes["ca"], wishes["cert"], wishes["key"])
     if address.tls and who is not None:
         who.check("server")
     dashboard = open_dashboard(wishes["dashboard"], wishes["dashboard_token_file"])
-    name, topic = f"{plan.deploy.run}-server", mqtt.up_topic(plan.deploy.run, "+")
-    link = mqtt.Link(address, name, topic, wishes["qos"], who)
+    topic, clients = mqtt.up_topic(plan.deploy.run, "+"), plan.experiment.clients
+    link = mqtt.Link(address, "server", topic, largest, wishes["qos"], who, clients)
     folder = StateFolder(state)
-    coordinator = Coordinator(plan, folder)
+    coordinator = Coordinator(plan, folder, key, wishes["start"])
     plan.keep(folder)
     for note in coordinator.store.notes:
         say(f"Warning: {state}: {note}")
@@ -102,7 +109,6 @@ def run(
     log = Log(coordinator, wishes["test"], wishes["log_json"])
     server = ServerLoop(coordinator, link, deadline, every, log.round, say)
     on_stop(server.stop)
-    broker = Broker(address) if embedded else None
     if broker is not None:
         broker.open()
     if dashboard is not None:

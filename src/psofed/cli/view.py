@@ -50,4 +50,6 @@ class View:
         table.add_row("bytes", f"{self.up} up, {self.down} down", "")
         if self.mse is not None:
             table.add_row("MSE", f"{self.mse:.2f} dB", f"on {self.targets}")
+        for name, text in server.alarms.on.items():
+            table.add_row("alarm", name, text)
         return table

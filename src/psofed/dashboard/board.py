@@ -24,6 +24,7 @@ NAMED = 5  # clients that a note names; of more it tells the number
 CONTACTS = 10.0  # seconds between two records of who was heard when
 COLUMNS = (
     "state", "contact", "accepted", "refused", "lost", "last", "reason", "messages", "coverage",
+    "dropped",
 )  # fmt: skip
 NOW, FRESH, WAITED, GONE, RETURNED, REFUSED = "ok", "new", "waited", "gone", "back", "refused"
 
@@ -141,6 +142,9 @@ class Board:
             "closed": row.time if row else None,
             "waiting": [int(k) for k in waited],
             "counts": s.counts,
+            "alarms": s.alarms,
+            "ignored": s.ignored,
+            "logins": s.logins,
             "reasons": {reason: count for reason, count in s.reasons.items() if count},
         }
 
@@ -153,7 +157,7 @@ class Board:
             strict=True,
         )
         return [
-            [*row, *s.refusals.get(k, ("", 0)), _share(s.coverage.get(k))]
+            [*row, *s.refusals.get(k, ("", 0)), _share(s.coverage.get(k)), s.dropped.get(k, 0)]
             for k, row in enumerate(table)
         ]
 

@@ -17,6 +17,7 @@ from time import monotonic, sleep
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from psofed.dashboard import guesses
 from psofed.dashboard.access import Access, is_loopback, same
 from psofed.dashboard.metrics import exposition
 from psofed.errors import InputError
@@ -24,6 +25,7 @@ from psofed.web.page import CHART_STYLES, CHARTS, page
 
 CONNECTIONS = 64
 PATIENCE = 10.0  # seconds for a whole request, except for watchers
+WATCHED = float("inf")
 STALLED = 30.0  # seconds after which a watcher that reads nothing is disconnected
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -54,7 +56,7 @@ class Listener(ThreadingHTTPServer):
     site: Site
 
     def __init__(self, access: Access) -> None:
-        self.access = access
+        self.access, self.guesses = access, guesses.Guesses()
         self.pages: dict[str, bytes] = {}
         self._until: dict[Any, float] = {}
         self._lock = threading.Lock()
@@ -94,15 +96,21 @@ class Listener(ThreadingHTTPServer):
             self.pages[name] = text.encode()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for it, unless there are too many."""
+        """A thread for it. If there are too many, the oldest has to go, unless it is a watcher's:
+        so there is always one for /metrics, whoever holds the others open."""
         with self._lock:
-            full = len(self._until) >= CONNECTIONS
-            if not full:
+            oldest = None
+            if full := len(self._until) >= CONNECTIONS:
+                oldest = next((r for r, end in self._until.items() if end < WATCHED), None)
+                self._until.pop(oldest, None)
+            if not full or oldest is not None:
                 self._until[request] = monotonic() + PATIENCE
-        if full:
+        if full and oldest is None:
             request.close()
-        else:
-            super().process_request(request, client_address)
+            return
+        if oldest is not None:
+            _hang_up(oldest)
+        super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         with self._lock:
@@ -112,7 +120,8 @@ class Listener(ThreadingHTTPServer):
     def keep(self, request: Any) -> None:
         """This connection is a watcher's: it may stay open."""
         with self._lock:
-            self._until[request] = float("inf")
+            if request in self._until:
+                self._until[request] = WATCHED
 
     def reap(self) -> None:
         """End the connections that have taken too long."""
@@ -149,11 +158,13 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if not self._came_by_our_name():
             self._fail(403, "this machine does not have that name")
-        elif not self._may_read():
+        elif not (proof := self._proof()):
             if path == "/":
                 self._page("login")
             else:
                 self._fail(401, "needs the token")
+        elif not self._holds(proof):
+            pass  # it was told so
         elif path == "/":
             self._page("dashboard")
         elif path == "/events":
@@ -175,10 +186,7 @@ class Handler(BaseHTTPRequestHandler):
         size = self.headers.get("Content-Length", "")
         if not size.isdecimal() or int(size) > 1000:
             self._fail(400, "the request has no token, or it is too long")
-        elif not self.server.access.knows(self.rfile.read(int(size)).decode(errors="replace")):
-            sleep(1.0)  # to slow down guessing
-            self._fail(401, "the token is wrong")
-        else:
+        elif self._holds(("bearer", self.rfile.read(int(size)).decode(errors="replace"))):
             secure = "; Secure" if self.headers.get("X-Forwarded-Proto") == "https" else ""
             value = f"{self.server.cookie}={self.server.access.session}"
             rules = "Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict"
@@ -200,18 +208,39 @@ class Handler(BaseHTTPRequestHandler):
             return False
         return is_loopback(name or "")
 
-    def _may_read(self) -> bool:
-        access = self.server.access
-        if access.token is None:
-            return True
+    def _proof(self) -> tuple[str, str] | None:
+        """What the request has to show: a token or a cookie, with what it is; None if nothing."""
+        if self.server.access.token is None:
+            return "nothing", ""  # nothing is asked for
         kind, _, token = self.headers.get("Authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return access.knows(token.strip())
+            return "bearer", token.strip()
         try:
             found = SimpleCookie(self.headers.get("Cookie", "")).get(self.server.cookie)
         except CookieError:
+            return None
+        return None if found is None else ("cookie", found.value)
+
+    def _holds(self, proof: tuple[str, str]) -> bool:
+        """Whether it is right. If not, this replies: late, and soon no more, to stop guessing."""
+        access, wrong, address = self.server.access, self.server.guesses, self.client_address[0]
+        kind, value = proof
+        if kind == "nothing":
+            return True
+        if wrong.too_many(address):
+            self._fail(429, "too many wrong tokens from this address: wait a minute")
             return False
-        return found is not None and same(found.value, access.session)
+        if access.knows(value) if kind == "bearer" else same(value, access.session):
+            return True
+        wrong.add(address)
+        if wrong.sleepers.acquire(blocking=False):
+            sleep(guesses.DELAY)
+            wrong.sleepers.release()
+        if kind == "cookie" and self.path == "/":
+            self._page("login")  # a cookie of an older token
+        else:
+            self._fail(401, "the token is wrong")
+        return False
 
     def _page(self, name: str) -> None:
         body = self.server.pages[name]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from psofed.dashboard.board import COLUMNS
+from psofed.deploy.alarms import ALARMS
 from psofed.extras import need
 
 CLIENTS = 200  # with more, there are no series by client: each would be half a dozen
@@ -36,6 +37,7 @@ class _Collector:
     def collect(self) -> Iterator[Any]:
         yield from _run(self.whole)
         yield from _answers(self.whole)
+        yield from _alarms(self.whole)
         yield from _clients(self.whole["clients"])
         if len(self.whole["clients"]) <= CLIENTS:
             yield from _by_client(self.whole)
@@ -72,6 +74,15 @@ def _answers(whole: dict[str, Any]) -> Iterator[Any]:
     yield _counter("psofed_refused", text, whole["reasons"], "reason")
 
 
+def _alarms(whole: dict[str, Any]) -> Iterator[Any]:
+    on = {name: name in whole["alarms"] for name in ALARMS}
+    yield _gauge("psofed_alarm", "1 if the alarm is on.", on, "alarm")
+    text = "Messages that were not read since this start."
+    yield _counter("psofed_ignored", text, whole["ignored"], "reason")
+    text = "Wrong tokens that the dashboard was given since this start."
+    yield _counter("psofed_failed_logins", text, whole["logins"])
+
+
 def _clients(rows: dict[int, list[Any]]) -> Iterator[Any]:
     states = Counter(row[0] for row in rows.values())
     counts = {state: states[state] for state in STATES}
@@ -94,6 +105,8 @@ def _by_client(whole: dict[str, Any]) -> Iterator[Any]:
     told = {k: share for k, share in columns["coverage"].items() if share is not None}
     text = "Share of the labels inside their interval of 0.9, as the client tells it."
     yield _gauge("psofed_client_coverage", text, told, "client")
+    text = "Messages of the client that were dropped since this start."
+    yield _counter("psofed_client_dropped", text, columns["dropped"], "client")
     from prometheus_client.core import CounterMetricFamily
 
     text = "Outcomes of questions to the client."

@@ -143,6 +143,7 @@ class Dashboard:
             "columns": COLUMNS,
         }
         self._hub = hub = Hub(Board(watch, about, history))
+        self._status = server.status
         self.listener.show(hub, plan.deploy.run)
         for name, work in (("looks", self._look), ("listens", self._listen)):
             thread = threading.Thread(target=work, name=f"dashboard {name}", daemon=True)
@@ -166,5 +167,7 @@ class Dashboard:
     def _look(self) -> None:
         assert self._hub is not None
         while not self._stop.wait(PACE):
+            guesses = self.listener.guesses
+            self._status.logins = guesses.total, guesses.last
             self._hub.look()
             self.listener.reap()

@@ -76,6 +76,10 @@ class Snapshot:
     missed: Array  # when a round last closed without it
     coverage: dict[int, tuple[int, int]]  # of clients that tell: labels, those inside
     refusals: dict[int, tuple[str, int]]  # of messages since this start: the last reason, how many
+    alarms: dict[str, str]
+    dropped: dict[int, int]  # by client (-1: strangers): messages for which there was no room
+    ignored: dict[str, int]  # messages that were not read at all, by reason
+    logins: int  # wrong tokens
 
 
 class Watch:
@@ -97,7 +101,8 @@ class Watch:
         """A message of client k, and its outcome."""
         if not 0 <= k < len(self._heard):
             return
-        self._contact[k], self._heard[k] = time(), monotonic()
+        if outcome != "mac":  # of that one nobody knows who sent it
+            self._contact[k], self._heard[k] = time(), monotonic()
         if outcome not in HEARD:
             self._refusals[k] = outcome, self._refusals.get(k, ("", 0))[1] + 1
         elif k in self._refusals and outcome == "accepted":
@@ -126,7 +131,8 @@ class Watch:
     def _snapshot(self) -> Snapshot:
         now, status, coordinator = monotonic(), self.server.status, self.server.coordinator
         self._next = now + PACE
-        ledger = coordinator.server.ledger
+        ledger, link = coordinator.server.ledger, self.server.link
+        dropped = link.inbox.dropped.copy()
         return Snapshot(
             time=time(),
             moment=now,
@@ -150,4 +156,12 @@ class Watch:
             heard=self._heard.copy(),
             missed=self._missed.copy(),
             refusals=self._refusals.copy(),
+            alarms=self.server.alarms.on.copy(),
+            dropped=dropped,
+            ignored={
+                "dropped": dropped.total(),
+                "retained": link.retained,
+                "oversized": link.oversized,
+            },
+            logins=status.logins[0],
         )

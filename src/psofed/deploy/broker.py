@@ -1,4 +1,8 @@
-"""The embedded broker: amqtt in a thread of this process, so that one command is enough."""
+"""The embedded broker: amqtt in a thread of this process, so that one command is enough.
+
+It is for this machine and for trials. It knows no certificates: every user of this machine can
+send anything to anybody. It keeps nothing, and closes the connection of who sends too much at once.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +11,39 @@ import logging
 import threading
 from typing import Any
 
-from psofed.deploy.mqtt import Address
+from psofed.deploy.mqtt import LOOPBACK, TOPIC, Address
 from psofed.errors import InputError
 from psofed.extras import need
 
 ANYBODY = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
+CONNECTIONS = 2_000
 
 
 class Broker:
-    """A broker at an address. It does not support certificates: use it on this machine only."""
+    """A broker at an address of this machine, for messages of a limited size."""
 
-    def __init__(self, address: Address) -> None:
-        self.address = address
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="broker")
+    def __init__(self, address: Address, largest: int) -> None:
+        if address.host not in LOOPBACK:
+            right = "install mosquitto there and give it as --broker (docs/securing_a_broker.md)"
+            found = f"is {address.host}, but the embedded broker is for this machine only"
+            raise InputError("--listen", found, right)
+        self.address, self.largest = address, largest
 
     def open(self) -> None:
         """Listen; an InputError if the port is taken or the broker is not installed."""
         need("amqtt", "deploy", "brokers of our own", ", or give a --broker")
-        from amqtt.broker import Broker as Amqtt
         from amqtt.errors import AMQTTError, BrokerError
 
         for name in ("amqtt", "transitions"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="broker")
         self._thread.start()
-        listener = {"type": "tcp", "bind": f"{self.address.host}:{self.address.port}"}
+        bind = f"{self.address.host}:{self.address.port}"
+        listener = {"type": "tcp", "bind": bind, "max_connections": CONNECTIONS}
         config = {"listeners": {"default": listener}, "plugins": ANYBODY}
         try:
-            self._broker = self._call(_start(Amqtt, config))
+            self._broker = self._call(_start(config, self.largest + TOPIC))
         except (AMQTTError, BrokerError, OSError) as error:
             self._stop_loop()
             found = f"cannot be used for listening: {error.__cause__ or error}"
@@ -55,7 +64,25 @@ class Broker:
         self._loop.close()
 
 
-async def _start(amqtt: Any, config: dict[str, Any]) -> Any:
-    broker = amqtt(config)
+async def _start(config: dict[str, Any], most: int) -> Any:
+    """A broker of amqtt that retains nothing and reads no packet that is larger than `most`."""
+    from amqtt.adapters import StreamReaderAdapter
+    from amqtt.broker import Broker as Amqtt
+    from amqtt.errors import AMQTTError
+
+    class Reader(StreamReaderAdapter):  # type: ignore[misc]
+        async def read(self, n: int = -1) -> Any:
+            if not 0 <= n <= most:
+                raise AMQTTError(f"{n} bytes are too many")  # which ends the connection
+            return await super().read(n)
+
+    class Small(Amqtt):  # type: ignore[misc]
+        async def _client_connected(self, listener_name: str, reader: Any, writer: Any) -> None:
+            await super()._client_connected(listener_name, Reader(reader._reader), writer)
+
+        async def retain_message(self, *_: Any, **__: Any) -> None:
+            """Nothing is kept for those who come later."""
+
+    broker = Small(config)
     await broker.start()
     return broker

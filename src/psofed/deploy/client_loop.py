@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 
 from psofed.deploy import mqtt, samples
-from psofed.deploy.mqtt import POLL, Address, Event, Identity, Link
+from psofed.deploy.certificates import Identity
+from psofed.deploy.inbox import Event
+from psofed.deploy.mqtt import POLL, Address, Link
 from psofed.deploy.samples import MalformedError, Sample
+from psofed.protocol import seal
 from psofed.protocol.client import MOST_WAITING, Member, Source
 from psofed.protocol.confidence import Forecast
 from psofed.protocol.deployment import Deployment
@@ -26,6 +29,7 @@ SAVE_EVERY = 5.0  # seconds between records of what was learned between two roun
 PATIENCE, MOST_PATIENCE = 5.0, 60.0  # seconds until hello is repeated if no server answers
 TELL = 60.0  # seconds between two reports of coverage, if they are wanted
 WAITING = 5_000  # samples that wait to be learned; a faster source waits too
+REPEATS = 5  # times that an answer is repeated in a second, at most
 BATCH = 256  # samples that are learned between two looks at the network
 
 
@@ -46,6 +50,8 @@ class Device:
     _patience: float = 0.0
     _unsaved: int = 0
     _saved_at: float = field(default_factory=monotonic)
+    _said: set[str] = field(default_factory=set)  # warnings about the connection, said once
+    _repeats: tuple[float, int] = (0.0, 0)  # a second, and answers that were repeated in it
     _held: bool = False  # whether a sample that was read waits for room
     _nudged: bool = False  # whether the inbox has a note that there are samples
     _waiting: queue.Queue[Any] = field(default_factory=lambda: queue.Queue(WAITING))
@@ -70,6 +76,7 @@ class Device:
         elif event is not None:
             self._network(event)
         self._take_samples()
+        self._warn()
         if self._hello_at is not None and monotonic() >= self._hello_at + self._patience:
             self._unheard()
         if self._unsaved and monotonic() >= self._saved_at + SAVE_EVERY:
@@ -175,19 +182,21 @@ class Device:
     def _network(self, event: Event) -> None:
         run, k = self.member.plan.deploy.run, self.member.k
         if event.kind == "message":
-            self._hello_at = None
-            refused, late = sum(self.member.refused.values()), self.member.refused.get("late", 0)
-            before = self.member.client.checked
+            counts, before = self.member.refused, self.member.client.checked
+            refused, late, forged = sum(counts.values()), counts.get("late", 0), counts.get("mac")
             answer, what = self.member.take(event.data)
             self._tell_refused(before)  # samples may have waited for the invitation
+            if counts.get("mac") == forged:  # otherwise it need not be from a server
+                self._hello_at = None
             if what == "answered":
                 self._unsaved, self._saved_at = 0, monotonic()
             if answer is not None:
-                self.link.send(mqtt.up_topic(run, k), answer)
+                if what != "repeated" or self._may_repeat():
+                    self.link.send(mqtt.up_topic(run, k), answer)
             elif refused < sum(self.member.refused.values()) and what != self._trouble:
                 self._trouble = what
                 self.on_news(f"an invitation is refused: {what}")
-            if late < self.member.refused.get("late", 0):
+            if late < self.member.refused.get("late", 0) and monotonic() >= self._told_at + 1.0:
                 self._hello()  # says how far it is: the server may have fallen behind
             self.link.handled(event)
         elif event.kind == "up":
@@ -199,6 +208,28 @@ class Device:
             self._trouble = event.data
             why = f"no broker at {self.link.address}: {event.data}"
             self.on_news(f"{why}; still learning, trying again")
+
+    def _may_repeat(self) -> bool:
+        """Whether an answer may be repeated once more: few times a second, whoever asks."""
+        begun, count = self._repeats
+        if monotonic() >= begun + 1.0:
+            begun, count = monotonic(), 0
+        self._repeats = begun, count + 1
+        return count < REPEATS
+
+    def _warn(self) -> None:
+        """Say once what is wrong with the connection besides its loss."""
+        link, k = self.link, self.member.k
+        for what, found in {
+            f"the connection is lost again and again right after it was made: does another device"
+            f" use --id {k} or its certificate? Or the network is bad": link.contested,
+            "retained messages at the broker are ignored": link.retained,
+            "messages that are too large for this run are ignored": link.oversized,
+            "invitations come faster than they are read; some were dropped": link.inbox.dropped,
+        }.items():
+            if found and what not in self._said:
+                self._said.add(what)
+                self.on_news(f"Warning: {what}")
 
 
 def _noteworthy(before: int, after: int) -> bool:
@@ -215,17 +246,19 @@ def device(
     source: Source | None = None,
     qos: int = 0,
     identity: Identity | None = None,
+    key: bytes | None = None,
     measured: bool = False,
 ) -> Device:
     """Client k of a plan, ready to `run`: samples from any iterator (live), or by number.
 
-    `measured`: a source by number gives a sensor's samples, not those of the experiment's stream.
+    With a key, every message is sealed with it (rule 13). `measured`: a source by number gives a
+    sensor's samples, not those of the experiment's stream.
     """
     if broker.tls and identity is not None:
         identity.check(str(k))
     folder = StateFolder(state)
-    member = Member(plan, k, folder, source, measured)
+    member = Member(plan, k, folder, source, key, measured)
     plan.keep(folder)
-    run = plan.deploy.run
-    link = Link(broker, f"{run}-{k}", mqtt.down_topic(run, k), qos, identity)
+    most = plan.largest + seal.SIZE
+    link = Link(broker, str(k), mqtt.down_topic(plan.deploy.run, k), most, qos, identity)
     return Device(member, link, samples)

@@ -10,10 +10,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+from psofed.deploy.mqtt import TOPIC
 from psofed.errors import InputError
 from psofed.extras import need
 
 AUTHORITY_DAYS, DAYS = 3650, 825
+LARGEST = 4_000_000  # bytes of a message, if the run is not known
 SERVER, BROKER, AUTHORITY = "server", "broker", "ca"
 CONFIGURATION = """\
 # mosquitto for psofed: mosquitto -c {folder}/mosquitto.conf
@@ -30,7 +32,10 @@ use_username_as_clientid true
 allow_anonymous false
 acl_file {folder}/acl
 set_tcp_nodelay true
-message_size_limit 4000000
+# No message of the run is larger, none is kept for those who come later.
+message_size_limit {largest}
+max_packet_size {packet}
+retain_available false
 persistence false
 """
 RULES = """\
@@ -43,7 +48,7 @@ pattern read {run}/%u/d
 """
 
 
-def init(folder: Path, run: str, hosts: list[str], port: int) -> None:
+def init(folder: Path, run: str, hosts: list[str], port: int, largest: int = LARGEST) -> None:
     """A new authority, the certificates of broker and server, mosquitto.conf and its ACL."""
     x = _library()
     for host in hosts:
@@ -61,6 +66,7 @@ def init(folder: Path, run: str, hosts: list[str], port: int) -> None:
         issue(folder, BROKER, hosts=hosts)
         issue(folder, SERVER)
         where = {"folder": folder.resolve(), "port": port, "run": run}
+        where |= {"largest": largest, "packet": largest + TOPIC}
         (folder / "mosquitto.conf").write_text(CONFIGURATION.format(**where))
         (folder / "acl").write_text(RULES.format(**where))
         os.chmod(folder / "acl", 0o600)  # mosquitto requires that no other user can read it
@@ -71,12 +77,18 @@ def init(folder: Path, run: str, hosts: list[str], port: int) -> None:
 
 def client(folder: Path, name: str, days: int = DAYS) -> None:
     """A key and a certificate for a client that has none."""
-    if not (name.isascii() and name.isdecimal() and str(int(name[:20])) == name):
-        raise InputError("the name", f"is {name!r}", "use the number of a client: 0, 1, 2, ...")
+    number(name)
     if any((folder / f"{name}.{kind}").exists() for kind in ("pem", "key")):
         right = f"to renew it, move {name}.pem and {name}.key away first"
         raise InputError(str(folder), f"has a certificate of client {name} already", right)
     issue(folder, name, days=days)
+
+
+def number(name: str) -> int:
+    """The number of a client from its name, which must be written as we write it."""
+    if not (name.isascii() and name.isdecimal() and str(int(name[:20])) == name):
+        raise InputError("the name", f"is {name!r}", "use the number of a client: 0, 1, 2, ...")
+    return int(name)
 
 
 def issue(folder: Path, name: str, hosts: list[str] | None = None, days: int = DAYS) -> None:

@@ -6,22 +6,30 @@ there, so nothing else needs a lock.
 
 from __future__ import annotations
 
-import queue
 import random
+import secrets
 import socket
-import ssl
+import sys
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any
 from urllib.parse import urlsplit
 
+from psofed.deploy.certificates import Identity, untimely
+from psofed.deploy.inbox import STRANGER, Event, Inbox
 from psofed.errors import InputError
 from psofed.extras import need
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 DELAYS = (0.1, 15.0)  # seconds between two attempts: the first, and the longest
-INBOX = 20_000
-VERSION_TAG, COMMON_NAME = 0xA0, bytes([0x55, 4, 3])  # of a certificate, in DER
+TOPIC = 100  # bytes of an MQTT packet besides the frame, at most: its head and the topic
+FLOOD, MUTED = 200, 10.0  # messages dropped in a second; seconds without those of their sender
+TOPICS = 3  # in one packet, which the broker limits too, by the size of our frames
+CONTESTED = 3, 60.0  # so many connections lost in so many seconds: somebody else takes them over
 POLL = 0.25  # seconds after which a loop checks whether it was told to stop
 
 
@@ -64,97 +72,34 @@ class Address:
         return f"{self} is not encrypted: others on the network can read and change messages"
 
 
-@dataclass(frozen=True)
-class Identity:
-    """Rule 13: the own identity, by certificate."""
-
-    ca: Path
-    certificate: Path
-    key: Path
-
-    def context(self) -> ssl.SSLContext:
-        """TLS 1.3 with certificates at both ends."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        try:
-            context.load_verify_locations(self.ca)
-            context.load_cert_chain(self.certificate, self.key)
-        except (OSError, ssl.SSLError) as error:
-            found = f"cannot be used: {error.strerror or error}"
-            files = f"{self.ca}, {self.certificate} or {self.key}"
-            raise InputError(files, found, "make them with `psofed keys`") from None
-        return context
-
-    def check(self, name: str) -> None:
-        """Refuse another's certificate: the broker would drop its messages without an error."""
-        try:
-            found = common_name(self.certificate.read_text())
-        except (OSError, ValueError, IndexError) as error:
-            why = getattr(error, "strerror", None) or "it is not a certificate"
-            right = "make it with `psofed keys`"
-            raise InputError(str(self.certificate), f"cannot be used: {why}", right) from None
-        if found != name:
-            right = f"give the certificate of {name!r}"
-            raise InputError(str(self.certificate), f"is that of {found!r}", right)
-
-
-def common_name(pem: str) -> str:
-    """The name of the subject of the first certificate in a text; devices have no other parser."""
-    end = "-----END CERTIFICATE-----"
-    begin = max(pem.find("-----BEGIN CERTIFICATE-----"), 0)
-    der = ssl.PEM_cert_to_DER_cert(pem[begin : pem.index(end) + len(end)])
-    fields = _fields(_fields(_fields(der)[0][1])[0][1])
-    _, subject = fields[5 if fields[0][0] == VERSION_TAG else 4]
-    for _, names in _fields(subject):
-        for _, pair in _fields(names):
-            (_, kind), (_, text) = _fields(pair)
-            if kind == COMMON_NAME:
-                return text.decode()
-    raise ValueError("a certificate without a name")
-
-
-def _fields(der: bytes) -> list[tuple[int, bytes]]:
-    """Tags and contents of the values that follow one another in DER."""
-    found = []
-    while der:
-        size, start = der[1], 2
-        if size >= 0x80:  # then it says how many bytes the size has
-            start += size - 0x80
-            size = int.from_bytes(der[2:start], "big")
-        found.append((der[0], der[start : start + size]))
-        der = der[start + size :]
-    return found
-
-
-@dataclass(frozen=True)
-class Event:
-    """An event: a connection, its loss, a message, or what else was put into the inbox."""
-
-    kind: Literal["up", "down", "message", "sample"]
-    topic: str = ""
-    data: Any = b""
-    receipt: tuple[int, int] = (0, 0)  # what to acknowledge when the message is handled
-
-
 class Link:
-    """A connection to a broker under a name, with what it subscribes to."""
+    """A connection to a broker, with what it subscribes to.
+
+    Its session has a random name: who could guess it could take it over.
+    """
 
     def __init__(
         self,
         address: Address,
-        name: str,
+        who: str,
         topic: str,
+        largest: int,
         qos: int = 0,
         identity: Identity | None = None,
+        clients: int = 0,
     ) -> None:
-        mqtt = _library()
-        self.address, self.topic, self.qos = address, topic, qos
-        self.inbox: queue.Queue[Event] = queue.Queue(INBOX)
+        self.address, self.topic, self.qos, self.clients = address, topic, qos, clients
+        self.identity, self.largest = identity, largest
+        self.inbox = Inbox()
         self.up = False
-        self.dropped = 0  # messages for which the inbox had no room
-        self._client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2, client_id=name, manual_ack=True
-        )
+        self.retained = 0  # messages that somebody has left at the broker: none is meant to stay
+        self.oversized = 0  # messages that are too large, which were not read
+        self.untimely = ""  # what is wrong with the clock or a certificate's validity
+        self.muted: dict[int, float] = {}  # speakers that are not listened to, and until when
+        self._dropped: dict[int, int] = {}  # a second ago
+        self._hung_up = False  # whether we have ended the connection ourselves
+        self._lost: deque[float] = deque(maxlen=CONTESTED[0])
+        self._client = _paho(self, f"{who}-{secrets.token_hex(8)}")
         if address.tls:
             if identity is None:
                 right = "give --ca, --cert and --key (`psofed keys` makes them)"
@@ -190,17 +135,43 @@ class Link:
 
     def get(self, seconds: float | None) -> Event | None:
         """The next event, or None if there is none in time."""
-        try:
-            return self.inbox.get(timeout=seconds)
-        except queue.Empty:
-            return None
+        return self.inbox.get(seconds)
 
     def put(self, event: Event) -> None:
-        """Put an event into the inbox, unless it is full: its memory is bounded."""
-        try:
-            self.inbox.put_nowait(event)
-        except queue.Full:
-            self.dropped += 1
+        """Put an event of this process into the inbox."""
+        self.inbox.put(event)
+
+    def hush(self) -> None:
+        """Rule 16, once a second: the broker shall keep back those who send far too much.
+
+        What has piled up between the broker and us, with the messages of all others behind it, is
+        left there: a new connection begins without it.
+        """
+        now, dropped = monotonic(), dict(self.inbox.dropped)
+        loud = {k for k, n in dropped.items() if n > self._dropped.get(k, 0) + FLOOD}
+        over = [k for k, end in self.muted.items() if end <= now and k not in loud]
+        self._dropped = dropped
+        self.muted = {k: end for k, end in self.muted.items() if k not in over}
+        if loud and self.up:
+            self.muted |= dict.fromkeys(loud, now + MUTED)
+            self._hung_up = True
+            if (line := self._client.socket()) is not None:
+                with suppress(OSError):  # it may be lost already
+                    # Not the method of a TLS socket, which would go on reading without TLS.
+                    socket.socket.shutdown(line, socket.SHUT_RDWR)
+        elif over and self.up:
+            self._listen(over)
+
+    def _listen(self, speakers: Iterable[int]) -> None:
+        """One by one, to all but those who are muted."""
+        topics = [self.topic.replace("+", str(k)) for k in speakers if k >= 0]
+        for i in range(0, len(topics), TOPICS):
+            self._client.subscribe([(topic, self.qos) for topic in topics[i : i + TOPICS]])
+
+    @property
+    def contested(self) -> bool:
+        """Whether connections are lost so often as when two devices use one identity."""
+        return len(self._lost) == CONTESTED[0] and monotonic() - self._lost[0] < CONTESTED[1]
 
     def _shake(self) -> None:
         """Backoff with jitter: devices that lost the same broker do not all reconnect at once."""
@@ -214,22 +185,82 @@ class Link:
         if code.is_failure:
             self.put(Event("down", data=str(code)))
             return
-        client.subscribe(self.topic, self.qos)
-        self.up = True
+        if self.muted:
+            self._listen(k for k in range(self.clients) if k not in self.muted)
+        else:
+            client.subscribe(self.topic, self.qos)
+        self.up, self.untimely = True, ""
         self.put(Event("up"))
 
     def _on_connect_fail(self, client: Any, userdata: Any) -> None:
+        # The library calls this while it handles the exception, and does not hand it over.
+        why = self._wrong_time(sys.exc_info()[1])
         theirs = ", or its certificate is of another authority" if self.address.tls else ""
-        self.put(Event("down", data=f"it cannot be reached{theirs}"))
+        self.put(Event("down", data=why or f"it cannot be reached{theirs}"))
 
     def _on_disconnect(self, client: Any, userdata: Any, flags: Any, code: Any, more: Any) -> None:
+        hung_up, self._hung_up = self._hung_up, False
+        if self.up and not hung_up:
+            self._lost.append(monotonic())
         self.up = False
         self._shake()
+        if hung_up:
+            self.put(Event("down", data="we have hung up, because of a flood of messages"))
+            return
         ours = " (is the own certificate valid and of its authority?)" if self.address.tls else ""
-        self.put(Event("down", data=f"{code}{ours}"))
+        self.put(Event("down", data=self._wrong_time(None) or f"{code}{ours}"))
+
+    def _wrong_time(self, error: BaseException | None) -> str:
+        """Why a certificate is not valid now; for a broker that refuses ours, we look ourselves."""
+        now = datetime.now(UTC)
+        own = self.identity.untimely(now) if self.identity is not None else ""
+        self.untimely = untimely(error, now) or own
+        return self.untimely
 
     def _on_message(self, client: Any, userdata: Any, message: Any) -> None:
-        self.put(Event("message", message.topic, message.payload, (message.mid, message.qos)))
+        if message.retain:
+            self.retained += 1  # it was said to nobody in particular, at some time
+        elif len(message.payload) > self.largest:
+            self.oversized += 1
+        elif self._admit(message):
+            return
+        self._client.ack(message.mid, message.qos)
+
+    def _admit(self, message: Any) -> bool:
+        """Let it wait for its turn, if its speaker's share has room."""
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            return False
+        k = speaker(topic)
+        k = k if 0 <= k < self.clients else STRANGER
+        receipt = message.mid, message.qos
+        return self.inbox.put(Event("message", topic, message.payload, receipt), k)
+
+
+def _paho(link: Link, name: str) -> Any:
+    """A client of the library that keeps no more of a packet than can be a frame of ours.
+
+    The library would read up to 256 MB before anybody can look at it.
+    """
+    mqtt = _library()
+    most = link.largest + TOPIC
+
+    class Bounded(mqtt.Client):  # type: ignore[misc, name-defined]
+        def _sock_recv(self, bufsize: int) -> Any:
+            if self._in_packet["remaining_length"] > most:
+                self._in_packet["packet"].clear()
+            return super()._sock_recv(min(bufsize, 2**16))
+
+        def _packet_handle(self) -> Any:
+            if self._in_packet["remaining_length"] <= most:
+                return super()._packet_handle()
+            link.oversized += 1
+            unconfirmed = self._in_packet["command"] & 6  # QoS above 0: it would be sent again
+            codes = mqtt.MQTTErrorCode
+            return codes.MQTT_ERR_PROTOCOL if unconfirmed else codes.MQTT_ERR_SUCCESS
+
+    return Bounded(mqtt.CallbackAPIVersion.VERSION2, client_id=name, manual_ack=True)
 
 
 def _no_delay(client: Any, userdata: Any, connection: Any) -> None:
@@ -255,8 +286,9 @@ def down_topic(run: str, k: int | str) -> str:
 def speaker(topic: str) -> int:
     """Rule 13: the sender, by the topic; -1 if it is not a client.
 
-    >>> speaker("p/7/u"), speaker("p/x/u")
-    (7, -1)
+    >>> speaker("p/7/u"), speaker("p/x/u"), speaker("p/07/u")
+    (7, -1, -1)
     """
     k = topic.split("/")[1]
-    return int(k) if k.isdecimal() and len(k) < 10 else -1
+    digits = k.isascii() and k.isdecimal() and len(k) < 10
+    return int(k) if digits and str(int(k)) == k else STRANGER

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from psofed.deploy import mqtt
-from psofed.deploy.mqtt import POLL, Event, Link
-from psofed.errors import InputError
+from psofed.deploy.alarms import Alarms
+from psofed.deploy.inbox import STRANGER, Event
+from psofed.deploy.mqtt import POLL, Link
 from psofed.protocol.coordinator import Closed, Coordinator
 
 RETRY = 1.0  # seconds after which those who have not answered are asked again
+REPLIES = 5  # to one client in a second: its messages cannot make the server send without end
 
 
 @dataclass
@@ -24,6 +26,8 @@ class Status:
     connects: int = 0  # how often the broker was reached since the start
     connected_at: float = 0.0  # of the monotonic clock, as the next
     asked_at: float | None = None  # when the cohort of the open round was first asked
+    unanswered_since: float | None = None  # when somebody was asked after the last answer
+    logins: tuple[int, str] = 0, ""  # wrong tokens of the dashboard, and where the last came from
 
 
 @dataclass
@@ -39,8 +43,11 @@ class ServerLoop:
     on_message: Callable[[int, str], None] = lambda k, outcome: None
     on_tick: Callable[[], None] = lambda: None  # called often, from this thread: it must not block
     status: Status = field(default_factory=Status)
+    alarms: Alarms = field(default_factory=Alarms)
     stopped: bool = False
     _told: dict[str, int] = field(default_factory=dict)
+    _replies: dict[int, int] = field(default_factory=dict)  # by client, in this second
+    _second: float = 0.0
 
     def run(self, rounds: int | None) -> None:
         """Run rounds until this number is committed, or until `stop`."""
@@ -81,6 +88,8 @@ class ServerLoop:
         if self.link.up:
             if self.status.asked_at is None:
                 self.status.asked_at = monotonic()
+            if self.status.unanswered_since is None:
+                self.status.unanswered_since = monotonic()
             for k, frame in self.coordinator.frames().items():
                 self._send(k, frame)
 
@@ -90,6 +99,9 @@ class ServerLoop:
     def _handle(self, event: Event | None) -> None:
         if event is not None:
             self._react(event)
+        self.alarms.look(self)
+        while self.alarms.news:
+            self.on_news(self.alarms.news.pop(0))
         self.on_tick()
 
     def _react(self, event: Event) -> None:
@@ -103,7 +115,8 @@ class ServerLoop:
             self.on_news(f"connected to {self.link.address}")
             self._ask()
         elif event.kind == "down":
-            self.status.connected, self.status.asked_at = False, None
+            self.status.connected = False
+            self.status.asked_at = self.status.unanswered_since = None
             if event.data != self.status.trouble:  # say it once, not at every attempt
                 self.status.trouble = event.data
                 self.on_news(f"no broker at {self.link.address}: {event.data}; trying again")
@@ -113,27 +126,23 @@ class ServerLoop:
         self.on_message(k, outcome)
         if outcome in ("hello", "accepted", "repeated", "late"):
             self.status.seen.add(k)
-        if outcome == "hello":
-            self._send(k, self.coordinator.frame_for(k) or self.coordinator.hello())
-            return
-        if outcome == "ahead":
-            self._fallen_behind(k)
-        if outcome in ("ahead", "digest"):
-            self._send(k, self.coordinator.hello())  # so that the client can report what is wrong
-        if outcome not in ("accepted", "repeated", "late"):
+        if outcome == "accepted":
+            self.status.unanswered_since = None
+        if outcome in ("hello", "ahead", "digest"):
+            self._reply(k, outcome)
+        if outcome not in ("hello", "accepted", "repeated", "late", "ahead"):
             self._tell(k, outcome)
 
-    def _fallen_behind(self, k: int) -> None:
-        """With a deadline, rounds go on without clients that are ahead; without one, stop here."""
-        if self.deadline is None:
-            found = (
-                f"is at round {self.coordinator.n}, but client {k} has taken part in a later one"
-            )
-            right = (
-                "the newest record was lost: start server and clients with new state folders,"
-                " or continue without the clients that are ahead (--deadline)"
-            )
-            raise InputError("the server's state", found, right)
+    def _reply(self, k: int, outcome: str) -> None:
+        """An invitation to who is waited for; to others a hello, so that they can tell what is
+        wrong."""
+        now, who = monotonic(), k if k < self.coordinator.plan.experiment.clients else STRANGER
+        if now >= self._second + 1.0:
+            self._second, self._replies = now, {}
+        self._replies[who] = self._replies.get(who, 0) + 1
+        if self._replies[who] <= REPLIES:
+            frame = self.coordinator.frame_for(k) if outcome == "hello" else None
+            self._send(k, frame or self.coordinator.hello(k))
 
     def _tell(self, k: int, outcome: str) -> None:
         """Report the 1st, 10th, 100th, ... refused message of a reason, to keep the log short."""

@@ -21,6 +21,7 @@ from psofed.methods.round import Uniform, take_part
 from psofed.protocol import wire
 from psofed.protocol.confidence import TOLD, Confidence, Forecast
 from psofed.protocol.deployment import Deployment
+from psofed.protocol.seal import DOWN, UP, seal, unseal
 from psofed.protocol.server import BOUND, RefusedError, restored
 from psofed.protocol.store import Disk, Store
 
@@ -227,12 +228,12 @@ class Member:
 
     def __init__(
         self, plan: Deployment, k: int, disk: Disk, source: Source | None = None,
-        measured: bool = False,
+        key: bytes | None = None, measured: bool = False,
     ) -> None:  # fmt: skip
         if not 0 <= k < plan.experiment.clients:
             most = plan.experiment.clients - 1
             raise InputError("--id", f"is {k}", f"use 0 to {most}")
-        self.plan, self.k = plan, k
+        self.plan, self.k, self.key = plan, k, key
         self.client = Client(plan.method(measured), k, source, plan.deploy.bound)
         self.store = Store(disk, plan.about(f"client {k}"))
         self.incarnation = 0  # the highest that was seen
@@ -255,7 +256,7 @@ class Member:
         if self.tells and confidence.labels:
             body = wire.coverage(confidence.labels, confidence.inside[which(TOLD)])
         n = self.client.last_round + 1
-        return wire.encode(wire.Frame(wire.HELLO, self._digest, n, body=body))
+        return seal(self.key, UP, wire.encode(wire.Frame(wire.HELLO, self._digest, n, body=body)))
 
     def take(self, data: bytes) -> tuple[bytes | None, str]:
         """One message from the server: the answer, and the outcome in a word or a sentence."""
@@ -273,11 +274,11 @@ class Member:
             self.save()
         type = self.plan.wire
         reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=type, body=answer)
-        return wire.encode(reply), "repeated" if known else "answered"
+        return seal(self.key, UP, wire.encode(reply)), "repeated" if known else "answered"
 
     def _read(self, data: bytes) -> wire.Frame:
         """Rules 3 and 7: a frame of this run, not from a server that was replaced."""
-        frame = wire.decode(data, wire.size(wire.INVITE, 32 * self.plan.world.dim + 64))
+        frame = wire.decode(unseal(self.key, DOWN, data), self.plan.largest)
         if frame.digest != self._digest:
             found = f"the server runs another experiment ({frame.digest:08x}, not"
             advice = f"{self._digest:08x}); give both the same file"
@@ -286,9 +287,7 @@ class Member:
             return frame
         if frame.kind != wire.INVITE or frame.wire != self.plan.wire:
             raise wire.WireError("kind", "the message is not an invitation to this run")
-        if frame.incarnation < self.incarnation:
-            found = f"server start {frame.incarnation} was replaced by {self.incarnation}"
-            raise wire.WireError("fenced", f"{found}; stop the old server")
+        wire.check_start(frame.incarnation, self.incarnation)
         if self.client.source is not None and frame.n >= self.plan.experiment.rounds:
             # Otherwise a wrong number would make the client learn for days to catch up.
             found = f"round {frame.n} was asked for, the experiment has"

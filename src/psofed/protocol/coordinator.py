@@ -5,6 +5,7 @@ It knows no transport and no clock: its caller moves the bytes and decides when 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -16,6 +17,7 @@ from psofed.errors import InputError
 from psofed.methods.contract import Method
 from psofed.protocol import wire
 from psofed.protocol.deployment import Deployment
+from psofed.protocol.seal import DOWN, UP, derive, seal, unseal
 from psofed.protocol.server import RefusedError, Server, allowed
 from psofed.protocol.store import Disk, Store
 
@@ -39,20 +41,25 @@ class Closed:
 class Coordinator:
     """Server, store and wire: the interface for the transport."""
 
-    def __init__(self, plan: Deployment, disk: Disk) -> None:
-        self.plan = plan
+    def __init__(
+        self, plan: Deployment, disk: Disk, secret: bytes | None = None, start: int = 0
+    ) -> None:
+        self.plan, self._secret = plan, secret
         self.server = Server(plan.method(), plan.deploy.bound)
         self.store = Store(disk, plan.about("server"))
         self.incarnation = 0
         self.fresh = np.zeros(self.server.method.task.dim, np.int64)  # by entry: last folded
         self._digest = plan.digest
         self.coverage: dict[int, tuple[int, int]] = {}  # by client that tells: labels, inside
+        self.ahead: dict[int, int] = {}  # by client that says so: a round later than the open one
+        self.doubles: Counter[int] = Counter()  # by client: signs that two devices have its number
+        self._greeted: dict[int, int] = {}  # by client: the round of its last hello
         self.traffic = np.zeros(2, np.int64)  # bytes up and down in all rounds that were closed
         self._up = self._down = 0
         self._frames: dict[int, bytes] = {}
-        self._restore()
+        self._restore(start)
 
-    def _restore(self) -> None:
+    def _restore(self, start: int) -> None:
         """Rule 7: continue after the last commit, with a higher incarnation, durable before use."""
         arrays = self.store.load()
         if arrays is not None:
@@ -60,7 +67,7 @@ class Coordinator:
             self.incarnation, self.fresh = int(arrays["incarnation"]), arrays["fresh"]
             self.traffic = arrays.get("traffic", self.traffic)  # older records have none
             self._publish()  # a crash may have torn it
-        self.incarnation += 1
+        self.incarnation = max(self.incarnation + 1, start)
         if self.incarnation > wire.LAST_INCARNATION:
             raise InputError(self.store.disk.name, "was started too often", "start a new run")
         self._save()
@@ -70,14 +77,16 @@ class Coordinator:
         """Encode the invitations once: repeated ones have the same bytes."""
         if self.server.n > wire.LAST_ROUND:
             raise InputError("the round", f"is {self.server.n}", "it is too large: start a new run")
-        self._frames = {k: self._frame(body) for k, body in self.server.invite().items()}
+        self._frames = {k: self._frame(k, body) for k, body in self.server.invite().items()}
         self._up = self._down = 0
 
-    def _frame(self, body: bytes) -> bytes:
+    def _frame(self, k: int, body: bytes) -> bytes:
         n, kind = self.server.n, wire.INVITE
-        return wire.encode(
-            wire.Frame(kind, self._digest, n, self.incarnation, self.plan.wire, body)
-        )
+        frame = wire.Frame(kind, self._digest, n, self.incarnation, self.plan.wire, body)
+        return seal(self._key(k), DOWN, wire.encode(frame))
+
+    def _key(self, k: int) -> bytes | None:
+        return None if self._secret is None else derive(self._secret, k)
 
     @property
     def n(self) -> int:
@@ -107,9 +116,10 @@ class Coordinator:
         self._down += len(self._frames[k])
         return self._frames[k]
 
-    def hello(self) -> bytes:
+    def hello(self, k: int) -> bytes:
         """The answer to a hello, and to a client of another run: which run this is."""
-        return wire.encode(wire.Frame(wire.HELLO, self._digest, self.n))
+        frame = wire.encode(wire.Frame(wire.HELLO, self._digest, self.n))
+        return seal(self._key(k), DOWN, frame)
 
     def take(self, k: int, data: bytes) -> str:
         """One message on the channel of client k; returns its outcome in one word."""
@@ -117,23 +127,35 @@ class Coordinator:
             self.server.ledger.reject(k, "stranger")
             return "stranger"
         try:
-            frame = self._read(data)  # first: a client with another file gets a hello
+            frame = self._read(unseal(self._key(k), UP, data))  # another file: it gets a hello
             if k >= self.plan.experiment.clients:
                 raise wire.WireError("stranger", f"there is no client {k}")
             if frame.kind == wire.HELLO:
-                if (told := wire.told(frame.body)) is not None:
-                    self.coverage[k] = told
-                # A client that took part in a later round can never answer this one again.
-                return "ahead" if k in self.missing and frame.n > self.n + 1 else "hello"
+                return self._greet(k, frame)
             outcome = self.server.collect(k, frame.n, frame.body)
         except wire.WireError as error:
             self.server.ledger.reject(k, error.reason)
             return error.reason
         except RefusedError as error:
+            self.doubles[k] += 2 * (error.reason == "conflict")
             return error.reason
         if outcome == "accepted":
             self._up += len(data)
+            self.ahead.pop(k, None)
         return outcome
+
+    def _greet(self, k: int, frame: wire.Frame) -> str:
+        """A hello: whether its client can still answer the round that is open."""
+        if (told := wire.told(frame.body)) is not None:
+            self.coverage[k] = told
+        # One device goes back once, when it has lost its state; two take turns.
+        self.doubles[k] += frame.n < self._greeted.get(k, 0)
+        self._greeted[k] = frame.n
+        self.ahead.pop(k, None)
+        if frame.n <= self.n + 1:
+            return "hello"
+        self.ahead[k] = frame.n - 1  # it says that it has taken part in this one
+        return "ahead"
 
     def _read(self, data: bytes) -> wire.Frame:
         """Rules 3 and 11: a frame of this run, of a possible size."""
@@ -160,6 +182,7 @@ class Coordinator:
         self._publish()
         missing = tuple(k for k in cohort if k not in answered)
         gap = int(self.n - self.fresh.min())
+        self.ahead = {k: later for k, later in self.ahead.items() if later > self.n}
         closed = Closed(n, len(cohort), len(answered), missing, self._up, self._down, gap)
         self._open()
         return closed

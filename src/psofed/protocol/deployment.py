@@ -99,6 +99,11 @@ class Deployment:
         """The number format in messages: the method's own, or that of [deploy]."""
         return self._method.task.wire
 
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest frame in either direction, without a seal."""
+        return wire.size(wire.INVITE, 32 * self.world.dim + 64)
+
     def to_table(self) -> dict[str, Any]:
         """The tables of the file, as `read` reads it."""
         return self.experiment.to_table() | {"deploy": schema.values(self.deploy)}

@@ -18,6 +18,7 @@ REASONS = (
     "size", "version", "kind", "type", "digest", "stranger", "late", "early", "conflict",
     "values", "finite", "bound",
 )  # fmt: skip
+LATER = ("mac",)  # reasons that records of older servers do not have
 COUNTS = ("asked", "accepted", "refused", "lost", "received", "repeated", "rejected")
 
 
@@ -26,7 +27,7 @@ class Ledger:
 
     def __init__(self, clients: int) -> None:
         self.counts = dict.fromkeys(COUNTS, 0)
-        self.reasons = dict.fromkeys(REASONS, 0)
+        self.reasons = dict.fromkeys((*REASONS, *LATER), 0)
         self.accepted = np.zeros(clients, np.int64)  # uploads folded in, by client
         self.flagged = np.zeros(clients, np.int64)  # answers that contradict an earlier one
         self.lost_at = np.full(clients, -1, np.int64)  # the last round without an answer
@@ -49,9 +50,9 @@ class Ledger:
             return
         if reason == "conflict":
             self.flagged[k] += 1
-        if reason != "late":
+        if reason not in ("late", "mac"):  # without the key, it was not this client that tried
             self._tried.add(k)
-        elif self.lost_at[k] == n:
+        elif reason == "late" and self.lost_at[k] == n:
             # It was counted as lost when its round closed, but it was only late.
             self.lost_at[k] = -1
             self.counts["lost"] -= 1
@@ -78,16 +79,20 @@ class Ledger:
 
     def to_arrays(self) -> dict[str, Array]:
         """What is stored."""
-        counts = [*self.counts.values(), *self.reasons.values()]
+        counts = [*self.counts.values(), *(self.reasons[reason] for reason in REASONS)]
+        later = np.array([self.reasons[reason] for reason in LATER], np.int64)
         table = {"accepted": self.accepted, "flagged": self.flagged, "lost_at": self.lost_at}
         more = {"accepted_at": self.accepted_at, "refused": self.refused, "lost": self.lost}
+        more |= {"later": later} if later.any() else {}
         return {"counts": np.array(counts, np.int64), **table, **more}
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """The inverse of `to_arrays`."""
         counts = [int(count) for count in arrays["counts"]]
         self.counts = dict(zip(COUNTS, counts, strict=False))
-        self.reasons = dict(zip(REASONS, counts[len(COUNTS) :], strict=True))
+        later = arrays.get("later", np.zeros(len(LATER), np.int64)).tolist()
+        counted = [*counts[len(COUNTS) :], *later]
+        self.reasons = dict(zip((*REASONS, *LATER), counted, strict=True))
         self.accepted, self.flagged = arrays["accepted"], arrays["flagged"]
         self.lost_at = arrays["lost_at"]
         # Records of older servers do not have these.

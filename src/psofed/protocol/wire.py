@@ -19,6 +19,7 @@ INVITE, UPLOAD, HELLO = range(3)
 TYPES = {"": 0, "float16": 1, "float32": 2, "float64": 3}
 TELLING = 17  # bytes of a hello that tells coverage
 LAST_ROUND, LAST_INCARNATION = 2**32 - 1, 2**24 - 1
+MISSED = 10_000  # starts of the server that a client may have missed
 _HEAD, _INCARNATION, _COVERAGE = Struct("<BII"), Struct("<HB"), Struct("<II")
 
 
@@ -77,6 +78,26 @@ def decode(data: bytes, limit: int) -> Frame:
         incarnation = high << 16 | low
     wire = next(name for name, code in TYPES.items() if code == first & 3)
     return Frame(kind, digest, n, incarnation, wire, bytes(data[head(kind) :]))
+
+
+def check_start(found: int, seen: int) -> None:
+    """Rule 7: the start of a server that was not replaced, and that can follow the highest seen.
+
+    Without the second part, one forged invitation could make a client refuse its server for ever.
+    A client that has seen none (0) accepts half of all numbers, so that there is one above each.
+    """
+    if found < seen:
+        raise WireError(
+            "fenced",
+            f"server start {found} was replaced by {seen}; stop the old server, or if there is"
+            f" none, start the server once with --start {seen + 1}",
+        )
+    if found > (seen + MISSED if seen else LAST_INCARNATION // 2):
+        raise WireError(
+            "jump",
+            f"server start {found} cannot follow {seen}, the highest that was seen: at most"
+            f" {MISSED} can be missed; if it is right, give the client a new state folder",
+        )
 
 
 def coverage(labels: int, inside: int) -> bytes:

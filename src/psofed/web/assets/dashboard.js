@@ -128,7 +128,8 @@ function render() {
   clearTimeout(timer);
   timer = 0;
   const all = shown ? Object.keys(shown.clients).map((k) => client(Number(k))) : [];
-  const [tone, text] = sentence(all);
+  const [state, text] = sentence(all);
+  const tone = alarms() && !ended ? "bad" : state;
   write(at.sentence, text);
   write(at.mark, MARKS[tone]);
   at.mark.className = `mark ${tone}`;
@@ -144,6 +145,18 @@ function render() {
   notes();
   reasons();
   if (Date.now() - drawn > 900) { drawn = Date.now(); curves(); }
+}
+
+// What the server warns of; whether there is anything.
+function alarms() {
+  const entries = Object.values(shown ? shown.alarms : {});
+  const key = entries.join("\n");
+  if (at.alarms.dataset.shown !== key) {
+    at.alarms.dataset.shown = key;
+    at.alarms.hidden = !key;
+    at.alarms.replaceChildren(...entries.map((text) => el("li", {}, text)));
+  }
+  return entries.length;
 }
 
 // For those who listen: not every round, only when it means something else.
@@ -222,6 +235,7 @@ const COLUMNS = [
   ["accepted", "accepted", (one) => count(one.accepted)],
   ["refused", "refused", (one) => count(one.refused)],
   ["lost", "lost", (one) => count(one.lost)],
+  ["dropped", "dropped", (one) => count(one.dropped)],
   ["coverage", "in interval", (one) => (one.coverage == null ? "–" : `${(100 * one.coverage).toFixed(1)} %`)],
 ];
 const lines = new Map(); // by client: its row, made once
@@ -308,7 +322,8 @@ function build() {
     el("header", {},
       part("live", "div", { class: "unseen", role: "status" }),
       el("div", { class: "status" }, part("mark", "span", { class: "mark soft", "aria-hidden": "true" }, "○"), part("sentence", "h1", {}, "Connecting to the server.")),
-      part("about", "p", { class: "soft" }, " ")),
+      part("about", "p", { class: "soft" }, " "),
+      part("alarms", "ul", { class: "alarms", role: "alert", "aria-label": "Alarms", hidden: true })),
     el("div", { class: "tiles" }, names.map(([name, title]) => tile(name, title))),
     el("div", { class: "two" },
       part("mse", "section", { hidden: true }, el("h2", {}, "Test error")),

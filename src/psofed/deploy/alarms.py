@@ -1,0 +1,166 @@
+"""Alarms: what an operator has to know, each with its cause and what would help.
+
+They are looked for once a second by the server's loop. No result depends on them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from psofed.deploy.server_loop import ServerLoop
+
+SILENCE = 60.0  # seconds without an accepted answer, while clients are asked
+HOLD = 600.0  # seconds for which an alarm about something that happened stays
+AGAIN = 60.0  # seconds until the log repeats an alarm whose text has changed
+NAMED = 5  # clients that an alarm names
+ALARMS = (
+    "silence", "ahead", "shared", "clock", "contested", "dropped", "flood", "forged", "retained",
+    "oversized", "logins",
+)  # fmt: skip
+
+
+class Alarms:
+    """Those that are on, by name, with their text; `news` are lines for the log."""
+
+    def __init__(self) -> None:
+        self.on: dict[str, str] = {}
+        self.news: list[str] = []
+        self._until: dict[str, float] = {}
+        self._told: dict[str, float] = {}
+        self._counts: dict[str, int] = {}
+        self._next = 0.0
+
+    def look(self, server: ServerLoop) -> None:
+        """Once a second: what has happened, and what is over."""
+        now = monotonic()
+        if now < self._next:
+            return
+        self._next = now + 1.0
+        link, coordinator = server.link, server.coordinator
+        link.hush()
+        self._while("silence", _silence(server, now))
+        self._while("ahead", _ahead(coordinator.ahead, coordinator.n, server.deadline))
+        self._while("clock", link.untimely)
+        self._while("contested", _contested(link.contested))
+        shared = {k: count for k, count in coordinator.doubles.items() if count > 1}
+        self._count("shared", sum(shared.values()), _shared(shared))
+        dropped = dict(link.inbox.dropped)  # another thread goes on counting
+        self._count("dropped", sum(dropped.values()), _dropped(dropped))
+        self._while("flood", _flood(link.muted))
+        forged = coordinator.server.ledger.reasons["mac"]
+        self._count("forged", forged, f"{forged} messages had a wrong seal: {SEALS}")
+        self._count("retained", link.retained, f"{link.retained} {RETAINED}")
+        self._count("oversized", link.oversized, f"{link.oversized} {OVERSIZED}")
+        logins, address = server.status.logins
+        text = f"the dashboard was given {logins} wrong tokens, the last by {address}"
+        self._count("logins", logins, text)
+        for name, until in list(self._until.items()):
+            if now > until:
+                self._end(name)
+
+    def _while(self, name: str, text: str) -> None:
+        """On while there is something to say."""
+        if text:
+            self._say(name, text)
+        elif name in self.on:
+            self._end(name)
+
+    def _count(self, name: str, count: int, text: str) -> None:
+        """On for a while when something has happened once more."""
+        before = self._counts.setdefault(name, 0 if name != "forged" else count)
+        self._counts[name] = count
+        if count > before:
+            self._until[name] = monotonic() + HOLD
+            self._say(name, text)
+
+    def _say(self, name: str, text: str) -> None:
+        now, old = monotonic(), self.on.get(name)
+        self.on[name] = text
+        if old is None or (old != text and now >= self._told[name] + AGAIN):
+            self._told[name] = now
+            self.news.append(f"Alarm ({name}): {text}")
+
+    def _end(self, name: str) -> None:
+        self._until.pop(name, None)
+        del self.on[name]
+        self.news.append(f"Alarm over ({name})")
+
+
+SEALS = "another --secret at one end, or somebody else sends"
+RETAINED = (
+    "retained messages were ignored: somebody left them at the broker; set retain_available false"
+)
+OVERSIZED = "messages were larger than any of this run: set max_packet_size at the broker"
+
+
+def _silence(server: ServerLoop, now: float) -> str:
+    since = server.status.unanswered_since
+    if since is None or now < since + SILENCE:
+        return ""
+    return (
+        f"no client has answered for {now - since:.0f} s, though the broker is connected: are the"
+        " clients running, with the same file and the same run?"
+    )
+
+
+def _ahead(ahead: Mapping[int, int], n: int, deadline: float | None) -> str:
+    """One client may err or lie; several that are ahead by as much look like a lost record."""
+    if not ahead:
+        return ""
+    later = sorted(Counter(ahead.values()).items())
+    claims = ", ".join(f"{count} in round {n}" for n, count in later[:NAMED])
+    says = "says that it has" if len(ahead) == 1 else "say that they have"
+    found = f"{_clients(ahead)} {says} taken part in later rounds than {n}, which is open: {claims}"
+    goes_on = "the round goes on waiting" if deadline is None else "rounds go on at their deadlines"
+    if len(ahead) == 1:
+        right = "nobody else says so: give that client a new state folder, or use --deadline"
+    else:
+        right = (
+            "several that are ahead by the same few rounds mean that the server's newest record"
+            " was lost (a damaged file, an old copy): start server and clients with new state"
+            " folders, or continue without these clients until it has caught up (--deadline)"
+        )
+    return f"{found}; {goes_on}; {right}"
+
+
+def _shared(shared: Mapping[int, int]) -> str:
+    return (
+        f"{_clients(shared)}: answers or greetings contradict each other, as if two devices had"
+        " the same --id: look for a second device, or a copied state folder"
+    )
+
+
+def _contested(contested: bool) -> str:
+    if not contested:
+        return ""
+    return (
+        "the connection was lost three times in a minute right after others came: another program"
+        " may use the server's certificate, or the network is bad"
+    )
+
+
+def _dropped(dropped: Mapping[int, int]) -> str:
+    most = sorted(dropped, key=lambda k: -dropped[k])[:NAMED]
+    counts = ", ".join(f"{dropped[k]} of {_name(k)}" for k in most)
+    return f"messages come faster than they are read, and some were dropped: {counts}"
+
+
+def _flood(muted: Mapping[int, float]) -> str:
+    if not muted:
+        return ""
+    names = ", ".join(map(_name, sorted(muted)[:NAMED]))
+    return f"{names} sent far more than can be read: for some seconds nobody listens to them"
+
+
+def _name(k: int) -> str:
+    return "strangers" if k < 0 else f"client {k}"
+
+
+def _clients(clients: Mapping[int, int]) -> str:
+    named = ", ".join(map(str, sorted(clients)[:NAMED]))
+    more = f" and {len(clients) - NAMED} more" if len(clients) > NAMED else ""
+    return f"client{'s' if len(clients) > 1 else ''} {named}{more}"

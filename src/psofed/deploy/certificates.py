@@ -1,0 +1,115 @@
+"""Certificates: the own identity, and what an error of TLS says about the clock."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from psofed.errors import InputError
+
+VERSION_TAG, COMMON_NAME = 0xA0, bytes([0x55, 4, 3])  # of a certificate, in DER
+UTC_TIME = 0x17  # years of two digits; the other tag of a time has years of four
+NOT_YET_VALID, EXPIRED = 9, 10  # what OpenSSL calls them
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Rule 13: the own identity, by certificate."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """TLS 1.3 with certificates at both ends."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        try:
+            context.load_verify_locations(self.ca)
+            context.load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            found = f"cannot be used: {error.strerror or error}"
+            files = f"{self.ca}, {self.certificate} or {self.key}"
+            raise InputError(files, found, "make them with `psofed keys`") from None
+        return context
+
+    def check(self, name: str) -> None:
+        """Refuse another's certificate: the broker would drop its messages without an error."""
+        try:
+            found = common_name(self.certificate.read_text())
+        except (OSError, ValueError, IndexError) as error:
+            why = getattr(error, "strerror", None) or "it is not a certificate"
+            right = "make it with `psofed keys`"
+            raise InputError(str(self.certificate), f"cannot be used: {why}", right) from None
+        if found != name:
+            right = f"give the certificate of {name!r}"
+            raise InputError(str(self.certificate), f"is that of {found!r}", right)
+
+    def untimely(self, now: datetime) -> str:
+        """Why the own certificate is not valid at this time; empty if it is."""
+        try:
+            begin, end = validity(self.certificate.read_text())
+        except (OSError, ValueError, IndexError):
+            return ""  # it was readable at the start; this is not about the clock
+        return _untimely("the own certificate", now, now < begin, now > end)
+
+
+def untimely(error: BaseException | None, now: datetime) -> str:
+    """Why the broker's certificate is not valid at this time, if that is what TLS complains of."""
+    code = error.verify_code if isinstance(error, ssl.SSLCertVerificationError) else 0
+    return _untimely("the broker's certificate", now, code == NOT_YET_VALID, code == EXPIRED)
+
+
+def _untimely(whose: str, now: datetime, early: bool, late: bool) -> str:
+    if not (early or late):
+        return ""
+    what = "is not valid yet" if early else "has expired"
+    clock = f"{now:%Y-%m-%d %H:%M} UTC"
+    right = "is the clock right?" if early else "is the clock right? If so, renew it"
+    return f"{whose} {what} by the clock of this machine ({clock}): {right}"
+
+
+def common_name(pem: str) -> str:
+    """The name of the subject of the first certificate in a text; devices have no other parser."""
+    _, subject = _parts(pem)[4]
+    for _, names in _fields(subject):
+        for _, pair in _fields(names):
+            (_, kind), (_, text) = _fields(pair)
+            if kind == COMMON_NAME:
+                return text.decode()
+    raise ValueError("a certificate without a name")
+
+
+def validity(pem: str) -> tuple[datetime, datetime]:
+    """From when until when the first certificate in a text is valid."""
+    begin, end = (_time(tag, text.decode()) for tag, text in _fields(_parts(pem)[3][1]))
+    return begin, end
+
+
+def _time(tag: int, text: str) -> datetime:
+    digits = text if tag != UTC_TIME else ("19" if text >= "50" else "20") + text
+    return datetime.strptime(digits, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
+
+
+def _parts(pem: str) -> list[tuple[int, bytes]]:
+    """Number, algorithm, issuer, validity, subject, ... of the first certificate in a text."""
+    end = "-----END CERTIFICATE-----"
+    begin = max(pem.find("-----BEGIN CERTIFICATE-----"), 0)
+    der = ssl.PEM_cert_to_DER_cert(pem[begin : pem.index(end) + len(end)])
+    fields = _fields(_fields(_fields(der)[0][1])[0][1])
+    return fields[1:] if fields[0][0] == VERSION_TAG else fields
+
+
+def _fields(der: bytes) -> list[tuple[int, bytes]]:
+    """Tags and contents of the values that follow one another in DER."""
+    found = []
+    while der:
+        size, start = der[1], 2
+        if size >= 0x80:  # then it says how many bytes the size has
+            start += size - 0x80
+            size = int.from_bytes(der[2:start], "big")
+        found.append((der[0], der[start : start + size]))
+        der = der[start + size :]
+    return found

@@ -1,0 +1,202 @@
+"""Alarms: each has a line in the log, a metric and a place on the dashboard, and says the cause."""
+
+import re
+
+import numpy as np
+import pytest
+
+from helpers.devices import wait_for
+from helpers.loopback import connect, disk
+from helpers.stage import TOKEN
+from psofed.deploy import alarms
+from psofed.deploy.inbox import SHARE, Event
+from psofed.protocol import wire
+from psofed.protocol.client import Member
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Look at every step, not once a second."""
+    look = alarms.Alarms.look
+
+    def at_once(self, server):
+        self._next = 0.0
+        look(self, server)
+
+    monkeypatch.setattr(alarms.Alarms, "look", at_once)
+
+
+@pytest.fixture
+def watched(stage):
+    """A server with its dashboard, and the lines of its log."""
+
+    def make(**options):
+        shown = stage(**options)
+        shown.said = []
+        shown.server.on_news = shown.said.append
+        return shown
+
+    return make
+
+
+def raised(shown, name):
+    """The text of an alarm, once it is where it has to be: log, metric and dashboard."""
+    text = wait_for(lambda: shown.state()["alarms"].get(name))
+    assert any(line.startswith(f"Alarm ({name}): ") for line in shown.said)
+    assert metric(shown, "psofed_alarm", f'{{alarm="{name}"}}') == 1
+    return text
+
+
+def metric(shown, name, labels=""):
+    text = shown.get("/metrics", Authorization=f"Bearer {TOKEN}")[1]
+    return float(re.search(rf"^{name}{re.escape(labels)} (\S+)$", text, re.M)[1])
+
+
+def greet(shown, k, n):
+    digest = shown.plan.digest
+    shown.server._message(k, wire.encode(wire.Frame(wire.HELLO, digest, n)))
+
+
+def test_nothing_is_raised_when_nothing_is_wrong(watched):
+    shown = watched()
+    shown.play(20)
+    assert shown.state()["alarms"] == {}
+    assert not any("Alarm" in line for line in shown.said)
+    for name in alarms.ALARMS:
+        assert metric(shown, "psofed_alarm", f'{{alarm="{name}"}}') == 0
+
+
+def test_nobody_answers(watched, monkeypatch):
+    monkeypatch.setattr(alarms, "SILENCE", 0.05)
+    shown = watched()
+    shown.play(2)
+    shown.server.link.hand = lambda topic, data: None
+    shown.server.deadline = 0.1
+    shown.server.run(4)
+    assert re.match(r"no client has answered for \d+ s", raised(shown, "silence"))
+    connect(shown.server, shown.devices)
+    shown.server.deadline = None
+    shown.play(2)
+    wait_for(lambda: shown.state()["alarms"] == {})
+    assert "Alarm over (silence)" in shown.said
+
+
+def test_silence_without_a_broker_or_without_a_question_is_none(watched, monkeypatch):
+    monkeypatch.setattr(alarms, "SILENCE", 0.0)
+    shown = watched()
+    shown.server.status.unanswered_since = None
+    assert shown.state()["alarms"] == {}
+    shown.server._ask()
+    shown.server._handle(Event("down", data="gone"))
+    assert shown.state()["alarms"] == {}
+
+
+def test_one_client_that_claims_to_be_ahead(watched):
+    shown = watched()
+    greet(shown, 3, wire.LAST_ROUND)
+    text = raised(shown, "ahead")
+    assert "client 3 says that it has taken part in later rounds than 0" in text
+    assert "nobody else says so" in text
+    greet(shown, 3, 0)
+    wait_for(lambda: "ahead" not in shown.state()["alarms"])
+
+
+def test_two_devices_with_one_number_by_their_greetings(watched):
+    shown = watched()
+    for n in (7, 0):
+        greet(shown, 2, n)
+    assert "shared" not in shown.state()["alarms"], "one that has lost its state goes back once"
+    for n in (7, 0):
+        greet(shown, 2, n)
+    text = raised(shown, "shared")
+    assert text.startswith("client 2: ")
+    assert "two devices had the same --id" in text
+
+
+def test_two_devices_with_one_number_by_their_answers(watched):
+    shown = watched()
+    k = shown.server.coordinator.missing[0]
+    frame = shown.server.coordinator.frames()[k]
+
+    for bias in (0.0, 1.0):  # two sensors do not measure the same
+
+        def source(start, stop, bias=bias):
+            return np.ones((stop - start, 4)), np.full(stop - start, bias)
+
+        answer, _ = Member(shown.plan, k, disk(), source).take(frame)
+        shown.server._message(k, answer)
+    assert raised(shown, "shared").startswith(f"client {k}: ")
+
+
+def test_messages_that_are_dropped_are_shown_by_client(watched):
+    shown = watched()
+    for _ in range(SHARE + 7):
+        shown.server.link.inbox.put(Event("message", "p/1/u", b"x"), 1)
+    assert "7 of client 1" in raised(shown, "dropped")
+    assert metric(shown, "psofed_ignored_total", '{reason="dropped"}') == 7
+    assert metric(shown, "psofed_client_dropped_total", '{client="1"}') == 7
+    j = shown.state()["about"]["columns"].index("dropped")
+    assert [shown.state()["clients"][str(k)][j] for k in range(3)] == [0, 7, 0]
+
+
+@pytest.mark.parametrize("name", ["retained", "oversized"])
+def test_messages_that_are_not_read(watched, name):
+    shown = watched()
+    setattr(shown.server.link, name, 2)
+    assert raised(shown, name).startswith("2 ")
+    assert metric(shown, "psofed_ignored_total", f'{{reason="{name}"}}') == 2
+
+
+def test_a_wrong_seal(watched):
+    shown = watched()
+    shown.state()
+    shown.server.coordinator._secret = bytes(32)
+    greet(shown, 0, 0)
+    assert "wrong seal" in raised(shown, "forged")
+    assert metric(shown, "psofed_refused_total", '{reason="mac"}') == 1
+    row = shown.state()["clients"]["0"]
+    assert row[:2] == ["refused", None], "it was not heard: somebody else may have sent it"
+
+
+def test_wrong_tokens(watched, monkeypatch):
+    monkeypatch.setattr("psofed.dashboard.guesses.DELAY", 0.0)
+    shown = watched(token=TOKEN)
+    state = shown.get("/state.json", Authorization="Bearer wrong")[0].status
+    assert state == 401
+    shown.get = lambda path, get=shown.get, **_: get(path, Authorization=f"Bearer {TOKEN}")
+    assert "1 wrong tokens, the last by 127.0.0.1" in raised(shown, "logins")
+    assert metric(shown, "psofed_failed_logins_total") == 1
+
+
+def test_a_clock_that_is_wrong(watched):
+    shown = watched()
+    shown.server.link.untimely = "the broker's certificate is not valid yet"
+    assert raised(shown, "clock") == "the broker's certificate is not valid yet"
+    shown.server.link.untimely = ""
+    wait_for(lambda: shown.state()["alarms"] == {})
+
+
+def test_something_that_happened_is_shown_for_a_while(watched, monkeypatch):
+    monkeypatch.setattr(alarms, "HOLD", 0.3)
+    shown = watched()
+    shown.server.link.retained = 1
+    raised(shown, "retained")
+    wait_for(lambda: "retained" not in shown.state()["alarms"])
+    lines = [line for line in shown.said if "Alarm" in line]
+    assert len(lines) == 2, "once when it begins, once when it ends"
+
+
+def test_a_browser_shows_alarms_as_text(watched, tab):
+    shown = watched()
+    shown.play(2)
+    page = tab(f"http://127.0.0.1:{shown.port}/")
+    page.get_by_role("heading", name="Round 2").wait_for()
+    assert page.get_by_role("alert").count() == 0
+    shown.server.link.untimely = "<img src=x> the clock"
+    shown.state()
+    page.get_by_role("alert").get_by_text("<img src=x> the clock").wait_for()
+    assert page.locator(".mark.bad").count() == 1
+    shown.server.link.untimely = ""
+    shown.state()
+    page.get_by_role("alert").wait_for(state="hidden")
+    assert page.locator(".mark.bad").count() == 0

@@ -1,0 +1,147 @@
+"""Rule 7: no invitation fences a client off for ever, and none of an old server is answered."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.battery import every_method
+from helpers.loopback import K, Line, connect, disk, plan, play
+from psofed.deploy.client_loop import Device
+from psofed.deploy.samples import replay
+from psofed.deploy.server_loop import ServerLoop
+from psofed.protocol import wire
+from psofed.protocol.client import Member
+from psofed.protocol.coordinator import Coordinator
+from psofed.protocol.deployment import Deploy
+
+
+def as_start(frame, incarnation):
+    """The same invitation, as if from another start of the server."""
+    found = wire.decode(frame, 10_000)
+    return wire.encode(wire.Frame(**vars(found) | {"incarnation": incarnation}))
+
+
+def cast(**changes):
+    given_plan = plan(**changes)
+    experiment = given_plan.experiment
+    members = [Member(given_plan, k, disk(), replay(experiment, k)) for k in range(K)]
+    return Coordinator(given_plan, disk()), members
+
+
+def test_one_forged_invitation_does_not_fence_a_client_off_for_ever():
+    server, members = cast(cohort=K)
+    play(server, members)
+    forged = as_start(server.frames()[0], wire.LAST_INCARNATION)
+    answer, why = members[0].take(forged)
+    assert answer is None
+    assert "cannot follow 1" in why
+    assert members[0].refused == {"jump": 1}
+    again = Member(server.plan, 0, members[0].store.disk, members[0].client.source)
+    assert again.take(server.frames()[0])[1] == "answered", "also after a restart"
+
+
+def test_many_restarts_may_be_missed_and_the_operator_can_pass_a_forged_start():
+    server, members = cast(cohort=K)
+    play(server, members)
+    frame = server.frames()[0]
+    assert members[0].take(as_start(frame, 1 + wire.MISSED))[1] == "answered"
+    answer, why = members[0].take(frame)
+    assert answer is None
+    assert f"--start {wire.MISSED + 2}" in why
+    later = Coordinator(server.plan, server.store.disk, start=wire.MISSED + 2)
+    assert later.incarnation == wire.MISSED + 2
+    assert members[0].take(later.frames()[0])[1] == "repeated"
+    assert Coordinator(server.plan, server.store.disk, start=1).incarnation == wire.MISSED + 3
+
+
+@given(st.integers(0, wire.LAST_INCARNATION), st.integers(0, wire.LAST_INCARNATION))
+def test_a_start_is_believed_if_it_is_not_lower_and_not_far_higher(found, seen):
+    most = seen + wire.MISSED if seen else wire.LAST_INCARNATION // 2
+    if seen <= found <= most:
+        wire.check_start(found, seen)
+    else:
+        with pytest.raises(wire.WireError) as refused:
+            wire.check_start(found, seen)
+        assert refused.value.reason == ("fenced" if found < seen else "jump")
+
+
+def test_after_a_first_invitation_that_was_forged_there_are_higher_numbers_left():
+    server, members = cast(cohort=K)
+    frame = server.frames()[0]
+    assert members[0].take(as_start(frame, wire.LAST_INCARNATION))[0] is None
+    assert members[0].take(as_start(frame, wire.LAST_INCARNATION // 2))[1] == "answered"
+    later = Coordinator(server.plan, server.store.disk, start=wire.LAST_INCARNATION // 2 + 1)
+    assert members[0].take(later.frames()[0])[1] == "repeated"
+
+
+@every_method
+def test_no_frame_is_larger_than_the_largest(options):
+    for clock in ("lockstep", "live"):
+        try:
+            given_plan = plan(Deploy(wire="float64", clock=clock), methods=(options,))
+            server = Coordinator(given_plan, disk())
+        except ValueError:
+            continue  # this one cannot be deployed so
+        source = given_plan.experiment
+        members = [
+            Member(given_plan, k, disk(), replay(source, k) if clock == "lockstep" else None)
+            for k in range(K)
+        ]
+        for _ in range(12):
+            for k, frame in server.frames().items():
+                answer, _ = members[k].take(frame)
+                assert len(frame) <= given_plan.largest
+                assert answer is None or len(answer) <= given_plan.largest
+                if answer is not None:
+                    server.take(k, answer)
+            server.commit()
+
+
+def lost_record(ahead):
+    """A server that has lost its newest record, after these clients had answered the next round."""
+    server, members = cast(cohort=K)
+    for _ in range(6):
+        play(server, members)
+    for k in ahead:
+        members[k].take(server.frames()[k])
+    files = server.store.disk.files
+    del files[f"record.{server.store.sequence % 2}"]
+    loop = ServerLoop(Coordinator(server.plan, server.store.disk), Line())
+    connect(loop, {member.k: Device(member, Line()) for member in members})
+    return loop
+
+
+@pytest.mark.parametrize("ahead", [(2,), (1, 3), (0, 1, 2, 3, 4)])
+def test_a_server_that_lost_its_newest_record_waits_and_says_what_it_looks_like(ahead):
+    loop, said = lost_record(ahead), []
+
+    def news(line):
+        said.append(line)
+        loop.stop()
+
+    loop.on_news = news
+    loop.run(30)
+    assert loop.coordinator.n == 5, "it neither ends by itself nor goes on without them"
+    assert loop.coordinator.ahead == dict.fromkeys(ahead, 6)
+    assert f"later rounds than 5, which is open: {len(ahead)} in round 6" in said[0]
+    if len(ahead) == 1:
+        assert "client 2 says" in said[0]
+        assert "nobody else says so" in said[0]
+    else:
+        assert "the server's newest record was lost" in said[0]
+        assert "--deadline" in said[0]
+    assert set(loop.coordinator.missing) == set(ahead), "the others have repeated their answers"
+
+
+def test_a_claim_is_forgotten_when_the_client_answers_or_the_server_has_caught_up():
+    server, members = cast(cohort=K)
+    boast = wire.Frame(wire.HELLO, server.plan.digest, wire.LAST_ROUND)
+    assert server.take(0, wire.encode(boast)) == "ahead"
+    near = wire.Frame(wire.HELLO, server.plan.digest, 2)
+    assert server.take(1, wire.encode(near)) == "ahead"
+    assert server.ahead == {0: wire.LAST_ROUND - 1, 1: 1}
+    answers = {k: members[k].take(f)[0] for k, f in server.frames().items()}
+    server.take(0, answers[0])
+    assert server.ahead == {1: 1}
+    server.commit()
+    assert server.ahead == {}

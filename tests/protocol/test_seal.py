@@ -1,0 +1,126 @@
+"""Sealed frames: who does not have the key can neither make nor change one; replays do nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.loopback import K, disk, plan
+from psofed.deploy.samples import replay
+from psofed.protocol import seal, wire
+from psofed.protocol.client import Member
+from psofed.protocol.coordinator import Coordinator
+
+SECRET = bytes(range(32))
+
+
+def sealed(secret=SECRET, **changes):
+    """A server and its members, each with its own key."""
+    given_plan = plan(**changes)
+    server = Coordinator(given_plan, disk(), secret)
+    keys = [None if secret is None else seal.derive(secret, k) for k in range(K)]
+    source = given_plan.experiment
+    return server, [Member(given_plan, k, disk(), replay(source, k), keys[k]) for k in range(K)]
+
+
+def play(server, members):
+    for k, frame in server.frames().items():
+        assert server.take(k, members[k].take(frame)[0]) == "accepted"
+    return server.commit()
+
+
+@given(st.binary(max_size=100), st.integers(0, 10**6), st.data())
+def test_a_frame_is_opened_only_whole_unchanged_in_its_direction_with_its_key(frame, k, data):
+    key = seal.derive(SECRET, k)
+    closed = seal.seal(key, seal.UP, frame)
+    assert len(closed) == len(frame) + seal.SIZE == len(frame) + 8
+    assert seal.unseal(key, seal.UP, closed) == frame
+    at = data.draw(st.integers(0, len(closed) - 1))
+    wrong = [
+        (key, seal.UP, closed[:at] + bytes([closed[at] ^ 1]) + closed[at + 1 :]),
+        (key, seal.UP, closed[:at]),
+        (key, seal.UP, closed + b"0"),
+        (key, seal.DOWN, closed),
+        (seal.derive(SECRET, k + 1), seal.UP, closed),
+        (seal.derive(bytes(32), k), seal.UP, closed),
+        (key, seal.UP, frame),
+    ]
+    for attempt in wrong:
+        with pytest.raises(wire.WireError) as refused:
+            seal.unseal(*attempt)
+        assert refused.value.reason == "mac"
+
+
+def test_seals_change_nothing_but_eight_bytes_a_frame():
+    runs = {secret: sealed(secret) for secret in (None, SECRET)}
+    plain, closed = ([play(*runs[secret]) for _ in range(10)] for secret in (None, SECRET))
+    for one, other in zip(plain, closed, strict=True):
+        assert other.up - one.up == other.down - one.down == 8 * 2
+    (open_server, _), (server, _) = runs[None], runs[SECRET]
+    assert (open_server.server.state["w"] == server.server.state["w"]).all()
+    assert server.traffic.tolist() == [sum(c.up for c in closed), sum(c.down for c in closed)]
+
+
+def test_the_key_of_one_client_speaks_for_no_other_and_a_stranger_for_nobody():
+    server, members = sealed()
+    k, other = server.missing
+    answer = members[k].take(server.frames()[k])[0]
+    bare = answer[: -seal.SIZE]
+    forged = seal.seal(members[other].key, seal.UP, bare)
+    for data in (forged, bare, bytes(8), b"", seal.seal(SECRET, seal.UP, bare)):
+        assert server.take(k, data) == "mac"
+    assert server.take(other, answer) == "mac", "nor on another's topic"
+    assert members[other].take(server.frames()[k])[0] is None
+    assert members[other].refused == {"mac": 1}
+    assert server.take(k, answer) == "accepted"
+    server.commit()
+    counts, reasons = server.server.ledger.counts, server.server.ledger.reasons
+    assert reasons["mac"] == 6
+    assert counts["received"] == counts["accepted"] + counts["repeated"] + counts["rejected"]
+    assert (counts["refused"], counts["lost"]) == (0, 1), "nothing of the other one has come"
+
+
+def test_both_ends_must_have_a_secret():
+    server, members = sealed()
+    bare_server, bare = sealed(None)
+    k = server.missing[0]
+    assert bare[k].take(server.frames()[k]) == (None, "received 32 bytes for round 0, not 24")
+    assert members[k].take(bare_server.frames()[k]) == (
+        None, "the seal is wrong: the other end has another --secret, or none"
+    )  # fmt: skip
+    assert server.take(k, bare[k].hello()) == "mac"
+
+
+def test_what_is_sent_again_by_a_listener_changes_nothing():
+    server, members = sealed(cohort=K)
+    heard = []
+    for _ in range(3):
+        down = server.frames()
+        up = {k: members[k].take(frame)[0] for k, frame in down.items()}
+        for k, answer in up.items():
+            server.take(k, answer)
+        heard += [(k, down[k], up[k], members[k].hello()) for k in range(K)]
+        server.commit()
+    before = server.server.to_arrays()
+    states = [member.client.to_arrays() for member in members]
+    for k, down, up, hello in heard:
+        assert server.take(k, up) == "late"
+        assert server.take(k, hello) == "hello"
+        answer, what = members[k].take(down)
+        assert answer in (None, up)
+        assert what == "repeated" or "is over" in what
+    after = server.server.to_arrays()
+    assert all((after[name] == before[name]).all() for name in before if name != "counts")
+    for member, state in zip(members, states, strict=True):
+        again = member.client.to_arrays()
+        assert all((again[name] == state[name]).all() for name in state)
+
+
+def test_records_are_as_before_until_a_seal_was_wrong_and_count_it_then():
+    server, members = sealed()
+    play(server, members)
+    assert "later" not in server.store.load()
+    server.take(0, b"forged")
+    play(server, members)
+    again = Coordinator(server.plan, server.store.disk, SECRET)
+    assert again.server.ledger.reasons == server.server.ledger.reasons
+    assert again.server.ledger.reasons["mac"] == 1

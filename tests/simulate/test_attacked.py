@@ -9,6 +9,7 @@ import pytest
 
 from psofed import Experiment, OnlineFed, PSOFed
 from psofed.attacks import alie, collusion, constant, ipm, offset, perturbation, scale
+from psofed.defences import clip
 from psofed.simulate import family, montecarlo
 
 SMALL = Experiment(
@@ -36,6 +37,20 @@ def test_the_engine_attacks_as_the_handlers_do(monkeypatch, attack, dtype, far):
     np.testing.assert_array_equal(compiled.cumulative, handled.cumulative)
     clean = montecarlo.run(replace(SMALL, dtype=dtype), 1)
     assert (np.abs(clean.mse_db - compiled.mse_db).max(axis=1) > 0.01).all()  # it is attacked
+
+
+@pytest.mark.parametrize("attack", (None, *MIXED[:2], MIXED[5]), ids=lambda a: a and a.name)
+@pytest.mark.parametrize(("dtype", "far"), [("float64", 1e-9), ("float32", 0.05)])
+def test_the_engine_defends_as_the_handlers_do(monkeypatch, attack, dtype, far):
+    """Reviews choose and compare, so that single precision may choose otherwise."""
+    defended = replace(SMALL, rounds=120, dtype=dtype, attack=attack, defence=clip.Options())
+    compiled = montecarlo.run(defended, 1)
+    monkeypatch.setattr(family, "knows", lambda method: False)
+    handled = montecarlo.run(defended, 1)
+    np.testing.assert_allclose(compiled.mse_db, handled.mse_db, atol=far)
+    np.testing.assert_array_equal(compiled.cumulative, handled.cumulative)
+    open_to_all = montecarlo.run(replace(defended, defence=None), 1)
+    assert np.abs(open_to_all.mse_db - handled.mse_db).max() > 0.01  # it does something
 
 
 def test_nobody_malicious_is_to_the_bit_nobody():

@@ -34,7 +34,7 @@ SIZES, CHANGES = 0.1, 0.02  # what a new upload counts in q_k and m_k
 LARGEST = 100.0  # of r_k / s, in q_k
 USUAL = (1.0, 2.0, 4.0)  # the median of all q_k: at least, before it is known, at most
 BIG, ASIDE, APART = 3.0, 3.0, 2.5  # how far out is too far: in size, along directions, in the rest
-DIRECTIONS = 6  # at most, and no more than half of the clients
+DIRECTIONS = 6  # at most, and no more than a fifth of the clients: each is one of its own
 LEAST = 100  # uploads from one review to the next
 OUT = 10.0  # an excess from which on nothing is left
 
@@ -59,7 +59,7 @@ class Defence:
 
     def __init__(self, options: Options, ward: Ward) -> None:
         self.options, self.ward = options, ward
-        self.directions = min(DIRECTIONS, ward.clients // 2, ward.dim)
+        self.directions = min(DIRECTIONS, max(ward.clients // 5, 1), ward.dim)
         self.often = max(ward.clients, LEAST)  # uploads from one review to the next
         self.floor = 0.5 * (1 + 10 / ward.clients)  # of the rest: the least width of a direction
 

@@ -1,0 +1,177 @@
+"""The defence clip: what it leaves alone, what it stops, and whom it lets come back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psofed import Experiment, OnlineFed, PSOFed
+from psofed.attacks import adaptive, collusion, constant, labels, scale
+from psofed.curves import to_db
+from psofed.defences import clip
+from psofed.defences.contract import Ward
+from psofed.simulate import montecarlo
+
+K, D, COHORT = 20, 12, 4
+
+
+class Server:
+    """A defence, and clients whose changes are noise unless said otherwise."""
+
+    def __init__(self, seed, **options):
+        self.defence = clip.Defence(clip.Options(**options), Ward(K, K, D, COHORT))
+        self.state, self.rng = self.defence.start(), np.random.default_rng(seed)
+        self.entries = np.broadcast_to(np.arange(D), (COHORT, D))
+
+    def round(self, n, bad=(), change=lambda U: U):
+        k = np.sort(self.rng.choice(K, COHORT, replace=False))
+        U = self.rng.standard_normal((COHORT, D))
+        for i, one in enumerate(k):
+            if one in bad:
+                U[i] = change(U[i])
+        return k, U, self.defence.defended(self.state, n, k, U, self.entries)
+
+    def rounds(self, count, **how):
+        return [self.round(n, **how) for n in range(count)]
+
+    @property
+    def weights(self):
+        return self.state["weight"]
+
+
+@given(st.integers(0, 10**6))
+def test_changes_that_are_alike_are_left_to_the_bit(seed):
+    for _, U, left in Server(seed).rounds(clip.LEAST // COHORT - 1):  # up to the first review
+        np.testing.assert_array_equal(left, U)
+
+
+@given(st.integers(0, 10**6))
+def test_of_clients_that_are_alike_hardly_anybody_loses_weight(seed):
+    server = Server(seed)
+    server.rounds(300)
+    assert (server.weights == 1).mean() >= 0.75
+    assert server.weights.min() > 0.1
+
+
+@given(st.integers(0, 10**6), st.floats(1e-9, 1e9))
+def test_it_does_not_matter_in_which_units_changes_are(seed, unit):
+    one, other = Server(seed), Server(seed)
+    for n in range(60):
+        k, U, left = one.round(n, bad=(3,), change=lambda U: 4 * U + 1)
+        scaled = other.defence.defended(other.state, n, k, unit * U, other.entries)
+        np.testing.assert_allclose(scaled, unit * left, rtol=1e-9, atol=1e-300)
+
+
+@given(st.integers(0, 10**6), st.floats(10, 1e30) | st.sampled_from([np.inf, -np.inf, np.nan]))
+def test_no_upload_changes_more_than_the_clip_however_large_it_is(seed, size):
+    server = Server(seed)
+    server.rounds(20)
+    for n in range(20):
+        _, _, left = server.round(n, bad=range(3), change=lambda U: np.full(D, size))
+        most = server.defence.options.clip * server.state["scale"]
+        assert np.isfinite(left).all()
+        assert np.sqrt((left**2).mean(axis=1)).max() <= most * (1 + 1e-9)
+
+
+def test_who_sends_much_is_in_quarantine_and_comes_back_when_it_behaves():
+    server = Server(1)
+    server.rounds(100, bad=(5,), change=lambda U: 1000 * U)
+    opinion = server.defence.opinion(server.state)
+    assert np.flatnonzero(opinion.quarantined).tolist() == [5]
+    assert opinion.score[5] == opinion.score.max()
+    assert opinion.clipped[5] > 0.5 > np.delete(opinion.clipped, 5).max()
+    server.rounds(2000)
+    assert not server.defence.opinion(server.state).quarantined.any()
+    assert server.weights[5] == 1
+
+
+def test_who_always_pushes_the_same_way_loses_weight_though_its_changes_are_small():
+    server = Server(2)
+    push = np.sign(np.random.default_rng(0).standard_normal(D))
+    server.rounds(2000, bad=(7,), change=lambda U: 0.9 * push)
+    assert server.weights[7] < 0.5
+    assert np.delete(server.weights, 7).min() > 0.5
+
+
+def test_a_scale_that_is_blown_up_slowly_stops_at_the_cap():
+    server = Server(3)
+    server.rounds(200)
+    usual = float(server.state["scale"])
+    for n in range(3000):
+        k, U, _ = server.round(n)
+        server.defence.defended(server.state, n, k, U * 1.01 ** min(n, 2000), server.entries)
+    assert float(server.state["scale"]) <= clip.CAP * usual * 1.05
+
+
+@given(st.integers(0, 10**6))
+def test_what_passes_is_folded_in_whole(seed):
+    server = Server(seed)
+    server.rounds(80, bad=(3,), change=lambda U: 3 * U)
+    for n in range(20):
+        k = np.sort(server.rng.choice(K, COHORT, replace=False))
+        U = server.rng.uniform(0, 8, (COHORT, 1)) * server.rng.standard_normal((COHORT, D))
+        told = server.defence.passes(server.state, k, U, server.entries)
+        trusted = told & (server.weights[k] == 1)
+        ring = server.state["ring"].copy()
+        left = server.defence.defended(server.state, n, k, U, server.entries)
+        if np.array_equal(np.sort(ring)[31], np.sort(server.state["ring"])[31]):  # the same scale
+            np.testing.assert_array_equal(left[trusted], U[trusted])
+
+
+SMALL = Experiment(
+    clients=10, cohort=4, rounds=600, runs=8, evaluate_every=10, test_samples=500,
+    methods=(PSOFed(shared=40), OnlineFed()),
+)  # fmt: skip
+
+
+def end(experiment):
+    curves = montecarlo.run(experiment, 1)
+    return to_db(curves.mse[:, curves.rounds >= 480].mean(axis=1))
+
+
+@pytest.fixture(scope="module")
+def clean():
+    return end(SMALL)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        scale.Options(), scale.Options(factor=-5.0), constant.Options(value=9e8),
+        collusion.Options(), labels.Options(), labels.Options(factor=100.0),
+    ],
+    ids=lambda a: a.describe(),
+)  # fmt: skip
+def test_one_insider_of_ten_costs_little_with_the_defence_and_much_without(clean, attack):
+    assert (end(replace(SMALL, attack=attack)) > clean + 2).all()
+    defended = end(replace(SMALL, attack=attack, defence=clip.Options()))
+    assert (defended < clean + 1).all()
+
+
+def test_the_price_where_nobody_is_malicious_is_small(clean):
+    assert (end(replace(SMALL, defence=clip.Options())) < clean + 0.3).all()
+
+
+def test_an_adaptive_attacker_is_hardly_ever_clipped_and_does_harm_all_the_same(clean):
+    attacked = replace(SMALL, runs=2, rounds=200, attack=adaptive.Options(share=0.2))
+    tried, original = [], clip.Defence.defended
+
+    def watched(self, state, n, k, changes, entries):
+        left = original(self, state, n, k, changes, entries)
+        for ids, U, kept in zip(k, changes, left, strict=True):  # run by run
+            bad = np.isin(ids, attacked.task(len(tried) % 2).attack.insiders.ids)
+            tried.append((U[bad] == kept[bad]).all(axis=-1).tolist())
+        return left
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clip.Defence, "defended", watched)
+        met = montecarlo.run(replace(attacked, methods=SMALL.methods[:1], defence=clip.Options()), 1)
+    whole = [one for some in tried for one in some]
+    assert len(whole) > 100
+    assert np.mean(whole) > 0.9  # the scale moves a little between its look and the fold
+    quiet = montecarlo.run(replace(attacked, methods=SMALL.methods[:1], attack=None), 1)
+    assert met.mse_db[0, -1] > quiet.mse_db[0, -1]

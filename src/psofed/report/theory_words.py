@@ -178,7 +178,7 @@ def _predictions(study: Study) -> list[Block]:
     kinds = {p.kind for p in study.predictions}
     notes.append(f"Errors are on {experiment.judged}.")
     notes.append(
-        "Exact for data that are independent over time (every cohort enumerated)."
+        "Exact for data that are independent over time."
         if kinds == {"exact"}
         else "Reduced recursion (docs/theory.md): one mean per client, pooled covariances."
     )

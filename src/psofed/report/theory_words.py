@@ -64,6 +64,9 @@ def _data(study: Study) -> list[Block]:
         f"R_k of {len(data.clients)} of {task.clients} clients, D = {task.dim}: {how};"
         f" targets from {data.windows} windows per client.",
     ]
+    if (attack := task.attack) is not None:
+        count, words = len(attack.insiders.ids), attack.options.describe()
+        lines.append(f"Malicious: {count} of {task.clients} clients, {words}.")
     if study.unknown:
         lines.append(f"No theory for {', '.join(study.unknown)}: only PSO-Fed and Online-Fed.")
     return lines
@@ -226,7 +229,7 @@ def _deviations(study: Study, curves: Curves) -> list[Block]:
 
 
 def _sweeps(study: Study, simulated: list[Curves]) -> list[Block]:
-    """How far the quasi-static theory is from the simulated points of each sweep."""
+    """How far the theory is from the simulated points of each sweep."""
     lines = []
     for sweep, curves in zip(study.sweeps, simulated, strict=True):
         gap = to_db(sweep.mse) - points(sweep, curves)[0]
@@ -239,6 +242,8 @@ def _sweeps(study: Study, simulated: list[Curves]) -> list[Block]:
         return ["Sweeps: nothing to compare."]
     head = ["at the end, theory - simulation", "against", "largest, dB", "at"]
     note = "Quasi-static theory with windows averaged over their rotation"
+    if study.world.fourth is not None:
+        note = "Exact theory"
     steps = [f"M swept at step {s.step:g}" for s in study.sweeps if s.step is not None]
     return [Grid([head, *lines]), f"{'; '.join([note, *steps])}."]
 

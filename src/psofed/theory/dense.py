@@ -2,8 +2,8 @@
 
 All models are one vector s = (w, w_1, ..., w_K). Its mean and E[s s^T] are followed with the
 windows as they are and the fourth moments of the features, averaged over cohorts: what a client
-does depends on whether it is selected itself, so that products of models depend on two clients at most.
-This is the reference for the reduced recursion. It needs data that are independent over time.
+does depends on whether it is selected itself, so products of two models depend on two clients at
+most. This is the reference for the reduced recursion. It needs data independent over time.
 """
 
 from __future__ import annotations

@@ -125,7 +125,9 @@ def one(
     experiment = world.experiment
     marks = set(experiment.evaluated.tolist())
     kind: Literal["exact", "reduced"] = "reduced" if world.fourth is None else "exact"
-    states = _exact_states(world, system) if kind == "exact" else _states(world, system, data)
+    rounds = experiment.rounds
+    exact = kind == "exact"
+    states = exact_states(world, system, rounds) if exact else _states(world, system, data)
     doubts = _doubts(world, system)
     rows, lost = [], None
     with np.errstate(over="ignore", invalid="ignore"):
@@ -143,8 +145,8 @@ def one(
     table = np.full((len(marks), 4), np.nan)
     table[:, 0] = experiment.evaluated
     table[: len(rows)] = rows
-    rounds, (mse, bias, error) = table[:, 0].astype(int), table[:, 1:].T
-    return Prediction(title, system.step, kind, rounds, mse, bias, error, lost, experiment.judged)
+    marked, (mse, bias, error) = table[:, 0].astype(int), table[:, 1:].T
+    return Prediction(title, system.step, kind, marked, mse, bias, error, lost, experiment.judged)
 
 
 def _states(world: World, system: System, data: Population | None) -> Iterator[Any]:
@@ -153,10 +155,11 @@ def _states(world: World, system: System, data: Population | None) -> Iterator[A
         yield state.means.server[0].astype(np.float64), state.second.A
 
 
-def _exact_states(world: World, system: System) -> Iterator[Any]:
+def exact_states(world: World, system: System, rounds: int) -> Iterator[Any]:
+    """Mean and covariance of the server's model before rounds 0..rounds, exactly."""
     assert world.fourth is not None
     recursion, D = dense.DenseRecursion(system, world.fourth), system.dim
-    for state in recursion.trajectory(world.experiment.rounds):
+    for state in recursion.trajectory(rounds):
         yield state.mean[:D], state.covariance[:D, :D]
 
 

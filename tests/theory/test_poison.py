@@ -17,6 +17,7 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.learners import linear
 from psofed.methods import onlinefed, psofed
+from psofed.report import theory_words
 from psofed.simulate import montecarlo
 from psofed.streams import function
 from psofed.theory import bounds, coverage, dense, prediction, reduced, study
@@ -164,3 +165,10 @@ def test_a_step_is_unsafe_for_sure_only_where_the_theory_knows_what_happens():
     ):
         [alarm] = bounds.alarms(replace(plain, **change))
         assert alarm.sure is sure
+
+
+def test_a_linear_f_leaves_no_bias_and_no_number_that_is_none(linear_world):
+    long = replace(LINEAR, rounds=600, methods=LINEAR.methods[:1])
+    [p] = prediction.predict(replace(linear_world, experiment=long))
+    assert (p.bias >= 0).all()
+    assert theory_words._bias(p) == "none"

@@ -25,6 +25,7 @@ FILES = [
     for kind in ("png", "pdf")
 ]
 WHERE = "theory.txt"
+ROUNDING = 1e-12  # of the initial error
 WITHIN = 1.0  # dB of the end: how fast a method is there
 
 
@@ -170,7 +171,7 @@ def _predictions(study: Study) -> list[Block]:
         survives = p.lost is None
         rows.append([
             p.title, *shown,
-            f"{to_db(p.bias[-1]):.2f}" if survives else "-",
+            _bias(p) if survives else "-",
             f"n={arrival(p)}" if survives else "-",
         ])  # fmt: skip
         if not survives:
@@ -193,6 +194,11 @@ def _predictions(study: Study) -> list[Block]:
     inner = range(1, len(points))
     least = (*inner[1::2], *inner[::2], len(points) + 1)
     return [Grid(rows, least=least, where=WHERE), *notes]
+
+
+def _bias(p: Prediction) -> str:
+    """That of the last model in dB; none where only rounding is left, as of a linear f."""
+    return f"{to_db(p.bias[-1]):.2f}" if p.bias[-1] > ROUNDING * p.bias[0] else "none"
 
 
 def arrival(p: Prediction) -> int:

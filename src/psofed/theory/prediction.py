@@ -141,7 +141,8 @@ def one(
                 lost = n
                 break
             slopes = 2 * doubt @ (world.test.G @ mean - world.test.g)
-            rows.append((n, mse, world.test.mse(mean), np.sqrt(slopes @ slopes)))
+            bias = max(world.test.mse(mean), 0.0)  # a perfect model's is rounding, of any sign
+            rows.append((n, mse, bias, np.sqrt(slopes @ slopes)))
     table = np.full((len(marks), 4), np.nan)
     table[:, 0] = experiment.evaluated
     table[: len(rows)] = rows

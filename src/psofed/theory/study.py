@@ -22,7 +22,7 @@ Array = NDArray[Any]
 STEPS = (0.05, 0.1, 0.2, 0.35, 0.55, 0.75, 0.9)  # of a sweep, in units of the limit
 SHARES = (1, 2, 5, 10, 20, 40, 100, 200, 500, 1000)  # M of a sweep, as far as they fit
 GROUP = 16  # points of a sweep that are computed side by side
-SETTLED = 3e-5  # relative change of an MSE over one period of the windows: below 0.01 dB are left
+SETTLED = 3e-5  # relative change of an MSE over one period of the windows that ends a point
 Progress = Callable[[float], None] | None
 AT = 0.9  # of the rounds: the middle of the last fifth, over which a simulation is averaged
 

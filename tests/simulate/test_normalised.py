@@ -16,7 +16,7 @@ from psofed.learners import linear, lms, nlms
 from psofed.methods import fedavg, fedprox, memofed, onlinefed, psofed
 from psofed.simulate import any_method, family
 from psofed.simulate.onerun import _groups, one_run, some_runs
-from psofed.theory import prediction
+from psofed.theory import coverage
 
 needs_engine = pytest.mark.skipif(not native.available(), reason="nothing is compiled here")
 METHODS = (
@@ -89,7 +89,7 @@ def test_what_is_compiled_and_what_takes_several_runs():
 
 def test_the_theory_knows_that_it_is_not_about_it():
     world = small(psofed.Options(3), learner=nlms.Options())
-    assert prediction.uncovered(world) == world.titles
+    assert coverage.uncovered(world) == world.titles
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,14 @@ class Options(schema.Named):
     adapts: ClassVar[bool] = False  # whether `models` also gets what the defence lets pass
     share: float = 0.1  # of the clients, that are malicious
 
+    @property
+    def added_variance(self) -> float | None:
+        """The variance of what is added to each entry, if that is independent of all else.
+
+        Its mean is 0 then, and the theory knows the attack. None: it is more than such noise.
+        """
+        return None
+
     def describe(self) -> str:
         """The attack and its options, in short."""
         raise NotImplementedError

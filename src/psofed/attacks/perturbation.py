@@ -2,7 +2,7 @@
 
 Source: E. Lari, R. Arablouei, V. C. Gogineni, S. Werner, "Resilience in online federated learning:
 mitigating model-poisoning attacks via partial sharing", arXiv 2403.13108: Byzantine clients perturb
-what they send, now and then. `theory` has the steady error of a linear federation under it.
+what they send, now and then. docs/theory.md has what the theory says about it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ class Options(Base):
     name: ClassVar[str] = "perturbation"
     sigma: float = 0.5  # size of the noise
     chance: float = 1.0  # p_a, the probability of noise in an upload
+
+    @property
+    def added_variance(self) -> float:
+        """p_a sigma^2."""
+        return self.chance * self.sigma**2
 
     def describe(self) -> str:
         often = "" if self.chance == 1 else f" with probability {self.chance:g}"

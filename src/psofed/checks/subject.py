@@ -21,6 +21,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "stream": of_streams.RULES,
     "learner": of_learners.RULES,
     "check": of_sample_checks.RULES,
+    "attack": (),  # what it looks like, and no more
+    "defence": (),
 }
 
 

@@ -56,6 +56,7 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     stream = about(plan.experiment.stream)
     names = stream.clients_named()
     k = _number(names, who)
+    _check_measured(plan, wishes["stream"])
     address = mqtt.Address.parse(broker)
     if warning := address.check(wishes["plain"]):
         _say(f"Warning: {warning}")
@@ -104,6 +105,16 @@ def _number(names: Sequence[str], who: str) -> int:
     if names and not 0 <= k < len(names):
         raise InputError("--id", f"is {who}", f"use {more}")
     return k
+
+
+def _check_measured(plan: Deployment, stream: str) -> None:
+    """Refuse samples of one's own where FILE says that some clients measure something else."""
+    from psofed.errors import InputError
+
+    attack = plan.experiment.attack
+    if attack is not None and attack.share and attack.on == "labels" and stream != "paper":
+        found = f"is {stream!r}, but [attack] {attack.name} changes samples of FILE's stream only"
+        raise InputError("--stream", found, "leave out --stream, or [attack] at both ends")
 
 
 def _say(line: str) -> None:

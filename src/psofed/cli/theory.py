@@ -76,7 +76,7 @@ def theory(file: Path, **wishes: Any) -> None:
     """
     from psofed import experiment as experiments
     from psofed.report import files
-    from psofed.theory import prediction
+    from psofed.theory import coverage, prediction
 
     how = _Wishes(file=file, **wishes)
     if how.only_bounds and (how.simulate or how.out or how.force or how.targets):
@@ -88,10 +88,10 @@ def theory(file: Path, **wishes: Any) -> None:
     experiment = prediction.fix_world(read, how.world)
     how = replace(how, runs=how.runs or max(min(experiment.runs, RUNS), 2))
     try:
-        prediction.check_learner(experiment)
+        coverage.check(experiment)
     except InputError as error:
         raise error.inside(where=str(file)) from None
-    if not prediction.knows(experiment):
+    if not coverage.knows(experiment):
         found, right = "has none that the theory covers", "use psofed or onlinefed"
         raise InputError("methods", found, right, str(file))
     folder = None

@@ -139,7 +139,8 @@ def _plain(experiment: Experiment) -> list[str]:
 def _known(experiment: Experiment) -> list[Place]:
     found = [Place("experiment", name) for name in _plain(experiment)]
     found += [Place("features", name) for name in _names(experiment.features)]
-    found += [Place("stream", name) for name in _names(experiment.stream)]
+    for part in ("stream", "attack", "defence"):  # of the last two, those that are given
+        found += [Place(part, name) for name in _names(getattr(experiment, part))]
     own = dict.fromkeys(name for options in experiment.methods for name in _names(options))
     return found + [Place("methods", name) for name in own]
 
@@ -185,15 +186,12 @@ def experiments(
 def _with(
     experiment: Experiment, shared: list[Axis], values: tuple[Any, ...], methods: Any
 ) -> Experiment:
-    changes: dict[str, dict[str, Any]] = {"experiment": {}, "features": {}, "stream": {}}
+    changes: dict[str, dict[str, Any]] = {"experiment": {}}
     for axis, value in zip(shared, values, strict=True):
-        changes[axis.place.part][axis.place.field] = value
-    stream: Any = experiment.stream
-    tables = {
-        "features": replace(experiment.features, **changes["features"]),
-        "stream": replace(stream, **changes["stream"]) if changes["stream"] else stream,
-    }
-    return replace(experiment, methods=methods, **tables, **changes["experiment"])
+        changes.setdefault(axis.place.part, {})[axis.place.field] = value
+    top = changes.pop("experiment")
+    tables = {part: replace(getattr(experiment, part), **new) for part, new in changes.items()}
+    return replace(experiment, methods=methods, **tables, **top)
 
 
 def variants(experiment: Experiment, found: list[Axis]) -> list[tuple[int, Options]]:

@@ -58,8 +58,13 @@ class Learner(schema.Named):
 
     @property
     def compiled(self) -> bool:
-        """Whether it is RFF-KLMS, which the kernel and the theory implement."""
+        """Whether it is RFF-KLMS, which the kernel implements."""
         return self.lms and self._in_engine
+
+    @property
+    def has_theory(self) -> bool:
+        """Whether it is LMS on z from w_0 = 0 on, whatever z is: what the theory describes."""
+        return self.lms and self.linear and type(self).initial is Learner.initial
 
     @property
     def in_engine(self) -> bool:

@@ -13,7 +13,7 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method, kind, start
 from psofed.protocol import wire
-from psofed.protocol.server import BOUND, refuse_policy
+from psofed.protocol.server import BOUND, refuse_omniscient, refuse_policy
 from psofed.protocol.store import Disk
 from psofed.provenance import written
 from psofed.sample_checks import outliers
@@ -64,6 +64,7 @@ class Deployment:
             raise InputError("method", found, 'use clock = "lockstep", or another method')
         if options.policy is not None:
             refuse_policy(options.policy)
+        refuse_omniscient(self.experiment.attack)
         if self.deploy.clock == "lockstep":
             self.experiment.check_simulated()
             if about(self.experiment.stream).gaps and kind(options).relays:

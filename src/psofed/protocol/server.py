@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.attacks.contract import Options as Attack
 from psofed.errors import InputError
 from psofed.methods.contract import Message, Method, State
 from psofed.methods.defending import defended
@@ -181,6 +182,13 @@ def refuse_policy(policy: Options) -> None:
     if policy.scores == "client":
         found = f"is {policy.name}, whose weights clients could choose"
     raise InputError("policy", found, "deploy the method without it")
+
+
+def refuse_omniscient(attack: Attack | None) -> None:
+    """A client of its own does not know what others send, so its attack would be another one."""
+    if attack is not None and attack.share and attack.omniscient:
+        found = f"is {attack.name!r}, whose clients know what others send: no message tells them"
+        raise InputError("attack.name", found, "use another attack, or simulate it: `psofed run`")
 
 
 def allowed(method: Method, n: int) -> set[int] | None:

@@ -60,7 +60,7 @@ def _title(study: Study, curves: Curves | None) -> str:
 
 
 def sweep(study: Study, sweep: Sweep, simulated: tuple[Array, Array]) -> Figure:
-    """Quasi-static MSE against the step or M: lines are theory, points are simulated."""
+    """MSE at the end against the step or M: lines are theory, points are simulated."""
     figure = Figure(figsize=(7.2, 4.6), layout="constrained", dpi=150)
     axes = figure.add_subplot()
     for i, title in enumerate(sweep.lines):
@@ -82,7 +82,8 @@ def sweep(study: Study, sweep: Sweep, simulated: tuple[Array, Array]) -> Figure:
     if sweep.what == "step":
         _mark_limits(axes, study)
     at = "" if sweep.step is None else f" at step {sweep.step:g}"
-    words = "lines: quasi-static theory, points: simulated ±1 s.e."
+    kind = "quasi-static" if study.world.fourth is None else "exact"
+    words = f"lines: {kind} theory, points: simulated ±1 s.e."
     finish(axes, f"World {study.world.experiment.world}{at}; {words}")
     return figure
 

@@ -25,6 +25,7 @@ FILES = [
     for kind in ("png", "pdf")
 ]
 WHERE = "theory.txt"
+ROUNDING = 1e-12  # of the initial error
 WITHIN = 1.0  # dB of the end: how fast a method is there
 
 
@@ -64,6 +65,9 @@ def _data(study: Study) -> list[Block]:
         f"R_k of {len(data.clients)} of {task.clients} clients, D = {task.dim}: {how};"
         f" targets from {data.windows} windows per client.",
     ]
+    if (attack := task.attack) is not None:
+        count, words = len(attack.insiders.ids), attack.options.describe()
+        lines.append(f"Malicious: {count} of {task.clients} clients, {words}.")
     if study.unknown:
         lines.append(f"No theory for {', '.join(study.unknown)}: only PSO-Fed and Online-Fed.")
     return lines
@@ -167,7 +171,7 @@ def _predictions(study: Study) -> list[Block]:
         survives = p.lost is None
         rows.append([
             p.title, *shown,
-            f"{to_db(p.bias[-1]):.2f}" if survives else "-",
+            _bias(p) if survives else "-",
             f"n={arrival(p)}" if survives else "-",
         ])  # fmt: skip
         if not survives:
@@ -178,7 +182,7 @@ def _predictions(study: Study) -> list[Block]:
     kinds = {p.kind for p in study.predictions}
     notes.append(f"Errors are on {experiment.judged}.")
     notes.append(
-        "Exact for data that are independent over time (every cohort enumerated)."
+        "Exact for data that are independent over time."
         if kinds == {"exact"}
         else "Reduced recursion (docs/theory.md): one mean per client, pooled covariances."
     )
@@ -190,6 +194,11 @@ def _predictions(study: Study) -> list[Block]:
     inner = range(1, len(points))
     least = (*inner[1::2], *inner[::2], len(points) + 1)
     return [Grid(rows, least=least, where=WHERE), *notes]
+
+
+def _bias(p: Prediction) -> str:
+    """That of the last model in dB; none where only rounding is left, as of a linear f."""
+    return f"{to_db(p.bias[-1]):.2f}" if p.bias[-1] > ROUNDING * p.bias[0] else "none"
 
 
 def arrival(p: Prediction) -> int:
@@ -226,7 +235,7 @@ def _deviations(study: Study, curves: Curves) -> list[Block]:
 
 
 def _sweeps(study: Study, simulated: list[Curves]) -> list[Block]:
-    """How far the quasi-static theory is from the simulated points of each sweep."""
+    """How far the theory is from the simulated points of each sweep."""
     lines = []
     for sweep, curves in zip(study.sweeps, simulated, strict=True):
         gap = to_db(sweep.mse) - points(sweep, curves)[0]
@@ -239,6 +248,8 @@ def _sweeps(study: Study, simulated: list[Curves]) -> list[Block]:
         return ["Sweeps: nothing to compare."]
     head = ["at the end, theory - simulation", "against", "largest, dB", "at"]
     note = "Quasi-static theory with windows averaged over their rotation"
+    if study.world.fourth is not None:
+        note = "Exact theory"
     steps = [f"M swept at step {s.step:g}" for s in study.sweeps if s.step is not None]
     return [Grid([head, *lines]), f"{'; '.join([note, *steps])}."]
 

@@ -25,10 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
-from psofed.methods.contract import Method, Task
+from psofed.methods.contract import Task
 from psofed.streams import drawing
+from psofed.theory import coverage
 from psofed.theory.moments import Moments, sample
-from psofed.theory.system import System, system
+from psofed.theory.system import System, started, system
 
 Array = NDArray[Any]
 Verdict = Literal["safe", "doubtful", "unsafe"]
@@ -143,14 +144,15 @@ def alarms(experiment: Experiment) -> list[Alarm]:
 def _alarms(experiment: Experiment) -> list[Alarm]:
     """Of methods that share features and a learner."""
     task = experiment.task(0)
-    methods: list[Method] = experiment.start(task)
+    strange = coverage.unknown_threat(experiment) is not None
+    methods = started(experiment, task)
     found = [system(method, np.arange(1), experiment.cohort) for method in methods]
     titled = list(zip(experiment.titles, found, strict=True))
-    known = {title: each for title, each in titled if each is not None}
+    known = {title: each for title, each in titled if each is not None and not strange}
     others = {
         title: experiment.step if options.step is None else options.step
         for (title, each), options in zip(titled, experiment.methods, strict=True)
-        if each is None and options.steps and task.learner.lms
+        if title not in known and options.steps and task.learner.lms
     }
     count = min(max(QUICK // task.dim, 10), 600)
     drawn = drawing.snapshot(experiment.stream, task.seeds, "alarm", task.clients, count)

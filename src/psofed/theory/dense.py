@@ -1,16 +1,15 @@
-"""The mean-square error without approximation, for a few clients and features.
+"""The mean-square error without approximation, for some clients and few features.
 
-All models are one vector s = (w, w_1, ..., w_K); its mean and covariance are followed through every
-cohort that can be drawn, with the windows as they are and the fourth moments of the features. This
-is the reference for the reduced recursion. It needs data that are independent over time.
+All models are one vector s = (w, w_1, ..., w_K). Its mean and E[s s^T] are followed with the
+windows as they are and the fourth moments of the features, averaged over cohorts: what a client
+does depends on whether it is selected itself, so products of two models depend on two clients at
+most. This is the reference for the reduced recursion. It needs data independent over time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
-from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +18,8 @@ from numpy.typing import NDArray
 from psofed.theory.system import System
 
 Array = NDArray[Any]
-MOST_NUMBERS = 120  # in all models together
+MOST_NUMBERS = 320  # in all models together: five milliseconds a round
 MOST_DIM = 16  # the fourth moments are D^4 numbers for every client
-MOST_WORK = 6e6  # cohorts times the cube of those numbers: a hundredth of a second a round
 PART = 5000  # windows whose products are in memory at once
 
 
@@ -82,11 +80,9 @@ def _sums(z: Array, f: Array, v: Array) -> tuple[Array, ...]:
     )
 
 
-def feasible(clients: int, cohort: int, dim: int) -> bool:
+def feasible(clients: int, dim: int) -> bool:
     """Whether the exact recursion is affordable."""
-    size = (clients + 1) * dim
-    small = size <= MOST_NUMBERS and dim <= MOST_DIM
-    return small and comb(clients, cohort) * size**3 <= MOST_WORK
+    return (clients + 1) * dim <= MOST_NUMBERS and dim <= MOST_DIM
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,57 +106,80 @@ class DenseRecursion:
                 state = self.after(n, state)
 
     def after(self, n: int, state: Dense) -> Dense:
-        """The moments after one round: those of each cohort, and the spread between cohorts."""
-        K, D = self.system.total, self.system.dim
-        d, d1 = (np.broadcast_to(self.system.masks(i), (K, D)) for i in (n, n + 1))
-        chosen = self._cohorts()
-        means, learned = self._learned(chosen, *_received(chosen, d, state))
-        up = _folds(chosen, d1)
-        means, learned = (up @ means[..., None])[..., 0], up @ learned @ np.swapaxes(up, 1, 2)
-        mean = means.mean(axis=0)
-        spread = (means - mean).T @ (means - mean) / len(chosen)
-        return Dense(mean, learned.sum(axis=0) / len(chosen) + spread)
+        """The moments after one round: download, learn, upload."""
+        system, D = self.system, self.system.dim
+        d, d1 = (np.broadcast_to(system.masks(i), (system.total, D)) for i in (n, n + 1))
+        mean, covariance = self._folded(d1, *self._learned(*_received(d, state)))
+        if (poison := system.poison(n)) is not None:
+            covariance[range(D), range(D)] += poison
+        return Dense(mean, covariance)
 
-    def _cohorts(self) -> Array:
-        """Who takes part in each cohort that can be drawn, [c, K]."""
-        found = list(combinations(range(self.system.total), self.system.cohort))
-        chosen = np.zeros((len(found), self.system.total), bool)
-        np.put_along_axis(chosen, np.array(found), True, axis=1)
-        return chosen
+    def _learned(self, mean: Array, P: Array) -> tuple[Array, Array]:
+        """Eq. (10): mean [1 + 2 K, D] and covariance of w, and of each psi_k if selected, if not.
 
-    def _learned(self, chosen: Array, mean: Array, P: Array) -> tuple[Array, Array]:
-        """Eq. (10) in each cohort: mean [c, (K + 1) D] and covariance."""
-        K, D, step = self.system.total, self.system.dim, self.system.step
-        learners = np.ones_like(chosen) if self.system.idle else chosen
-        own = [slice((k + 1) * D, (k + 2) * D) for k in range(K)]
-        H = np.tile(np.eye(P.shape[1]), (len(chosen), 1, 1))
-        for k in range(K):
-            H[learners[:, k], own[k], own[k]] -= step * self.data.R[k]
-        learned, blocks = H @ P @ H, np.stack([P[:, at, at] for at in own], axis=1)
+        Of one client psi_k is either of the two, so that what they have in common is not needed.
+        """
+        K, D, mu = self.system.total, self.system.dim, self.system.step
+        H = np.tile(np.eye(D), (1 + 2 * K, 1, 1))
+        learners = range(1, 1 + (2 if self.system.idle else 1) * K)
+        of = np.array([i - 1 if i <= K else i - 1 - K for i in learners])
+        H[learners] -= mu * self.data.R[of]
         after = mean.copy()
-        means, blocks = self.data.learn(step, mean[:, D:].reshape(-1, K, D), blocks)
-        for k in range(K):
-            after[learners[:, k], own[k]] = means[learners[:, k], k]
-            learned[learners[:, k], own[k], own[k]] = blocks[learners[:, k], k]
-        return after, learned
+        both = P.reshape(1 + 2 * K, D, -1)
+        left = (H @ both).reshape(len(P), 1 + 2 * K, D)
+        learned = np.swapaxes(np.swapaxes(left, 0, 1) @ H, 0, 1).reshape(P.shape)
+        blocks, at = learned.reshape(1 + 2 * K, D, 1 + 2 * K, D), np.array(learners)
+        own = P.reshape(blocks.shape)[at, :, at]
+        groups = -1, K, D
+        means, own = self.data.learn(mu, mean[at].reshape(groups), own.reshape(*groups, D))
+        after[at], blocks[at, :, at] = means.reshape(-1, D), own.reshape(-1, D, D)
+        return after, blocks
+
+    def _folded(self, d1: Array, mean: Array, P: Array) -> tuple[Array, Array]:
+        """Eq. (11): w+ = w + (1/s) sum_k a_k q_k, q_k = S1_k (psi_k - w); a_k: k is selected.
+
+        E[a_k] = p and E[a_k a_l] = p2 turn E[s s^T] given the cohort into that over all of them.
+        """
+        K, D, s = self.system.total, self.system.dim, self.system.cohort
+        p, p2 = self.system.p, self.system.p2
+        P = P + mean[:, :, None, None] * mean  # E of products
+        one, none = slice(1, 1 + K), slice(1 + K, None)
+        A, V1, V0 = P[0, :, 0], P[0, :, one], P[0, :, none]
+        q1 = d1[:, :, None, None] * (P[one, :, one] - V1)  # E[q_k psi_l^T]
+        q0 = d1[:, :, None, None] * (P[one, :, none] - V0)
+        qw = d1[:, :, None] * (np.moveaxis(V1, 0, 2) - A)  # E[q_k w^T]
+        qq = (q1 - qw[:, :, None]) * d1  # E[q_k q_l^T]
+        same = np.arange(K)
+        out = np.empty((1 + K, D, 1 + K, D))
+        up = qw.sum(axis=0) * (p / s)
+        pairs = p2 * qq.sum(axis=(0, 2)) + (p - p2) * qq[same, :, same].sum(axis=0)
+        out[0, :, 0] = A + up + up.T + pairs / s**2
+        others = p2 * q1.sum(axis=0) + (p - p2) * (q0.sum(axis=0) + _own(q1) - _own(q0))
+        out[0, :, 1:] = p * V1 + (1 - p) * V0 + others / s
+        out[1:, :, 0] = np.moveaxis(out[0, :, 1:], 0, 2)
+        mixed = (p - p2) * P[one, :, none]
+        rest = p2 * P[one, :, one] + (1 - 2 * p + p2) * P[none, :, none]
+        out[1:, :, 1:] = rest + mixed + np.transpose(mixed, (2, 3, 0, 1))
+        own = p * P[one, :, one][same, :, same] + (1 - p) * P[none, :, none][same, :, same]
+        out[1:, :, 1:][same, :, same] = own
+        after = np.empty((1 + K, D))
+        after[0] = mean[0] + (d1 * (mean[one] - mean[0])).mean(axis=0)
+        after[1:] = p * mean[one] + (1 - p) * mean[none]
+        flat = after.reshape(-1)
+        found = out.reshape(len(flat), -1) - np.outer(flat, flat)
+        return flat, (found + found.T) / 2  # what rounding leaves of asymmetry would grow
 
 
-def _received(chosen: Array, d: Array, state: Dense) -> tuple[Array, Array]:
-    """Eq. (9) in each cohort: members have the server's entries in their windows d."""
-    (c, K), D = chosen.shape, d.shape[1]
-    source = np.tile(np.arange((K + 1) * D), (c, 1))
-    taken = (chosen[:, :, None] & (d > 0)).reshape(c, -1)
-    source[:, D:] = np.where(taken, np.tile(np.arange(D), K), source[:, D:])
-    return state.mean[source], state.covariance[source[:, :, None], source[:, None, :]]
+def _own(P: Array) -> Array:
+    """The blocks [k, :, k] of P [k, i, l, j], as [i, k, j]."""
+    same = np.arange(len(P))
+    return np.swapaxes(P[same, :, same], 0, 1)
 
 
-def _folds(chosen: Array, d1: Array) -> Array:
-    """Eq. (11) in each cohort as a matrix: the mean of what members sent from their windows d1."""
-    (c, K), D = chosen.shape, d1.shape[1]
-    sent = chosen[:, :, None] * d1 / chosen.sum(axis=1)[:, None, None]
-    up = np.tile(np.eye((K + 1) * D), (c, 1, 1))
-    entries = np.arange(D)
-    up[:, entries, entries] -= sent.sum(axis=1)
-    for k in range(K):
-        up[:, entries, (k + 1) * D + entries] = sent[:, k]
-    return up
+def _received(d: Array, state: Dense) -> tuple[Array, Array]:
+    """Eq. (9): w, then all clients with the server's entries in their windows d, then without."""
+    K, D = d.shape
+    kept = np.arange(D, (K + 1) * D)
+    taken = np.where((d > 0).reshape(-1), np.tile(np.arange(D), K), kept)
+    source = np.concatenate([np.arange(D), taken, kept])
+    return state.mean[source].reshape(-1, D), state.covariance[np.ix_(source, source)]

@@ -14,19 +14,17 @@ from numpy.typing import NDArray
 from psofed import notebook
 from psofed.errors import InputError
 from psofed.experiment import TABLE_ROUNDS, Experiment, given
-from psofed.methods.contract import Method, Task
-from psofed.streams.contract import about, varies
-from psofed.theory import dense
+from psofed.methods.contract import Task
+from psofed.theory import coverage, dense
 from psofed.theory.moments import Moments, Yardstick, moments, sample, yardstick
 from psofed.theory.reduced import Population, ReducedRecursion, population
 from psofed.theory.staff import Piece, Staff, Tell, staff
-from psofed.theory.system import System, system
+from psofed.theory.system import System, started, system
 
 Array = NDArray[Any]
 FOURTH_WINDOWS = 50_000  # per client, for the exact recursion
-MOST_DIM = 1000
+MOST_WINDOWS = 500_000  # of all clients
 DIVERGED = 100.0  # times the initial MSE: a model that is worse is lost
-UNCOVERED = "the theory is that of Algorithm 1, without a policy or averaging"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,72 +88,26 @@ def fix_world(experiment: Experiment, number: int | None = None) -> Experiment:
     return replace(experiment, world=number if number is not None else (experiment.world or 0))
 
 
-def check_learner(experiment: Experiment) -> None:
-    """Refuse a learner, or a check of samples, that the theory does not describe."""
-    _check_worlds(experiment)
-    if experiment.check is not None and experiment.check.acts:
-        found = f"is {experiment.check.name!r}, but in the theory clients learn from every sample"
-        raise InputError("check.name", found, "leave [check] out, or simulate: `psofed run`")
-    if not experiment.learner.compiled:
-        found = f"is {experiment.learner.name!r}, but the theory is that of LMS on random features"
-        raise InputError("learner.name", found, "leave [learner] out, or simulate: `psofed run`")
-
-
-def _check_worlds(experiment: Experiment) -> None:
-    """Refuse methods with features or a learner of their own."""
-    for i, options in enumerate(experiment.methods):
-        if options.apart:
-            what = "learner" if options.features is None else "features"
-            found = f"is that of {options.name} alone, but the theory follows one world"
-            right = f"give it to the whole experiment, as [{what}]"
-            raise InputError(f"methods[{i}].{what}", found, right)
-
-
-def knows(experiment: Experiment) -> bool:
-    """Whether the experiment has any method that the theory covers."""
-    return len(uncovered(experiment)) < len(experiment.methods)
-
-
-def uncovered(experiment: Experiment) -> list[str]:
-    """The titles of the methods that the theory does not cover."""
-    _check_worlds(experiment)
-    methods = experiment.start(experiment.task(0))
-    known = [system(method, np.arange(1), experiment.cohort) for method in methods]
-    return [t for t, each in zip(experiment.titles, known, strict=True) if each is None]
-
-
 def world(experiment: Experiment) -> World:
     """The data of the world that the experiment is fixed to, in float64."""
-    dim = experiment.dim
-    check_learner(experiment)
-    if varies(experiment.stream):
-        found = f"is {experiment.stream.name!r}, whose f changes over time"
-        raise InputError("stream.name", found, 'use "paper", "iid" or "function" without a change')
-    if about(experiment.stream).gaps:
-        found = f"is {experiment.stream.name!r}, in which clients have no sample in some rounds"
-        raise InputError("stream.name", found, 'use "paper" or "iid"')
-    if experiment.absent:
-        found = f"is {experiment.absent}, but the theory assumes that all clients take part"
-        raise InputError("absent", found, "leave it out")
-    if dim > MOST_DIM:
-        found = f"is {dim}, but the theory follows D x D matrices through every round"
-        raise InputError("features.dim", found, f"use at most {MOST_DIM}")
+    coverage.check(experiment)
     task = replace(experiment, dtype="float64").task(0)
     data = moments(experiment, task)
     b = len(data.batches)
     doubt = data.batches / np.sqrt(b * (b - 1))
     four = None
-    if dense.feasible(task.clients, experiment.cohort, task.dim):
-        x, f, noise = sample(experiment, task, FOURTH_WINDOWS, "fourth", data.clients)
+    if dense.feasible(task.clients, task.dim):
+        count = min(FOURTH_WINDOWS, MOST_WINDOWS // task.clients)
+        x, f, noise = sample(experiment, task, count, "fourth", data.clients)
         four = dense.fourth(task.features(x), f, np.square(noise).mean(axis=1))
-        doubt = doubt * np.sqrt(data.windows / FOURTH_WINDOWS)  # the exact recursion has more
+        doubt = doubt * np.sqrt(data.windows / count)  # the exact recursion has more
     return World(experiment, task, data, doubt, yardstick(experiment, task), four)
 
 
 def systems(world: World) -> dict[str, System]:
     """The methods of the experiment that the theory covers, by title."""
     experiment = world.experiment
-    methods: list[Method] = experiment.start(world.task)
+    methods = started(experiment, world.task)
     clients, cohort = world.moments.clients, experiment.cohort
     found = [system(method, clients, cohort) for method in methods]
     titles = experiment.titles
@@ -173,7 +125,9 @@ def one(
     experiment = world.experiment
     marks = set(experiment.evaluated.tolist())
     kind: Literal["exact", "reduced"] = "reduced" if world.fourth is None else "exact"
-    states = _exact_states(world, system) if kind == "exact" else _states(world, system, data)
+    rounds = experiment.rounds
+    exact = kind == "exact"
+    states = exact_states(world, system, rounds) if exact else _states(world, system, data)
     doubts = _doubts(world, system)
     rows, lost = [], None
     with np.errstate(over="ignore", invalid="ignore"):
@@ -187,12 +141,13 @@ def one(
                 lost = n
                 break
             slopes = 2 * doubt @ (world.test.G @ mean - world.test.g)
-            rows.append((n, mse, world.test.mse(mean), np.sqrt(slopes @ slopes)))
+            bias = max(world.test.mse(mean), 0.0)  # a perfect model's is rounding, of any sign
+            rows.append((n, mse, bias, np.sqrt(slopes @ slopes)))
     table = np.full((len(marks), 4), np.nan)
     table[:, 0] = experiment.evaluated
     table[: len(rows)] = rows
-    rounds, (mse, bias, error) = table[:, 0].astype(int), table[:, 1:].T
-    return Prediction(title, system.step, kind, rounds, mse, bias, error, lost, experiment.judged)
+    marked, (mse, bias, error) = table[:, 0].astype(int), table[:, 1:].T
+    return Prediction(title, system.step, kind, marked, mse, bias, error, lost, experiment.judged)
 
 
 def _states(world: World, system: System, data: Population | None) -> Iterator[Any]:
@@ -201,10 +156,11 @@ def _states(world: World, system: System, data: Population | None) -> Iterator[A
         yield state.means.server[0].astype(np.float64), state.second.A
 
 
-def _exact_states(world: World, system: System) -> Iterator[Any]:
+def exact_states(world: World, system: System, rounds: int) -> Iterator[Any]:
+    """Mean and covariance of the server's model before rounds 0..rounds, exactly."""
     assert world.fourth is not None
     recursion, D = dense.DenseRecursion(system, world.fourth), system.dim
-    for state in recursion.trajectory(world.experiment.rounds):
+    for state in recursion.trajectory(rounds):
         yield state.mean[:D], state.covariance[:D, :D]
 
 
@@ -282,9 +238,9 @@ def curves(experiment: Experiment, number: int | None = None, jobs: int = 1) -> 
     >>> prediction.title, bool(prediction.mse[20] < prediction.mse[0])
     ('PSO-Fed M=40 uncoordinated', True)
     """
-    rest = uncovered(given(experiment))
+    rest = coverage.uncovered(given(experiment))
     if rest:
-        found = f"{', '.join(rest)}: {UNCOVERED}"
+        found = f"{', '.join(rest)}: {coverage.UNCOVERED}"
         if len(rest) == len(experiment.methods):
             raise InputError("methods", f"has none with a theory: {found}", "add psofed")
         warn(f"no prediction for {found}", UserWarning, stacklevel=2)

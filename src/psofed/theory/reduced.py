@@ -116,6 +116,7 @@ class ReducedRecursion:
         N = self._noise(now, state, (A,))[0]
         Q1 = self._learned(A, N, slice(None))
         A = Q1 / s + (1 - 1 / s) * (H @ A @ H) + self._cohorts(now.e[:, 0])
+        self._poison(0, A)
         return state.second._replace(A=_symmetric(A))
 
     def _part(self, n: int, now: Round, state: State) -> Second:
@@ -156,6 +157,7 @@ class ReducedRecursion:
         else:
             B += self._covariance(e, dl)
             A_up += self._cohorts(e)
+        self._poison(n, A_up)
         return Second(A_up, B, _symmetric(C), _symmetric(X))
 
     def _everywhere(
@@ -250,6 +252,11 @@ class ReducedRecursion:
             N -= (u.T @ u) * kind(1 / len(u))
             out.append(N)
         return out
+
+    def _poison(self, n: int, A: Array) -> None:
+        """Add what malicious members add to Cov(w+): noise of their own, so nothing to B."""
+        if (poison := self.system.poison(n)) is not None:
+            A[np.diag_indices(len(A))] += poison.astype(A.dtype)
 
     def _cohorts(self, e: Array) -> Array:
         """Cov of the mean of e_k over a cohort drawn without replacement."""

@@ -16,12 +16,13 @@ from psofed.theory.bounds import Bounds, Norm, Verdict
 from psofed.theory.mean import Radius
 from psofed.theory.prediction import Prediction, World
 from psofed.theory.staff import Piece, Staff, Tell
-from psofed.theory.system import System
+from psofed.theory.system import System, started, system
 
 Array = NDArray[Any]
 STEPS = (0.05, 0.1, 0.2, 0.35, 0.55, 0.75, 0.9)  # of a sweep, in units of the limit
 SHARES = (1, 2, 5, 10, 20, 40, 100, 200, 500, 1000)  # M of a sweep, as far as they fit
 GROUP = 16  # points of a sweep that are computed side by side
+SETTLED = 3e-5  # relative change of an MSE over one period of the windows that ends a point
 Progress = Callable[[float], None] | None
 AT = 0.9  # of the rounds: the middle of the last fifth, over which a simulation is averaged
 
@@ -105,7 +106,10 @@ def _judgement(
 
 
 def sweeps(workers: Staff, study: Study, on_share: Progress = None) -> list[Sweep]:
-    """Quasi-static MSE against the step for each method, and against M for each scheme."""
+    """MSE at the end against the step for each method, and against M for each scheme.
+
+    Exact where the curves are; else quasi-static.
+    """
     world: World = workers.known
     dim, known = world.task.dim, prediction.systems(world)
     options: dict[str, Any] = {}
@@ -165,8 +169,38 @@ def _ends(
 
 def _group(world: World, what: Any, tell: Tell) -> Array:
     title, limits, settings, rounds = what
+    if world.fourth is not None:
+        ends = []
+        for i, setting in enumerate(settings):
+            tell(i / len(settings))
+            ends.append(_exact(world, limits, setting, rounds))
+        return np.array(ends)
     system = prediction.systems(world)[title]
     return steady.quasi_static(system, world.population, world.test, limits, settings, rounds, tell)
+
+
+def _exact(world: World, limits: Bounds, s: steady.Setting, rounds: int) -> float:
+    """The MSE of a setting by the exact recursion; nan where the step is unsafe, or too large.
+
+    It is averaged over a period of the windows, and followed for `rounds` rounds or until it stays.
+    """
+    scheme = psofed.SCHEMES[0 if s.coordinated else 1]
+    options = psofed.Options(shared=s.shared, scheme=scheme, step=s.step)
+    (method,) = started(replace(world.experiment, methods=(options,)), world.task)
+    one = system(method, world.moments.clients, world.experiment.cohort)
+    assert one is not None
+    assert one.period is not None
+    if limits.verdict(one) == "unsafe":
+        return float("nan")
+    recent: list[float] = []
+    for n, state in enumerate(prediction.exact_states(world, one, rounds)):
+        recent = [*recent[-2 * one.period + 1 :], world.test.mse(*state)]
+        if not recent[-1] <= prediction.DIVERGED * world.test.c:
+            return float("nan")
+        before, now = np.mean(recent[: one.period]), np.mean(recent[-one.period :])
+        if n >= 2 * one.period and abs(now - before) < SETTLED * now:
+            break
+    return float(np.mean(recent[-one.period :]))
 
 
 def _steps(limit: float) -> list[float]:

@@ -6,7 +6,7 @@ and over nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 from typing import Any
@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.core.schedule import Rotating, Sequential, Stochastic
+from psofed.experiment import Experiment
+from psofed.learners import lms
 from psofed.methods import psofed
-from psofed.methods.contract import Method
+from psofed.methods.contract import Method, Task
 
 Array = NDArray[Any]
 
@@ -90,6 +92,29 @@ class System:
         schedule: Any = self.method.schedule
         return self._diagonals(schedule.draw(self._ids, n))
 
+    def poison(self, n: int) -> Array | None:
+        """What malicious members add to the variances of w_{n+1} [D]; None if there are none.
+
+        The sum of the noise in their uploads, over |S_n|: E over cohorts of the sum over k in S_n
+        of S1_k p_a sigma^2 / |S_n|^2, which is (p_a sigma^2 / (|S_n| K)) sum_k S1_k.
+        """
+        attack = self.method.task.attack
+        if attack is None:
+            return None
+        variance = attack.options.added_variance
+        assert variance is not None  # `coverage` refuses all others
+        count = len(self._insiders.clients)
+        windows = self._insiders.masks(n + 1)
+        found: Array = windows.mean(axis=0) * (variance * count / (self.cohort * self.total))
+        return found
+
+    @cached_property
+    def _insiders(self) -> System:
+        """The same with the malicious clients of this world as those that are followed."""
+        attack = self.method.task.attack
+        assert attack is not None
+        return replace(self, clients=attack.insiders.ids)
+
     @cached_property
     def _first(self) -> Array:
         """S_{k,0}."""
@@ -111,6 +136,13 @@ class System:
             return np.atleast_2d(schedule.initial(ids))
         assert isinstance(schedule, Rotating)
         return schedule.masks if len(schedule.masks) == 1 else schedule.masks[ids]
+
+
+def started(experiment: Experiment, task: Task) -> list[Method]:
+    """The methods as the theory sees them: LMS on z, and it does not matter what z is made of."""
+    if task.learner.has_theory:
+        task = replace(task, learner=lms.Options())
+    return experiment.start(task)
 
 
 def system(method: Method, clients: Array, cohort: int) -> System | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from psofed.case import TOLERANCE, Case
 from psofed.experiment import Experiment
 from psofed.protocol import in_memory
-from psofed.protocol.server import RefusedError, refuse_policy
+from psofed.protocol.server import RefusedError, refuse_omniscient, refuse_policy
 from psofed.simulate import any_method, family, reference
 from psofed.simulate.draws import draw, of_case
 
@@ -68,6 +68,7 @@ def _replay(experiment: Experiment, title: str) -> Differences:
     (options,) = experiment.methods
     if options.policy is not None:
         refuse_policy(options.policy)
+    refuse_omniscient(experiment.attack)
     method: Any
     (method,) = experiment.start(experiment.task(0, wire="float64"))
     draws = draw(experiment, method.task, everybody=True)

@@ -39,7 +39,7 @@ def test_the_engine_attacks_as_the_handlers_do(monkeypatch, attack, dtype, far):
     assert (np.abs(clean.mse_db - compiled.mse_db).max(axis=1) > 0.01).all()  # it is attacked
 
 
-@pytest.mark.parametrize("attack", (None, *MIXED[:2], MIXED[5]), ids=lambda a: a and a.name)
+@pytest.mark.parametrize("attack", [None, *MIXED[:2], MIXED[5]], ids=lambda a: a and a.name)
 @pytest.mark.parametrize(("dtype", "far"), [("float64", 1e-9), ("float32", 0.05)])
 def test_the_engine_defends_as_the_handlers_do(monkeypatch, attack, dtype, far):
     """Reviews choose and compare, so that single precision may choose otherwise."""

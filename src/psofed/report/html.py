@@ -9,6 +9,7 @@ from typing import Any
 
 from psofed.errors import InputError
 from psofed.report import (
+    attack_section,
     comparison_section,
     run_section,
     section,
@@ -28,6 +29,7 @@ BUILDERS = {
     "theory.json": theory_section.build,
     "comparison.json": comparison_section.build,
     "sweep.json": sweep_section.build,
+    "attack.json": attack_section.build,
     "summary.json": run_section.build,
     "scores.csv": table_section.build_fit,
     "advice.json": table_section.build_advice,

@@ -253,9 +253,23 @@ class Experiment:
         who = f"{self.cohort:,} of {counted(self.clients, 'client')} in a round"
         noisy = [self.judged] if self.targets == "noisy" else []
         facts = [runs, who, f"D = {self.dim:,}", f"stream {self.stream.name}", *noisy]
-        if self.attack is not None:
-            facts.append(f"{self.attack.share:.0%} malicious: {self.attack.describe()}")
-        return facts if self.defence is None else [*facts, f"defence {self.defence.describe()}"]
+        return facts + [self.threat] * bool(self.threat)
+
+    @property
+    def threat(self) -> str:
+        """What malicious clients do, and what the server does about it; nothing where all is well.
+
+        >>> from psofed.attacks import scale
+        >>> Experiment(attack=scale.Options(factor=-5)).threat
+        '10 % of the clients are malicious: model times -5; no defence'
+        """
+        if self.attack is None and self.defence is None:
+            return ""
+        done = "no defence" if self.defence is None else f"defence: {self.defence.describe()}"
+        if self.attack is None or not self.attack.share:
+            return f"no client is malicious; {done}"
+        share = f"{100 * self.attack.share:.3g} % of the clients are malicious"
+        return f"{share}: {self.attack.describe()}; {done}"
 
     def _repr_html_(self) -> str:
         """For notebooks: the methods, and what they share."""

@@ -84,6 +84,9 @@ def _build(source: Result) -> dict[str, Any]:
     if name not in BUILDERS:
         raise InputError(source.name, f"holds none of {', '.join(KINDS)}", "give a result folder")
     built = BUILDERS[name](source)
+    threat = source.table(name).get("threat") if name.endswith(".json") else None
+    if threat:
+        built["facts"] += f" · {section.minus(str(threat))}"
     if "stream" in built["experiment"]:
         built.setdefault("targets", section.targets({"experiment": built["experiment"]}))
         built["facts"] += f" · {built['targets']}"

@@ -11,6 +11,8 @@ import pytest
 
 import psofed.attacks.scale
 import psofed.schema
+from helpers.command import call
+from helpers.skeletons import put
 from psofed.compare import attacking
 from psofed.simulate import montecarlo
 from psofed.simulate.pools import threads
@@ -149,4 +151,26 @@ def test_what_was_finished_before_a_failure_is_kept(psofed, tiny, tmp_path, monk
     assert whole.returncode == 0
     assert (tmp_path / "out/attack.csv").read_bytes() == (
         tmp_path / "whole/attack.csv"
+    ).read_bytes()
+
+
+def test_an_attack_of_ones_own_is_kept_beside_the_result(psofed, tiny, tmp_path, sketched):
+    put(tmp_path, kind="attack")
+    put(tmp_path, kind="defence", name="shield.py")
+    own = ("--attack", "./mine.py:factor=-3", "--defence", "./shield.py", "--shares", "0.2")
+    done = psofed("attack", tiny, *own, "--jobs", 1, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert (
+        "With mine most=1, the worst case is mine factor=-3 by 20 % of the clients" in done.stdout
+    )
+    table = json.loads((tmp_path / "out/attack.json").read_text())
+    copies = {each["name"] for each in (*table["attacks"], *table["defences"])}
+    assert len(copies) == 2
+    assert all((tmp_path / "out" / name).exists() for name in copies)
+    assert len(table["plugins"]) == 2
+    words = table["command"].removeprefix("psofed ").split()
+    again = call(*words, "--jobs", 1, "--out", tmp_path / "again", cwd=tmp_path / "out")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "again/attack.csv").read_bytes() == (
+        tmp_path / "out/attack.csv"
     ).read_bytes()

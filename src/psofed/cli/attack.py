@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,7 +71,7 @@ def attack(file: Path, shares: str, runs: int | None, **wishes: Any) -> None:
         say("No defence: FILE has none, and none was named with --defence.")
     store, steady = _computed(made, folder, how)
     result = attacking.AttackResult(made, tuple(steady))
-    command = _command(made, shares, named)
+    command = attack_files.command(made, not named["attacks"] and experiment.attack is None)
     folder.write(attack_files.render(result, command))
     store.remove()
     if how.as_json:
@@ -127,24 +126,6 @@ def _numbers(shares: str) -> list[float]:
         raise InputError("--shares", found, right) from None
 
 
-def _command(made: AttackPlan, shares: str, named: dict[str, tuple[str, ...]]) -> str:
-    """What repeats it. The file in the folder has neither attack nor defence: they are named."""
-    from psofed import plugins, schema
-
-    def words(options: Any) -> str:
-        with plugins.naming(lambda plugin: plugin.given, lenient=True):
-            table = schema.table(options)
-        own = ",".join(f"{k}={v}" for k, v in table.items() if k not in ("name", "share"))
-        return f"{table['name']}:{own}" if own else str(table["name"])
-
-    attacks = made.attacks if named["attacks"] else ()
-    parts = ["psofed", "attack", "experiment.toml", "--runs", str(made.base.runs)]
-    parts += [] if shares == SHARES else ["--shares", shares]
-    parts += [part for each in attacks for part in ("--attack", words(each))]
-    parts += [p for each in made.defences[1:] for p in ("--defence", words(each))]
-    return shlex.join(parts)
-
-
 def _computed(made: AttackPlan, folder: Any, how: Wishes) -> tuple[Checkpoint, list[Any]]:
     """The steady errors of every part; what is finished is kept if it is interrupted."""
     from psofed.compare import attacking
@@ -175,9 +156,9 @@ def _known(store: Checkpoint, made: AttackPlan, folder: Any, how: Wishes) -> dic
     from psofed.simulate.accumulate import Accumulator
     from psofed.simulate.checkpoint import read
 
-    tried = [*made.attacks, *(each for each in made.defences if each is not None)]
-    question = {"runs": made.base.runs, "shares": made.shares}
-    beside = json.dumps(question | {"tried": [attack_files.named(each) for each in tried]})
+    used = attack_files.tried(made)
+    question = {"runs": made.base.runs, "shares": made.shares, "plugins": used.plugins}
+    beside = json.dumps(question | used.table)
     if not (how.resume and store.exists()):
         store.begin(beside)
         return {}

@@ -137,13 +137,13 @@ def _experiment(file: Path | None, asked: Any) -> tuple[Experiment, list[tuple[s
     from psofed import experiment as experiments
     from psofed.compare import budget
 
-    experiment, own = experiments.Experiment(), False
+    experiment, beset, own = experiments.Experiment(), dict[str, Any](), False
     if file is not None:
-        experiment, own = experiments.read_for(
-            file, {"methods": [{"name": budget.reference().name}]}
-        )
+        missing = {"methods": [{"name": budget.reference().name}]}
+        experiment, beset, own = experiments.read_for(file, missing)
     dim = experiment.dim
     known = experiment.methods if own else budget.everything(dim, experiment.learner)
+    experiment = replace(experiment, methods=(budget.reference(),), **beset)
     methods, unfit = budget.attacked(experiment, budget.completed(known, dim))
     if not own and (strange := budget.unfit(experiment.learner)):
         say(f"Left out, for the learner {experiment.learner.name}: {', '.join(strange)}.")

@@ -71,7 +71,7 @@ class AttackPlan:
     @property
     def methods(self) -> list[int]:
         """The methods of the base that are attacked at all."""
-        return sorted({j for part in self.parts[1:] for j in part.methods})
+        return sorted({j for part in self.parts if part.attack is not None for j in part.methods})
 
 
 def every_attack(own: Attack | None = None) -> tuple[Attack, ...]:

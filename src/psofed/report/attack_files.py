@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from collections.abc import Iterator
 from io import StringIO
 from math import isfinite
 from typing import Any
 
 from psofed import schema
-from psofed.compare.attacking import AttackResult, Estimated, loss
-from psofed.provenance import versions, written
+from psofed.compare.attacking import AttackPlan, AttackResult, Estimated, loss
+from psofed.provenance import Written, versions, written
 from psofed.report import files, html
 from psofed.report.grid import Block, Grid
 
@@ -19,11 +20,15 @@ from psofed.report.grid import Block, Grid
 def render(result: AttackResult, command: str) -> dict[str, bytes]:
     """Every file of the result by name."""
     made = written(result.plan.base.to_table)
-    out = made.sources | {
-        "experiment.toml": made.toml.encode(),
-        "attack.csv": _csv(result).encode(),
-        "attack.json": (json.dumps(to_table(result, command), indent=2) + "\n").encode(),
-    }
+    out = (
+        made.sources
+        | tried(result.plan).sources
+        | {
+            "experiment.toml": made.toml.encode(),
+            "attack.csv": _csv(result).encode(),
+            "attack.json": (json.dumps(to_table(result, command), indent=2) + "\n").encode(),
+        }
+    )
     out = html.with_report(out)
     if not files.can_draw():
         return out
@@ -39,7 +44,7 @@ def render(result: AttackResult, command: str) -> dict[str, bytes]:
 def to_table(result: AttackResult, command: str) -> dict[str, Any]:
     """The result for scripts: what attack.json holds."""
     made, base = written(result.plan.base.to_table), result.plan.base
-    alone = result.alone()
+    alone, used = result.alone(), tried(result.plan)
     table: dict[str, Any] = {
         "command": command,
         "versions": versions(),
@@ -48,24 +53,47 @@ def to_table(result: AttackResult, command: str) -> dict[str, Any]:
         "rounds": base.rounds,
         "targets": base.judged,
         "experiment": made.table,
-        "attacks": [named(attack) for attack in result.plan.attacks],
+        "attacks": used.table["attacks"],
         "shares": [0.0, *result.plan.shares],
-        "defences": [named(each) for each in result.plan.defences if each is not None],
+        "defences": used.table["defences"],
         "points": [_entry(row) for row in result.rows()],
         "alone_db": None if alone is None else vars(alone),
         "left_out": [{"what": what, "why": why} for what, why in result.plan.left_out],
         "answer": sentences(result),
     }
-    if made.plugins:
-        table["plugins"] = made.plugins
+    if made.plugins or used.plugins:
+        table["plugins"] = made.plugins + used.plugins
     plain: dict[str, Any] = files.plain(table)
     return plain
 
 
-def named(options: Any) -> dict[str, Any]:
-    """An attack or a defence: its title, and its options but for the share, which is an axis."""
-    own = {key: value for key, value in schema.table(options).items() if key != "share"}
-    return {"title": options.describe(), **own}
+def tried(plan: AttackPlan) -> Written:
+    """The attacks and defences: titles, and options but for the share, which is an axis."""
+
+    def table(options: Any) -> dict[str, Any]:
+        own = {key: value for key, value in schema.table(options).items() if key != "share"}
+        return {"title": options.describe(), **own}
+
+    defences = plan.defences[1:]
+    return written(
+        lambda: {"attacks": [*map(table, plan.attacks)], "defences": [*map(table, defences)]}
+    )
+
+
+def command(plan: AttackPlan, every: bool) -> str:
+    """What repeats it, in its folder. The file there has no attack and no defence: they are named.
+
+    If `every` attack was tried, they need not be.
+    """
+    used = tried(plan).table
+    parts = ["psofed", "attack", "experiment.toml", "--runs", str(plan.base.runs)]
+    parts += ["--shares", ",".join(f"{share:g}" for share in (0.0, *plan.shares))]
+    for option, tables in (("--attack", [] if every else used["attacks"]),
+                           ("--defence", used["defences"])):  # fmt: skip
+        for table in tables:
+            own = ",".join(f"{k}={v}" for k, v in table.items() if k not in ("title", "name"))
+            parts += [option, f"{table['name']}:{own}" if own else table["name"]]
+    return shlex.join(parts)
 
 
 def _entry(row: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods import fedavg, onlinefed, psofed
 from psofed.protocol.deployment import Deployment
+from psofed.simulate import family
 from psofed.simulate.onerun import one_run, some_runs
 
 Array = NDArray[Any]
@@ -126,6 +127,20 @@ def runs_are_apart(options: Options) -> None:
             require(apart <= 1e-12, f"the errors of run {run} differ by {apart:.1e}")
 
 
+def the_engine_agrees(options: Options) -> None:
+    """Where the compiled engine has it, it gives the models of the handlers, to 1e-12."""
+    tried = 0
+    for world in _worlds(options):
+        method, draws = prepare(world)
+        if not family.knows(method):
+            continue
+        expected, tried = stepwise(world), tried + 1
+        size = max(float(np.abs(expected).max()), 1.0)
+        apart = largest(family.replay(draws, [method]).w[:, 0], expected)
+        require(apart <= 1e-12 * size, f"models of {size:.1e} differ by {apart:.1e}")
+    only_if(tried, "the engine does not have it")
+
+
 def executors_agree(options: Options) -> None:
     """Deployed clients that are malicious do the same as simulated ones, to 1e-12."""
     only_if(not options.omniscient, "it knows what others send, as no deployed client does")
@@ -151,6 +166,7 @@ def the_omniscient_are_not_deployed(options: Options) -> None:
 
 RULES = (
     seeds_decide, its_own_model_is_kept, finite_models_are_sent, only_the_malicious_change,
-    a_share_of_nobody_is_clean, the_share_is_exact, runs_are_apart, executors_agree,
+    a_share_of_nobody_is_clean, the_share_is_exact, runs_are_apart, the_engine_agrees,
+    executors_agree,
     the_omniscient_are_not_deployed,
 )  # fmt: skip

@@ -42,7 +42,7 @@ def left(defence, state, n, changes):
 
 
 def folded(options, changes):
-    defence = bind(options, Ward(20, changes.shape[1], len(changes)))
+    defence = bind(options, Ward(20, 20, changes.shape[1], len(changes)))
     return left(defence, defence.start(), 0, changes)
 
 
@@ -72,7 +72,7 @@ def test_defences_leave_what_byzfl_leaves(byzfl):
 
 def test_centred_clipping_without_memory_is_that_of_byzfl_round_by_round(byzfl):
     rng = np.random.default_rng(0)
-    ours = bind(centred.Options(tau=0.7, memory=0.0), Ward(20, 5, 6))
+    ours = bind(centred.Options(tau=0.7, memory=0.0), Ward(20, 20, 5, 6))
     theirs, state = byzfl.CenteredClipping(L=1, tau=0.7), ours.start()
     for n in range(20):
         changes = rng.standard_normal((6, 5))

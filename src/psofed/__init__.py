@@ -5,8 +5,8 @@
 >>> psofed.run(experiment).mse.shape
 (7, 21)
 
-Every method, stream, policy, learner, attack and defence has a name here: that of its file, written
-as its authors do, with Stream, Policy, Learner, Attack or Defence after it for those.
+Every method, stream, policy, learner, check, attack and defence has a name here: that of its file,
+as its authors write it, with Stream, Policy, Learner, Check, Attack or Defence after it for those.
 
 >>> psofed.FedAvg(local_steps=3).name, psofed.DriftStream().name, psofed.FedCSPolicy.name
 ('fedavg', 'drift', 'fedcs')

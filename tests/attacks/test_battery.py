@@ -80,7 +80,7 @@ def test_an_attack_with_a_share_of_nobody_leaves_the_curves_to_the_bit():
 
 def test_what_needs_the_models_of_others_is_neither_deployed_nor_verified():
     world = small(psofed.Options(3), attack=alie.Options(share=0.4))
-    with pytest.raises(InputError, match=r"attack\.name is alie, whose clients know what others"):
+    with pytest.raises(InputError, match=r"attack\.name is 'alie', whose clients know what others"):
         Deployment(world)
     with pytest.raises(InputError, match="know what others send"):
         executors.compare_methods(world, 5)

@@ -169,7 +169,9 @@ def test_an_adaptive_attacker_is_hardly_ever_clipped_and_does_harm_all_the_same(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clip.Defence, "defended", watched)
-        met = montecarlo.run(replace(attacked, methods=SMALL.methods[:1], defence=clip.Options()), 1)
+        met = montecarlo.run(
+            replace(attacked, methods=SMALL.methods[:1], defence=clip.Options()), 1
+        )
     whole = [one for some in tried for one in some]
     assert len(whole) > 100
     assert np.mean(whole) > 0.9  # the scale moves a little between its look and the fold

@@ -21,6 +21,7 @@ from psofed.simulate.pools import threads
 KINDS = {
     "methods": "", "streams": "Stream", "policies": "Policy", "learners": "Learner",
     "sample_checks": "Check",
+    "attacks": "Attack", "defences": "Defence",
 }  # fmt: skip
 SPECIAL = {"function": "Stream"}  # the stream of any function is the stream
 FEW = psofed.Experiment(

@@ -5,8 +5,8 @@
 >>> psofed.run(experiment).mse.shape
 (7, 21)
 
-Every method, stream, policy and learner has a name here: that of its file, written as its authors
-do, with Stream, Policy or Learner after it for those.
+Every method, stream, policy, learner, check, attack and defence has a name here: that of its file,
+as its authors write it, with Stream, Policy, Learner, Check, Attack or Defence after it for those.
 
 >>> psofed.FedAvg(local_steps=3).name, psofed.DriftStream().name, psofed.FedCSPolicy.name
 ('fedavg', 'drift', 'fedcs')
@@ -92,6 +92,24 @@ _HOMES = {
     "OutliersCheck": "psofed.sample_checks.outliers:Options",
     "NoneCheck": "psofed.sample_checks.none:Options",
     "RangeCheck": "psofed.sample_checks.range:Options",
+    # attacks: the same, and Attack
+    "AdaptiveAttack": "psofed.attacks.adaptive:Options",
+    "ALIEAttack": "psofed.attacks.alie:Options",
+    "CollusionAttack": "psofed.attacks.collusion:Options",
+    "ConstantAttack": "psofed.attacks.constant:Options",
+    "IPMAttack": "psofed.attacks.ipm:Options",
+    "LabelsAttack": "psofed.attacks.labels:Options",
+    "MinMaxAttack": "psofed.attacks.minmax:Options",
+    "OffsetAttack": "psofed.attacks.offset:Options",
+    "PerturbationAttack": "psofed.attacks.perturbation:Options",
+    "ScaleAttack": "psofed.attacks.scale:Options",
+    "StuckAttack": "psofed.attacks.stuck:Options",
+    # defences: the same, and Defence
+    "CentredDefence": "psofed.defences.centred:Options",
+    "ClipDefence": "psofed.defences.clip:Options",
+    "KrumDefence": "psofed.defences.krum:Options",
+    "MedianDefence": "psofed.defences.median:Options",
+    "TrimmedDefence": "psofed.defences.trimmed:Options",
 }
 # Old names, which work for one version more, with a warning; `renamed` warns when it is called.
 _OLD = {"LocalOnly": "Local"}
@@ -99,12 +117,28 @@ _RENAMED = {"predict": "psofed.theory.prediction:renamed"}
 __all__ = ["__version__", *_HOMES]
 
 if TYPE_CHECKING:
+    from psofed.attacks.adaptive import Options as AdaptiveAttack
+    from psofed.attacks.alie import Options as ALIEAttack
+    from psofed.attacks.collusion import Options as CollusionAttack
+    from psofed.attacks.constant import Options as ConstantAttack
+    from psofed.attacks.ipm import Options as IPMAttack
+    from psofed.attacks.labels import Options as LabelsAttack
+    from psofed.attacks.minmax import Options as MinMaxAttack
+    from psofed.attacks.offset import Options as OffsetAttack
+    from psofed.attacks.perturbation import Options as PerturbationAttack
+    from psofed.attacks.scale import Options as ScaleAttack
+    from psofed.attacks.stuck import Options as StuckAttack
     from psofed.compare.comparing import Comparison as Comparison
     from psofed.compare.comparing import compare_methods as compare_methods
     from psofed.compare.sweeping import SweepResult as SweepResult
     from psofed.compare.sweeping import sweep as sweep
     from psofed.core.feature_table import Features as Features
     from psofed.curves import Curves as Curves
+    from psofed.defences.centred import Options as CentredDefence
+    from psofed.defences.clip import Options as ClipDefence
+    from psofed.defences.krum import Options as KrumDefence
+    from psofed.defences.median import Options as MedianDefence
+    from psofed.defences.trimmed import Options as TrimmedDefence
     from psofed.errors import InputError as InputError
     from psofed.experiment import Experiment as Experiment
     from psofed.experiment import read as read

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -253,9 +254,23 @@ class Experiment:
         who = f"{self.cohort:,} of {counted(self.clients, 'client')} in a round"
         noisy = [self.judged] if self.targets == "noisy" else []
         facts = [runs, who, f"D = {self.dim:,}", f"stream {self.stream.name}", *noisy]
-        if self.attack is not None:
-            facts.append(f"{self.attack.share:.0%} malicious: {self.attack.describe()}")
-        return facts if self.defence is None else [*facts, f"defence {self.defence.describe()}"]
+        return facts + [self.threat] * bool(self.threat)
+
+    @property
+    def threat(self) -> str:
+        """What malicious clients do, and what the server does about it; nothing where all is well.
+
+        >>> from psofed.attacks import scale
+        >>> Experiment(attack=scale.Options(factor=-5)).threat
+        '10 % of the clients are malicious: model times -5; no defence'
+        """
+        if self.attack is None and self.defence is None:
+            return ""
+        done = "no defence" if self.defence is None else f"defence: {self.defence.describe()}"
+        if self.attack is None or not self.attack.share:
+            return f"no client is malicious; {done}"
+        share = f"{100 * self.attack.share:.3g} % of the clients are malicious"
+        return f"{share}: {self.attack.describe()}; {done}"
 
     def _repr_html_(self) -> str:
         """For notebooks: the methods, and what they share."""
@@ -312,16 +327,31 @@ def given(experiment: Any) -> Experiment:
 
 def read(path: str | Path) -> Experiment:
     """The experiment in a TOML file; every mistake in it is an InputError that names it."""
-    return read_for(path, {})[0]
+    with _reading(path) as table:
+        return parse(table)
 
 
-def read_for(path: str | Path, missing: dict[str, Any]) -> tuple[Experiment, bool]:
-    """The same with other defaults for missing keys, and whether none of these was missing."""
+def read_for(path: str | Path, missing: dict[str, Any]) -> tuple[Experiment, dict[str, Any], bool]:
+    """The same with other defaults for missing keys, and whether none of these was missing.
+
+    Attack and defence are given by themselves, because they may not fit all of the methods.
+    """
+    beset: dict[str, Any] = {}
+    with _reading(path) as table:
+        for key in ("attack", "defence"):
+            if key in table:
+                beset[key] = schema.reader(f"psofed.{key}s")(key, table.pop(key))
+        return parse(missing | table), beset, missing.keys() <= table.keys()
+
+
+@contextmanager
+def _reading(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The tables of a file; errors about them name it, and plug-ins are found beside it."""
     table = load(path)
     table.pop("deploy", None)  # read by `serve` and `client`
     try:
         with plugins.relative_to(Path(path).parent):
-            return parse(missing | table), missing.keys() <= table.keys()
+            yield table
     except InputError as error:
         raise error.inside(where=str(path)) from None
 

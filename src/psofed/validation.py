@@ -181,7 +181,7 @@ def _method(experiment: Experiment, options: Options) -> None:
     if options.policy is not None and experiment.absent:
         found = "is given, but a policy may ask any client"
         raise InputError("policy", found, "leave out one of policy and absent")
-    _attacked(experiment, options)
+    check_attacked(experiment, options)
     if about(experiment.stream).gaps and (options.policy is not None or options.gapless):
         what = "policy" if options.policy is not None else "name"
         found = "needs a sample of every client in every round; this stream has gaps"
@@ -191,7 +191,7 @@ def _method(experiment: Experiment, options: Options) -> None:
         raise InputError("average", found, "leave it out")
 
 
-def _attacked(experiment: Experiment, options: Options) -> None:
+def check_attacked(experiment: Experiment, options: Options) -> None:
     """Refuse an attack or a defence that means nothing to this method."""
     attack, defence = experiment.attack, experiment.defence
     worker = schema.beside(options, "Method")

@@ -20,7 +20,7 @@ def failures(path):
     }
 
 
-@pytest.mark.parametrize("kind", ["method", "stream", "policy", "learner"])
+@pytest.mark.parametrize("kind", ["method", "stream", "policy", "learner", "attack", "defence"])
 def test_the_skeleton_that_init_writes_passes_the_check(kind, psofed, tmp_path):
     done = psofed("init", f"--{kind}", "mine.py")
     assert done.stdout == "Wrote mine.py. Try its rules with: psofed check mine.py\n"
@@ -64,6 +64,18 @@ MUTANTS = [
     ("learner", ("return error", "return -error"), "Arrays have the shapes"),
     ("learner", ("self.gain * step", "-self.gain * step"), "A step makes the error smaller"),
     ("learner", ("return z @ w if w.ndim == 1 else np.vecdot(w, z)", "return (z @ w if w.ndim == 1 else np.vecdot(w, z)).astype(np.float64)"), "The precision of a model is kept"),
+    ("attack", ("* w_k)", "* w_k + np.random.rand())"), "What is sent follows from the seed"),
+    ("attack", ("return w_k\n", "w_k += 1\n            return w_k\n"), "The models that clients have learned"),
+    ("attack", (".astype(w_k.dtype)", ".astype(np.float64)"), "The models that clients have learned"),
+    ("attack", ("* w_k)", "/ (bad.sum() - 2) * w_k)"), "Finite models give finite ones"),
+    ("attack", ("* w_k)", "* w_k.mean(axis=-2, keepdims=True) + 0 * w_k)"), "Deployed clients that are malicious"),
+    ("attack", ("* w_k)", "* w_k + (w_k.ndim > 2))"), "Several runs computed at once"),
+    ("defence", ('{"clipped": np.zeros(self.ward.places)}', '{"clipped": [0.0] * self.ward.places}'), "Its state is a dict of arrays"),
+    ("defence", ("left = np.clip", "self.seen = getattr(self, 'seen', 0) + 1\n        most = most / self.seen\n        left = np.clip"), "Its state is a dict of arrays"),
+    ("defence", ("np.clip(changes, -most, most)", "np.clip(changes, -most, most, out=changes)"), "Its arguments stay as they are"),
+    ("defence", ("np.clip(changes, -most, most)", "0.999 * np.clip(changes, -most, most)"), "Small changes that are the same"),
+    ("defence", ("np.clip(changes, -most, most)", "np.maximum(changes, -most)"), "Whatever one of six members sends"),
+    ("defence", ("np.clip(changes, -most, most)", "np.clip(changes, -most, most - changes.max() / 9)"), "Several runs at once"),
 ]  # fmt: skip
 
 

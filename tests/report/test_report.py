@@ -285,7 +285,7 @@ def test_what_is_no_result_is_refused(folder, psofed, tmp_path):
         ([folder / "curves.csv"], "is not a folder"),
         (
             ["empty"],
-            "empty holds no result: none of theory.json, comparison.json, sweep.json, summary.json",
+            "empty holds no result: none of theory.json, comparison.json, sweep.json, attack.json, summary.json",
         ),
         ([folder, folder], "is given twice"),
         ([folder, "--out", tmp_path / "no" / "x.html"], "cannot be written: No such file"),

@@ -122,8 +122,8 @@ class Plot:
         self.options, self.insiders = options, insiders
 
     def mix(self) -> Mix | None:
-        """The coefficients; None: it is no such sum."""
-        return Mix()
+        """The coefficients; None: it is no such sum, or has a `models` of its own."""
+        return Mix() if type(self).models is Plot.models else None
 
     def offset(self, n: Any, k: Any) -> Any:
         """What is added: a number, or an array [..., D], for clients k in rounds n."""

@@ -1,4 +1,4 @@
-"""What is to be checked: a method, a stream, a policy, a learner or a sample check, as set."""
+"""What is to be checked: a method, a stream, a policy or the like, in some of its settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from types import ModuleType
 from typing import Any
 
 from psofed import plugins, schema
-from psofed.checks import of_learners, of_methods, of_policies, of_sample_checks, of_streams
+from psofed.checks import (
+    of_attacks,
+    of_defences,
+    of_learners,
+    of_methods,
+    of_policies,
+    of_sample_checks,
+    of_streams,
+)
 from psofed.checks.bench import CLIENTS, COHORT, DIM, small
 from psofed.checks.rules import Rule, Verdict, judge
 from psofed.contracts import CONTRACTS, METHOD, Contract, looks
@@ -21,8 +29,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "stream": of_streams.RULES,
     "learner": of_learners.RULES,
     "check": of_sample_checks.RULES,
-    "attack": (),  # what it looks like, and no more
-    "defence": (),
+    "attack": of_attacks.RULES,
+    "defence": of_defences.RULES,
 }
 
 
@@ -85,11 +93,7 @@ def contract_of(options: Any) -> Contract:
             return contract
     bases = ", ".join(f"{c.base.__module__}.{c.base.__qualname__}" for c in CONTRACTS)
     found = f"has Options that derive from none of {bases}"
-    raise InputError(
-        "FILE",
-        found,
-        "derive them from that of a method, a policy, a stream, a learner or a sample check",
-    )
+    raise InputError("FILE", found, "derive them from that of a method, a policy or the like")
 
 
 def _settings(cls: Any) -> list[Any]:

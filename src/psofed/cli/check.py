@@ -14,7 +14,7 @@ import click
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 def check(files: tuple[str, ...], as_json: bool) -> None:
-    """Try every rule of its contract over the method, stream, policy or learner in FILE.
+    """Try every rule of its contract over the method, stream, attack or the like in FILE.
 
     FILE is a Python file, the dotted name of a module, or a name of psofed's own. A setting may
     follow: `psofed check mine.py:shared=3,idle=false`. The rules are those that psofed's own obey.

@@ -106,7 +106,7 @@ def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -
         raise InputError("--target", f"is {asked['target']}", "use a number of dB, such as -11")
     if asked["quick"] and asked["no_tune"]:
         raise InputError("--quick", "is given beside --no-tune", "give one of the two")
-    experiment = _experiment(file, asked)
+    experiment, unfit = _experiment(file, asked)
     experiment = replace(experiment, runs=runs_asked(runs, RUNS, how))
     name = f"{file.stem}-compare" if file else "compare"
     out = how.out or files.default_folder(Path("results") / name, how.resume)
@@ -120,6 +120,7 @@ def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -
         folder.discard()
         raise
     beside = kept.text(experiment, question, found)
+    found = found._replace(left_out=[*unfit, *found.left_out])
     every = experiment.evaluate_every or max(experiment.rounds // 1000, 1)
     methods = tuple(entry.options for entry in found.entries)
     experiment = replace(experiment, methods=methods, evaluate_every=every)
@@ -131,23 +132,23 @@ def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -
     store.remove()
 
 
-def _experiment(file: Path | None, asked: Any) -> Experiment:
-    """What to compare on, with the methods to compare."""
+def _experiment(file: Path | None, asked: Any) -> tuple[Experiment, list[tuple[str, str]]]:
+    """What to compare on, with the methods to compare, and those that cannot be attacked."""
     from psofed import experiment as experiments
     from psofed.compare import budget
 
-    experiment, own = experiments.Experiment(), False
+    experiment, beset, own = experiments.Experiment(), dict[str, Any](), False
     if file is not None:
-        experiment, own = experiments.read_for(
-            file, {"methods": [{"name": budget.reference().name}]}
-        )
+        missing = {"methods": [{"name": budget.reference().name}]}
+        experiment, beset, own = experiments.read_for(file, missing)
     dim = experiment.dim
     known = experiment.methods if own else budget.everything(dim, experiment.learner)
-    methods = budget.completed(known, dim)
-    if not own and (unfit := budget.unfit(experiment.learner)):
-        say(f"Left out, for the learner {experiment.learner.name}: {', '.join(unfit)}.")
+    experiment = replace(experiment, methods=(budget.reference(),), **beset)
+    methods, unfit = budget.attacked(experiment, budget.completed(known, dim))
+    if not own and (strange := budget.unfit(experiment.learner)):
+        say(f"Left out, for the learner {experiment.learner.name}: {', '.join(strange)}.")
     made = replace(experiment, methods=methods)
-    return changed(made, asked["rounds"], asked["seed"], asked["targets"])
+    return changed(made, asked["rounds"], asked["seed"], asked["targets"]), unfit
 
 
 def _tuned(experiment: Experiment, allowed: Allowance, how: Wishes, asked: Any) -> Tuned:

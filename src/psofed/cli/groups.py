@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 GROUPS = {
-    "Experiments": ("reproduce", "init", "run", "compare", "sweep", "theory", "report"),
+    "Experiments": ("reproduce", "init", "run", "compare", "sweep", "attack", "theory", "report"),
     "Your own table": ("fit", "predict", "advise", "export"),
     "A deployment": ("demo", "keys", "serve", "client"),
     "To look and to check": ("play", "verify", "check", "docs", "cite", "completion"),

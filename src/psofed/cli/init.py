@@ -23,22 +23,16 @@ PRESETS = ("paper", "lean", "tracking")
 @click.option("--stream", metavar="FILE.py", help="Write the skeleton of a stream of your own.")
 @click.option("--policy", metavar="FILE.py", help="Write the skeleton of a policy of your own.")
 @click.option("--learner", metavar="FILE.py", help="Write the skeleton of a learner of your own.")
-def init(
-    file: str | None,
-    preset: str | None,
-    method: str | None,
-    stream: str | None,
-    policy: str | None,
-    learner: str | None,
-) -> None:
+@click.option("--attack", metavar="FILE.py", help="Write the skeleton of an attack of your own.")
+@click.option("--defence", metavar="FILE.py", help="Write the skeleton of a defence of your own.")
+def init(file: str | None, preset: str | None, **wanted: str | None) -> None:
     """Write a commented experiment to FILE ("-" prints it): the paper's setting, or another.
 
-    With --method, --stream, --policy or --learner it writes the commented skeleton of a plug-in
-    instead, which `psofed check` accepts.
+    With --method, --stream or the like it writes the commented skeleton of a plug-in instead,
+    which `psofed check` accepts.
     """
     from psofed.errors import InputError
 
-    wanted = {"method": method, "stream": stream, "policy": policy, "learner": learner}
     given = {kind: path for kind, path in wanted.items() if path is not None}
     if (file is not None) + len(given) != 1:
         raise click.UsageError("Give one FILE: of an experiment, or after --method or the like.")

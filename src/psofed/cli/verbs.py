@@ -6,6 +6,7 @@ import click
 
 from psofed import __version__
 from psofed.cli.advise import advise
+from psofed.cli.attack import attack
 from psofed.cli.check import check
 from psofed.cli.cite import cite
 from psofed.cli.client import client
@@ -41,7 +42,7 @@ def cli() -> None:
 
 
 for _verb in (
-    reproduce, run, compare, sweep, theory, report, play, fit, predict, export, advise, init,
-    check, verify, serve, client, demo, keys, docs, completion, cite,
+    reproduce, run, compare, sweep, attack, theory, report, play, fit, predict, export, advise,
+    init, check, verify, serve, client, demo, keys, docs, completion, cite,
 ):  # fmt: skip
     cli.add_command(_verb)

@@ -34,6 +34,17 @@ targets_option = click.option(
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of every command that runs an experiment."""
+    precision = click.option(
+        "--precision",
+        type=float,
+        metavar="DB",
+        help="Run until every steady MSE has a standard error below DB decibels.",
+    )
+    return precision(plain_options(command))
+
+
+def plain_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same without a precision."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
         click.option("--force", is_flag=True, help="Write into a folder that is not empty."),
@@ -54,12 +65,6 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="N",
             help="Number of threads. [default: all cores]",
         ),
-        click.option(
-            "--precision",
-            type=float,
-            metavar="DB",
-            help="Run until every steady MSE has a standard error below DB decibels.",
-        ),
     ):
         command = option(command)
     return command
@@ -74,8 +79,8 @@ class Wishes:
     resume: bool
     jobs: int | None
     cluster: str | None
-    precision: float | None
     as_json: bool
+    precision: float | None = None
 
     def __post_init__(self) -> None:
         from psofed import schema

@@ -17,7 +17,7 @@ from psofed.experiment import Experiment
 from psofed.methods.contract import Options
 from psofed.schema import Named
 
-TABLES = ("stream", "features", "methods")
+TABLES = ("stream", "features", "attack", "defence", "methods")
 # Not swept, with the reason and what to do instead.
 FIXED = {
     "seed": ("would give each point other draws", "keep it: all points share their draws"),
@@ -123,6 +123,9 @@ def place(experiment: Experiment, key: str) -> Place:
             options = [p.field for p in known if p.part == "methods" and p.field not in FIXED]
             found = f"is an option of none of these methods: {names}"
             raise InputError(key, found, nearest(field, options))
+        if part in ("attack", "defence") and getattr(experiment, part) is None:
+            right = f"write a table [{part}] with a name, and the other options that it needs"
+            raise InputError(key, f"is of an experiment with a table [{part}]", right)
         raise InputError(key, "is not a setting of this experiment", nearest(key, _advised(known)))
     return readings[0]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed import schema
+from psofed import schema, validation
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.learners.contract import Learner
@@ -55,6 +55,20 @@ def completed(methods: Sequence[Options], dim: int) -> tuple[Options, ...]:
     missing = [o for o in everything(dim) if o.expected and o.name not in names]
     first = [o for o in missing if o.role == "reference"]
     return (*first, *methods, *(o for o in missing if o not in first))
+
+
+def attacked(
+    experiment: Experiment, methods: Sequence[Options]
+) -> tuple[tuple[Options, ...], list[tuple[str, str]]]:
+    """Those of the methods that the attack and the defence fit, and why others are left out."""
+    kept, left_out = [], []
+    for options in methods:
+        try:
+            validation.check_attacked(experiment, options)
+            kept.append(options)
+        except InputError as error:
+            left_out.append((options.title(), error.found.removeprefix(f"is {options.name}, ")))
+    return tuple(kept), left_out
 
 
 def reference() -> Options:
@@ -173,8 +187,10 @@ def _sent(
     experiment = experiment.alone(options)
     [options] = experiment.methods
     few = min(experiment.clients, 2 * experiment.cohort)
-    # Whom a policy asks depends on the number of clients, and the clients of a table are given.
-    if options.policy is not None or about(experiment.stream).clients_named():
+    # Whom a policy asks, and who is malicious, depends on the number of clients, and the clients
+    # of a table are given.
+    counted = options.policy is not None or experiment.attack is not None
+    if counted or about(experiment.stream).clients_named():
         few = experiment.clients
     pilot = replace(
         experiment, clients=few, rounds=rounds, runs=1, world=None, absent=0.0, evaluate_every=1,

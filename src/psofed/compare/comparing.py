@@ -194,6 +194,7 @@ def compare_methods(
     if given(experiment).runs < 2:
         raise InputError("runs", "is 1, which has no standard error", "use 2 or more")
     methods = budgets.completed(experiment.methods, experiment.features.dim)
+    methods, unfit = budgets.attacked(experiment, methods)
     every = experiment.evaluate_every or max(experiment.rounds // 1000, 1)
     experiment = replace(experiment, methods=methods, evaluate_every=every)
     shown = meter.interactive() if progress is None else progress
@@ -203,6 +204,7 @@ def compare_methods(
         enough([entry.options for entry in found.entries], found.left_out, allowed, "budget")
     else:
         found = _short(experiment, allowed, target, tuning, jobs, shown)
+    found = found._replace(left_out=[*unfit, *found.left_out])
     experiment = replace(experiment, methods=tuple(entry.options for entry in found.entries))
     curves = montecarlo.run(experiment, jobs, progress=shown)
     return finished(curves, found, allowed, tuning, "psofed.compare_methods")

@@ -88,6 +88,8 @@ def interval(estimate: Estimate) -> str:
 
 def _notes(c: Comparison) -> Iterator[str]:
     entries, titles = c.entries, c.curves.titles
+    if threat := c.curves.experiment.threat:
+        yield f"{threat[:1].upper()}{threat[1:]}."
     yield (
         f"Traffic: share of Online-Fed's bytes, {TOTALS[c.total]}, as they were sent. Bytes to the"
         f" target: {TOTALS[c.total]}, first n from which the mean stays there for 100 rounds."
@@ -186,6 +188,8 @@ def to_table(c: Comparison) -> dict[str, Any]:
         "answer": sentence(c), "methods": methods,
         "left_out": [{"method": title, "why": why} for title, why in c.left_out],
     }  # fmt: skip
+    if c.curves.experiment.threat:
+        table["threat"] = c.curves.experiment.threat
     if made.plugins:
         table["plugins"] = made.plugins
     plain: dict[str, Any] = files.plain(table)

@@ -62,6 +62,8 @@ def summary(curves: Curves, command: str) -> dict[str, Any]:
         "methods": summaries.summary(curves),
         "floors_db": {k: {"value": v.value, "stderr": v.stderr} for k, v in curves.floors.items()},
     }
+    if experiment.threat:
+        table["threat"] = experiment.threat
     if made.plugins:
         table["plugins"] = made.plugins
     if claims.is_paper(experiment):

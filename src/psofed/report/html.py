@@ -9,6 +9,7 @@ from typing import Any
 
 from psofed.errors import InputError
 from psofed.report import (
+    attack_section,
     comparison_section,
     run_section,
     section,
@@ -28,6 +29,7 @@ BUILDERS = {
     "theory.json": theory_section.build,
     "comparison.json": comparison_section.build,
     "sweep.json": sweep_section.build,
+    "attack.json": attack_section.build,
     "summary.json": run_section.build,
     "scores.csv": table_section.build_fit,
     "advice.json": table_section.build_advice,
@@ -82,6 +84,9 @@ def _build(source: Result) -> dict[str, Any]:
     if name not in BUILDERS:
         raise InputError(source.name, f"holds none of {', '.join(KINDS)}", "give a result folder")
     built = BUILDERS[name](source)
+    threat = source.table(name).get("threat") if name.endswith(".json") else None
+    if threat:
+        built["facts"] += f" · {section.minus(str(threat))}"
     if "stream" in built["experiment"]:
         built.setdefault("targets", section.targets({"experiment": built["experiment"]}))
         built["facts"] += f" · {built['targets']}"

@@ -25,6 +25,7 @@ KINDS = {
     "theory.json": ("theory.csv", "theory.txt", "experiment.toml"),
     "comparison.json": ("curves.csv", "comparison.txt", "frontier.csv", "experiment.toml"),
     "sweep.json": ("curves.csv", "experiment.toml"),
+    "attack.json": ("experiment.toml",),
     "summary.json": ("curves.csv", "experiment.toml"),
     "scores.csv": ("summary.json", "plan.toml"),
     "advice.json": ("plan.toml",),

@@ -90,11 +90,12 @@ def levels(curves: Curves) -> list[str]:
         error = _plus_minus(_pair(level))
         means = NOISY if noisy and name == "noise" else MEANS[name]
         lines.append(f"{FLOORS[name]}: {level.value:.2f}{error} dB ({means})")
-    ours = f"Errors are on {curves.experiment.judged}"
     for title, found in zip(curves.titles, curves.checked, strict=False):
         lines.append(f"{title}: {in_words(found)}, in all runs together")
+    ours, threat = f"Errors are on {curves.experiment.judged}", curves.experiment.threat
     return [
         *lines,
+        *([f"{threat[:1].upper()}{threat[1:]}."] if threat else []),
         f"{ours}; ± is one standard error over the runs." if curves.runs > 1 else ours + ".",
     ]
 

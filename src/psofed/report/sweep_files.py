@@ -48,6 +48,8 @@ def to_table(result: SweepResult, command: str) -> dict[str, Any]:
         "methods": entries,
         "answer": sentence(entries),
     }
+    if said := threat(result):
+        table["threat"] = said
     if made.plugins:
         table["plugins"] = made.plugins
     plain: dict[str, Any] = files.plain(table)
@@ -58,6 +60,12 @@ def judged(result: SweepResult) -> str:
     """The targets of the test; where they are swept, the names of the points tell them."""
     found = {curves.experiment.judged for curves in result.curves}
     return found.pop() if len(found) == 1 else "targets as named"
+
+
+def threat(result: SweepResult) -> str:
+    """Malicious clients and the defence; where these are swept, the names of the points tell."""
+    found = {experiment.threat for _, experiment in result.plan.parts}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _entry(row: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +105,9 @@ def blocks(result: SweepResult) -> list[Block]:
         rows.append([row["method"], *cells, shown + error, f"{row['kilobytes']:,.4g}"])
     grid = Grid(rows, least=(len(keys) + 2,), where="sweep.csv")
     best = sentence([_entry(row) for row in result.rows()])
-    return [grid, "", best, f"Steady: test MSE of the last fifth of the rounds, {judged(result)}."]
+    steady = f"Steady: test MSE of the last fifth of the rounds, {judged(result)}."
+    said = threat(result)
+    return [grid, "", best, steady, *([f"{said[:1].upper()}{said[1:]}."] if said else [])]
 
 
 def sentence(entries: Sequence[dict[str, Any]]) -> str:

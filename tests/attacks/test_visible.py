@@ -1,0 +1,114 @@
+"""Attack and defence in results, sweeps and comparisons: said, swept, and reasons for who is out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import psofed as library
+from psofed.compare import addresses
+
+TINY = """
+clients = 10
+rounds = 12
+runs = 2
+cohort = 3
+test_samples = 20
+[features]
+dim = 6
+[attack]
+name = "scale"
+factor = -5
+[defence]
+name = "centred"
+"""
+METHODS = '[[methods]]\nname = "onlinefed"\n[[methods]]\nname = "psofed"\nshared = 2\n'
+SAID = "10 % of the clients are malicious: model times -5; defence: centred clipping tau=0.1"
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY + METHODS)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("verb", "file"),
+    [
+        (("run",), "summary.json"),
+        (("sweep", "--set", "shared=1,2"), "sweep.json"),
+        (("compare", "--no-tune", "--rounds", "100"), "comparison.json"),
+    ],
+)
+@pytest.mark.usefixtures("sketched")
+def test_results_say_who_is_malicious_and_what_is_done_about_it(psofed, tiny, tmp_path, verb, file):
+    done = psofed(verb[0], tiny, *verb[1:], "--jobs", 1, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert SAID in done.stdout
+    assert json.loads((tmp_path / "out" / file).read_text())["threat"] == SAID
+    page = (tmp_path / "out" / "report.html").read_text().replace("\\u2212", "-")
+    assert SAID in page
+
+
+def test_without_attack_and_defence_nothing_is_said():
+    assert library.Experiment().threat == ""
+    both = library.Experiment(attack=library.ScaleAttack(share=0.0))
+    assert both.threat == "no client is malicious; no defence"
+
+
+@pytest.mark.usefixtures("sketched")
+def test_options_of_an_attack_are_swept(psofed, tiny, tmp_path):
+    sets = ("--set", "attack.share=0,0.2", "--set", "attack.factor=-1,-5", "--set", "tau=0.1,1")
+    done = psofed("sweep", tiny, *sets, "--jobs", 1, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    table = json.loads((tmp_path / "out" / "sweep.json").read_text())
+    assert table["settings"] == {
+        "attack.share": [0, 0.2], "attack.factor": [-1, -5], "defence.tau": [0.1, 1]
+    }  # fmt: skip
+    assert len(table["methods"]) == 2 * 2 * 2 * 2
+    ends = {
+        (e["attack.share"], e["attack.factor"], e["defence.tau"]): e["steady_db"]["value"]
+        for e in table["methods"]
+        if e["name"] == "onlinefed"
+    }
+    assert ends[0, -1, 1] == ends[0, -5, 1]  # nobody is malicious
+    assert ends[0.2, -1, 1] != ends[0.2, -5, 1]
+    assert "threat" not in table
+    wrong = psofed("sweep", tiny, "--set", "attack.share=0,0.01", "--out", "no")
+    assert "attack.share is 0.01, which is nobody of 10 clients" in wrong.stderr
+
+
+def test_a_setting_of_a_table_that_is_not_there_says_so():
+    with pytest.raises(library.InputError, match=r"attack\.share is of an experiment with a table"):
+        addresses.place(library.Experiment(), "attack.share")
+
+
+def test_a_comparison_leaves_out_what_cannot_be_attacked_with_the_reason():
+    world = library.Experiment(
+        clients=10, rounds=100, runs=2, cohort=3, test_samples=20, attack=library.ScaleAttack(),
+        features=library.Features(dim=6), methods=(library.PSOFed(shared=2),),
+    )  # fmt: skip
+    from psofed.compare import budget
+
+    known, left_out = budget.attacked(world, (library.PSOFed(shared=2), library.Raw()))
+    assert known == (library.PSOFed(shared=2),)
+    assert left_out == [("Raw samples", "which sends no model that [attack] scale could change")]
+    found = library.compare_methods(world, budget=0.5, tuning="none", jobs=1)
+    assert found.curves.titles[0] == "Online-Fed"
+
+
+@pytest.mark.usefixtures("sketched")
+def test_also_a_method_that_the_file_names_is_left_out_of_a_comparison_with_the_reason(
+    psofed, tiny, tmp_path
+):
+    tiny.write_text(TINY + METHODS + '[[methods]]\nname = "raw"\n')
+    arguments = ("--no-tune", "--rounds", 100, "--jobs", 1, "--out", "out")
+    done = psofed("compare", tiny, *arguments)
+    assert done.returncode == 0, done.stderr
+    why = "which sends no model that [attack] scale could change"
+    assert f"Left out: Raw samples, {why}." in done.stdout
+    table = json.loads((tmp_path / "out/comparison.json").read_text())
+    assert {"method": "Raw samples", "why": why} in table["left_out"]
+    assert psofed("run", tiny, "--out", "no").returncode == 2

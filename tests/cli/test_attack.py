@@ -1,0 +1,176 @@
+"""`psofed attack`, as people type it: paired losses, with and without defences."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import psofed.attacks.scale
+import psofed.schema
+from helpers.command import call
+from helpers.skeletons import put
+from psofed.compare import attacking
+from psofed.simulate import montecarlo
+from psofed.simulate.pools import threads
+
+TINY = """
+clients = 10
+rounds = 40
+runs = 3
+cohort = 3
+test_samples = 20
+[features]
+dim = 6
+[[methods]]
+name = "psofed"
+shared = 3
+[[methods]]
+name = "raw"
+"""
+SOME = ("--attack", "scale:factor=-5", "--attack", "labels", "--defence", "centred")
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY)
+    return path
+
+
+def test_attacks_are_tried_at_every_share_with_and_without_a_defence(psofed, tiny, tmp_path):
+    done = psofed("attack", tiny, *SOME, "--shares", "0,0.04,0.1,0.3", "--jobs", 1, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "out"
+    assert {path.name for path in out.iterdir()} == {
+        "experiment.toml", "attack.csv", "attack.json", "report.html",
+        *(f"attack-{i}.{kind}" for i in (1, 2) for kind in ("png", "pdf")),
+    }  # fmt: skip
+    assert "Left out: share 0.04, which is nobody of 10 clients." in done.stdout
+    assert "Left out: Raw samples, from attacks on values: it sends no model" in done.stdout
+    assert "With centred clipping tau=0.1, the worst case is " in done.stdout
+    rows = list(csv.DictReader((out / "attack.csv").read_text().splitlines()))
+    # PSO-Fed has two attacks, raw samples one: two shares, without and with; and all are clean.
+    assert len(rows) == (2 + 1) * 2 * 2 + 2 * 2
+    for row in rows:
+        low, value, high = (float(row[key]) for key in ("loss_low", "loss_db", "loss_high"))
+        assert low <= value <= high
+        if row["attack"] == row["defence"] == "none":
+            assert (low, value, high) == (0, 0, 0)
+    worst = max(rows, key=lambda row: float(row["loss_db"]))
+    assert (worst["attack"], worst["share"], worst["defence"]) == ("model times -5", "0.3", "none")
+    table = json.loads((out / "attack.json").read_text())
+    assert table["shares"] == [0, 0.1, 0.3]
+    assert table["alone_db"]["low"] < table["alone_db"]["high"]
+    again = psofed(*table["command"].removeprefix("psofed ").replace("experiment.toml", "out/experiment.toml").split(), "--jobs", 1, "--out", "again")  # fmt: skip
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "again/attack.csv").read_bytes() == (out / "attack.csv").read_bytes()
+
+
+def test_a_loss_is_the_paired_difference_of_runs_on_the_same_draws():
+    world = psofed.Experiment(
+        clients=10, rounds=30, runs=4, cohort=3, test_samples=20, evaluate_every=1,
+        features=psofed.Features(dim=6), methods=(psofed.PSOFed(3),),
+    )  # fmt: skip
+    flip = replace(attacking.every_attack()[0], share=0.3)
+    made = attacking.plan(world, [flip], [0.3])
+    with threads(1) as workers:
+        steady = attacking.compute(made, workers, {}, lambda *_: None, lambda _: None)
+    result = attacking.AttackResult(made, tuple(steady))
+    [_, row] = result.rows()
+    bad = montecarlo.run(replace(world, attack=flip), 1)
+    clean = montecarlo.run(world, 1)
+    level, base = (c.point(0, "steady") for c in (bad, clean))
+    assert row["mse_db"] == pytest.approx(level.value)
+    assert row["mse_high"] - row["mse_db"] == pytest.approx(1.96 * level.stderr)
+    assert row["loss_db"] == pytest.approx(level.value - base.value)
+    a, b = steady[1][:, 0], steady[0][:, 0]
+    apart = (a / a.mean() - b / b.mean()).std(ddof=1) / 2
+    assert row["loss_high"] - row["loss_db"] == pytest.approx(1.96 * 10 / np.log(10) * apart)
+
+
+def test_all_attacks_are_tried_unless_some_are_named_and_the_file_has_its_own_strength():
+    names = set(psofed.schema.names("psofed.attacks"))
+    found = attacking.every_attack()
+    assert {each.name for each in found} == names
+    assert len({each.describe() for each in found}) == len(found) > len(names)
+    own = psofed.attacks.scale.Options(factor=-2)
+    mine = attacking.every_attack(own)
+    assert [each for each in mine if each.name == "scale"] == [own]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--shares", "0,x"), "--shares is '0,x'"),
+        (("--shares", "0,1"), "--shares has 1; use shares of the clients"),
+        (("--shares", "0,0.01"), "--shares have nobody of 10 clients in any; give one of 0.1"),
+        (("--attack", "scael"), "--attack scael: name is 'scael'"),
+        (("--attack", "scale:fac=1"), "--attack scale:fac=1: fac"),
+        (("--attack", "stuck:begin=-1"), "attack.begin is -1"),
+        (("--attack", "scale", "--attack", "scale"), "--attack names sign flip twice"),
+        (("--defence", "krum"), "defence.name is 'krum', which needs 5 members in a round"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_written(psofed, tiny, tmp_path, arguments, said):
+    done = psofed("attack", tiny, *arguments, "--out", "out")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_was_finished_before_a_failure_is_kept(psofed, tiny, tmp_path, monkeypatch, sketched):
+    real, seen = attacking._steady, []
+
+    def lost(experiment, mse):
+        seen.append(experiment)
+        if len(seen) == 8:
+            raise psofed_error
+        return real(experiment, mse)
+
+    from psofed.errors import InputError
+
+    psofed_error = InputError("disk", "is full", "free some space")
+    arguments = ("attack", tiny, *SOME, "--shares", "0.2", "--jobs", 1, "--out", "out")
+    monkeypatch.setattr(attacking, "_steady", lost)
+    assert psofed(*arguments).returncode == 2
+    assert len(list((tmp_path / "out/checkpoint").glob("part-*"))) == 2
+    monkeypatch.setattr(attacking, "_steady", real)
+    assert "holds an unfinished result" in psofed(*arguments).stderr
+    other = psofed(*arguments[:-6], "--shares", "0.3", *arguments[-4:], "--resume")
+    assert "was started with other attacks, shares" in other.stderr
+    done = psofed(*arguments, "--resume", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "Resumed: 2 of " in done.stderr
+    assert not (tmp_path / "out/checkpoint").exists()
+    whole = psofed(*arguments[:-1], "whole")
+    assert whole.returncode == 0
+    assert (tmp_path / "out/attack.csv").read_bytes() == (
+        tmp_path / "whole/attack.csv"
+    ).read_bytes()
+
+
+def test_an_attack_of_ones_own_is_kept_beside_the_result(psofed, tiny, tmp_path, sketched):
+    put(tmp_path, kind="attack")
+    put(tmp_path, kind="defence", name="shield.py")
+    own = ("--attack", "./mine.py:factor=-3", "--defence", "./shield.py", "--shares", "0.2")
+    done = psofed("attack", tiny, *own, "--jobs", 1, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert (
+        "With mine most=1, the worst case is mine factor=-3 by 20 % of the clients" in done.stdout
+    )
+    table = json.loads((tmp_path / "out/attack.json").read_text())
+    copies = {each["name"] for each in (*table["attacks"], *table["defences"])}
+    assert len(copies) == 2
+    assert all((tmp_path / "out" / name).exists() for name in copies)
+    assert len(table["plugins"]) == 2
+    words = table["command"].removeprefix("psofed ").split()
+    again = call(*words, "--jobs", 1, "--out", tmp_path / "again", cwd=tmp_path / "out")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "again/attack.csv").read_bytes() == (
+        tmp_path / "out/attack.csv"
+    ).read_bytes()

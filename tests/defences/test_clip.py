@@ -174,6 +174,6 @@ def test_an_adaptive_attacker_is_hardly_ever_clipped_and_does_harm_all_the_same(
         )
     whole = [one for some in tried for one in some]
     assert len(whole) > 100
-    assert np.mean(whole) > 0.9  # the scale moves a little between its look and the fold
+    assert np.mean(whole) > 0.8  # the scale moves a little between its look and the fold
     quiet = montecarlo.run(replace(attacked, methods=SMALL.methods[:1], attack=None), 1)
     assert met.mse_db[0, -1] > quiet.mse_db[0, -1]

@@ -3,8 +3,9 @@
 Ours. The server sees only uploads, so it judges a client by their sizes and, because an attacker
 that stays small must push the same way again and again, by the memory of its changes.
 
-Scale. r_k is the root mean square of U_k; s is the median of the last 64 of them. After the warm-up
-s is at most `CAP` times the least it has been, so that nobody can blow it up, however patient.
+Scale. r_k is the root mean square of U_k; s is the median of the last 64 of them, and of the first
+ones the quartile, because a first cohort may have a malicious majority. After the warm-up s is at
+most `CAP` times the least it has been, so that nobody can blow it up, however patient.
 Clip. U_k is shortened to a root mean square of `clip` s.
 Size. q_k, a running mean of (r_k / s)^2; whoever is far above the median of all loses weight.
 Memory. m_k, a running mean of U_k / s on its entries. Once in K uploads, or in a hundred, all are
@@ -111,7 +112,9 @@ class Defence:
         count = int(state["count"])
         state["ring"][(count + np.arange(len(r))) % RING] = r
         state["count"] += len(r)
-        s = middle(state["ring"][: count + len(r)])
+        known = state["ring"][: count + len(r)]
+        # At first a lower one: the first cohort may have a malicious majority.
+        s = middle(known) if len(known) == RING else ranked(known, (len(known) - 1) // 4)
         if count + len(r) > WARM * self.ward.clients:
             if 0 < s < state["least"]:
                 state["least"][...] = s
@@ -176,9 +179,14 @@ def sizes(U: Array) -> Array:
     return np.where(np.isnan(r), np.inf, r)
 
 
+def ranked(values: Array, place: int) -> float:
+    """The value at this place, counted from the smallest."""
+    return float(np.sort(values)[place])
+
+
 def middle(values: Array) -> float:
     """The lower median."""
-    return float(np.sort(values)[(len(values) - 1) // 2])
+    return ranked(values, (len(values) - 1) // 2)
 
 
 def fallen(far: Array) -> Array:

@@ -36,5 +36,6 @@ class Defence(Stateless):
     """U_k <- median_j U_j, entry by entry."""
 
     def defended(self, state: State, n: int, k: Indices, changes: Array, entries: Indices) -> Array:
-        middle = np.median(changes, axis=-2, keepdims=True).astype(changes.dtype)
+        told = np.where(np.isnan(changes), np.inf, changes)
+        middle = np.median(told, axis=-2, keepdims=True).astype(changes.dtype)
         return np.broadcast_to(middle, changes.shape)

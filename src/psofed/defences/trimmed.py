@@ -43,5 +43,7 @@ class Defence(Stateless):
     def defended(self, state: State, n: int, k: Indices, changes: Array, entries: Indices) -> Array:
         # Where members are lost, there may be no more than the middle to keep.
         trim = min(self.options.trim, (changes.shape[-2] - 1) // 2)
-        kept = np.sort(changes, axis=-2)[..., trim : changes.shape[-2] - trim, :]
+        kept = np.sort(np.where(np.isnan(changes), np.inf, changes), axis=-2)[
+            ..., trim : changes.shape[-2] - trim, :
+        ]
         return np.broadcast_to(kept.mean(axis=-2, keepdims=True), changes.shape)

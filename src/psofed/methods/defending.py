@@ -15,7 +15,6 @@ from psofed.core import equations
 from psofed.core.schedule import Indices
 from psofed.defences.contract import Defence, Opinion
 from psofed.methods.contract import Array, Message, Method, Rows, State, stack
-from psofed.methods.members import Apart
 
 Uploads = Mapping[int, Message]
 Weights = Mapping[int, float]
@@ -31,45 +30,48 @@ class Defended:
 
     def fold(self, server: State, n: int, uploads: Uploads, weights: Weights) -> None:
         """The fold of the method, with what the defence leaves of the uploads."""
-        if isinstance(uploads, Apart) or (isinstance(uploads, Rows) and uploads.sent is not None):
-            for r, of_run in enumerate(_runs(uploads)):
-                alone = {name: array[r, ...] for name, array in server.items()}
-                state = {name: array[r, ...] for name, array in self.state.items()}
-                equal = dict.fromkeys(of_run, 1 / max(len(of_run), 1))
-                self.method.fold(alone, n, *self._judged(state, alone, n, of_run, equal))
-            return
-        self.method.fold(server, n, *self._judged(self.state, server, n, uploads, weights))
-
-    def _judged(
-        self, state: State, server: State, n: int, uploads: Uploads, weights: Weights
-    ) -> tuple[Uploads, Weights]:
         ks, values, _ = stack(uploads, weights)
-        if not len(ks):
-            return uploads, weights
-        if not self.method.entrywise:
-            return uploads, self._weighed(state, server, n, uploads, weights)
+        if len(ks) and self.method.entrywise:
+            uploads = self._entrywise(server, n, uploads, ks, values)
+        elif len(ks):
+            weights = self._weighed(server, n, uploads, weights)
+        self.method.fold(server, n, uploads, weights)
+
+    def _entrywise(self, server: State, n: int, uploads: Uploads, ks: Any, values: Any) -> Uploads:
+        """The uploads with the entries that are left of them."""
         entries = self.method.entries(ks, np.asarray(n), True)
         base = equations.share(server["w"], entries)
+        sent = uploads.sent if isinstance(uploads, Rows) else None
         with np.errstate(over="ignore", invalid="ignore"):
             changes = values - base
-            left = self.defence.defended(state, n, ks, changes, entries)
+            left = self._left(n, ks, changes, entries, sent)
         # Where nothing was changed, the values as they came: base + (v - base) may round.
         kept = np.where(left == changes, values, base + left).astype(values.dtype, copy=False)
         if isinstance(uploads, Rows):
-            return Rows(uploads.clients, kept), weights
+            return Rows(uploads.clients, kept, sent)
         heard = dict(zip(ks.tolist(), kept, strict=True))
-        return {k: heard.get(k, message) for k, message in uploads.items()}, weights
+        return {k: heard.get(k, message) for k, message in uploads.items()}
 
-    def _weighed(
-        self, state: State, server: State, n: int, uploads: Uploads, weights: Weights
-    ) -> Weights:
+    def _left(self, n: int, ks: Any, changes: Array, entries: Indices, sent: Any) -> Array:
+        """What the defence leaves; of several runs in which some members sent nothing, by run."""
+        if sent is None:
+            return self.defence.defended(self.state, n, ks, changes, entries)
+        left = changes.copy()
+        for r, here in enumerate(sent):
+            if here.any():
+                state = {name: array[r, ...] for name, array in self.state.items()}
+                some = ks[r][here], changes[r][here], entries[r][here]
+                left[r][here] = self.defence.defended(state, n, *some)
+        return left
+
+    def _weighed(self, server: State, n: int, uploads: Uploads, weights: Weights) -> Weights:
         """a_k times <left of U_k, U_k> / <U_k, U_k>."""
         heard = {k: m for k, m in uploads.items() if m is not None and len(m)}
         ks = np.array(list(heard))
         changes = np.stack([self._change(server, n, k, m) for k, m in heard.items()])
         entries = np.broadcast_to(np.arange(changes.shape[1]), changes.shape)
         with np.errstate(over="ignore", invalid="ignore"):
-            left = self.defence.defended(state, n, ks, changes, entries)
+            left = self.defence.defended(self.state, n, ks, changes, entries)
             size = np.vecdot(changes, changes)
             along = np.where(size > 0, np.vecdot(left, changes) / np.where(size > 0, size, 1), 1.0)
         same = (left == changes).all(axis=1)
@@ -96,16 +98,6 @@ class Defended:
     def opinion(self) -> Opinion | None:
         """What the defence thinks of each client."""
         return self.defence.opinion(self.state)
-
-
-def _runs(uploads: Any) -> list[dict[int, Message]]:
-    """The uploads of several runs, one after another."""
-    if isinstance(uploads, Apart):
-        return uploads.runs
-    rows = zip(uploads.clients.tolist(), uploads.array, uploads.sent, strict=True)
-    return [
-        {k: row if sent else row[:0] for k, row, sent in zip(*one, strict=True)} for one in rows
-    ]
 
 
 def defended(method: Method, runs: int = 0) -> Defended | None:

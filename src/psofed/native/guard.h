@@ -1,10 +1,9 @@
 /* The defence "clip" at the fold, which restates defences/clip.py: see there for what it does. */
 
-/* The lower median of `count` values, by quick selection; `pad` has room for a copy of them. */
-static double NAME(middle)(const double *values, int64_t count, double *pad)
+/* The value at place `at`, by quick selection; `pad` has room for a copy of the values. */
+static double NAME(ranked)(const double *values, int64_t count, int64_t at, double *pad)
 {
     memcpy(pad, values, count * sizeof(double));
-    const int64_t at = (count - 1) / 2;
     int64_t low = 0, high = count - 1;
     while (low < high) {
         const double pivot = pad[(low + high) / 2];
@@ -24,6 +23,12 @@ static double NAME(middle)(const double *values, int64_t count, double *pad)
     return pad[at];
 }
 
+/* The lower median. */
+static double NAME(middle)(const double *values, int64_t count, double *pad)
+{
+    return NAME(ranked)(values, count, (count - 1) / 2, pad);
+}
+
 /* The weight for an excess: 1 up to 1, then its square falls, and from OUT on nothing is left. */
 INLINE double NAME(fallen)(double far) { return far > 1 ? (far < OUT ? 1 / (far * far) : 0) : 1; }
 
@@ -34,7 +39,8 @@ static double NAME(scaled)(const NAME(Clip) *guard, int64_t j, const double *siz
     int64_t count = guard->uploads[j];
     for (int64_t i = 0; i < members; i++) ring[count++ % RING] = size[i];
     guard->uploads[j] = count;
-    double s = NAME(middle)(ring, count < RING ? count : RING, guard->values);
+    double s = count < RING ? NAME(ranked)(ring, count, (count - 1) / 4, guard->values)
+                            : NAME(middle)(ring, RING, guard->values);
     if (count > WARM * guard->clients) {
         if (s > 0 && s < guard->least[j]) guard->least[j] = s;
         if (s > CAP * guard->least[j]) s = CAP * guard->least[j];

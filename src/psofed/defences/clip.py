@@ -29,7 +29,7 @@ from psofed.core.schedule import Indices
 from psofed.defences.contract import Array, Opinion, State, Ward
 from psofed.defences.contract import Options as Base
 
-RING = 64  # uploads whose sizes make the scale
+RING, FIRST = 64, 16  # uploads whose sizes make the scale, and at first
 WARM, CAP = 2, 3.0  # after so many times K uploads the scale is at most so many times its least
 SIZES, CHANGES = 0.1, 0.02  # what a new upload counts in q_k and m_k
 LARGEST = 100.0  # of r_k / s, in q_k
@@ -114,7 +114,7 @@ class Defence:
         state["count"] += len(r)
         known = state["ring"][: count + len(r)]
         # At first a lower one: the first cohort may have a malicious majority.
-        s = middle(known) if len(known) == RING else ranked(known, (len(known) - 1) // 4)
+        s = middle(known) if len(known) >= FIRST else ranked(known, (len(known) - 1) // 4)
         if count + len(r) > WARM * self.ward.clients:
             if 0 < s < state["least"]:
                 state["least"][...] = s

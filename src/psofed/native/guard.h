@@ -39,8 +39,8 @@ static double NAME(scaled)(const NAME(Clip) *guard, int64_t j, const double *siz
     int64_t count = guard->uploads[j];
     for (int64_t i = 0; i < members; i++) ring[count++ % RING] = size[i];
     guard->uploads[j] = count;
-    double s = count < RING ? NAME(ranked)(ring, count, (count - 1) / 4, guard->values)
-                            : NAME(middle)(ring, RING, guard->values);
+    double s = count < FIRST ? NAME(ranked)(ring, count, (count - 1) / 4, guard->values)
+                            : NAME(middle)(ring, count < RING ? count : RING, guard->values);
     if (count > WARM * guard->clients) {
         if (s > 0 && s < guard->least[j]) guard->least[j] = s;
         if (s > CAP * guard->least[j]) s = CAP * guard->least[j];

@@ -115,6 +115,11 @@ def _beset(experiment: Experiment) -> None:
             owner.check(options, experiment.clients, experiment.cohort)
         except InputError as error:
             raise (error.inside(f"{field}.") if error.field else error.inside(field)) from None
+    if experiment.attack is not None and experiment.attack.linear and not experiment.learner.linear:
+        found = (
+            f"is {experiment.attack.describe()!r}, which needs a model that is linear in features"
+        )
+        raise InputError("attack", found, 'use another way to push, or the learner "lms"')
 
 
 def _learner(experiment: Experiment) -> None:

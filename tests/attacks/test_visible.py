@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 import psofed as library
+from psofed import AdaptiveAttack, Experiment, OnlineFed, ScaleAttack
 from psofed.compare import addresses
+from psofed.errors import InputError
+from psofed.learners import network
 
 TINY = """
 clients = 10
@@ -112,3 +116,16 @@ def test_also_a_method_that_the_file_names_is_left_out_of_a_comparison_with_the_
     table = json.loads((tmp_path / "out/comparison.json").read_text())
     assert {"method": "Raw samples", "why": why} in table["left_out"]
     assert psofed("run", tiny, "--out", "no").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("attack", "words"),
+    [
+        (ScaleAttack(factor=float("nan")), "attack.factor is nan; use a finite number"),
+        (ScaleAttack(share=1.0), "attack.share is 1.0; use a share of the clients, 0 to 1"),
+        (AdaptiveAttack(push="weak"), "attack is 'adaptive, weak 10', which needs a model"),
+    ],
+)
+def test_an_attack_that_means_nothing_here_is_refused(attack, words):
+    with pytest.raises(InputError, match=re.escape(words)):
+        Experiment(attack=attack, learner=network.Options(), methods=(OnlineFed(),))

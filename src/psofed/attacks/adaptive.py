@@ -40,6 +40,11 @@ class Options(Base):
     rank: int = 10  # of the eigenvector, if it is a weak one
     size: float = 0.1  # the root mean square of the push, where no defence limits it
 
+    @property
+    def linear(self) -> bool:
+        """Features have a correlation, parameters of other models have none."""
+        return self.push == "weak"
+
     def describe(self) -> str:
         return f"adaptive, {self.push}" + (f" {self.rank}" if self.push == "weak" else "")
 

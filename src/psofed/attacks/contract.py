@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -66,6 +67,11 @@ class Options(schema.Named):
         Its mean is 0 then, and the theory knows the attack. None: it is more than such noise.
         """
         return None
+
+    @property
+    def linear(self) -> bool:
+        """Whether it takes a model that is w^T z."""
+        return False
 
     def describe(self) -> str:
         """The attack and its options, in short."""
@@ -165,6 +171,9 @@ def check(options: Options, clients: int, cohort: int) -> None:
     if not isinstance(options, Options):
         raise InputError("", f"is {options!r}", "use the Options of an attack")
     schema.check(options)
+    for key, value in schema.values(options).items():
+        if isinstance(value, float) and not isfinite(value):
+            raise InputError(key, f"is {value}", "use a finite number")
     if not 0 <= options.share < 1:
         raise InputError("share", f"is {options.share}", "use a share of the clients, 0 to 1")
     if options.share and not round(options.share * clients):

@@ -78,16 +78,21 @@ def test_a_demo_that_is_terminated_ends_what_it_started(start, tmp_path):
 
 @pytest.mark.long
 def test_the_demo_ends_with_the_proof(process, tmp_path):
-    """And it opens its dashboard in the browser that it is told to."""
+    """With an insider and a defence, too; it opens its dashboard in the browser it is told to."""
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
     browser.chmod(0o755)
     told = processes.ENV | {"BROWSER": f"{browser} %s"}
-    result = process("demo", "--rounds", 60, "--open", env=told)
+    threat = "--attack", "constant:value=9e8", "--defence", "clip"
+    result = process("demo", "--rounds", 60, *threat, "--open", env=told)
     assert result.returncode == 0, result.stderr
     assert result.stdout.endswith("The deployment equals the simulation.\n")
     assert "240 of 240 uploads folded in" in result.stdout
     assert result.stderr.count("kill -9 the server") == 2
     assert "kill -9 client 3" in result.stderr
+    assert "10 % of the clients are malicious: constant 9e+08; defence: clip" in result.stderr
+    assert (
+        float(re.findall(r"MSE +(-?[\d.]+) dB", result.stderr)[-1]) < -3
+    )  # it learns all the same
     (url,) = re.findall(r"Dashboard at (http://127\.0\.0\.1:\d+/)", result.stderr)
     assert (tmp_path / "opened").read_text().strip() == url

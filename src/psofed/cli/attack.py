@@ -86,8 +86,8 @@ def _plan(experiment: Experiment, shares: str, named: dict[str, tuple[str, ...]]
     from psofed.compare import attacking
 
     own = experiment.attack
-    attacks = [_named("attack", text, own) for text in named["attacks"]]
-    defences = [_named("defence", text, experiment.defence) for text in named["defences"]]
+    attacks = [parsed("attack", text, own) for text in named["attacks"]]
+    defences = [parsed("defence", text, experiment.defence) for text in named["defences"]]
     for option, found in (("--attack", attacks), ("--defence", defences)):
         twice = [each.describe() for i, each in enumerate(found) if each in found[:i]]
         if twice:
@@ -101,7 +101,7 @@ def _plan(experiment: Experiment, shares: str, named: dict[str, tuple[str, ...]]
         raise error.inside("--") if error.field == "shares" else error from None
 
 
-def _named(kind: str, text: str, own: Any) -> Any:
+def parsed(kind: str, text: str, own: Any = None) -> Any:
     """An attack or a defence such as "scale:factor=-5"; by its name alone, as FILE has it."""
     from psofed import schema
     from psofed.fit.plan import value_of

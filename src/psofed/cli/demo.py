@@ -29,9 +29,15 @@ CLIENTS = 10
               help="Entries in a message, of D = 200.")  # fmt: skip
 @click.option("--keep", type=click.Path(path_type=Path),
               help="New folder in which files and logs stay. [default: none stay]")  # fmt: skip
+@click.option("--attack", metavar="NAME", help="What one of the ten clients does, as in"
+              " scale:factor=-5. [default: all are honest]")  # fmt: skip
+@click.option("--defence", metavar="NAME", help="What the server does about it, as clip."
+              " [default: nothing]")  # fmt: skip
 @click.option("--open/--no-open", "opened", default=None, help="Open the dashboard in a browser."
               " [default: on a terminal with a display]")  # fmt: skip
-def demo(rounds: int, shared: int, keep: Path | None, opened: bool | None) -> None:
+def demo(
+    rounds: int, shared: int, keep: Path | None, opened: bool | None, **threat: str | None
+) -> None:
     """Run a whole deployment on this machine: broker, server and ten clients as processes.
 
     Meanwhile the server and a client are killed (kill -9) and started again. At the end the global
@@ -39,13 +45,13 @@ def demo(rounds: int, shared: int, keep: Path | None, opened: bool | None) -> No
     uses the loopback interface only. A dashboard shows it in the browser.
     """
     if keep is not None:
-        _play(keep, rounds, shared, opened)
+        _play(keep, _text(rounds, shared, threat), rounds, opened)
         return
     with tempfile.TemporaryDirectory(prefix="psofed-demo-") as folder:
-        _play(Path(folder), rounds, shared, opened)
+        _play(Path(folder), _text(rounds, shared, threat), rounds, opened)
 
 
-def _play(folder: Path, rounds: int, shared: int, opened: bool | None) -> None:
+def _play(folder: Path, text: str, rounds: int, opened: bool | None) -> None:
     from psofed.errors import InputError
     from psofed.protocol import deployment as plans
 
@@ -53,16 +59,18 @@ def _play(folder: Path, rounds: int, shared: int, opened: bool | None) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with file.open("x") as new:
-            new.write(_text(rounds, shared))
+            new.write(text)
     except OSError as error:
         raise InputError(
             str(file), f"cannot be made: {error.strerror}", "give a new folder"
         ) from None
     plan = plans.read(file)
     say(
-        f"{CLIENTS} clients, cohorts of {plan.experiment.cohort}, M = {shared} of D = 200 entries."
-        " MSE is on noise-free targets."
+        f"{CLIENTS} clients, cohorts of {plan.experiment.cohort}, {plan.experiment.titles[0]} with"
+        " D = 200. MSE is on noise-free targets."
     )
+    if plan.experiment.threat:
+        say(plan.experiment.threat)
     team = Team(folder, file)
     signal.signal(signal.SIGTERM, _terminated)
     try:
@@ -101,12 +109,19 @@ def _terminated(*_: object) -> None:
     sys.exit(128 + signal.SIGTERM)
 
 
-def _text(rounds: int, shared: int) -> str:
+def _text(rounds: int, shared: int, threat: dict[str, str | None]) -> str:
+    import tomli_w
+
+    from psofed import schema
+    from psofed.cli.attack import parsed
+
+    given = {kind: parsed(kind, text) for kind, text in threat.items() if text is not None}
+    more = {kind: schema.table(options) for kind, options in given.items()}
     return (
         f"clients = {CLIENTS}\nrounds = {rounds}\ncohort = 4\n"
         'dtype = "float64"\ntest_samples = 500\n'
         f'[[methods]]\nname = "psofed"\nshared = {shared}\n[deploy]\nwire = "float64"\n'
-    )
+    ) + tomli_w.dumps(more)
 
 
 class Team:

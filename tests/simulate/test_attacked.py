@@ -10,7 +10,7 @@ import pytest
 from psofed import Experiment, OnlineFed, PSOFed
 from psofed.attacks import alie, collusion, constant, ipm, offset, perturbation, scale
 from psofed.defences import clip
-from psofed.simulate import family, montecarlo
+from psofed.simulate import draws, family, montecarlo
 
 SMALL = Experiment(
     clients=12, cohort=4, rounds=60, runs=3, dtype="float64", test_samples=100,
@@ -56,3 +56,13 @@ def test_the_engine_defends_as_the_handlers_do(monkeypatch, attack, dtype, far):
 def test_nobody_malicious_is_to_the_bit_nobody():
     nobody = montecarlo.run(replace(SMALL, attack=scale.Options(share=0.0)), 1)
     np.testing.assert_array_equal(nobody.mse, montecarlo.run(SMALL, 1).mse)
+
+
+def test_attack_and_defence_do_not_depend_on_how_samples_are_chunked(monkeypatch):
+    """In small chunks, too, in whose course clients are selected for the last time."""
+    made = replace(
+        SMALL, clients=60, rounds=400, runs=1, attack=MIXED[0], defence=clip.Options(),
+    )  # fmt: skip
+    whole = montecarlo.run(made, 1)
+    monkeypatch.setattr(draws, "CHUNK_SAMPLES", 1)
+    np.testing.assert_array_equal(montecarlo.run(made, 1).mse, whole.mse)

@@ -30,7 +30,7 @@ enum { AT_ONCE = 2, TOGETHER = 4 };
 #endif
 
 /* Of the defence, as in defences/clip.py. */
-enum { RING = 64, FIRST = 16, WARM = 2 };
+enum { RING = 64, FIRST = 16, FEW = 3, WARM = 2 };
 #define CAP 3.0
 #define SIZES 0.1
 #define CHANGES 0.02

@@ -32,6 +32,17 @@ static double NAME(middle)(const double *values, int64_t count, double *pad)
 /* The weight for an excess: 1 up to 1, then its square falls, and from OUT on nothing is left. */
 INLINE double NAME(fallen)(double far) { return far > 1 ? (far < OUT ? 1 / (far * far) : 0) : 1; }
 
+/* The median of the last sizes above 0 of all clients; 0 while too few of them have had one. */
+static double NAME(of_latest)(const NAME(Clip) *guard, int64_t j)
+{
+    const double *latest = guard->latest + j * guard->rows;
+    int64_t known = 0;
+    for (int64_t c = 0; c < guard->rows; c++)
+        if (latest[c] > 0) guard->some[known++] = latest[c];
+    if (known < FEW && known < guard->clients) return 0;
+    return NAME(middle)(guard->some, known, guard->values);
+}
+
 /* s of method j, after the sizes of a round. */
 static double NAME(scaled)(const NAME(Clip) *guard, int64_t j, const double *size, int64_t members)
 {
@@ -41,6 +52,7 @@ static double NAME(scaled)(const NAME(Clip) *guard, int64_t j, const double *siz
     guard->uploads[j] = count;
     double s = count < FIRST ? NAME(ranked)(ring, count, (count - 1) / 4, guard->values)
                             : NAME(middle)(ring, count < RING ? count : RING, guard->values);
+    if (!(s > 0)) s = NAME(of_latest)(guard, j);
     if (count > WARM * guard->clients) {
         if (s > 0 && s < guard->least[j]) guard->least[j] = s;
         if (s > CAP * guard->least[j]) s = CAP * guard->least[j];
@@ -53,10 +65,11 @@ static void NAME(aim)(const NAME(Job) *job, int64_t j)
 {
     const NAME(Clip) *guard = &job->guard;
     const int64_t size = job->map.size, methods = job->plans.methods, R = guard->directions;
+    const int64_t clients = guard->rows;
     REAL *V = guard->V + j * R * size, *G = guard->G;
     memset(G, 0, R * size * sizeof(REAL));
-    for (int64_t c = 0; c < job->data.clients; c++) {
-        if (!guard->contacts[c]) continue;
+    for (int64_t c = 0; c < clients; c++) {
+        if (!guard->contacts[j * clients + c]) continue;
         const REAL *m = guard->memory + (c * methods + j) * size;
         for (int64_t r = 0; r < R; r++) {
             const REAL a = r ? NAME(product)(m, V + r * size, size) : 1;
@@ -80,13 +93,13 @@ static void NAME(review)(const NAME(Job) *job, int64_t j)
 {
     const NAME(Clip) *guard = &job->guard;
     const int64_t size = job->map.size, methods = job->plans.methods, R = guard->directions;
-    const int64_t clients = job->data.clients;
+    const int64_t clients = guard->rows;
     double *along = guard->along, *some = guard->some, *rest = guard->left_over;
     REAL *V = guard->V + j * R * size;
     int64_t known = 0;
     NAME(aim)(job, j);
     for (int64_t c = 0; c < clients; c++) {
-        if (!guard->contacts[c]) continue;
+        if (!guard->contacts[j * clients + c]) continue;
         const REAL *m = guard->memory + (c * methods + j) * size;
         double left = (double)NAME(product)(m, m, size);
         for (int64_t r = 0; r < R; r++) {
@@ -109,7 +122,7 @@ static void NAME(review)(const NAME(Job) *job, int64_t j)
         for (int64_t i = 0; i < known; i++) some[i] = fmax(some[i], away[i] / fmax(width, TINY));
     }
     for (int64_t c = 0, i = 0; c < clients; c++)
-        if (guard->contacts[c]) guard->weight[j * clients + c] = NAME(fallen)(some[i++]);
+        if (guard->contacts[j * clients + c]) guard->weight[j * clients + c] = NAME(fallen)(some[i++]);
 }
 
 /* U_k on the window of method j: its M values, and where they are; nothing where that is all. */
@@ -135,12 +148,12 @@ static void NAME(admit)(const NAME(Job) *job, int64_t j, int64_t c, double ratio
                         const int32_t *at, int64_t count)
 {
     const NAME(Clip) *guard = &job->guard;
-    const int64_t size = job->map.size, methods = job->plans.methods, clients = job->data.clients;
+    const int64_t size = job->map.size, methods = job->plans.methods, clients = guard->rows;
     const int whole = job->plans.shared[j] == job->plans.dim;
     REAL *m = guard->memory + (c * methods + j) * size, *change = job->pad.change + j * size;
     double *q = guard->size + j * clients + c;
     const double held = ratio < LARGEST ? ratio : LARGEST;
-    *q += (guard->contacts[c] ? SIZES : 1) * (held * held - *q);
+    *q += (guard->contacts[j * clients + c]++ ? SIZES : 1) * (held * held - *q);
     const double weight = guard->weight[j * clients + c] * NAME(fallen)(sqrt(*q / guard->usual[j]) / BIGGEST);
     const double part = ratio > guard->clip ? guard->clip / ratio : 1;
     if (part < 1)
@@ -183,21 +196,21 @@ static void NAME(guarded)(const NAME(Job) *job, int64_t begin, int64_t last, int
             const double square = (double)NAME(product)(U, U, count);
             guard->sizes[i] = square == square ? sqrt(square / job->plans.shared[j]) : INFINITY;
         }
+        for (int64_t i = 0; i < members; i++)
+            if (guard->sizes[i] > 0)
+                guard->latest[j * guard->rows + job->data.members[begin + i]] = guard->sizes[i];
         const double s = NAME(scaled)(guard, j, guard->sizes, members);
         for (int64_t i = 0; i < members; i++) {
             REAL *U = guard->changes + i * size;
             const int32_t *at = guard->at + i * size;
-            if (s > 0) {
-                NAME(admit)(job, j, job->data.members[begin + i], guard->sizes[i] / s, s, U, at, count);
-                if (!job->plans.dense[j]) NAME(note_entries)(job, j, n, at, count);
-            }
+            if (!(s > 0 && guard->sizes[i] > 0)) continue; /* who sends back what it got */
+            NAME(admit)(job, j, job->data.members[begin + i], guard->sizes[i] / s, s, U, at, count);
+            if (!job->plans.dense[j]) NAME(note_entries)(job, j, n, at, count);
+            guard->waiting[j] += 1;
         }
-    }
-    for (int64_t i = 0; i < members; i++) guard->contacts[job->data.members[begin + i]] += 1;
-    *guard->waiting += members;
-    if (*guard->waiting >= guard->often) {
-        *guard->waiting = 0;
-        for (int64_t j = 0; j < job->plans.methods; j++)
-            if (guard->scale[j] > 0) NAME(review)(job, j);
+        if (guard->waiting[j] >= guard->often) {
+            guard->waiting[j] = 0;
+            NAME(review)(job, j);
+        }
     }
 }

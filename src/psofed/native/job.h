@@ -72,11 +72,11 @@ typedef struct {
 
 /* The defence "clip": its state, and room to work in; see defences/clip.py. */
 typedef struct {
-    int64_t on, clients, often, directions; /* whether there is one, K, uploads between reviews, R */
+    int64_t on, clients, rows, often, directions; /* whether there is one, K, those with a row, ... */
     double clip, floor;
     double *ring, *scale, *least, *usual; /* [method][RING], [method] */
-    int64_t *uploads, *waiting, *contacts;  /* [method], one, [client] */
-    double *size, *weight;                /* [method][client] */
+    int64_t *uploads, *waiting, *contacts; /* [method], [method], [method][client] */
+    double *size, *weight, *latest;       /* [method][client] */
     REAL *memory, *V;                     /* [client][method][feature], [method][direction][feature] */
     REAL *changes, *G;                    /* [member][feature], [direction][feature] */
     int32_t *at;                          /* [member][feature] */

@@ -38,6 +38,7 @@ def guard(defence: Defence | None, draws: Draws, w: Array) -> layout.Clip:
     values: Any = {name: np.zeros(room) for name in ("values", "some", "away", "left_over")}
     return layout.Clip(
         on=int(defence is not None),
+        rows=clients,
         **numbers,
         directions=R,
         ring=np.zeros((methods, clip.RING)),
@@ -45,10 +46,11 @@ def guard(defence: Defence | None, draws: Draws, w: Array) -> layout.Clip:
         least=np.full(methods, np.inf),
         usual=np.full(methods, clip.USUAL[1]),
         uploads=np.zeros(methods, np.int64),
-        waiting=np.zeros(1, np.int64),
-        contacts=np.zeros(clients, np.int64),
+        waiting=np.zeros(methods, np.int64),
+        contacts=np.zeros((methods, clients), np.int64),
         size=np.zeros((methods, clients)),
         weight=np.ones((methods, clients)),
+        latest=np.zeros((methods, clients)),
         memory=native.aligned((clients, methods, size), w.dtype),
         V=V,
         changes=native.aligned((members, size), w.dtype),

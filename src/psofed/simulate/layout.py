@@ -132,6 +132,7 @@ class Clip(NamedTuple):
 
     on: int
     clients: int  # K
+    rows: int  # of them, those that are ever selected
     often: int  # uploads from one review to the next
     directions: int  # R
     clip: float
@@ -141,10 +142,11 @@ class Clip(NamedTuple):
     least: Array
     usual: Array
     uploads: Array
-    waiting: Array  # one
-    contacts: Array  # [client]
+    waiting: Array  # [method]
+    contacts: Array  # [method, client]
     size: Array  # [method, client]
     weight: Array  # [method, client]
+    latest: Array  # [method, client]
     memory: Array  # [client, method, feature]
     V: Array  # [method, direction, feature]
     changes: Array  # [member, feature]: room, as all that follows

@@ -92,12 +92,20 @@ class Defence:
         return out
 
     def _round(self, state: State, k: Indices, changes: Array, entries: Indices) -> Array:
+        r = sizes(changes.astype(np.float64))
+        moved = r > 0  # who sends back what it got says nothing about itself
+        state["latest"][k[moved]] = r[moved]
+        s, left = self._scaled(state, r), np.zeros_like(changes)
+        if s > 0 and moved.any():
+            those = (array[moved] for array in (k, changes, entries, r))
+            left[moved] = self._left(state, s, *those)
+        return left
+
+    def _left(
+        self, state: State, s: float, k: Indices, changes: Array, entries: Indices, r: Array
+    ) -> Array:
+        """What is left of changes of sizes r where s is usual."""
         U = changes.astype(np.float64)
-        r = sizes(U)
-        state["latest"][k[r > 0]] = r[r > 0]
-        s = self._scaled(state, r)
-        if not s > 0:
-            return np.zeros_like(changes)
         part = np.minimum(1.0, self.options.clip * s / np.maximum(r, s))
         U = np.where(np.isfinite(U), U, 0.0) * part[:, None]
         weight = state["weight"][k] * self._small(state, k, r / s)

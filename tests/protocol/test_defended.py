@@ -14,7 +14,7 @@ from psofed.defences.contract import Ward
 from psofed.deploy.samples import replay
 from psofed.errors import InputError
 from psofed.experiment import Features
-from psofed.methods import fedavg, memofed, onlinefed
+from psofed.methods import fedavg, memofed, onlinefed, raw
 from psofed.methods import psofed as pso
 from psofed.protocol import coordinator as coordinators
 from psofed.protocol import wire
@@ -67,6 +67,12 @@ def test_every_method_that_goes_live_goes_live_with_it(name):
     assert counts["asked"] == counts["accepted"]
     assert counts["asked"] >= 12 or name == "memofed", "which waits for more samples"
     assert np.isfinite(server.server.model).all()
+
+
+def test_a_check_of_samples_does_not_change_what_the_defence_sees():
+    assert plan(LIVE).method().entrywise
+    assert plan().method().entrywise
+    assert not plan(LIVE, methods=(raw.Options(),)).method().entrywise
 
 
 def served(rounds, **changes):

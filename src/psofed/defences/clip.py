@@ -193,7 +193,7 @@ class Defence:
         far = np.maximum(np.maximum(aside, apart), big)
         out = (state["weight"] == 0) | (big >= OUT)
         words = [""] * len(far)
-        for k in np.flatnonzero((far > 1) | out):
+        for k in np.flatnonzero(out):
             words[k] = _in_words(float(big[k]), float(aside[k]), float(apart[k]))
         return Opinion(far, state["clipped"].copy(), out, words)
 

@@ -64,7 +64,7 @@ class Opinion(NamedTuple):
     score: Array  # how far its changes are from those of others; nobody honest should be above 1
     clipped: Array  # the share of its uploads that were clipped, lately
     quarantined: Array  # whether its uploads are not folded in
-    reason: Sequence[str]  # in words, of those who are above 1; empty for others
+    reason: Sequence[str]  # why, of those in quarantine; empty for others
 
 
 class Defence(Protocol):

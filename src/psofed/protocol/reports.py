@@ -1,6 +1,6 @@
 """What clients tell of their own errors, if they are asked to, and what a server makes of it.
 
-It is shown to operators and used for nothing: no weight and no fold depends on it (rule 12).
+It is shown to operators and used for nothing: no weight and no fold depends on it.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ CLASSES = {"Options", "Method", "Policy", "Attack", "Defence"}
 MODULES = {"__init__", "contract"}
 MODULES_TWICE = {
     "client": "the verb, and the client's end of the protocol",
+    "none": "the defence and the sample check that do nothing: each is found by its file",
     "psofed": "the package, and the method it is named after",
 }
 

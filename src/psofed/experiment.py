@@ -189,7 +189,7 @@ class Experiment:
                 task.clients, task.dim, self.attack.share, task.seeds, task.taps, maps
             )
             attack = attacks.bind(self.attack, insiders)
-        if self.defence is not None:
+        if self.defence is not None and self.defence.acts:
             ward = defences.Ward(task.clients, task.places, task.dim, task.cohorts.size)
             defence = defences.bind(self.defence, ward)
         if attack is None and defence is None:

@@ -112,10 +112,10 @@ def test_a_client_that_tells_says_each_minute_how_many_labels_were_inside(monkey
 def test_a_report_of_coverage_that_makes_no_sense_is_not_believed():
     small = plan(Deploy(wire="float32"), methods=(pso.Options(shared=1),))
     coordinator = Coordinator(small, disk())
-    for body in (b"", b"123", wire.coverage(3, 4), wire.coverage(0, 0), b"x" * 9):
+    for body in (b"", b"123", wire.coverage(3, 4), wire.coverage(0, 0), b"x" * 9, b"x" * 21):
         frame = wire.Frame(wire.HELLO, coordinator.plan.digest, 0, body=body)
         outcome = coordinator.take(1, wire.encode(frame))
-        assert outcome == ("hello" if len(body) <= 8 else "size")
+        assert outcome == ("hello" if len(body) <= 20 else "size")
     assert coordinator.coverage == {}
     upload = wire.Frame(wire.UPLOAD, coordinator.plan.digest, 0, wire="float32", body=bytes(8))
     assert coordinator.take(1, wire.encode(upload)) == "size"

@@ -13,6 +13,7 @@ from psofed.case import Case
 from psofed.checks.bench import CLIENTS, DIM, played, prepare, samples, small
 from psofed.core.features import Waves
 from psofed.core.seeds import Seeds
+from psofed.defences import none as undefended
 from psofed.deploy.samples import replay
 from psofed.experiment import Experiment
 from psofed.fit import fitting
@@ -80,9 +81,11 @@ def world(options: Options, stream: str, **changes: Any) -> Experiment:
 
 
 def deployment(experiment: Experiment, clock: Any) -> Deployment:
-    """The experiment as it is deployed; its samples are checked if it says so, on any clock."""
+    """The experiment as it is deployed; checks and defences are as it says, on any clock."""
     if experiment.check is None:
         experiment = replace(experiment, check=none.Options())
+    if experiment.defence is None:
+        experiment = replace(experiment, defence=undefended.Options())
     return Deployment(experiment, Deploy(wire="float64", clock=clock))
 
 

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 @click.option("--tell-coverage", is_flag=True,
               help="Tell the server each minute, in 17 bytes, how many labels were inside their"
               " interval of 0.9; its dashboard shows it.")  # fmt: skip
+@click.option("--tell-errors", is_flag=True,
+              help="Tell the server each minute, in 21 bytes, the mean square error of this client"
+              " and how many samples it has refused; its dashboard shows it.")  # fmt: skip
 @options
 def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> None:
     """Run client K of the run in FILE: learn from samples, take part when invited.
@@ -69,6 +72,7 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
         measured=wishes["stream"] != "paper",
     )  # fmt: skip
     device.on_news, device.member.tells = _say, wishes["tell_coverage"]
+    device.member.tells_errors = wishes["tell_errors"]
     device.on_prediction = lambda forecast: _predicted(forecast, level, stream.restore)
     if not lockstep:
         device.samples = _samples(plan, device.member, wishes["stream"], wishes["rate"])

@@ -101,7 +101,7 @@ def run(
     folder = StateFolder(state)
     coordinator = Coordinator(plan, folder, key, wishes["start"])
     plan.keep(folder)
-    for note in coordinator.store.notes:
+    for note in [*coordinator.store.notes, *coordinator.seldom.notes]:
         say(f"Warning: {state}: {note}")
     live = plan.deploy.clock == "live"
     deadline, every = wishes["deadline"] or (10.0 if live else None), wishes["every"]
@@ -117,6 +117,7 @@ def run(
     where = f"round {coordinator.n}, start {coordinator.incarnation}"
     tested = f"; MSE on {log.targets}" if log.targets else ""
     say(f"Serving run {plan.deploy.run} from {where}{tested}")
+    say(plan.defence)
     try:
         log.watch(server)
         server.run(rounds)

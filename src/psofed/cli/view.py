@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from psofed.protocol.coordinator import Closed
 
 
+NAMED = 5  # clients in quarantine that are listed
+
+
 class View:
     """A table on standard error that is redrawn a few times a second."""
 
@@ -34,9 +37,18 @@ class View:
         self.rounds += 1
         self.up, self.down, self.mse = self.up + closed.up, self.down + closed.down, mse
 
+    def _suspects(self) -> list[tuple[int, str]]:
+        """The first few clients that are in quarantine, and why."""
+        opinion = self.server.status.opinion
+        if opinion is None:
+            return []
+        return [(int(k), opinion.reason[k]) for k in opinion.quarantined.nonzero()[0][:NAMED]]
+
     def render(self) -> Any:
         """What is shown now."""
         from rich.table import Table
+
+        from psofed.protocol.reports import summary
 
         server, status = self.server, self.server.status
         counts = server.coordinator.server.ledger.counts
@@ -50,6 +62,11 @@ class View:
         table.add_row("bytes", f"{self.up} up, {self.down} down", "")
         if self.mse is not None:
             table.add_row("MSE", f"{self.mse:.2f} dB", f"on {self.targets}")
+        if (seen := summary(server.coordinator.errors.copy().values())) is not None:
+            text = f"as {seen.clients} clients see it, half of them within {seen.spread:.2f} dB"
+            table.add_row("error", f"{seen.db:.2f} dB", text)
+        for k, reason in self._suspects():
+            table.add_row(f"client {k}", "quarantine", reason)
         for name, text in server.alarms.on.items():
             table.add_row("alarm", name, text)
         return table

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from psofed.dashboard.history import History
 from psofed.dashboard.watch import Note, Snapshot, Watch
 from psofed.deploy.server_loop import RETRY
+from psofed.protocol.reports import Report, summary
 
 Array = NDArray[Any]
 PATIENCE = 3 * RETRY  # seconds without an answer after which a client counts as gone
@@ -24,9 +25,11 @@ NAMED = 5  # clients that a note names; of more it tells the number
 CONTACTS = 10.0  # seconds between two records of who was heard when
 COLUMNS = (
     "state", "contact", "accepted", "refused", "lost", "last", "reason", "messages", "coverage",
-    "dropped",
+    "dropped", "score", "clipped", "quarantined", "why", "error", "labels", "unlearned",
 )  # fmt: skip
-NOW, FRESH, WAITED, GONE, RETURNED, REFUSED = "ok", "new", "waited", "gone", "back", "refused"
+NOW, FRESH, WAITED, GONE, RETURNED, REFUSED, HELD = (
+    "ok", "new", "waited", "gone", "back", "refused", "quarantined",
+)  # fmt: skip
 
 
 class Board:
@@ -143,6 +146,8 @@ class Board:
             "waiting": [int(k) for k in waited],
             "counts": s.counts,
             "alarms": s.alarms,
+            "quarantined": _held(s),
+            "seen": summary(s.errors.values()),
             "ignored": s.ignored,
             "logins": s.logins,
             "reasons": {reason: count for reason, count in s.reasons.items() if count},
@@ -157,9 +162,10 @@ class Board:
             strict=True,
         )
         return [
-            [*row, *s.refusals.get(k, ("", 0)), _share(s.coverage.get(k)), s.dropped.get(k, 0)]
+            [*row, *s.refusals.get(k, ("", 0)), _share(s.coverage.get(k)), s.dropped.get(k, 0),
+             *_judged(s, k), *_told(s.errors.get(k))]
             for k, row in enumerate(table)
-        ]
+        ]  # fmt: skip
 
     def _states(self, s: Snapshot) -> list[str]:
         states = np.full(len(s.heard), NOW, object)
@@ -167,6 +173,8 @@ class Board:
         states[s.moment - self._back < BACK] = RETURNED
         states[self._silent(s, RETRY)] = WAITED
         states[list(s.refusals)] = REFUSED
+        if s.opinion is not None:
+            states[np.flatnonzero(s.opinion.quarantined)] = HELD
         states[self._gone] = GONE
         found: list[str] = states.tolist()
         return found
@@ -175,6 +183,27 @@ class Board:
 def _share(told: tuple[int, int] | None) -> float | None:
     """The share of labels that were inside their interval, if the client tells it."""
     return None if told is None else round(told[1] / told[0], 4)
+
+
+def _judged(s: Snapshot, k: int) -> tuple[float | None, float | None, bool, str]:
+    """What the defence thinks of a client: score, clipped, quarantined, why."""
+    if s.opinion is None:
+        return None, None, False, ""
+    o = s.opinion
+    score, clipped = round(float(o.score[k]), 1), round(float(o.clipped[k]), 2)
+    return score, clipped, bool(o.quarantined[k]), o.reason[k]
+
+
+def _held(s: Snapshot) -> list[int]:
+    found: list[int] = [] if s.opinion is None else np.flatnonzero(s.opinion.quarantined).tolist()
+    return found
+
+
+def _told(report: Report | None) -> tuple[float | None, int | None, int | None]:
+    """What a client tells of itself: its error in dB, from how many labels, samples refused."""
+    if report is None:
+        return None, None, None
+    return round(report.decibels, 2), report.labels, report.refused
 
 
 def _left_out(s: Snapshot) -> Array:

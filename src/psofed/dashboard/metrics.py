@@ -11,7 +11,7 @@ from psofed.deploy.alarms import ALARMS
 from psofed.extras import need
 
 CLIENTS = 200  # with more, there are no series by client: each would be half a dozen
-STATES = ("ok", "new", "waited", "gone", "back", "refused")
+STATES = ("ok", "new", "waited", "gone", "back", "refused", "quarantined")
 
 
 def exposition(whole: dict[str, Any]) -> tuple[bytes, str]:
@@ -39,6 +39,7 @@ class _Collector:
         yield from _answers(self.whole)
         yield from _alarms(self.whole)
         yield from _clients(self.whole["clients"])
+        yield from _seen(self.whole)
         if len(self.whole["clients"]) <= CLIENTS:
             yield from _by_client(self.whole)
 
@@ -89,6 +90,18 @@ def _clients(rows: dict[int, list[Any]]) -> Iterator[Any]:
     yield _gauge("psofed_clients", "Clients, by state.", counts, "state")
 
 
+def _seen(whole: dict[str, Any]) -> Iterator[Any]:
+    text = "Clients whose answers are not folded in."
+    yield _gauge("psofed_quarantined", text, len(whole["quarantined"]))
+    if whole["seen"] is not None:
+        db, spread, clients = whole["seen"]
+        text = "Error as clients tell it, in dB: the median over clients."
+        yield _gauge("psofed_told_error_db", text, db)
+        text = "The median distance of clients to it, in dB."
+        yield _gauge("psofed_told_error_spread_db", text, spread)
+        yield _gauge("psofed_told_error_clients", "How many clients tell it.", clients)
+
+
 def _by_client(whole: dict[str, Any]) -> Iterator[Any]:
     columns = {name: {} for name in COLUMNS}  # type: dict[str, dict[int, Any]]
     for k, row in whole["clients"].items():
@@ -105,6 +118,7 @@ def _by_client(whole: dict[str, Any]) -> Iterator[Any]:
     told = {k: share for k, share in columns["coverage"].items() if share is not None}
     text = "Share of the labels inside their interval of 0.9, as the client tells it."
     yield _gauge("psofed_client_coverage", text, told, "client")
+    yield from _judged(columns)
     text = "Messages of the client that were dropped since this start."
     yield _counter("psofed_client_dropped", text, columns["dropped"], "client")
     from prometheus_client.core import CounterMetricFamily
@@ -115,6 +129,21 @@ def _by_client(whole: dict[str, Any]) -> Iterator[Any]:
         for k, count in columns[outcome].items():
             family.add_metric([str(k), outcome], count)
     yield family
+
+
+def _judged(columns: dict[str, dict[int, Any]]) -> Iterator[Any]:
+    """What the defence thinks of each client, and what clients tell of themselves."""
+    for column, name, text in (
+        ("score", "psofed_client_score", "How far out its changes are; honest ones are below 1."),
+        ("clipped", "psofed_client_clipped", "Share of its answers that were clipped, lately."),
+        ("quarantined", "psofed_client_quarantined", "1 if its answers are not folded in."),
+        ("error", "psofed_client_told_error_db", "Its error as it tells it, in dB."),
+    ):
+        known = {k: value for k, value in columns[column].items() if value is not None}
+        yield _gauge(name, text, known, "client")
+    told = {k: count for k, count in columns["unlearned"].items() if count is not None}
+    text = "Samples that the client has refused or clipped, as it tells it."
+    yield _counter("psofed_client_refused_samples", text, told, "client")
 
 
 def _gauge(name: str, text: str, values: Any, label: str = "") -> Any:

@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.defences.contract import Opinion
 from psofed.deploy.server_loop import ServerLoop
 from psofed.protocol.coordinator import Closed
+from psofed.protocol.reports import Report
 
 Array = NDArray[Any]
 PACE = 0.1  # seconds between two snapshots while no round closes
@@ -75,8 +77,10 @@ class Snapshot:
     heard: Array  # the same since this start, monotonic
     missed: Array  # when a round last closed without it
     coverage: dict[int, tuple[int, int]]  # of clients that tell: labels, those inside
+    errors: dict[int, Report]  # of clients that tell
     refusals: dict[int, tuple[str, int]]  # of messages since this start: the last reason, how many
     alarms: dict[str, str]
+    opinion: Opinion | None  # of the defence, at most a second old
     dropped: dict[int, int]  # by client (-1: strangers): messages for which there was no room
     ignored: dict[str, int]  # messages that were not read at all, by reason
     logins: int  # wrong tokens
@@ -146,6 +150,7 @@ class Watch:
             traffic=(int(coordinator.traffic[0]), int(coordinator.traffic[1])),
             counts=ledger.counts.copy(),
             coverage=coordinator.coverage.copy(),
+            errors=coordinator.errors.copy(),
             reasons=ledger.reasons.copy(),
             accepted=ledger.accepted.copy(),
             refused=ledger.refused.copy(),
@@ -157,6 +162,7 @@ class Watch:
             missed=self._missed.copy(),
             refusals=self._refusals.copy(),
             alarms=self.server.alarms.on.copy(),
+            opinion=status.opinion,
             dropped=dropped,
             ignored={
                 "dropped": dropped.total(),

@@ -6,6 +6,8 @@ that stays small must push the same way again and again, by the memory of its ch
 Scale. r_k is the root mean square of U_k; s is the median of the last 64 of them, and of the first
 ones the quartile, because a first cohort may have a malicious majority. After the warm-up s is at
 most `CAP` times the least it has been, so that nobody can blow it up, however patient.
+Where most changes are 0, as before clients have learned, it is the median of the last that was not
+of each client, and until `FEW` clients have had one nothing is folded in.
 Clip. U_k is shortened to a root mean square of `clip` s.
 Size. q_k, a running mean of (r_k / s)^2; whoever is far above the median of all loses weight.
 Memory. m_k, a running mean of U_k / s on its entries. Once in K uploads, or in a hundred, all are
@@ -30,6 +32,7 @@ from psofed.defences.contract import Array, Opinion, State, Ward
 from psofed.defences.contract import Options as Base
 
 RING, FIRST = 64, 16  # uploads whose sizes make the scale, and at first
+FEW = 3  # clients without whom nobody knows what is usual
 WARM, CAP = 2, 3.0  # after so many times K uploads the scale is at most so many times its least
 SIZES, CHANGES = 0.1, 0.02  # what a new upload counts in q_k and m_k
 LARGEST = 100.0  # of r_k / s, in q_k
@@ -69,7 +72,8 @@ class Defence:
         K, D, R = self.ward.places, self.ward.dim, self.directions
         angles = np.pi * np.outer(np.arange(1, R + 1), np.arange(D) + 0.5) / D
         return {
-            "ring": np.zeros(RING), "count": np.zeros((), np.int64), "scale": np.zeros(()),
+            "ring": np.zeros(RING), "latest": np.zeros(K), "count": np.zeros((), np.int64),
+            "scale": np.zeros(()),
             "least": np.full((), np.inf), "waiting": np.zeros((), np.int64),
             "size": np.zeros(K), "usual": np.full((), USUAL[1]), "memory": np.zeros((K, D)),
             "contacts": np.zeros(K, np.int64), "weight": np.ones(K), "clipped": np.zeros(K),
@@ -88,11 +92,20 @@ class Defence:
         return out
 
     def _round(self, state: State, k: Indices, changes: Array, entries: Indices) -> Array:
+        r = sizes(changes.astype(np.float64))
+        moved = r > 0  # who sends back what it got says nothing about itself
+        state["latest"][k[moved]] = r[moved]
+        s, left = self._scaled(state, r), np.zeros_like(changes)
+        if s > 0 and moved.any():
+            those = (array[moved] for array in (k, changes, entries, r))
+            left[moved] = self._left(state, s, *those)
+        return left
+
+    def _left(
+        self, state: State, s: float, k: Indices, changes: Array, entries: Indices, r: Array
+    ) -> Array:
+        """What is left of changes of sizes r where s is usual."""
         U = changes.astype(np.float64)
-        r = sizes(U)
-        s = self._scaled(state, r)
-        if not s > 0:
-            return changes
         part = np.minimum(1.0, self.options.clip * s / np.maximum(r, s))
         U = np.where(np.isfinite(U), U, 0.0) * part[:, None]
         weight = state["weight"][k] * self._small(state, k, r / s)
@@ -115,6 +128,9 @@ class Defence:
         known = state["ring"][: count + len(r)]
         # At first a lower one: the first cohort may have a malicious majority.
         s = middle(known) if len(known) >= FIRST else ranked(known, (len(known) - 1) // 4)
+        latest = state["latest"][state["latest"] > 0]
+        if not s > 0 and len(latest) >= min(FEW, self.ward.clients):
+            s = middle(latest)
         if count + len(r) > WARM * self.ward.clients:
             if 0 < s < state["least"]:
                 state["least"][...] = s
@@ -158,19 +174,43 @@ class Defence:
 
     def excess(self, state: State, m: Array) -> Array:
         """How far memories m [k, D] are outside: 1 is as far as nobody honest should be."""
+        return np.maximum(*self._outside(state, m))
+
+    def _outside(self, state: State, m: Array) -> tuple[Array, Array]:
+        """The same along the directions, and in what these leave."""
         if not np.isfinite(state["rest"]):
-            return np.zeros(len(m))
+            return np.zeros(len(m)), np.zeros(len(m))
         along, usual, tiny = m @ state["directions"].T, float(state["rest"]), np.finfo(float).tiny
         width = ASIDE * np.maximum(state["width"], self.floor * usual)
         aside = np.abs(along - state["centre"]) / np.maximum(width, tiny)
         apart = np.sqrt(rest(m, along)) / max(APART * usual, tiny)
-        return np.maximum(aside.max(axis=1, initial=0.0), apart)
+        return aside.max(axis=1, initial=0.0), apart
 
     def opinion(self, state: State) -> Opinion:
         """How far out each client is, what of it was clipped, and whether it is in quarantine."""
         big = np.sqrt(state["size"] / state["usual"]) / BIG
-        far = np.maximum(self.excess(state, state["memory"]), big)
-        return Opinion(far, state["clipped"], (state["weight"] == 0) | (big >= OUT))
+        aside, apart = self._outside(state, state["memory"])
+        far = np.maximum(np.maximum(aside, apart), big)
+        out = (state["weight"] == 0) | (big >= OUT)
+        words = [""] * len(far)
+        for k in np.flatnonzero(out):
+            words[k] = _in_words(float(big[k]), float(aside[k]), float(apart[k]))
+        return Opinion(far, state["clipped"].copy(), out, words)
+
+
+def _in_words(big: float, aside: float, apart: float) -> str:
+    """Why a client is too far out: what is largest.
+
+    >>> _in_words(13.7, 0.2, 0.4), _in_words(0.5, 12, 3)
+    ('its changes are 41 times the usual size', 'its changes push one way, 12 times the limit')
+    """
+    if big >= max(aside, apart):
+        capped = LARGEST / USUAL[2] ** 0.5  # larger ones need not be told apart
+        least = "at least " if BIG * big >= capped else ""
+        return f"its changes are {least}{min(BIG * big, capped):.0f} times the usual size"
+    if aside >= apart:
+        return f"its changes push one way, {aside:.0f} times the limit"
+    return f"its changes go where nobody else's go, {apart:.0f} times the limit"
 
 
 def sizes(U: Array) -> Array:

@@ -16,6 +16,7 @@ model. Leading axes are several Monte-Carlo runs, which state arrays then have, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -47,6 +48,7 @@ class Options(schema.Named):
     # Whether it compares, entry by entry, what several members have sent: then all have to share
     # the same entries.
     compares: ClassVar[bool] = False
+    acts: ClassVar[bool] = True  # whether it can change anything
 
     def describe(self) -> str:
         """The defence and its options, in short."""
@@ -59,9 +61,10 @@ class Options(schema.Named):
 class Opinion(NamedTuple):
     """What a defence thinks of each client: arrays over clients, for those who look at it."""
 
-    score: Array  # how far its changes are from those of others; 1 is usual
-    clipped: Array  # the share of its entries that were clipped, lately
+    score: Array  # how far its changes are from those of others; nobody honest should be above 1
+    clipped: Array  # the share of its uploads that were clipped, lately
     quarantined: Array  # whether its uploads are not folded in
+    reason: Sequence[str]  # why, of those in quarantine; empty for others
 
 
 class Defence(Protocol):

@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
+    from psofed.defences.contract import Opinion
     from psofed.deploy.server_loop import ServerLoop
 
 SILENCE = 60.0  # seconds without an accepted answer, while clients are asked
@@ -19,7 +22,7 @@ AGAIN = 60.0  # seconds until the log repeats an alarm whose text has changed
 NAMED = 5  # clients that an alarm names
 ALARMS = (
     "silence", "ahead", "shared", "clock", "contested", "dropped", "flood", "forged", "retained",
-    "oversized", "logins",
+    "oversized", "logins", "quarantine", "spoiled",
 )  # fmt: skip
 
 
@@ -32,6 +35,7 @@ class Alarms:
         self._until: dict[str, float] = {}
         self._told: dict[str, float] = {}
         self._counts: dict[str, int] = {}
+        self._held: dict[int, int] = {}  # clients in quarantine
         self._next = 0.0
 
     def look(self, server: ServerLoop) -> None:
@@ -58,9 +62,29 @@ class Alarms:
         logins, address = server.status.logins
         text = f"the dashboard was given {logins} wrong tokens, the last by {address}"
         self._count("logins", logins, text)
+        huge = {k: count for k, count in coordinator.huge.items() if count}
+        self._count("spoiled", sum(huge.values()) if len(huge) > 1 else 0, _spoiled(huge))
+        guard = coordinator.server.guard
+        server.status.opinion = None if guard is None else guard.opinion()
+        self._quarantine(server.status.opinion)
         for name, until in list(self._until.items()):
             if now > until:
                 self._end(name)
+
+    def _quarantine(self, opinion: Opinion | None) -> None:
+        """Who is in quarantine since now, and why; who is released."""
+        held: dict[int, str] = {}
+        if opinion is not None:
+            held = {k: opinion.reason[k] for k in np.flatnonzero(opinion.quarantined).tolist()}
+        new = [k for k in held if k not in self._held]
+        for k in new[:NAMED]:
+            self.news.append(f"client {k} is in quarantine: {held[k]}")
+        if len(new) > NAMED:
+            self.news.append(f"{len(new) - NAMED} more clients are in quarantine")
+        if free := {k: 1 for k in self._held if k not in held}:
+            self.news.append(f"{_clients(free)} {'are' if len(free) > 1 else 'is'} released")
+        self._held = dict.fromkeys(held, 1)
+        self._while("quarantine", _quarantined(self._held))
 
     def _while(self, name: str, text: str) -> None:
         """On while there is something to say."""
@@ -154,6 +178,24 @@ def _flood(muted: Mapping[int, float]) -> str:
         return ""
     names = ", ".join(map(_name, sorted(muted)[:NAMED]))
     return f"{names} sent far more than can be read: for some seconds nobody listens to them"
+
+
+def _quarantined(held: Mapping[int, int]) -> str:
+    if not held:
+        return ""
+    are, their = ("are", "their") if len(held) > 1 else ("is", "its")
+    return (
+        f"{_clients(held)} {are} in quarantine, {their} answers are not folded in: look for a"
+        " broken sensor, a wrong unit, or somebody who wants to spoil the model"
+    )
+
+
+def _spoiled(huge: Mapping[int, int]) -> str:
+    """A client that learns on from a spoiled model sends such values, too: it is a victim."""
+    return (
+        f"{len(huge)} clients sent values that are too large or not finite: look for the cause in"
+        " the global model, which somebody else may have spoiled, before you blame these clients"
+    )
 
 
 def _name(k: int) -> str:

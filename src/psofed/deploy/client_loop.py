@@ -27,7 +27,7 @@ from psofed.sample_checks.contract import in_words, suspect
 
 SAVE_EVERY = 5.0  # seconds between records of what was learned between two rounds (live clock)
 PATIENCE, MOST_PATIENCE = 5.0, 60.0  # seconds until hello is repeated if no server answers
-TELL = 60.0  # seconds between two reports of coverage, if they are wanted
+TELL = 60.0  # seconds between two reports of coverage and errors, if they are wanted
 WAITING = 5_000  # samples that wait to be learned; a faster source waits too
 REPEATS = 5  # times that an answer is repeated in a second, at most
 BATCH = 256  # samples that are learned between two looks at the network
@@ -81,7 +81,8 @@ class Device:
             self._unheard()
         if self._unsaved and monotonic() >= self._saved_at + SAVE_EVERY:
             self._save()
-        if self.member.tells and monotonic() >= self._told_at + TELL:
+        tells = self.member.tells or self.member.tells_errors
+        if tells and monotonic() >= self._told_at + TELL:
             self._hello()
 
     def stop(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
 
+from psofed.defences.contract import Opinion
 from psofed.deploy import mqtt
 from psofed.deploy.alarms import Alarms
 from psofed.deploy.inbox import STRANGER, Event
@@ -27,6 +28,7 @@ class Status:
     connected_at: float = 0.0  # of the monotonic clock, as the next
     asked_at: float | None = None  # when the cohort of the open round was first asked
     unanswered_since: float | None = None  # when somebody was asked after the last answer
+    opinion: Opinion | None = None  # what the defence thinks of each client, once a second
     logins: tuple[int, str] = 0, ""  # wrong tokens of the dashboard, and where the last came from
 
 
@@ -56,8 +58,15 @@ class ServerLoop:
             if self._collect() and not self.stopped:
                 closed = self.coordinator.commit()
                 self.status.asked_at = None
+                self._left_out(closed)
                 self.on_close(closed)
                 self._wait(begun + self.every)
+
+    def _left_out(self, closed: Closed) -> None:
+        for k in closed.left_out:
+            self.on_message(k, "together")
+            why = "with those of others the model would not be finite"
+            self.on_news(f"round {closed.n}: the answer of client {k} is left out, {why}")
 
     def stop(self) -> None:
         """End soon; a round that is open is not committed, and is repeated at the next start."""

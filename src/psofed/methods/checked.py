@@ -23,7 +23,7 @@ def checked(plain: Any) -> Any:
 
     class Checked(plain):  # type: ignore[misc]
         __doc__ = plain.__doc__
-        stacked = plain.stacked
+        stacked, entrywise = plain.stacked, plain.entrywise
 
         def __init__(self, options: Any, task: Any) -> None:
             super().__init__(options, task)

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.core.conformal import which
 from psofed.errors import InputError
 from psofed.methods import checked
 from psofed.methods.contract import Message, Method
@@ -19,11 +18,12 @@ from psofed.methods.members import Members, OneByOne
 from psofed.methods.poisoning import poisoned
 from psofed.methods.round import Uniform, take_part
 from psofed.protocol import wire
-from psofed.protocol.confidence import TOLD, Confidence, Forecast
+from psofed.protocol.confidence import Confidence, Forecast
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.seal import DOWN, UP, seal, unseal
 from psofed.protocol.server import BOUND, RefusedError, restored
 from psofed.protocol.store import Disk, Store
+from psofed.sample_checks.contract import suspect
 
 Array = NDArray[Any]
 Pair = tuple[Array, Array]  # x [count, L] and y [count]
@@ -231,14 +231,13 @@ class Member:
         key: bytes | None = None, measured: bool = False,
     ) -> None:  # fmt: skip
         if not 0 <= k < plan.experiment.clients:
-            most = plan.experiment.clients - 1
-            raise InputError("--id", f"is {k}", f"use 0 to {most}")
+            raise InputError("--id", f"is {k}", f"use 0 to {plan.experiment.clients - 1}")
         self.plan, self.k, self.key = plan, k, key
         self.client = Client(plan.method(measured), k, source, plan.deploy.bound)
         self.store = Store(disk, plan.about(f"client {k}"))
         self.incarnation = 0  # the highest that was seen
         self.refused: dict[str, int] = {}
-        self.tells = False  # whether it reports the coverage of its intervals to the server
+        self.tells = self.tells_errors = False  # whether it reports coverage, errors to the server
         self._digest = plan.digest
         arrays = self.store.load()
         if arrays is not None:
@@ -249,14 +248,15 @@ class Member:
         """The message after each connect: a server that waits for this client asks again.
 
         It carries the round after the last one taken part in, so that a server whose newest record
-        was damaged learns that it has fallen behind. A client that `tells` adds how many labels
-        were inside their interval.
+        was damaged learns that it has fallen behind; and what the client tells of its answers.
         """
         confidence, body = self.client.confidence, b""
         if self.tells and confidence.labels:
-            body = wire.coverage(confidence.labels, confidence.inside[which(TOLD)])
-        n = self.client.last_round + 1
-        return seal(self.key, UP, wire.encode(wire.Frame(wire.HELLO, self._digest, n, body=body)))
+            body = wire.coverage(*confidence.told)
+        if self.tells_errors and (errors := confidence.running).labels:
+            body += wire.errors(errors.square, errors.labels, suspect(self.client.checked))
+        frame = wire.Frame(wire.HELLO, self._digest, self.client.last_round + 1, body=body)
+        return seal(self.key, UP, wire.encode(frame))
 
     def take(self, data: bytes) -> tuple[bytes | None, str]:
         """One message from the server: the answer, and the outcome in a word or a sentence."""

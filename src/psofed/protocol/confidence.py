@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from psofed.core import conformal
 from psofed.core.conformal import ALPHA, LARGEST, LEVELS, SMALLEST
+from psofed.protocol.reports import Running
 
 Array = NDArray[Any]
 TOLD = 0.9  # the level whose coverage a client may tell its server
@@ -48,6 +49,7 @@ class Confidence:
     def __init__(self) -> None:
         self.theta: list[float] = conformal.start().tolist()
         self.labels = 0
+        self.running = Running()  # since this start
         self.inside = [0] * len(LEVELS)
         self._asked: dict[bytes, tuple[float, list[float], int]] = {}  # answer, log q, number
         self._questions = 0
@@ -71,6 +73,7 @@ class Confidence:
             guess, promised, number = found
         promised = promised or list(accumulate(self.theta, max))
         error = abs(y - guess)
+        self.running.learn(error)
         size = log(min(max(error, SMALLEST), LARGEST) if isfinite(error) else LARGEST)
         for j, most in enumerate(promised):
             self.inside[j] += size <= most
@@ -80,6 +83,11 @@ class Confidence:
     def coverage(self, level: float) -> float:
         """The share of all labels so far that were inside; NaN before the first."""
         return self.inside[conformal.which(level)] / self.labels if self.labels else float("nan")
+
+    @property
+    def told(self) -> tuple[int, int]:
+        """What a client may tell its server: labels, and those inside."""
+        return self.labels, self.inside[conformal.which(TOLD)]
 
     def to_arrays(self) -> dict[str, Array]:
         """What a record holds of it."""

@@ -17,12 +17,15 @@ from psofed.errors import InputError
 from psofed.methods.contract import Method
 from psofed.protocol import wire
 from psofed.protocol.deployment import Deployment
+from psofed.protocol.reports import Report, sensible
 from psofed.protocol.seal import DOWN, UP, derive, seal, unseal
 from psofed.protocol.server import RefusedError, Server, allowed
-from psofed.protocol.store import Disk, Store
+from psofed.protocol.store import SELDOM, Disk, Store
 
 Array = NDArray[Any]
 MODEL = "model.npy"  # in the state folder: the global model after the last commit
+LARGE = 2**16  # bytes of an array of the defence that is not in the record of every round
+OFTEN = 64  # rounds from one record of these to the next
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,9 @@ class Closed:
     asked: int
     accepted: int
     missing: tuple[int, ...]
-    up: int  # bytes of the frames that were accepted
+    up: int  # bytes of the frames that were accepted, and of reports
     down: int  # bytes of the frames that were sent, repetitions included
+    left_out: tuple[int, ...]  # answered, but together the model would not have been finite
     gap: int  # rounds since the entry that waits longest was last folded in (rule 4)
 
 
@@ -47,12 +51,15 @@ class Coordinator:
         self.plan, self._secret = plan, secret
         self.server = Server(plan.method(), plan.deploy.bound)
         self.store = Store(disk, plan.about("server"))
+        self.seldom = Store(disk, plan.about("server"), SELDOM)
         self.incarnation = 0
         self.fresh = np.zeros(self.server.method.task.dim, np.int64)  # by entry: last folded
         self._digest = plan.digest
         self.coverage: dict[int, tuple[int, int]] = {}  # by client that tells: labels, inside
+        self.errors: dict[int, Report] = {}  # by client that tells its own
         self.ahead: dict[int, int] = {}  # by client that says so: a round later than the open one
         self.doubles: Counter[int] = Counter()  # by client: signs that two devices have its number
+        self.huge: Counter[int] = Counter()  # by client: answers that were too large or not finite
         self._greeted: dict[int, int] = {}  # by client: the round of its last hello
         self.traffic = np.zeros(2, np.int64)  # bytes up and down in all rounds that were closed
         self._up = self._down = 0
@@ -63,7 +70,7 @@ class Coordinator:
         """Rule 7: continue after the last commit, with a higher incarnation, durable before use."""
         arrays = self.store.load()
         if arrays is not None:
-            self.server.restore(arrays)
+            self.server.restore((self.seldom.load() or {}) | arrays)
             self.incarnation, self.fresh = int(arrays["incarnation"]), arrays["fresh"]
             self.traffic = arrays.get("traffic", self.traffic)  # older records have none
             self._publish()  # a crash may have torn it
@@ -131,6 +138,7 @@ class Coordinator:
             if k >= self.plan.experiment.clients:
                 raise wire.WireError("stranger", f"there is no client {k}")
             if frame.kind == wire.HELLO:
+                self._up += len(data) if frame.body else 0
                 return self._greet(k, frame)
             outcome = self.server.collect(k, frame.n, frame.body)
         except wire.WireError as error:
@@ -138,6 +146,7 @@ class Coordinator:
             return error.reason
         except RefusedError as error:
             self.doubles[k] += 2 * (error.reason == "conflict")
+            self.huge[k] += error.reason in ("bound", "finite")
             return error.reason
         if outcome == "accepted":
             self._up += len(data)
@@ -148,6 +157,9 @@ class Coordinator:
         """A hello: whether its client can still answer the round that is open."""
         if (told := wire.told(frame.body)) is not None:
             self.coverage[k] = told
+        report = wire.reported(frame.body)
+        if report is not None and (said := sensible(*report)) is not None:
+            self.errors[k] = said
         # One device goes back once, when it has lost its state; two take turns.
         self.doubles[k] += frame.n < self._greeted.get(k, 0)
         self._greeted[k] = frame.n
@@ -161,7 +173,8 @@ class Coordinator:
         """Rules 3 and 11: a frame of this run, of a possible size."""
         most = limit(self.server.method, self.n)
         frame = wire.decode(data, max(most, wire.TELLING))
-        if frame.kind != wire.HELLO and len(data) > most:
+        most = wire.TELLING if frame.kind == wire.HELLO else most
+        if len(data) > most:
             raise wire.WireError("size", f"received {len(data)} bytes, {most} are possible")
         if frame.digest != self._digest:
             raise wire.WireError("digest", f"the message is of run {frame.digest:08x}")
@@ -174,16 +187,16 @@ class Coordinator:
     def commit(self) -> Closed:
         """Rule 6: close the round and make it durable, in one record."""
         n, cohort = self.n, self.server.cohort
-        touched = self.server.touched()
         answered = self.server.commit()
-        self.fresh[touched] = n + 1
+        self.fresh[self.server.touched] = n + 1
         self.traffic += (self._up, self._down)
         self._save()
         self._publish()
         missing = tuple(k for k in cohort if k not in answered)
+        out = tuple(self.server.left_out)
         gap = int(self.n - self.fresh.min())
         self.ahead = {k: later for k, later in self.ahead.items() if later > self.n}
-        closed = Closed(n, len(cohort), len(answered), missing, self._up, self._down, gap)
+        closed = Closed(n, len(cohort), len(answered), missing, self._up, self._down, out, gap)
         self._open()
         return closed
 
@@ -195,8 +208,20 @@ class Coordinator:
         self.store.disk.rename("model.new.npy", MODEL)
 
     def _save(self) -> None:
+        """One record; on the live clock without what a defence remembers of many clients.
+
+        That is a slow mean over the uploads of a client, saved every few rounds: a kill costs what
+        the uploads of at most `OFTEN` rounds have added to it, and nothing else.
+        """
         more = {"incarnation": np.array(self.incarnation, np.int64), "fresh": self.fresh}
-        self.store.save({**self.server.to_arrays(), **more, "traffic": self.traffic})
+        arrays = {**self.server.to_arrays(), **more, "traffic": self.traffic}
+        live, large = self.plan.deploy.clock == "live", {}
+        for name in [name for name in arrays if live and name.startswith("defence.")]:
+            if arrays[name].nbytes > LARGE:
+                large[name] = arrays.pop(name)
+        if large and self.n % OFTEN == 0:
+            self.seldom.save(large)
+        self.store.save(arrays)
 
 
 def limit(method: Method, n: int) -> int:

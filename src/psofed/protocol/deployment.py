@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from psofed import experiment as experiments
 from psofed import plugins, schema
+from psofed.defences import clip
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method, kind, start
@@ -73,8 +74,29 @@ class Deployment:
 
     @cached_property
     def world(self) -> Experiment:
-        """The experiment with the method that is deployed, and with no other."""
-        return self.experiment.alone(self.experiment.methods[self.deploy.method or 0])
+        """The experiment with the method that is deployed, and with no other.
+
+        On the live clock it has a defence, unless the file says which or that there is none. In
+        lockstep it is as in the file, because a simulation of the file is its twin.
+        """
+        alone = self.experiment.alone(self.experiment.methods[self.deploy.method or 0])
+        if self.deploy.clock != "live" or alone.defence is not None:
+            return alone
+        try:
+            return replace(alone, defence=clip.Options())
+        except InputError:  # this method has no fold that a defence could change
+            return alone
+
+    @property
+    def defence(self) -> str:
+        """The defence in words, for the operator."""
+        found = self.world.defence
+        if found is not None:
+            return f"Defence: {found.describe()}" + ("" if found.acts else ", as the file says")
+        if self.deploy.clock == "live":
+            name = self.world.methods[0].name
+            return f"Defence: none, the server of {name} has no fold that one could change"
+        return "Defence: none, the file has no table [defence]"
 
     def method(self, measured: bool = False) -> Method:
         """The method, bound to run 0 of the experiment: a simulation of that run is its twin.
@@ -132,6 +154,8 @@ class Deployment:
         method.pop("label", None)
         for key in ("rounds", "runs", "evaluate_every", "test_samples", "targets", "check"):
             table.pop(key, None)
+        if self.deploy.clock == "live":
+            table.pop("defence", None)  # a matter of the server; in lockstep, of the twin too
         table["stream"].pop("file", None)  # the path of a table may differ
         ours = {"run": self.deploy.run, "clock": self.deploy.clock, "wire": self.deploy.wire}
         return {**ours, "method": method, **table}

@@ -18,7 +18,7 @@ REASONS = (
     "size", "version", "kind", "type", "digest", "stranger", "late", "early", "conflict",
     "values", "finite", "bound",
 )  # fmt: skip
-LATER = ("mac",)  # reasons that records of older servers do not have
+LATER = ("mac", "together")  # reasons that records of older servers do not have
 COUNTS = ("asked", "accepted", "refused", "lost", "received", "repeated", "rejected")
 
 
@@ -90,8 +90,8 @@ class Ledger:
         """The inverse of `to_arrays`."""
         counts = [int(count) for count in arrays["counts"]]
         self.counts = dict(zip(COUNTS, counts, strict=False))
-        later = arrays.get("later", np.zeros(len(LATER), np.int64)).tolist()
-        counted = [*counts[len(COUNTS) :], *later]
+        later = arrays.get("later", np.zeros(0, np.int64)).tolist()
+        counted = [*counts[len(COUNTS) :], *later, *[0] * (len(LATER) - len(later))]
         self.reasons = dict(zip((*REASONS, *LATER), counted, strict=True))
         self.accepted, self.flagged = arrays["accepted"], arrays["flagged"]
         self.lost_at = arrays["lost_at"]

@@ -38,6 +38,8 @@ class Server:
         self._who = Uniform(method)
         self.guard = defended(method)
         self.ledger = Ledger(method.task.clients)
+        self.touched: Any = np.zeros(0, np.int64)  # the entries that the last round changed
+        self.left_out: list[int] = []  # members whose answers could not be folded in with others
         self._drawn: tuple[int, list[int]] = (-1, [])
         self._answers: dict[int, bytes] = {}
         self._uploads: dict[int, Message] = {}
@@ -133,25 +135,44 @@ class Server:
             raise ValueError("the model would not be finite")
         return state
 
-    def touched(self) -> Any:
-        """The entries of the model that the answers of this round change."""
-        return self.method.touched(self.state, self.n, self._in_order())
-
     def _in_order(self) -> dict[int, Message]:
         return {k: self._uploads[k] for k in sorted(self._uploads)}
 
     def commit(self) -> list[int]:
         """Rules 9 and 10: close the round. Fold what arrived in client order, divide by how many.
 
-        Returns the members that answered.
+        Returns the members whose answers were folded in.
         """
         uploads = self._in_order()
-        answered = list(uploads)
-        self.state = self._fold(uploads, self.guard)
-        self.ledger.close(self.n, self.cohort, answered)
+        state, self.left_out = self._folded(uploads)
+        for k in self.left_out:
+            del uploads[k]
+            self.ledger.reject(k, "together", self.n)
+        self.touched = self.method.touched(self.state, self.n, uploads)
+        self.state = state
+        self.ledger.close(self.n, self.cohort, list(uploads))
         self._answers, self._uploads = {}, {}
         self.n += 1
-        return answered
+        return list(uploads)
+
+    def _folded(self, uploads: dict[int, Message]) -> tuple[State, list[int]]:
+        """The state after this round, and who had to be left out.
+
+        Uploads that are fine alone may give a model that is not finite together: then the largest
+        is left out, and the next largest, until it is. No client can end a server in this way.
+        """
+        left = dict(uploads)
+        out = sorted(uploads, key=lambda k: (_largest(uploads[k]), k))
+        for _ in range(len(uploads) + 1):
+            seen = {} if self.guard is None else {n: a.copy() for n, a in self.guard.state.items()}
+            try:
+                return self._fold(left, self.guard), [k for k in uploads if k not in left]
+            except (ValueError, IndexError, np.linalg.LinAlgError):
+                if self.guard is not None:
+                    self.guard.state = seen
+                if out:
+                    del left[out.pop()]
+        return self.state, list(uploads)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """What is stored at a commit: the next round, the model, the counters."""
@@ -164,7 +185,7 @@ class Server:
         """Rule 6: continue after the last commit; nothing of an unfinished round is kept."""
         self.n = int(arrays["n"])
         self.state = restored(self.state, arrays)
-        if self.guard is not None:
+        if self.guard is not None and _same(self.guard.state, arrays):
             self.guard.state = restored(self.guard.state, arrays, "defence")
         self.ledger.restore(arrays)
         self._drawn = (-1, [])
@@ -174,6 +195,16 @@ class Server:
 def restored(state: State, arrays: dict[str, NDArray[Any]], word: str = "state") -> State:
     """This state with the arrays of a record; arrays that an older record lacks are kept."""
     return {name: arrays.get(f"{word}.{name}", array) for name, array in state.items()}
+
+
+def _same(state: State, arrays: dict[str, NDArray[Any]]) -> bool:
+    """Whether a record is of this defence; another one begins anew."""
+    found = {name.partition(".")[2]: a.shape for name, a in arrays.items() if "defence." in name}
+    return found == {name: array.shape for name, array in state.items()}
+
+
+def _largest(message: Message) -> float:
+    return 0.0 if message is None else float(np.abs(message).max(initial=0))
 
 
 def refuse_policy(policy: Options) -> None:

@@ -18,6 +18,7 @@ from psofed.records import DamagedError, Record, pack, unpack
 
 Array = NDArray[Any]
 SLOTS = ("record.0", "record.1")
+SELDOM = ("defence.0", "defence.1")  # what is large and need not be of the last round
 
 
 class Disk(Protocol):
@@ -95,14 +96,16 @@ def _fsync(path: Path) -> None:
 class Store:
     """The newest complete record of a folder. `about` says whose it is; another's is refused."""
 
-    def __init__(self, disk: Disk, about: Mapping[str, Any]) -> None:
-        self.disk, self.about = disk, dict(about)
+    def __init__(
+        self, disk: Disk, about: Mapping[str, Any], slots: tuple[str, str] = SLOTS
+    ) -> None:
+        self.disk, self.about, self.slots = disk, dict(about), slots
         self.sequence = 0
         self.notes: list[str] = []  # warnings about the state that was found
 
     def load(self) -> dict[str, Array] | None:
         """The newest complete generation; None in a new folder."""
-        record, self.notes = newest(self.disk.read, self.disk.name)
+        record, self.notes = newest(self.disk.read, self.disk.name, self.slots)
         if record is None:
             return None
         check_owner(record.about, self.about, self.disk.name)
@@ -114,15 +117,17 @@ class Store:
         sequence = self.sequence + 1
         self.disk.write("new", pack(Record(self.about, dict(arrays), sequence)))
         self.disk.sync("new")
-        self.disk.rename("new", SLOTS[sequence % 2])
+        self.disk.rename("new", self.slots[sequence % 2])
         self.disk.sync_folder()
         self.sequence = sequence
 
 
-def newest(read: Callable[[str], bytes | None], name: str) -> tuple[Record | None, list[str]]:
+def newest(
+    read: Callable[[str], bytes | None], name: str, slots: tuple[str, str] = SLOTS
+) -> tuple[Record | None, list[str]]:
     """The newest complete record of a folder, None if it has none; warnings about the others."""
     found, damaged = [], []
-    for slot in SLOTS:
+    for slot in slots:
         data = read(slot)
         if data is None:
             continue

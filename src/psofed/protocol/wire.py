@@ -17,10 +17,11 @@ from typing import Any
 VERSION = 1
 INVITE, UPLOAD, HELLO = range(3)
 TYPES = {"": 0, "float16": 1, "float32": 2, "float64": 3}
-TELLING = 17  # bytes of a hello that tells coverage
+TELLING = 29  # bytes of a hello that tells all that it can: coverage and errors
 LAST_ROUND, LAST_INCARNATION = 2**32 - 1, 2**24 - 1
 MISSED = 10_000  # starts of the server that a client may have missed
 _HEAD, _INCARNATION, _COVERAGE = Struct("<BII"), Struct("<HB"), Struct("<II")
+_ERRORS = Struct("<fII")
 
 
 class WireError(ValueError):
@@ -112,10 +113,28 @@ def coverage(labels: int, inside: int) -> bytes:
 
 def told(body: bytes) -> tuple[int, int] | None:
     """The labels and those inside, from the body of a hello; None if it tells nothing sensible."""
-    if len(body) != _COVERAGE.size:
+    if len(body) not in (_COVERAGE.size, _COVERAGE.size + _ERRORS.size):
         return None
-    labels, inside = _COVERAGE.unpack(body)
+    labels, inside = _COVERAGE.unpack_from(body)
     return (labels, inside) if 0 <= inside <= labels > 0 else None
+
+
+def errors(square: float, labels: int, refused: int) -> bytes:
+    """The end of a hello whose client tells its mean square error, labels and refused samples.
+
+    >>> reported(errors(0.25, 1000, 3)), reported(coverage(9, 8) + errors(0.5, 9, 0))
+    ((0.25, 1000, 3), (0.5, 9, 0))
+    """
+    most = 2**32 - 1
+    return _ERRORS.pack(square, min(labels, most), min(refused, most))
+
+
+def reported(body: bytes) -> tuple[float, int, int] | None:
+    """The same from the body of a hello; None if it does not tell them."""
+    if len(body) not in (_ERRORS.size, _COVERAGE.size + _ERRORS.size):
+        return None
+    square, labels, refused = _ERRORS.unpack_from(body, len(body) - _ERRORS.size)
+    return square, labels, refused
 
 
 def head(kind: int) -> int:

@@ -3,8 +3,8 @@
 // The live dashboard. The server sends everything once ("state") and then what changes ("change");
 // here it is kept in `shown` and written to the screen a few times a second at most.
 const RECENT = 500, MOST = 1000, LISTED = 50; // rounds kept one by one, rows kept, clients listed
-const WORDS = { ok: "answering", new: "not heard yet", waited: "waited for", gone: "gone", back: "back", refused: "refused" };
-const RANK = ["gone", "refused", "waited", "back", "new", "ok"];
+const WORDS = { ok: "answering", new: "not heard yet", waited: "waited for", gone: "gone", back: "back", refused: "refused", quarantined: "in quarantine" };
+const RANK = ["quarantined", "gone", "refused", "waited", "back", "new", "ok"];
 const MARKS = { good: "●", bad: "▲", soft: "○" };
 
 let shown = null; // all that the server has told
@@ -63,6 +63,8 @@ function client(k) {
 const now = () => Date.now() / 1000 + skew;
 const count = (value) => value.toLocaleString("en");
 const thousands = (value) => (value < 1000 ? String(Math.round(value)) : `${Number((value / 1000).toPrecision(3))}k`);
+const decibels = (value) => `${value.toFixed(2)} dB`.replace("-", "−");
+const percent = (share, digits) => (share == null ? "–" : `${(100 * share).toFixed(digits)} %`);
 const plural = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;
 
 function ago(time) {
@@ -90,10 +92,15 @@ function sentence(all) {
     return ["bad", shown.trouble ? `No broker: ${shown.trouble}; the server tries again.` : "The server connects to its broker."];
   }
   const of = (state) => all.filter((one) => one.state === state);
-  const [gone, refused, fresh] = ["gone", "refused", "new"].map(of);
+  const [held, gone, refused, fresh] = ["quarantined", "gone", "refused", "new"].map(of);
+  if (held.length) {
+    const why = held.length === 1 ? `: ${held[0].why}` : "; their answers are not folded in";
+    return ["bad", `${names(held)} ${held.length > 1 ? "are" : "is"} in quarantine${why}.`];
+  }
   if (gone.length) return ["bad", silence(gone)];
   if (refused.length) {
     const why = new Set(refused.map((one) => one.reason));
+    if (shown.alarms.spoiled) return ["bad", "The global model may be spoiled: values of several clients are too large."];
     return ["bad", `Messages of ${names(refused).replace(/^C/, "c")} are refused: ${[...why].join(", ")}.`];
   }
   if (shown.waiting.length) return ["soft", `Round ${shown.n} waits for ${names(shown.waiting.map((k) => ({ k }))).replace(/^C/, "c")}.`];
@@ -172,7 +179,9 @@ function tiles() {
   const tile = (name, big, small) => { write(at[`${name}-big`], big); write(at[`${name}-small`], small); };
   const row = shown.rows[shown.rows.length - 1];
   tile("round", count(shown.n), `${about.rounds ? `of ${count(about.rounds)}; ` : ""}last closed ${ago(shown.closed)}`);
-  tile("mse", shown.mse == null ? "–" : `${shown.mse.toFixed(2)} dB`.replace("-", "−"), shown.mse == null ? "not known" : `after round ${row[0]}${about.targets ? `, ${about.targets}` : ""}`);
+  tile("mse", shown.mse == null ? "–" : decibels(shown.mse), shown.mse == null ? "not known" : `after round ${row[0]}${about.targets ? `, ${about.targets}` : ""}`);
+  at["seen-tile"].hidden = !shown.seen;
+  if (shown.seen) tile("seen", decibels(shown.seen[0]), `± ${shown.seen[1].toFixed(2)} dB: median and median distance of ${plural(shown.seen[2], "client")}`);
   const rate = (total) => (shown.n ? `${bytes(total / shown.n)} a round` : "");
   tile("up", bytes(shown.up), rate(shown.up));
   tile("down", bytes(shown.down), rate(shown.down));
@@ -226,17 +235,22 @@ function map(all) {
     el("span", {}, el("span", { class: "map" }, el("i", { class: state })), `${count(totals[state])} ${WORDS[state]}`)));
 }
 
+const SCORE = "How far its changes are from those of others, as the defence sees it; nobody honest should be above 1";
 const LAG = "Rounds that were closed since an answer of the client was last accepted";
 const COLUMNS = [
   ["k", "client", (one) => String(one.k)],
-  ["state", "state", (one) => WORDS[one.state] + (one.reason ? `: ${one.reason}${one.messages > 1 ? ` (${count(one.messages)})` : ""}` : "")],
+  ["state", "state", (one) => WORDS[one.state] + (one.state === "quarantined" ? `: ${one.why}` : one.reason ? `: ${one.reason}${one.messages > 1 ? ` (${count(one.messages)})` : ""}` : "")],
   ["contact", "last contact", (one) => ago(one.contact)],
   ["lag", "lag", (one) => (one.lag == null ? "–" : count(one.lag))],
   ["accepted", "accepted", (one) => count(one.accepted)],
   ["refused", "refused", (one) => count(one.refused)],
   ["lost", "lost", (one) => count(one.lost)],
   ["dropped", "dropped", (one) => count(one.dropped)],
-  ["coverage", "in interval", (one) => (one.coverage == null ? "–" : `${(100 * one.coverage).toFixed(1)} %`)],
+  ["score", "score", (one) => (one.score == null ? "–" : one.score.toFixed(1))],
+  ["clipped", "clipped", (one) => percent(one.clipped, 0)],
+  ["error", "own error", (one) => (one.error == null ? "–" : decibels(one.error))],
+  ["unlearned", "samples refused", (one) => (one.unlearned == null ? "–" : count(one.unlearned))],
+  ["coverage", "in interval", (one) => percent(one.coverage, 1)],
 ];
 const lines = new Map(); // by client: its row, made once
 
@@ -316,8 +330,8 @@ function reasons() {
 
 function build() {
   const part = (name, tag, attributes = {}, ...children) => (at[name] = el(tag, attributes, ...children));
-  const tile = (name, title) => el("div", { class: "tile" }, el("span", {}, title), part(`${name}-big`, "b", {}, "–"), part(`${name}-small`, "small"));
-  const names = [["round", "Round"], ["mse", "MSE"], ["up", "Up"], ["down", "Down"], ["answers", "Answers"], ["broker", "Broker"]];
+  const tile = (name, title) => part(`${name}-tile`, "div", { class: "tile", hidden: name === "seen" }, el("span", {}, title), part(`${name}-big`, "b", {}, "–"), part(`${name}-small`, "small"));
+  const names = [["round", "Round"], ["mse", "MSE"], ["seen", "Error, as clients see it"], ["up", "Up"], ["down", "Down"], ["answers", "Answers"], ["broker", "Broker"]];
   document.getElementById("main").append(
     el("header", {},
       part("live", "div", { class: "unseen", role: "status" }),
@@ -349,7 +363,7 @@ function controls(part) {
 
 function clientTable(part) {
   at.heads = COLUMNS.map(([name, title], j) =>
-    el("th", { scope: "col", class: j > 2 ? "number" : null, title: name === "lag" ? LAG : null }, el("button", { type: "button", onclick: () => sortBy(name) }, title)));
+    el("th", { scope: "col", class: j > 2 ? "number" : null, title: { lag: LAG, score: SCORE }[name] ?? null }, el("button", { type: "button", onclick: () => sortBy(name) }, title)));
   return el("div", {},
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Clients" },
       el("table", {}, el("thead", {}, el("tr", {}, at.heads)), part("body", "tbody"))),

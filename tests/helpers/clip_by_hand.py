@@ -14,11 +14,12 @@ class ByHand:
     def __init__(self, clients: int, dim: int, clip: float = 6.0) -> None:
         self.K, self.D, self.clip = clients, dim, clip
         self.lengths: list[float] = []
+        self.latest: dict[int, float] = {}
         self.least, self.since, self.usual = inf, 0, 2.0
         self.square: dict[int, float] = {}
         self.weight = dict.fromkeys(range(clients), 1.0)
         self.memory = {k: np.zeros(dim) for k in range(clients)}
-        count = min(6, clients // 2, dim)
+        count = min(6, max(clients // 5, 1), dim)
         self.directions = [
             np.array([sqrt(2 / dim) * cos(pi * i * (j + 0.5) / dim) for j in range(dim)])
             for i in range(1, count + 1)
@@ -27,19 +28,19 @@ class ByHand:
     def heard(self, changes: dict[int, tuple[Any, Any]]) -> dict[int, Any]:
         """Changes and their entries, by client; what is left of each."""
         own = {k: sqrt(sum(u * u for u in U) / len(U)) for k, (U, _) in changes.items()}
+        self.latest |= {k: r for k, r in own.items() if r > 0}
         s = self._scale(list(own.values()))
-        if s == 0:
-            return {k: U for k, (U, _) in changes.items()}
-        left = {}
-        for k, (U, entries) in changes.items():
-            short = U * min(1.0, self.clip * s / own[k]) if own[k] > 0 else U
+        left = {k: 0 * U for k, (U, _) in changes.items()}
+        moved = {k: both for k, both in changes.items() if own[k] > 0 and s > 0}
+        for k, (U, entries) in moved.items():
+            short = U * min(1.0, self.clip * s / own[k])
             new = min(own[k] / s, 100.0) ** 2
             old = self.square.get(k)
             self.square[k] = new if old is None else 0.9 * old + 0.1 * new
             left[k] = self.weight[k] * _fallen(sqrt(self.square[k] / self.usual) / 3) * short
             for j, u in zip(entries, short, strict=True):
                 self.memory[k][j] = 0.98 * self.memory[k][j] + 0.02 * u / s
-        self.since += len(changes)
+        self.since += len(moved)
         if self.since >= max(self.K, 100):
             self.since = 0
             self._review()
@@ -47,7 +48,10 @@ class ByHand:
 
     def _scale(self, new: list[float]) -> float:
         self.lengths += new
-        s = _median(self.lengths[-64:])
+        known = self.lengths[-64:]
+        s = _median(known) if len(known) >= 16 else sorted(known)[(len(known) - 1) // 4]
+        if s == 0 and len(self.latest) >= min(3, self.K):
+            s = _median(list(self.latest.values()))
         if len(self.lengths) > 2 * self.K:
             self.least = min(self.least, s) if s > 0 else self.least
             s = min(s, 3 * self.least)

@@ -11,6 +11,10 @@ Kills: the same, with crashes of server and clients at every step of writing a r
 the disk forgets what was not made durable).
 Damage: files of the store changed or cut; a record is whole, the older one or refused.
 Fuzz: mutated and random bytes through the real decoder and ledger.
+Audits: the defence clip beside an oracle of its own, with insiders that come and go, and restarts.
+Sieges: floods, forged, borrowed and reflected seals, retained messages, false starts and claims.
+Insiders: every attack on four methods through the deployed handlers, without a defence and with it.
+Broker: the same kinds of messages by a stranger at a real broker (needs mosquitto).
 Processes: kill -9 of real processes on a real broker (needs mosquitto).
 
 With 0 failures in n independent trials the probability of one is below 3/n, 95 % sure.
@@ -24,15 +28,22 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from faults import FAULTS
+from faults_of_defence import DEFENCE, LINE
+from hostile import besieged, siege
+from insiders import HARM, Duel, audit, duels
 from trials import BATCH, Tally, batch, damage, fuzz
 
 SCHEDULES, KILL_RUNS, DAMAGES, MESSAGES = 100_000, 4_000, 20_000, 1_000_000
+AUDITS, SIEGES, ACTS = 600, 5_000, 60
 PROCESS_KILLS = 40
+ALL = {**FAULTS, **DEFENCE, **LINE}
 STALE = ("AttributeError", "KeyError", "NameError", "TypeError")  # the fault itself has failed
 FEW = BATCH // 5  # of the dearer trials, for each fault
 
@@ -49,22 +60,30 @@ def planted(fault: Callable[[], Any]) -> Iterator[None]:
 
 def caught(name: str | None) -> str:
     """What noticed a planted fault, or nothing; None plants nothing."""
-    with planted(FAULTS[name] if name else lambda: lambda: None):
-        for start in range(0, 1500, BATCH):
-            # Most faults show in the first few runs, which cost the most: look after each five.
-            runs = [lambda a=a: batch(7, a, a + 5, True) for a in range(start, start + FEW, 5)]
-            for check in (
-                *runs,
-                lambda a=start: fuzz(7, a, a + BATCH * 4),
-                lambda a=start: damage(7, a, a + FEW),
-            ):
-                tally = check()
-                if tally.failures:
-                    found = tally.first.splitlines()[-1]
-                    if found.startswith(STALE):
-                        raise RuntimeError(f"the fault {name!r} no longer fits the code: {found}")
-                    return f"after {start + tally.trials} trials: {found}"
+    with planted(ALL[name] if name else lambda: lambda: None):
+        for trials, check in looks(name):
+            tally = check()
+            if tally.failures:
+                found = tally.first.splitlines()[-1]
+                if found.startswith(STALE):
+                    raise RuntimeError(f"the fault {name!r} no longer fits the code: {found}")
+                return f"after {trials + tally.trials} trials: {found}"
     return ""
+
+
+def looks(name: str | None) -> Iterator[tuple[int, Callable[[], Tally]]]:
+    """The checks that must notice a fault, with the trials before each; without one, all."""
+    if name is None or name in DEFENCE:
+        yield from ((a, partial(audit, 7, a, a + 1)) for a in range(8 if name else 3))
+    if name is None or name in LINE:
+        yield from ((a, partial(siege, 7, a, a + 2)) for a in range(0, FEW if name else 10, 2))
+    for start in range(0, 1500 if name else 500, BATCH) if name is None or name in FAULTS else ():
+        # Most faults show in the first few runs, which cost the most: look after each five.
+        yield from (
+            (start, partial(batch, 7, a, a + 5, True)) for a in range(start, start + FEW, 5)
+        )
+        yield start, partial(fuzz, 7, start, start + BATCH * 4)
+        yield start, partial(damage, 7, start, start + FEW)
 
 
 def report(name: str, what: str, tally: Tally, seconds: float) -> bool:
@@ -87,10 +106,10 @@ def run_faults(scale: float, jobs: int) -> bool:
         alarm = pool.submit(caught, None).result()
         print(f"no fault: {'FALSE ALARM ' + alarm if alarm else 'no alarm'}", flush=True)
         good = not alarm
-        for name, how in zip(FAULTS, pool.map(caught, FAULTS), strict=True):
+        for name, how in zip(ALL, pool.map(caught, ALL), strict=True):
             print(f"fault {name!r}: {'caught ' + how if how else 'NOT CAUGHT'}", flush=True)
             good &= bool(how)
-    print(f"faults: {len(FAULTS)} planted, {'all' if good else 'NOT all'} caught")
+    print(f"faults: {len(ALL)} planted, {'all' if good else 'NOT all'} caught")
     return good
 
 
@@ -134,6 +153,51 @@ def run_fuzz(scale: float, jobs: int) -> bool:
     return report("fuzz", "messages did harm", tally, seconds)
 
 
+def run_audits(scale: float, jobs: int) -> bool:
+    """The defence beside its oracle, with insiders that come and go, and restarts."""
+    tally, seconds = spread(audit, round(AUDITS * scale), jobs, 5)
+    return report("audits", "federations wrong", tally, seconds)
+
+
+def run_sieges(scale: float, jobs: int) -> bool:
+    """Floods, forged and reflected seals, retained messages, false starts and claims."""
+    tally, seconds = spread(siege, round(SIEGES * scale), jobs, 6)
+    return report("sieges", "deployments wrong", tally, seconds)
+
+
+def run_insiders(scale: float, jobs: int) -> bool:
+    """Every attack on every method through the deployed handlers, without and with clip."""
+    begin, total, worst = time.monotonic(), Tally(), {}
+    fought = duels(scale)
+    with ProcessPoolExecutor(jobs) as pool:
+        for duel, (bare, kept) in zip(fought, pool.map(Duel.costs, fought), strict=True):
+            key = duel.method, "adaptive" if duel.attack.adapts else "fixed"
+            before = worst.get(key, (-inf, -inf))
+            worst[key] = max(before[0], bare), max(before[1], kept)
+            total.trials += 1
+            if not kept <= duel.limit:
+                total.failures += 1
+                total.first = total.first or f"{duel} costs {kept:.2f} dB"
+    for (method, kind), (bare, kept) in worst.items():
+        print(f"insiders: {method}, {kind}: at most {bare:.2f} dB without, {kept:.2f} dB with clip")
+        if kind == "fixed" and not bare >= HARM:
+            total.failures += 1
+            total.first = total.first or f"no attack on {method} does harm: nothing was tested"
+    return report("insiders", "beyond their bound", total, time.monotonic() - begin)
+
+
+def run_broker(scale: float, jobs: int) -> bool:
+    """A stranger at a real broker."""
+    begin, total = time.monotonic(), Tally()
+    try:
+        total.trials, alarms = besieged(max(round(ACTS * scale), 6))
+    except FileNotFoundError as error:
+        print(f"broker: skipped, {error}")
+        return True
+    print(f"broker: {alarms} alarms were told")
+    return report("broker", "acts did harm", total, time.monotonic() - begin)
+
+
 def run_processes(scale: float, jobs: int) -> bool:
     """kill -9 on a real broker."""
     from processes import kills
@@ -157,6 +221,10 @@ PARTS = {
     "kills": run_kills,
     "damage": run_damage,
     "fuzz": run_fuzz,
+    "audits": run_audits,
+    "sieges": run_sieges,
+    "insiders": run_insiders,
+    "broker": run_broker,
     "processes": run_processes,
 }
 

@@ -18,10 +18,13 @@ from psofed.core import equations
 from psofed.methods import psofed
 from psofed.protocol import client, coordinator, ledger, server, store
 
-FAULTS: dict[str, Callable[[], Callable[[], None]]] = {}
+Faults = dict[str, Callable[[], Callable[[], None]]]
+FAULTS: Faults = {}
 
 
-def fault(target: Any, name: str, title: str) -> Callable[[Callable[..., Any]], Any]:
+def fault(
+    target: Any, name: str, title: str, kind: Faults = FAULTS
+) -> Callable[[Callable[..., Any]], Any]:
     """A fault that replaces `target.name` by what the decorated function makes of it."""
 
     def register(make: Callable[[Any], Any]) -> Any:
@@ -30,7 +33,7 @@ def fault(target: Any, name: str, title: str) -> Callable[[Callable[..., Any]], 
             setattr(target, name, make(good))
             return lambda: setattr(target, name, good)
 
-        FAULTS[title] = plant
+        kind[title] = plant
         return make
 
     return register

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.attacks import labels, stuck
 from psofed.compare.target import bytes_to_target
 from psofed.core import whitening
 from psofed.curves import Curves
+from psofed.defences import clip
 from psofed.experiment import Experiment
 from psofed.methods import adapting, memofed
 from psofed.methods.values import Values
@@ -187,6 +189,30 @@ def floor(scale: Scale) -> str:
     return table(["least", *(f"{w}, {b}" for b in BUDGETS for w in what)], rows)
 
 
+def attacked(scale: Scale) -> str:
+    """Clients with wrong labels, without a defence and with clip, in dB over the clean run."""
+    kinds = None, clip.Options()
+    wrong = (
+        None, labels.Options(), labels.Options(factor=100), labels.Options(factor=0),
+        stuck.Options(), labels.Options(share=0.2), labels.Options(share=0.3),
+    )  # fmt: skip
+    rows = []
+    for clients in (10, 100):
+        plain = Experiment(clients=clients, rounds=scale.rounds, runs=scale.runs, seed=SEED,
+                           evaluate_every=10, methods=(memofed.Options(),))  # fmt: skip
+        clean = None
+        for attack in wrong:
+            both = [replace(plain, attack=attack, defence=kind) for kind in kinds]
+            ends = [
+                montecarlo.run(one, scale.jobs, progress=False).point(0, "steady").value
+                for one in both
+            ]
+            clean = ends[0] if clean is None else clean
+            what = "nobody" if attack is None else f"{attack.share:.0%}: {attack.describe()}"
+            rows.append([f"{clients}", what, *(f"{one - clean:+.2f}" for one in ends)])
+    return table(["clients", "malicious", "no defence, dB", "clip, dB"], rows)
+
+
 def forgetting(scale: Scale) -> str:
     """Everything remembered, forgotten at a fixed rate, and adapted: on three streams."""
     forms: dict[str, dict[str, Any]] = {
@@ -258,5 +284,5 @@ def _fitted(method: memofed.Method, v: Array, luck: np.random.Generator, starts:
 
 STUDIES: Mapping[str, Study] = {
     "constants": constants, "adaptive": adaptive, "sizes": sizes, "floor": floor,
-    "forgetting": forgetting, "revealed": revealed,
+    "forgetting": forgetting, "revealed": revealed, "attacked": attacked,
 }  # fmt: skip

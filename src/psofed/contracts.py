@@ -45,7 +45,7 @@ METHOD = Contract(
     {
         "cohort": 2, "begins": 1, "ends": 1, "server": 0, "client": 1, "download": 3, "receive": 4,
         "learn": 4, "absorb": 4, "upload": 3, "fold": 4, "touched": 3, "encode": 2, "decode": 2,
-        "lengths": 1, "downloads": 2, "own": 1, "models": 2,
+        "numbers": 1, "lengths": 1, "downloads": 2, "own": 1, "models": 2,
     },
     ("download", "learn"),
 )  # fmt: skip

@@ -203,7 +203,7 @@ def check_attacked(experiment: Experiment, options: Options) -> None:
     if attack is not None and attack.on == "values" and not options.attackable:
         found = f"is {options.name}, which sends no model that [attack] {attack.name} could change"
         raise InputError("name", found, 'leave it out, or use an attack on labels, as "labels"')
-    if defence is None or not defence.acts:
+    if defence is None or not defence.acts or defence.name in worker.defends:
         return
     if not options.alone and (not options.serves or options.selects):
         found = f"is {options.name}, whose server has no fold that [defence] could change"

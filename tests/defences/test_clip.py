@@ -45,8 +45,10 @@ class Server:
 
 @given(st.integers(0, 10**6))
 def test_changes_that_are_alike_are_left_to_the_bit(seed):
-    for _, U, left in Server(seed).rounds(clip.LEAST // COHORT - 1):  # up to the first review
-        np.testing.assert_array_equal(left, U)
+    played = Server(seed).rounds(clip.LEAST // COHORT - 1)  # up to the first review
+    watched = -(-clip.FIRST // COHORT) - 1
+    for n, (_, U, left) in enumerate(played):
+        np.testing.assert_array_equal(left, 0 * U if n < watched else U)
 
 
 @given(st.integers(0, 10**6))
@@ -75,6 +77,16 @@ def test_no_upload_changes_more_than_the_clip_however_large_it_is(seed, size):
         most = server.defence.options.clip * server.state["scale"]
         assert np.isfinite(left).all()
         assert np.sqrt((left**2).mean(axis=1)).max() <= most * (1 + 1e-9)
+
+
+def test_a_first_cohort_that_is_malicious_as_a_whole_changes_nothing():
+    server = Server(4)
+    for n in range(3):
+        _, _, left = server.round(n, bad=range(K), change=lambda U: np.full(D, 9e8))
+        assert not left.any()
+    for n in range(3, 30):
+        _, _, left = server.round(n)
+        assert np.abs(left).max() < 10
 
 
 def test_who_sends_much_is_in_quarantine_and_comes_back_when_it_behaves():

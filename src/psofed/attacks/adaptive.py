@@ -89,7 +89,7 @@ class Attack(Plot):
         u = -np.sign(w_k) if self.options.push == "against" else self.fixed
         base, low = w[..., None, :], np.zeros((*bad.shape, 1))
         if passes is None:
-            return (base + self.options.size * u).astype(w_k.dtype)
+            return np.broadcast_to(base + self.options.size * u, w_k.shape).astype(w_k.dtype)
         high = np.full_like(low, WIDEST * self.options.size)
         for _ in range(HALVINGS):
             # In the first steps by powers, because nobody knows how small it has to be.

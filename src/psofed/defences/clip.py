@@ -3,11 +3,12 @@
 Ours. The server sees only uploads, so it judges a client by their sizes and, because an attacker
 that stays small must push the same way again and again, by the memory of its changes.
 
-Scale. r_k is the root mean square of U_k; s is the median of the last 64 of them, and of the first
-ones the quartile, because a first cohort may have a malicious majority. After the warm-up s is at
-most `CAP` times the least it has been, so that nobody can blow it up, however patient.
-Where most changes are 0, as before clients have learned, it is the median of the last that was not
-of each client, and until `FEW` clients have had one nothing is folded in.
+Scale. r_k is the root mean square of U_k; s is the median of the last 64 of them. Cohorts at the
+beginning may have a malicious majority, so the first 16 uploads are only looked at, and s is the
+quartile until there are 64. Where most changes are 0, as before clients have learned, it is the
+median of the last that was not of each client, and until `FEW` clients have had one nothing is
+folded in. After the warm-up s is at most `CAP` times the least it has been, so that nobody can blow
+it up, however patient.
 Clip. U_k is shortened to a root mean square of `clip` s.
 Size. q_k, a running mean of (r_k / s)^2; whoever is far above the median of all loses weight.
 Memory. m_k, a running mean of U_k / s on its entries. Once in K uploads, or in a hundred, all are
@@ -31,7 +32,7 @@ from psofed.core.schedule import Indices
 from psofed.defences.contract import Array, Opinion, State, Ward
 from psofed.defences.contract import Options as Base
 
-RING, FIRST = 64, 16  # uploads whose sizes make the scale, and at first
+RING, FIRST = 64, 16  # uploads whose sizes make the scale; the first are only looked at
 FEW = 3  # clients without whom nobody knows what is usual
 WARM, CAP = 2, 3.0  # after so many times K uploads the scale is at most so many times its least
 SIZES, CHANGES = 0.1, 0.02  # what a new upload counts in q_k and m_k
@@ -126,8 +127,9 @@ class Defence:
         state["ring"][(count + np.arange(len(r))) % RING] = r
         state["count"] += len(r)
         known = state["ring"][: count + len(r)]
-        # At first a lower one: the first cohort may have a malicious majority.
-        s = middle(known) if len(known) >= FIRST else ranked(known, (len(known) - 1) // 4)
+        if len(known) < FIRST:
+            return 0.0  # the first cohort may be malicious as a whole
+        s = middle(known) if len(known) == RING else ranked(known, (len(known) - 1) // 4)
         latest = state["latest"][state["latest"] > 0]
         if not s > 0 and len(latest) >= min(FEW, self.ward.clients):
             s = middle(latest)

@@ -4,5 +4,5 @@
 HELPERS = (
     "contract", "options", "messages", "guard", "round", "members", "selection", "stretch",
     "poisoning", "defending", "titles", "averaging", "checked", "wired", "codes", "coding",
-    "graphs", "adapting", "curvature", "forgetting", "quadratics", "statistics", "values",
+    "graphs", "adapting", "curvature", "forgetting", "quadratics", "statistics", "trust", "values",
 )  # fmt: skip

@@ -139,6 +139,7 @@ class Method(Protocol):
     common: bool  # the whole cohort gets the same download, so a multicast sends it once
     peers: bool  # there is no server: what goes down is what neighbours have sent
     averages: bool  # it is judged by an average of its models
+    defends: tuple[str, ...]  # the defences, by name, that its own fold has a form of
     setup: int  # bytes that every client gets once, before round 0
     task: Task
     step: Any
@@ -181,6 +182,8 @@ class Method(Protocol):
 
     def decode(self, data: bytes, up: bool) -> Array: ...
 
+    def numbers(self, upload: Array) -> Array: ...
+
     def lengths(self, n: int) -> tuple[int, ...] | None: ...
 
     def downloads(self, k: int, n: int) -> tuple[int | None, ...]: ...
@@ -205,6 +208,7 @@ class Plain:
     common = False
     peers = False
     averages = False
+    defends: tuple[str, ...] = ()
     several = True  # if stacked: its handlers take several runs at once, too
     setup = 8  # the seed: features, masks and all later draws follow from it
 
@@ -290,6 +294,10 @@ class Plain:
     def decode(self, data: bytes, up: bool) -> Array:
         """The message that `encode` was given, as exact as the wire format allows."""
         return np.empty(0) if data == payload.NOTHING else payload.decode(data, self.task.wire)
+
+    def numbers(self, upload: Array) -> Array:
+        """What an upload stands for, which a server bounds: codes are not what they stand for."""
+        return upload
 
     def lengths(self, n: int) -> tuple[int, ...] | None:
         """How many entries an upload of round n can have, or None if only `decode` knows."""

@@ -101,6 +101,8 @@ class Defended:
 
 
 def defended(method: Method, runs: int = 0) -> Defended | None:
-    """The same for a method whose task has a defence; else None."""
+    """The same for a method whose task has a defence; None if it has none, or sees to it itself."""
     defence = method.task.defence
-    return None if defence is None else Defended(method, defence, runs)
+    if defence is None or defence.options.name in method.defends:
+        return None
+    return Defended(method, defence, runs)

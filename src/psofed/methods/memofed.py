@@ -44,7 +44,7 @@ import numpy as np
 from psofed.core import payload, whitening
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
-from psofed.methods import curvature, forgetting, quadratics, statistics
+from psofed.methods import curvature, forgetting, quadratics, statistics, trust
 from psofed.methods.adapting import Adaptive
 from psofed.methods.contract import Array, Common, Knob, Learns, Message, Plain, State, Task
 from psofed.methods.forgetting import Fixed
@@ -140,8 +140,8 @@ class Method(Plain):
     that has counted one contact too many undoes the last one.
     """
 
-    idle = True
-    lazy = True
+    idle = lazy = True
+    defends = ("clip",)
 
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
@@ -163,6 +163,8 @@ class Method(Plain):
         least = options.floor(task.dim)
         self._least = forgetting.count(options.forget, least) * (1 - 1e-9)  # but for roundings
         self.memory = (Adaptive if options.adapt else Fixed)(options.forget, least)
+        self.trust = trust.start(task)
+        self._fading = "sum_B", "sum_Br", "sum_g", "weight", *(["due"] if self.trust else [])
         self._bases: dict[Any, Array] = {}
         self._offers: dict[int, tuple[int, bytes, Array]] = {}
 
@@ -215,6 +217,7 @@ class Method(Plain):
             "r": np.zeros((K, d)), "h": np.zeros((K, d)), "weight": np.zeros(K),
             "contacts": np.zeros(K, np.int64), "heard": np.full(K, -1),
             "now": np.zeros((), np.int64), "spent": np.zeros(()), **self.memory.server(K, d),
+            **(self.trust.server(K, d) if self.trust else {}),
         }  # fmt: skip
 
     def client(self, k: int) -> State:
@@ -321,13 +324,16 @@ class Method(Plain):
         beta = self.memory.now(server)
         if beta < 1:
             fade = beta ** (n - int(server["now"]))
-            for name in ("sum_B", "sum_Br", "sum_g", "weight"):
+            for name in self._fading:
                 server[name] *= fade
         server["now"][...] = n
         for k in heard:
             server["spent"] += self._down(server, k) + self.values.uploaded(len(told[k]))
             self._hear(server, k, n, down[k], told[k])
+        before = server["weight"].copy()
         self.memory.discount(server)
+        if self.trust:
+            self.trust.review(server, before)
         true, assumed = server["secant"].tolist()
         ratio = SAFE * true / assumed if self.options.guard and assumed > 0 else 1.0
         kappa = max(1.0, ratio, RELEASE * float(server["kappa"]))
@@ -366,6 +372,8 @@ class Method(Plain):
             server["sum_B"] += weight * B
         sums = quadratics.Quadratic(server["sum_B"], server["sum_g"], server["sum_Br"])
         old = quadratics.Quadratic(B, g, Br)
+        if self.trust:
+            count = self.trust.hear(server, k, count, r, h - r)
         true, assumed = quadratics.renew(sums, weight, count, old, r, h - r, dr)
         if not first and moments is None:
             # Averaged over recent contacts, so that new samples average out.
@@ -381,6 +389,9 @@ class Method(Plain):
     def lengths(self, n: int) -> tuple[int, ...] | None:
         """Values, with moments or not, with a count or not; or nothing."""
         return self.values.lengths(self._least > 1, self.options.adapt)
+
+    def numbers(self, upload: Array) -> Array:
+        return self.values.numbers(upload)
 
     def encode(self, message: Array, up: bool) -> bytes:
         return self.values.encode(message, up)

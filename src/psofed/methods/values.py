@@ -73,6 +73,12 @@ class Values:
             return None, None, count
         return values, more[: self.moments] if len(more) > 1 else None, count
 
+    def numbers(self, upload: Array) -> Array:
+        """What an upload stands for: the values as they are restored, moments and count."""
+        values, moments, count = self.split(upload)
+        parts = (None if values is None else self.restore(values), moments, [count or 0.0])
+        return np.concatenate([part for part in parts if part is not None])
+
     def lengths(self, empty: bool, counts: bool) -> tuple[int, ...]:
         """Entries that an upload can have, if it can be empty or have a count."""
         plain = self.entries, self.entries + self.moments

@@ -50,8 +50,9 @@ static double NAME(scaled)(const NAME(Clip) *guard, int64_t j, const double *siz
     int64_t count = guard->uploads[j];
     for (int64_t i = 0; i < members; i++) ring[count++ % RING] = size[i];
     guard->uploads[j] = count;
-    double s = count < FIRST ? NAME(ranked)(ring, count, (count - 1) / 4, guard->values)
-                            : NAME(middle)(ring, count < RING ? count : RING, guard->values);
+    if (count < FIRST) return 0; /* the first cohort may be malicious as a whole */
+    double s = count < RING ? NAME(ranked)(ring, count, (count - 1) / 4, guard->values)
+                            : NAME(middle)(ring, RING, guard->values);
     if (!(s > 0)) s = NAME(of_latest)(guard, j);
     if (count > WARM * guard->clients) {
         if (s > 0 && s < guard->least[j]) guard->least[j] = s;

@@ -115,7 +115,7 @@ class Server:
             raise RefusedError("size", f"client {k} sent {len(answer)} bytes: {error}") from None
         if not np.isfinite(message).all():
             raise RefusedError("finite", f"client {k} sent values that are not finite")
-        if len(message) and np.abs(message).max() > self.bound:
+        if np.abs(self.method.numbers(message)).max(initial=0) > self.bound:
             raise RefusedError("bound", f"client {k} sent values above {self.bound:g}")
         if self.method.lengths(self.n) is None or "w" not in self.state:
             # The values are not entries of a model, so a bound is not enough.

@@ -1,0 +1,158 @@
+"""Planted faults in what keeps a federation from harm: the defence, seals, shares, starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from faults import Faults, fault
+
+from psofed.defences import clip
+from psofed.deploy import inbox, mqtt, server_loop
+from psofed.protocol import client, coordinator, ledger, seal, server, wire
+
+DEFENCE: Faults = {}  # each is caught by an audit
+LINE: Faults = {}  # each is caught by a siege
+
+
+@fault(clip.Defence, "__init__", "nothing is clipped", DEFENCE)
+def _(good: Any) -> Any:
+    return lambda self, options, ward: good(self, replace(options, clip=1e300), ward)
+
+
+@fault(clip, "CAP", "the scale has no cap", DEFENCE)
+def _(good: Any) -> Any:
+    return np.inf
+
+
+@fault(clip, "middle", "a mean is taken where a median should be", DEFENCE)
+def _(good: Any) -> Any:
+    return lambda values: float(np.mean(values))
+
+
+@fault(clip.Defence, "_scaled", "the scale is that of this round alone", DEFENCE)
+def _(good: Any) -> Any:
+    def scaled(self: Any, state: Any, r: Any) -> Any:
+        good(self, state, r)
+        return clip.middle(r)
+
+    return scaled
+
+
+@fault(clip, "fallen", "weights are not applied", DEFENCE)
+def _(good: Any) -> Any:
+    return lambda far: np.ones_like(far)
+
+
+@fault(clip, "CHANGES", "the memory of changes is not updated", DEFENCE)
+def _(good: Any) -> Any:
+    return 0.0
+
+
+@fault(clip.Defence, "_review", "the review never comes", DEFENCE)
+def _(good: Any) -> Any:
+    return lambda self, state: None
+
+
+@fault(clip.Defence, "_review", "a weight that has fallen never comes back", DEFENCE)
+def _(good: Any) -> Any:
+    def review(self: Any, state: Any) -> None:
+        before = state["weight"].copy()
+        good(self, state)
+        np.minimum(state["weight"], before, out=state["weight"])
+
+    return review
+
+
+@fault(clip.Defence, "_small", "the size of a client is its last one", DEFENCE)
+def _(good: Any) -> Any:
+    def small(self: Any, state: Any, k: Any, ratio: Any) -> Any:
+        state["size"][k] = np.minimum(ratio, clip.LARGEST) ** 2
+        return good(self, state, k, ratio)
+
+    return small
+
+
+@fault(server.Server, "to_arrays", "a server that restarts forgets what its defence knew", DEFENCE)
+def _(good: Any) -> Any:
+    return lambda self: {n: a for n, a in good(self).items() if not n.startswith("defence.")}
+
+
+@fault(server.Server, "collect", "the defence sees what is refused afterwards", DEFENCE)
+def _(good: Any) -> Any:
+    def collect(self: Any, k: int, n: int, answer: bytes) -> str:
+        if self.guard is not None and k in self.cohort:
+            self._fold({k: self.method.decode(answer, up=True)}, self.guard)
+        return str(good(self, k, n, answer))
+
+    return collect
+
+
+@fault(server.Server, "_fold", "the fold leaves the defence out", DEFENCE)
+def _(good: Any) -> Any:
+    return lambda self, uploads, guard=None: good(self, uploads)
+
+
+@fault(mqtt.Link, "_on_message", "what was left at the broker is heard", LINE)
+def _(good: Any) -> Any:
+    def on_message(self: Any, client: Any, userdata: Any, message: Any) -> None:
+        message.retain = False
+        good(self, client, userdata, message)
+
+    return on_message
+
+
+@fault(wire, "check_start", "any later start of a server is believed", LINE)
+def _(good: Any) -> Any:
+    return lambda found, seen: good(min(found, seen + 1), seen)
+
+
+@fault(coordinator, "unseal", "the server does not look at seals", LINE)
+def _(good: Any) -> Any:
+    return lambda key, direction, data: data if key is None else data[: -seal.SIZE]
+
+
+@fault(client, "unseal", "a client does not look at seals", LINE)
+def _(good: Any) -> Any:
+    return lambda key, direction, data: data if key is None else data[: -seal.SIZE]
+
+
+@fault(coordinator, "derive", "all clients have the same key", LINE)
+def _(good: Any) -> Any:
+    return lambda secret, k: good(secret, 0)
+
+
+@fault(seal, "_tag", "a seal is good for both directions", LINE)
+def _(good: Any) -> Any:
+    return lambda key, direction, frame: good(key, seal.UP, frame)
+
+
+@fault(inbox, "SHARE", "one client may fill the inbox", LINE)
+def _(good: Any) -> Any:
+    return 10**6
+
+
+@fault(server_loop, "REPLIES", "every greeting is answered", LINE)
+def _(good: Any) -> Any:
+    return 10**9
+
+
+@fault(coordinator.Coordinator, "_greet", "who claims to be ahead ends the server", LINE)
+def _(good: Any) -> Any:
+    def greet(self: Any, k: int, frame: Any) -> str:
+        if good(self, k, frame) == "ahead":
+            raise SystemExit("a client is ahead")
+        return "hello"
+
+    return greet
+
+
+@fault(ledger.Ledger, "reject", "forged messages are not counted", LINE)
+def _(good: Any) -> Any:
+    return lambda self, k, reason, n=None: None if reason == "mac" else good(self, k, reason, n)
+
+
+@fault(client.Client, "to_arrays", "counts of checked samples are lost at a restart", LINE)
+def _(good: Any) -> Any:
+    return lambda self: {n: a for n, a in good(self).items() if n != "state.check counts"}

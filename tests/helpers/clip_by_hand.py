@@ -49,7 +49,9 @@ class ByHand:
     def _scale(self, new: list[float]) -> float:
         self.lengths += new
         known = self.lengths[-64:]
-        s = _median(known) if len(known) >= 16 else sorted(known)[(len(known) - 1) // 4]
+        if len(known) < 16:
+            return 0.0
+        s = _median(known) if len(known) == 64 else sorted(known)[(len(known) - 1) // 4]
         if s == 0 and len(self.latest) >= min(3, self.K):
             s = _median(list(self.latest.values()))
         if len(self.lengths) > 2 * self.K:

@@ -14,7 +14,7 @@ from psofed.defences.contract import Ward
 from psofed.deploy.samples import replay
 from psofed.errors import InputError
 from psofed.experiment import Features
-from psofed.methods import fedavg, memofed, onlinefed, raw
+from psofed.methods import centralised, fedavg, onlinefed, raw
 from psofed.methods import psofed as pso
 from psofed.protocol import coordinator as coordinators
 from psofed.protocol import wire
@@ -40,10 +40,9 @@ def test_a_file_or_a_method_without_a_fold_turns_it_off():
     off = plan(LIVE, defence=none.Options())
     assert off.defence == "Defence: none, as the file says"
     assert Coordinator(off, disk()).server.guard is None
-    memo = plan(LIVE, methods=(memofed.Options(),))
-    assert "the server of memofed has no fold that one could change" in memo.defence
-    assert Coordinator(memo, disk()).server.guard is None
-    assert plan(methods=(memofed.Options(),), defence=none.Options()).experiment.defence is not None
+    whole = plan(LIVE, methods=(centralised.Options(),))
+    assert "the server of centralised has no fold that one could change" in whole.defence
+    assert Coordinator(whole, disk()).server.guard is None
 
 
 def test_a_live_server_may_change_its_defence_without_its_clients():

@@ -71,7 +71,7 @@ def what_is_given_is_kept(options: Options) -> None:
 
 
 def harmless_rounds_are_left_alone(options: Options) -> None:
-    """Small changes of one size, the same for all members, stay to the bit, after the first rounds."""
+    """Small changes of one size, the same for all members, stay to the bit; but for the first."""
     defence = _bound(options)
     state = defence.start()
     for n in range(10):

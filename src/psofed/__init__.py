@@ -109,6 +109,7 @@ _HOMES = {
     "ClipDefence": "psofed.defences.clip:Options",
     "KrumDefence": "psofed.defences.krum:Options",
     "MedianDefence": "psofed.defences.median:Options",
+    "NoneDefence": "psofed.defences.none:Options",
     "TrimmedDefence": "psofed.defences.trimmed:Options",
 }
 # Old names, which work for one version more, with a warning; `renamed` warns when it is called.
@@ -138,6 +139,7 @@ if TYPE_CHECKING:
     from psofed.defences.clip import Options as ClipDefence
     from psofed.defences.krum import Options as KrumDefence
     from psofed.defences.median import Options as MedianDefence
+    from psofed.defences.none import Options as NoneDefence
     from psofed.defences.trimmed import Options as TrimmedDefence
     from psofed.errors import InputError as InputError
     from psofed.experiment import Experiment as Experiment

@@ -73,7 +73,7 @@ MUTANTS = [
     ("defence", ('{"clipped": np.zeros(self.ward.places)}', '{"clipped": [0.0] * self.ward.places}'), "Its state is a dict of arrays"),
     ("defence", ("left = np.clip", "self.seen = getattr(self, 'seen', 0) + 1\n        most = most / self.seen\n        left = np.clip"), "Its state is a dict of arrays"),
     ("defence", ("np.clip(changes, -most, most)", "np.clip(changes, -most, most, out=changes)"), "Its arguments stay as they are"),
-    ("defence", ("np.clip(changes, -most, most)", "0.999 * np.clip(changes, -most, most)"), "Small changes that are the same"),
+    ("defence", ("np.clip(changes, -most, most)", "0.999 * np.clip(changes, -most, most)"), "Small changes of one size"),
     ("defence", ("np.clip(changes, -most, most)", "np.maximum(changes, -most)"), "Whatever one of six members sends"),
     ("defence", ("np.clip(changes, -most, most)", "np.clip(changes, -most, most - changes.max() / 9)"), "Several runs at once"),
 ]  # fmt: skip

@@ -177,7 +177,7 @@ def test_a_clock_that_is_wrong(watched):
 
 
 def test_something_that_happened_is_shown_for_a_while(watched, monkeypatch):
-    monkeypatch.setattr(alarms, "HOLD", 0.3)
+    monkeypatch.setattr(alarms, "HOLD", 2.0)
     shown = watched()
     shown.server.link.retained = 1
     raised(shown, "retained")

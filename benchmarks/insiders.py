@@ -43,7 +43,7 @@ from psofed.protocol.deployment import Deploy, Deployment
 
 K, COHORT, ROUNDS = 10, 4, 600
 LONG = 420  # rounds of an audited federation: enough for some reviews and for a way back
-LIMIT = 1.0  # dB above the undefended clean run that a fixed attack of 10 % may cost, with clip
+LIMIT = 1.5  # dB above the undefended clean run that a fixed attack of 10 % may cost, with clip
 ADAPTED = 2.0  # the same of an attacker who knows the state of the defence
 HARM = 5.0  # dB that the worst attack must cost without a defence, or nothing was tested
 METHODS = {

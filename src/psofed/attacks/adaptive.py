@@ -2,8 +2,9 @@
 
 Ours. It sends v_k = w + a u, u a direction that all malicious clients share, and a the largest for
 which the defence would fold v_k in whole, now and at its next review. So it is never clipped and
-never loses weight. It has to know the global model and the state of the defence, which real
-attackers could only guess. Without a defence a is the option `size`.
+never loses weight; where no push would pass, it is honest for a while. It has to know the global
+model and the state of the defence, which real attackers could only guess. Without a defence a is
+the option `size`.
 
 Ways to push: "against" its own model, entry by entry, u = -sign(w_k); "random", a sign for each
 entry, drawn once; "weak", an eigenvector of the features' correlation, in which honest clients
@@ -96,4 +97,5 @@ class Attack(Plot):
             middle = np.where(low > 0, (low + high) / 2, high / 8)
             fine = passes((base + middle * u).astype(w_k.dtype))[..., None]
             low, high = np.where(fine, middle, low), np.where(fine, high, middle)
-        return (base + low * u).astype(w_k.dtype)
+        # Where no push would pass it is honest for a while, which wins trust back.
+        return np.where(low > 0, base + low * u, w_k).astype(w_k.dtype)

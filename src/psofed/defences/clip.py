@@ -165,7 +165,7 @@ class Defence:
         """Whether such changes would be folded in whole, now and at the next review: [s]."""
         s = float(state["scale"])
         if not s > 0:
-            return np.ones(len(k), bool)
+            return np.zeros(len(k), bool)  # nothing is folded in yet
         r, m = sizes(changes) / s, state["memory"][k]
         rows = np.arange(len(k))[:, None]
         m[rows, entries] += CHANGES * (changes / s - m[rows, entries])

@@ -168,7 +168,7 @@ def test_the_price_where_nobody_is_malicious_is_small(clean):
     assert (end(replace(SMALL, defence=clip.Options())) < clean + 0.3).all()
 
 
-def test_an_adaptive_attacker_is_hardly_ever_clipped_and_does_harm_all_the_same(clean):
+def test_what_an_adaptive_attacker_sends_is_mostly_folded_in_whole_and_does_harm(clean):
     attacked = replace(SMALL, runs=2, rounds=200, attack=adaptive.Options(share=0.2))
     tried, original = [], clip.Defence.defended
 
@@ -186,6 +186,6 @@ def test_an_adaptive_attacker_is_hardly_ever_clipped_and_does_harm_all_the_same(
         )
     whole = [one for some in tried for one in some]
     assert len(whole) > 100
-    assert np.mean(whole) > 0.8  # the scale moves a little between its look and the fold
+    assert np.mean(whole) > 0.5  # the scale moves a little, and reviews change what passes
     quiet = montecarlo.run(replace(attacked, methods=SMALL.methods[:1], attack=None), 1)
     assert met.mse_db[0, -1] > quiet.mse_db[0, -1]

@@ -1,10 +1,9 @@
 """An adaptive attacker: it knows the defence, and pushes as far as that lets pass.
 
 Ours. It sends v_k = w + a u, u a direction that all malicious clients share, and a the largest for
-which the defence would fold v_k in whole, now and at its next review. So a push is
-folded in whole, and where none would pass, it is honest for a while. It has to know the global
-model and the state of the defence, which real attackers could only guess. Without a defence a is
-the option `size`.
+which the defence would fold v_k in whole, now and at its next review. So a push is folded in whole,
+and where none would pass, it is honest for a while. It has to know the global model and the state
+of the defence, which real attackers could only guess. Without a defence a is the option `size`.
 
 Ways to push: "against" its own model, entry by entry, u = -sign(w_k); "random", a sign for each
 entry, drawn once; "weak", an eigenvector of the features' correlation, in which honest clients

@@ -115,6 +115,8 @@ def _choice(key: str, value: Any, choices: tuple[Any, ...]) -> Any:
 
 
 def _tuple(key: str, value: Any, hints: tuple[Any, ...]) -> tuple[Any, ...]:
+    if hints[1:] == (...,) and isinstance(value, list):  # as many as there are
+        return tuple(convert(key, v, hints[0]) for v in value)
     if not isinstance(value, list) or len(value) != len(hints):
         raise InputError(key, f"is {value!r}", f"use a list of {len(hints)} numbers")
     return tuple(convert(key, v, h) for v, h in zip(value, hints, strict=True))

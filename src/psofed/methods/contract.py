@@ -190,6 +190,12 @@ class Method(Protocol):
 
     def entries(self, k: Indices, n: Indices, up: bool) -> Indices: ...
 
+    def welcome(self, server: State, k: int, n: int) -> Any: ...
+
+    def welcomed(self, client: State, k: int, n: int, message: Any) -> None: ...
+
+    def welcomes(self, k: int, n: int) -> tuple[int | None, ...]: ...
+
     def own(self, client: State) -> Message: ...
 
     def models(self, server: State, clients: State) -> Array: ...
@@ -287,6 +293,10 @@ class Plain:
         """What a client does with a sample; every method has its own."""
         raise NotImplementedError
 
+    def receive(self, client: State, k: Who, n: int, message: Any) -> None:
+        """What a client does with a download; every method has its own."""
+        raise NotImplementedError
+
     def encode(self, message: Array, up: bool) -> bytes:
         """The bytes that travel: up to the server, or down to a client."""
         return payload.encode(message, self.task.wire) if len(message) else payload.NOTHING
@@ -314,6 +324,20 @@ class Plain:
     def download(self, server: State, k: Who, n: int) -> Any:
         """What goes down; every method has its own."""
         raise NotImplementedError
+
+    # Of a fleet that changes: a client that is added or readmitted begins anew.
+
+    def welcome(self, server: State, k: int, n: int) -> Any:
+        """What goes down at the first contact of a client that begins anew: what always does."""
+        return self.download(server, k, n)
+
+    def welcomed(self, client: State, k: int, n: int, message: Any) -> None:
+        """What such a client, whose state is fresh, does with it."""
+        self.receive(client, k, n, message)
+
+    def welcomes(self, k: int, n: int) -> tuple[int | None, ...]:
+        """How many entries a welcome can have; None stands for no message."""
+        return self.downloads(k, n)
 
     def entries(self, k: Any, n: Any, up: bool) -> Indices:
         """The entries [..., M] that clients `k` exchange in rounds `n`, up or down: all."""

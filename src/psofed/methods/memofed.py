@@ -88,6 +88,11 @@ class Options(Common):
         """Discrete options that a fair comparison searches, with the values worth trying."""
         return {"size": tuple(sorted({min(d, dim) for d in (40, 80, 120)})), "bits": (3, 4, 6)}
 
+    @property
+    def settled(self) -> str:
+        """The weight of a client is how many rounds there were."""
+        return "its server counts the samples of a client from the first round on"
+
     def describe(self) -> str:
         """The traffic, and what differs from the defaults."""
         budget = "" if self.budget is None else f" {self.budget:g} B a round"

@@ -134,6 +134,11 @@ class Common(schema.Named):
         return None, ""
 
     @property
+    def settled(self) -> str:
+        """Why clients can neither join nor leave; empty: they can."""
+        return ""
+
+    @property
     def not_live(self) -> str:
         """Why it cannot be deployed on a live clock, on which messages may be lost; or nothing."""
         return LOST if self.differs else ""

@@ -64,6 +64,11 @@ class Options(psofed.Options):
         """Whether each client decides by itself to take part."""
         return self.availability is not None
 
+    @property
+    def settled(self) -> str:
+        """Who is available is drawn by the client's place among the first ones."""
+        return "who is available is drawn for the first clients" if self.availability else ""
+
     def describe(self) -> str:
         return f"PAO-Fed {self.windows()} delay={self.delay:g}"
 

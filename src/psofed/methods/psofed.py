@@ -156,6 +156,25 @@ class Method(Plain):
         if message is not None:
             equations.receive(client["w"], self.down(k, n), message)
 
+    def welcome(self, server: State, k: int, n: int) -> Message:
+        """All of w_n: entries of a fresh model that have not come down are worth nothing."""
+        return server["w"].copy() if self._whole else super().welcome(server, k, n)
+
+    def welcomed(self, client: State, k: int, n: int, message: Any) -> None:
+        """w_{k,n} = w_n."""
+        if self._whole:
+            client["w"][:] = message
+        else:
+            super().welcomed(client, k, n, message)
+
+    def welcomes(self, k: int, n: int) -> tuple[int | None, ...]:
+        return (self.task.dim,) if self._whole else super().welcomes(k, n)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether messages are entries of a model of which clients keep those that do not come."""
+        return self.entrywise and self.idle
+
     def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
         """Eq. (10), for members of the cohort and for all other clients."""
         self.learner.learn(client["w"], z, y, self.step)

@@ -124,7 +124,7 @@ class Coded(Plain):
             message = self._read(
                 message, client, equations.at(self.__windows[False](k, n)), up=False
             )
-        super().receive(client, k, n, message)  # type: ignore[misc]
+        super().receive(client, k, n, message)
 
     def upload(self, client: State, k: Who, n: int) -> Any:
         """What the method sends, coded; a message without values stays as it is."""

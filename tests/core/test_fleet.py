@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed.core.fleet import Change, FleetCohorts, Chronicle
+from psofed.core.fleet import Change, Chronicle, FleetCohorts
 from psofed.core.schedule import UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError

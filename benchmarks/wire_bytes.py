@@ -166,7 +166,7 @@ def _link(address: Address, k: int | None, qos: int, files: Path | None) -> Link
             identity.issue(files, name)
         who = Identity(files / "ca.pem", files / f"{name}.pem", files / f"{name}.key")
     topic = mqtt.up_topic("p", "+") if k is None else mqtt.down_topic("p", k)
-    return Link(address, name, topic, 100_000, qos, who, clients=100)
+    return Link(address, name, topic, 100_000, qos, who, clients=range(100))
 
 
 def show(rows: list[Row]) -> None:

@@ -101,7 +101,7 @@ def test_a_flood_of_one_client_does_not_starve_the_others(team, broker):
 
 @needs_mosquitto
 def test_who_floods_is_heard_again_later(broker, open_link):
-    link = open_link(broker.port, clients=3)
+    link = open_link(broker.port, clients=range(3))
     next_message(link, broker.port, "p/0/u")
     link.inbox.dropped[0] += TOO_MANY + 1
     link.hush()
@@ -190,7 +190,7 @@ def next_message(link, port, topic="p/1/u"):
 
 @needs_mosquitto
 def test_a_message_that_is_too_large_takes_no_memory_and_not_the_connection(broker, open_link):
-    link = open_link(broker.port, clients=3)
+    link = open_link(broker.port, clients=range(3))
     next_message(link, broker.port)  # so that it has subscribed
     tracemalloc.start()
     stranger.shout(broker.port, "p/0/u", 20_000_000)
@@ -226,7 +226,7 @@ def test_the_embedded_broker_is_for_this_machine_only(psofed, tmp_path):
 def test_the_embedded_broker_keeps_nothing_and_reads_no_large_message(embedded, open_link):
     port = embedded.address.port
     stranger.say(port, "p/0/u", b"left here", retain=True)
-    link = open_link(port, largest=10**9, clients=3)
+    link = open_link(port, largest=10**9, clients=range(3))
     assert next_message(link, port).data == b"small"
     assert link.retained == 0
     tracemalloc.start()
@@ -240,7 +240,7 @@ def test_the_embedded_broker_keeps_nothing_and_reads_no_large_message(embedded, 
 
 def test_nobody_makes_the_server_deaf_by_taking_its_name(embedded, open_link):
     port = embedded.address.port
-    link = open_link(port, clients=3)
+    link = open_link(port, clients=range(3))
     next_message(link, port)
     rivals = [stranger.connect(port, name) for name in ("p-server", "server", "p-0", "0")]
     assert next_message(link, port).data == b"small"
@@ -256,7 +256,7 @@ def test_nobody_makes_the_server_deaf_by_taking_its_name(embedded, open_link):
 def test_a_retained_message_is_not_delivered_and_counted(broker, open_link):
     stranger.say(broker.port, "p/0/u", b"left here", retain=True)
     for qos in (0, 1):
-        link = open_link(broker.port, clients=3, qos=qos)
+        link = open_link(broker.port, clients=range(3), qos=qos)
         wait_for(lambda link=link: link.retained == 1)
         assert next_message(link, broker.port).data == b"small"
 

@@ -53,7 +53,7 @@ def connect(broker):
 
     def make(identity, topic="p/+/u", name=""):
         address = mqtt.Address("127.0.0.1", broker.port, tls=True)
-        link = mqtt.Link(address, name, topic, 1000, 0, identity, clients=3)
+        link = mqtt.Link(address, name, topic, 1000, 0, identity, clients=range(3))
         opened.append(link)
         link.open()
         return link
@@ -183,7 +183,7 @@ def test_the_broker_of_a_run_takes_nothing_that_stays_and_nothing_larger(psofed,
     broker = Mosquitto(keys, text + "user root\n")
     address = mqtt.Address("127.0.0.1", broker.port, tls=True)
     client = mqtt.Link(address, "0", "q/0/d", most, 0, who(keys, "0"))
-    server = mqtt.Link(address, "server", "q/+/u", 10**8, 0, who(keys, "server"), 3)
+    server = mqtt.Link(address, "server", "q/+/u", 10**8, 0, who(keys, "server"), range(3))
     try:
         for link in (client, server):
             link.open()

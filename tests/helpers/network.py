@@ -69,6 +69,20 @@ class VirtualDisk:
         self.durable = {n: self._settled(n) for n in self.files}
         self._step()
 
+    def append(self, name: str, data: bytes) -> None:
+        old = self.files.get(name, b"")
+        self.files[name] = old + data[: len(data) // 2]
+        self.synced.discard(name)
+        self._step()
+        self.files[name] = old + data
+
+    def remove(self, name: str) -> None:
+        self._step()
+        self.files.pop(name, None)
+
+    def names(self) -> list[str]:
+        return sorted(self.files)
+
     def crash(self) -> None:
         """Each name has its old or its new bytes; bytes that were never synced may be torn."""
         after = {}

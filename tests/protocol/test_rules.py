@@ -121,10 +121,13 @@ def test_another_experiment_is_refused_at_both_ends(world):
     assert server.server.ledger.reasons["digest"] == 1
 
 
-def test_an_unknown_client_is_refused_at_both_ends(world):
-    with pytest.raises(InputError, match="--id is 5; use 0 to 4"):
-        world.start(5)
-    server = world.start()
+def test_an_unknown_client_is_refused_by_the_server_and_told_so(world):
+    with pytest.raises(InputError, match="--id is -1; use 0 to 4"):
+        world.start(-1)
+    server, stranger = world.start(), world.start(5)
+    assert server.take(5, stranger.hello()) == "stranger"
+    assert stranger.take(server.hello(5)) == (None, "welcome")
+    assert stranger.standing == "no member"
     data = wire.encode(wire.Frame(wire.UPLOAD, server._digest, 0, 0, "float64", bytes(24)))
     for k in (-1, 5, 10**6):
         assert server.take(k, data) == "stranger"

@@ -176,6 +176,18 @@ class MemoryDisk:
     def sync_folder(self) -> None:
         """All is durable already."""
 
+    def append(self, name: str, data: bytes) -> None:
+        """More bytes at the end of a file."""
+        self.files[name] = self.files.get(name, b"") + data
+
+    def remove(self, name: str) -> None:
+        """A file is not needed any more."""
+        self.files.pop(name, None)
+
+    def names(self) -> list[str]:
+        """The files that there are."""
+        return sorted(self.files)
+
 
 class Crew:
     """A coordinator and its members as they are deployed, with frames, records and restarts."""

@@ -7,7 +7,7 @@ import click
 GROUPS = {
     "Experiments": ("reproduce", "init", "run", "compare", "sweep", "attack", "theory", "report"),
     "Your own table": ("fit", "predict", "advise", "export"),
-    "A deployment": ("demo", "keys", "serve", "client"),
+    "A deployment": ("demo", "keys", "serve", "client", "fleet", "restore"),
     "To look and to check": ("play", "verify", "check", "docs", "cite", "completion"),
 }
 REST = "More"

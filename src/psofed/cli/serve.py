@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 @click.option("--start", type=click.IntRange(min=1, max=2**24 - 1), default=1, metavar="N",
               help="Count this start as N at least, after clients were told a higher one than there"
               " was.")  # fmt: skip
+@click.option("--snapshots", type=click.IntRange(min=1), default=100, show_default=True,
+              metavar="N", help="Rounds from one snapshot of the model to the next"
+              " (`psofed restore`).")  # fmt: skip
+@click.option("--keep", type=click.IntRange(min=0), default=50, show_default=True, metavar="N",
+              help="Snapshots that are kept; 0 makes none.")  # fmt: skip
 @click.option("--log-json", is_flag=True, help="Print one line of JSON per round.")
 @click.option("--dashboard", metavar="[HOST:]PORT",
               help="Serve a dashboard for browsers; port 0 takes any free port.")  # fmt: skip
@@ -84,6 +89,7 @@ def run(
     """Start everything, serve the rounds, stop everything."""
     from psofed.deploy import mqtt, secret
     from psofed.deploy.broker import Broker
+    from psofed.deploy.desk import Desk
     from psofed.deploy.server_loop import ServerLoop
     from psofed.protocol import seal
     from psofed.protocol.coordinator import Coordinator
@@ -96,10 +102,12 @@ def run(
     if address.tls and who is not None:
         who.check("server")
     dashboard = open_dashboard(wishes["dashboard"], wishes["dashboard_token_file"])
-    topic, clients = mqtt.up_topic(plan.deploy.run, "+"), plan.experiment.clients
-    link = mqtt.Link(address, "server", topic, largest, wishes["qos"], who, clients)
+    topic = mqtt.up_topic(plan.deploy.run, "+")
+    link = mqtt.Link(address, "server", topic, largest, wishes["qos"], who)
     folder = StateFolder(state)
     coordinator = Coordinator(plan, folder, key, wishes["start"])
+    link.clients = coordinator.server.seats
+    coordinator.snapshots.every, coordinator.snapshots.most = wishes["snapshots"], wishes["keep"]
     plan.keep(folder)
     for note in [*coordinator.store.notes, *coordinator.seldom.notes]:
         say(f"Warning: {state}: {note}")
@@ -107,7 +115,8 @@ def run(
     deadline, every = wishes["deadline"] or (10.0 if live else None), wishes["every"]
     every = (1.0 if live else 0.0) if every is None else every
     log = Log(coordinator, wishes["test"], wishes["log_json"])
-    server = ServerLoop(coordinator, link, deadline, every, log.round, say)
+    desk = Desk(coordinator, state)
+    server = ServerLoop(coordinator, link, deadline, every, log.round, say, desk=desk)
     on_stop(server.stop)
     if broker is not None:
         broker.open()

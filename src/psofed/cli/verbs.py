@@ -16,6 +16,7 @@ from psofed.cli.demo import demo
 from psofed.cli.docs import docs
 from psofed.cli.export import export
 from psofed.cli.fit import fit
+from psofed.cli.fleet import fleet
 from psofed.cli.groups import ByTask
 from psofed.cli.init import init
 from psofed.cli.keys import keys
@@ -23,6 +24,7 @@ from psofed.cli.play import play
 from psofed.cli.predict import predict
 from psofed.cli.report import report
 from psofed.cli.reproduce import reproduce
+from psofed.cli.restore import restore
 from psofed.cli.run import run
 from psofed.cli.serve import serve
 from psofed.cli.sweep import sweep
@@ -43,6 +45,6 @@ def cli() -> None:
 
 for _verb in (
     reproduce, run, compare, sweep, attack, theory, report, play, fit, predict, export, advise,
-    init, check, verify, serve, client, demo, keys, docs, completion, cite,
+    init, check, verify, serve, client, fleet, restore, demo, keys, docs, completion, cite,
 ):  # fmt: skip
     cli.add_command(_verb)

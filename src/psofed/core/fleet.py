@@ -58,7 +58,8 @@ class Roster(Protocol):
 class Chronicle:
     """The members in every round, from the changes of a file.
 
-    >>> history = Chronicle(3, [Change(5, add=(3,)), Change(8, exclude=(0,)), Change(9, remove=(1,))])
+    >>> changes = Change(5, add=(3,)), Change(8, exclude=(0,)), Change(9, remove=(1,))
+    >>> history = Chronicle(3, changes)
     >>> [history.members(n).tolist() for n in (4, 5, 8, 9)]
     [[0, 1, 2], [0, 1, 2, 3], [1, 2, 3], [2, 3]]
     >>> history.everybody, history.begins(3), history.begins(0)
@@ -137,7 +138,8 @@ class FleetCohorts(UniformCohorts):
     without changes S_n is that of `UniformCohorts`.
 
     >>> from psofed.core.seeds import Seeds
-    >>> fleet = FleetCohorts(Seeds(0), clients=3, size=2, roster=Chronicle(3, [Change(1, add=(3,))]))
+    >>> roster = Chronicle(3, [Change(1, add=(3,))])
+    >>> fleet = FleetCohorts(Seeds(0), clients=3, size=2, roster=roster)
     >>> fleet.cohort(0).tolist() == UniformCohorts(Seeds(0), 3, 2).cohort(0).tolist()
     True
     """

@@ -45,6 +45,7 @@ class Device:
     malformed: int = 0
     stopped: bool = False
     _trouble: str = ""
+    _standing: str = ""  # as the server told it last
     _told_at: float = field(default_factory=monotonic)
     _hello_at: float | None = None  # when it said hello, until a server answers
     _patience: float = 0.0
@@ -92,7 +93,7 @@ class Device:
     def _unheard(self) -> None:
         """No server answers: report it once, and repeat hello at growing intervals."""
         run = self.member.plan.deploy.run
-        if self._patience == PATIENCE:
+        if self._patience == PATIENCE and not self.member.standing:
             self.on_news(f"no server of run {run} answers; still learning, waiting for one")
         self._patience = min(2 * self._patience, MOST_PATIENCE)
         self._hello()
@@ -186,9 +187,10 @@ class Device:
             counts, before = self.member.refused, self.member.client.checked
             refused, late, forged = sum(counts.values()), counts.get("late", 0), counts.get("mac")
             answer, what = self.member.take(event.data)
+            self._tell_standing()
             self._tell_refused(before)  # samples may have waited for the invitation
             if counts.get("mac") == forged:  # otherwise it need not be from a server
-                self._hello_at = None
+                self._hello_at = monotonic() if self.member.standing else None
             if what == "answered":
                 self._unsaved, self._saved_at = 0, monotonic()
             if answer is not None:
@@ -209,6 +211,23 @@ class Device:
             self._trouble = event.data
             why = f"no broker at {self.link.address}: {event.data}"
             self.on_news(f"{why}; still learning, trying again")
+
+    def _tell_standing(self) -> None:
+        """Say once what the server says that this client is."""
+        standing, k = self.member.standing, self.member.k
+        if standing == self._standing:
+            return
+        self._standing = standing
+        right = {
+            "no member": f"its operator adds it with `psofed fleet add STATE {k}`",
+            "excluded": f"its operator readmits it with `psofed fleet readmit STATE {k}`",
+            "removed": "its number is not used again: use the next free one",
+        }
+        if standing:
+            why = f"the server says that client {k} is {standing}: {right[standing]}"
+            self.on_news(f"{why}; still learning, asking again")
+        else:
+            self.on_news(f"client {k} is a member")
 
     def _may_repeat(self) -> bool:
         """Whether an answer may be repeated once more: few times a second, whoever asks."""

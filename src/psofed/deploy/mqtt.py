@@ -11,7 +11,7 @@ import secrets
 import socket
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -86,7 +86,7 @@ class Link:
         largest: int,
         qos: int = 0,
         identity: Identity | None = None,
-        clients: int = 0,
+        clients: Collection[int] = (),
     ) -> None:
         self.address, self.topic, self.qos, self.clients = address, topic, qos, clients
         self.identity, self.largest = identity, largest
@@ -186,7 +186,7 @@ class Link:
             self.put(Event("down", data=str(code)))
             return
         if self.muted:
-            self._listen(k for k in range(self.clients) if k not in self.muted)
+            self._listen([k for k in self.clients if k not in self.muted])
         else:
             client.subscribe(self.topic, self.qos)
         self.up, self.untimely = True, ""
@@ -233,7 +233,7 @@ class Link:
         except UnicodeDecodeError:
             return False
         k = speaker(topic)
-        k = k if 0 <= k < self.clients else STRANGER
+        k = k if k in self.clients else STRANGER
         receipt = message.mid, message.qos
         return self.inbox.put(Event("message", topic, message.payload, receipt), k)
 

@@ -9,11 +9,13 @@ from time import monotonic
 from psofed.defences.contract import Opinion
 from psofed.deploy import mqtt
 from psofed.deploy.alarms import Alarms
+from psofed.deploy.desk import Desk
 from psofed.deploy.inbox import STRANGER, Event
 from psofed.deploy.mqtt import POLL, Link
 from psofed.protocol.coordinator import Closed, Coordinator
 
 RETRY = 1.0  # seconds after which those who have not answered are asked again
+OUTSIDE = ("stranger", "excluded", "removed")  # who is no member is told so
 REPLIES = 5  # to one client in a second: its messages cannot make the server send without end
 
 
@@ -44,6 +46,7 @@ class ServerLoop:
     on_news: Callable[[str], None] = lambda line: None
     on_message: Callable[[int, str], None] = lambda k, outcome: None
     on_tick: Callable[[], None] = lambda: None  # called often, from this thread: it must not block
+    desk: Desk | None = None  # where operators ask for changes
     status: Status = field(default_factory=Status)
     alarms: Alarms = field(default_factory=Alarms)
     stopped: bool = False
@@ -108,6 +111,10 @@ class ServerLoop:
     def _handle(self, event: Event | None) -> None:
         if event is not None:
             self._react(event)
+        if self.desk is not None and (told := self.desk.look(self.on_news)) is not None:
+            for k in told:
+                self._send(k, self.coordinator.hello(k))
+            self._ask()
         self.alarms.look(self)
         while self.alarms.news:
             self.on_news(self.alarms.news.pop(0))
@@ -137,7 +144,7 @@ class ServerLoop:
             self.status.seen.add(k)
         if outcome == "accepted":
             self.status.unanswered_since = None
-        if outcome in ("hello", "ahead", "digest"):
+        if outcome in ("hello", "ahead", "digest", *OUTSIDE):
             self._reply(k, outcome)
         if outcome not in ("hello", "accepted", "repeated", "late", "ahead"):
             self._tell(k, outcome)
@@ -145,13 +152,14 @@ class ServerLoop:
     def _reply(self, k: int, outcome: str) -> None:
         """An invitation to who is waited for; to others a hello, so that they can tell what is
         wrong."""
-        now, who = monotonic(), k if k < self.coordinator.plan.experiment.clients else STRANGER
+        now, who = monotonic(), k if k in self.coordinator.server.seats else STRANGER
         if now >= self._second + 1.0:
             self._second, self._replies = now, {}
         self._replies[who] = self._replies.get(who, 0) + 1
         if self._replies[who] <= REPLIES:
             frame = self.coordinator.frame_for(k) if outcome == "hello" else None
-            self._send(k, frame or self.coordinator.hello(k))
+            if k >= 0:
+                self._send(k, frame or self.coordinator.hello(k))
 
     def _tell(self, k: int, outcome: str) -> None:
         """Report the 1st, 10th, 100th, ... refused message of a reason, to keep the log short."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.core.fleet import LAST
 from psofed.errors import InputError
 from psofed.methods import checked
 from psofed.methods.contract import Message, Method
@@ -75,21 +76,36 @@ class Client:
             self._replay(self.position, n)
         self.position = max(self.position, n)
 
-    def take_part(self, n: int, invitation: bytes) -> bytes:
-        """Rule 5, round n: receive, learn, answer. Asked again for the same round, it repeats."""
+    def take_part(self, n: int, invitation: bytes, begin: bool = False) -> bytes:
+        """Rule 5, round n: receive, learn, answer. Asked again for the same round, it repeats.
+
+        Who begins anew (rule 17) starts from a fresh state and from what comes down.
+        """
         if self._last is not None and self._last[0] == n:
             return self._last[1]
         if n < self.last_round or (self.source and n < self.position):
             found = f"round {n} is over: client {self.k} is at sample {self.position}"
             raise RefusedError("late", found)
-        self._check_block(n)
-        message = self._read(n, invitation)
+        sizes = self._sizes(n, begin)
+        message = self._read(n, invitation, sizes)
+        if begin:
+            self._begin(n, message)
+            message = None
+        else:
+            self._check_block(n)
         me = OneByOne(self.method, [self.k], [self.state])
         upload = take_part(n, me, [message], self, self._who, self._treason)[1][0]  # type: ignore[index]
         with np.errstate(over="ignore"):  # the server refuses values that do not fit
             answer = b"" if upload is None else self.method.encode(upload, up=True)
         self._last = (n, answer)
         return answer
+
+    def _begin(self, n: int, message: Message) -> None:
+        """With nothing of what it has learned; on the lockstep clock, from sample n on."""
+        self.state, self._block = self.method.client(self.k), n
+        if self.source is not None:
+            self.position = n
+        self.method.welcomed(self.state, self.k, n, message)
 
     def _check_block(self, n: int) -> None:
         """A block of rounds is one piece of work: who missed its beginning has no part in it."""
@@ -114,9 +130,8 @@ class Client:
             self._steps(*self.waiting)
             self.waiting = _nothing(self.method)
 
-    def _read(self, n: int, invitation: bytes) -> Message:
+    def _read(self, n: int, invitation: bytes, sizes: set[int]) -> Message:
         """Rule 11, for downloads: complete and finite, or refused."""
-        sizes = self._sizes(n)
         if len(invitation) not in sizes:
             found = f"received {len(invitation)} bytes for round {n}, not"
             raise RefusedError("size", f"{found} {' or '.join(map(str, sorted(sizes)))}")
@@ -132,9 +147,10 @@ class Client:
             raise RefusedError("finite", f"values of round {n} are not finite or too large")
         return message
 
-    def _sizes(self, n: int) -> set[int]:
+    def _sizes(self, n: int, begin: bool) -> set[int]:
         """Bytes that can come down in round n."""
-        lengths, encode = self.method.downloads(self.k, n), self.method.encode
+        encode = self.method.encode
+        lengths = (self.method.welcomes if begin else self.method.downloads)(self.k, n)
         return {0 if m is None else len(encode(np.zeros(m), up=False)) for m in lengths}
 
     def learn(self, x: Array, y: Array) -> None:
@@ -230,13 +246,15 @@ class Member:
         self, plan: Deployment, k: int, disk: Disk, source: Source | None = None,
         key: bytes | None = None, measured: bool = False,
     ) -> None:  # fmt: skip
-        if not 0 <= k < plan.experiment.clients:
-            raise InputError("--id", f"is {k}", f"use 0 to {plan.experiment.clients - 1}")
+        if not 0 <= k <= LAST or (k >= plan.experiment.clients and plan.settled):
+            right = f"use 0 to {plan.experiment.clients - 1}"
+            raise InputError("--id", f"is {k}", f"{right}{plan.settled and ': '}{plan.settled}")
         self.plan, self.k, self.key = plan, k, key
         self.client = Client(plan.method(measured), k, source, plan.deploy.bound)
         self.store = Store(disk, plan.about(f"client {k}"))
         self.incarnation = 0  # the highest that was seen
         self.refused: dict[str, int] = {}
+        self.standing = ""  # what the server says that this client is, if it is no member
         self.tells = self.tells_errors = False  # whether it reports coverage, errors to the server
         self._digest = plan.digest
         arrays = self.store.load()
@@ -263,9 +281,12 @@ class Member:
         try:
             frame = self._read(data)
             if frame.kind == wire.HELLO:
+                self.standing = wire.word(frame.body)
                 return None, "welcome"
+            self.standing = ""
             known = frame.n == self.client.last_round
-            answer = self.client.take_part(frame.n, frame.body)
+            begin = frame.kind == wire.BEGIN
+            answer = self.client.take_part(frame.n, frame.body, begin)
         except (wire.WireError, RefusedError) as error:
             self.refused[error.reason] = self.refused.get(error.reason, 0) + 1
             return None, str(error)
@@ -285,7 +306,7 @@ class Member:
             raise wire.WireError("digest", f"{found} {advice}")
         if frame.kind == wire.HELLO:
             return frame
-        if frame.kind != wire.INVITE or frame.wire != self.plan.wire:
+        if frame.kind not in wire.INVITATIONS or frame.wire != self.plan.wire:
             raise wire.WireError("kind", "the message is not an invitation to this run")
         wire.check_start(frame.incarnation, self.incarnation)
         if self.client.source is not None and frame.n >= self.plan.experiment.rounds:

@@ -6,6 +6,7 @@ It knows no transport and no clock: its caller moves the bytes and decides when 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -13,13 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.core.fleet import Change
 from psofed.errors import InputError
 from psofed.methods.contract import Method
-from psofed.protocol import wire
+from psofed.protocol import membership, wire
+from psofed.protocol.change_log import ChangeLog
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.reports import Report, sensible
 from psofed.protocol.seal import DOWN, UP, derive, seal, unseal
+from psofed.protocol.seats import EXCLUDED, MEMBER, REMOVED
 from psofed.protocol.server import RefusedError, Server, allowed
+from psofed.protocol.snapshots import Snapshots, replayed
 from psofed.protocol.store import SELDOM, Disk, Store
 
 Array = NDArray[Any]
@@ -49,7 +54,7 @@ class Coordinator:
         self, plan: Deployment, disk: Disk, secret: bytes | None = None, start: int = 0
     ) -> None:
         self.plan, self._secret = plan, secret
-        self.server = Server(plan.method(), plan.deploy.bound)
+        self.server = Server(plan.method(), plan.deploy.bound, plan.seated)
         self.store = Store(disk, plan.about("server"))
         self.seldom = Store(disk, plan.about("server"), SELDOM)
         self.incarnation = 0
@@ -64,6 +69,9 @@ class Coordinator:
         self.traffic = np.zeros(2, np.int64)  # bytes up and down in all rounds that were closed
         self._up = self._down = 0
         self._frames: dict[int, bytes] = {}
+        self.behind = False  # whether this is an old copy: clients know later rounds
+        self.log = ChangeLog(disk)
+        self.snapshots = Snapshots(disk, plan.about("server"))
         self._restore(start)
 
     def _restore(self, start: int) -> None:
@@ -73,6 +81,8 @@ class Coordinator:
             self.server.restore((self.seldom.load() or {}) | arrays)
             self.incarnation, self.fresh = int(arrays["incarnation"]), arrays["fresh"]
             self.traffic = arrays.get("traffic", self.traffic)  # older records have none
+            self.log.open(int(arrays.get("logged", 0)))
+            self.behind = "behind" in arrays
             self._publish()  # a crash may have torn it
         self.incarnation = max(self.incarnation + 1, start)
         if self.incarnation > wire.LAST_INCARNATION:
@@ -87,8 +97,46 @@ class Coordinator:
         self._frames = {k: self._frame(k, body) for k, body in self.server.invite().items()}
         self._up = self._down = 0
 
+    def change(self, act: str, clients: Sequence[int]) -> list[Change]:
+        """Rule 17: "add", "remove", "exclude" or "readmit" clients: all of them, or an error."""
+        if self.plan.settled:
+            name = self.plan.world.methods[0].name
+            found = f"cannot change with {name}: {self.plan.settled}"
+            raise InputError("the fleet", found, "start a new run")
+        membership.check(self.server.seats, act, clients)
+        changes = getattr(membership, act)(self.server, clients)
+        self._changed(changes)
+        # Those who have been asked already get the same bytes again.
+        new = {k: body for k, body in self.server.invite().items() if k not in self._frames}
+        self._frames = {k: f for k, f in self._frames.items() if k in self.server.cohort}
+        self._frames |= {k: self._frame(k, body) for k, body in new.items()}
+        return list(changes)
+
+    def put_back(self, n: int, keep: bool = False, without: Sequence[int] = ()) -> Change:
+        """Rule 18: the model of round n again, from the next round on; the open one is void.
+
+        Without clients: the answers since then are folded in again, but for theirs.
+        """
+        state = self.snapshots.state(n)
+        if without:
+            state = replayed(self.server, state, self.snapshots.answers(n, self.n), without)
+        change = membership.put_back(self.server, state, n, keep)
+        self._changed([change])
+        self._publish()
+        self._open()
+        return change
+
+    def _changed(self, changes: Sequence[Change]) -> None:
+        """Log, then the record: a line that the record does not count is not believed."""
+        self.log.add(changes)
+        for k in [k for k in self._greeted if self.server.seats.row(k) is None]:
+            tables: tuple[dict[int, Any], ...] = self._greeted, self.coverage, self.errors
+            for table in (*tables, self.ahead, self.doubles, self.huge):
+                table.pop(k, None)
+        self._save()
+
     def _frame(self, k: int, body: bytes) -> bytes:
-        n, kind = self.server.n, wire.INVITE
+        n, kind = self.server.n, wire.BEGIN if self.server.begins(k) else wire.INVITE
         frame = wire.Frame(kind, self._digest, n, self.incarnation, self.plan.wire, body)
         return seal(self._key(k), DOWN, wire.encode(frame))
 
@@ -124,25 +172,35 @@ class Coordinator:
         return self._frames[k]
 
     def hello(self, k: int) -> bytes:
-        """The answer to a hello, and to a client of another run: which run this is."""
-        frame = wire.encode(wire.Frame(wire.HELLO, self._digest, self.n))
+        """The answer to a hello, and to a client of another run: which run this is.
+
+        Who is no member is told so.
+        """
+        body = wire.standing("" if self.is_member(k) else self.server.seats.word(k))
+        frame = wire.encode(wire.Frame(wire.HELLO, self._digest, self.n, body=body))
         return seal(self._key(k), DOWN, frame)
+
+    def is_member(self, k: int) -> bool:
+        """Whether client k is one, or will be from the next round on."""
+        return self.server.seats.standing(k) == MEMBER
 
     def take(self, k: int, data: bytes) -> str:
         """One message on the channel of client k; returns its outcome in one word."""
         if k < 0:
-            self.server.ledger.reject(k, "stranger")
+            self.server.reject(k, "stranger")
             return "stranger"
         try:
             frame = self._read(unseal(self._key(k), UP, data))  # another file: it gets a hello
-            if k >= self.plan.experiment.clients:
-                raise wire.WireError("stranger", f"there is no client {k}")
+            if not self.is_member(k):
+                reason = {EXCLUDED: "excluded", REMOVED: "removed"}
+                standing = reason.get(self.server.seats.standing(k), "stranger")
+                raise wire.WireError(standing, f"client {k} is {self.server.seats.word(k)}")
             if frame.kind == wire.HELLO:
                 self._up += len(data) if frame.body else 0
                 return self._greet(k, frame)
             outcome = self.server.collect(k, frame.n, frame.body)
         except wire.WireError as error:
-            self.server.ledger.reject(k, error.reason)
+            self.server.reject(k, error.reason)
             return error.reason
         except RefusedError as error:
             self.doubles[k] += 2 * (error.reason == "conflict")
@@ -167,7 +225,29 @@ class Coordinator:
         if frame.n <= self.n + 1:
             return "hello"
         self.ahead[k] = frame.n - 1  # it says that it has taken part in this one
+        if self.behind:
+            self._follow()
         return "ahead"
+
+    def revive(self) -> None:
+        """Rule 18: go on from an old copy. Clients tell how far they are, most of them honestly."""
+        self.behind = True
+        if membership.has_rows(self.server):
+            membership.begin_all(self.server)  # what it remembers of them is older than they are
+        self._save()
+        self._open()
+
+    def _follow(self) -> None:
+        """Open a round that half of those who are ahead can answer; no few can name a late one."""
+        enough = min(max(len(self.server.cohort) // 2 + 1, 2), len(self.server.seats.present))
+        if len(self.ahead) < enough:
+            return
+        claims, copied = sorted(self.ahead.values()), self.n
+        self.server.skip(membership.begin_after(self.server, claims[(len(claims) - 1) // 2]))
+        keep = not membership.has_rows(self.server)
+        self._changed([Change(self.n, restore=copied, keep=keep)])
+        self.ahead = {k: later for k, later in self.ahead.items() if later > self.n}
+        self._open()
 
     def _read(self, data: bytes) -> wire.Frame:
         """Rules 3 and 11: a frame of this run, of a possible size."""
@@ -178,7 +258,7 @@ class Coordinator:
             raise wire.WireError("size", f"received {len(data)} bytes, {most} are possible")
         if frame.digest != self._digest:
             raise wire.WireError("digest", f"the message is of run {frame.digest:08x}")
-        if frame.kind == wire.INVITE:
+        if frame.kind in wire.INVITATIONS:
             raise wire.WireError("kind", "the message is an invitation")
         if frame.kind == wire.UPLOAD and frame.wire != self.plan.wire:
             raise wire.WireError("type", f"the values are of type {frame.wire or 'none'}")
@@ -187,11 +267,14 @@ class Coordinator:
     def commit(self) -> Closed:
         """Rule 6: close the round and make it durable, in one record."""
         n, cohort = self.n, self.server.cohort
+        self.snapshots.note(n, self.server.answers)
         answered = self.server.commit()
+        self.behind &= 2 * len(answered) <= len(cohort)
         self.fresh[self.server.touched] = n + 1
         self.traffic += (self._up, self._down)
         self._save()
         self._publish()
+        self.snapshots.keep(self.n, self.server.state)
         missing = tuple(k for k in cohort if k not in answered)
         out = tuple(self.server.left_out)
         gap = int(self.n - self.fresh.min())
@@ -215,6 +298,8 @@ class Coordinator:
         """
         more = {"incarnation": np.array(self.incarnation, np.int64), "fresh": self.fresh}
         arrays = {**self.server.to_arrays(), **more, "traffic": self.traffic}
+        arrays |= {"logged": np.array(self.log.count, np.int64)} if self.log.count else {}
+        arrays |= {"behind": np.array(True)} if self.behind else {}
         live, large = self.plan.deploy.clock == "live", {}
         for name in [name for name in arrays if live and name.startswith("defence.")]:
             if arrays[name].nbytes > LARGE:

@@ -7,13 +7,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from psofed import experiment as experiments
 from psofed import plugins, schema
+from psofed.core.fleet import FleetCohorts
+from psofed.core.schedule import UniformCohorts
+from psofed.core.several import PlacedSeeds
 from psofed.defences import clip
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method, kind, start
 from psofed.protocol import wire
+from psofed.protocol.seats import SeatedCohorts, Seats
 from psofed.protocol.server import BOUND, refuse_omniscient, refuse_policy
 from psofed.protocol.store import Disk
 from psofed.provenance import written
@@ -116,6 +122,29 @@ class Deployment:
         if self.experiment.check is not None:
             return self._method
         return start(self.world.methods[0], replace(self._method.task, check=outliers.Options()))
+
+    def seated(self, seats: Seats, more: int = 0) -> Method:
+        """The method of a server whose fleet has changed: clients are named by their seats.
+
+        `more`: with so many more seats, which tells arrays over clients from others.
+        """
+        task = self._method.task
+        ids = np.concatenate([np.maximum(seats.ids, 0), np.zeros(more, np.int64)])
+        seeds = PlacedSeeds(task.seeds.seed, task.seeds.run, task.seeds.shared_world, ids)
+        fleet = FleetCohorts(task.seeds, task.clients, task.cohorts.size, roster=seats)
+        cohorts = SeatedCohorts((), task.clients, task.cohorts.size, fleet)
+        task = replace(task, seeds=seeds, cohorts=cohorts, room=len(ids))
+        return start(self.world.methods[0], self.world.beset(task))
+
+    @property
+    def settled(self) -> str:
+        """Why clients can neither join nor leave; empty: they can."""
+        task = self._method.task
+        if not isinstance(task.cohorts, UniformCohorts) or type(task.cohorts) is not UniformCohorts:
+            return "the table says who is there in which round"
+        if task.cohorts.absent:
+            return "the file has clients that are absent"
+        return self.world.methods[0].settled
 
     @property
     def wire(self) -> str:

@@ -18,12 +18,17 @@ REASONS = (
     "size", "version", "kind", "type", "digest", "stranger", "late", "early", "conflict",
     "values", "finite", "bound",
 )  # fmt: skip
-LATER = ("mac", "together")  # reasons that records of older servers do not have
+LATER = (
+    "mac",
+    "together",
+    "excluded",
+    "removed",
+)  # reasons that records of older servers do not have
 COUNTS = ("asked", "accepted", "refused", "lost", "received", "repeated", "rejected")
 
 
 class Ledger:
-    """The counters of a run and a row per client; durable with each commit, so consistent."""
+    """The counters of a run and a row per seat; durable with each commit, so consistent."""
 
     def __init__(self, clients: int) -> None:
         self.counts = dict.fromkeys(COUNTS, 0)
@@ -76,6 +81,15 @@ class Ledger:
         self.lost[list(lost)] += 1
         self.lost_at[list(lost)] = n
         self._tried.clear()
+
+    def seat(self, seats: int, cleared: Iterable[int] = ()) -> None:
+        """As many rows as there are seats; some are cleared for others."""
+        for name, fresh in vars(Ledger(seats)).items():
+            if isinstance(fresh, np.ndarray):
+                old = getattr(self, name)
+                fresh[: len(old)] = old
+                fresh[list(cleared)] = -1 if name in ("lost_at", "accepted_at") else 0
+                setattr(self, name, fresh)
 
     def to_arrays(self) -> dict[str, Array]:
         """What is stored."""

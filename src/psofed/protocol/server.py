@@ -1,7 +1,11 @@
-"""The server: it invites a cohort, collects the answers and folds them into the global model."""
+"""The server: it invites a cohort, collects the answers and folds them into the global model.
+
+Clients are named by their numbers here, and by their seats in the method's arrays and the ledger.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +18,7 @@ from psofed.methods.defending import defended
 from psofed.methods.round import Guard, Uniform, close_round, open_round
 from psofed.policies.contract import Options
 from psofed.protocol.ledger import Ledger
+from psofed.protocol.seats import Seats
 
 BOUND = 1e9  # two finite uploads of 1.7e308 sum to infinity; no real model has such values
 
@@ -29,13 +34,19 @@ class RefusedError(ValueError):
 class Server:
     """The handlers of the server. Nothing of a round counts until `commit`."""
 
-    def __init__(self, method: Method, bound: float = BOUND) -> None:
+    def __init__(
+        self,
+        method: Method,
+        bound: float = BOUND,
+        seated: Callable[[Seats, int], Method] | None = None,
+    ) -> None:
         if method.policy is not None:
             refuse_policy(method.policy.options)
-        self.method, self.bound = method, bound
+        self.bound, self.seated = bound, seated
+        self.seats = Seats(method.task.clients)
+        self.use(method)
         self.state = method.server()
         self.n = 0
-        self._who = Uniform(method)
         self.guard = defended(method)
         self.ledger = Ledger(method.task.clients)
         self.touched: Any = np.zeros(0, np.int64)  # the entries that the last round changed
@@ -44,20 +55,42 @@ class Server:
         self._answers: dict[int, bytes] = {}
         self._uploads: dict[int, Message] = {}
 
+    def use(self, method: Method) -> None:
+        """The method, for the seats that there are."""
+        self.method, self._who = method, Uniform(method)
+
     def invite(self) -> dict[int, bytes]:
         """What goes down to each member of the cohort of this round."""
-        messages = open_round(self.method, self.state, self.n, self.cohort)
+        rows = [self._row(k) for k in self.cohort]
+        messages = open_round(self.method, self.state, self.n, rows)
+        for i in [i for i, row in enumerate(rows) if not self.seats.begun[row]]:
+            messages[i] = self.method.welcome(self.state, rows[i], self.n)
         return {
             k: b"" if m is None else self.method.encode(m, up=False)
             for k, m in zip(self.cohort, messages, strict=True)
         }
 
+    def begins(self, k: int) -> bool:
+        """Whether a member has its first contact still before it: it then begins anew."""
+        return not self.seats.begun[self._row(k)]
+
+    def _row(self, k: int) -> int:
+        row = self.seats.row(k)
+        return -1 if row is None else row
+
     @property
     def cohort(self) -> list[int]:
-        """S_n of this round; drawn once, because every message asks for it."""
+        """S_n of this round, in order; drawn once, because every message asks for it."""
         if self._drawn[0] != self.n:
-            self._drawn = self.n, self._who.members(self.n, self.state).tolist()
+            rows = self._who.members(self.n, self.state)
+            self._drawn = self.n, sorted(self.seats.ids[rows].tolist())
         return self._drawn[1]
+
+    def redraw(self) -> None:
+        """The cohort of the open round has changed: who is no member any more is not waited for."""
+        self._drawn = (-1, [])
+        for k in [k for k in self._answers if k not in self.cohort]:
+            del self._answers[k], self._uploads[k]
 
     @property
     def complete(self) -> bool:
@@ -68,6 +101,11 @@ class Server:
     def missing(self) -> list[int]:
         """Members of the cohort that have not answered yet."""
         return [k for k in self.cohort if k not in self._answers]
+
+    @property
+    def answers(self) -> dict[int, bytes]:
+        """What was accepted in this round so far."""
+        return self._answers
 
     @property
     def model(self) -> NDArray[Any]:
@@ -82,13 +120,17 @@ class Server:
         try:
             upload = self._check(k, n, answer)
         except RefusedError as error:
-            self.ledger.reject(k, error.reason, n)
+            self.ledger.reject(self._row(k), error.reason, n)
             raise
         if k in self._answers:
             self.ledger.repeat()
             return "repeated"
         self._answers[k], self._uploads[k] = answer, upload
         return "accepted"
+
+    def reject(self, k: int, reason: str) -> None:
+        """Count a message that is no answer."""
+        self.ledger.reject(self._row(k), reason)
 
     def _check(self, k: int, n: int, answer: bytes) -> Message:
         if n != self.n:
@@ -120,7 +162,7 @@ class Server:
         if self.method.lengths(self.n) is None or "w" not in self.state:
             # The values are not entries of a model, so a bound is not enough.
             try:
-                self._fold({k: message})
+                self._fold({self._row(k): message})
             except (ValueError, IndexError, np.linalg.LinAlgError) as error:
                 raise RefusedError("values", f"client {k} sent unusable values: {error}") from None
         return message
@@ -136,7 +178,8 @@ class Server:
         return state
 
     def _in_order(self) -> dict[int, Message]:
-        return {k: self._uploads[k] for k in sorted(self._uploads)}
+        """By seat, in the order of the clients' numbers."""
+        return {self._row(k): self._uploads[k] for k in sorted(self._uploads)}
 
     def commit(self) -> list[int]:
         """Rules 9 and 10: close the round. Fold what arrived in client order, divide by how many.
@@ -144,16 +187,28 @@ class Server:
         Returns the members whose answers were folded in.
         """
         uploads = self._in_order()
-        state, self.left_out = self._folded(uploads)
-        for k in self.left_out:
-            del uploads[k]
-            self.ledger.reject(k, "together", self.n)
+        state, out = self._folded(uploads)
+        self.left_out = self.seats.ids[out].tolist()
+        for row in out:
+            del uploads[row]
+            self.ledger.reject(row, "together", self.n)
         self.touched = self.method.touched(self.state, self.n, uploads)
         self.state = state
-        self.ledger.close(self.n, self.cohort, list(uploads))
+        rows = list(uploads)
+        self.seats.begun[rows] = True
+        self.ledger.close(self.n, map(self._row, self.cohort), rows)
+        self._next()
+        found: list[int] = self.seats.ids[rows].tolist()
+        return found
+
+    def skip(self, n: int) -> None:
+        """Open a later round; those before it are void."""
+        self.n = n - 1
+        self._next()
+
+    def _next(self) -> None:
         self._answers, self._uploads = {}, {}
         self.n += 1
-        return list(uploads)
 
     def _folded(self, uploads: dict[int, Message]) -> tuple[State, list[int]]:
         """The state after this round, and who had to be left out.
@@ -179,11 +234,23 @@ class Server:
         state = {f"state.{name}": array for name, array in self.state.items()}
         seen = {} if self.guard is None else self.guard.state
         kept = {f"defence.{name}": array for name, array in seen.items()}
-        return {"n": np.array(self.n, np.int64), **state, **kept, **self.ledger.to_arrays()}
+        fleet = self.seats.to_arrays()
+        return {
+            "n": np.array(self.n, np.int64),
+            **state,
+            **kept,
+            **fleet,
+            **self.ledger.to_arrays(),
+        }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Rule 6: continue after the last commit; nothing of an unfinished round is kept."""
         self.n = int(arrays["n"])
+        self.seats.restore(arrays)
+        if self.seats.changes and self.seated is not None:
+            self.use(self.seated(self.seats, 0))
+            self.guard, self.state = defended(self.method), self.method.server()
+            self.ledger = Ledger(len(self.seats))
         self.state = restored(self.state, arrays)
         if self.guard is not None and _same(self.guard.state, arrays):
             self.guard.state = restored(self.guard.state, arrays, "defence")

@@ -21,6 +21,10 @@ SLOTS = ("record.0", "record.1")
 SELDOM = ("defence.0", "defence.1")  # what is large and need not be of the last round
 
 
+class InUseError(InputError):
+    """A folder that another process has locked."""
+
+
 class Disk(Protocol):
     """What a store needs of a folder, step by step, so that a test can crash between two steps."""
 
@@ -35,6 +39,12 @@ class Disk(Protocol):
     def rename(self, old: str, new: str) -> None: ...
 
     def sync_folder(self) -> None: ...
+
+    def append(self, name: str, data: bytes) -> None: ...
+
+    def remove(self, name: str) -> None: ...
+
+    def names(self) -> list[str]: ...
 
 
 class StateFolder:
@@ -55,7 +65,7 @@ class StateFolder:
         except OSError:
             os.close(self._lock)
             right = "stop that process, or give another state folder"
-            raise InputError(self.name, "is in use by another process", right) from None
+            raise InUseError(self.name, "is in use by another process", right) from None
 
     def close(self) -> None:
         """Let others use the folder; the end of the process does it too."""
@@ -83,6 +93,19 @@ class StateFolder:
     def sync_folder(self) -> None:
         """Make the names durable."""
         _fsync(self.path)
+
+    def append(self, name: str, data: bytes) -> None:
+        """More bytes at the end of a file; not durable yet."""
+        with (self.path / name).open("ab") as file:
+            file.write(data)
+
+    def remove(self, name: str) -> None:
+        """A file is not needed any more."""
+        (self.path / name).unlink(missing_ok=True)
+
+    def names(self) -> list[str]:
+        """The files that there are."""
+        return sorted(path.name for path in self.path.iterdir())
 
 
 def _fsync(path: Path) -> None:

@@ -4,6 +4,8 @@ Byte 0: version (4 bits), kind (2 bits), type of the values (2 bits).
 Bytes 1-4: digest of everything that both ends must agree on.
 Bytes 5-8: round n of the task.
 Bytes 9-11: incarnation of the server, in invitations only.
+
+There are two kinds of invitation: who gets the second begins anew (rule 17).
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from struct import Struct
 from typing import Any
 
 VERSION = 1
-INVITE, UPLOAD, HELLO = range(3)
+INVITE, UPLOAD, HELLO, BEGIN = range(4)
+INVITATIONS = (INVITE, BEGIN)
 TYPES = {"": 0, "float16": 1, "float32": 2, "float64": 3}
 TELLING = 29  # bytes of a hello that tells all that it can: coverage and errors
 LAST_ROUND, LAST_INCARNATION = 2**32 - 1, 2**24 - 1
 MISSED = 10_000  # starts of the server that a client may have missed
+WORDS = ("", "no member", "excluded", "removed")  # what a client can be, besides a member
 _HEAD, _INCARNATION, _COVERAGE = Struct("<BII"), Struct("<HB"), Struct("<II")
 _ERRORS = Struct("<fII")
 
@@ -56,7 +60,7 @@ def encode(frame: Frame) -> bytes:
         )
     first = VERSION << 4 | frame.kind << 2 | TYPES[frame.wire]
     start = _HEAD.pack(first, frame.digest, frame.n)
-    if frame.kind == INVITE:
+    if frame.kind in INVITATIONS:
         high, low = divmod(frame.incarnation, 2**16)
         start += _INCARNATION.pack(low, high)
     return start + frame.body
@@ -70,11 +74,9 @@ def decode(data: bytes, limit: int) -> Frame:
     if first >> 4 != VERSION:
         raise WireError("version", f"received protocol version {first >> 4}, this is {VERSION}")
     kind, incarnation = first >> 2 & 3, 0
-    if kind > HELLO:
-        raise WireError("kind", f"received a message of unknown kind {kind}")
     if len(data) < head(kind):
         raise WireError("size", f"received {len(data)} bytes, the head alone has {head(kind)}")
-    if kind == INVITE:
+    if kind in INVITATIONS:
         low, high = _INCARNATION.unpack_from(data, _HEAD.size)
         incarnation = high << 16 | low
     wire = next(name for name, code in TYPES.items() if code == first & 3)
@@ -137,9 +139,23 @@ def reported(body: bytes) -> tuple[float, int, int] | None:
     return square, labels, refused
 
 
+def word(body: bytes) -> str:
+    """What a client is, from the body of a hello of its server; empty: a member.
+
+    >>> word(standing("excluded")), word(b""), word(b"?")
+    ('excluded', '', '')
+    """
+    return WORDS[body[0]] if len(body) == 1 and body[0] < len(WORDS) else ""
+
+
+def standing(what: str) -> bytes:
+    """The body of a hello that tells a client what it is."""
+    return bytes([WORDS.index(what)]) if what else b""
+
+
 def head(kind: int) -> int:
     """Bytes besides the values."""
-    return _HEAD.size + (_INCARNATION.size if kind == INVITE else 0)
+    return _HEAD.size + (_INCARNATION.size if kind in INVITATIONS else 0)
 
 
 def size(kind: int, values: int) -> int:

@@ -1,0 +1,172 @@
+"""Desk: what operators ask of a server, through files in its state folder.
+
+A wish is a file `wish.ID`, its outcome a file `done.ID`, both JSON. Who may write into the folder
+may wish; nothing of it goes over a network. If no server runs, it is fulfilled on the record.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from psofed import records
+from psofed.core.fleet import ACTS, Change
+from psofed.errors import InputError
+from psofed.protocol import deployment as plans
+from psofed.protocol.change_log import table
+from psofed.protocol.coordinator import Coordinator
+from psofed.protocol.deployment import PLAN
+from psofed.protocol.snapshots import STATE
+from psofed.protocol.store import InUseError, StateFolder
+
+WISH, DONE = "wish.", "done."
+PACE = 0.25  # seconds between two looks
+PATIENCE = 60.0  # seconds that a command waits for the server
+OLD = 3600.0  # seconds after which an outcome that nobody reads is thrown away
+SMALL = 100_000  # bytes of a wish
+LEAP = 1_000  # starts by which a server is ahead of the one from which it was copied
+
+
+@dataclass
+class Desk:
+    """The server's side: fulfil what is wished, between two messages."""
+
+    coordinator: Coordinator
+    folder: Path
+    _next: float = 0.0
+
+    def look(self, tell: Callable[[str], None]) -> set[int] | None:
+        """Fulfil what is there; the clients that it concerns, None if nothing has changed."""
+        if monotonic() < self._next:
+            return None
+        self._next = monotonic() + PACE
+        changed: set[int] | None = None
+        for path in sorted(self.folder.glob(f"{WISH}*")):
+            outcome = self._fulfil(path)
+            for line in outcome.get("lines", ()):
+                tell(line)
+            if "error" not in outcome:
+                named = (one.get(act, ()) for one in outcome["changes"] for act in ACTS)
+                changed = (changed or set()).union(*named)
+            with suppress(OSError):
+                done = path.with_name(DONE + path.name[len(WISH) :])
+                records.write(done, json.dumps(outcome).encode())
+            path.unlink(missing_ok=True)
+        return changed
+
+    def _fulfil(self, path: Path) -> dict[str, Any]:
+        try:
+            wish = json.loads(path.read_bytes()[:SMALL])
+            changes = fulfil(self.coordinator, wish)
+        except InputError as error:
+            return {"error": [error.field, error.found, error.right]}
+        except (OSError, ValueError, TypeError, KeyError):
+            return {"error": ["the wish", "cannot be read", "use `psofed fleet`"]}
+        return {"changes": [table(change) for change in changes], "lines": in_words(changes)}
+
+
+def fulfil(coordinator: Coordinator, wish: dict[str, Any]) -> list[Change]:
+    """Do what is wished, durably."""
+    if "restore" in wish:
+        n, without = int(wish["restore"]), [int(k) for k in wish.get("without", ())]
+        return [coordinator.put_back(n, bool(wish.get("keep", False)), without)]
+    act = wish["act"]
+    if act not in ACTS:
+        raise InputError("the wish", f"is {act!r}", f"use {', '.join(ACTS)}")
+    clients = [int(k) for k in wish.get("clients", ())]
+    if act == "add" and "count" in wish:
+        first = coordinator.server.seats.next
+        clients = list(range(first, first + int(wish["count"])))
+    return coordinator.change(act, clients)
+
+
+def in_words(changes: list[Change]) -> list[str]:
+    """For people, one line each.
+
+    >>> in_words([Change(7, add=(3,))])
+    ['client 3 is a member from round 7 on']
+    """
+    said = {
+        "add": "is a member from round {n} on",
+        "remove": "is removed from round {n} on; its number is not used again",
+        "exclude": "is excluded from round {n} on",
+        "readmit": "is a member again from round {n} on, and begins anew",
+    }
+    lines = []
+    for change in changes:
+        for act, text in said.items():
+            when = text.format(n=change.round)
+            lines += [f"client {k} {when}" for k in getattr(change, act)]
+        if change.restore is not None:
+            keep = "keep their models" if change.keep else "begin anew"
+            n = change.round
+            lines.append(f"the model of round {change.restore} is in service from round {n} on;"
+                         f" clients {keep}")  # fmt: skip
+    return lines
+
+
+def ask(state: Path, wish: dict[str, Any], patience: float = PATIENCE) -> list[dict[str, Any]]:
+    """The operator's side: the changes, as tables; by the server, or on the record of none."""
+    if not (state / PLAN).is_file():
+        raise InputError(str(state), "is no state folder of a server", "give one that was used")
+    try:
+        folder = StateFolder(state)
+    except InUseError:
+        return _wait(state, wish, patience)
+    try:
+        coordinator = Coordinator(plans.read(state / PLAN), folder)
+        return [table(change) for change in fulfil(coordinator, wish)]
+    finally:
+        folder.close()
+
+
+def _wait(state: Path, wish: dict[str, Any], patience: float) -> list[dict[str, Any]]:
+    name = secrets.token_hex(8)
+    path, done = state / f"{WISH}{name}", state / f"{DONE}{name}"
+    try:
+        records.write(path, json.dumps(wish).encode())
+    except OSError as error:
+        found = f"cannot be written: {error.strerror}"
+        raise InputError(str(path), found, "run it as the server's user") from None
+    end = monotonic() + patience
+    while not done.exists():
+        if monotonic() > end:
+            path.unlink(missing_ok=True)
+            found = f"does not answer within {patience:.0f} s"
+            raise InputError("the server", found, "nothing was changed; is it stopped (SIGSTOP)?")
+        sleep(0.05)
+    outcome = json.loads(done.read_bytes())
+    done.unlink()
+    if "error" in outcome:
+        raise InputError(*outcome["error"])
+    changes: list[dict[str, Any]] = outcome["changes"]
+    return changes
+
+
+def revive(state: Path) -> int:
+    """Put an old copy of a server's folder into service; the round that it has."""
+    if not (state / PLAN).is_file():
+        raise InputError(str(state), "is no state folder of a server", "give one that was used")
+    folder = StateFolder(state)
+    try:
+        plan = plans.read(state / PLAN)
+        start = Coordinator(plan, folder).incarnation + LEAP
+        coordinator = Coordinator(plan, folder, start=start)
+        coordinator.revive()
+        return coordinator.n
+    finally:
+        folder.close()
+
+
+def snapshots(state: Path) -> list[int]:
+    """The rounds to which the server can go back."""
+    try:
+        return sorted(int(path.name[len(STATE) :]) for path in state.glob(f"{STATE}[0-9]*"))
+    except OSError as error:
+        raise InputError(str(state), f"cannot be read: {error.strerror}", "give another") from None

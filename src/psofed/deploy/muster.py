@@ -1,0 +1,51 @@
+"""Muster: the clients of a deployment and its changes so far, from the server's state folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from psofed.errors import InputError
+from psofed.protocol import deployment as plans
+from psofed.protocol.change_log import LOG, changes, table
+from psofed.protocol.deployment import PLAN
+from psofed.protocol.seats import VACANT, WORDS, Seats
+from psofed.protocol.store import newest, reader
+
+
+def read(state: Path) -> dict[str, Any]:
+    """Who is a member, since when, with how many answers; also while the server runs."""
+    plan, arrays = _record(state)
+    seats = Seats(plan.experiment.clients)
+    seats.restore(arrays)
+    rows = []
+    for row in sorted(range(len(seats)), key=lambda row: int(seats.ids[row])):
+        if seats.status[row] == VACANT:
+            continue
+        rows.append({
+            "client": int(seats.ids[row]),
+            "standing": WORDS[int(seats.status[row])],
+            "since": int(seats.since[row]),
+            "answers": int(arrays["accepted"][row]),
+            "last": int(arrays["accepted_at"][row]),
+            "lost": int(arrays["lost"][row]),
+        })  # fmt: skip
+    counts = {word: sum(one["standing"] == word for one in rows) for word in WORDS[1:]}
+    return {"round": int(arrays["n"]), "counts": counts, "clients": rows}
+
+
+def toml(state: Path) -> str:
+    """The changes so far as tables [[fleet]]."""
+    import tomli_w
+
+    _, arrays = _record(state)
+    count = int(arrays.get("logged", 0))
+    found = changes(reader(state)(LOG), count, str(state))
+    return tomli_w.dumps({"fleet": [table(change) for change in found]}) if found else ""
+
+
+def _record(state: Path) -> tuple[plans.Deployment, dict[str, Any]]:
+    record, _ = newest(reader(state), str(state))
+    if record is None or record.about.get("role") != "server":
+        raise InputError(str(state), "is no state folder of a server", "give one that was used")
+    return plans.read(state / PLAN), record.arrays

@@ -1,0 +1,65 @@
+"""The log of a fleet's changes: one line of JSON each, in the order in which they were made.
+
+The record says how many lines count. A line is durable before the record that counts it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from psofed import schema
+from psofed.core.fleet import Change
+from psofed.errors import InputError
+from psofed.protocol.store import Disk
+
+LOG = "fleet.jsonl"
+
+
+class ChangeLog:
+    """The changes of a deployment since its first day."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk, self.count = disk, 0
+
+    def open(self, count: int) -> None:
+        """Believe so many lines; what a crash has left behind them is cut off."""
+        self.count = count
+        data = self.disk.read(LOG)
+        if data is None or (data.count(b"\n") == count and data[-1:] in (b"", b"\n")):
+            return
+        lines = data.split(b"\n")[:count]
+        self.disk.write("log.new", b"".join(line + b"\n" for line in lines))
+        self.disk.sync("log.new")
+        self.disk.rename("log.new", LOG)
+        self.disk.sync_folder()
+
+    def add(self, changes: Iterable[Change]) -> None:
+        """More lines, durable when this returns."""
+        lines = [json.dumps(table(change)) + "\n" for change in changes]
+        new = self.disk.read(LOG) is None
+        self.disk.append(LOG, "".join(lines).encode())
+        self.disk.sync(LOG)
+        if new:
+            self.disk.sync_folder()
+        self.count += len(lines)
+
+
+def changes(data: bytes | None, count: int, where: str) -> list[Change]:
+    """The changes in a log."""
+    lines = (data or b"").splitlines()[:count]
+    try:
+        found = [schema.build(Change, json.loads(line)) for line in lines]
+        if len(found) == count:
+            return found
+    except (ValueError, TypeError, AttributeError):
+        pass
+    raise InputError(
+        f"{where}/{LOG}", "is damaged", "the members are in the record; a twin needs it"
+    )
+
+
+def table(change: Change) -> dict[str, object]:
+    """What is different, as plain values; as in a table [[fleet]]."""
+    values = schema.values(change)
+    return {key: v for key, v in values.items() if v not in (None, (), [], False)}

@@ -1,0 +1,223 @@
+"""A fleet that changes: who joins, leaves and returns, as server and clients handle it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from helpers.loopback import disk, plan
+from psofed.deploy.samples import replay
+from psofed.errors import InputError
+from psofed.methods import memofed
+from psofed.protocol import wire
+from psofed.protocol.client import Member
+from psofed.protocol.coordinator import Coordinator
+
+
+class World:
+    """A server and clients on disks in memory; those who are asked answer at once."""
+
+    def __init__(self, **options):
+        self.plan, self.disks = plan(**{"rounds": 300} | options), {}
+        self.server, self.members = self.start(), {}
+        for k in range(self.plan.experiment.clients):
+            self.member(k)
+
+    def start(self):
+        self.server = Coordinator(self.plan, self.disks.setdefault(-1, disk()))
+        return self.server
+
+    def member(self, k):
+        source = replay(self.plan.experiment, k)
+        self.members[k] = Member(self.plan, k, self.disks.setdefault(k, disk()), source)
+        return self.members[k]
+
+    def rounds(self, count):
+        for _ in range(count):
+            for k, frame in self.server.frames().items():
+                answer, _ = self.members[k].take(frame)
+                assert self.server.take(k, answer) == "accepted"
+            self.server.commit()
+
+
+def test_a_client_that_joins_begins_with_the_model_of_the_server_and_is_then_like_the_others():
+    world = World()
+    world.rounds(10)
+    assert [vars(c)["round"] for c in world.server.change("add", [5])] == [11]
+    world.member(5)
+    frames = {}
+    for _ in range(15):
+        if 5 in world.server.frames():
+            frames[world.server.n] = world.server.frames()[5]
+        world.rounds(1)
+    first, *others = frames.values()
+    assert min(frames) >= 11
+    assert wire.decode(first, 1000).kind == wire.BEGIN
+    assert len(first) == wire.size(wire.BEGIN, 8 * world.plan.experiment.dim)
+    assert all(wire.decode(f, 1000).kind == wire.INVITE for f in others)
+    assert world.members[5].client.position == max(frames) + 1
+
+
+def test_who_is_removed_in_the_open_round_is_replaced_and_the_others_get_the_same_bytes():
+    world = World()
+    before = world.server.frames()
+    gone = min(before)
+    change = world.server.change("remove", [gone])[0]
+    after = world.server.frames()
+    assert change.round == 0
+    assert gone not in after
+    assert len(after) == len(before)
+    assert all(after[k] == before[k] for k in after if k in before)
+    assert world.server.take(gone, world.members[gone].hello()) == "removed"
+    assert world.members[gone].take(world.server.hello(gone)) == (None, "welcome")
+    assert world.members[gone].standing == "removed"
+    world.rounds(20)
+    with pytest.raises(InputError, match="numbers are never used again"):
+        world.server.change("add", [gone])
+
+
+def test_who_has_answered_leaves_after_the_round():
+    world = World()
+    k, frame = next(iter(world.server.frames().items()))
+    world.server.take(k, world.members[k].take(frame)[0])
+    assert world.server.change("exclude", [k])[0].round == 1
+    assert k in world.server.server.cohort
+    world.rounds(1)
+    for _ in range(10):
+        assert k not in world.server.server.cohort
+        world.rounds(1)
+    world.server.change("readmit", [k])
+    world.rounds(20)
+    assert world.members[k].client.last_round > 10
+
+
+def test_changes_survive_a_restart_and_the_rounds_go_on_as_without_it():
+    ends = []
+    for restart in (False, True):
+        world = World()
+        world.rounds(5)
+        world.server.change("add", [5, 6])
+        world.server.change("exclude", [1])
+        for k in (5, 6):
+            world.member(k)
+        for _ in range(12):
+            if restart:
+                world.start()
+                world.member(5)
+            world.rounds(1)
+        ends.append(world.server.server.state["w"].copy())
+    assert (ends[0] == ends[1]).all()
+
+
+def test_the_seats_of_those_who_were_removed_are_used_again():
+    world = World()
+    for k in range(5, 60):
+        world.server.change("add", [k])
+        world.member(k)
+        world.rounds(2)
+        world.server.change("remove", [k - 5])
+    assert len(world.server.server.seats) <= 8
+    assert world.server.server.seats.next == 60
+    assert len(world.server.server.ledger.accepted) == len(world.server.server.seats)
+    counts = world.server.server.ledger.counts
+    assert counts["asked"] == counts["accepted"] + counts["refused"] + counts["lost"]
+
+
+def test_all_clients_of_a_change_are_changed_or_none():
+    world = World()
+    with pytest.raises(InputError, match="client 9 is no member"):
+        world.server.change("exclude", [0, 9])
+    with pytest.raises(InputError, match="4 is the last member"):
+        world.server.change("remove", [0, 1, 2, 3, 4])
+    assert world.server.server.seats.present == [0, 1, 2, 3, 4]
+    assert world.disks[-1].read("fleet.jsonl") is None
+
+
+def test_a_method_that_counts_rounds_refuses_changes():
+    world = World(methods=(memofed.Options(),))
+    with pytest.raises(InputError, match="cannot change with memofed"):
+        world.server.change("add", [5])
+
+
+def test_the_log_holds_the_changes_and_what_a_crash_left_behind_is_cut_off():
+    world = World()
+    world.server.change("add", [5])
+    world.disks[-1].append("fleet.jsonl", b'{"round": 9, "add": [7]}\n{"ro')
+    world.start()
+    world.server.change("exclude", [5])
+    lines = world.disks[-1].read("fleet.jsonl").decode().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"round": 1, "add": [5]},
+        {"round": 1, "exclude": [5]},
+    ]
+
+
+def test_a_restored_server_begins_with_the_old_model_and_so_do_its_clients():
+    world = World()
+    world.server.snapshots.every = 4
+    world.rounds(6)
+    at_four = world.server.snapshots.state(4)["w"]
+    world.rounds(5)
+    change = world.server.put_back(4)
+    assert (change.round, change.restore, change.void) == (12, 4, 11)
+    assert (world.server.server.state["w"] == at_four).all()
+    late = world.server.take(0, wire.encode(wire.Frame(wire.UPLOAD, world.server._digest, 11)))
+    assert late in ("late", "type", "size")
+    for k, frame in world.server.frames().items():
+        assert wire.decode(frame, 1000).kind == wire.BEGIN
+        world.members[k].take(frame)
+        before = world.members[k].client
+        assert before.last_round == 12
+    world.rounds(10)
+
+
+def test_one_clients_answers_can_be_left_out_later():
+    world = World()
+    world.server.snapshots.every = 4
+    world.rounds(12)
+    ours = world.server.server.state["w"].copy()
+    same = replay_from(world, 4, ())
+    assert np.abs(same - ours).max() <= 1e-15
+    other = replay_from(world, 4, (2,))
+    assert np.abs(other - ours).max() > 1e-6
+
+
+def replay_from(world, n, without):
+    from psofed.protocol.snapshots import replayed
+
+    snapshots = world.server.snapshots
+    rounds = snapshots.answers(n, world.server.n)
+    return replayed(world.server.server, snapshots.state(n), rounds, without)["w"]
+
+
+def test_an_old_copy_of_the_server_goes_on_behind_the_rounds_that_its_clients_know():
+    world = World()
+    world.rounds(3)
+    copy = dict(world.disks[-1].files)
+    world.rounds(20)
+    world.disks[-1].files = copy
+    world.server = Coordinator(world.plan, world.disks[-1], start=1000)
+    world.server.revive()
+    world.start()
+    for _ in range(60):
+        for k, frame in world.server.frames().items():
+            answer, why = world.members[k].take(frame)
+            if answer is None:
+                assert "is over" in why
+                answer = world.members[k].hello()
+            world.server.take(k, answer)
+        if world.server.complete:
+            world.server.commit()
+        if not world.server.behind:
+            break
+    assert 3 < world.server.n <= 26
+    world.rounds(5)
+
+
+def test_one_client_alone_cannot_make_a_server_skip_rounds():
+    world = World()
+    world.rounds(3)
+    world.server.revive()
+    claim = wire.encode(wire.Frame(wire.HELLO, world.server._digest, 10**6))
+    assert world.server.take(0, claim) == "ahead"
+    assert world.server.n == 3

@@ -16,6 +16,7 @@ from psofed.dashboard.history import History
 from psofed.dashboard.watch import Note, Snapshot, Watch
 from psofed.deploy.server_loop import RETRY
 from psofed.protocol.reports import Report, summary
+from psofed.protocol.seats import MEMBER
 
 Array = NDArray[Any]
 PATIENCE = 3 * RETRY  # seconds without an answer after which a client counts as gone
@@ -27,8 +28,8 @@ COLUMNS = (
     "state", "contact", "accepted", "refused", "lost", "last", "reason", "messages", "coverage",
     "dropped", "score", "clipped", "quarantined", "why", "error", "labels", "unlearned",
 )  # fmt: skip
-NOW, FRESH, WAITED, GONE, RETURNED, REFUSED, HELD = (
-    "ok", "new", "waited", "gone", "back", "refused", "quarantined",
+NOW, FRESH, WAITED, GONE, RETURNED, REFUSED, HELD, OUT = (
+    "ok", "new", "waited", "gone", "back", "refused", "quarantined", "excluded",
 )  # fmt: skip
 
 
@@ -37,14 +38,14 @@ class Board:
 
     def __init__(self, watch: Watch, about: Mapping[str, Any], history: History) -> None:
         self.watch, self.about, self.history = watch, dict(about), history
-        clients = len(watch.latest.accepted)
-        self._gone = np.zeros(clients, bool)
-        self._mark = np.zeros(clients)  # when those were last heard
-        self._back = np.full(clients, -BACK)  # when others came back
+        self._ids = np.empty(0, np.int64)  # who sat where at the last look
+        self._gone = np.empty(0, bool)
+        self._mark = np.empty(0)  # when those were last heard
+        self._back = np.empty(0)  # when others came back
         self._contacts_at = watch.latest.moment
         self._warned = 0
         self.facts: dict[str, Any] = {}
-        self.rows: list[list[Any]] = []  # by client, as COLUMNS
+        self.rows: dict[int, list[Any]] = {}  # by client, as COLUMNS
         start = watch.server.coordinator.incarnation
         text = "the server was started" + (f" again (start {start})" if start > 1 else "")
         self._note("start", text)
@@ -53,6 +54,7 @@ class Board:
     def update(self) -> dict[str, Any]:
         """Update; returns what has changed. The history is written before anything is shown."""
         snapshot, queue = self.watch.latest, self.watch.rows
+        self._seat(snapshot)
         fresh, notes = [], []
         while queue and queue[0].n < snapshot.n:
             fresh.append(queue.popleft())
@@ -63,8 +65,10 @@ class Board:
         notes += self._warnings(snapshot)
         facts, rows = self._facts(snapshot), self._rows(snapshot)
         changes: dict[str, Any] = {k: v for k, v in facts.items() if self.facts.get(k) != v}
-        pairs = zip(rows, self.rows or [[]] * len(rows), strict=True)
-        changed = {k: new for k, (new, old) in enumerate(pairs) if new != old}
+        changed: dict[int, list[Any] | None] = {
+            k: row for k, row in rows.items() if row != self.rows.get(k)
+        }
+        changed |= dict.fromkeys(self.rows.keys() - rows.keys())  # who was removed
         self.facts, self.rows = facts, rows
         changes |= {"clients": changed} if changed else {}
         changes |= {"rows": fresh} if fresh else {}
@@ -74,13 +78,25 @@ class Board:
     def whole(self) -> dict[str, Any]:
         """Everything."""
         history = {"rows": list(self.history.rows), "notes": self.history.notes}
-        clients = dict(enumerate(self.rows))
-        return {"about": self.about, **self.facts, "clients": clients, **history}
+        return {"about": self.about, **self.facts, "clients": self.rows, **history}
 
     def stop(self) -> None:
         """The server stops cleanly."""
         self._note("stop", "the server was stopped")
         self.history.close()
+
+    def _seat(self, s: Snapshot) -> None:
+        """Of who has taken a seat since the last look nothing is known."""
+        more = len(s.ids) - len(self._ids)
+        if more:
+            self._ids = np.concatenate([self._ids, np.full(more, -2)])
+            self._gone = np.concatenate([self._gone, np.zeros(more, bool)])
+            self._mark, self._back = (
+                np.concatenate([old, np.zeros(more)]) for old in (self._mark, self._back)
+            )
+        new = self._ids != s.ids
+        self._gone[new], self._mark[new], self._back[new] = False, 0.0, -BACK
+        self._ids = s.ids
 
     def _note(self, kind: str, text: str) -> None:
         self.history.add(notes=[Note(int(time()), self.watch.latest.n, kind, text)])
@@ -96,7 +112,7 @@ class Board:
             return {}
         (new,) = np.nonzero(snapshot.heard > self._contacts_at)
         self._contacts_at = snapshot.moment
-        return {int(k): round(float(snapshot.contact[k])) for k in new}
+        return {int(snapshot.ids[row]): round(float(snapshot.contact[row])) for row in new}
 
     def _comings(self, s: Snapshot) -> list[Note]:
         """The clients that are gone and those that are back. Gone clients stay so until heard."""
@@ -104,12 +120,13 @@ class Board:
         self._back[back] = s.moment
         self._gone &= ~back
         gone = ~self._gone & self._known(s) & (self._silent(s, PATIENCE) | _left_out(s))
+        gone &= s.standing == MEMBER
         self._gone |= gone
         self._mark[gone] = s.heard[gone]
         notes = []
         for kind, which, verb in (("gone", gone, "does not answer"), ("back", back, "is back")):
             if which.any():
-                text = _sentence(np.flatnonzero(which), verb)
+                text = _sentence(np.sort(s.ids[which]), verb)
                 notes.append(Note(int(s.time), s.n, kind, text))
         return notes
 
@@ -118,21 +135,21 @@ class Board:
         silent = np.zeros(len(s.heard), bool)
         if s.asked_at is None or not s.waiting:
             return silent
-        k = list(s.waiting)
-        since = np.maximum(s.heard[k], s.asked_at)
-        silent[k] = (s.moment - since >= seconds) & ~_excused(s)[k]
+        rows = np.isin(s.ids, s.waiting)
+        since = np.maximum(s.heard[rows], s.asked_at)
+        silent[rows] = (s.moment - since >= seconds) & ~_excused(s)[rows]
         return silent
 
     def _known(self, s: Snapshot) -> Array:
         """The clients that were ever heard; others cannot be gone."""
         known = (s.heard >= 0) | (s.accepted_at >= 0)
-        known[list(self.history.contacts)] = True
-        return known
+        known |= np.isin(s.ids, list(self.history.contacts))
+        return known & (s.ids >= 0)
 
     def _facts(self, s: Snapshot) -> dict[str, Any]:
         """What is not about one client."""
         row = self.history.rows[-1] if self.history.rows else None
-        waited = np.flatnonzero(self._silent(s, RETRY))
+        waited = np.sort(s.ids[self._silent(s, RETRY)])
         return {
             "n": s.n,
             "start": self.watch.server.coordinator.incarnation,
@@ -153,29 +170,30 @@ class Board:
             "reasons": {reason: count for reason, count in s.reasons.items() if count},
         }
 
-    def _rows(self, s: Snapshot) -> list[list[Any]]:
-        contact = np.round(s.contact).astype(np.int64).tolist()
-        table = zip(
-            self._states(s),
-            [when if when > 0 else self.history.contacts.get(k) for k, when in enumerate(contact)],
-            *(a.tolist() for a in (s.accepted, s.refused, s.lost, s.accepted_at)),
-            strict=True,
-        )
-        return [
-            [*row, *s.refusals.get(k, ("", 0)), _share(s.coverage.get(k)), s.dropped.get(k, 0),
-             *_judged(s, k), *_told(s.errors.get(k))]
-            for k, row in enumerate(table)
-        ]  # fmt: skip
+    def _rows(self, s: Snapshot) -> dict[int, list[Any]]:
+        contact, ids = np.round(s.contact).astype(np.int64).tolist(), s.ids.tolist()
+        seen = [
+            when if when > 0 else self.history.contacts.get(k)
+            for k, when in zip(ids, contact, strict=True)
+        ]
+        counts = (a.tolist() for a in (s.accepted, s.refused, s.lost, s.accepted_at))
+        table = list(zip(self._states(s), seen, *counts, strict=True))
+        return {
+            k: [*table[row], *s.refusals.get(k, ("", 0)), _share(s.coverage.get(k)),
+                s.dropped.get(k, 0), *_judged(s, row), *_told(s.errors.get(k))]
+            for row, k in sorted(enumerate(ids), key=lambda pair: pair[1]) if k >= 0
+        }  # fmt: skip
 
     def _states(self, s: Snapshot) -> list[str]:
         states = np.full(len(s.heard), NOW, object)
         states[~self._known(s)] = FRESH
         states[s.moment - self._back < BACK] = RETURNED
         states[self._silent(s, RETRY)] = WAITED
-        states[list(s.refusals)] = REFUSED
+        states[np.isin(s.ids, list(s.refusals))] = REFUSED
         if s.opinion is not None:
             states[np.flatnonzero(s.opinion.quarantined)] = HELD
         states[self._gone] = GONE
+        states[s.standing != MEMBER] = OUT
         found: list[str] = states.tolist()
         return found
 
@@ -185,17 +203,21 @@ def _share(told: tuple[int, int] | None) -> float | None:
     return None if told is None else round(told[1] / told[0], 4)
 
 
-def _judged(s: Snapshot, k: int) -> tuple[float | None, float | None, bool, str]:
+def _judged(s: Snapshot, row: int) -> tuple[float | None, float | None, bool, str]:
     """What the defence thinks of a client: score, clipped, quarantined, why."""
     if s.opinion is None:
         return None, None, False, ""
     o = s.opinion
-    score, clipped = round(float(o.score[k]), 1), round(float(o.clipped[k]), 2)
-    return score, clipped, bool(o.quarantined[k]), o.reason[k]
+    if row >= len(o.score):
+        return None, None, False, ""  # it has joined within the last second
+    score, clipped = round(float(o.score[row]), 1), round(float(o.clipped[row]), 2)
+    return score, clipped, bool(o.quarantined[row]), o.reason[row]
 
 
 def _held(s: Snapshot) -> list[int]:
-    found: list[int] = [] if s.opinion is None else np.flatnonzero(s.opinion.quarantined).tolist()
+    if s.opinion is None:
+        return []
+    found: list[int] = sorted(s.ids[np.flatnonzero(s.opinion.quarantined)].tolist())
     return found
 
 

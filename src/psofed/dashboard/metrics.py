@@ -11,7 +11,7 @@ from psofed.deploy.alarms import ALARMS
 from psofed.extras import need
 
 CLIENTS = 200  # with more, there are no series by client: each would be half a dozen
-STATES = ("ok", "new", "waited", "gone", "back", "refused", "quarantined")
+STATES = ("ok", "new", "waited", "gone", "back", "refused", "quarantined", "excluded")
 
 
 def exposition(whole: dict[str, Any]) -> tuple[bytes, str]:

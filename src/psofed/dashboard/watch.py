@@ -54,7 +54,7 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The server at one moment; arrays are by client, times without `time` monotonic."""
+    """The server at one moment; arrays are by seat, times without `time` monotonic."""
 
     time: float
     moment: float
@@ -68,6 +68,8 @@ class Snapshot:
     traffic: tuple[int, int]
     counts: dict[str, int]
     reasons: dict[str, int]
+    ids: Array  # who sits there; -1: nobody
+    standing: Array  # whether it is a member, or excluded
     accepted: Array
     refused: Array
     lost: Array
@@ -93,9 +95,8 @@ class Watch:
         self.server = server
         self.rows: deque[Row] = deque(maxlen=QUEUE)
         self.news: deque[Note] = deque(maxlen=QUEUE)
-        clients = server.coordinator.plan.experiment.clients
-        self._contact = np.full(clients, NEVER)
-        self._heard, self._missed = np.full(clients, NEVER), np.full(clients, 0.0)
+        self._ids = np.empty(0, np.int64)
+        self._contact, self._heard, self._missed = (np.empty(0) for _ in range(3))
         self._refusals: dict[int, tuple[str, int]] = {}
         self._next = 0.0
         server.on_message, server.on_tick = self.message, self.tick
@@ -103,10 +104,12 @@ class Watch:
 
     def message(self, k: int, outcome: str) -> None:
         """A message of client k, and its outcome."""
-        if not 0 <= k < len(self._heard):
+        row = self.server.coordinator.server.seats.row(k)
+        if row is None:
             return
+        self._seat()
         if outcome != "mac":  # of that one nobody knows who sent it
-            self._contact[k], self._heard[k] = time(), monotonic()
+            self._contact[row], self._heard[row] = time(), monotonic()
         if outcome not in HEARD:
             self._refusals[k] = outcome, self._refusals.get(k, ("", 0))[1] + 1
         elif k in self._refusals and outcome == "accepted":
@@ -120,7 +123,9 @@ class Watch:
         """A round was committed."""
         coordinator = self.server.coordinator
         counts = coordinator.server.ledger.counts
-        self._missed[list(closed.missing)] = monotonic()
+        self._seat()
+        rows = map(coordinator.server.seats.row, closed.missing)
+        self._missed[[row for row in rows if row is not None]] = monotonic()
         known = mse if mse is not None and math.isfinite(mse) else None
         outcomes = (counts[name] for name in ("accepted", "refused", "lost"))
         up, down = coordinator.traffic.tolist()
@@ -132,7 +137,26 @@ class Watch:
         if monotonic() >= self._next:
             self.latest = self._snapshot()
 
+    def _seat(self) -> None:
+        """Who has taken a seat since the last look was not heard there yet."""
+        ids = self.server.coordinator.server.seats.ids
+        if len(ids) > len(self._ids):
+            more = len(ids) - len(self._ids)
+            self._ids = np.concatenate([self._ids, np.full(more, -2)])
+            self._contact, self._heard, self._missed = (
+                np.concatenate([old, np.zeros(more)])
+                for old in (self._contact, self._heard, self._missed)
+            )
+        new = ids != self._ids
+        if new.any():
+            self._contact[new], self._heard[new], self._missed[new] = NEVER, NEVER, 0.0
+            self._refusals = {
+                k: r for k, r in self._refusals.items() if k in self.server.coordinator.server.seats
+            }
+            self._ids = ids.copy()
+
     def _snapshot(self) -> Snapshot:
+        self._seat()
         now, status, coordinator = monotonic(), self.server.status, self.server.coordinator
         self._next = now + PACE
         ledger, link = coordinator.server.ledger, self.server.link
@@ -152,6 +176,8 @@ class Watch:
             coverage=coordinator.coverage.copy(),
             errors=coordinator.errors.copy(),
             reasons=ledger.reasons.copy(),
+            ids=self._ids,
+            standing=coordinator.server.seats.status.copy(),
             accepted=ledger.accepted.copy(),
             refused=ledger.refused.copy(),
             lost=ledger.lost.copy(),

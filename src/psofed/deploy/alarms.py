@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from psofed.defences.contract import Opinion
@@ -66,16 +67,17 @@ class Alarms:
         self._count("spoiled", sum(huge.values()) if len(huge) > 1 else 0, _spoiled(huge))
         guard = coordinator.server.guard
         server.status.opinion = None if guard is None else guard.opinion()
-        self._quarantine(server.status.opinion)
+        self._quarantine(server.status.opinion, coordinator.server.seats.ids)
         for name, until in list(self._until.items()):
             if now > until:
                 self._end(name)
 
-    def _quarantine(self, opinion: Opinion | None) -> None:
+    def _quarantine(self, opinion: Opinion | None, ids: NDArray[Any]) -> None:
         """Who is in quarantine since now, and why; who is released."""
         held: dict[int, str] = {}
         if opinion is not None:
-            held = {k: opinion.reason[k] for k in np.flatnonzero(opinion.quarantined).tolist()}
+            rows = np.flatnonzero(opinion.quarantined).tolist()
+            held = {int(ids[row]): opinion.reason[row] for row in rows}
         new = [k for k in held if k not in self._held]
         for k in new[:NAMED]:
             self.news.append(f"client {k} is in quarantine: {held[k]}")

@@ -3,8 +3,8 @@
 // The live dashboard. The server sends everything once ("state") and then what changes ("change");
 // here it is kept in `shown` and written to the screen a few times a second at most.
 const RECENT = 500, MOST = 1000, LISTED = 50; // rounds kept one by one, rows kept, clients listed
-const WORDS = { ok: "answering", new: "not heard yet", waited: "waited for", gone: "gone", back: "back", refused: "refused", quarantined: "in quarantine" };
-const RANK = ["quarantined", "gone", "refused", "waited", "back", "new", "ok"];
+const WORDS = { ok: "answering", new: "not heard yet", waited: "waited for", gone: "gone", back: "back", refused: "refused", quarantined: "in quarantine", excluded: "excluded" };
+const RANK = ["quarantined", "gone", "refused", "waited", "back", "new", "ok", "excluded"];
 const MARKS = { good: "●", bad: "▲", soft: "○" };
 
 let shown = null; // all that the server has told
@@ -40,6 +40,7 @@ function merge(data) {
   const { rows, notes, clients, ...facts } = data;
   Object.assign(shown, facts);
   Object.assign(shown.clients, clients);
+  for (const k in clients) if (!clients[k]) delete shown.clients[k]; // removed from the fleet
   if (rows) shown.rows = thinned(shown.rows.concat(rows));
   if (notes) shown.notes = shown.notes.concat(notes).slice(-200);
 }
@@ -78,19 +79,20 @@ function ago(time) {
 
 function names(list) {
   if (list.length === 1) return `Client ${list[0].k}`;
-  if (list.length > 4) return `${count(list.length)} of ${count(shown.about.clients)} clients`;
+  if (list.length > 4) return `${count(list.length)} of ${count(Object.keys(shown.clients).length)} clients`;
   const ids = list.map((one) => one.k);
   return `Clients ${ids.slice(0, -1).join(", ")} and ${ids[ids.length - 1]}`;
 }
 
 // The state in one sentence, the worst first: [tone, sentence].
-function sentence(all) {
+function sentence(everybody) {
   if (!shown) return ["soft", linked ? "Waiting for the server." : "Connecting to the server."];
   if (ended) return ["soft", `The server was stopped at round ${shown.n}.`];
   if (!linked) return ["bad", "No connection to the server; trying again."];
   if (!shown.connected) {
     return ["bad", shown.trouble ? `No broker: ${shown.trouble}; the server tries again.` : "The server connects to its broker."];
   }
+  const all = everybody.filter((one) => one.state !== "excluded");
   const of = (state) => all.filter((one) => one.state === state);
   const [held, gone, refused, fresh] = ["quarantined", "gone", "refused", "new"].map(of);
   if (held.length) {
@@ -145,7 +147,7 @@ function render() {
   if (!shown) return;
   const { about } = shown;
   document.title = `${tone === "bad" ? "▲ " : ""}psofed: ${about.run}, round ${shown.n}`;
-  write(at.about, `Run ${about.run}: ${about.method}, ${about.clock} clock, ${plural(about.clients, "client")}, cohorts of ${about.cohort}; server start ${shown.start}.`);
+  write(at.about, `Run ${about.run}: ${about.method}, ${about.clock} clock, ${plural(Object.keys(shown.clients).length, "client")}, cohorts of ${about.cohort}; server start ${shown.start}.`);
   tiles();
   map(all);
   list(all);

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
               " (`psofed restore`).")  # fmt: skip
 @click.option("--keep", type=click.IntRange(min=0), default=50, show_default=True, metavar="N",
               help="Snapshots that are kept; 0 makes none.")  # fmt: skip
+@click.option("--from", "origin", type=click.Path(path_type=Path), metavar="MODEL",
+              help="Begin with this model: a state folder, a file of `psofed fit`, an export as"
+              " JSON, or a .npy file. Only for a new state folder.")  # fmt: skip
 @click.option("--log-json", is_flag=True, help="Print one line of JSON per round.")
 @click.option("--dashboard", metavar="[HOST:]PORT",
               help="Serve a dashboard for browsers; port 0 takes any free port.")  # fmt: skip
@@ -105,7 +108,10 @@ def run(
     topic = mqtt.up_topic(plan.deploy.run, "+")
     link = mqtt.Link(address, "server", topic, largest, wishes["qos"], who)
     folder = StateFolder(state)
+    w = None if wishes["origin"] is None else _known(plan, wishes["origin"])
     coordinator = Coordinator(plan, folder, key, wishes["start"])
+    if w is not None:
+        coordinator.warm(w)
     link.clients = coordinator.server.seats
     coordinator.snapshots.every, coordinator.snapshots.most = wishes["snapshots"], wishes["keep"]
     plan.keep(folder)
@@ -138,6 +144,15 @@ def run(
         if broker is not None:
             broker.close()
     say(f"Stopped at round {coordinator.n}; the state is in {state}")
+
+
+def _known(plan: Deployment, path: Path) -> Any:
+    """The model to begin with."""
+    from psofed.export import warm_start
+
+    if path.suffix == ".npy":
+        say(f"Warning: {path} does not say with which features it was learned")
+    return warm_start.weights(plan, path)
 
 
 def open_dashboard(where: str | None, token_file: Path | None) -> Dashboard | None:

@@ -58,6 +58,7 @@ class Coordinator:
         self.store = Store(disk, plan.about("server"))
         self.seldom = Store(disk, plan.about("server"), SELDOM)
         self.incarnation = 0
+        self.first = False  # whether this is the first start
         self.fresh = np.zeros(self.server.method.task.dim, np.int64)  # by entry: last folded
         self._digest = plan.digest
         self.coverage: dict[int, tuple[int, int]] = {}  # by client that tells: labels, inside
@@ -77,6 +78,7 @@ class Coordinator:
     def _restore(self, start: int) -> None:
         """Rule 7: continue after the last commit, with a higher incarnation, durable before use."""
         arrays = self.store.load()
+        self.first = arrays is None
         if arrays is not None:
             self.server.restore((self.seldom.load() or {}) | arrays)
             self.incarnation, self.fresh = int(arrays["incarnation"]), arrays["fresh"]
@@ -125,6 +127,20 @@ class Coordinator:
         self._publish()
         self._open()
         return change
+
+    def warm(self, w: Array) -> None:
+        """A first start with this model, which clients get at their first contact."""
+        if not self.first:
+            where = self.store.disk.name
+            raise InputError(where, "has a state already", "leave --from out, or give a new folder")
+        if self.server.state.keys() != {"w"} or self.plan.settled:
+            name = self.plan.world.methods[0].name
+            raise InputError("--from", f"is not possible with {name}", "leave it out")
+        self.server.state["w"][:] = w
+        membership.begin_all(self.server)
+        self._save()
+        self._publish()
+        self._open()
 
     def _changed(self, changes: Sequence[Change]) -> None:
         """Log, then the record: a line that the record does not count is not believed."""

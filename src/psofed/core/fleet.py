@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -144,6 +144,7 @@ class FleetCohorts(UniformCohorts):
     True
     """
 
+    changes: ClassVar[bool] = True
     roster: Any = None  # a Roster
 
     def there(self, n: int) -> Indices:

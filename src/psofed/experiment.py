@@ -14,9 +14,10 @@ import numpy as np
 
 from psofed import notebook, plugins, schema, validation
 from psofed.attacks import contract as attacks
-from psofed.core import feature_table, features
+from psofed.core import feature_table, features, fleet
 from psofed.core.feature_table import Features as Features
 from psofed.core.features import FeatureMap
+from psofed.core.fleet import Change, Chronicle, FleetCohorts
 from psofed.core.schedule import PresentCohorts, UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.core.several import SeveralMaps
@@ -73,6 +74,7 @@ class Experiment:
     attack: attacks.Options | None = None  # what malicious clients do; not set: there are none
     defence: defences.Options | None = None  # what the server does about it; not set: nothing
     check: SampleCheck | None = None  # what clients do not learn from; not set: they do from all
+    fleet: tuple[Change, ...] = ()  # who joins and leaves, and when; not set: all clients stay
     methods: tuple[Options, ...] = field(default_factory=lambda: paper_methods())  # one per curve
 
     def __post_init__(self) -> None:
@@ -163,6 +165,9 @@ class Experiment:
         cohorts = UniformCohorts(seeds, self.clients, self.cohort, self.gone)
         if not live and (present := about(self.stream).presence()) is not None:
             cohorts = PresentCohorts(seeds, self.clients, self.cohort, self.gone, {}, *present)
+        history = Chronicle(self.clients, self.fleet)
+        if self.fleet:
+            cohorts = FleetCohorts(seeds, self.clients, self.cohort, roster=history)
         task = Task(
             clients=self.clients,
             dim=self.dim,
@@ -174,6 +179,7 @@ class Experiment:
             dtype=self.dtype,
             wire=wire,
             learner=self.learner,
+            room=history.everybody if self.fleet else 0,
             check=self.check,
         )
         return self.beset(task)
@@ -290,8 +296,10 @@ class Experiment:
         for key in ("evaluate_every", "world", "attack", "defence", "check"):
             if table[key] is None:
                 del table[key]
-        if not self.absent:
-            del table["absent"]
+        table["fleet"] = [change.to_table() for change in self.fleet]
+        for key in ("absent", "fleet"):
+            if not table[key]:
+                del table[key]
         if self.targets == "clean":
             del table["targets"]
         table["stream"] = schema.table(self.stream)
@@ -375,6 +383,7 @@ def parse(table: dict[str, Any]) -> Experiment:
         "attack": schema.reader("psofed.attacks"),
         "defence": schema.reader("psofed.defences"),
         "check": schema.reader("psofed.sample_checks"),
+        "fleet": fleet.read,
         "methods": schema.list_reader("psofed.methods"),
     }
     experiment: Experiment = schema.build(Experiment, table, nested)

@@ -48,6 +48,22 @@ class Change:
             found = f"is {self.restore}, but that round was not reached"
             raise InputError("restore", found, f"use 0 to {void}")
 
+    def to_table(self) -> dict[str, Any]:
+        """What is set, as plain values."""
+        given = schema.values(self).items()
+        return {key: value for key, value in given if value is not False and value != []}
+
+
+def read(key: str, tables: Any) -> tuple[Change, ...]:
+    """The changes of a file."""
+    found = []
+    for i, table in enumerate(schema.convert(key, tables, list)):
+        try:
+            found.append(schema.build(Change, schema.convert("", table, dict)))
+        except InputError as error:
+            raise error.inside(f"{key}[{i}]" + ("." if error.field else "")) from None
+    return tuple(found)
+
 
 class Roster(Protocol):
     """The members of a fleet in a round, in order."""

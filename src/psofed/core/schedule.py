@@ -260,6 +260,7 @@ def _present(cohorts: UniformCohorts) -> Indices:
 class GivenCohorts:
     """S_n from a list."""
 
+    changes: ClassVar[bool] = False
     members: tuple[Any, ...]
     clients: int = 0
     size: int = 1

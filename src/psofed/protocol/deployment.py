@@ -181,7 +181,15 @@ class Deployment:
             table = self.experiment.to_table()
         method = table.pop("methods")[self.deploy.method or 0]
         method.pop("label", None)
-        for key in ("rounds", "runs", "evaluate_every", "test_samples", "targets", "check"):
+        for key in (
+            "rounds",
+            "runs",
+            "evaluate_every",
+            "test_samples",
+            "targets",
+            "check",
+            "fleet",
+        ):
             table.pop(key, None)
         if self.deploy.clock == "live":
             table.pop("defence", None)  # a matter of the server; in lockstep, of the twin too

@@ -45,6 +45,7 @@ def knows(method: Method) -> bool:
     """Whether the kernel has the method, and the features that it learns from."""
     task = method.task
     plain = method.compiled and liars.knows(task.attack) and guards.knows(task.defence)
+    plain = plain and not task.cohorts.changes
     return plain and maps.knows(task.features) and native.available()
 
 

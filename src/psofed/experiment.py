@@ -116,6 +116,11 @@ class Experiment:
         plain = replace(options, features=None, learner=None) if options.apart else options
         return replace(self, features=features, learner=learner, methods=(plain,))
 
+    def shortened(self, rounds: int) -> Experiment:
+        """The first rounds of it, without what changes in the fleet after them."""
+        fleet = tuple(change for change in self.fleet if change.round < rounds)
+        return replace(self, rounds=rounds, evaluate_every=None, fleet=fleet)
+
     def parts(self) -> list[tuple[list[int], Experiment]]:
         """The methods by their features and learners: their places here, and they as an experiment.
 

@@ -41,6 +41,8 @@ class Change:
 
     def __post_init__(self) -> None:
         schema.check(self)
+        if self.round < 0:
+            raise InputError("round", f"is {self.round}", "use 0 or more")
         void = self.round if self.void is None else self.void
         if not 0 <= void <= self.round:
             raise InputError("void", f"is {void}", f"use 0 to {self.round}, the round")

@@ -26,9 +26,11 @@ Array = NDArray[Any]
 def simulate(plan: Deployment, rounds: int) -> tuple[Array, Array]:
     """Global model w_n [D] and all local ones [K, D] after n rounds, as the engine has them.
 
+    K counts everybody who has joined; a model that has not begun is the initial one.
+
     Methods that are not compiled are run by the lockstep executor.
     """
-    experiment = replace(plan.experiment, rounds=rounds, evaluate_every=None)
+    experiment = plan.experiment.shortened(rounds)
     method: Any = Deployment(experiment, plan.deploy).method()
     draws = _at_hand(draw(experiment, method.task, everybody=True))
     if family.knows(method):

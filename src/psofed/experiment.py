@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -17,7 +18,7 @@ from psofed.attacks import contract as attacks
 from psofed.core import feature_table, features, fleet
 from psofed.core.feature_table import Features as Features
 from psofed.core.features import FeatureMap
-from psofed.core.fleet import Change, Chronicle, FleetCohorts
+from psofed.core.fleet import AwakeCohorts, Change, Chronicle, FleetCohorts
 from psofed.core.schedule import PresentCohorts, UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.core.several import SeveralMaps
@@ -32,6 +33,7 @@ from psofed.methods.titles import settings, titles
 from psofed.sample_checks.contract import SampleCheck
 from psofed.streams import drawing, paper
 from psofed.streams.contract import Stream, about, measured
+from psofed.streams.switching import Switching
 
 MOST_MARKS = 10_000
 TABLE_ROUNDS = (100, 200, 500, 1000, 2000)  # those of the tables
@@ -171,7 +173,10 @@ class Experiment:
         if not live and (present := about(self.stream).presence()) is not None:
             cohorts = PresentCohorts(seeds, self.clients, self.cohort, self.gone, {}, *present)
         history = Chronicle(self.clients, self.fleet)
-        if self.fleet:
+        if isinstance(self.stream, Switching) and self.stream.gaps and not live:
+            awake = partial(self.stream.awake, seeds)
+            cohorts = AwakeCohorts(seeds, self.clients, self.cohort, roster=history, awake=awake)
+        elif self.fleet:
             cohorts = FleetCohorts(seeds, self.clients, self.cohort, roster=history)
         task = Task(
             clients=self.clients,

@@ -17,6 +17,7 @@ from psofed.methods.contract import Options
 from psofed.policies import contract as policies
 from psofed.sample_checks.contract import SampleCheck
 from psofed.streams.contract import about, measured
+from psofed.streams.switching import Switching
 
 if TYPE_CHECKING:
     from psofed.experiment import Experiment
@@ -110,14 +111,16 @@ def _fleet(experiment: Experiment) -> None:
         if not 0 <= change.round < experiment.rounds:
             found = f"is {change.round}, but there are {experiment.rounds} rounds"
             raise InputError(f"fleet[{i}].round", found, f"use 0 to {experiment.rounds - 1}")
+    switched = isinstance(experiment.stream, Switching) and experiment.stream.gaps
+    if experiment.absent and (experiment.fleet or switched):
+        what = "[[fleet]]" if experiment.fleet else "[stream] with away or late"
+        found = f"is given, but so is {what}, which says who takes part when"
+        raise InputError("absent", found, "leave out one of them")
     if not experiment.fleet:
         return
     everybody = Chronicle(experiment.clients, experiment.fleet).everybody
     if everybody > LIMITS["clients"]:
         raise InputError("fleet", f"has client {everybody - 1}", f"use {LIMITS['clients']} at most")
-    if experiment.absent:
-        found = "is given, but so is [[fleet]], which says who takes part when"
-        raise InputError("absent", found, "leave out one of them, or exclude clients in round 0")
     if measured(experiment.stream):
         raise InputError("fleet", "is given, but a table says who is there when", "leave it out")
 

@@ -86,6 +86,7 @@ class Deployment:
         lockstep it is as in the file, because a simulation of the file is its twin.
         """
         alone = self.experiment.alone(self.experiment.methods[self.deploy.method or 0])
+        alone = replace(alone, fleet=())  # who is a member is what the server has recorded
         if self.deploy.clock != "live" or alone.defence is not None:
             return alone
         try:

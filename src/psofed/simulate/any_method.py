@@ -24,7 +24,7 @@ from psofed.methods.round import Sizes
 from psofed.methods.selection import ByPolicy
 from psofed.simulate import kernel, maps
 from psofed.simulate.draws import Draws
-from psofed.simulate.membership import Membership, SinceBegun
+from psofed.simulate.terms import Membership, SinceBegun
 
 Array = NDArray[Any]
 BLOCK = 32  # rounds whose features are computed at once; divides the rounds of a chunk

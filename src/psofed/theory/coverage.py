@@ -30,7 +30,7 @@ def check(experiment: Experiment) -> None:
         raise InputError("stream.name", found, 'use "paper", "iid" or "function" without a change')
     if about(experiment.stream).gaps:
         found = f"is {experiment.stream.name!r}, in which clients have no sample in some rounds"
-        raise InputError("stream.name", found, 'use "paper" or "iid"')
+        raise InputError("stream.name", found, 'use "paper" or "iid", without away and late')
     if experiment.absent:
         found = f"is {experiment.absent}, but the theory assumes that all clients take part"
         raise InputError("absent", found, "leave it out")

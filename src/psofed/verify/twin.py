@@ -31,7 +31,11 @@ def simulate(plan: Deployment, rounds: int) -> tuple[Array, Array]:
     Methods that are not compiled are run by the lockstep executor.
     """
     experiment = plan.experiment.shortened(rounds)
-    method: Any = Deployment(experiment, plan.deploy).method()
+    plan = Deployment(experiment, plan.deploy)
+    method: Any = plan.method()
+    if experiment.fleet:  # which a deployment has in its record, and a simulation in its file
+        world = replace(plan.world, fleet=experiment.fleet)
+        (method,) = world.start(world.task(0, plan.deploy.wire))
     draws = _at_hand(draw(experiment, method.task, everybody=True))
     if family.knows(method):
         local = family.replay(draws, [method], lazy=False).local

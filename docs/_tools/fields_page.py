@@ -19,6 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from psofed import schema
 from psofed.core.feature_table import BASIS
+from psofed.core.fleet import Change
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.fit.plan import Plan
@@ -57,6 +58,11 @@ What clients do not learn from; not given: they learn from every sample in a sim
 `outliers` says from those that a device measures. [samples.md](samples.md) is about it. `name` is
 one of these, or a file of yours:
 """
+FLEET = """### `[[fleet]]`
+
+Clients that join, leave and return; not given: the first ones stay. [fleet.md](fleet.md) is about
+it. One table for each change:
+"""
 METHODS = """### `[[methods]]`
 
 One table per curve. `name` is a method of [methods.md](methods.md), which lists the further keys of
@@ -88,7 +94,7 @@ def page() -> str:
         fields(
             Experiment,
             Experiment,
-            ("stream", "features", "learner", "attack", "defence", "check", "methods"),
+            ("stream", "features", "learner", "attack", "defence", "check", "fleet", "methods"),
         ),
     ]
     parts += ["### `[stream]`\n\n`name` is one of these:\n"]
@@ -119,6 +125,7 @@ def page() -> str:
         module = schema.load("psofed.sample_checks", name)
         about = (module.__doc__ or "").partition("\n\n")[0]
         parts += [f"#### {name}\n\n{about}\n", fields(module.Options, _check(module.Options))]
+    parts += [FLEET, fields(Change, _change)]
     parts += [METHODS, fields(Common, _with_method, ("policy", "features", "learner"))]
     parts += ["### `[deploy]`\n\nFor `psofed serve` and `psofed client`.\n", fields(Deploy, Deploy)]
     parts += [PLAN, fields(Plan, _plan, ("columns", "methods", "form", "check"))]
@@ -163,6 +170,11 @@ def _learner(options: Any) -> Callable[..., Any]:
 def _check(options: Any) -> Callable[..., Any]:
     """What makes an experiment with one key of a sample check."""
     return lambda **values: Experiment(check=options(**values))
+
+
+def _change(**values: Any) -> Experiment:
+    """An experiment with one change of its fleet."""
+    return Experiment(fleet=(Change(**{"round": 10} | values),))
 
 
 def _with_method(**values: Any) -> Experiment:

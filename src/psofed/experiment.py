@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -14,9 +15,10 @@ import numpy as np
 
 from psofed import notebook, plugins, schema, validation
 from psofed.attacks import contract as attacks
-from psofed.core import feature_table, features
+from psofed.core import feature_table, features, fleet
 from psofed.core.feature_table import Features as Features
 from psofed.core.features import FeatureMap
+from psofed.core.fleet import AwakeCohorts, Change, Chronicle, FleetCohorts
 from psofed.core.schedule import PresentCohorts, UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.core.several import SeveralMaps
@@ -31,6 +33,7 @@ from psofed.methods.titles import settings, titles
 from psofed.sample_checks.contract import SampleCheck
 from psofed.streams import drawing, paper
 from psofed.streams.contract import Stream, about, measured
+from psofed.streams.switching import Switching
 
 MOST_MARKS = 10_000
 TABLE_ROUNDS = (100, 200, 500, 1000, 2000)  # those of the tables
@@ -73,6 +76,7 @@ class Experiment:
     attack: attacks.Options | None = None  # what malicious clients do; not set: there are none
     defence: defences.Options | None = None  # what the server does about it; not set: nothing
     check: SampleCheck | None = None  # what clients do not learn from; not set: they do from all
+    fleet: tuple[Change, ...] = ()  # who joins and leaves, and when; not set: all clients stay
     methods: tuple[Options, ...] = field(default_factory=lambda: paper_methods())  # one per curve
 
     def __post_init__(self) -> None:
@@ -113,6 +117,11 @@ class Experiment:
             features = Features()
         plain = replace(options, features=None, learner=None) if options.apart else options
         return replace(self, features=features, learner=learner, methods=(plain,))
+
+    def shortened(self, rounds: int) -> Experiment:
+        """The first rounds of it, without what changes in the fleet after them."""
+        fleet = tuple(change for change in self.fleet if change.round < rounds)
+        return replace(self, rounds=rounds, evaluate_every=None, fleet=fleet)
 
     def parts(self) -> list[tuple[list[int], Experiment]]:
         """The methods by their features and learners: their places here, and they as an experiment.
@@ -163,6 +172,12 @@ class Experiment:
         cohorts = UniformCohorts(seeds, self.clients, self.cohort, self.gone)
         if not live and (present := about(self.stream).presence()) is not None:
             cohorts = PresentCohorts(seeds, self.clients, self.cohort, self.gone, {}, *present)
+        history = Chronicle(self.clients, self.fleet)
+        if isinstance(self.stream, Switching) and self.stream.gaps and not live:
+            awake = partial(self.stream.awake, seeds)
+            cohorts = AwakeCohorts(seeds, self.clients, self.cohort, roster=history, awake=awake)
+        elif self.fleet:
+            cohorts = FleetCohorts(seeds, self.clients, self.cohort, roster=history)
         task = Task(
             clients=self.clients,
             dim=self.dim,
@@ -174,6 +189,7 @@ class Experiment:
             dtype=self.dtype,
             wire=wire,
             learner=self.learner,
+            room=history.everybody if self.fleet else 0,
             check=self.check,
         )
         return self.beset(task)
@@ -290,8 +306,10 @@ class Experiment:
         for key in ("evaluate_every", "world", "attack", "defence", "check"):
             if table[key] is None:
                 del table[key]
-        if not self.absent:
-            del table["absent"]
+        table["fleet"] = [change.to_table() for change in self.fleet]
+        for key in ("absent", "fleet"):
+            if not table[key]:
+                del table[key]
         if self.targets == "clean":
             del table["targets"]
         table["stream"] = schema.table(self.stream)
@@ -375,6 +393,7 @@ def parse(table: dict[str, Any]) -> Experiment:
         "attack": schema.reader("psofed.attacks"),
         "defence": schema.reader("psofed.defences"),
         "check": schema.reader("psofed.sample_checks"),
+        "fleet": fleet.read,
         "methods": schema.list_reader("psofed.methods"),
     }
     experiment: Experiment = schema.build(Experiment, table, nested)

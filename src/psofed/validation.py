@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from psofed import contracts, schema
 from psofed.attacks import contract as attacks
 from psofed.core.feature_table import Features
+from psofed.core.fleet import Change, Chronicle
 from psofed.core.seeds import Seeds
 from psofed.defences import contract as defences
 from psofed.errors import InputError
@@ -16,6 +17,7 @@ from psofed.methods.contract import Options
 from psofed.policies import contract as policies
 from psofed.sample_checks.contract import SampleCheck
 from psofed.streams.contract import about, measured
+from psofed.streams.switching import Switching
 
 if TYPE_CHECKING:
     from psofed.experiment import Experiment
@@ -33,6 +35,7 @@ def check(experiment: Experiment) -> None:
     if experiment.targets == "noisy" and measured(experiment.stream):
         raise no_targets(experiment.targets)
     _beset(experiment)
+    _fleet(experiment)
     if not experiment.methods:
         raise InputError("methods", "is empty", "give at least one [[methods]] table")
     for i, options in enumerate(experiment.methods):
@@ -47,7 +50,7 @@ def check(experiment: Experiment) -> None:
 
 def _numbers(experiment: Experiment) -> None:
     """Every number by itself."""
-    tables = ("stream", "features", "learner", "attack", "defence", "check", "methods")
+    tables = ("stream", "features", "learner", "attack", "defence", "check", "fleet", "methods")
     schema.check(experiment, skip=tables)
     counts = ("clients", "rounds", "runs", "cohort", "evaluate_every", "test_samples")
     schema.positive(experiment, *counts, "step")
@@ -98,6 +101,28 @@ def _sizes(experiment: Experiment) -> None:
     if experiment.every > experiment.rounds:
         found = f"is {experiment.evaluate_every}, but there are only {experiment.rounds} rounds"
         raise InputError("evaluate_every", found, f"use 1 to {experiment.rounds}")
+
+
+def _fleet(experiment: Experiment) -> None:
+    """The changes of the fleet, one after another."""
+    for i, change in enumerate(experiment.fleet):
+        if not isinstance(change, Change):
+            raise InputError(f"fleet[{i}]", f"is {change!r}", "use psofed.core.fleet.Change")
+        if not 0 <= change.round < experiment.rounds:
+            found = f"is {change.round}, but there are {experiment.rounds} rounds"
+            raise InputError(f"fleet[{i}].round", found, f"use 0 to {experiment.rounds - 1}")
+    switched = isinstance(experiment.stream, Switching) and experiment.stream.gaps
+    if experiment.absent and (experiment.fleet or switched):
+        what = "[[fleet]]" if experiment.fleet else "[stream] with away or late"
+        found = f"is given, but so is {what}, which says who takes part when"
+        raise InputError("absent", found, "leave out one of them")
+    if not experiment.fleet:
+        return
+    everybody = Chronicle(experiment.clients, experiment.fleet).everybody
+    if everybody > LIMITS["clients"]:
+        raise InputError("fleet", f"has client {everybody - 1}", f"use {LIMITS['clients']} at most")
+    if measured(experiment.stream):
+        raise InputError("fleet", "is given, but a table says who is there when", "leave it out")
 
 
 def _beset(experiment: Experiment) -> None:
@@ -186,6 +211,8 @@ def _method(experiment: Experiment, options: Options) -> None:
     if options.policy is not None and experiment.absent:
         found = "is given, but a policy may ask any client"
         raise InputError("policy", found, "leave out one of policy and absent")
+    if experiment.fleet:
+        _joins(options)
     check_attacked(experiment, options)
     if about(experiment.stream).gaps and (options.policy is not None or options.gapless):
         what = "policy" if options.policy is not None else "name"
@@ -194,6 +221,17 @@ def _method(experiment: Experiment, options: Options) -> None:
     if options.average and not options.serves:
         found = f"is true, but the server of {options.name} has no model"
         raise InputError("average", found, "leave it out")
+
+
+def _joins(options: Options) -> None:
+    """Refuse a method whose clients cannot join and leave."""
+    if options.policy is not None:
+        found = "is given, but a policy may ask any client, and [[fleet]] says who can be asked"
+        raise InputError("policy", found, "leave out one of them")
+    reason = options.settled or options.simulated
+    if reason:
+        found = f"is {options.name}, whose clients can neither join nor leave: {reason}"
+        raise InputError("name", found, "use another method, or leave out [[fleet]]")
 
 
 def check_attacked(experiment: Experiment, options: Options) -> None:

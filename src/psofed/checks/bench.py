@@ -57,7 +57,7 @@ def prepare(
 def simulate(experiment: Experiment, run: int = 0) -> Array:
     """What the engine computes: the models that are judged, before each round."""
     method, draws = prepare(experiment, run)
-    if method.compiled:
+    if family.knows(method):
         return family.replay(draws, [method]).w[:, 0]
     return stepwise(experiment, run)
 

@@ -26,6 +26,7 @@ FIXED = {
     "evaluate_every": ("is the same for all points", "set it once, for the experiment"),
     "label": ("is made from what differs", "leave it out"),
     "name": ("can mean a method, a stream or the features", "say features.name, or give methods"),
+    "fleet": ("is a list of tables", "give it once, for the experiment"),
     "policy": ("is a table", "give several methods, each with its policy"),
 }
 

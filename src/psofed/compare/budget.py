@@ -194,7 +194,7 @@ def _sent(
         few = experiment.clients
     pilot = replace(
         experiment, clients=few, rounds=rounds, runs=1, world=None, absent=0.0, evaluate_every=1,
-        methods=(options,),
+        fleet=(), methods=(options,),
     )  # fmt: skip
     task = pilot.task(0)
     [method] = pilot.start(task)

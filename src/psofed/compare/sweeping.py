@@ -68,7 +68,7 @@ def _seconds(experiment: Experiment, found: list[Axis]) -> float:
     [(_, small)] = experiments(experiment, first)
     rounds = min(PILOT_ROUNDS, small.rounds)
     few = small.methods[:PILOT_METHODS]
-    small = replace(small, rounds=rounds, evaluate_every=None, methods=few)
+    small = replace(small.shortened(rounds), methods=few)
     for _ in range(2):
         begin = perf_counter()
         one_run(small, 0)

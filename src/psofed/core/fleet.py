@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,7 @@ from psofed.errors import InputError
 
 PART = 2**20  # keys that are drawn at once
 LAST = 2**31 - 1  # the highest number of a client
+ROUNDS = 256  # in which who is on is computed at once
 ACTS = ("add", "remove", "exclude", "readmit")
 
 
@@ -41,12 +42,30 @@ class Change:
 
     def __post_init__(self) -> None:
         schema.check(self)
+        if self.round < 0:
+            raise InputError("round", f"is {self.round}", "use 0 or more")
         void = self.round if self.void is None else self.void
         if not 0 <= void <= self.round:
             raise InputError("void", f"is {void}", f"use 0 to {self.round}, the round")
         if self.restore is not None and not 0 <= self.restore <= void:
             found = f"is {self.restore}, but that round was not reached"
             raise InputError("restore", found, f"use 0 to {void}")
+
+    def to_table(self) -> dict[str, Any]:
+        """What is set, as plain values."""
+        given = schema.values(self).items()
+        return {key: value for key, value in given if value is not False and value != []}
+
+
+def read(key: str, tables: Any) -> tuple[Change, ...]:
+    """The changes of a file."""
+    found = []
+    for i, table in enumerate(schema.convert(key, tables, list)):
+        try:
+            found.append(schema.build(Change, schema.convert("", table, dict)))
+        except InputError as error:
+            raise error.inside(f"{key}[{i}]" + ("." if error.field else "")) from None
+    return tuple(found)
 
 
 class Roster(Protocol):
@@ -144,6 +163,7 @@ class FleetCohorts(UniformCohorts):
     True
     """
 
+    changes: ClassVar[bool] = True
     roster: Any = None  # a Roster
 
     def there(self, n: int) -> Indices:
@@ -200,3 +220,38 @@ class FleetCohorts(UniformCohorts):
     @cached_property
     def _edges(self) -> list[int]:
         return list(getattr(self.roster, "edges", ()))
+
+
+@dataclass(frozen=True, eq=False)
+class AwakeCohorts(FleetCohorts):
+    """The same of members who are switched off and on again: `size` of those who are on."""
+
+    awake: Any = None  # (clients, first round, stop) to whether they are on: [client, round]
+
+    def there(self, n: int) -> Indices:
+        members: Indices = self.roster.members(n)
+        part, i = divmod(n, ROUNDS)
+        if part not in self._parts:
+            self._parts.clear()
+            everybody, first = np.arange(self.roster.everybody), part * ROUNDS
+            self._parts[part] = self.awake(everybody, first, first + ROUNDS)
+        return members[self._parts[part][members, i]]
+
+    def many(self, n: Indices) -> tuple[Indices, Indices]:
+        everybody = np.arange(self.roster.everybody)
+        length = max(PART // len(everybody), ROUNDS)
+        parts = [self._some(n[i : i + length], everybody) for i in range(0, len(n), length)]
+        members, counts = zip(*parts, strict=True)
+        return np.concatenate(members), np.concatenate(counts)
+
+    def _some(self, n: Indices, everybody: Indices) -> tuple[Indices, Indices]:
+        """The cohorts of rounds in a row: who is not there has a key above all others."""
+        here = self.awake(everybody, int(n[0]), int(n[-1]) + 1).T
+        for i, members in enumerate(map(self.roster.members, n.tolist())):
+            if len(members) < len(everybody):
+                here[i] &= np.isin(everybody, members)
+        keys = np.concatenate([self._first_keys(n), self._keys(n, everybody[self.clients :])], 1)
+        order = np.argsort(np.where(here, keys, 2.0), axis=1, kind="stable")
+        chosen = np.sort(order[:, : self.size], axis=1)
+        there = np.take_along_axis(here, chosen, axis=1)
+        return chosen[there], there.sum(axis=1)

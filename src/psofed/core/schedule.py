@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import gcd
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -167,6 +167,7 @@ class UniformCohorts:
     clients: int
     size: int
     absent: int = 0  # clients that never take part
+    changes: ClassVar[bool] = False  # whether clients join and leave
     _parts: dict[int, Indices] = field(default_factory=dict, repr=False, compare=False)
 
     def present(self) -> Indices:
@@ -259,6 +260,7 @@ def _present(cohorts: UniformCohorts) -> Indices:
 class GivenCohorts:
     """S_n from a list."""
 
+    changes: ClassVar[bool] = False
     members: tuple[Any, ...]
     clients: int = 0
     size: int = 1

@@ -110,7 +110,21 @@ class Blocks(Plain):
 
     def cohort(self, n: int, server: State) -> Indices:
         """The cohort of a block is that of its first round."""
-        return self.task.cohorts.cohort(n - n % self.local_steps)
+        return self.task.cohorts.cohort(self._first(n))
+
+    def _first(self, n: int) -> int:
+        """The round in which the block of round n begins."""
+        return n - n % self.local_steps
+
+    def welcome(self, server: State, k: int, n: int) -> Any:
+        """What comes down where a block begins, also to those who begin anew within one."""
+        return super().welcome(server, k, self._first(n))
+
+    def welcomed(self, client: State, k: int, n: int, message: Any) -> None:
+        super().welcomed(client, k, self._first(n), message)
+
+    def welcomes(self, k: int, n: int) -> tuple[int | None, ...]:
+        return super().welcomes(k, self._first(n))
 
 
 class Method(Blocks):

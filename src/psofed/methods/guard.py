@@ -36,7 +36,7 @@ def guarded(plain: Any) -> Any:
 
         def cohort(self, n: int, server: State) -> Array:
             """An array of whole numbers, each client once."""
-            return members(plain, "cohort", super().cohort(n, server), self.task.clients, CHECK)
+            return members(plain, "cohort", super().cohort(n, server), self.task.places, CHECK)
 
         def server(self) -> State:
             """A dict of arrays."""
@@ -110,7 +110,7 @@ def guarded(plain: Any) -> Any:
                 found = super().models(server, clients)
             except KeyError as error:
                 raise _wrong(plain, "models", f"finds no {error} in the state") from error
-            shapes = (self.task.dim,), (self.task.clients, self.task.dim)
+            shapes = (self.task.dim,), (self.task.places, self.task.dim)
             if (
                 not isinstance(found, np.ndarray)
                 or found.shape not in shapes

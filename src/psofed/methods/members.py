@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +24,7 @@ class Members(Protocol):
     """Those who take part in a round."""
 
     ids: list[int]
+    new: Collection[int]  # those of them who begin anew
 
     @property
     def keys(self) -> Indices | list[int]: ...
@@ -60,8 +61,10 @@ def among(keys: Indices, known: Indices) -> NDArray[np.bool_]:
 class OneByOne:
     """Members of a method whose handlers take one client at a time."""
 
-    def __init__(self, method: Method, ids: list[int], states: list[State]) -> None:
-        self.method, self.ids, self.states = method, ids, states
+    def __init__(
+        self, method: Method, ids: list[int], states: list[State], new: Collection[int] = ()
+    ) -> None:
+        self.method, self.ids, self.states, self.new = method, ids, states, new
 
     @property
     def keys(self) -> list[int]:
@@ -74,7 +77,8 @@ class OneByOne:
 
     def receive(self, n: int, messages: Any) -> None:
         for state, k, message in zip(self.states, self.ids, messages, strict=True):
-            self.method.receive(state, k, n, message)
+            read = self.method.welcomed if k in self.new else self.method.receive
+            read(state, k, n, message)
 
     def learn(self, n: int, samples: RoundSamples) -> None:
         if not self.ids:
@@ -135,6 +139,8 @@ class Apart(Mapping[int, Message]):
 
 class Together:
     """Members of a method whose handlers take them all, their states copied to a stack."""
+
+    new: Collection[int] = ()
 
     def __init__(self, clients: Clients, keys: Indices) -> None:
         self.method, self.clients, self.keys = clients.method, clients, keys
@@ -226,12 +232,18 @@ class Clients:
                 for name, array in self.flat.items()
             }
 
-    def some(self, cohort: Indices) -> Members:
-        """Those who take part in a round; if there are none, without a stack."""
-        if self.together and cohort.size:
+    def some(self, cohort: Indices, new: Collection[int] = ()) -> Members:
+        """Those who take part in a round; if there are none, without a stack.
+
+        Those of them who are `new` begin with a fresh state.
+        """
+        if self.together and cohort.size and not new:
             return Together(self, cohort)
+        for k in new:
+            for name, array in self.method.client(k).items():
+                self.states[name][k] = array
         ids = cohort.tolist()
-        return OneByOne(self.method, ids, [self.state(k) for k in ids])
+        return OneByOne(self.method, ids, [self.state(k) for k in ids], new)
 
     def state(self, k: int) -> State:
         """The state of client k; an ellipsis keeps scalars as views, so that they can change."""

@@ -10,12 +10,12 @@
 a deployed client the one between them, with the wire in the middle. What differs between uses is an
 argument: `who` decides who takes part and with which weight, `lessons` what clients learn from and
 when, `sizes` what the messages cost, `treason` what malicious members send, `guard` what is done
-about it. A round without members is folded too.
+about it, `terms` who begins anew. A round without members is folded too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,6 +57,12 @@ class Treason(Protocol):
     def upload(self, n: int, members: Members) -> Messages: ...
 
 
+class Terms(Protocol):
+    """Who of the members of a round begins anew."""
+
+    def begin(self, n: int, members: Indices) -> Collection[int]: ...
+
+
 class Guard(Protocol):
     """What is folded in, if not everything is."""
 
@@ -67,12 +73,14 @@ class Guard(Protocol):
 
 def play(
     n: int, server: State, clients: Clients, who: Selection, lessons: Lessons, sizes: Sizes,
-    treason: Treason | None = None, guard: Guard | None = None,
+    treason: Treason | None = None, guard: Guard | None = None, terms: Terms | None = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Round n of the clients of this process. Returns its bytes: up, down, multicast down."""
     method = clients.method
-    members = clients.some(who.members(n, server))
-    down = open_round(method, server, n, members.keys)
+    cohort = who.members(n, server)
+    new = () if terms is None else terms.begin(n, cohort)
+    members = clients.some(cohort, new)
+    down = open_round(method, server, n, members.keys, new)
     speakers, up = take_part(n, members, down, lessons, who, treason)
     uploads = speakers.by_client(up)
     close_round(method, server, n, uploads, who.weights(n, server, uploads), guard)
@@ -81,11 +89,20 @@ def play(
     return sent[0] + more_up, sent[1] + more_down, sent[2] + more_down
 
 
-def open_round(method: Method, server: State, n: int, members: Indices | list[int]) -> Any:
+def skip(n: int, clients: Clients, lessons: Lessons) -> None:
+    """Round n, if nobody is asked and nothing is folded: clients that learn when idle do."""
+    nobody = clients.some(NOBODY)
+    lessons.before(n, nobody)
+    lessons.now(n, nobody)
+
+
+def open_round(
+    method: Method, server: State, n: int, members: Indices | list[int], new: Container[int] = ()
+) -> Any:
     """The server's first half of round n: what goes down to each member, or to all at once."""
     if isinstance(members, np.ndarray):
         return method.download(server, members, n)
-    return [method.download(server, k, n) for k in members]
+    return [(method.welcome if k in new else method.download)(server, k, n) for k in members]
 
 
 def take_part(
@@ -163,6 +180,8 @@ class Uniform:
         if silent and self.method.begins(n) and self.method.ends(n):
             return NOBODY  # within a block members download and upload whatever they have learned
         cohort = self.method.cohort(n, server)
+        if self.method.task.cohorts.changes:  # that of a block may have been left since
+            cohort = cohort[among(cohort, self.method.task.cohorts.there(n))]
         return cohort if known is None or not self.method.relays else cohort[among(cohort, known)]
 
     def received(self, n: int, members: Members) -> None:
@@ -258,4 +277,4 @@ def traffic(method: Method, up: Sequence[int], down: Sequence[int]) -> tuple[int
     """
     if method.peers:
         return sum(up), max(sum(down) - sum(up), 0), 0
-    return sum(up), sum(down), sum(down[:1] if method.common else down)
+    return sum(up), sum(down), sum(set(down) if method.common else down)

@@ -46,6 +46,10 @@ class Rounded(Plain):
         """What the method sends, rounded."""
         return self._rounded(super().download(server, k, n), up=False)
 
+    def welcome(self, server: State, k: int, n: int) -> Any:
+        """The same."""
+        return self._rounded(super().welcome(server, k, n), up=False)
+
     def upload(self, client: State, k: Who, n: int) -> Any:
         """What the method sends, rounded."""
         return self._rounded(super().upload(client, k, n), up=True)  # type: ignore[misc]

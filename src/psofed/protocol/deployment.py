@@ -86,6 +86,7 @@ class Deployment:
         lockstep it is as in the file, because a simulation of the file is its twin.
         """
         alone = self.experiment.alone(self.experiment.methods[self.deploy.method or 0])
+        alone = replace(alone, fleet=())  # who is a member is what the server has recorded
         if self.deploy.clock != "live" or alone.defence is not None:
             return alone
         try:
@@ -181,7 +182,15 @@ class Deployment:
             table = self.experiment.to_table()
         method = table.pop("methods")[self.deploy.method or 0]
         method.pop("label", None)
-        for key in ("rounds", "runs", "evaluate_every", "test_samples", "targets", "check"):
+        for key in (
+            "rounds",
+            "runs",
+            "evaluate_every",
+            "test_samples",
+            "targets",
+            "check",
+            "fleet",
+        ):
             table.pop(key, None)
         if self.deploy.clock == "live":
             table.pop("defence", None)  # a matter of the server; in lockstep, of the twin too

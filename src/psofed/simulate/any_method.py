@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from psofed import native
 from psofed.core import equations
+from psofed.core.fleet import FleetCohorts
 from psofed.core.schedule import Indices
 from psofed.learners import lms, nlms
 from psofed.methods import checked
@@ -23,6 +24,7 @@ from psofed.methods.round import Sizes
 from psofed.methods.selection import ByPolicy
 from psofed.simulate import kernel, maps
 from psofed.simulate.draws import Draws
+from psofed.simulate.terms import Membership, SinceBegun
 
 Array = NDArray[Any]
 BLOCK = 32  # rounds whose features are computed at once; divides the rounds of a chunk
@@ -134,14 +136,17 @@ class RunSamples:
 class WhenAsked:
     """Lessons of lazy clients: they catch up when they are selected, all samples at once."""
 
-    def __init__(self, clients: Clients, samples: RunSamples) -> None:
+    def __init__(self, clients: Clients, samples: RunSamples, begun: Array | None = None) -> None:
         self.clients, self.samples = clients, samples
         self.position = [0] * len(next(iter(clients.states.values())))
+        self.begun = np.ones(len(self.position), bool) if begun is None else begun
 
     def before(self, n: int, members: Members) -> None:
         """Before the samples of an old chunk are discarded, all clients learn from them."""
+        for k in members.new:
+            self.position[k] = n
         if n and n == self.samples.chunk.first:
-            for k in range(len(self.position)):
+            for k in np.flatnonzero(self.begun).tolist():
                 self._catch_up(k, n)
 
     def now(self, n: int, members: Members) -> None:
@@ -223,7 +228,11 @@ def play(
     server, sizes = method.server(), sizes or Sizes(method)
     together = method.stacked and method.policy is None
     clients = Clients(method, range(len(draws.ids)), together=together)
-    lessons = _lessons(method, draws.gaps)(clients, samples)
+    cohorts = method.task.cohorts
+    terms = (
+        Membership(method, cohorts.roster, server) if isinstance(cohorts, FleetCohorts) else None
+    )
+    lessons = _lessons(clients, samples, terms)
     who: rounds.Selection = rounds.Uniform(method, samples)
     if method.policy is not None:
         who = ByPolicy(method, method.policy, sizes)
@@ -233,18 +242,31 @@ def play(
     for n in range(draws.rounds):
         yield Moment(server, clients.states, sent)
         samples.move_to(n)
-        sent = rounds.play(n, server, clients, who, lessons, sizes, *both)
+        if terms is None or terms.turn(n):
+            sent = rounds.play(n, server, clients, who, lessons, sizes, *both, terms)
+        else:
+            rounds.skip(n, clients, lessons)
+            sent = 0, 0, 0
+    if terms is not None and not draws.gaps:
+        terms.conserve(clients.states, draws.rounds)
     yield Moment(server, clients.states, sent)
 
 
 def conserve(draws: Draws, methods: list[Method], counts: Array) -> None:
     """Samples seen = learned + clipped + refused, where everybody learns in every round."""
     for method, each in zip(methods, counts, strict=True):
-        if method.idle and not draws.gaps and checked.acts(method):
+        fixed = not draws.gaps and not method.task.cohorts.changes
+        if method.idle and fixed and checked.acts(method):
             assert each.sum() == len(draws.ids) * draws.rounds
 
 
-def _lessons(method: Method, gaps: bool) -> Any:
+def _lessons(clients: Clients, samples: RunSamples, terms: Membership | None) -> rounds.Lessons:
+    method = clients.method
     if method.idle and method.lazy:
-        return ForeseenWhenAsked if method.foresees else WhenAsked
-    return Foreseen if method.idle and method.foresees and not gaps else rounds.EachRound
+        kind = ForeseenWhenAsked if method.foresees else WhenAsked
+        return kind(clients, samples, None if terms is None else terms.begun)
+    if terms is not None:
+        return rounds.EachRound(clients, SinceBegun(samples, terms.begun))
+    if method.idle and method.foresees and not samples.gaps:
+        return Foreseen(clients, samples)
+    return rounds.EachRound(clients, samples)

@@ -101,7 +101,7 @@ def draw(experiment: Experiment, task: Task, everybody: bool, in_order: bool = F
     parts = (np.arange(n, min(n + PART, rounds)) for n in range(0, rounds, PART))
     members, counts = (np.concatenate(m) for m in zip(*map(cohorts.many, parts), strict=True))
     if everybody:
-        ids, last = np.arange(task.clients), np.full(task.clients, rounds)
+        ids, last = np.arange(task.places), np.full(task.places, rounds)
     else:
         ids, last = _selected(members, np.repeat(np.arange(rounds), counts), task.clients)
         if in_order:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import native
+from psofed.core.fleet import FleetCohorts
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.learners import nlms
 from psofed.methods import psofed
@@ -45,6 +46,8 @@ def knows(method: Method) -> bool:
     """Whether the kernel has the method, and the features that it learns from."""
     task = method.task
     plain = method.compiled and liars.knows(task.attack) and guards.knows(task.defence)
+    cohorts = task.cohorts
+    plain = plain and not (isinstance(cohorts, FleetCohorts) and cohorts.roster.changes)
     return plain and maps.knows(task.features) and native.available()
 
 

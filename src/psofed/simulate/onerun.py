@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import plugins
+from psofed.core.fleet import FleetCohorts
 from psofed.core.schedule import PresentCohorts
 from psofed.experiment import Experiment
 from psofed.methods import checked
@@ -105,7 +106,7 @@ class _Runs:
         return several or any(
             methods[j].policy is not None
             or not plugins.is_ours(type(options[j]))
-            or isinstance(methods[j].task.cohorts, PresentCohorts)
+            or isinstance(methods[j].task.cohorts, PresentCohorts | FleetCohorts)
             for j in self.others
         )
 

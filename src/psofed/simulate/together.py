@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from psofed import native, plugins
 from psofed.core.features import OwnMap
+from psofed.core.fleet import FleetCohorts
 from psofed.core.schedule import Indices, PresentCohorts, UniformCohorts
 from psofed.core.several import PlacedCohorts, PlacedSeeds, SeveralMaps
 from psofed.experiment import Experiment
@@ -40,7 +41,7 @@ def takes(experiment: Experiment, options: Options, method: Method) -> bool:
     """Whether several runs of the method can be computed at once."""
     task = method.task
     ours = plugins.is_ours(type(options)) and method.stacked and method.several
-    plain = method.policy is None and not isinstance(task.cohorts, PresentCohorts)
+    plain = method.policy is None and not isinstance(task.cohorts, PresentCohorts | FleetCohorts)
     learner = task.learner.linear and plugins.is_ours(type(task.learner))
     judged = task.defence is None or method.entrywise  # else each upload is folded by itself
     return ours and plain and learner and judged and not about(experiment.stream).gaps

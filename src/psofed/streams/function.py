@@ -24,7 +24,8 @@ from psofed.streams import chance, change, drift
 from psofed.streams.expression import Expression
 from psofed.streams.inputs import Inputs
 from psofed.streams.own_inputs import OwnSeries, OwnWindows
-from psofed.streams.synthetic import OURS, Range, Synthetic
+from psofed.streams.switching import SWITCHES, Switching
+from psofed.streams.synthetic import OURS, Range
 
 Array = NDArray[Any]
 MOST_TAPS = 64
@@ -34,7 +35,7 @@ Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Options(Synthetic):
+class Options(Switching):
     """A stream of your own f: `psofed.Stream(f, taps=3)`.
 
     >>> Options(lambda x: x[..., 0] * x[..., 1], taps=2).taps
@@ -153,7 +154,7 @@ class Options(Synthetic):
         if not isinstance(self.inputs, str):
             for key in ("theta", "mean", "variance"):
                 del table[key]
-        return table
+        return table if self.gaps else {k: v for k, v in table.items() if k not in SWITCHES}
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields; what is made of them is made again."""

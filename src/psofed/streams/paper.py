@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.errors import InputError
-from psofed.streams.synthetic import Range, Synthetic
+from psofed.streams.switching import Switching
+from psofed.streams.synthetic import Range
 
 Array = NDArray[Any]
 
@@ -23,7 +24,7 @@ def f(x: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Options(Synthetic):
+class Options(Switching):
     """The ranges of U(.) from which each client's law is drawn."""
 
     name: ClassVar[str] = "paper"

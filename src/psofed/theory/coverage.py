@@ -30,10 +30,13 @@ def check(experiment: Experiment) -> None:
         raise InputError("stream.name", found, 'use "paper", "iid" or "function" without a change')
     if about(experiment.stream).gaps:
         found = f"is {experiment.stream.name!r}, in which clients have no sample in some rounds"
-        raise InputError("stream.name", found, 'use "paper" or "iid"')
+        raise InputError("stream.name", found, 'use "paper" or "iid", without away and late')
     if experiment.absent:
         found = f"is {experiment.absent}, but the theory assumes that all clients take part"
         raise InputError("absent", found, "leave it out")
+    if experiment.fleet:
+        found = "is given, but in the theory all clients take part from the beginning to the end"
+        raise InputError("fleet", found, "leave [[fleet]] out, or simulate: `psofed run`")
     if experiment.dim > MOST_DIM:
         found = f"is {experiment.dim}, but the theory follows D x D matrices through every round"
         raise InputError("features.dim", found, f"use at most {MOST_DIM}")

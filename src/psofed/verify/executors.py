@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.case import TOLERANCE, Case
+from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.protocol import in_memory
 from psofed.protocol.server import RefusedError, refuse_omniscient, refuse_policy
@@ -57,9 +58,10 @@ def compare_methods(experiment: Experiment, rounds: int) -> list[Differences]:
     Its handlers, called in lockstep, stand for what is expected. They are compared with the
     deployed halves and, where the method is compiled, with the engine.
     """
-    short = replace(
-        experiment, rounds=min(rounds, experiment.rounds), dtype="float64", evaluate_every=None
-    )
+    short = replace(experiment.shortened(min(rounds, experiment.rounds)), dtype="float64")
+    if short.fleet:
+        found = "is given, but the handlers that are compared here have the first clients only"
+        raise InputError("fleet", found, "leave it out")
     with np.errstate(over="ignore", invalid="ignore"):
         return [_replay(short.alone(options), options.title()) for options in short.methods]
 

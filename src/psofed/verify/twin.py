@@ -26,10 +26,16 @@ Array = NDArray[Any]
 def simulate(plan: Deployment, rounds: int) -> tuple[Array, Array]:
     """Global model w_n [D] and all local ones [K, D] after n rounds, as the engine has them.
 
+    K counts everybody who has joined; a model that has not begun is the initial one.
+
     Methods that are not compiled are run by the lockstep executor.
     """
-    experiment = replace(plan.experiment, rounds=rounds, evaluate_every=None)
-    method: Any = Deployment(experiment, plan.deploy).method()
+    experiment = plan.experiment.shortened(rounds)
+    plan = Deployment(experiment, plan.deploy)
+    method: Any = plan.method()
+    if experiment.fleet:  # which a deployment has in its record, and a simulation in its file
+        world = replace(plan.world, fleet=experiment.fleet)
+        (method,) = world.start(world.task(0, plan.deploy.wire))
     draws = _at_hand(draw(experiment, method.task, everybody=True))
     if family.knows(method):
         local = family.replay(draws, [method], lazy=False).local

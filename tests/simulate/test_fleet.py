@@ -1,0 +1,104 @@
+"""A fleet that changes: the lockstep executor gives what one client after another gives."""
+
+import re
+
+import numpy as np
+import pytest
+
+from helpers.battery import METHODS
+from helpers.fleet_by_hand import ByHand
+from psofed.checks.bench import played, prepare, small
+from psofed.core.fleet import Change
+from psofed.errors import InputError
+from psofed.experiment import parse, read
+from psofed.methods import local, memofed, psofed
+from psofed.policies import importance
+from psofed.theory import coverage
+from psofed.verify.executors import compare_methods
+
+# Joins, leaves, returns, and two restores, one with void rounds and one that clients survive.
+STORY = (
+    Change(4, add=(5, 6)),
+    Change(6, exclude=(0,)),
+    Change(9, remove=(2,), add=(8,)),
+    Change(13, readmit=(0,)),
+    Change(17, restore=8, void=15),
+    Change(21, restore=19, keep=True),
+    Change(23, exclude=(5, 6, 8)),
+    Change(26, readmit=(6,), add=(9,)),
+)
+CHANGING = [o for o in METHODS if not (o.settled or o.simulated)]
+
+
+def told(experiment):
+    """Global models, local ones and bytes before every round, by the lockstep executor."""
+    method, draws = prepare(experiment)
+    sent, found = np.zeros(2), []
+    for moment in played(method, draws):
+        sent += moment.traffic[:2]
+        local = moment.clients.get("w", np.empty(0)).copy()
+        found.append((method.models(moment.server, moment.clients).copy(), local, sent.copy()))
+    return found
+
+
+@pytest.mark.parametrize("options", CHANGING, ids=lambda o: f"{o.name}-{o.title()}")
+def test_a_changing_fleet_is_what_its_clients_do_one_by_one(options):
+    experiment = small(options, fleet=STORY)
+    lazy = prepare(experiment)[0].lazy
+    for found, expected in zip(told(experiment), ByHand(experiment).play(), strict=True):
+        assert np.abs(found[0] - expected[0]).max() <= 1e-12
+        assert lazy or np.abs(found[1] - expected[1]).max(initial=0) <= 1e-12
+        assert found[2].tolist() == expected[2]
+
+
+def test_changes_are_written_to_a_file_and_read_again(tmp_path):
+    experiment = small(psofed.Options(3), fleet=STORY)
+    path = tmp_path / "fleet.toml"
+    path.write_text(experiment.to_toml(), encoding="utf-8")
+    assert read(path) == experiment
+    assert "fleet" not in small(psofed.Options(3)).to_table()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"fleet": (Change(30, add=(5,)),)}, "fleet[0].round is 30, but there are 30 rounds"),
+        ({"fleet": (Change(3, add=(4,)),)}, "fleet[0].add has 4; use 5 or more"),
+        ({"fleet": (Change(3, exclude=(7,)),)}, "fleet[0].exclude has 7, which is no member"),
+        ({"fleet": ("add 5",)}, "fleet[0] is 'add 5'; use"),
+        ({"fleet": STORY, "absent": 0.2}, "absent is given, but so is [[fleet]]"),
+        ({"fleet": STORY, "methods": (memofed.Options(size=6),)}, "can neither join nor leave"),
+        ({"fleet": STORY, "methods": (local.Options(),)}, "can neither join nor leave"),
+        (
+            {"fleet": STORY, "methods": (psofed.Options(3, policy=importance.Options()),)},
+            "methods[0].policy is given",
+        ),
+    ],
+)
+def test_a_fleet_that_cannot_be_is_refused_by_name(changes, said):
+    with pytest.raises(InputError, match=re.escape(said)):
+        small(psofed.Options(3), **changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"round": -1}, "round is -1; use 0 or more"),
+        ({"round": 5, "restore": 6}, "restore is 6, but that round was not reached; use 0 to 5"),
+        ({"round": 5, "restore": 4, "void": 3}, "use 0 to 3"),
+        ({"round": 5, "void": 6}, "void is 6; use 0 to 5"),
+        ({"round": 5, "ad": [7]}, "fleet[0].ad is not a known key; did you mean 'add'?"),
+        ({"round": 5, "add": 7}, "fleet[0].add is 7"),
+        (7, "fleet[0] is 7, a whole number; use a table"),
+    ],
+)
+def test_a_change_that_cannot_be_read_is_refused_by_name(change, said):
+    with pytest.raises(InputError, match=re.escape(said)):
+        parse({"fleet": [change]})
+
+
+def test_the_theory_and_the_messages_refuse_a_fleet_that_changes():
+    experiment = small(psofed.Options(3), fleet=STORY)
+    for asked in (lambda: coverage.check(experiment), lambda: compare_methods(experiment, 30)):
+        with pytest.raises(InputError, match=r"^fleet is given"):
+            asked()

@@ -1,0 +1,142 @@
+"""Clients that are switched off and on again: they have no samples then, and are not asked."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.battery import METHODS
+from psofed.checks.bench import exchange, played, prepare, small, stepwise
+from psofed.core.fleet import Change
+from psofed.core.seeds import Seeds
+from psofed.errors import InputError
+from psofed.experiment import parse, read
+from psofed.methods import fedavg, psofed
+from psofed.simulate import family
+from psofed.streams import change, drift, function, iid, paper
+
+SHAKY = paper.Options(away=0.4, stay=4.0, late=10)
+STREAMS = [
+    paper.Options(), iid.Options(), change.Options(at=7), drift.Options(period=20),
+    function.Options("x1 * x2", taps=2),
+]  # fmt: skip
+GOING = [o for o in METHODS if not (o.gapless or o.policy)]
+
+
+@given(
+    away=st.floats(0, 0.9),
+    stay=st.floats(20, 60),
+    late=st.integers(0, 200),
+    cut=st.integers(1, 599),
+)
+def test_who_is_on_does_not_depend_on_who_asks_and_for_which_rounds(away, stay, late, cut):
+    stream = paper.Options(away=away if away > 0.05 else 0.0, stay=stay, late=late)
+    seeds, ids = Seeds(3, 1), np.arange(7)
+    whole = stream.awake(seeds, ids, 0, 600)
+    parts = stream.awake(seeds, ids, 0, cut), stream.awake(seeds, ids, cut, 600)
+    assert np.array_equal(np.hstack(parts), whole)
+    assert np.array_equal(stream.awake(seeds, ids[3:4], 0, 600), whole[3:4])
+    assert whole[:, late:].any() or away > 0.5
+
+
+def test_clients_are_off_for_the_share_of_the_time_that_was_asked_for():
+    stream, rounds = paper.Options(away=0.3, stay=20.0), 2000
+    on = stream.awake(Seeds(0), np.arange(400), 0, rounds)
+    assert abs(on.mean() - 0.7) < 0.01
+    assert abs(on[:, 0].mean() - 0.7) < 0.07  # from the first round on
+    goes = on[:, :-1] & ~on[:, 1:]
+    assert abs(on[:, :-1].sum() / goes.sum() - 20) < 0.6
+
+
+def test_late_clients_come_evenly_and_stay():
+    on = paper.Options(late=99).awake(Seeds(0), np.arange(5000), 0, 120)
+    assert (np.diff(on.astype(int), axis=1) >= 0).all()
+    assert on[:, 99:].all()
+    assert np.abs(on[:, :100].mean(axis=0) - np.arange(1, 101) / 100).max() < 0.03
+
+
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda s: s.name)
+def test_what_is_measured_while_on_is_what_a_client_measures_that_is_always_on(stream):
+    shaky = replace(stream, away=0.5, stay=10.0)
+    seeds, ids = Seeds(1), np.arange(4)
+    on = shaky.awake(seeds, ids, 0, 300)
+    found, always = (s.samples(seeds, ids, 0, 300, np.float64) for s in (shaky, stream))
+    assert np.array_equal(found.x, always.x)
+    assert np.array_equal(np.isnan(found.y), ~on)
+    assert np.array_equal(found.y[on], always.y[on])
+    assert shaky.gaps
+    assert not stream.gaps
+
+
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda s: s.name)
+def test_a_stream_without_switches_is_written_as_before(stream, tmp_path):
+    table = small(psofed.Options(3), stream=stream).to_table()["stream"]
+    assert not {"away", "stay", "late"} & table.keys()
+    experiment = small(psofed.Options(3), stream=replace(stream, late=5))
+    path = tmp_path / "switched.toml"
+    path.write_text(experiment.to_toml(), encoding="utf-8")
+    assert read(path) == experiment
+
+
+@pytest.mark.parametrize("options", GOING, ids=lambda o: f"{o.name}-{o.title()}")
+def test_nobody_is_asked_while_off_and_messages_agree(options):
+    experiment = small(options, stream=SHAKY)
+    method, _ = prepare(experiment)
+    on = SHAKY.awake(method.task.seeds, np.arange(5), 0, 30)
+    for n in range(30):
+        assert on[method.task.cohorts.there(n), n].all()
+        assert on[method.task.cohorts.cohort(n), n].all()
+    if not method.relays and not options.simulated:
+        assert np.abs(stepwise(experiment) - exchange(experiment).models).max() <= 1e-12
+
+
+@pytest.mark.parametrize("fleet", [(), (Change(8, add=(5, 6)), Change(12, exclude=(1, 2, 3, 4)))])
+def test_cohorts_of_many_rounds_are_those_of_each(fleet):
+    cohorts = small(psofed.Options(3), stream=SHAKY, fleet=fleet).task(0).cohorts
+    members, counts = cohorts.many(np.arange(30))
+    rows = np.split(members, np.cumsum(counts)[:-1])
+    assert all(np.array_equal(cohorts.cohort(n), row) for n, row in enumerate(rows))
+    assert set(counts.tolist()) == {0, 1, 2}
+
+
+def test_the_engine_has_clients_that_are_switched_off():
+    experiment = small(psofed.Options(3), stream=SHAKY)
+    method, draws = prepare(experiment)
+    assert family.knows(method)
+    assert np.abs(family.replay(draws, [method]).w[:, 0] - stepwise(experiment)).max() <= 1e-12
+
+
+def test_a_member_of_a_block_that_goes_off_does_not_upload():
+    experiment = small(fedavg.Options(local_steps=6), stream=SHAKY, clients=2)
+    method, draws = prepare(experiment)
+    there = [len(method.task.cohorts.there(n)) for n in range(30)]
+    asked = [len(method.cohort(n, {})) for n in range(30)]
+    assert any(a > b for a, b in zip(asked, there, strict=True))
+    up = [moment.traffic[0] for moment in played(method, draws)][1:]
+    size = 8 * experiment.dim
+    for n in range(5, 30, 6):
+        members = np.intersect1d(method.cohort(n, {}), method.task.cohorts.there(n))
+        assert up[n] == size * len(members)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"away": 1.0}, "stream.away is 1.0; use a share"),
+        ({"away": 0.01, "stay": 10.0}, "for less than a round at a time; use 99 or more"),
+        ({"stay": 0.5}, "stream.stay is 0.5; use 1 round or more"),
+        ({"late": -3}, "stream.late is -3; use the number of a round"),
+        ({"late": 2.5}, "stream.late is 2.5, a number; use a whole number"),
+    ],
+)
+def test_switches_that_cannot_be_are_refused_by_name(keys, said):
+    with pytest.raises(InputError, match=re.escape(said)):
+        parse({"stream": {"name": "paper", **keys}})
+
+
+def test_absent_clients_and_switches_are_not_mixed():
+    with pytest.raises(InputError, match=r"absent is given, but so is \[stream\]"):
+        small(psofed.Options(3), stream=SHAKY, absent=0.2)

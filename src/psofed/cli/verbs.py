@@ -16,7 +16,7 @@ from psofed.cli.demo import demo
 from psofed.cli.docs import docs
 from psofed.cli.export import export
 from psofed.cli.fit import fit
-from psofed.cli.fleet import fleet
+from psofed.cli.fleet_verbs import fleet
 from psofed.cli.groups import ByTask
 from psofed.cli.init import init
 from psofed.cli.keys import keys

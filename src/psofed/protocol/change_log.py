@@ -55,11 +55,12 @@ def changes(data: bytes | None, count: int, where: str) -> list[Change]:
     except (ValueError, TypeError, AttributeError):
         pass
     raise InputError(
-        f"{where}/{LOG}", "is damaged", "the members are in the record; a twin needs it"
+        f"{where}/{LOG}", "is damaged", "only a simulation needs it: the members are in the record"
     )
 
 
 def table(change: Change) -> dict[str, object]:
     """What is different, as plain values; as in a table [[fleet]]."""
     values = schema.values(change)
-    return {key: v for key, v in values.items() if v not in (None, (), [], False)}
+    unset: tuple[object, ...] = (None, (), [])
+    return {k: v for k, v in values.items() if v is not False and (k == "round" or v not in unset)}

@@ -11,29 +11,29 @@ from typing import Any
 
 from psofed.core.fleet import Change
 from psofed.errors import InputError
+from psofed.methods.client_rows import cleared, moved, row_axes
 from psofed.methods.contract import State
 from psofed.methods.defending import defended
-from psofed.methods.rows import cleared, moved, row_axes
-from psofed.protocol.seats import EXCLUDED, NEVER, REMOVED, Seats
+from psofed.protocol.seats import EXCLUDED, REMOVED
 from psofed.protocol.server import Server
 
 
-def check(seats: Seats, act: str, clients: Iterable[int]) -> None:
+def check(server: Server, act: str, clients: Iterable[int]) -> None:
     """Refuse what cannot be done with all of these, before anything is done with one of them."""
-    trial = deepcopy(seats)
+    trial = deepcopy(server.seats)
     for k in clients:
         if act == "add":
             trial.add(k, 0)
         elif act == "readmit":
-            trial.readmit(k, NEVER)
+            trial.readmit(k, next_begin(server), _block(server))
         else:
-            trial.leave(k, REMOVED if act == "remove" else EXCLUDED, 0)
+            trial.leave(k, REMOVED if act == "remove" else EXCLUDED, server.n)
 
 
 def add(server: Server, clients: Iterable[int]) -> list[Change]:
     """New members, from the next round on that begins a block."""
     since, rows = next_begin(server), []
-    free = server.seats.vacate(since)
+    free = server.seats.vacate(_block(server))
     changes = []
     for k in clients:
         rows.append(server.seats.add(k, since))
@@ -47,7 +47,7 @@ def readmit(server: Server, clients: Iterable[int]) -> list[Change]:
     """Those who were excluded are members again, and begin anew."""
     since, rows, changes = next_begin(server), [], []
     for k in clients:
-        rows.append(server.seats.readmit(k, since))
+        rows.append(server.seats.readmit(k, since, _block(server)))
         changes.append(Change(since, readmit=(k,)))
     _reseat(server, rows)
     return changes
@@ -113,6 +113,14 @@ def begin_after(server: Server, n: int) -> int:
     n += 1
     while not server.method.begins(n):
         n += 1
+    return n
+
+
+def _block(server: Server) -> int:
+    """The round in which the cohort of the open one began."""
+    n = server.n
+    while not server.method.begins(n):
+        n -= 1
     return n
 
 

@@ -90,14 +90,14 @@ class Seats:
         self._sit(row, since)
         return row
 
-    def readmit(self, k: int, since: int) -> int:
-        """A client that was excluded; its seat."""
+    def readmit(self, k: int, since: int, block: int) -> int:
+        """A client that was excluded before the block of rounds that is open; its seat."""
         row = self.row(k)
         if row is None or self.status[row] != EXCLUDED:
             raise InputError("client", f"{k} is {self.word(k)}, not excluded", "name another")
-        if self.left[row] >= since:
-            found = f"{k} is excluded from round {self.left[row]} on only"
-            raise InputError("client", found, f"try again in round {self.left[row]}")
+        if self.left[row] > block:
+            found = f"{k} was excluded in rounds that are still open"
+            raise InputError("client", found, f"try again in round {since}")
         self._sit(row, since)
         return row
 
@@ -112,16 +112,16 @@ class Seats:
         wrong = (EXCLUDED, REMOVED) if status == EXCLUDED else (REMOVED,)
         if row is None or self.status[row] in wrong:
             raise InputError("client", f"{k} is {self.word(k)}", "name a member")
-        if self.present in ([k], []):
-            raise InputError("client", f"{k} is the last member", "add another first")
+        if set(self.members(at)) <= {k} or self.present in ([k], []):
+            raise InputError("client", f"{k} is the last member in round {at}", "add another first")
         if self.status[row] == MEMBER:
             self.left[row] = max(at, int(self.since[row]))
         self.status[row] = status
         self.changes += 1
 
-    def vacate(self, before: int) -> list[int]:
-        """Free the seats of those who were removed before this round; which these are."""
-        rows = np.flatnonzero((self.status == REMOVED) & (self.left < before)).tolist()
+    def vacate(self, block: int) -> list[int]:
+        """Free the seats of those who left before this block of rounds; which these are."""
+        rows = np.flatnonzero((self.status == REMOVED) & (self.left <= block)).tolist()
         for row in rows:
             del self._rows[int(self.ids[row])]
             self.ids[row], self.status[row], self.since[row] = -1, VACANT, NEVER

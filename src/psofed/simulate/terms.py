@@ -11,9 +11,9 @@ import numpy as np
 from psofed.core.fleet import Change, Chronicle
 from psofed.core.schedule import Indices
 from psofed.methods import checked
+from psofed.methods.client_rows import cleared, row_axes
 from psofed.methods.contract import Array, Method, State
 from psofed.methods.members import RoundSamples
-from psofed.methods.rows import cleared, row_axes
 
 
 class Membership:

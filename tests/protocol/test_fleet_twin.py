@@ -1,0 +1,150 @@
+"""A deployment whose fleet changes equals the simulation of its history."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.battery import METHODS
+from helpers.loopback import disk, plan
+from psofed.deploy.samples import replay
+from psofed.errors import InputError
+from psofed.methods import fedavg, psofed
+from psofed.protocol.change_log import LOG, changes
+from psofed.protocol.client import Member
+from psofed.protocol.coordinator import Coordinator
+from psofed.protocol.deployment import Deployment
+from psofed.verify.twin import simulate
+
+ROUNDS = 30
+
+
+class Story:
+    """A deployment on disks in memory, and what happens to its fleet."""
+
+    def __init__(self, made):
+        self.plan, self.disks, self.members = made, {}, {}
+        self.start()
+        self.server.snapshots.every = 3
+
+    def start(self):
+        self.server = Coordinator(self.plan, self.disks.setdefault(-1, disk()))
+        self.server.snapshots.every = 3
+
+    def member(self, k):
+        if k not in self.members:
+            source = replay(self.plan.experiment, k)
+            self.members[k] = Member(self.plan, k, self.disks.setdefault(k, disk()), source)
+        return self.members[k]
+
+    def some_answer(self, count):
+        for k, frame in list(self.server.frames().items())[:count]:
+            self.server.take(k, self.member(k).take(frame)[0])
+
+    def close(self):
+        self.some_answer(None)
+        self.server.commit()
+
+    def happens(self, act, i):
+        """Something, if it can: client i of those whom it can concern."""
+        seats = self.server.server.seats
+        if act == "restart":
+            self.start()
+        elif act == "restore":
+            known = self.server.snapshots.rounds()
+            if known and self.server.n + 2 < ROUNDS:
+                self.server.put_back(known[i % len(known)])
+        elif act == "add":
+            self.server.change("add", [seats.next + i % 2])
+        else:
+            status = 2 if act == "readmit" else 1
+            whom = sorted(seats.ids[seats.status == status].tolist())
+            if whom:
+                try:
+                    self.server.change(act, [whom[i % len(whom)]])
+                except InputError as error:
+                    assert re.search("is the last member|still open", str(error))  # noqa: PT017
+
+    def compare(self):
+        log = self.disks[-1].read(LOG)
+        history = changes(log, self.server.log.count, "")
+        twin = Deployment(replace(self.plan.experiment, fleet=tuple(history)), self.plan.deploy)
+        w, local = simulate(twin, self.server.n)
+        assert np.abs(self.server.server.model - w).max(initial=0) <= 1e-12
+        seats, method = self.server.server.seats, self.plan.method()
+        if method.lazy or method.foresees:
+            return  # the simulation brings their clients up to date at contacts only
+        for k in seats.members(self.server.n).tolist():
+            member = self.member(k).client
+            if seats.begun[seats.row(k)] and "w" in member.state:
+                member.catch_up(self.server.n)
+                assert np.abs(member.state["w"] - local[k]).max() <= 1e-12
+
+
+def told(made, acts):
+    story = Story(made)
+    for waited, answered, act, i in acts:
+        for _ in range(waited):
+            if story.server.n + 1 < ROUNDS:
+                story.close()
+        story.some_answer(answered)
+        story.happens(act, i)
+    story.close()  # the last change is effective
+    while story.server.n < ROUNDS:
+        story.close()
+    story.compare()
+
+
+acts = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        st.integers(0, 2),
+        st.sampled_from(["add", "remove", "exclude", "readmit", "restore", "restart"]),
+        st.integers(0, 9),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(acts)
+def test_whatever_happens_to_the_fleet_the_deployment_equals_the_simulation(some):
+    told(plan(rounds=ROUNDS + 20), some)
+
+
+@settings(max_examples=10, deadline=None)
+@given(acts)
+def test_with_blocks_of_rounds_too(some):
+    told(plan(rounds=ROUNDS + 20, methods=(fedavg.Options(local_steps=3),)), some)
+
+
+STORY = [
+    (4, 0, "add", 0), (3, 1, "exclude", 1), (5, 0, "readmit", 0), (2, 1, "remove", 2),
+    (3, 0, "restart", 0), (4, 1, "restore", 1), (3, 0, "add", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", METHODS, ids=lambda options: options.describe())
+def test_every_method_whose_fleet_can_change_equals_the_simulation(options):
+    try:
+        made = plan(rounds=ROUNDS + 20, methods=(options,))
+    except InputError as error:
+        pytest.skip(str(error))
+    if made.settled:
+        pytest.skip(made.settled)
+    told(made, STORY)
+
+
+def test_a_story_that_is_told_wrong_is_noticed():
+    story = Story(plan(rounds=ROUNDS + 20, methods=(psofed.Options(shared=3),)))
+    for _ in range(5):
+        story.close()
+    story.server.change("add", [5])
+    while story.server.n < ROUNDS:
+        story.close()
+    story.disks[-1].files[LOG] = b'{"round": 7, "add": [5]}\n'
+    with pytest.raises(AssertionError):
+        story.compare()

@@ -70,7 +70,10 @@ def test_the_folder_of_another_run_is_refused(tmp_path):
     folder = StateFolder(tmp_path)
     with pytest.raises(InputError, match="holds the state of role server, not client 3"):
         Store(folder, ABOUT | {"role": "client 3"}).load()
-    with pytest.raises(InputError, match="holds the state of digest 00000001"):
+    with pytest.raises(
+        InputError,
+        match=r"holds the state of another experiment \(00000001, not 00000002\); compare .* run.toml",
+    ):
         Store(folder, ABOUT | {"digest": "00000002"}).load()
     folder.close()
 

@@ -52,9 +52,6 @@ def agreed(
     found = {"method": method, **table}
     for options in came:
         _leave_out(options, "experiment", found)
-        for where, inside in (*found.items(), *method.items()):
-            if isinstance(inside, dict):
-                _leave_out(options, where, inside)
     return found
 
 
@@ -66,3 +63,6 @@ def _leave_out(came: Came, where: str, table: dict[str, Any]) -> None:
             table.pop(key, None)
         else:
             table.setdefault(key, None)
+    for key, inside in table.items():
+        if isinstance(inside, dict):
+            _leave_out(came, key, inside)

@@ -5,6 +5,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,3 +78,22 @@ def test_the_state_of_another_experiment_is_refused_whichever_version_made_it(
     (folder / "run.toml").write_text(text.replace("seed = 7", "seed = 8"))
     with pytest.raises(InputError, match=r"holds the state of another experiment .* run.toml"):
         Fleet(folder)
+
+
+@pytest.mark.parametrize("version", VERSIONS[-1:], ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", FILES)
+def test_arrays_and_reasons_that_are_not_known_here_are_passed_over(folder, version, name):
+    for who in ("server", "0", "1"):
+        for slot in SLOTS:
+            record = unpack((folder / who / slot).read_bytes())
+            more = {name: np.ones(3) for name in ("state.new", "new", "waiting.z", "fleet.who")}
+            if who == "server":
+                more["later"] = np.arange(9)
+            packed = records.pack(replace(record, arrays=record.arrays | more))
+            (folder / who / slot).write_bytes(packed)
+    fleet = Fleet(folder)
+    reasons = fleet.server.server.ledger.reasons
+    assert (reasons["mac"], reasons["together"]) == (0, 1)
+    same(fleet.models(), json.loads((folder / "expected.json").read_text())["then"])
+    fleet.play(ROUNDS[1])
+    fleet.close()

@@ -1,7 +1,7 @@
 """The state folders of one version, made by that version: a server and two clients in three runs.
 
     git archive COMMIT src | tar x -C TREE
-    PYTHONPATH=TREE/src python tests/legacy_states/make.py tests/legacy_states/DATE-COMMIT.zip
+    PYTHONPATH=TREE/src python tests/legacy_states/make.py tests/legacy_states/DATE-TIME-COMMIT.zip
 
 It uses only what every version since 98181dc has. Each run stops after ROUNDS[0] rounds, and its
 folders are kept as they are then; the version itself goes on to ROUNDS[1] and says where it ends.

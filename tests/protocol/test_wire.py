@@ -68,6 +68,21 @@ def test_values_of_every_type_are_little_endian(type):
     assert payload.FORMATS[type].startswith("<")
 
 
+@pytest.mark.parametrize(
+    ("version", "where"), [(0, "the other end"), (2, "this end"), (15, "this end")]
+)
+@given(frame=frames)
+def test_a_frame_of_another_protocol_says_which_end_to_upgrade(version, where, frame):
+    data = wire.encode(frame)
+    data = bytes([version << 4 | data[0] & 15]) + data[1:]
+    with pytest.raises(wire.WireError) as caught:
+        wire.decode(data, len(data))
+    assert caught.value.reason == "version"
+    assert str(caught.value) == (
+        f"the other end speaks protocol {version}, this one 1: upgrade psofed at {where}"
+    )
+
+
 def plan(deploy=None, **changes):
     settings = {"clients": 5, "cohort": 2, "rounds": 30, "dtype": "float64"}
     settings |= {"features": Features(dim=10), "methods": (psofed.Options(shared=3),)}

@@ -113,7 +113,7 @@ def others(hint, value):
     if hint is float:
         given = value if type(value) in (int, float) else 0.5
         return [0.5 * given, given + 0.25, given - 0.01, 0.9, 2.0]
-    if get_origin(hint) is tuple and isinstance(value, tuple):
+    if get_origin(hint) is tuple and isinstance(value, tuple) and value:
         return [[0.5 * value[0], *value[1:]], [value[0] + 0.1, *value[1:]]]
     return []
 
@@ -148,7 +148,7 @@ NOT_ALONE = {
 def test_each_option_changes_the_agreement_unless_no_number_depends_on_it(address):
     before, tried = agreement(file(address)), set()
     for name, table in changed(address):
-        free = IRRELEVANT if address == "experiment" else ()
+        free = IRRELEVANT if address == "experiment" else ("stay",)  # of who goes away
         assert (agreement(table) == before) == (name in free), name
         tried.add(name)
     fields = {field.name for field in dataclasses.fields(options(address))}
@@ -177,6 +177,16 @@ def test_each_option_changes_the_agreement_unless_no_number_depends_on_it(addres
 )
 def test_tables_and_texts_change_the_agreement_where_they_matter(address, changes, matters):
     assert (agreement(file(address, **changes)) != agreement(file(address))) == matters
+
+
+def test_how_long_clients_stay_matters_where_they_go_away():
+    files = [file("stream.paper", away=0.2, stay=stay) for stay in (50.0, 60.0)]
+    assert agreement(files[0]) != agreement(files[1])
+
+
+def test_a_fleet_that_changes_in_a_simulation_is_not_part_of_the_agreement():
+    changes = [{"round": 3, "add": [100]}, {"round": 4, "remove": [0]}]
+    assert agreement(file("experiment", fleet=changes)) == agreement(file("experiment"))
 
 
 SMALL = {"clients": 5, "runs": 1, "features": Features(dim=6)}
@@ -258,5 +268,5 @@ def test_digests_are_those_of_earlier_versions(name, digest, oldest):
 
 def test_fields_of_an_experiment_that_do_not_matter_are_named_in_one_place():
     ours = {field.name for field in dataclasses.fields(Experiment)}
-    assert set(IRRELEVANT) - {"fleet"} <= ours
+    assert set(IRRELEVANT) <= ours
     assert all(isinstance(value, dict) for value in LATER.values())

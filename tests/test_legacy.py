@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import psofed
 from helpers import ROOT
 from psofed import experiment as experiments
-from psofed import records_legacy
+from psofed import records, records_legacy
 from psofed.deploy.samples import replay
 from psofed.errors import InputError
 from psofed.fit import example, model
@@ -21,7 +22,7 @@ from psofed.protocol import deployment
 from psofed.protocol.client import Member
 from psofed.protocol.coordinator import Coordinator
 from psofed.protocol.store import SLOTS, StateFolder
-from psofed.records import DamagedError, pack, unpack
+from psofed.records import DIGEST, MAGIC, DamagedError, pack, split, unpack
 from psofed.simulate import checkpoint
 from psofed.simulate.accumulate import Accumulator
 from psofed.verify import twin
@@ -69,10 +70,14 @@ def test_a_deployment_goes_on_from_old_state_folders_to_where_an_unbroken_run_en
 
 
 @pytest.mark.parametrize("name", ["server", "client0", "client1", "client2"])
-def test_state_is_written_as_the_earlier_version_wrote_it(name):
+def test_state_is_written_as_the_earlier_version_wrote_it_and_says_who_did(name):
     for slot in SLOTS:
         data = (LEGACY / "state" / name / slot).read_bytes()
-        assert pack(unpack(data)) == data
+        (was, arrays), (now, again) = (
+            split(d[len(MAGIC) :], 4) for d in (data, pack(unpack(data)))
+        )
+        assert now == {"version": records.VERSION, "made_by": psofed.__version__} | was
+        assert again[:-DIGEST] == arrays[:-DIGEST]
 
 
 @pytest.mark.parametrize("name", EXPECTED["checkpoint"])

@@ -15,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+import psofed
 from helpers import ROOT
 from psofed import records
 from psofed.data import reading
@@ -22,7 +23,8 @@ from psofed.data.columns import Columns
 from psofed.errors import InputError
 from psofed.fit import example as examples
 from psofed.fit import model
-from psofed.records import DamagedError, Record, pack, unpack
+from psofed.records import DamagedError, NewerError, Record, pack, unpack
+from psofed.simulate import checkpoint
 
 ABOUT = {"run": "p", "role": "server", "digest": "00000001"}
 JSON = st.recursive(
@@ -97,6 +99,8 @@ ENTRY = st.tuples(
     st.fixed_dictionaries(
         {},
         optional={
+            "version": st.integers(-1, 3) | JSON,
+            "made_by": st.just("9.9") | JSON,
             "sequence": st.integers() | JSON,
             "about": st.just(ABOUT) | JSON,
             "arrays": st.lists(ENTRY | JSON, max_size=3) | JSON,
@@ -112,14 +116,61 @@ ENTRY = st.tuples(
 @example(header(), bytes(15), None)
 @example(header(), bytes(17), None)
 @example(header(), bytes(16), 2**32 - 1)
+@example(header(version=True), bytes(16), None)
+@example(header(version=10**400), bytes(16), None)
 def test_a_header_that_lies_with_a_right_digest_is_read_as_it_stands_or_refused(head, body, length):
     data = sealed(head, body, length)
     try:
         found = unpack(data)
-    except DamagedError:
+    except (DamagedError, NewerError):
         return
     assert sum(array.nbytes for array in found.arrays.values()) <= len(data)
     assert unpack(pack(found)).arrays.keys() == found.arrays.keys()
+
+
+def test_a_record_says_its_version_and_who_wrote_it():
+    data = pack(Record(ABOUT, {"w": np.ones(2)}))
+    head, _ = records.split(data[len(records.MAGIC) :], 4)
+    assert (head["version"], head["made_by"]) == (records.VERSION, psofed.__version__)
+
+
+@pytest.mark.parametrize("version", [{}, {"version": 1}, {"version": records.VERSION}])
+def test_what_a_record_of_a_known_version_has_more_is_passed_over(version):
+    more = header(
+        **version, made_by="9.9", shelf=[3], arrays=[["w", "<f8", [2]], ["new", "|u1", [1]]]
+    )
+    found = unpack(sealed(more, bytes(17)))
+    assert (found.about, found.sequence) == (ABOUT, 1)
+    assert found.arrays.keys() == {"w", "new"}
+
+
+NEWER = "with record version 7; this is psofed .*, which reads up to 2: upgrade it"
+
+
+@pytest.mark.parametrize(
+    ("made_by", "named"),
+    [
+        ("0.9.1", "psofed 0.9.1"),
+        ("1.0rc1+x-y", "psofed 1.0rc1"),
+        (None, "another psofed"),
+        (3, "another psofed"),
+        ("\x1b[2J", "another psofed"),
+        ("9" * 99, "another psofed"),
+    ],
+)
+@pytest.mark.parametrize("rest", [header(), {"arrays": "in another form"}])
+def test_a_newer_record_is_refused_by_name_whatever_else_is_in_it(made_by, named, rest):
+    with pytest.raises(NewerError, match=NEWER) as caught:
+        unpack(sealed(rest | {"version": 7, "made_by": made_by}, bytes(16)))
+    assert str(caught.value).startswith(f"was written by {named}")
+
+
+def test_a_newer_model_and_a_newer_checkpoint_are_refused_by_name(tmp_path):
+    path = tmp_path / "one"
+    path.write_bytes(sealed(header(version=7, made_by="3.0"), bytes(16)))
+    for load in (model.load, checkpoint.read):
+        with pytest.raises(InputError, match=rf"one: was written by psofed 3.0 {NEWER}"):
+            load(path)
 
 
 @pytest.mark.parametrize(

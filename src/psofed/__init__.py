@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
-__version__ = "0.1.0"
+from psofed.version import __version__ as __version__
 
 # Loaded on first use, so that `import psofed` and `psofed --help` are fast. No name may be that of
 # a module in this folder, which would take its place as soon as it is imported.

@@ -2,7 +2,9 @@
 
     psofed 1\\n | length of the header, 4 bytes | header, JSON | arrays | BLAKE2b, 16 bytes
 
-The header has a sequence number, what the record is about, and the arrays' names, types and shapes.
+The header has a version, the psofed that wrote it, a sequence number, what the record is about, and
+the arrays' names, types and shapes. Whoever reads a record of the same version passes over header
+fields and arrays that it does not know. A higher version has what must not be passed over.
 Reading runs no code and believes nothing: a file may be damaged, or come from anybody.
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,8 +24,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.errors import InputError
+from psofed.version import __version__
+
 Array = NDArray[Any]
 MAGIC = b"psofed 1\n"
+VERSION = 2  # records without one in their header are of version 1
 DIGEST = 16
 DTYPES = ("<f4", "<f8", "<i8", "|u1", "|b1")
 HEADER, AXES, COUNT = 2**24, 32, 2**48  # at most: bytes of the header, sides, values
@@ -30,6 +37,17 @@ HEADER, AXES, COUNT = 2**24, 32, 2**48  # at most: bytes of the header, sides, v
 
 class DamagedError(ValueError):
     """A file that is not a whole record."""
+
+
+class NewerError(InputError):
+    """A whole record that must not be read here: it may mean more than this psofed knows."""
+
+    def __init__(self, version: int, made_by: Any) -> None:
+        named = type(made_by) is str and re.fullmatch(r"[0-9A-Za-z.+-]{1,40}", made_by)
+        writer = f"psofed {made_by}" if named else "another psofed"
+        found = f"was written by {writer} with record version {version}"
+        right = f"this is psofed {__version__}, which reads up to {VERSION}: upgrade it"
+        super().__init__("", found, right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +63,8 @@ def pack(record: Record) -> bytes:
     """A record as bytes; ValueError for what `unpack` would not take."""
     arrays = {name: np.asarray(array) for name, array in record.arrays.items()}
     table = [[name, a.dtype.str, list(a.shape)] for name, a in arrays.items()]
-    header = {"sequence": record.sequence, "about": record.about, "arrays": table}
+    header = {"version": VERSION, "made_by": __version__, "sequence": record.sequence,
+              "about": record.about, "arrays": table}  # fmt: skip
     text = json.dumps(header, allow_nan=False).encode()
     if len(text) > HEADER or any(dtype not in DTYPES for _, dtype, _ in table):
         raise ValueError(f"a record has {HEADER} bytes of header, and arrays of {DTYPES}")
@@ -55,15 +74,18 @@ def pack(record: Record) -> bytes:
 
 
 def unpack(data: bytes) -> Record:
-    """The record that `pack` was given, or DamagedError; nothing is read before the digest."""
+    """The record that `pack` was given, DamagedError or NewerError; the digest is checked first."""
     body, digest = data[:-DIGEST], data[-DIGEST:]
     if not body.startswith(MAGIC):
         raise DamagedError("it does not begin as a record")
     if blake2b(body, digest_size=DIGEST).digest() != digest:
         raise DamagedError("its digest does not fit its content")
-    match split(body[len(MAGIC) :], 4):
-        case {"about": dict(about), "arrays": list(table), "sequence": int(sequence)}, rest:
-            return Record(about, cut(table, rest), sequence)
+    header, rest = split(body[len(MAGIC) :], 4)
+    match {"version": 1} | header if isinstance(header, dict) else header:
+        case {"version": int(version), **more} if version > VERSION:
+            raise NewerError(version, more.get("made_by"))
+        case {"version": int(), "about": dict(about), "arrays": list(table), "sequence": int(n)}:
+            return Record(about, cut(table, rest), n)
     raise DamagedError("its header makes no sense")
 
 

@@ -92,8 +92,8 @@ def test_the_folder_of_a_client_gives_its_own_model(run):
         ("server", "1", "", "is of a server, which has no client's own model"),
         ("server", "9", "", "--client is '9'"),
         ("c1", "2", "", "--client is '2', but the state is of '1'"),
-        ("server", None, "seed = 5", "holds the state of digest"),
-        ("server", None, 'name = "gaussian"', "holds the state of digest"),
+        ("server", None, "seed = 5", "holds the state of another experiment"),
+        ("server", None, 'name = "gaussian"', "holds the state of another experiment"),
         ("empty", None, "", "is a folder without a model"),
     ],
 )  # fmt: skip

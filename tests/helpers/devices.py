@@ -8,7 +8,7 @@ import socket
 import time
 from pathlib import Path
 
-from helpers.processes import PSOFED, end, end_in_order, start
+from helpers.processes import ENV, PSOFED, end, end_in_order, start
 
 
 def mosquitto():
@@ -73,14 +73,17 @@ class Team:
     def __init__(self, folder: Path, file: Path, url: str, serve=(), client=()):
         self.folder, self.file, self.url = folder, file, url
         self.serve, self.more, self.running = serve, client, {}
+        self.trees = {}  # by who: the source of an earlier version, which it is
 
     def start(self, who):
         """`who` is "server" or a client's number."""
         verb = ["serve", *self.serve] if who == "server" else ["client", "--id", who, *self.more]
         broker = ["--broker", self.url] if self.url else []
         command = [*PSOFED, verb[0], self.file, "--state", self.folder / str(who), *broker]
+        tree = self.trees.get(who)
+        env = ENV if tree is None else ENV | {"PYTHONPATH": str(tree)}
         with (self.folder / f"{who}.log").open("ab") as log:
-            self.running[who] = start(*command, *verb[1:], stdout=log, stderr=log)
+            self.running[who] = start(*command, *verb[1:], stdout=log, stderr=log, env=env)
 
     def kill(self, who):
         """kill -9: whatever it was doing, it does no more."""

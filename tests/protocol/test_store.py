@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from psofed import records
 from psofed.errors import InputError
 from psofed.protocol import store
 from psofed.protocol.store import StateFolder, Store
@@ -70,8 +71,25 @@ def test_the_folder_of_another_run_is_refused(tmp_path):
     folder = StateFolder(tmp_path)
     with pytest.raises(InputError, match="holds the state of role server, not client 3"):
         Store(folder, ABOUT | {"role": "client 3"}).load()
-    with pytest.raises(InputError, match="holds the state of digest 00000001"):
+    with pytest.raises(
+        InputError,
+        match=r"holds the state of another experiment \(00000001, not 00000002\); compare .* run.toml",
+    ):
         Store(folder, ABOUT | {"digest": "00000002"}).load()
+    folder.close()
+
+
+def test_a_newer_record_is_refused_by_name_and_the_generation_before_it_is_not_gone_on_from(
+    tmp_path, monkeypatch
+):
+    saved(tmp_path, 1.0, 2.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(records, "VERSION", 3)
+        saved(tmp_path, 3.0)
+    kept, folder = opened(tmp_path)
+    line = "has record.1, which was written by psofed .* with record version 3; .* up to 2: upgrade"
+    with pytest.raises(InputError, match=line):
+        kept.load()
     folder.close()
 
 

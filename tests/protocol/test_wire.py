@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from psofed.core import payload
 from psofed.experiment import Experiment, Features
 from psofed.methods import psofed
-from psofed.protocol import wire
+from psofed.protocol import seal, wire
 from psofed.protocol.deployment import Deploy, Deployment
 
 
@@ -66,6 +66,45 @@ def test_values_of_every_type_are_little_endian(type):
     body = payload.encode(np.array([1.5, -2.0]), type)
     assert np.frombuffer(body, payload.FORMATS[type]).tolist() == [1.5, -2.0]
     assert payload.FORMATS[type].startswith("<")
+
+
+@pytest.mark.parametrize(
+    ("version", "where"), [(0, "the other end"), (2, "this end"), (15, "this end")]
+)
+@given(frame=frames)
+def test_a_frame_of_another_protocol_says_which_end_to_upgrade(version, where, frame):
+    data = wire.encode(frame)
+    data = bytes([version << 4 | data[0] & 15]) + data[1:]
+    with pytest.raises(wire.WireError) as caught:
+        wire.decode(data, len(data))
+    assert caught.value.reason == "version"
+    assert str(caught.value) == (
+        f"the other end speaks protocol {version}, this one 1: upgrade psofed at {where}"
+    )
+
+
+TOLD = wire.coverage(9, 8) + wire.errors(0.5, 9, 1)
+
+
+@pytest.mark.parametrize(
+    ("frame", "data"),
+    [
+        (wire.Frame(wire.INVITE, 0x01020304, 5, 6, "float32", b"ab"), "1204030201050000000600006162"),
+        (wire.Frame(wire.INVITE, 1, 2, 2**24 - 1, "float16", b"z"), "110100000002000000ffffff7a"),
+        (wire.Frame(wire.UPLOAD, 0x01020304, 2**32 - 1, 0, "float64"), "1704030201ffffffff"),
+        (wire.Frame(wire.HELLO, 0xFFFEFDFC, 7, body=TOLD),
+         "18fcfdfeff0700000009000000080000000000003f0900000001000000"),
+    ],
+)  # fmt: skip
+def test_frames_are_byte_for_byte_those_of_earlier_versions(frame, data):
+    assert wire.encode(frame).hex() == data
+
+
+def test_keys_and_seals_are_those_of_earlier_versions():
+    key = seal.derive(bytes(32), 3)
+    assert key.hex() == "58225377ebce77246d709d7d341c97d75df1dc18a581ac48af44d4adb0b52922"
+    sealed = {way: seal.seal(key, way, b"frame")[5:].hex() for way in (seal.UP, seal.DOWN)}
+    assert sealed == {seal.UP: "ec9cb34a1adaa03a", seal.DOWN: "dc97856274bbf149"}
 
 
 def plan(deploy=None, **changes):

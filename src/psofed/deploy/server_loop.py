@@ -18,6 +18,11 @@ RETRY = 1.0  # seconds after which those who have not answered are asked again
 OUTSIDE = ("stranger", "excluded", "removed")  # who is no member is told so
 REPLIES = 5  # to one client in a second: its messages cannot make the server send without end
 
+WHY = {  # what an operator can do about it
+    "version": "it speaks another protocol: upgrade the end with the older psofed",
+    "digest": "it runs another experiment: compare the files, and `psofed --version`",
+}
+
 
 @dataclass
 class Status:
@@ -144,7 +149,7 @@ class ServerLoop:
             self.status.seen.add(k)
         if outcome == "accepted":
             self.status.unanswered_since = None
-        if outcome in ("hello", "ahead", "digest", *OUTSIDE):
+        if outcome in ("hello", "ahead", "digest", "version", *OUTSIDE):
             self._reply(k, outcome)
         if outcome not in ("hello", "accepted", "repeated", "late", "ahead"):
             self._tell(k, outcome)
@@ -166,4 +171,5 @@ class ServerLoop:
         count = self._told[outcome] = self._told.get(outcome, 0) + 1
         if str(count).strip("0") == "1":
             more = f", {count} so far" if count > 1 else ""
-            self.on_news(f"refused a message of client {k}: {outcome}{more}")
+            why = f" ({WHY[outcome]})" if outcome in WHY else ""
+            self.on_news(f"refused a message of client {k}: {outcome}{why}{more}")

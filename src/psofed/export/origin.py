@@ -105,7 +105,7 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
         right = "give a file that `psofed fit` has saved, or a state folder"
         raise InputError("", "is a folder without a model", right, str(path))
     role = str(record.about.get("role"))
-    store.check_owner(record.about, plan.about(role), str(path))
+    store.check_owner(record.about, plan.about(role), str(path), plan.digests)
     stream, method = plan.experiment.stream, plan.method()
     names = about(stream).clients_named() or tuple(map(str, range(plan.experiment.clients)))
     if role == SERVER:

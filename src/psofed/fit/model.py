@@ -24,7 +24,7 @@ from psofed.errors import InputError
 from psofed.fit.answers import Answer as Answer
 from psofed.fit.answers import aligned
 from psofed.fit.answers import predict as predict
-from psofed.records import DamagedError, Record, pack, unpack
+from psofed.records import DamagedError, NewerError, Record, pack, unpack
 
 if TYPE_CHECKING:
     from psofed.fit.outcome import Fit
@@ -120,6 +120,8 @@ def load(path: str | Path) -> Model:
     old = data.startswith(records_legacy.MODEL)
     try:
         return _of((records_legacy.model if old else unpack)(data))
+    except NewerError as error:
+        raise error.inside(where=str(path)) from None
     except DamagedError as error:
         found = f"is not a psofed model, or is damaged: {error}"
         right = "give a file that `psofed fit` has saved"

@@ -23,7 +23,7 @@ from psofed.protocol.confidence import Confidence, Forecast
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.seal import DOWN, UP, seal, unseal
 from psofed.protocol.server import BOUND, RefusedError, restored
-from psofed.protocol.store import Disk, Store
+from psofed.protocol.store import Disk
 from psofed.sample_checks.contract import suspect
 
 Array = NDArray[Any]
@@ -251,7 +251,7 @@ class Member:
             raise InputError("--id", f"is {k}", f"{right}{plan.settled and ': '}{plan.settled}")
         self.plan, self.k, self.key = plan, k, key
         self.client = Client(plan.method(measured), k, source, plan.deploy.bound)
-        self.store = Store(disk, plan.about(f"client {k}"))
+        self.store = plan.store(disk, f"client {k}")
         self.incarnation = 0  # the highest that was seen
         self.refused: dict[str, int] = {}
         self.standing = ""  # what the server says that this client is, if it is no member
@@ -302,7 +302,7 @@ class Member:
         frame = wire.decode(unseal(self.key, DOWN, data), self.plan.largest)
         if frame.digest != self._digest:
             found = f"the server runs another experiment ({frame.digest:08x}, not"
-            advice = f"{self._digest:08x}); give both the same file"
+            advice = f"{self._digest:08x}); compare the files of both, and `psofed --version`"
             raise wire.WireError("digest", f"{found} {advice}")
         if frame.kind == wire.HELLO:
             return frame

@@ -25,7 +25,7 @@ from psofed.protocol.seal import DOWN, UP, derive, seal, unseal
 from psofed.protocol.seats import EXCLUDED, MEMBER, REMOVED
 from psofed.protocol.server import RefusedError, Server, allowed
 from psofed.protocol.snapshots import Snapshots, replayed
-from psofed.protocol.store import SELDOM, Disk, Store
+from psofed.protocol.store import SELDOM, Disk
 
 Array = NDArray[Any]
 MODEL = "model.npy"  # in the state folder: the global model after the last commit
@@ -55,8 +55,8 @@ class Coordinator:
     ) -> None:
         self.plan, self._secret = plan, secret
         self.server = Server(plan.method(), plan.deploy.bound, plan.seated)
-        self.store = Store(disk, plan.about("server"))
-        self.seldom = Store(disk, plan.about("server"), SELDOM)
+        self.store = plan.store(disk, "server")
+        self.seldom = plan.store(disk, "server", SELDOM)
         self.incarnation = 0
         self.first = False  # whether this is the first start
         self.fresh = np.zeros(self.server.method.task.dim, np.int64)  # by entry: last folded

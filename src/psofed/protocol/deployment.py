@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from psofed import experiment as experiments
-from psofed import plugins, schema
+from psofed import schema
 from psofed.core.fleet import FleetCohorts
 from psofed.core.schedule import UniformCohorts
 from psofed.core.several import PlacedSeeds
@@ -19,9 +19,10 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method, kind, start
 from psofed.protocol import wire
+from psofed.protocol.agreement import EARLY, LATER, Came, agreed
 from psofed.protocol.seats import SeatedCohorts, Seats
 from psofed.protocol.server import BOUND, refuse_omniscient, refuse_policy
-from psofed.protocol.store import Disk
+from psofed.protocol.store import SLOTS, Disk, Store
 from psofed.provenance import written
 from psofed.sample_checks import outliers
 from psofed.streams.contract import about
@@ -178,34 +179,31 @@ class Deployment:
     @property
     def agreement(self) -> dict[str, Any]:
         """Rule 3: what must be the same at both ends."""
-        with plugins.naming(lambda plugin: plugin.digest, lenient=True):
-            table = self.experiment.to_table()
-        method = table.pop("methods")[self.deploy.method or 0]
-        method.pop("label", None)
-        for key in (
-            "rounds",
-            "runs",
-            "evaluate_every",
-            "test_samples",
-            "targets",
-            "check",
-            "fleet",
-        ):
-            table.pop(key, None)
-        if self.deploy.clock == "live":
-            table.pop("defence", None)  # a matter of the server; in lockstep, of the twin too
-        table["stream"].pop("file", None)  # the path of a table may differ
+        return self._agreed(LATER)
+
+    def _agreed(self, *came: Came) -> dict[str, Any]:
         ours = {"run": self.deploy.run, "clock": self.deploy.clock, "wire": self.deploy.wire}
-        return {**ours, "method": method, **table}
+        live, which = self.deploy.clock == "live", self.deploy.method or 0
+        return {**ours, **agreed(self.experiment, which, live, came)}
 
     @cached_property
     def digest(self) -> int:
         """Rule 3: the four bytes that every message carries."""
         return wire.digest(self.agreement)
 
+    @cached_property
+    def digests(self) -> tuple[str, str]:
+        """The digest as records have it, now and in the oldest ones."""
+        old = wire.digest(self._agreed(LATER, EARLY))
+        return f"{self.digest:08x}", f"{old:08x}"
+
     def about(self, role: str) -> dict[str, Any]:
         """What a state folder records about its run."""
-        return {"run": self.deploy.run, "role": role, "digest": f"{self.digest:08x}"}
+        return {"run": self.deploy.run, "role": role, "digest": self.digests[0]}
+
+    def store(self, disk: Disk, role: str, slots: tuple[str, str] = SLOTS) -> Store:
+        """The records of one of the ends, in a state folder."""
+        return Store(disk, self.about(role), slots, self.digests)
 
 
 def read(path: str | Path) -> Deployment:

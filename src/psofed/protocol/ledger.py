@@ -105,8 +105,9 @@ class Ledger:
         counts = [int(count) for count in arrays["counts"]]
         self.counts = dict(zip(COUNTS, counts, strict=False))
         later = arrays.get("later", np.zeros(0, np.int64)).tolist()
-        counted = [*counts[len(COUNTS) :], *later, *[0] * (len(LATER) - len(later))]
-        self.reasons = dict(zip((*REASONS, *LATER), counted, strict=True))
+        # Some had the first of the later reasons among the others; a newer server may have more.
+        counted = [*counts[len(COUNTS) :], *later, *[0] * len(LATER)]
+        self.reasons = dict(zip((*REASONS, *LATER), counted, strict=False))
         self.accepted, self.flagged = arrays["accepted"], arrays["flagged"]
         self.lost_at = arrays["lost_at"]
         # Records of older servers do not have these.

@@ -21,7 +21,7 @@ from psofed.methods.round import Uniform, close_round
 from psofed.protocol.seats import Seats
 from psofed.protocol.server import Server
 from psofed.protocol.store import Disk
-from psofed.records import DamagedError, Record, pack, unpack
+from psofed.records import DamagedError, NewerError, Record, pack, unpack
 
 Array = NDArray[Any]
 EVERY, KEEP = 100, 50  # rounds from one to the next, and how many are kept
@@ -86,6 +86,8 @@ class Snapshots:
         except DamagedError as error:
             where = f"{self.disk.name}/{STATE}{n}"
             raise InputError(where, f"is damaged: {error}", "use another round") from None
+        except NewerError as error:
+            raise error.inside(where=f"{self.disk.name}/{STATE}{n}") from None
         found = {k[6:]: a for k, a in record.arrays.items() if k.startswith("state.")}
         if record.about.get("run") != self.about.get("run") or not all(
             np.isfinite(array).all() for array in found.values()

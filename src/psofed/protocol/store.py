@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from psofed.errors import InputError
-from psofed.records import DamagedError, Record, pack, unpack
+from psofed.records import DamagedError, NewerError, Record, pack, unpack
 
 Array = NDArray[Any]
 SLOTS = ("record.0", "record.1")
@@ -120,10 +120,14 @@ class Store:
     """The newest complete record of a folder. `about` says whose it is; another's is refused."""
 
     def __init__(
-        self, disk: Disk, about: Mapping[str, Any], slots: tuple[str, str] = SLOTS
+        self,
+        disk: Disk,
+        about: Mapping[str, Any],
+        slots: tuple[str, str] = SLOTS,
+        digests: tuple[str, ...] = (),  # of this run in records of earlier versions
     ) -> None:
         self.disk, self.about, self.slots = disk, dict(about), slots
-        self.sequence = 0
+        self.digests, self.sequence = digests, 0
         self.notes: list[str] = []  # warnings about the state that was found
 
     def load(self) -> dict[str, Array] | None:
@@ -131,7 +135,7 @@ class Store:
         record, self.notes = newest(self.disk.read, self.disk.name, self.slots)
         if record is None:
             return None
-        check_owner(record.about, self.about, self.disk.name)
+        check_owner(record.about, self.about, self.disk.name, self.digests)
         self.sequence = record.sequence
         return record.arrays
 
@@ -156,6 +160,8 @@ def newest(
             continue
         try:
             found.append(unpack(data))
+        except NewerError as error:  # never go on from the generation before it
+            raise InputError(name, f"has {slot}, which {error.found}", error.right) from None
         except DamagedError as error:
             damaged.append(f"{slot} is damaged: {error}")
     if damaged and not found:
@@ -167,13 +173,20 @@ def newest(
     return max(found, key=lambda record: record.sequence), notes
 
 
-def check_owner(about: Mapping[str, Any], wanted: Mapping[str, Any], name: str) -> None:
+def check_owner(
+    about: Mapping[str, Any], wanted: Mapping[str, Any], name: str, digests: tuple[str, ...] = ()
+) -> None:
     """Refuse the record of another run."""
     for key, mine in wanted.items():
-        if about.get(key) != mine:
-            found = f"holds the state of {key} {about.get(key)}, not {mine}"
-            right = "give the folder that belongs to this run, or a new one"
-            raise InputError(name, found, right)
+        theirs = about.get(key)
+        if theirs == mine or (key == "digest" and theirs in digests):
+            continue
+        found = f"holds the state of {key} {theirs}, not {mine}"
+        right = "give the folder that belongs to this run, or a new one"
+        if key == "digest":
+            found = f"holds the state of another experiment ({theirs}, not {mine})"
+            right = "compare the file with run.toml in the folder, or give another folder"
+        raise InputError(name, found, right)
 
 
 def reader(path: Path) -> Callable[[str], bytes | None]:

@@ -72,7 +72,7 @@ def decode(data: bytes, limit: int) -> Frame:
         raise WireError("size", f"received {len(data)} bytes, {_HEAD.size} to {limit} are possible")
     first, digest, n = _HEAD.unpack_from(data)
     if first >> 4 != VERSION:
-        raise WireError("version", f"received protocol version {first >> 4}, this is {VERSION}")
+        raise WireError("version", _other(first >> 4))
     kind, incarnation = first >> 2 & 3, 0
     if len(data) < head(kind):
         raise WireError("size", f"received {len(data)} bytes, the head alone has {head(kind)}")
@@ -81,6 +81,12 @@ def decode(data: bytes, limit: int) -> Frame:
         incarnation = high << 16 | low
     wire = next(name for name, code in TYPES.items() if code == first & 3)
     return Frame(kind, digest, n, incarnation, wire, bytes(data[head(kind) :]))
+
+
+def _other(version: int) -> str:
+    """Whom to upgrade; byte 0 has the version in every version, so that both ends can say it."""
+    where = "this end" if version > VERSION else "the other end"
+    return f"the other end speaks protocol {version}, this one {VERSION}: upgrade psofed at {where}"
 
 
 def check_start(found: int, seen: int) -> None:

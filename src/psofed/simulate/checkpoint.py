@@ -19,7 +19,7 @@ from psofed import records, records_legacy
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.provenance import changed, identity
-from psofed.records import DamagedError, Record
+from psofed.records import DamagedError, NewerError, Record
 from psofed.simulate.accumulate import Accumulator, OneRun
 
 Array = NDArray[Any]
@@ -40,6 +40,8 @@ def read(path: Path) -> dict[str, Array]:
         return (records_legacy.checkpoint if old else records.unpack)(data).arrays
     except DamagedError as error:
         raise DamagedError(f"{path} is damaged: {error}") from None
+    except NewerError as error:
+        raise error.inside(where=str(path)) from None
 
 
 class Checkpoint:

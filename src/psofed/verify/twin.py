@@ -15,7 +15,7 @@ from psofed.errors import InputError
 from psofed.protocol.client import Client
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.server import Server
-from psofed.protocol.store import StateFolder, Store
+from psofed.protocol.store import StateFolder
 from psofed.simulate import any_method, family
 from psofed.simulate.draws import Draws, draw
 from psofed.streams.contract import Samples
@@ -62,7 +62,7 @@ def deployed(plan: Deployment, server: Path, clients: Sequence[Path]) -> tuple[S
 
 def _read(path: Path, plan: Deployment, role: str) -> dict[str, Array]:
     folder = StateFolder(path)
-    arrays = Store(folder, plan.about(role)).load()
+    arrays = plan.store(folder, role).load()
     folder.close()
     if arrays is None:
         raise InputError(str(path), "has no state", "give the folder of a deployment that ran")

@@ -1,0 +1,272 @@
+"""Rule 3: what the two ends must agree on is all that changes a number, and the same in all versions."""
+
+import dataclasses
+import json
+import types
+from dataclasses import replace
+from typing import Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers import ROOT
+from psofed import schema
+from psofed.core.feature_table import Features
+from psofed.defences import clip
+from psofed.errors import InputError
+from psofed.experiment import Experiment, parse
+from psofed.methods import fedavg, psofed
+from psofed.protocol import wire
+from psofed.protocol.agreement import IRRELEVANT, LATER, agreed
+from psofed.protocol.deployment import Deploy, Deployment
+from psofed.sample_checks import outliers
+
+PINNED = json.loads((ROOT / "tests" / "protocol" / "agreements.json").read_text())
+PACKAGES = {"method": "methods", "stream": "streams", "learner": "learners", "attack": "attacks", "defence": "defences"}  # fmt: skip
+TABLE = {
+    "clients": ["p", "q"], "columns": {"target": "y", "time": ["t"], "inputs": ["a"], "client": "who"},
+    "scaling": {"a": [0.5, 2.0], "y": [10.0, 3.0]}, "file": "t.csv", "frozen": 90,
+}  # fmt: skip
+NEEDED = {"stream.function": {"f": "x1 + x2", "taps": 2}, "stream.table": TABLE}
+ADDRESSES = [
+    "experiment", "features", "features.whitened",
+    *(f"{key}.{name}" for key, package in PACKAGES.items()
+      for name in schema.names(f"psofed.{package}") if name != "torch"),  # which needs a function
+]  # fmt: skip
+
+
+def file(address, **changes):
+    """A small experiment with one table that has these keys; and that table's class."""
+    key, _, name = address.partition(".")
+    few = {"clients": 2, "cohort": 2} if name == "table" else {}
+    few |= {"cohort": 8} if key == "defence" else {}
+    method = {"name": "onlinefed"}
+    if key == "experiment":
+        return few | {"methods": [method]} | changes
+    if key == "features":
+        return {"methods": [method], key: ({"basis": name} if name else {}) | changes}
+    table = {"name": name, **NEEDED.get(address, {}), **changes}
+    if key == "method":
+        return {"methods": [table]}
+    return few | {key: table, "methods": [{"name": "fedavg"}]}
+
+
+def options(address):
+    """The class whose fields are the keys of a table."""
+    key, _, name = address.partition(".")
+    if key in ("experiment", "features"):
+        return {"experiment": Experiment, "features": Features}[key]
+    return schema.load(f"psofed.{PACKAGES[key]}", name).Options
+
+
+def agreement(table, live=False):
+    return agreed(parse(table), 0, live)
+
+
+def part(address, table):
+    found = agreement(table)
+    if address == "experiment":
+        return {key: value for key, value in found.items() if not isinstance(value, dict)}
+    return found.get(address.partition(".")[0], {})  # the learner lms is not written
+
+
+RULES = """
+A table of experiment files has changed, and with it the digests of fleets that are deployed:
+{}
+- A new option goes into LATER of protocol/agreement.py, with the value that changes nothing, and that
+  entry is never changed.
+- A default that is changed makes two versions compute different things from one file, so they have to
+  refuse each other. If that is meant, CHANGELOG.md says so, and agreements.json gets the new value.
+- An option that is removed, or renamed, makes files and folders of earlier versions unreadable.
+- A new method, stream, learner, attack or defence gets an entry in agreements.json.
+"""
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_what_a_file_agrees_on_is_what_it_was_when_digests_were_frozen(address):
+    found, was = part(address, file(address)), PINNED.get(address, {})
+    changed = [
+        f"  {address}: {key} was {was.get(key, 'not there')} and is {found.get(key, 'not there')}"
+        for key in sorted({*found, *was})
+        if (key in found, found.get(key)) != (key in was, was.get(key))
+    ]
+    if changed:
+        pytest.fail(RULES.format("\n".join(changed)), pytrace=False)
+
+
+def test_nothing_that_was_frozen_is_gone():
+    assert PINNED.keys() == set(ADDRESSES)
+
+
+def others(hint, value):
+    """Values of the same type to try instead."""
+    if get_origin(hint) in (types.UnionType, Union):
+        hint = next(arg for arg in get_args(hint) if arg is not types.NoneType)
+    if get_origin(hint) is Literal:
+        return [each for each in get_args(hint) if each != value]
+    if hint is bool:
+        return [not value]
+    if hint is int:
+        given = value if type(value) is int else 1
+        return [given + 1, 2 * given, given - 1, given + 5, 1, 2]
+    if hint is float:
+        given = value if type(value) in (int, float) else 0.5
+        return [0.5 * given, given + 0.25, given - 0.01, 0.9, 2.0]
+    if get_origin(hint) is tuple and isinstance(value, tuple) and value:
+        return [[0.5 * value[0], *value[1:]], [value[0] + 0.1, *value[1:]]]
+    return []
+
+
+def changed(address):
+    """Every field of a table's class that can be changed alone, with a file in which it is."""
+    cls = options(address)
+    hints = get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        for value in others(hints[field.name], field.default):
+            table = file(address, **{field.name: value})
+            if value == field.default or table == file(address):
+                continue
+            try:
+                parse(table)
+            except InputError:
+                continue
+            yield field.name, table
+            break
+
+
+# Tables, texts, and what makes sense only with something else.
+NOT_ALONE = {
+    *("label", "policy", "features", "learner", "stream", "attack", "defence", "check", "methods"),
+    *("fleet", "name", "drawn", "basis", "f", "inputs", "law", "change", "at", "period", "decay"),
+    *("columns", "scaling", "clients", "file", "categories", "time_format", "form", "rows"),
+    *("size", "whiten", "epsilon", "spread", "correlation", "average", "wire", "idle"),
+}
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_each_option_changes_the_agreement_unless_no_number_depends_on_it(address):
+    before, tried = agreement(file(address)), set()
+    for name, table in changed(address):
+        free = IRRELEVANT if address == "experiment" else ("stay",)  # of who goes away
+        assert (agreement(table) == before) == (name in free), name
+        tried.add(name)
+    fields = {field.name for field in dataclasses.fields(options(address))}
+    assert fields - tried <= NOT_ALONE
+
+
+@pytest.mark.parametrize(
+    ("address", "changes", "matters"),
+    [
+        ("method.psofed", {"label": "mine"}, False),
+        ("method.psofed", {"features": {"dim": 100}}, True),
+        ("method.psofed", {"learner": {"name": "nlms"}}, True),
+        ("method.cmfl", {"rule": "literal", "decay": "sqrt"}, True),
+        ("method.structured", {"form": "lowrank", "rows": 10}, True),
+        ("stream.function", {"f": "x1 + 2 * x2"}, True),
+        ("stream.function", {"law": "laplace"}, True),
+        ("stream.function", {"change": "x1", "at": 30}, True),
+        ("stream.table", {"file": "elsewhere.csv"}, False),
+        ("stream.table", {"clients": ["q", "p"]}, True),
+        ("stream.table", {"scaling": {"a": [0.5, 2.0], "y": [10.0, 3.5]}}, True),
+        ("stream.table", {"columns": TABLE["columns"] | {"lags": [1]}}, True),
+        ("experiment", {"check": {"name": "outliers"}}, False),
+        ("experiment", {"attack": {"name": "scale"}}, True),
+        ("experiment", {"defence": {"name": "clip"}}, True),
+    ],
+)
+def test_tables_and_texts_change_the_agreement_where_they_matter(address, changes, matters):
+    assert (agreement(file(address, **changes)) != agreement(file(address))) == matters
+
+
+def test_how_long_clients_stay_matters_where_they_go_away():
+    files = [file("stream.paper", away=0.2, stay=stay) for stay in (50.0, 60.0)]
+    assert agreement(files[0]) != agreement(files[1])
+
+
+def test_a_fleet_that_changes_in_a_simulation_is_not_part_of_the_agreement():
+    changes = [{"round": 3, "add": [100]}, {"round": 4, "remove": [0]}]
+    assert agreement(file("experiment", fleet=changes)) == agreement(file("experiment"))
+
+
+SMALL = {"clients": 5, "runs": 1, "features": Features(dim=6)}
+METHODS = st.one_of(
+    st.builds(psofed.Options, shared=st.sampled_from([2, 3]), idle=st.booleans(),
+              step=st.sampled_from([None, 0.5]), label=st.sampled_from(["", "mine"])),
+    st.builds(fedavg.Options, local_steps=st.sampled_from([1, 2]), average=st.booleans()),
+)  # fmt: skip
+EXPERIMENTS = st.builds(
+    lambda method, **more: Experiment(**SMALL, methods=(method,), **more),
+    METHODS, seed=st.sampled_from([0, 1]), cohort=st.sampled_from([3, 4]),
+    dtype=st.sampled_from(["float32", "float64"]), rounds=st.sampled_from([5, 6]),
+    evaluate_every=st.sampled_from([None, 2]), targets=st.sampled_from(["clean", "noisy"]),
+    defence=st.sampled_from([None, clip.Options(), clip.Options(3.0)]),
+    check=st.sampled_from([None, outliers.Options()]), world=st.sampled_from([None, 3]),
+)  # fmt: skip
+
+
+def essence(experiment, live):
+    """The experiment with one value for all that rule 3 leaves out."""
+    method = replace(experiment.methods[0], label="")
+    free = {"rounds": 5, "evaluate_every": None, "targets": "clean", "check": None}
+    free |= {"defence": None} if live else {}
+    return replace(experiment, methods=(method,), **free)
+
+
+@given(EXPERIMENTS, st.data(), st.booleans())
+def test_two_experiments_agree_if_and_only_if_what_both_ends_compute_is_the_same(one, data, live):
+    keys = ("seed", "rounds", "targets", "check", "defence", "methods", "dtype")
+    other = data.draw(EXPERIMENTS)
+    taken = data.draw(st.sets(st.sampled_from(keys)))
+    other = replace(one, **{key: getattr(other, key) for key in taken})
+    same = essence(one, live) == essence(other, live)
+    tables = [agreed(each, 0, live) for each in (one, other)]
+    assert (tables[0] == tables[1]) == same
+    assert (wire.digest(tables[0]) == wire.digest(tables[1])) == same
+
+
+@pytest.mark.parametrize("address", ["experiment", "method", "method.fedavg", "stream.paper"])
+def test_a_new_option_leaves_the_agreement_as_it_was_until_it_is_used(address):
+    key = {"experiment": "step", "stream.paper": "noise"}.get(address, "local_steps")
+    where = file("method.fedavg") if address != "stream.paper" else file(address)
+    came = part(address if "method" not in address else "method.fedavg", where)[key]
+    new = {address: {key: came}}  # as if it had just come
+    plain, now = (agreed(parse(where), 0, False, (new,) * on) for on in (0, 1))
+    assert plain != now
+    holder = now if address == "experiment" else now[address.partition(".")[0]]
+    assert key not in holder
+    holder[key] = came
+    assert plain == now
+    for other in ({key: {"experiment": 0.9}.get(address, 7)}, {key: None}):
+        used = {address: other}  # it came with another value than the one in the file
+        assert agreed(parse(where), 0, False, (used,)) == plain
+
+
+def test_an_option_that_is_not_set_is_told_from_one_with_the_value_with_which_it_came():
+    came = {"method.fedavg": {"step": 0.5}}
+    found = agreed(parse(file("method.fedavg")), 0, False, (came,))
+    assert found["method"]["step"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "digest", "oldest"),
+    [
+        ("fedavg", "cc913679", "cc913679"),
+        ("onlinefed", "673d12e2", "673d12e2"),
+        ("cmfl", "5b440cea", "1d6701e3"),
+        ("fedscr", "a0027831", "544a0f39"),
+        ("memofed", "5c0a77dd", "7d1cda32"),
+        ("raw", "8c7fff2b", "02556ff1"),
+    ],
+)
+def test_digests_are_those_of_earlier_versions(name, digest, oldest):
+    table = {"clients": 10, "cohort": 4, "features": {"dim": 20}, "methods": [{"name": name}]}
+    plan = Deployment(parse(table), Deploy())
+    assert plan.digests == (digest, oldest)
+    assert plan.about("server")["digest"] == digest
+
+
+def test_fields_of_an_experiment_that_do_not_matter_are_named_in_one_place():
+    ours = {field.name for field in dataclasses.fields(Experiment)}
+    assert set(IRRELEVANT) <= ours
+    assert all(isinstance(value, dict) for value in LATER.values())

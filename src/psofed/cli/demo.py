@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from psofed.protocol.deployment import Deployment
 
 CLIENTS = 10
+JOINS, REMOVED, DIES, CRASHES = 10, 8, 6, 3  # clients to whom something happens
 
 
 @click.command()
@@ -40,8 +41,9 @@ def demo(
 ) -> None:
     """Run a whole deployment on this machine: broker, server and ten clients as processes.
 
-    Meanwhile the server and a client are killed (kill -9) and started again. At the end the global
-    and local models are compared with a simulation of the same run. It needs no configuration and
+    Meanwhile a device joins, one is removed, one dies for good, the server and a client are killed
+    (kill -9) and started again, and the server goes back to a snapshot. At the end the global and
+    local models are compared with a simulation of the same history. It needs no configuration and
     uses the loopback interface only. A dashboard shows it in the browser.
     """
     if keep is not None:
@@ -71,14 +73,14 @@ def _play(folder: Path, text: str, rounds: int, opened: bool | None) -> None:
     )
     if plan.experiment.threat:
         say(plan.experiment.threat)
-    team = Team(folder, file)
+    team = Team(folder, file, max(rounds // 20, 1))
     signal.signal(signal.SIGTERM, _terminated)
     try:
         team.start_all()
         say(f"Dashboard at {team.dashboard}")
         if _is_watched() if opened is None else opened:
             _browse(team)
-        bytes_moved = _rounds(team, rounds)
+        bytes_moved = _rounds(team, rounds, plan.settled)
     finally:
         team.stop()
     _prove(plan, folder, rounds, bytes_moved)
@@ -127,8 +129,8 @@ def _text(rounds: int, shared: int, threat: dict[str, str | None]) -> str:
 class Team:
     """The processes of the demo: a server with its broker, and the clients."""
 
-    def __init__(self, folder: Path, file: Path) -> None:
-        self.folder, self.file = folder, file
+    def __init__(self, folder: Path, file: Path, every: int) -> None:
+        self.folder, self.file, self.every = folder, file, every
         self.port, self.dashboard_port = _free_ports()
         self.dashboard = f"http://127.0.0.1:{self.dashboard_port}/"
         self.running: dict[str, subprocess.Popen[str]] = {}
@@ -143,7 +145,8 @@ class Team:
         here = f"127.0.0.1:{self.port}"
         if who == "server":
             shown = ["--dashboard", str(self.dashboard_port)]
-            rest = ["serve", "--listen", here, *shown, "--log-json", "--every", "0.02"]
+            kept = ["--snapshots", str(self.every)]
+            rest = ["serve", "--listen", here, *shown, *kept, "--log-json", "--every", "0.02"]
         else:
             rest = ["client", "--id", who, "--broker", f"mqtt://{here}"]
         command = [sys.executable, "-m", "psofed", rest[0], str(self.file), *rest[1:]]
@@ -169,13 +172,23 @@ class Team:
                     return
             time.sleep(0.1)
 
-    def kill(self, who: str) -> None:
+    def kill(self, who: str, again: bool = True) -> None:
         """kill -9, and start again."""
-        say(f"  kill -9 {'the server' if who == 'server' else f'client {who}'}, and start it again")
+        name = "the server" if who == "server" else f"client {who}"
+        say(f"  kill -9 {name}" + (", and start it again" if again else " for good"))
         process = self.running.pop(who)
         process.kill()
         process.communicate()
-        self.start(who)
+        if again:
+            self.start(who)
+
+    def wish(self, *words: str) -> None:
+        """A command of the operator, with the server's state folder."""
+        verb, state = [sys.executable, "-m", "psofed"], str(self.folder / "server")
+        split = 2 if words[0] == "fleet" else 1
+        command = [*verb, *words[:split], state, *words[split:]]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        say(f"  psofed {' '.join(words)}: {(done.stdout or done.stderr).strip()}")
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """What the server reports, until it ends by itself."""
@@ -211,9 +224,9 @@ def _free_ports() -> tuple[int, int]:
         return one.getsockname()[1], other.getsockname()[1]
 
 
-def _rounds(team: Team, rounds: int) -> int:
-    """Follow the rounds and kill processes on the way; returns the bytes of all frames."""
-    accidents = {rounds // 3: "server", rounds // 2: "3", rounds * 2 // 3: "server"}
+def _rounds(team: Team, rounds: int, settled: str) -> int:
+    """Follow the rounds and disturb them on the way; returns the bytes of all frames."""
+    accidents = _accidents(team, rounds, settled)
     total = 0
     for row in team.lines():
         total += row["up"] + row["down"]
@@ -221,25 +234,58 @@ def _rounds(team: Team, rounds: int) -> int:
             counts = f"{row['total_accepted']} answers, {row['total_lost']} lost"
             say(f"round {row['n'] + 1:4d}: MSE {row['mse_db']:6.2f} dB, {counts}, {total} bytes")
         for n in [n for n in accidents if n <= row["n"]]:
-            team.kill(accidents.pop(n))
+            accidents.pop(n)()
     return total
+
+
+def _accidents(team: Team, rounds: int, settled: str) -> dict[int, Callable[[], None]]:
+    """What happens after which round."""
+
+    def join() -> None:
+        team.wish("fleet", "add", str(JOINS))
+        team.start(str(JOINS))
+
+    def die() -> None:
+        team.kill(str(DIES), again=False)
+        team.wish("fleet", "remove", str(DIES))
+
+    def go_back() -> None:
+        kept = team.every
+        team.wish("restore", "--round", str(rounds // 2 // kept * kept))
+
+    crashes = {
+        rounds // 3: lambda: team.kill("server"),
+        rounds // 2: lambda: team.kill(str(CRASHES)),
+        rounds * 5 // 6: lambda: team.kill("server"),
+    }
+    if settled:
+        return crashes
+    return crashes | {
+        rounds // 6: join,
+        rounds * 5 // 12: lambda: team.wish("fleet", "remove", str(REMOVED)),
+        rounds * 7 // 12: die,
+        rounds * 2 // 3: go_back,
+    }
 
 
 def _prove(plan: Deployment, folder: Path, rounds: int, bytes_moved: int) -> None:
     import numpy as np
 
     from psofed.case import TOLERANCE
-    from psofed.verify.twin import deployed, simulate
+    from psofed.verify.twin import deployed, simulate, with_history
 
-    say("Simulating the same run ...")
-    server, local = deployed(plan, folder / "server", [folder / str(k) for k in range(CLIENTS)])
-    w, expected = simulate(plan, rounds)
-    differences = [np.abs(server.model - w).max(), np.abs(local - expected).max()]
+    say("Simulating the same history ...")
+    folders = [folder / str(k) for k in range(CLIENTS + 1) if (folder / str(k)).is_dir()]
+    server, local = deployed(plan, folder / "server", folders)
+    w, expected = simulate(with_history(plan, folder / "server"), rounds)
+    here = ~np.isnan(local).any(axis=1)
+    apart = np.abs(local - expected[: len(local)])[here].max(initial=0)
+    differences = [np.abs(server.model - w).max(), apart]
     counts = server.ledger.counts
     print(f"{server.n} rounds, {counts['accepted']} of {counts['asked']} uploads folded in, "
           f"{bytes_moved} bytes in frames as reported")  # fmt: skip
     print(f"largest difference to the simulation: global {differences[0]:.1e}, "
-          f"local {differences[1]:.1e}")  # fmt: skip
+          f"local {differences[1]:.1e} ({here.sum()} clients)")  # fmt: skip
     equal = server.n == rounds and max(differences) <= TOLERANCE
     print("The deployment equals the simulation." if equal else "The deployment DIFFERS.")
     sys.exit(0 if equal else 1)

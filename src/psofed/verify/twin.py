@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from psofed.deploy.samples import replay
 from psofed.errors import InputError
+from psofed.protocol.change_log import LOG, changes
 from psofed.protocol.client import Client
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.server import Server
@@ -48,16 +49,29 @@ def deployed(plan: Deployment, server: Path, clients: Sequence[Path]) -> tuple[S
     """The server as its folder has it, and all local models; lazy clients are brought up to date.
 
     For a deployment on the lockstep clock with the experiment's own stream, after it has stopped.
+    Models of clients that are no members, or have not begun to be, are NaN.
     """
-    found = Server(plan.method())
+    found = Server(plan.method(), seated=plan.seated)
     found.restore(_read(server, plan, "server"))
     local = []
     for k, path in enumerate(clients):
         client = Client(plan.method(), k, replay(plan.experiment, k))
         client.restore(_read(path, plan, f"client {k}"))
         client.catch_up(found.n)
-        local.append(client.state.get("w", np.empty(0)))
+        row = found.seats.row(k)
+        begun = row is not None and k in found.seats.members(found.n) and found.seats.begun[row]
+        local.append(client.state.get("w", np.empty(0)) * (1.0 if begun else np.nan))
     return found, np.array(local)
+
+
+def with_history(plan: Deployment, server: Path) -> Deployment:
+    """The plan with the changes of the fleet that are in a server's folder, to be simulated."""
+    folder = StateFolder(server)
+    data = folder.read(LOG)
+    folder.close()
+    count = int(_read(server, plan, "server").get("logged", 0))
+    fleet = tuple(changes(data, count, str(server)))
+    return Deployment(replace(plan.experiment, fleet=fleet), plan.deploy)
 
 
 def _read(path: Path, plan: Deployment, role: str) -> dict[str, Array]:

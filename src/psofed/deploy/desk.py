@@ -17,6 +17,7 @@ from typing import Any
 
 from psofed import records
 from psofed.core.fleet import ACTS, Change
+from psofed.deploy import muster
 from psofed.errors import InputError
 from psofed.protocol import deployment as plans
 from psofed.protocol.change_log import table
@@ -113,8 +114,7 @@ def in_words(changes: list[Change]) -> list[str]:
 
 def ask(state: Path, wish: dict[str, Any], patience: float = PATIENCE) -> list[dict[str, Any]]:
     """The operator's side: the changes, as tables; by the server, or on the record of none."""
-    if not (state / PLAN).is_file():
-        raise InputError(str(state), "is no state folder of a server", "give one that was used")
+    muster.record(state)
     try:
         folder = StateFolder(state)
     except InUseError:
@@ -151,8 +151,7 @@ def _wait(state: Path, wish: dict[str, Any], patience: float) -> list[dict[str, 
 
 def revive(state: Path) -> int:
     """Put an old copy of a server's folder into service; the round that it has."""
-    if not (state / PLAN).is_file():
-        raise InputError(str(state), "is no state folder of a server", "give one that was used")
+    muster.record(state)
     folder = StateFolder(state)
     try:
         plan = plans.read(state / PLAN)

@@ -15,7 +15,7 @@ from psofed.protocol.store import newest, reader
 
 def read(state: Path) -> dict[str, Any]:
     """Who is a member, since when, with how many answers; also while the server runs."""
-    plan, arrays = _record(state)
+    plan, arrays = record(state)
     seats = Seats(plan.experiment.clients)
     seats.restore(arrays)
     rows = []
@@ -38,14 +38,15 @@ def toml(state: Path) -> str:
     """The changes so far as tables [[fleet]]."""
     import tomli_w
 
-    _, arrays = _record(state)
+    _, arrays = record(state)
     count = int(arrays.get("logged", 0))
     found = changes(reader(state)(LOG), count, str(state))
     return tomli_w.dumps({"fleet": [table(change) for change in found]}) if found else ""
 
 
-def _record(state: Path) -> tuple[plans.Deployment, dict[str, Any]]:
-    record, _ = newest(reader(state), str(state))
-    if record is None or record.about.get("role") != "server":
+def record(state: Path) -> tuple[plans.Deployment, dict[str, Any]]:
+    """The plan and the newest record of a server's folder, which another process may be using."""
+    found, _ = newest(reader(state), str(state))
+    if found is None or found.about.get("role") != "server":
         raise InputError(str(state), "is no state folder of a server", "give one that was used")
-    return plans.read(state / PLAN), record.arrays
+    return plans.read(state / PLAN), found.arrays

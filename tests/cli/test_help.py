@@ -56,7 +56,7 @@ def test_a_completion_script_asks_psofed_itself(psofed, shell):
 def test_tab_completes_commands_and_options(process):
     words = {"_PSOFED_COMPLETE": "bash_complete", "COMP_CWORD": "1", "COMP_WORDS": "psofed re"}
     done = process(env=os.environ | words)
-    assert done.stdout.split() == ["plain,reproduce", "plain,report"]
+    assert done.stdout.split() == ["plain,reproduce", "plain,report", "plain,restore"]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -22,8 +22,8 @@ HOLD = 600.0  # seconds for which an alarm about something that happened stays
 AGAIN = 60.0  # seconds until the log repeats an alarm whose text has changed
 NAMED = 5  # clients that an alarm names
 ALARMS = (
-    "silence", "ahead", "shared", "clock", "contested", "dropped", "flood", "forged", "retained",
-    "oversized", "logins", "quarantine", "spoiled",
+    "disk", "silence", "ahead", "shared", "clock", "contested", "dropped", "flood", "forged",
+    "retained", "oversized", "logins", "quarantine", "spoiled",
 )  # fmt: skip
 
 
@@ -47,6 +47,7 @@ class Alarms:
         self._next = now + 1.0
         link, coordinator = server.link, server.coordinator
         link.hush()
+        self._while("disk", _disk(server))
         self._while("silence", _silence(server, now))
         self._while("ahead", _ahead(coordinator.ahead, coordinator.n, server.deadline))
         self._while("clock", link.untimely)
@@ -121,6 +122,15 @@ RETAINED = (
     "retained messages were ignored: somebody left them at the broker; set retain_available false"
 )
 OVERSIZED = "messages were larger than any of this run: set max_packet_size at the broker"
+
+
+def _disk(server: ServerLoop) -> str:
+    if not server.status.disk:
+        return ""
+    return (
+        f"{server.status.disk}: round {server.coordinator.n} is held, and no other begins, until"
+        " it can be written"
+    )
 
 
 def _silence(server: ServerLoop, now: float) -> str:

@@ -23,7 +23,7 @@ from psofed.protocol.confidence import Confidence, Forecast
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.seal import DOWN, UP, seal, unseal
 from psofed.protocol.server import BOUND, RefusedError, restored
-from psofed.protocol.store import Disk
+from psofed.protocol.store import Disk, in_words
 from psofed.sample_checks.contract import suspect
 
 Array = NDArray[Any]
@@ -253,6 +253,7 @@ class Member:
         self.client = Client(plan.method(measured), k, source, plan.deploy.bound)
         self.store = plan.store(disk, f"client {k}")
         self.incarnation = 0  # the highest that was seen
+        self.trouble = ""  # why the last record could not be written
         self.refused: dict[str, int] = {}
         self.standing = ""  # what the server says that this client is, if it is no member
         self.tells = self.tells_errors = False  # whether it reports coverage, errors to the server
@@ -293,6 +294,8 @@ class Member:
         if not known or frame.incarnation > self.incarnation:
             self.incarnation = frame.incarnation
             self.save()
+        if self.trouble:  # what it would say could be forgotten, and contradicted later
+            return None, "held"
         type = self.plan.wire
         reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=type, body=answer)
         return seal(self.key, UP, wire.encode(reply)), "repeated" if known else "answered"
@@ -315,7 +318,15 @@ class Member:
             raise wire.WireError("round", f"{found} {self.plan.experiment.rounds}")
         return frame
 
-    def save(self) -> None:
-        """Rule 5: one durable record of the model, the position, the round and the answer."""
+    def save(self) -> bool:
+        """Rule 5: one durable record of the model, the position, the round and the answer.
+
+        False: the disk does not take it, and no answer leaves until a later attempt succeeds.
+        """
         incarnation = np.array(self.incarnation, np.int64)
-        self.store.save({**self.client.to_arrays(), "incarnation": incarnation})
+        try:
+            self.store.save({**self.client.to_arrays(), "incarnation": incarnation})
+            self.trouble = ""
+        except OSError as error:
+            self.trouble = in_words(error)
+        return not self.trouble

@@ -13,12 +13,13 @@ from psofed.deploy.server_loop import ServerLoop
 from psofed.errors import InputError
 from psofed.protocol import coordinator as coordinators
 from psofed.protocol import store
+from psofed.protocol.change_log import LOG, changes
 from psofed.protocol.client import Member
 from psofed.protocol.coordinator import Coordinator
 from psofed.protocol.deployment import Deploy
 from psofed.verify.twin import simulate
 
-RECORD, MODEL = 7, 3  # steps that can fail: writes, and before or after a sync or rename
+RECORD, PLAN = 7, 3  # steps that can fail: writes, and before or after a sync or rename
 
 
 def team(given, disks=None):
@@ -38,50 +39,115 @@ def unbroken(given, rounds):
     return server
 
 
-@pytest.mark.parametrize("first", range(RECORD + MODEL))
-@pytest.mark.parametrize("count", [1, 10**9])
-def test_a_commit_that_the_disk_refuses_is_held_and_folded_once(first, count):
+def ready():
+    """A server whose round 3 can be committed, and its clients; a snapshot will be due then."""
     given, full = plan(), FullDisk()
     server, members = Coordinator(given, full), team(given)
+    server.snapshots.every, server.snapshots.most = 2, 2
     for _ in range(3):
         play(server, members)
     answered(server, members)
-    full.fail(first, count)
-    for _ in range(1 if count == 1 else 3):
+    return server, members, full
+
+
+def steps(work):
+    """How many steps of the disk can fail in what `work` does."""
+    server, _, full = ready()
+    before = full.steps
+    work(server)
+    return full.steps - before
+
+
+def assert_as_unbroken(server, members):
+    while server.n < 8:
+        play(server, members)
+    wanted = unbroken(server.plan, 8)
+    found = server.server.to_arrays()
+    assert found.keys() == wanted.server.to_arrays().keys()
+    for name, array in wanted.server.to_arrays().items():
+        assert np.array_equal(found[name], array), name
+    assert np.array_equal(server.traffic, wanted.traffic)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_commit_that_the_disk_refuses_is_held_and_folded_once(times):
+    for first in range(steps(Coordinator.commit)):
+        server, members, full = ready()
+        full.fail(first, 1 if times == 1 else 10**9)
+        for _ in range(times):
+            with pytest.raises(OSError, match="No space"):
+                server.commit()
+            assert server.n == 3
+            assert (server.missing, server.frames(), server.frame_for(0)) == ([], {}, None)
+            assert server.take(0, members[0].hello()) in ("hello", "ahead")
+        full.mend()
+        assert server.commit().n == 3
+        assert_as_unbroken(server, members)
+        again = Coordinator(server.plan, full)
+        assert (again.n, again.incarnation) == (8, 2)
+        assert [n for n, _ in again.snapshots.answers(6, 8)] == [6, 7]
+
+
+def test_a_server_that_is_killed_while_a_round_is_held_repeats_it():
+    for first in range(steps(Coordinator.commit)):
+        server, members, full = ready()
+        full.fail(first)
         with pytest.raises(OSError, match="No space"):
             server.commit()
-        assert (server.n, server.missing, server.frames(), server.frame_for(0)) == (3, [], {}, None)
-        assert server.take(0, members[0].hello()) in ("hello", "ahead")
-    full.mend()
-    assert server.commit().n == 3
-    while server.n < 8:
-        play(server, members)
-    wanted = unbroken(given, 8)
-    assert server.server.to_arrays().keys() == wanted.server.to_arrays().keys()
-    for name, array in wanted.server.to_arrays().items():
-        assert np.array_equal(server.server.to_arrays()[name], array), name
-    assert np.array_equal(server.traffic, wanted.traffic)
-    again = Coordinator(given, full)
-    assert (again.n, again.incarnation) == (8, 2)
+        full.mend()
+        full.crash()
+        server = Coordinator(server.plan, full)
+        assert server.n in (3, 4)
+        while server.n < 8:
+            play(server, members)
+        assert np.array_equal(server.server.model, unbroken(server.plan, 8).server.model)
 
 
-@pytest.mark.parametrize("first", range(RECORD + MODEL))
-def test_a_server_that_is_killed_while_a_round_is_held_repeats_it(first):
-    given, full = plan(), FullDisk()
-    server, members = Coordinator(given, full), team(given)
-    for _ in range(3):
-        play(server, members)
-    answered(server, members)
-    full.fail(first)
+ACTS = {
+    "exclude": lambda server: server.change("exclude", [1, 2]),
+    "add": lambda server: server.change("add", [K, K + 1]),
+    "restore": lambda server: server.put_back(2, keep=True),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_change_of_the_fleet_that_the_disk_refuses_has_not_happened(act):
+    refused = 0
+    for first in range(steps(ACTS[act])):
+        server, members, full = ready()
+        frames = dict(server._frames)
+        full.fail(first)
+        try:
+            ACTS[act](server)
+        except OSError:
+            refused += 1
+        else:
+            continue  # it was only model.npy, which the next commit writes
+        full.mend()
+        assert server._frames == frames
+        server.commit()
+        assert_as_unbroken(server, members)
+        again = Coordinator(server.plan, full)
+        assert (again.n, again.log.count) == (8, 0)
+        before = again.server.seats.changes
+        ACTS[act](again) if act != "restore" else again.put_back(again.snapshots.rounds()[-1])
+        logged = changes(full.read(LOG), again.log.count, "state")
+        assert len(logged) == (2 if act != "restore" else 1)
+        assert again.server.seats.changes > before or act == "restore"
+    assert refused >= RECORD
+
+
+def test_no_change_is_made_while_a_round_is_held():
+    server, _, full = ready()
+    full.fail(0)
     with pytest.raises(OSError, match="No space"):
         server.commit()
-    full.mend()
-    full.crash()
-    server = Coordinator(given, full)
-    assert server.n in (3, 4)
-    while server.n < 8:
-        play(server, members)
-    assert np.array_equal(server.server.model, unbroken(given, 8).server.model)
+    server, _, full = ready()
+    full.fail(steps(lambda server: server.snapshots.note(3, server.server.answers)))
+    with pytest.raises(OSError, match="No space"):
+        server.commit()
+    with pytest.raises(InputError, match="state cannot be written: round 3 is held; nothing was"):
+        server.change("exclude", [1])
 
 
 def test_what_a_defence_remembers_is_survived_too(monkeypatch):
@@ -226,7 +292,7 @@ def test_a_server_that_is_stopped_while_a_round_is_held_ends():
     assert server.status.asked_at is None
 
 
-@pytest.mark.parametrize("first", range(RECORD + MODEL))
+@pytest.mark.parametrize("first", range(RECORD + PLAN))
 def test_a_start_that_cannot_be_recorded_is_refused(first):
     full = FullDisk()
     full.fail(first)

@@ -20,6 +20,7 @@ from psofed.errors import InputError
 from psofed.methods.contract import Method
 from psofed.protocol import membership, wire
 from psofed.protocol.change_log import ChangeLog
+from psofed.protocol.checked_record import number, reading, taken
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.reports import Report, sensible
 from psofed.protocol.seal import DOWN, UP, derive, seal, unseal
@@ -83,10 +84,14 @@ class Coordinator:
         arrays = self.store.load()
         self.first = arrays is None
         if arrays is not None:
-            self.server.restore((self.seldom.load() or {}) | arrays)
-            self.incarnation, self.fresh = int(arrays["incarnation"]), arrays["fresh"]
-            self.traffic = arrays.get("traffic", self.traffic)  # older records have none
-            self.log.open(int(arrays.get("logged", 0)))
+            with reading(self.store.file):
+                self.server.restore((self.seldom.load() or {}) | arrays)
+                self.incarnation = number(arrays, "incarnation", 0, wire.LAST_INCARNATION)
+                self.fresh = taken(arrays, "fresh", np.int64, self.fresh.shape, 0, self.server.n)
+                if "traffic" in arrays:  # older records have none
+                    self.traffic = taken(arrays, "traffic", np.int64, (2,), 0)
+                logged = number(arrays, "logged", default=0)
+            self.log.open(logged)
             self.behind = "behind" in arrays
             self._publish()  # a crash may have torn it
         self.incarnation = max(self.incarnation + 1, start)

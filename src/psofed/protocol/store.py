@@ -222,6 +222,7 @@ class Store:
     ) -> None:
         self.disk, self.about, self.slots = disk, dict(about), slots
         self.digests, self.sequence = digests, 0
+        self.file = disk.name  # from which the state was loaded
         self.notes: list[str] = []  # warnings about the state that was found
 
     def load(self) -> dict[str, Array] | None:
@@ -231,6 +232,7 @@ class Store:
             return None
         check_owner(record.about, self.about, self.disk.name, self.digests)
         self.sequence = record.sequence
+        self.file = f"{self.disk.name}/{self.slots[record.sequence % 2]}"
         return record.arrays
 
     def save(self, arrays: Mapping[str, Array]) -> None:

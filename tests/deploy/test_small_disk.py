@@ -1,5 +1,7 @@
 """Real processes on real disks of a few kB: full, read-only, and mended while they run."""
 
+import re
+
 import pytest
 
 from helpers.devices import wait_for
@@ -12,7 +14,7 @@ ROUNDS = 300
 
 @pytest.fixture
 def disks(tmp_path):
-    made = [SmallDisk(tmp_path / name, 192) for name in ("disk-s", "disk-0")]
+    made = [SmallDisk(tmp_path / name, 1024) for name in ("disk-s", "disk-0")]
     for disk, name in zip(made, ("server", "0"), strict=True):
         (disk.path / "state").mkdir(mode=0o700)
         (tmp_path / name).symlink_to(disk.path / "state")
@@ -30,8 +32,8 @@ def spoil(run, who, disk, said, over):
         ]
     ):
         spoil()
-        line = f"{run.folder / str(who)}/new: {why}: {said}"
-        wait_for(lambda line=line: line in run.log(who))
+        line = rf"{run.folder / str(who)}/(new|answers\.\d+): {why}: {said}"
+        wait_for(lambda line=line: re.search(line, run.log(who)))
         mend()
         wait_for(lambda times=times: run.log(who).count(over) > times)
 

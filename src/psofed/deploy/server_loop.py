@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
 
 from psofed.defences.contract import Opinion
 from psofed.deploy import mqtt
-from psofed.deploy.alarms import Alarms
+from psofed.deploy.alarms import RESTLESS, Alarms
 from psofed.deploy.desk import Desk
 from psofed.deploy.inbox import STRANGER, Event
 from psofed.deploy.mqtt import POLL, Link
@@ -37,6 +38,7 @@ class Status:
     asked_at: float | None = None  # when the cohort of the open round was first asked
     unanswered_since: float | None = None  # when somebody was asked after the last answer
     opinion: Opinion | None = None  # what the defence thinks of each client, once a second
+    hellos: dict[int, deque[float]] = field(default_factory=dict)  # when clients greeted last
     disk: str = ""  # why the last round could not be written; it is held until it is
     logins: tuple[int, str] = 0, ""  # wrong tokens of the dashboard, and where the last came from
 
@@ -165,6 +167,8 @@ class ServerLoop:
         self.on_message(k, outcome)
         if outcome in ("hello", "accepted", "repeated", "late"):
             self.status.seen.add(k)
+        if outcome in ("hello", "ahead"):
+            self.status.hellos.setdefault(k, deque(maxlen=RESTLESS[0])).append(monotonic())
         if outcome == "accepted":
             self.status.unanswered_since = None
         if outcome in ("hello", "ahead", "digest", "version", *OUTSIDE):

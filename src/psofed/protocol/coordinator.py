@@ -68,6 +68,8 @@ class Coordinator:
         self.errors: dict[int, Report] = {}  # by client that tells its own
         self.ahead: dict[int, int] = {}  # by client that says so: a round later than the open one
         self.doubles: Counter[int] = Counter()  # by client: signs that two devices have its number
+        self.unasked: Counter[int] = Counter()  # by client: answers to what we did not ask
+        self.settled = 0  # rounds before this one were closed a minute ago, says the caller
         self.huge: Counter[int] = Counter()  # by client: answers that were too large or not finite
         self._greeted: dict[int, int] = {}  # by client: the round of its last hello
         self.traffic = np.zeros(2, np.int64)  # bytes up and down in all rounds that were closed
@@ -173,7 +175,7 @@ class Coordinator:
         self.log.add(changes)
         for k in [k for k in self._greeted if self.server.seats.row(k) is None]:
             tables: tuple[dict[int, Any], ...] = self._greeted, self.coverage, self.errors
-            for table in (*tables, self.ahead, self.doubles, self.huge):
+            for table in (*tables, self.ahead, self.doubles, self.huge, self.unasked):
                 table.pop(k, None)
         self._save()
 
@@ -254,6 +256,7 @@ class Coordinator:
         except RefusedError as error:
             self.doubles[k] += 2 * (error.reason == "conflict")
             self.huge[k] += error.reason in ("bound", "finite")
+            self.unasked[k] += error.reason == "early" or frame.n < self.settled
             return error.reason
         if outcome == "accepted":
             self._up += len(data)

@@ -1,5 +1,7 @@
 """Alarms: each has a line in the log, a metric and a place on the dashboard, and says the cause."""
 
+import errno
+import os
 import re
 
 import numpy as np
@@ -64,6 +66,30 @@ def test_nothing_is_raised_when_nothing_is_wrong(watched):
     assert not any("Alarm" in line for line in shown.said)
     for name in alarms.ALARMS:
         assert metric(shown, "psofed_alarm", f'{{alarm="{name}"}}') == 0
+
+
+def test_a_disk_that_is_full_until_the_operator_has_seen_it(watched, monkeypatch):
+    shown, full = watched(), [True]
+    sync, tick = shown.folder.sync, shown.server.on_tick
+
+    def refuse(name):
+        if full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{shown.folder.name}/{name}")
+        sync(name)
+
+    def mend():
+        tick()
+        if full and metric(shown, "psofed_alarm", '{alarm="disk"}'):
+            assert shown.server.coordinator.n == 0
+            full.clear()
+
+    monkeypatch.setattr(shown.folder, "sync", refuse)
+    shown.server.on_tick = mend
+    shown.play(3)
+    why = "No space left on device: round 0 is held, and no other begins, until it can be written"
+    assert f"Alarm (disk): {shown.folder.name}/new: {why}" in shown.said
+    wait_for(lambda: shown.state()["alarms"] == {})
+    assert "Alarm over (disk)" in shown.said
 
 
 def test_nobody_answers(watched, monkeypatch):

@@ -84,7 +84,9 @@ def test_a_damaged_history_is_dropped_with_a_note_and_never_fatal(tmp_path):
     other.close()
 
 
-def test_a_history_that_cannot_be_written_is_given_up_with_a_note(tmp_path, stage, monkeypatch):
+def test_a_history_that_cannot_be_written_stays_in_memory_until_it_can(
+    tmp_path, stage, monkeypatch
+):
     shown = stage()
     shown.play(3)
     wait_for(lambda: len(shown.state()["rows"]) == 3)
@@ -92,18 +94,44 @@ def test_a_history_that_cannot_be_written_is_given_up_with_a_note(tmp_path, stag
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("psofed.dashboard.history.os.write", full)
-    shown.play(3)
-    state = wait_for(lambda: (s := shown.state())["n"] == 6 and len(s["rows"]) == 6 and s)
-    assert state["n"] == 6
-    assert shown.dashboard._hub._board.history.warnings == [
-        "history is no longer kept: No space left on device"
-    ]
+    with monkeypatch.context() as patch:
+        patch.setattr("psofed.dashboard.history.os.write", full)
+        patch.setattr(History, "_rewrite", full)
+        shown.play(3)
+        wait_for(lambda: (s := shown.state())["n"] == 6 and len(s["rows"]) == 6)
+        history = shown.dashboard._hub._board.history
+        assert history.warnings == ["history is kept in memory only: No space left on device"]
+        monkeypatch.setattr("psofed.dashboard.history.AGAIN", 0.0)
+        shown.play(1)
+        wait_for(lambda: len(shown.state()["rows"]) == 7)
+        assert len(history.warnings) == 1
+    shown.play(1)
+    wait_for(lambda: len(shown.state()["rows"]) == 8)
+    assert history.warnings[1:] == ["history is kept on disk again"]
+    again = History(shown.folder.path, history.about, 100)
+    assert [row.n for row in again.rows] == list(range(8))
+    again.close()
+
+
+def test_a_history_whose_folder_is_gone_ends_nothing(tmp_path):
     (tmp_path / "gone").mkdir()
     lost = History(tmp_path / "gone", ABOUT, 0)
     shutil.rmtree(tmp_path / "gone")
     lost.add([row(n) for n in range(LINES + 10)])
     lost.close()
+
+
+def test_a_history_is_private_and_a_link_is_not_followed(tmp_path):
+    History(tmp_path, ABOUT, 0).close()
+    assert (tmp_path / "history").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "mine").write_text("keep me")
+    (tmp_path / "history").unlink()
+    (tmp_path / "history").symlink_to(tmp_path / "mine")
+    found = History(tmp_path, ABOUT, 0)
+    found.add([row(0)])
+    found.close()
+    assert found.warnings == ["history cannot be read: is a symbolic link"]
+    assert (tmp_path / "mine").read_text() == "keep me"
 
 
 def test_old_rounds_are_thinned_and_the_file_stays_small(tmp_path):

@@ -159,14 +159,26 @@ def test_a_certificate_that_does_not_fit_the_clock_is_told_from_other_failures(
 
 
 @needs_mosquitto
-def test_two_devices_with_one_certificate_are_told_so(keys, broker, team, start, tmp_path):
-    run = team(SMALL, f"mqtts://127.0.0.1:{broker.port}")
+def test_two_devices_with_one_certificate_are_told_so_and_take_turns(
+    keys, broker, team, start, tmp_path
+):
+    run = team(SMALL, f"mqtts://127.0.0.1:{broker.port}", serve=files(keys, "server"))
+    run.start("server")
     logs = [tmp_path / name for name in ("one.log", "other.log")]
     for log in logs:
         to = ("--state", log.with_suffix(".state"), "--broker", run.url, *files(keys, "0"))
         with log.open("w") as file:
             start("client", run.file, "--id", 0, *to, stdout=file, stderr=file)
-    wait_for(lambda: any("does another device use --id 0" in log.read_text() for log in logs))
+    why = "does another device use --id 0"
+    wait_for(lambda: all(why in log.read_text() for log in logs))
+    found = wait_for(
+        lambda: re.search(r"Alarm \((restless|shared)\): client 0.*", run.log("server"))
+    )
+    assert "two devices" in found[0]
+    before = [log.read_text().count("connected to") for log in logs]
+    time.sleep(4)
+    after = [log.read_text().count("connected to") for log in logs]
+    assert sum(after) - sum(before) <= 3, "they do not fight twice a second"
 
 
 @needs_mosquitto

@@ -1,6 +1,8 @@
 """State on disk: whole or not at all, and never another's."""
 
+import errno
 import os
+import resource
 import subprocess
 import sys
 
@@ -119,3 +121,115 @@ def test_a_record_is_made_durable_before_it_gets_its_name_and_the_name_after(tmp
     kept.save({"w": np.zeros(2)})
     assert done == ["sync", "rename", "sync"]
     folder.close()
+
+
+def modes(path):
+    return {each.name: each.stat().st_mode & 0o777 for each in path.iterdir()}
+
+
+def test_a_new_folder_and_all_its_files_are_for_nobody_else(tmp_path):
+    before = os.umask(0)
+    try:
+        saved(tmp_path / "s", 1.0, 2.0)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
+    assert modes(tmp_path / "s") == dict.fromkeys(("lock", *store.SLOTS), 0o600)
+
+
+def test_a_folder_that_others_could_read_is_closed_to_them_and_that_is_said_once(tmp_path):
+    path = tmp_path / "s"
+    saved(path, 1.0)
+    path.chmod(0o755)
+    (path / "record.1").chmod(0o644)
+    folder = StateFolder(path)
+    assert folder.notes == ["other users could read it; from now on they cannot (mode 700)"]
+    assert path.stat().st_mode & 0o777 == 0o700
+    assert set(modes(path).values()) == {0o600}
+    folder.close()
+    again = StateFolder(path)
+    assert again.notes == []
+    again.close()
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777, 0o702])
+def test_a_folder_that_others_can_change_is_refused_with_the_command_that_mends_it(tmp_path, mode):
+    path = tmp_path / "s"
+    path.mkdir()
+    path.chmod(mode)
+    with pytest.raises(InputError, match=f"can be changed by other users.*: chmod 700 {path}$"):
+        StateFolder(path)
+    assert list(path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["record.0", "record.1", "new", "lock"])
+def test_a_link_inside_the_folder_is_not_followed(tmp_path, name):
+    mine = tmp_path / "mine"
+    saved(tmp_path / "s", 1.0, 2.0)
+    mine.write_bytes((tmp_path / "s" / "record.0").read_bytes())
+    content = mine.read_bytes()
+    (tmp_path / "s" / name).unlink(missing_ok=True)
+    (tmp_path / "s" / name).symlink_to(mine)
+    with pytest.raises(InputError, match=f"{name} cannot be .*: is a symbolic link; "):  # noqa: PT012
+        kept, folder = opened(tmp_path / "s")
+        with store.starting(folder):
+            kept.load()
+            kept.save({"w": np.full(3, 3.0)})
+    assert mine.read_bytes() == content
+
+
+def test_the_folder_itself_may_be_a_link_of_the_operator(tmp_path):
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "s").symlink_to(tmp_path / "real")
+    saved(tmp_path / "s", 1.0)
+    assert (tmp_path / "real" / "record.1").is_file()
+
+
+def test_what_is_not_a_file_is_not_waited_for(tmp_path):
+    saved(tmp_path, 1.0)
+    os.mkfifo(tmp_path / "record.0")
+    kept, folder = opened(tmp_path)
+    with pytest.raises(InputError, match=r"record.0 cannot be read: is not a regular file"):
+        kept.load()
+    folder.close()
+
+
+def test_a_draft_that_does_not_fit_is_not_left_on_the_disk(tmp_path, monkeypatch):
+    kept, folder = opened(tmp_path)
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*/new'"):
+            kept.save({"w": np.zeros(10_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    assert not (tmp_path / "new").exists()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*/new'"):
+        kept.save({"w": np.zeros(2)})
+    folder.close()
+
+
+def test_what_does_not_fit_at_the_end_of_a_file_leaves_it_as_it_was(tmp_path):
+    folder = StateFolder(tmp_path)
+    folder.append("log", b"one\n")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*/log'"):
+            folder.append("log", bytes(10_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    folder.append("log", b"two\n")
+    assert folder.read("log") == b"one\ntwo\n"
+    folder.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_what_root_writes_belongs_to_the_owner_of_the_folder(tmp_path):
+    (tmp_path / "s").mkdir(mode=0o700)
+    os.chown(tmp_path / "s", 65534, 65534)
+    saved(tmp_path / "s", 1.0)
+    assert {path.stat().st_uid for path in (tmp_path / "s").iterdir()} == {65534}

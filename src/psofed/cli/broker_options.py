@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -53,6 +55,22 @@ def identity(ca: Path | None, cert: Path | None, key: Path | None) -> Identity |
     if ca is None or cert is None or key is None:
         raise InputError("--ca, --cert and --key", "belong together", "give all three")
     return Identity(ca, cert, key)
+
+
+def patiently(line: str, stream: TextIO) -> bool:
+    """Print a line; a disk that is full loses it or delays it, but ends nothing. Whether it was."""
+    try:
+        print(line, file=stream, flush=True)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EROFS):
+            raise
+        return False
+    return True
+
+
+def say(line: str) -> None:
+    """Print a line on standard error."""
+    patiently(line, sys.stderr)
 
 
 def on_stop(stop: Callable[[], None]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.broker_options import Finite, identity, on_stop, options
+from psofed.cli.broker_options import Finite, identity, on_stop, options, patiently, say
 
 if TYPE_CHECKING:
     from psofed.protocol.confidence import Forecast
@@ -62,7 +62,7 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     _check_measured(plan, wishes["stream"])
     address = mqtt.Address.parse(broker)
     if warning := address.check(wishes["plain"]):
-        _say(f"Warning: {warning}")
+        say(f"Warning: {warning}")
     lockstep = plan.deploy.clock == "lockstep"
     source = _source(plan, k, wishes["stream"]) if lockstep else None
     certified = identity(wishes["ca"], wishes["cert"], wishes["key"])
@@ -71,27 +71,27 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
         plan, k, state, address, (), source, wishes["qos"], certified, key,
         measured=wishes["stream"] != "paper",
     )  # fmt: skip
-    device.on_news, device.member.tells = _say, wishes["tell_coverage"]
+    device.on_news, device.member.tells = say, wishes["tell_coverage"]
     device.member.tells_errors = wishes["tell_errors"]
     device.on_prediction = lambda forecast: _predicted(forecast, level, stream.restore)
     if not lockstep:
         device.samples = _samples(plan, device.member, wishes["stream"], wishes["rate"])
-    for note in device.member.store.notes:
-        _say(f"Warning: {state}: {note}")
+    for note in device.notes:
+        say(f"Warning: {state}: {note}")
     on_stop(device.stop)
     learned = device.member.client.position
     name = f" ({names[k]})" if names else ""
-    _say(f"Client {k}{name} of run {plan.deploy.run}, {learned} samples learned so far")
+    say(f"Client {k}{name} of run {plan.deploy.run}, {learned} samples learned so far")
     device.run()
     if checked := device.member.client.checked:
         from psofed.sample_checks.contract import in_words
 
-        _say(f"The check of samples: {in_words(checked)}")
+        say(f"The check of samples: {in_words(checked)}")
     confidence = device.member.client.confidence
     if confidence.labels:
         inside, count = confidence.coverage(level), confidence.labels
-        _say(f"{inside:.3f} of {count:,} labels were inside the interval of {level:g}")
-    _say(f"Stopped after {device.member.client.position} samples; the state is in {state}")
+        say(f"{inside:.3f} of {count:,} labels were inside the interval of {level:g}")
+    say(f"Stopped after {device.member.client.position} samples; the state is in {state}")
 
 
 def _number(names: Sequence[str], who: str) -> int:
@@ -121,15 +121,13 @@ def _check_measured(plan: Deployment, stream: str) -> None:
         raise InputError("--stream", found, "leave out --stream, or [attack] at both ends")
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def _predicted(forecast: Forecast, level: float, restore: Callable[[float], float]) -> None:
     """One line of JSON; the ends of the interval are null while there are too few labels."""
     low, high = forecast.interval(level) or (None, None)
     ends = {"y": forecast.y, "low": low, "high": high}
-    print(json.dumps({k: None if v is None else restore(v) for k, v in ends.items()}), flush=True)
+    text = json.dumps({k: None if v is None else restore(v) for k, v in ends.items()})
+    if not patiently(text, sys.stdout):
+        say("standard output is full: an answer is lost, or late")
 
 
 def _source(plan: Deployment, k: int, stream: str) -> Any:

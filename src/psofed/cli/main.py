@@ -36,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(0)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
-            _leave(2, f"psofed: the output cannot be written: {error.strerror}")
+            what = error.filename2 or error.filename or "the output"
+            _leave(2, f"psofed: {what} cannot be written: {error.strerror}")
         if (told := plugins.blamed(error)) is not None:
             _leave(2, f"psofed: {told}")
         traceback.print_exc()

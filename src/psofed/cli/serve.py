@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.broker_options import Finite, identity, on_stop, options
-from psofed.cli.progress import say
+from psofed.cli.broker_options import Finite, identity, on_stop, options, patiently, say
 
 if TYPE_CHECKING:
     from psofed.dashboard.screen import Dashboard
@@ -96,7 +96,7 @@ def run(
     from psofed.deploy.server_loop import ServerLoop
     from psofed.protocol import seal
     from psofed.protocol.coordinator import Coordinator
-    from psofed.protocol.store import StateFolder
+    from psofed.protocol.store import StateFolder, starting
 
     key = None if wishes["secret"] is None else secret.read(wishes["secret"])
     largest = plan.largest + seal.SIZE
@@ -109,13 +109,14 @@ def run(
     link = mqtt.Link(address, "server", topic, largest, wishes["qos"], who)
     folder = StateFolder(state)
     w = None if wishes["origin"] is None else _known(plan, wishes["origin"])
-    coordinator = Coordinator(plan, folder, key, wishes["start"])
-    if w is not None:
-        coordinator.warm(w)
+    with starting(folder):
+        coordinator = Coordinator(plan, folder, key, wishes["start"])
+        if w is not None:
+            coordinator.warm(w)
+        plan.keep(folder)
     link.clients = coordinator.server.seats
     coordinator.snapshots.every, coordinator.snapshots.most = wishes["snapshots"], wishes["keep"]
-    plan.keep(folder)
-    for note in [*coordinator.store.notes, *coordinator.seldom.notes]:
+    for note in [*folder.notes, *coordinator.store.notes, *coordinator.seldom.notes]:
         say(f"Warning: {state}: {note}")
     live = plan.deploy.clock == "live"
     deadline, every = wishes["deadline"] or (10.0 if live else None), wishes["every"]
@@ -208,8 +209,6 @@ class Log:
 
     def watch(self, server: Any) -> None:
         """Show the status while it runs, if there is a terminal."""
-        import sys
-
         if sys.stderr.isatty() and not self.as_json:
             from psofed.cli.view import View
 
@@ -232,12 +231,12 @@ class Log:
         elif self.as_json:
             totals = {f"total_{key}": counts[key] for key in ("accepted", "refused", "lost")}
             table = {**vars(closed), "mse_db": mse, **totals}
-            print(json.dumps(table), flush=True)
+            patiently(json.dumps(table), sys.stdout)
         else:
             error = "" if mse is None else f", MSE {mse:.2f} dB"
             missing = f", missing {', '.join(map(str, closed.missing))}" if closed.missing else ""
-            print(
+            patiently(
                 f"round {closed.n}: {closed.accepted} of {closed.asked} answered{missing},"
                 f" {closed.up} bytes up, {closed.down} down{error}",
-                flush=True,
+                sys.stdout,
             )

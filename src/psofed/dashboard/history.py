@@ -2,7 +2,7 @@
 
 Lines are only appended, each with a checksum, so that a kill costs the last ones at most. From time
 to time the file is rewritten, with old rounds further apart. It is for display only: nothing in the
-protocol reads it, and if it is damaged or cannot be written, the server goes on without it.
+protocol reads it, and while it is damaged or cannot be written, the server goes on without it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
-from psofed import records
 from psofed.dashboard.watch import Note, Row
+from psofed.errors import InputError
+from psofed.protocol import store
 
 NAME = "history"
 FORMAT = "psofed history 1"
 RECENT = 500  # rounds that are kept one by one
 ROWS = 1000  # rows that are left when old ones are thinned
 NOTES = 200
+AGAIN = 5.0  # seconds until a disk that is full is tried again
 LINES = 2000  # appended before the file is written anew
 
 
@@ -38,6 +41,7 @@ class History:
         self.warnings: list[str] = []  # about the file, for the operator
         self._file: int | None = None
         self._lines = 0
+        self._failed: float | None = None  # when it could not be written
         self._read()
         self.rows = [row for row in self.rows if row.n < n]
         self._try(self._rewrite)
@@ -53,9 +57,10 @@ class History:
             return
         for entry in new:
             self._take(entry)
-        self._try(lambda: self._append(new))
-        if self._lines > LINES:
-            self._try(self._rewrite)
+        if self._file is not None:
+            self._try(lambda: self._append(new))
+        if self._lines > LINES or (self._failed is not None and monotonic() > self._failed + AGAIN):
+            self._try(self._rewrite)  # it has these entries, too
 
     def close(self) -> None:
         """Close the file."""
@@ -65,11 +70,11 @@ class History:
 
     def _read(self) -> None:
         try:
-            data = self.path.read_bytes()
-        except FileNotFoundError:
+            data = store.reader(self.path.parent)(NAME)
+        except InputError as error:
+            self.warnings.append(f"{NAME} {error.found}")
             return
-        except OSError as error:
-            self.warnings.append(f"{NAME} cannot be read: {error.strerror}")
+        if data is None:
             return
         *lines, _ = data.split(b"\n")  # after the last line end there is nothing, or a torn line
         found = list(map(_parse, lines))
@@ -94,28 +99,34 @@ class History:
             self.contacts |= {int(k): when for k, when in rest[0].items()}
 
     def _append(self, entries: Sequence[Any]) -> None:
-        if self._file is not None:
-            data = b"".join(map(_line, entries))
-            if os.write(self._file, data) < len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            self._lines += len(entries)
+        assert self._file is not None
+        data = b"".join(map(_line, entries))
+        if os.write(self._file, data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._lines += len(entries)
 
     def _rewrite(self) -> None:
         """The whole file, in one step."""
         entries: list[Any] = [[FORMAT, self.about], ["contacts", self.contacts]]
         entries += [["row", *row] for row in self.rows] + [["note", *note] for note in self.notes]
-        records.write(self.path, b"".join(map(_line, entries)), durable=True)
+        draft = self.path.with_name(f".{NAME}.draft")
+        store.write(draft, b"".join(map(_line, entries)), durable=True)
+        draft.replace(self.path)
         self.close()
-        self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        self._file = store.private(self.path, os.O_WRONLY | os.O_APPEND)
         self._lines = 0
 
     def _try(self, work: Callable[[], None]) -> None:
-        """If the history cannot be written, report it and write nothing any more."""
+        """While the history cannot be written it is kept in memory; the operator is told once."""
         try:
             work()
+            if self._failed is not None:
+                self.warnings.append(f"{NAME} is kept on disk again")
+            self._failed = None
         except OSError as error:
-            self.warnings.append(f"{NAME} is no longer kept: {error.strerror}")
-            self._lines = 0
+            if self._failed is None:
+                self.warnings.append(f"{NAME} is kept in memory only: {error.strerror}")
+            self._failed, self._lines = monotonic(), 0
             try:
                 self.close()
             except OSError:

@@ -5,7 +5,7 @@ They are looked for once a second by the server's loop. No result depends on the
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,18 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from psofed.defences.contract import Opinion
     from psofed.deploy.server_loop import ServerLoop
+    from psofed.protocol.coordinator import Coordinator
 
+OFFLINE = 10.0  # seconds without a broker
+RESTLESS = 6, 60.0  # so many greetings of one client in so many seconds
+RIVAL = 3, 60.0  # so many answers to what was not asked, of two clients, in so many seconds
 SILENCE = 60.0  # seconds without an accepted answer, while clients are asked
 HOLD = 600.0  # seconds for which an alarm about something that happened stays
 AGAIN = 60.0  # seconds until the log repeats an alarm whose text has changed
 NAMED = 5  # clients that an alarm names
 ALARMS = (
-    "silence", "ahead", "shared", "clock", "contested", "dropped", "flood", "forged", "retained",
-    "oversized", "logins", "quarantine", "spoiled",
+    "disk", "broker", "silence", "ahead", "rival", "shared", "restless", "clock", "contested",
+    "dropped", "flood", "forged", "retained", "oversized", "logins", "quarantine", "spoiled",
 )  # fmt: skip
 
 
@@ -38,6 +42,11 @@ class Alarms:
         self._counts: dict[str, int] = {}
         self._held: dict[int, int] = {}  # clients in quarantine
         self._next = 0.0
+        self._online = monotonic()  # when there was a broker
+        self._minute = 0.0  # when the next one begins
+        self._opened = 0  # the round that was open when this one began
+        self._unasked: Counter[int] = Counter()  # as of then
+        self._rivals = 0
 
     def look(self, server: ServerLoop) -> None:
         """Once a second: what has happened, and what is over."""
@@ -47,8 +56,13 @@ class Alarms:
         self._next = now + 1.0
         link, coordinator = server.link, server.coordinator
         link.hush()
+        self._while("disk", _disk(server))
+        self._online = now if server.status.connected else self._online
+        self._while("broker", _broker(server) if now > self._online + OFFLINE else "")
         self._while("silence", _silence(server, now))
         self._while("ahead", _ahead(coordinator.ahead, coordinator.n, server.deadline))
+        self._rival(coordinator, now)
+        self._while("restless", _restless(server.status.hellos, now))
         self._while("clock", link.untimely)
         self._while("contested", _contested(link.contested))
         shared = {k: count for k, count in coordinator.doubles.items() if count > 1}
@@ -71,6 +85,17 @@ class Alarms:
         for name, until in list(self._until.items()):
             if now > until:
                 self._end(name)
+
+    def _rival(self, coordinator: Coordinator, now: float) -> None:
+        """Clients answer what this server has not asked for, and one alone might err or lie."""
+        if now >= self._minute:
+            coordinator.settled, self._opened = self._opened, coordinator.n
+            self._minute, self._unasked = now + RIVAL[1], coordinator.unasked.copy()
+        new = coordinator.unasked - self._unasked
+        if new.total() >= RIVAL[0] and len(new) >= min(2, len(coordinator.server.seats.present)):
+            self._rivals += new.total()
+            self._unasked = coordinator.unasked.copy()
+        self._count("rival", self._rivals, f"{self._rivals} {RIVALS}")
 
     def _quarantine(self, opinion: Opinion | None, ids: NDArray[Any]) -> None:
         """Who is in quarantine since now, and why; who is released."""
@@ -116,11 +141,29 @@ class Alarms:
         self.news.append(f"Alarm over ({name})")
 
 
+RIVALS = (
+    "answers were to rounds that this server has not asked for: another server of this run is"
+    " running, with another state folder or a copy of this one: stop one of the two"
+)
 SEALS = "another --secret at one end, or somebody else sends"
 RETAINED = (
     "retained messages were ignored: somebody left them at the broker; set retain_available false"
 )
 OVERSIZED = "messages were larger than any of this run: set max_packet_size at the broker"
+
+
+def _disk(server: ServerLoop) -> str:
+    if not server.status.disk:
+        return ""
+    return (
+        f"{server.status.disk}: round {server.coordinator.n} is held, and no other begins, until"
+        " it can be written"
+    )
+
+
+def _broker(server: ServerLoop) -> str:
+    why = server.status.trouble or "it was not reached yet"
+    return f"no broker at {server.link.address}: {why}"
 
 
 def _silence(server: ServerLoop, now: float) -> str:
@@ -147,8 +190,9 @@ def _ahead(ahead: Mapping[int, int], n: int, deadline: float | None) -> str:
     else:
         right = (
             "several that are ahead by the same few rounds mean that the server's newest record"
-            " was lost (a damaged file, an old copy): start server and clients with new state"
-            " folders, or continue without these clients until it has caught up (--deadline)"
+            " was lost (a damaged file, an old copy), or that another server of this run is at"
+            " work: stop that one, start server and clients with new state folders, or continue"
+            " without these clients until it has caught up (--deadline)"
         )
     return f"{found}; {goes_on}; {right}"
 
@@ -157,6 +201,18 @@ def _shared(shared: Mapping[int, int]) -> str:
     return (
         f"{_clients(shared)}: answers or greetings contradict each other, as if two devices had"
         " the same --id: look for a second device, or a copied state folder"
+    )
+
+
+def _restless(hellos: Mapping[int, deque[float]], now: float) -> str:
+    most, seconds = RESTLESS
+    found = {k: 1 for k, at in hellos.items() if len(at) == most and now < at[0] + seconds}
+    if not found:
+        return ""
+    verb = "connect" if len(found) > 1 else "connects"
+    return (
+        f"{_clients(found)} {verb} again and again: two devices with one --id or certificate evict"
+        " each other, another server of this run asks, too, or the network is bad"
     )
 
 

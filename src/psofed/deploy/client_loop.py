@@ -17,14 +17,16 @@ from psofed.deploy.certificates import Identity
 from psofed.deploy.inbox import Event
 from psofed.deploy.mqtt import POLL, Address, Link
 from psofed.deploy.samples import MalformedError, Sample
+from psofed.errors import InputError
 from psofed.protocol import seal
 from psofed.protocol.client import MOST_WAITING, Member, Source
 from psofed.protocol.confidence import Forecast
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.server import RefusedError
-from psofed.protocol.store import StateFolder
+from psofed.protocol.store import StateFolder, starting
 from psofed.sample_checks.contract import in_words, suspect
 
+RETRY = 1.0  # seconds until a record that the disk did not take is tried again
 SAVE_EVERY = 5.0  # seconds between records of what was learned between two rounds (live clock)
 PATIENCE, MOST_PATIENCE = 5.0, 60.0  # seconds until hello is repeated if no server answers
 TELL = 60.0  # seconds between two reports of coverage and errors, if they are wanted
@@ -42,10 +44,12 @@ class Device:
     samples: Iterable[Sample | MalformedError] = ()
     on_news: Callable[[str], None] = lambda line: None
     on_prediction: Callable[[Forecast], None] = lambda forecast: None
+    notes: list[str] = field(default_factory=list)  # about the state that was found
     malformed: int = 0
     stopped: bool = False
     _trouble: str = ""
     _standing: str = ""  # as the server told it last
+    _disk: str = ""  # what it has said about its disk
     _told_at: float = field(default_factory=monotonic)
     _hello_at: float | None = None  # when it said hello, until a server answers
     _patience: float = 0.0
@@ -65,9 +69,13 @@ class Device:
             self._step()
         while self._held or not self._waiting.empty():  # what was read is learned, not lost
             self._take_samples()
-        if self._unsaved:
+        if self._unsaved or self.member.trouble:
             self._save()
         self.link.close()
+        if self.member.trouble:
+            found = f"cannot be written ({self.member.trouble}): what was learned since is lost"
+            right = "the next start goes on from the last record"
+            raise InputError(self.member.store.disk.name, found, right)
 
     def _step(self) -> None:
         """What came from the network, then some samples, then what is due by the clock."""
@@ -80,7 +88,8 @@ class Device:
         self._warn()
         if self._hello_at is not None and monotonic() >= self._hello_at + self._patience:
             self._unheard()
-        if self._unsaved and monotonic() >= self._saved_at + SAVE_EVERY:
+        wait = RETRY if self.member.trouble else SAVE_EVERY
+        if (self._unsaved or self.member.trouble) and monotonic() >= self._saved_at + wait:
             self._save()
         tells = self.member.tells or self.member.tells_errors
         if tells and monotonic() >= self._told_at + TELL:
@@ -119,8 +128,18 @@ class Device:
             self.on_news(f"the samples have ended: {type(error).__name__}: {error}")
 
     def _save(self) -> None:
-        self.member.save()
-        self._unsaved, self._saved_at = 0, monotonic()
+        saved, self._saved_at = self.member.save(), monotonic()
+        self._unsaved *= not saved
+        self._tell_disk()
+
+    def _tell_disk(self) -> None:
+        """Say once that the disk does not take a record, and when it does again."""
+        trouble, before = self.member.trouble, self._disk
+        self._disk = trouble
+        if trouble and trouble != before:
+            self.on_news(f"{trouble}: still learning, but no answer leaves; trying again")
+        elif before and not trouble:
+            self.on_news(f"{self.member.store.disk.name} can be written again")
 
     def _take_samples(self) -> None:
         """Learn from samples that wait, but only a batch, so that the network need not wait."""
@@ -191,6 +210,7 @@ class Device:
             self._tell_refused(before)  # samples may have waited for the invitation
             if counts.get("mac") == forged:  # otherwise it need not be from a server
                 self._hello_at = monotonic() if self.member.standing else None
+            self._tell_disk()
             if what == "answered":
                 self._unsaved, self._saved_at = 0, monotonic()
             if answer is not None:
@@ -277,8 +297,11 @@ def device(
     if broker.tls and identity is not None:
         identity.check(str(k))
     folder = StateFolder(state)
-    member = Member(plan, k, folder, source, key, measured)
-    plan.keep(folder)
+    with starting(folder):
+        member = Member(plan, k, folder, source, key, measured)
+        plan.keep(folder)
     most = plan.largest + seal.SIZE
     link = Link(broker, str(k), mqtt.down_topic(plan.deploy.run, k), most, qos, identity)
-    return Device(member, link, samples)
+    made = Device(member, link, samples)
+    made.notes += [*folder.notes, *member.store.notes]
+    return made

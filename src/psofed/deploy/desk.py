@@ -20,6 +20,7 @@ from psofed.core.fleet import ACTS, Change
 from psofed.deploy import muster
 from psofed.errors import InputError
 from psofed.protocol import deployment as plans
+from psofed.protocol import store
 from psofed.protocol.change_log import table
 from psofed.protocol.coordinator import Coordinator
 from psofed.protocol.deployment import PLAN
@@ -58,7 +59,8 @@ class Desk:
             with suppress(OSError):
                 done = path.with_name(DONE + path.name[len(WISH) :])
                 records.write(done, json.dumps(outcome).encode())
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
         return changed
 
     def _fulfil(self, path: Path) -> dict[str, Any]:
@@ -67,7 +69,10 @@ class Desk:
             changes = fulfil(self.coordinator, wish)
         except InputError as error:
             return {"error": [error.field, error.found, error.right]}
-        except (OSError, ValueError, TypeError, KeyError):
+        except OSError as error:
+            found = f"cannot be done: {store.in_words(error)}"
+            return {"error": ["the wish", found, "nothing was changed; try again later"]}
+        except (ValueError, TypeError, KeyError):
             return {"error": ["the wish", "cannot be read", "use `psofed fleet`"]}
         return {"changes": [table(change) for change in changes], "lines": in_words(changes)}
 
@@ -120,8 +125,9 @@ def ask(state: Path, wish: dict[str, Any], patience: float = PATIENCE) -> list[d
     except InUseError:
         return _wait(state, wish, patience)
     try:
-        coordinator = Coordinator(plans.read(state / PLAN), folder)
-        return [table(change) for change in fulfil(coordinator, wish)]
+        with store.starting(folder):
+            coordinator = Coordinator(plans.read(state / PLAN), folder)
+            return [table(change) for change in fulfil(coordinator, wish)]
     finally:
         folder.close()
 
@@ -155,9 +161,10 @@ def revive(state: Path) -> int:
     folder = StateFolder(state)
     try:
         plan = plans.read(state / PLAN)
-        start = Coordinator(plan, folder).incarnation + LEAP
-        coordinator = Coordinator(plan, folder, start=start)
-        coordinator.revive()
+        with store.starting(folder):
+            start = Coordinator(plan, folder).incarnation + LEAP
+            coordinator = Coordinator(plan, folder, start=start)
+            coordinator.revive()
         return coordinator.n
     finally:
         folder.close()

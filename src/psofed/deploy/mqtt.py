@@ -21,11 +21,13 @@ from urllib.parse import urlsplit
 
 from psofed.deploy.certificates import Identity, untimely
 from psofed.deploy.inbox import STRANGER, Event, Inbox
+from psofed.deploy.unreached import unreached
 from psofed.errors import InputError
 from psofed.extras import need
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 DELAYS = (0.1, 15.0)  # seconds between two attempts: the first, and the longest
+CALM = 5.0  # the first, if two devices with one identity evict each other: they take turns then
 TOPIC = 100  # bytes of an MQTT packet besides the frame, at most: its head and the topic
 FLOOD, MUTED = 200, 10.0  # messages dropped in a second; seconds without those of their sender
 TOPICS = 3  # in one packet, which the broker limits too, by the size of our frames
@@ -51,6 +53,7 @@ class Address:
         try:
             parts = urlsplit(url)
             port = parts.port
+            (parts.hostname or "").encode("idna")  # what is no name ends the library's thread
         except ValueError:
             raise InputError(field, f"is {url!r}", right) from None
         if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname or parts.path.strip("/"):
@@ -177,8 +180,8 @@ class Link:
         """Backoff with jitter: devices that lost the same broker do not all reconnect at once."""
         first, longest = DELAYS
         self._client.reconnect_delay_set(
-            first * random.uniform(1, 5),
-            longest * random.uniform(0.5, 1),
+            CALM * random.uniform(1, 2) if self.contested else first * random.uniform(1, 5),
+            longest * random.uniform(0.7, 1),
         )
 
     def _on_connect(self, client: Any, userdata: Any, flags: Any, code: Any, more: Any) -> None:
@@ -194,9 +197,9 @@ class Link:
 
     def _on_connect_fail(self, client: Any, userdata: Any) -> None:
         # The library calls this while it handles the exception, and does not hand it over.
-        why = self._wrong_time(sys.exc_info()[1])
-        theirs = ", or its certificate is of another authority" if self.address.tls else ""
-        self.put(Event("down", data=why or f"it cannot be reached{theirs}"))
+        error = sys.exc_info()[1]
+        why = unreached(error, self.address.host, self.address.tls)
+        self.put(Event("down", data=self._wrong_time(error) or why))
 
     def _on_disconnect(self, client: Any, userdata: Any, flags: Any, code: Any, more: Any) -> None:
         hung_up, self._hung_up = self._hung_up, False

@@ -8,7 +8,9 @@ from typing import Any
 from psofed.errors import InputError
 from psofed.protocol import deployment as plans
 from psofed.protocol.change_log import LOG, changes, table
+from psofed.protocol.checked_record import number, reading
 from psofed.protocol.deployment import PLAN
+from psofed.protocol.ledger import Ledger
 from psofed.protocol.seats import VACANT, WORDS, Seats
 from psofed.protocol.store import newest, reader
 
@@ -17,7 +19,11 @@ def read(state: Path) -> dict[str, Any]:
     """Who is a member, since when, with how many answers; also while the server runs."""
     plan, arrays = record(state)
     seats = Seats(plan.experiment.clients)
-    seats.restore(arrays)
+    with reading(str(state)):
+        seats.restore(arrays)
+        ledger = Ledger(len(seats))
+        ledger.restore(arrays)
+        n = number(arrays, "n")
     rows = []
     for row in sorted(range(len(seats)), key=lambda row: int(seats.ids[row])):
         if seats.status[row] == VACANT:
@@ -26,12 +32,12 @@ def read(state: Path) -> dict[str, Any]:
             "client": int(seats.ids[row]),
             "standing": WORDS[int(seats.status[row])],
             "since": int(seats.since[row]),
-            "answers": int(arrays["accepted"][row]),
-            "last": int(arrays["accepted_at"][row]),
-            "lost": int(arrays["lost"][row]),
+            "answers": int(ledger.accepted[row]),
+            "last": int(ledger.accepted_at[row]),
+            "lost": int(ledger.lost[row]),
         })  # fmt: skip
     counts = {word: sum(one["standing"] == word for one in rows) for word in WORDS[1:]}
-    return {"round": int(arrays["n"]), "counts": counts, "clients": rows}
+    return {"round": n, "counts": counts, "clients": rows}
 
 
 def toml(state: Path) -> str:
@@ -39,7 +45,8 @@ def toml(state: Path) -> str:
     import tomli_w
 
     _, arrays = record(state)
-    count = int(arrays.get("logged", 0))
+    with reading(str(state)):
+        count = number(arrays, "logged", default=0)
     found = changes(reader(state)(LOG), count, str(state))
     return tomli_w.dumps({"fleet": [table(change) for change in found]}) if found else ""
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
 
 from psofed.defences.contract import Opinion
 from psofed.deploy import mqtt
-from psofed.deploy.alarms import Alarms
+from psofed.deploy.alarms import RESTLESS, Alarms
 from psofed.deploy.desk import Desk
 from psofed.deploy.inbox import STRANGER, Event
 from psofed.deploy.mqtt import POLL, Link
 from psofed.protocol.coordinator import Closed, Coordinator
+from psofed.protocol.store import in_words
 
 RETRY = 1.0  # seconds after which those who have not answered are asked again
 OUTSIDE = ("stranger", "excluded", "removed")  # who is no member is told so
@@ -36,6 +38,8 @@ class Status:
     asked_at: float | None = None  # when the cohort of the open round was first asked
     unanswered_since: float | None = None  # when somebody was asked after the last answer
     opinion: Opinion | None = None  # what the defence thinks of each client, once a second
+    hellos: dict[int, deque[float]] = field(default_factory=dict)  # when clients greeted last
+    disk: str = ""  # why the last round could not be written; it is held until it is
     logins: tuple[int, str] = 0, ""  # wrong tokens of the dashboard, and where the last came from
 
 
@@ -63,12 +67,24 @@ class ServerLoop:
         """Run rounds until this number is committed, or until `stop`."""
         while not self.stopped and (rounds is None or self.coordinator.n < rounds):
             begun = monotonic()
-            if self._collect() and not self.stopped:
-                closed = self.coordinator.commit()
+            if self._collect() and (closed := self._commit()) is not None:
                 self.status.asked_at = None
                 self._left_out(closed)
                 self.on_close(closed)
                 self._wait(begun + self.every)
+
+    def _commit(self) -> Closed | None:
+        """Rule 6: nothing of the next round is opened before this one is durable."""
+        while not self.stopped:
+            try:
+                closed = self.coordinator.commit()
+                self.status.disk = ""
+                return closed
+            except OSError as error:
+                self.status.disk = in_words(error)
+                self.status.asked_at = self.status.unanswered_since = None
+                self._wait(monotonic() + RETRY)
+        return None
 
     def _left_out(self, closed: Closed) -> None:
         for k in closed.left_out:
@@ -102,7 +118,7 @@ class ServerLoop:
             self._handle(self.link.get(min(left, POLL)))
 
     def _ask(self) -> None:
-        if self.link.up:
+        if self.link.up and not self.coordinator.held:
             if self.status.asked_at is None:
                 self.status.asked_at = monotonic()
             if self.status.unanswered_since is None:
@@ -143,10 +159,16 @@ class ServerLoop:
                 self.on_news(f"no broker at {self.link.address}: {event.data}; trying again")
 
     def _message(self, k: int, data: bytes) -> None:
-        outcome = self.coordinator.take(k, data)
+        try:
+            outcome = self.coordinator.take(k, data)
+        except OSError as error:  # of an old copy that could not follow its clients
+            self.on_news(f"{in_words(error)}: no round that clients can answer is opened yet")
+            return
         self.on_message(k, outcome)
         if outcome in ("hello", "accepted", "repeated", "late"):
             self.status.seen.add(k)
+        if outcome in ("hello", "ahead"):
+            self.status.hellos.setdefault(k, deque(maxlen=RESTLESS[0])).append(monotonic())
         if outcome == "accepted":
             self.status.unanswered_since = None
         if outcome in ("hello", "ahead", "digest", "version", *OUTSIDE):

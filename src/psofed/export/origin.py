@@ -20,6 +20,7 @@ from psofed.export.portable import Portable
 from psofed.fit import model as models
 from psofed.protocol import deployment as plans
 from psofed.protocol import store
+from psofed.protocol.checked_record import reading
 from psofed.protocol.client import Client
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.server import Server
@@ -98,6 +99,15 @@ def _with_recipe(
     )  # fmt: skip
 
 
+def _number(role: str, where: str) -> int:
+    """Whose state it is."""
+    kind, _, k = role.partition(" ")
+    if kind != "client" or not (k.isascii() and k.isdecimal() and len(k) < 10):
+        right = "give the state folder of a server or a client"
+        raise InputError("", f"holds the state of {role!r}", right, where)
+    return int(k)
+
+
 def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
     """Read beside a running process: records are replaced in one step."""
     record = store.newest(store.reader(path), str(path))[0]
@@ -114,20 +124,23 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
             right = "leave --client out, or give the state folder of that client"
             raise InputError("", "is of a server, which has no client's own model", right,
                              str(path))  # fmt: skip
-        server = Server(method, plan.deploy.bound)
-        server.restore(record.arrays)
+        server = Server(method, plan.deploy.bound, plan.seated)
+        with reading(str(path)):
+            server.restore(record.arrays)
         rounds, w, whose = server.n, server.model, f"shared model after {server.n} rounds"
     else:
-        k = int(role.partition(" ")[2])
-        if client not in (None, names[k]):
-            found = f"is {client!r}, but the state is of {names[k]!r}"
+        k = _number(role, str(path))
+        name = names[k] if k < len(names) else str(k)  # who has joined later has no other name
+        if client not in (None, name):
+            found = f"is {client!r}, but the state is of {name!r}"
             raise InputError("--client", found, "give the folder of that client", str(path))
         one = Client(method, k, bound=plan.deploy.bound)
-        one.restore(record.arrays)
+        with reading(str(path)):
+            one.restore(record.arrays)
         own = method.own(one.state)
         if own is None:
             raise InputError("", "is of a client without a model", "give the server's", str(path))
-        rounds, w, whose = one.position + one.last_round + 1, own, f"own model of {names[k]}"
+        rounds, w, whose = one.position + one.last_round + 1, own, f"own model of {name}"
     if not rounds:
         raise InputError("", "has learned nothing yet", "wait for the first round", str(path))
     features, w = unfolded(method.task.features, w)
@@ -143,4 +156,5 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
         return _with_recipe(stream.recipe, whose, features, w, stream.label_delay)
     single = features.astype(np.float32)
     entries = portable.plain_entries(stream.taps)
-    return Portable(whose, entries, single, w.astype(np.float32), "y", 0.0, 1.0)
+    with np.errstate(over="ignore"):  # what does not fit is refused as not finite
+        return Portable(whose, entries, single, w.astype(np.float32), "y", 0.0, 1.0)

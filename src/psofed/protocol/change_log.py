@@ -37,6 +37,7 @@ class ChangeLog:
     def add(self, changes: Iterable[Change]) -> None:
         """More lines, durable when this returns."""
         lines = [json.dumps(table(change)) + "\n" for change in changes]
+        self.open(self.count)  # a disk that was full may have left lines that do not count
         new = self.disk.read(LOG) is None
         self.disk.append(LOG, "".join(lines).encode())
         self.disk.sync(LOG)

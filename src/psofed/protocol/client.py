@@ -19,16 +19,18 @@ from psofed.methods.members import Members, OneByOne
 from psofed.methods.poisoning import poisoned
 from psofed.methods.round import Uniform, take_part
 from psofed.protocol import wire
+from psofed.protocol.checked_record import number, reading, restored, taken
 from psofed.protocol.confidence import Confidence, Forecast
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.seal import DOWN, UP, seal, unseal
-from psofed.protocol.server import BOUND, RefusedError, restored
-from psofed.protocol.store import Disk
+from psofed.protocol.server import BOUND, RefusedError
+from psofed.protocol.store import Disk, in_words
 from psofed.sample_checks.contract import suspect
 
 Array = NDArray[Any]
 Pair = tuple[Array, Array]  # x [count, L] and y [count]
 MOST_WAITING = 1024  # samples that wait for a download; older ones are passed over, and counted
+FARTHEST = 2**53  # position in a stream that a record may have
 BLOCK = 32  # samples whose features are computed at once
 
 
@@ -225,13 +227,20 @@ class Client:
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """The inverse of `to_arrays`; in older records nothing waits."""
-        self.position, n = (int(number) for number in arrays["numbers"][:2])
-        self._last = None if n < 0 else (n, arrays["answer"].tobytes())
-        self._block = int(arrays["block"]) if "block" in arrays else None
+        size = max(arrays["numbers"].size, 2) if "numbers" in arrays else 2  # older ones have more
+        numbers = taken(arrays, "numbers", np.int64, (size,))
+        self.position = number({"numbers": numbers[:1].reshape(())}, "numbers", 0, FARTHEST)
+        n = number({"numbers": numbers[1:2].reshape(())}, "numbers", -1, wire.LAST_ROUND)
+        answer = taken(arrays, "answer", np.uint8, (None,)).tobytes()
+        self._last = None if n < 0 else (n, answer)
+        begun = number(arrays, "block", 0, wire.LAST_ROUND, default=-1)
+        self._block = None if begun < 0 else begun
         self.state = restored(self.state, arrays)
         if "waiting.y" in arrays:
-            self.waiting = arrays["waiting.x"], arrays["waiting.y"]
-            self.passed = int(arrays.get("passed", 0))
+            task, bound = self.method.task, float(np.finfo(self.method.task.dtype).max)
+            y = taken(arrays, "waiting.y", task.dtype, (None,), -bound, bound)
+            x = taken(arrays, "waiting.x", task.dtype, (len(y), task.taps), -bound, bound)
+            self.waiting, self.passed = (x, y), number(arrays, "passed", default=0)
         self.confidence.restore(arrays)
 
 
@@ -253,14 +262,16 @@ class Member:
         self.client = Client(plan.method(measured), k, source, plan.deploy.bound)
         self.store = plan.store(disk, f"client {k}")
         self.incarnation = 0  # the highest that was seen
+        self.trouble = ""  # why the last record could not be written
         self.refused: dict[str, int] = {}
         self.standing = ""  # what the server says that this client is, if it is no member
         self.tells = self.tells_errors = False  # whether it reports coverage, errors to the server
         self._digest = plan.digest
         arrays = self.store.load()
         if arrays is not None:
-            self.client.restore(arrays)
-            self.incarnation = int(arrays["incarnation"])
+            with reading(self.store.file):
+                self.client.restore(arrays)
+                self.incarnation = number(arrays, "incarnation", 0, wire.LAST_INCARNATION)
 
     def hello(self) -> bytes:
         """The message after each connect: a server that waits for this client asks again.
@@ -293,6 +304,8 @@ class Member:
         if not known or frame.incarnation > self.incarnation:
             self.incarnation = frame.incarnation
             self.save()
+        if self.trouble:  # what it would say could be forgotten, and contradicted later
+            return None, "held"
         type = self.plan.wire
         reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=type, body=answer)
         return seal(self.key, UP, wire.encode(reply)), "repeated" if known else "answered"
@@ -315,7 +328,15 @@ class Member:
             raise wire.WireError("round", f"{found} {self.plan.experiment.rounds}")
         return frame
 
-    def save(self) -> None:
-        """Rule 5: one durable record of the model, the position, the round and the answer."""
+    def save(self) -> bool:
+        """Rule 5: one durable record of the model, the position, the round and the answer.
+
+        False: the disk does not take it, and no answer leaves until a later attempt succeeds.
+        """
         incarnation = np.array(self.incarnation, np.int64)
-        self.store.save({**self.client.to_arrays(), "incarnation": incarnation})
+        try:
+            self.store.save({**self.client.to_arrays(), "incarnation": incarnation})
+            self.trouble = ""
+        except OSError as error:
+            self.trouble = in_words(error)
+        return not self.trouble

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from psofed.core import conformal
 from psofed.core.conformal import ALPHA, LARGEST, LEVELS, SMALLEST
+from psofed.protocol.checked_record import number, taken
 from psofed.protocol.reports import Running
 
 Array = NDArray[Any]
 TOLD = 0.9  # the level whose coverage a client may tell its server
+WIDEST = 100.0  # of |theta| in a record: those of errors from SMALLEST to LARGEST are smaller
 WAITING = 1024  # questions whose labels may still come; for older ones the model is asked again
 
 
@@ -99,5 +101,8 @@ class Confidence:
     def restore(self, arrays: dict[str, Array]) -> None:
         """The inverse; records of an earlier version have nothing, and learning starts anew."""
         if "radius.theta" in arrays:
-            self.theta, self.inside = (arrays[f"radius.{n}"].tolist() for n in ("theta", "inside"))
-            self.labels = int(arrays["radius.labels"])
+            levels = (len(LEVELS),)
+            theta = taken(arrays, "radius.theta", np.float64, levels, -WIDEST, WIDEST)
+            self.labels = number(arrays, "radius.labels")
+            inside = taken(arrays, "radius.inside", np.int64, levels, 0, self.labels)
+            self.theta, self.inside = theta.tolist(), inside.tolist()

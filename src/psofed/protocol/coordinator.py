@@ -6,7 +6,8 @@ It knows no transport and no clock: its caller moves the bytes and decides when 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -19,6 +20,7 @@ from psofed.errors import InputError
 from psofed.methods.contract import Method
 from psofed.protocol import membership, wire
 from psofed.protocol.change_log import ChangeLog
+from psofed.protocol.checked_record import number, reading, taken
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.reports import Report, sensible
 from psofed.protocol.seal import DOWN, UP, derive, seal, unseal
@@ -26,6 +28,7 @@ from psofed.protocol.seats import EXCLUDED, MEMBER, REMOVED
 from psofed.protocol.server import RefusedError, Server, allowed
 from psofed.protocol.snapshots import Snapshots, replayed
 from psofed.protocol.store import SELDOM, Disk
+from psofed.protocol.undo import undone
 
 Array = NDArray[Any]
 MODEL = "model.npy"  # in the state folder: the global model after the last commit
@@ -65,6 +68,8 @@ class Coordinator:
         self.errors: dict[int, Report] = {}  # by client that tells its own
         self.ahead: dict[int, int] = {}  # by client that says so: a round later than the open one
         self.doubles: Counter[int] = Counter()  # by client: signs that two devices have its number
+        self.unasked: Counter[int] = Counter()  # by client: answers to what we did not ask
+        self.settled = 0  # rounds before this one were closed a minute ago, says the caller
         self.huge: Counter[int] = Counter()  # by client: answers that were too large or not finite
         self._greeted: dict[int, int] = {}  # by client: the round of its last hello
         self.traffic = np.zeros(2, np.int64)  # bytes up and down in all rounds that were closed
@@ -73,6 +78,7 @@ class Coordinator:
         self.behind = False  # whether this is an old copy: clients know later rounds
         self.log = ChangeLog(disk)
         self.snapshots = Snapshots(disk, plan.about("server"))
+        self._held: Closed | None = None  # a round that is folded in, but not durable yet
         self._restore(start)
 
     def _restore(self, start: int) -> None:
@@ -80,10 +86,14 @@ class Coordinator:
         arrays = self.store.load()
         self.first = arrays is None
         if arrays is not None:
-            self.server.restore((self.seldom.load() or {}) | arrays)
-            self.incarnation, self.fresh = int(arrays["incarnation"]), arrays["fresh"]
-            self.traffic = arrays.get("traffic", self.traffic)  # older records have none
-            self.log.open(int(arrays.get("logged", 0)))
+            with reading(self.store.file):
+                self.server.restore((self.seldom.load() or {}) | arrays)
+                self.incarnation = number(arrays, "incarnation", 0, wire.LAST_INCARNATION)
+                self.fresh = taken(arrays, "fresh", np.int64, self.fresh.shape, 0, self.server.n)
+                if "traffic" in arrays:  # older records have none
+                    self.traffic = taken(arrays, "traffic", np.int64, (2,), 0)
+                logged = number(arrays, "logged", default=0)
+            self.log.open(logged)
             self.behind = "behind" in arrays
             self._publish()  # a crash may have torn it
         self.incarnation = max(self.incarnation + 1, start)
@@ -106,8 +116,9 @@ class Coordinator:
             found = f"cannot change with {name}: {self.plan.settled}"
             raise InputError("the fleet", found, "start a new run")
         membership.check(self.server, act, clients)
-        changes = getattr(membership, act)(self.server, clients)
-        self._changed(changes)
+        with self._durably():
+            changes = getattr(membership, act)(self.server, clients)
+            self._changed(changes)
         # Those who have been asked already get the same bytes again.
         new = {k: body for k, body in self.server.invite().items() if k not in self._frames}
         self._frames = {k: f for k, f in self._frames.items() if k in self.server.cohort}
@@ -122,9 +133,11 @@ class Coordinator:
         state = self.snapshots.state(n)
         if without:
             state = replayed(self.server, state, self.snapshots.answers(n, self.n), without)
-        change = membership.put_back(self.server, state, n, keep)
-        self._changed([change])
-        self._publish()
+        with self._durably():
+            change = membership.put_back(self.server, state, n, keep)
+            self._changed([change])
+        with suppress(OSError):  # the next commit writes it again
+            self._publish()
         self._open()
         return change
 
@@ -142,12 +155,27 @@ class Coordinator:
         self._publish()
         self._open()
 
+    @contextmanager
+    def _durably(self) -> Iterator[None]:
+        """What the disk does not take has not happened."""
+        if self._held is not None:
+            found = f"cannot be written: round {self.n} is held"
+            right = "nothing was changed; try again when it can be"
+            raise InputError(self.store.disk.name, found, right)
+        count = self.log.count
+        try:
+            with undone(self.server):
+                yield
+        except OSError:
+            self.log.count = count
+            raise
+
     def _changed(self, changes: Sequence[Change]) -> None:
         """Log, then the record: a line that the record does not count is not believed."""
         self.log.add(changes)
         for k in [k for k in self._greeted if self.server.seats.row(k) is None]:
             tables: tuple[dict[int, Any], ...] = self._greeted, self.coverage, self.errors
-            for table in (*tables, self.ahead, self.doubles, self.huge):
+            for table in (*tables, self.ahead, self.doubles, self.huge, self.unasked):
                 table.pop(k, None)
         self._save()
 
@@ -161,8 +189,13 @@ class Coordinator:
 
     @property
     def n(self) -> int:
-        """The round that is open."""
-        return self.server.n
+        """The round that is open, or held."""
+        return self.server.n if self._held is None else self._held.n
+
+    @property
+    def held(self) -> bool:
+        """Whether the last round is folded in, but the disk has not taken it yet."""
+        return self._held is not None
 
     @property
     def complete(self) -> bool:
@@ -171,8 +204,8 @@ class Coordinator:
 
     @property
     def missing(self) -> list[int]:
-        """Members of the cohort that have not answered."""
-        return self.server.missing
+        """Members of the cohort that have not answered; nobody is asked while a round is held."""
+        return self.server.missing if self._held is None else []
 
     def frames(self) -> dict[int, bytes]:
         """What to send to each member that has not answered: first, and again later."""
@@ -214,6 +247,8 @@ class Coordinator:
             if frame.kind == wire.HELLO:
                 self._up += len(data) if frame.body else 0
                 return self._greet(k, frame)
+            if self._held is not None and frame.n > self._held.n:
+                raise wire.WireError("early", f"round {frame.n} is not open")
             outcome = self.server.collect(k, frame.n, frame.body)
         except wire.WireError as error:
             self.server.reject(k, error.reason)
@@ -221,6 +256,7 @@ class Coordinator:
         except RefusedError as error:
             self.doubles[k] += 2 * (error.reason == "conflict")
             self.huge[k] += error.reason in ("bound", "finite")
+            self.unasked[k] += error.reason == "early" or frame.n < self.settled
             return error.reason
         if outcome == "accepted":
             self._up += len(data)
@@ -241,7 +277,7 @@ class Coordinator:
         if frame.n <= self.n + 1:
             return "hello"
         self.ahead[k] = frame.n - 1  # it says that it has taken part in this one
-        if self.behind:
+        if self.behind and self._held is None:
             self._follow()
         return "ahead"
 
@@ -259,9 +295,10 @@ class Coordinator:
         if len(self.ahead) < enough:
             return
         claims, copied = sorted(self.ahead.values()), self.n
-        self.server.skip(membership.begin_after(self.server, claims[(len(claims) - 1) // 2]))
-        keep = not membership.has_rows(self.server)
-        self._changed([Change(self.n, restore=copied, keep=keep)])
+        with self._durably():
+            self.server.skip(membership.begin_after(self.server, claims[(len(claims) - 1) // 2]))
+            keep = not membership.has_rows(self.server)
+            self._changed([Change(self.n, restore=copied, keep=keep)])
         self.ahead = {k: later for k, later in self.ahead.items() if later > self.n}
         self._open()
 
@@ -281,23 +318,32 @@ class Coordinator:
         return frame
 
     def commit(self) -> Closed:
-        """Rule 6: close the round and make it durable, in one record."""
+        """Rule 6: close the round and make it durable, in one record.
+
+        An OSError says that the disk does not take it. The round is then held: nobody is asked
+        anything, and the next call tries to write it again, but folds nothing twice.
+        """
+        if self._held is None:
+            self._held = self._fold()
+        self._save()
+        self._publish()
+        self.snapshots.keep(self.server.n, self.server.state)
+        closed, self._held = self._held, None
+        self._open()
+        return closed
+
+    def _fold(self) -> Closed:
         n, cohort = self.n, self.server.cohort
         self.snapshots.note(n, self.server.answers)
         answered = self.server.commit()
         self.behind &= 2 * len(answered) <= len(cohort)
         self.fresh[self.server.touched] = n + 1
         self.traffic += (self._up, self._down)
-        self._save()
-        self._publish()
-        self.snapshots.keep(self.n, self.server.state)
         missing = tuple(k for k in cohort if k not in answered)
         out = tuple(self.server.left_out)
-        gap = int(self.n - self.fresh.min())
-        self.ahead = {k: later for k, later in self.ahead.items() if later > self.n}
-        closed = Closed(n, len(cohort), len(answered), missing, self._up, self._down, out, gap)
-        self._open()
-        return closed
+        gap = int(self.server.n - self.fresh.min())
+        self.ahead = {k: later for k, later in self.ahead.items() if later > self.server.n}
+        return Closed(n, len(cohort), len(answered), missing, self._up, self._down, out, gap)
 
     def _publish(self) -> None:
         """The global model as a separate file, for other programs."""
@@ -320,7 +366,7 @@ class Coordinator:
         for name in [name for name in arrays if live and name.startswith("defence.")]:
             if arrays[name].nbytes > LARGE:
                 large[name] = arrays.pop(name)
-        if large and self.n % OFTEN == 0:
+        if large and self.server.n % OFTEN == 0:
             self.seldom.save(large)
         self.store.save(arrays)
 

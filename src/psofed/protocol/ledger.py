@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.protocol.checked_record import taken
+
 Array = NDArray[Any]
 REASONS = (
     "size", "version", "kind", "type", "digest", "stranger", "late", "early", "conflict",
@@ -24,6 +26,7 @@ LATER = (
     "excluded",
     "removed",
 )  # reasons that records of older servers do not have
+ADDED = ("accepted_at", "refused", "lost")  # tables that they do not have, either
 COUNTS = ("asked", "accepted", "refused", "lost", "received", "repeated", "rejected")
 
 
@@ -102,16 +105,16 @@ class Ledger:
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """The inverse of `to_arrays`."""
-        counts = [int(count) for count in arrays["counts"]]
+        size, rows = len(COUNTS) + len(REASONS), self.accepted.shape
+        size = max(size, arrays["counts"].size) if "counts" in arrays else size
+        counts = taken(arrays, "counts", np.int64, (size,), 0).tolist()
         self.counts = dict(zip(COUNTS, counts, strict=False))
-        later = arrays.get("later", np.zeros(0, np.int64)).tolist()
+        later = taken(arrays, "later", np.int64, (None,), 0).tolist() if "later" in arrays else []
         # Some had the first of the later reasons among the others; a newer server may have more.
         counted = [*counts[len(COUNTS) :], *later, *[0] * len(LATER)]
         self.reasons = dict(zip((*REASONS, *LATER), counted, strict=False))
-        self.accepted, self.flagged = arrays["accepted"], arrays["flagged"]
-        self.lost_at = arrays["lost_at"]
-        # Records of older servers do not have these.
-        self.accepted_at = arrays.get("accepted_at", self.accepted_at)
-        self.refused = arrays.get("refused", self.refused)
-        self.lost = arrays.get("lost", self.lost)
+        for name in ("accepted", "flagged", "lost_at", "accepted_at", "refused", "lost"):
+            if name in arrays or name not in ADDED:
+                least = -1 if name.endswith("_at") else 0
+                setattr(self, name, taken(arrays, name, np.int64, rows, least))
         self._tried = set()

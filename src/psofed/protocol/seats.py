@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from psofed.core.fleet import LAST, FleetCohorts
 from psofed.core.schedule import GivenCohorts, Indices
 from psofed.errors import InputError
+from psofed.protocol.checked_record import taken
 
 Array = NDArray[Any]
 VACANT, MEMBER, EXCLUDED, REMOVED = range(4)
@@ -151,10 +152,20 @@ class Seats:
         """The inverse of `to_arrays`."""
         if "fleet.numbers" not in arrays:
             return
-        self.next, self.changes = (int(number) for number in arrays["fleet.numbers"])
+        numbers = taken(arrays, "fleet.numbers", np.int64, (2,), 1)
+        self.next, self.changes = (int(number) for number in numbers)
+        ids = taken(arrays, "fleet.ids", np.int64, (None,), -1, min(self.next - 1, LAST))
+        most = {"status": REMOVED, "since": NEVER, "left": NEVER}
         for name in NAMES:
-            setattr(self, name, arrays[f"fleet.{name}"].copy())
+            kind, least = getattr(self, name).dtype, -1 if name == "ids" else 0
+            array = taken(arrays, f"fleet.{name}", kind, ids.shape, least, most.get(name, LAST))
+            setattr(self, name, array.copy())
         self._rows = {k: row for row, k in enumerate(self.ids.tolist()) if k >= 0}
+        seated = self.status != VACANT
+        if len(self._rows) != seated.sum() or (self.ids[seated] < 0).any() or not self.present:
+            found = "does not say who sits where"
+            right = "restore the folder from a copy, or start with a new one"
+            raise InputError("the array 'fleet.ids'", found, right)
 
 
 @dataclass(frozen=True, eq=False)

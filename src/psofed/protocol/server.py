@@ -17,8 +17,10 @@ from psofed.methods.contract import Message, Method, State
 from psofed.methods.defending import defended
 from psofed.methods.round import Guard, Uniform, close_round, open_round
 from psofed.policies.contract import Options
+from psofed.protocol.checked_record import number, restored
 from psofed.protocol.ledger import Ledger
 from psofed.protocol.seats import Seats
+from psofed.protocol.wire import LAST_ROUND
 
 BOUND = 1e9  # two finite uploads of 1.7e308 sum to infinity; no real model has such values
 
@@ -245,7 +247,7 @@ class Server:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Rule 6: continue after the last commit; nothing of an unfinished round is kept."""
-        self.n = int(arrays["n"])
+        self.n = number(arrays, "n", 0, LAST_ROUND + 1)
         self.seats.restore(arrays)
         if self.seats.changes and self.seated is not None:
             self.use(self.seated(self.seats, 0))
@@ -257,11 +259,6 @@ class Server:
         self.ledger.restore(arrays)
         self._drawn = (-1, [])
         self._answers, self._uploads = {}, {}
-
-
-def restored(state: State, arrays: dict[str, NDArray[Any]], word: str = "state") -> State:
-    """This state with the arrays of a record; arrays that an older record lacks are kept."""
-    return {name: arrays.get(f"{word}.{name}", array) for name, array in state.items()}
 
 
 def _same(state: State, arrays: dict[str, NDArray[Any]]) -> bool:

@@ -1,13 +1,17 @@
-"""State on disk: atomic, digested, two generations, under a lock.
+"""State on disk: atomic, digested, two generations, under a lock, for nobody else to read.
 
 Records alternate between two files; a new one is written beside them, made durable, then renamed.
+A disk that is full or read-only is an OSError that names the file; what was there before is whole.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
-from collections.abc import Callable, Mapping
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,18 +52,21 @@ class Disk(Protocol):
 
 
 class StateFolder:
-    """A real folder, used by one process at a time (rule 7)."""
+    """A real folder, used by one process at a time (rule 7), and closed to other users."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.name = str(path)
+        self.notes: list[str] = []  # what was changed about the folder, for the operator
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            _fsync(self.path.parent)  # or a new folder could be lost with the power
-            self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._sync(self.path.parent)  # or a new folder could be lost with the power
+            self._close_to_others()
+            self._lock = private(self.path / "lock", os.O_RDWR | os.O_CREAT)
         except OSError as error:
             found = f"cannot be used: {error.strerror}"
-            raise InputError(self.name, found, "give another state folder") from None
+            right = "give another state folder"
+            raise InputError(str(error.filename or self.name), found, right) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -67,24 +74,35 @@ class StateFolder:
             right = "stop that process, or give another state folder"
             raise InUseError(self.name, "is in use by another process", right) from None
 
+    def _close_to_others(self) -> None:
+        """Refuse what others may have changed; what they could only read is closed to them."""
+        found = self.path.stat()
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            right = f"if you trust what is in it: chmod 700 {self.name}"
+            raise InputError(self.name, "can be changed by other users", right)
+        if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+            with suppress(PermissionError):  # some file systems have one mode for all
+                os.chmod(self.path, 0o700)
+                for entry in os.scandir(self.path):
+                    if entry.is_file(follow_symlinks=False):
+                        os.chmod(entry.path, 0o600)
+                self.notes.append("other users could read it; from now on they cannot (mode 700)")
+
     def close(self) -> None:
         """Let others use the folder; the end of the process does it too."""
         os.close(self._lock)
 
     def read(self, name: str) -> bytes | None:
         """The bytes of a file, or None if there is no such file."""
-        try:
-            return (self.path / name).read_bytes()
-        except FileNotFoundError:
-            return None
+        return reader(self.path)(name)
 
     def write(self, name: str, data: bytes) -> None:
-        """A new file; not durable yet."""
-        (self.path / name).write_bytes(data)
+        """A new file; not durable yet. If it cannot be whole, nothing is left of it."""
+        write(self.path / name, data)
 
     def sync(self, name: str) -> None:
         """Make the bytes of a file durable."""
-        _fsync(self.path / name)
+        _fsync(private(self.path / name, os.O_RDONLY), self.path / name)
 
     def rename(self, old: str, new: str) -> None:
         """Put a file in another's place, in one step."""
@@ -92,12 +110,23 @@ class StateFolder:
 
     def sync_folder(self) -> None:
         """Make the names durable."""
-        _fsync(self.path)
+        self._sync(self.path)
+
+    def _sync(self, folder: Path) -> None:
+        _fsync(os.open(folder, os.O_RDONLY), folder)
 
     def append(self, name: str, data: bytes) -> None:
-        """More bytes at the end of a file; not durable yet."""
-        with (self.path / name).open("ab") as file:
-            file.write(data)
+        """More bytes at the end of a file, all of them or none; not durable yet."""
+        path = self.path / name
+        handle = private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        with naming(path), os.fdopen(handle, "ab") as file:
+            size = os.fstat(handle).st_size
+            try:
+                file.write(data)
+                file.flush()
+            except OSError:
+                os.ftruncate(handle, size)
+                raise
 
     def remove(self, name: str) -> None:
         """A file is not needed any more."""
@@ -108,10 +137,75 @@ class StateFolder:
         return sorted(path.name for path in self.path.iterdir())
 
 
-def _fsync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+def private(path: Path, flags: int) -> int:
+    """Open a file of the state: no link is followed, and nobody else can read it."""
     try:
-        os.fsync(handle)
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "is a symbolic link", str(path)) from None
+        raise
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    if flags & (os.O_WRONLY | os.O_RDWR):
+        with suppress(PermissionError):
+            if found.st_mode & 0o077:
+                os.fchmod(handle, 0o600)
+            if os.geteuid() == 0:  # a server that is not root has to read what root did for it
+                owner = os.stat(path.parent)
+                os.fchown(handle, owner.st_uid, owner.st_gid)
+    return handle
+
+
+def write(path: Path, data: bytes, durable: bool = False) -> None:
+    """A private file, whole or not at all; made durable if wanted."""
+    handle = private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        with naming(path), os.fdopen(handle, "wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            path.unlink()  # on a full disk, others may need the room
+        raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of a file that is already open do not say which it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def in_words(error: OSError) -> str:
+    """Which file, and what the system says: "state/new: No space left on device"."""
+    where = error.filename2 or error.filename
+    return f"{f'{where}: ' if where else ''}{error.strerror or error}"
+
+
+@contextmanager
+def starting(disk: Disk) -> Iterator[None]:
+    """A disk on which a start cannot be recorded is refused: nothing has begun yet."""
+    try:
+        yield
+    except OSError as error:
+        found = f"cannot be written: {error.strerror}"
+        right = "mend that, or give another state folder"
+        raise InputError(str(error.filename or disk.name), found, right) from None
+
+
+def _fsync(handle: int, path: Path) -> None:
+    try:
+        with naming(path):
+            os.fsync(handle)
     finally:
         os.close(handle)
 
@@ -128,6 +222,7 @@ class Store:
     ) -> None:
         self.disk, self.about, self.slots = disk, dict(about), slots
         self.digests, self.sequence = digests, 0
+        self.file = disk.name  # from which the state was loaded
         self.notes: list[str] = []  # warnings about the state that was found
 
     def load(self) -> dict[str, Array] | None:
@@ -137,6 +232,7 @@ class Store:
             return None
         check_owner(record.about, self.about, self.disk.name, self.digests)
         self.sequence = record.sequence
+        self.file = f"{self.disk.name}/{self.slots[record.sequence % 2]}"
         return record.arrays
 
     def save(self, arrays: Mapping[str, Array]) -> None:
@@ -194,7 +290,8 @@ def reader(path: Path) -> Callable[[str], bytes | None]:
 
     def read(name: str) -> bytes | None:
         try:
-            return (path / name).read_bytes()
+            with os.fdopen(private(path / name, os.O_RDONLY), "rb") as file:
+                return file.read()
         except FileNotFoundError:
             return None
         except OSError as error:

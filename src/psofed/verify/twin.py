@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from psofed.deploy.samples import replay
 from psofed.errors import InputError
 from psofed.protocol.change_log import LOG, changes
+from psofed.protocol.checked_record import reading
 from psofed.protocol.client import Client
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.server import Server
@@ -52,11 +53,13 @@ def deployed(plan: Deployment, server: Path, clients: Sequence[Path]) -> tuple[S
     Models of clients that are no members, or have not begun to be, are NaN.
     """
     found = Server(plan.method(), seated=plan.seated)
-    found.restore(_read(server, plan, "server"))
+    with reading(str(server)):
+        found.restore(_read(server, plan, "server"))
     local = []
     for k, path in enumerate(clients):
         client = Client(plan.method(), k, replay(plan.experiment, k))
-        client.restore(_read(path, plan, f"client {k}"))
+        with reading(str(path)):
+            client.restore(_read(path, plan, f"client {k}"))
         client.catch_up(found.n)
         row = found.seats.row(k)
         begun = row is not None and k in found.seats.members(found.n) and found.seats.begun[row]

@@ -1,0 +1,302 @@
+"""Rules 5 and 6 on a disk that is full: nothing is said that could be forgotten, nothing twice."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.full_disk import FullDisk
+from helpers.loopback import K, Line, connect, disk, plan, play
+from psofed.deploy.client_loop import Device
+from psofed.deploy.samples import replay
+from psofed.deploy.server_loop import ServerLoop
+from psofed.errors import InputError
+from psofed.protocol import coordinator as coordinators
+from psofed.protocol import store
+from psofed.protocol.change_log import LOG, changes
+from psofed.protocol.client import Member
+from psofed.protocol.coordinator import Coordinator
+from psofed.protocol.deployment import Deploy
+from psofed.verify.twin import simulate
+
+RECORD, PLAN = 7, 3  # steps that can fail: writes, and before or after a sync or rename
+
+
+def team(given, disks=None):
+    disks = disks or [disk() for _ in range(given.experiment.clients)]
+    return [Member(given, k, d, replay(given.experiment, k)) for k, d in enumerate(disks)]
+
+
+def answered(server, members):
+    for k, frame in server.frames().items():
+        assert server.take(k, members[k].take(frame)[0]) == "accepted"
+
+
+def unbroken(given, rounds):
+    server, members = Coordinator(given, disk()), team(given)
+    for _ in range(rounds):
+        play(server, members)
+    return server
+
+
+def ready():
+    """A server whose round 3 can be committed, and its clients; a snapshot will be due then."""
+    given, full = plan(), FullDisk()
+    server, members = Coordinator(given, full), team(given)
+    server.snapshots.every, server.snapshots.most = 2, 2
+    for _ in range(3):
+        play(server, members)
+    answered(server, members)
+    return server, members, full
+
+
+def steps(work):
+    """How many steps of the disk can fail in what `work` does."""
+    server, _, full = ready()
+    before = full.steps
+    work(server)
+    return full.steps - before
+
+
+def assert_as_unbroken(server, members):
+    while server.n < 8:
+        play(server, members)
+    wanted = unbroken(server.plan, 8)
+    found = server.server.to_arrays()
+    assert found.keys() == wanted.server.to_arrays().keys()
+    for name, array in wanted.server.to_arrays().items():
+        assert np.array_equal(found[name], array), name
+    assert np.array_equal(server.traffic, wanted.traffic)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_commit_that_the_disk_refuses_is_held_and_folded_once(times):
+    for first in range(steps(Coordinator.commit)):
+        server, members, full = ready()
+        full.fail(first, 1 if times == 1 else 10**9)
+        for _ in range(times):
+            with pytest.raises(OSError, match="No space"):
+                server.commit()
+            assert server.n == 3
+            assert (server.missing, server.frames(), server.frame_for(0)) == ([], {}, None)
+            assert server.take(0, members[0].hello()) in ("hello", "ahead")
+        full.mend()
+        assert server.commit().n == 3
+        assert_as_unbroken(server, members)
+        again = Coordinator(server.plan, full)
+        assert (again.n, again.incarnation) == (8, 2)
+        assert [n for n, _ in again.snapshots.answers(6, 8)] == [6, 7]
+
+
+def test_a_server_that_is_killed_while_a_round_is_held_repeats_it():
+    for first in range(steps(Coordinator.commit)):
+        server, members, full = ready()
+        full.fail(first)
+        with pytest.raises(OSError, match="No space"):
+            server.commit()
+        full.mend()
+        full.crash()
+        server = Coordinator(server.plan, full)
+        assert server.n in (3, 4)
+        while server.n < 8:
+            play(server, members)
+        assert np.array_equal(server.server.model, unbroken(server.plan, 8).server.model)
+
+
+ACTS = {
+    "exclude": lambda server: server.change("exclude", [1, 2]),
+    "add": lambda server: server.change("add", [K, K + 1]),
+    "restore": lambda server: server.put_back(2, keep=True),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_change_of_the_fleet_that_the_disk_refuses_has_not_happened(act):
+    refused = 0
+    for first in range(steps(ACTS[act])):
+        server, members, full = ready()
+        frames = dict(server._frames)
+        full.fail(first)
+        try:
+            ACTS[act](server)
+        except OSError:
+            refused += 1
+        else:
+            continue  # it was only model.npy, which the next commit writes
+        full.mend()
+        assert server._frames == frames
+        server.commit()
+        assert_as_unbroken(server, members)
+        again = Coordinator(server.plan, full)
+        assert (again.n, again.log.count) == (8, 0)
+        before = again.server.seats.changes
+        ACTS[act](again) if act != "restore" else again.put_back(again.snapshots.rounds()[-1])
+        logged = changes(full.read(LOG), again.log.count, "state")
+        assert len(logged) == (2 if act != "restore" else 1)
+        assert again.server.seats.changes > before or act == "restore"
+    assert refused >= RECORD
+
+
+def test_no_change_is_made_while_a_round_is_held():
+    server, _, full = ready()
+    full.fail(0)
+    with pytest.raises(OSError, match="No space"):
+        server.commit()
+    server, _, full = ready()
+    full.fail(steps(lambda server: server.snapshots.note(3, server.server.answers)))
+    with pytest.raises(OSError, match="No space"):
+        server.commit()
+    with pytest.raises(InputError, match="state cannot be written: round 3 is held; nothing was"):
+        server.change("exclude", [1])
+
+
+def test_what_a_defence_remembers_is_survived_too(monkeypatch):
+    monkeypatch.setattr(coordinators, "LARGE", 0)
+    monkeypatch.setattr(coordinators, "OFTEN", 1)
+    given, full = plan(Deploy(clock="live", wire="float64"), cohort=K), FullDisk()
+    server, members = Coordinator(given, full), [Member(given, k, disk()) for k in range(K)]
+    for i in range(20):
+        for k, member in enumerate(members):
+            member.client.learn(*replay(given.experiment, k)(i, i + 1))
+        answered(server, members)
+        full.fail(i, 2)
+        try:
+            server.commit()
+        except OSError:
+            full.mend()
+            server.commit()
+        full.mend()
+    kept = server.server.guard.state
+    again = Coordinator(given, full)
+    assert again.n == 20
+    assert all(np.array_equal(again.server.guard.state[name], kept[name]) for name in kept)
+
+
+@pytest.mark.parametrize("first", range(RECORD))
+@pytest.mark.parametrize("killed", [False, True])
+def test_an_answer_that_is_not_durable_does_not_leave_and_is_the_same_later(first, killed):
+    given, full = plan(cohort=K), FullDisk()
+    disks = [full, *(disk() for _ in range(K - 1))]
+    server, members = Coordinator(given, disk()), team(given, disks)
+    for _ in range(3):
+        play(server, members)
+    frame = server.frames()[0]
+    full.fail(first)
+    before = members[0].client.position
+    assert members[0].take(frame) == members[0].take(frame) == (None, "held")
+    assert members[0].trouble == "state/new: No space left on device"
+    assert members[0].client.position == before + 1, "it learns on"
+    assert members[0].refused == {}
+    full.mend()
+    if killed:
+        full.crash()
+        members = team(given, disks)
+    else:
+        assert members[0].save()
+        assert members[0].trouble == ""
+    answer, what = members[0].take(frame)
+    assert what in ("answered", "repeated")
+    assert server.take(0, answer) == "accepted"
+    answered(server, members)
+    server.commit()
+    while server.n < 8:
+        play(server, members)
+    assert np.array_equal(server.server.model, unbroken(given, 8).server.model)
+
+
+def test_an_answer_to_a_round_that_is_not_open_is_early_while_one_is_held():
+    given, full = plan(cohort=K), FullDisk()
+    server, members = Coordinator(given, full), team(given)
+    twin, others = Coordinator(given, disk()), team(given)
+    play(twin, others)
+    answered(server, members)
+    full.fail(0)
+    with pytest.raises(OSError, match="No space"):
+        server.commit()
+    k, frame = next(iter(twin.frames().items()))
+    assert server.take(k, others[k].take(frame)[0]) == "early"
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40)), max_size=6), st.integers(0, 9))
+def test_the_loops_go_on_by_themselves_and_end_as_the_simulation(faults, where):
+    """Any disk is full at any step for any time, and is mended while the loops wait for it."""
+    given = plan(cohort=3)
+    disks = [FullDisk() for _ in range(K + 1)]
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("server_loop", "client_loop"):
+            patch.setattr(f"psofed.deploy.{module}.RETRY", 0.001)
+        server = ServerLoop(Coordinator(given, disks[K]), Line())
+        members = team(given, disks[:K])
+        devices = {k: Device(member, Line()) for k, member in enumerate(members)}
+        connect(server, devices)
+
+        def tick():  # while the server waits, time passes for the devices, too
+            for device in devices.values():
+                if device.member.trouble:
+                    device._save()
+
+        server.on_tick = tick
+        for i, (first, count) in enumerate(faults):
+            disks[(where + i) % (K + 1)].fail(first, count)
+        server.run(12)
+    w, local = simulate(given, 12)
+    assert np.abs(server.coordinator.server.model - w).max() <= 1e-12
+    for k, member in enumerate(members):
+        member.client.catch_up(12)
+        assert np.abs(member.client.state["w"] - local[k]).max() <= 1e-12
+    counts = server.coordinator.server.ledger.counts
+    assert counts["accepted"] == counts["asked"] == 36
+
+
+def test_a_client_says_once_that_its_disk_is_full_and_when_it_is_not():
+    given, full, said = plan(cohort=K), FullDisk(), []
+    device = Device(Member(given, 0, full, replay(given.experiment, 0)), Line(), (), said.append)
+    server = ServerLoop(Coordinator(given, disk()), Line())
+    connect(server, {0: device, **{k: Device(m, Line()) for k, m in enumerate(team(given)) if k}})
+    full.fail(0)
+    server._ask()
+    server._ask()
+    device._save()
+    assert said == ["state/new: No space left on device: still learning, but no answer leaves;"
+                    " trying again"]  # fmt: skip
+    assert server.coordinator.missing == [0]
+    full.mend()
+    device._save()
+    server._ask()
+    assert said[1:] == ["state can be written again"]
+    assert server.coordinator.complete
+
+
+def test_a_client_that_ends_with_a_full_disk_says_what_is_lost():
+    full = FullDisk()
+    device = Device(Member(plan(), 0, full, replay(plan().experiment, 0)), Line())
+    full.fail(0)
+    device._save()
+    device.stop()
+    with pytest.raises(
+        InputError, match=r"state cannot be written \(state/new: No space left.*lost"
+    ):
+        device.run()
+
+
+def test_a_server_that_is_stopped_while_a_round_is_held_ends():
+    given, full = plan(), FullDisk()
+    server = ServerLoop(Coordinator(given, full), Line())
+    connect(server, {k: Device(m, Line()) for k, m in enumerate(team(given))})
+    full.fail(0)
+    server.on_tick = server.stop
+    server.run(5)
+    assert server.coordinator.n == 0
+    assert "No space left" in server.status.disk
+    assert "disk" in server.alarms.on
+    assert server.status.asked_at is None
+
+
+@pytest.mark.parametrize("first", range(RECORD + PLAN))
+def test_a_start_that_cannot_be_recorded_is_refused(first):
+    full = FullDisk()
+    full.fail(first)
+    refused = pytest.raises(InputError, match=r"state/new cannot be written: No space.*; mend")
+    with refused, store.starting(full):
+        Coordinator(plan(), full)
+        plan().keep(full)

@@ -1,0 +1,202 @@
+"""Records with a right digest that cannot be: refused with one line, never a traceback."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.loopback import K, disk, plan, play
+from psofed.deploy import muster
+from psofed.deploy.samples import replay
+from psofed.errors import InputError
+from psofed.export import origin
+from psofed.methods import onlinefed
+from psofed.protocol.client import Member
+from psofed.protocol.coordinator import Coordinator
+from psofed.protocol.deployment import Deploy
+from psofed.protocol.store import SLOTS
+from psofed.records import DTYPES, pack, unpack
+
+LIVE = Deploy(clock="live", wire="float64")
+PLANS = {
+    "lockstep": plan(cohort=K),
+    "live": plan(LIVE, cohort=K),
+    "waits": plan(LIVE, cohort=K, methods=(onlinefed.Options(),)),
+}
+
+
+def ran(given, joined=False):
+    """The newest records of a server and of a client that have done something."""
+    disks = [disk() for _ in range(K + 2)]
+    live = given.deploy.clock == "live"
+    source = (lambda k: None) if live else (lambda k: replay(given.experiment, k))
+    members = [Member(given, k, disks[k], source(k)) for k in range(K + 1)]
+    server = Coordinator(given, disks[-1])
+    if joined:
+        server.change("add", [K])
+        server.change("exclude", [1])
+    for n in range(4):
+        for k, member in enumerate(members if live else []):
+            x, y = replay(given.experiment, min(k, K - 1))(3 * n, 3 * n + 3)
+            member.client.learn(x, y)
+        play(server, members)
+    members[0].client.learn(*replay(given.experiment, 0)(0, 2)) if live else None
+    members[0].save()
+    stores = server.store, members[0].store
+    return [unpack(one.disk.files[SLOTS[one.sequence % 2]]) for one in stores]
+
+
+RECORDS = {
+    **{(name, joined): ran(PLANS[name], joined) for name in PLANS for joined in (False, True)}
+}
+VALUES = (np.nan, np.inf, -np.inf, -1, -(2**63), 2**63 - 1, 2**53 + 2, 2**40, 1e300, 0)
+
+
+def cast(array, dtype):
+    with np.errstate(invalid="ignore", over="ignore"):
+        return array.astype(dtype)
+
+
+@st.composite
+def changed(draw, record):
+    """The record with one array, or two, that is not as it was written."""
+    arrays = dict(record.arrays)
+    for _ in range(draw(st.integers(1, 2))):
+        name = draw(st.sampled_from(sorted(arrays)))
+        array = arrays[name]
+        how = draw(st.sampled_from(["gone", "type", "shape", "longer", "shorter", "value"]))
+        if how == "gone":
+            del arrays[name]
+        elif how == "type":
+            arrays[name] = cast(array, draw(st.sampled_from(DTYPES)))
+        elif how == "shape":
+            arrays[name] = array[None] if draw(st.booleans()) else array.reshape(-1)
+        elif how == "longer":
+            arrays[name] = np.concatenate(
+                [array.reshape(-1), array.reshape(-1), array.reshape(-1)[:1]]
+            )
+        elif how == "shorter":
+            arrays[name] = array.reshape(-1)[: draw(st.integers(0, max(array.size - 1, 0)))]
+        elif array.size:
+            value = np.array(draw(st.sampled_from(VALUES)))
+            array = array.copy()
+            at = draw(st.integers(0, array.size - 1))
+            array.reshape(-1)[at] = cast(value, array.dtype)
+            arrays[name] = array
+    return replace(record, arrays=arrays)
+
+
+def loaded(make, record):
+    """What it becomes, or None if it is refused as it should be."""
+    found = disk()
+    slot = SLOTS[record.sequence % 2]
+    found.files[slot] = pack(record)
+    try:
+        return make(found)
+    except InputError as error:
+        line = str(error)
+        assert line.startswith(f"memory/{slot}: the array '"), line
+        assert "\n" not in line
+        return None
+
+
+@pytest.mark.parametrize(("name", "joined"), RECORDS)
+@given(data=st.data())
+def test_a_servers_record_is_sound_or_refused_with_one_line(name, joined, data):
+    record = data.draw(changed(RECORDS[name, joined][0]))
+    server = loaded(lambda files: Coordinator(PLANS[name], files), record)
+    if server is not None:
+        assert all(np.isfinite(array).all() for array in server.server.state.values())
+        if name == "lockstep":
+            server.commit()
+            assert np.isfinite(server.server.model).all()
+
+
+@pytest.mark.parametrize(("name", "joined"), RECORDS)
+@given(data=st.data())
+def test_a_clients_record_is_sound_or_refused_with_one_line(name, joined, data):
+    given = PLANS[name]
+    record = data.draw(changed(RECORDS[name, joined][1]))
+    source = None if given.deploy.clock == "live" else replay(given.experiment, 0)
+    member = loaded(lambda files: Member(given, 0, files, source), record)
+    if member is not None:
+        state = member.client.state
+        assert all(np.isfinite(a).all() for name, a in state.items() if name != "check.last")
+        forecast = member.client.answer(np.zeros(4))
+        assert np.isfinite([forecast.y, *forecast.radii]).all()
+        assert member.save()
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "line"),
+    [
+        ("n", None, "the array 'n' is missing; restore the folder from a copy, or start with a new one"),
+        ("n", np.array(-1), "the array 'n' has the value -1, not 0 to 4294967296; restore"),
+        ("state.w", np.full(10, np.nan), "the array 'state.w' has values that are not finite; restore"),
+        ("state.w", np.zeros(9), "the array 'state.w' has shape (9,), not (10,); restore"),
+        ("state.w", None, "the array 'state.w' is missing; restore"),
+        ("fresh", np.zeros(10), "the array 'fresh' has values of type float64, not int64; restore"),
+        ("accepted", np.zeros(7, np.int64), "the array 'accepted' has shape (7,), not (5,); restore"),
+    ],
+)  # fmt: skip
+def test_the_line_says_which_file_and_array_what_was_found_and_what_is_right(name, array, line):
+    record = RECORDS["lockstep", False][0]
+    arrays = {key: a for key, a in record.arrays.items() if key != name}
+    arrays |= {} if array is None else {name: array}
+    found = disk()
+    found.files["record.1"] = pack(replace(record, arrays=arrays, sequence=9))
+    with pytest.raises(InputError) as caught:
+        Coordinator(PLANS["lockstep"], found)
+    assert str(caught.value).startswith(f"memory/record.1: {line}")
+
+
+def test_what_older_records_do_not_have_is_as_it_was_at_the_start():
+    for clock, joined in RECORDS:
+        server, client = RECORDS[clock, joined]
+        kept = {key: a for key, a in server.arrays.items() if key not in ("traffic", "lost", "later",
+                "refused", "accepted_at") and not key.startswith("defence.")}  # fmt: skip
+        assert loaded(
+            lambda files, c=clock: Coordinator(PLANS[c], files), replace(server, arrays=kept)
+        )
+        kept = {
+            key: a
+            for key, a in client.arrays.items()
+            if not key.startswith(("state.check", "waiting.", "radius."))
+        }
+        source = None if clock != "lockstep" else replay(PLANS[clock].experiment, 0)
+        assert loaded(
+            lambda files, c=clock, s=source: Member(PLANS[c], 0, files, s),
+            replace(client, arrays=kept),
+        )
+
+
+def test_a_client_that_has_seen_no_sample_starts_again():
+    for given_plan in PLANS.values():
+        files = disk()
+        assert Member(given_plan, 0, files).save()
+        assert Member(given_plan, 0, files).save()
+
+
+@given(data=st.data())
+def test_what_others_read_from_a_folder_is_sound_or_refused_with_one_line(tmp_path_factory, data):
+    """`psofed export` and `psofed fleet list`, beside a server or without one."""
+    which = data.draw(st.integers(0, 1))
+    record = data.draw(changed(RECORDS["lockstep", True][which]))
+    role = data.draw(
+        st.sampled_from([record.about["role"], "client x", "client 99999999999", "", 3])
+    )
+    folder = tmp_path_factory.mktemp("state")
+    (folder / "record.0").write_bytes(pack(replace(record, about=record.about | {"role": role})))
+    (folder / "run.toml").write_text(PLANS["lockstep"].to_toml())
+    for read in (origin.load, muster.read, muster.toml):
+        assert str(folder) in refusal(read, folder)
+
+
+def refusal(read, folder):
+    try:
+        read(folder)
+    except InputError as error:
+        return str(error)
+    return str(folder)

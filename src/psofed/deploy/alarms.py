@@ -22,8 +22,8 @@ HOLD = 600.0  # seconds for which an alarm about something that happened stays
 AGAIN = 60.0  # seconds until the log repeats an alarm whose text has changed
 NAMED = 5  # clients that an alarm names
 ALARMS = (
-    "silence", "ahead", "shared", "clock", "contested", "dropped", "flood", "forged", "retained",
-    "oversized", "logins", "quarantine", "spoiled",
+    "silence", "ahead", "shared", "clock", "expiry", "contested", "dropped", "flood", "forged",
+    "retained", "oversized", "logins", "quarantine", "spoiled",
 )  # fmt: skip
 
 
@@ -47,9 +47,11 @@ class Alarms:
         self._next = now + 1.0
         link, coordinator = server.link, server.coordinator
         link.hush()
+        link.renew()
         self._while("silence", _silence(server, now))
         self._while("ahead", _ahead(coordinator.ahead, coordinator.n, server.deadline))
         self._while("clock", link.untimely)
+        self._while("expiry", link.ending)
         self._while("contested", _contested(link.contested))
         shared = {k: count for k, count in coordinator.doubles.items() if count > 1}
         self._count("shared", sum(shared.values()), _shared(shared))

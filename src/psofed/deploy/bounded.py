@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from psofed.extras import need
@@ -34,7 +35,17 @@ def bounded(link: Link, name: str) -> Any:
             try:
                 return super()._sock_recv(min(bufsize, 2**16))
             except ssl.SSLError as error:
-                link.alert = error.reason or ""
+                link.alert = error.reason or link.alert
+                raise
+
+        def _sock_send(self, buf: Any) -> Any:
+            try:
+                return super()._sock_send(buf)
+            except BlockingIOError:
+                raise
+            except OSError:  # the broker has hung up; it may have said why
+                with suppress(OSError):
+                    self._sock_recv(1)
                 raise
 
         def _packet_handle(self) -> Any:

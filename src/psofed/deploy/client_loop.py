@@ -77,6 +77,7 @@ class Device:
         elif event is not None:
             self._network(event)
         self._take_samples()
+        self.link.renew()
         self._warn()
         if self._hello_at is not None and monotonic() >= self._hello_at + self._patience:
             self._unheard()
@@ -243,6 +244,7 @@ class Device:
         for what, found in {
             f"the connection is lost again and again right after it was made: does another device"
             f" use --id {k} or its certificate? Or the network is bad": link.contested,
+            link.ending: link.ending,  # its text changes once a day
             "retained messages at the broker are ignored": link.retained,
             "messages that are too large for this run are ignored": link.oversized,
             "invitations come faster than they are read; some were dropped": link.inbox.dropped,

@@ -102,17 +102,16 @@ def _read(x: Library, path: Path) -> tuple[bytes, bytes, Any]:
     try:
         text = path.read_text(encoding="ascii")
         asked, _, digits = text.rpartition(PROOF)
-        request = x.x509.load_pem_x509_csr(asked.encode())
-        proof = bytes.fromhex(digits)
+        request, proof = x.x509.load_pem_x509_csr(asked.encode()), bytes.fromhex(digits)
+        curve = getattr(request.public_key(), "curve", None)
+        good = request.is_signature_valid and isinstance(curve, x.ec.SECP256R1)
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}", right) from None
-    except ValueError:
+    except (ValueError, x.unsupported):
         raise InputError(str(path), "is no request for a certificate", right) from None
-    curve = getattr(request.public_key(), "curve", None)
-    if not (request.is_signature_valid and isinstance(curve, x.ec.SECP256R1)):
-        raise InputError(
-            str(path), "is not signed with a key that it asks for, on the curve P-256", right
-        )
+    if not good:
+        found = "is not signed with the key that it is about, or that is not on the curve P-256"
+        raise InputError(str(path), found, right)
     return asked.encode(), proof, request
 
 

@@ -194,6 +194,11 @@ class Link:
             self._client.subscribe([(topic, self.qos) for topic in topics[i : i + TOPICS]])
 
     @property
+    def ending(self) -> str:
+        """Certificates that have to be renewed within 30 days, or cannot be used."""
+        return "" if self.papers is None else self.papers.ending()
+
+    @property
     def contested(self) -> bool:
         """Whether connections are lost so often as when two devices use one identity."""
         return len(self._lost) == CONTESTED[0] and monotonic() - self._lost[0] < CONTESTED[1]

@@ -62,8 +62,7 @@ def sign(
     """On the authority's side: the certificate for a request; the name, and if it had no rights."""
     authority = Authority(folder, passphrase)
     x = authority.x
-    asked, proof, request = _read(x, path)
-    name = _name(x, path, request)
+    asked, proof, request, name = _read(x, path)
     with private.alone(folder):
         _without_key(folder, name)
         known = _tokens(folder)
@@ -96,8 +95,8 @@ def _admit(x: Library, path: Path, made: Any, name: str, asked: bytes, proof: by
         raise InputError(str(path), found, right)
 
 
-def _read(x: Library, path: Path) -> tuple[bytes, bytes, Any]:
-    """The request as it was signed, the proof, and the request itself."""
+def _read(x: Library, path: Path) -> tuple[bytes, bytes, Any, str]:
+    """The request as it was signed, the proof, the request itself, and the name in it."""
     right = "make it on the device with `psofed keys enrol`"
     try:
         text = path.read_text(encoding="ascii")
@@ -105,22 +104,16 @@ def _read(x: Library, path: Path) -> tuple[bytes, bytes, Any]:
         request, proof = x.x509.load_pem_x509_csr(asked.encode()), bytes.fromhex(digits)
         curve = getattr(request.public_key(), "curve", None)
         good = request.is_signature_valid and isinstance(curve, x.ec.SECP256R1)
+        (name,) = (str(each.value) for each in request.subject)
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}", right) from None
-    except (ValueError, x.unsupported):
+    except Exception:  # the library has many for what anybody may have written into a file
         raise InputError(str(path), "is no request for a certificate", right) from None
     if not good:
         found = "is not signed with the key that it is about, or that is not on the curve P-256"
         raise InputError(str(path), found, right)
-    return asked.encode(), proof, request
-
-
-def _name(x: Library, path: Path, request: Any) -> str:
-    names = [str(each.value) for each in request.subject]
-    if len(names) != 1:
-        raise InputError(str(path), "has no name of a client", "use `psofed keys enrol`")
-    identity.number(names[0])
-    return names[0]
+    identity.number(name)
+    return asked.encode(), proof, request, name
 
 
 def _signer(x: Library, k: int, seed: bytes) -> Any:

@@ -156,7 +156,6 @@ class Library:
         self.encoding, self._serialization = serialization.Encoding, serialization
         self.load_key = serialization.load_pem_private_key
         self.invalid = exceptions.InvalidSignature
-        self.unsupported = exceptions.UnsupportedAlgorithm
         self.server_use = ExtendedKeyUsageOID.SERVER_AUTH
         self.client_use = ExtendedKeyUsageOID.CLIENT_AUTH
         self._common = NameOID.COMMON_NAME

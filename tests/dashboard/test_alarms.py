@@ -191,6 +191,9 @@ def test_a_certificate_that_ends_soon(watched):
     assert metric(shown, "psofed_certificate_days", '{whose="own"}') == 29
     assert metric(shown, "psofed_certificate_days", '{whose="broker"}') == 30
     papers.ends["own"] = papers.ends["broker"]
+    shown.server.link.alert = "SSLV3_ALERT_CERTIFICATE_REVOKED"
+    wait_for(lambda: "own certificate is revoked" in shown.state()["alarms"]["expiry"])
+    shown.server.link.alert = ""
     wait_for(lambda: shown.state()["alarms"] == {})
 
 

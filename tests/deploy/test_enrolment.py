@@ -242,6 +242,22 @@ def test_no_command_leaves_half_a_file(keys, monkeypatch):
     assert not [path for path in keys.iterdir() if path.name.startswith(".")]
 
 
+def test_an_authority_that_could_not_be_written_can_be_made_again(tmp_path, monkeypatch):
+    write = private.write
+
+    def fails(path, *more):
+        if path.name == "acl":
+            raise InputError(str(path), "cannot be written: No space left on device", "")
+        write(path, *more)
+
+    monkeypatch.setattr(private, "write", fails)
+    with pytest.raises(InputError, match="No space left"):
+        identity.init(tmp_path / "keys", "p", [], 8883)
+    monkeypatch.undo()
+    identity.init(tmp_path / "keys", "p", [], 8883)
+    who(tmp_path / "keys", "server").context()
+
+
 def test_nothing_but_signing_needs_the_key_of_the_authority(keys, psofed):
     (keys / "ca.key").unlink()
     assert psofed("keys", "list").returncode == 0

@@ -68,7 +68,7 @@ def test_a_broker_shows_its_new_certificate_after_a_signal(keys):
     broker = secured(keys)
     link = mqtt.Link(
         mqtt.Address("127.0.0.1", broker.port, tls=True), "server", "p/+/u", 99, 0,
-        who(keys, "server"), clients=3,
+        who(keys, "server"), clients=range(3),
     )  # fmt: skip
     link.open()
     try:

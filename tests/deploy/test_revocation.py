@@ -34,7 +34,7 @@ def links(keys):
 
     def connect(name, topic, wait=True, folder=keys):
         address = mqtt.Address("127.0.0.1", broker.port, tls=True)
-        link = mqtt.Link(address, name, topic, 1000, 0, who(folder, name), clients=2)
+        link = mqtt.Link(address, name, topic, 1000, 0, who(folder, name), clients=range(2))
         opened.append(link)
         link.open()
         if wait:
@@ -164,6 +164,12 @@ def test_the_server_is_revoked_without_a_denial_and_strangers_are_named(keys, ps
     gone = psofed("keys", "revoke", "0", "--folder", keys, "--reload", 2**22 + 1)
     assert gone.returncode == 2
     assert "cannot be told" in gone.stderr
+    copy = next((keys / "issued").glob("0-*.pem"))
+    text = copy.read_text()
+    copy.write_text("nonsense")
+    damaged = psofed("keys", "revoke", "0", "--folder", keys)
+    assert (damaged.returncode, "no certificate that can be read" in damaged.stderr) == (2, True)
+    copy.write_text(text)
     (keys / "crl.pem").write_text("nonsense")
     damaged = psofed("keys", "revoke", "0", "--folder", keys)
     assert (damaged.returncode, "it is damaged" in damaged.stderr) == (2, True)

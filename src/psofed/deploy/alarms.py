@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.deploy.certificates import refused
+
 if TYPE_CHECKING:
     from psofed.defences.contract import Opinion
     from psofed.deploy.server_loop import ServerLoop
@@ -51,7 +53,7 @@ class Alarms:
         self._while("silence", _silence(server, now))
         self._while("ahead", _ahead(coordinator.ahead, coordinator.n, server.deadline))
         self._while("clock", link.untimely)
-        self._while("expiry", link.ending)
+        self._while("expiry", link.ending or refused(link.alert))
         self._while("contested", _contested(link.contested))
         shared = {k: count for k, count in coordinator.doubles.items() if count > 1}
         self._count("shared", sum(shared.values()), _shared(shared))

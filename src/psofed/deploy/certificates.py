@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,9 +48,14 @@ def known(folder: Path) -> list[Certificate]:
     files = [*(folder / "issued").glob("*.pem"), *folder.glob("*.pem")]
     found = {}
     for path in files:
-        with suppress(OSError, ValueError):  # a list of revoked ones is none
+        if path.name == "crl.pem":
+            continue
+        try:
             certificate = Certificate.parse(path.read_text())
-            found[certificate.serial] = certificate
+        except (OSError, ValueError):  # to pass over one could mean that it is never revoked
+            right = "take it from a copy, or move it away"
+            raise InputError(str(path), "is no certificate that can be read", right) from None
+        found[certificate.serial] = certificate
     return sorted(
         found.values(), key=lambda c: (not c.name.isdecimal(), c.name.zfill(20), c.begin, c.end)
     )
@@ -72,7 +76,7 @@ class Identity:
         private.check(self.key)
         try:
             context.load_verify_locations(self.ca)
-            context.load_cert_chain(self.certificate, self.key)
+            context.load_cert_chain(self.certificate, self.key, password="")  # never ask for one
         except (OSError, ssl.SSLError) as error:
             found = f"cannot be used: {error.strerror or error}"
             files = f"{self.ca}, {self.certificate} or {self.key}"

@@ -58,13 +58,18 @@ def init(
     for host in hosts:
         x.check_host(host)
     authority = Authority.make(folder, passphrase)
-    _new(authority, BROKER, DAYS, hosts)
-    _new(authority, SERVER, DAYS)
-    where = {"folder": folder.resolve(), "port": port, "run": run}
-    where |= {"largest": largest, "packet": largest + TOPIC}
-    private.write(folder / "mosquitto.conf", CONFIGURATION.format(**where), private.PUBLIC)
-    # mosquitto requires that no other user can read the ACL
-    private.write(folder / "acl", RULES.format(**where))
+    try:
+        authority.revoke([])  # mosquitto does not start without a list
+        _new(authority, BROKER, DAYS, hosts)
+        _new(authority, SERVER, DAYS)
+        where = {"folder": folder.resolve(), "port": port, "run": run}
+        where |= {"largest": largest, "packet": largest + TOPIC}
+        private.write(folder / "mosquitto.conf", CONFIGURATION.format(**where), private.PUBLIC)
+        # mosquitto requires that no other user can read the ACL
+        private.write(folder / "acl", RULES.format(**where))
+    except InputError:
+        (folder / "ca.key").unlink(missing_ok=True)  # nothing was given away: begin again
+        raise
 
 
 def client(folder: Path, name: str, days: int = DAYS, passphrase: Path | None = None) -> None:

@@ -35,7 +35,7 @@ class Authority:
 
     @staticmethod
     def make(folder: Path, passphrase: Path | None = None) -> Authority:
-        """A new authority with an empty list of revoked certificates."""
+        """A new authority; its key is written last, so that it is whole if it is there."""
         x = Library()
         secret = _read(passphrase)
         if (folder / "ca.key").exists():
@@ -48,12 +48,10 @@ class Authority:
         builder = builder.add_extension(x.usage("key_cert_sign", "crl_sign"), critical=True)
         builder = builder.add_extension(x.subject(key.public_key()), critical=False)
         builder = builder.add_extension(x.issuer(key.public_key()), critical=False)
-        private.write(folder / "ca.key", x.key_bytes(key, secret))
         pem = builder.sign(key, x.hashes.SHA256()).public_bytes(x.encoding.PEM)
         private.write(folder / "ca.pem", pem, private.PUBLIC)
-        made = Authority(folder, passphrase)
-        made.revoke([])
-        return made
+        private.write(folder / "ca.key", x.key_bytes(key, secret))
+        return Authority(folder, passphrase)
 
     def _open(self) -> Any:
         path = self.folder / "ca.key"

@@ -1,6 +1,7 @@
 """Enrolment: a device makes its own key, and a token admits it once, in time, under its number."""
 
 import json
+import os
 import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -240,6 +241,14 @@ def test_no_command_leaves_half_a_file(keys, monkeypatch):
         private.write(keys / "acl", "new")
     assert (keys / "acl").read_text() == before
     assert not [path for path in keys.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_that_is_written_again_stays_whose_it_was(keys):
+    os.chown(keys / "acl", 4321, 1234)  # mosquitto's, which could not read it otherwise
+    private.write(keys / "acl", "new")
+    found = (keys / "acl").stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (4321, 1234, 0o600)
 
 
 def test_an_authority_that_could_not_be_written_can_be_made_again(tmp_path, monkeypatch):

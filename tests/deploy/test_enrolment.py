@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -55,6 +56,7 @@ def test_a_device_enrols_with_a_token_and_its_key_stays_where_it_is(keys, psofed
         shutil.copy(keys / name, tmp_path / "device")
     lasts = certificates.Certificate.parse((keys / "3.pem").read_text())
     assert (lasts.end - datetime.now(UTC)).days == 89
+    (keys / "ca.key").unlink()  # neither broker nor device needs it
     broker = secured(keys)
     address = mqtt.Address("127.0.0.1", broker.port, tls=True)
     link = mqtt.Link(address, "3", "p/3/d", 1000, 0, who(tmp_path / "device", "3"))
@@ -265,6 +267,16 @@ def test_an_authority_that_could_not_be_written_can_be_made_again(tmp_path, monk
     monkeypatch.undo()
     identity.init(tmp_path / "keys", "p", [], 8883)
     who(tmp_path / "keys", "server").context()
+
+
+def test_only_enrolling_needs_a_package_that_devices_do_not_have(keys, psofed, monkeypatch):
+    token = enrolment.token(keys, "3")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    result = psofed("keys", "enrol", "3", "--token", token, "--folder", "device")
+    assert result.returncode == 2
+    assert "keys need cryptography; pip install '.[deploy]'" in result.stderr
+    who(keys, "server").check("server")
+    assert certificates.known(keys)
 
 
 def test_nothing_but_signing_needs_the_key_of_the_authority(keys, psofed):

@@ -179,6 +179,12 @@ def test_the_key_stays_where_it_is_wanted_or_where_the_device_made_it(keys, psof
     with pytest.raises(InputError, match="the key of 1 belongs to a revoked"):
         identity.renew(keys, "1", same_key=True)
     assert identity.renew(keys, "1"), "with a new key it may come back"
+    (keys / "2.key").write_text((keys / "0.key").read_text())  # as if a renewal was interrupted
+    assert identity.renew(keys, "2")
+    who(keys, "2").context()
+    (keys / "2.key").write_text("nonsense")
+    with pytest.raises(InputError, match=r"2\.key is no private key"):
+        identity.renew(keys, "2")
     for name in ("9", "x", "ca"):
         wrong = psofed("keys", "renew", name)
         assert wrong.returncode == 2, name

@@ -1,11 +1,13 @@
 """Revocation: within seconds a client has no rights, and does not come back; the others go on."""
 
 import json
+import os
 import re
 import shutil
 import socket
 import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -153,6 +155,15 @@ def test_all_certificates_of_a_client_are_revoked_and_each_list_is_younger(keys,
     assert re.fullmatch(r" +0 +824 days, until \d{4}-\d\d-\d\d  revoked", text[0])
 
 
+def test_commands_at_the_same_time_do_not_undo_each_other(keys):
+    for k in range(2, 10):
+        identity.issue(keys, str(k))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda k: revocation.revoke(keys, str(k)), range(10)))
+    assert len(signing.revoked(signing.Library(), keys / "crl.pem")) == 10
+    assert (keys / "acl").read_text().count("topic deny #") == 10
+
+
 def test_the_server_is_revoked_without_a_denial_and_strangers_are_named(keys, psofed):
     revocation.revoke(keys, "server")
     assert "deny" not in (keys / "acl").read_text()
@@ -164,6 +175,9 @@ def test_the_server_is_revoked_without_a_denial_and_strangers_are_named(keys, ps
     gone = psofed("keys", "revoke", "0", "--folder", keys, "--reload", 2**22 + 1)
     assert gone.returncode == 2
     assert "cannot be told" in gone.stderr
+    assert "Revoked 1 certificate of 0" in gone.stdout, "that holds all the same"
+    other = psofed("keys", "revoke", "0", "--folder", keys, "--reload", os.getpid())
+    assert (other.returncode, "and is not told; give that of" in other.stderr) == (2, True)
     copy = next((keys / "issued").glob("0-*.pem"))
     text = copy.read_text()
     copy.write_text("nonsense")

@@ -10,7 +10,7 @@ import pytest
 from helpers.certified import files, secured, who
 from helpers.devices import wait_for
 from helpers.runs import SMALL, assert_equal_to_the_engine, needs_mosquitto
-from psofed.deploy import certificates, identity, mqtt, signing
+from psofed.deploy import certificates, identity, mqtt, revocation, signing
 from psofed.errors import InputError
 from psofed.protocol import deployment as plans
 
@@ -86,7 +86,7 @@ def test_a_client_speaks_and_listens_only_for_itself(keys, connect):
 
 @pytest.mark.long
 @needs_mosquitto
-@pytest.mark.parametrize("kind", ["foreign", "expired", "none", "unbelieving"])
+@pytest.mark.parametrize("kind", ["foreign", "expired", "revoked", "none", "unbelieving"])
 def test_who_has_no_right_certificate_stays_outside_and_is_told(keys, broker, team, tmp_path, kind):
     run = team(SMALL, f"mqtts://127.0.0.1:{broker.port}")
     other = tmp_path / "other"
@@ -99,11 +99,17 @@ def test_who_has_no_right_certificate_stays_outside_and_is_told(keys, broker, te
     elif kind == "expired":
         identity.issue(keys, "0", days=-1)
         run.more = files(keys, "0")
+    elif kind == "revoked":
+        revocation.revoke(keys, "0")
+        revocation.reload(broker.process.pid)
+        time.sleep(0.3)
+        run.more = files(keys, "0")
     else:
         run.url, run.more = f"mqtt://127.0.0.1:{broker.port}", ()
     run.start(0)
     said = wait_for(lambda: re.search("no broker at .*still learning", run.log(0)))[0]
     hints = {"none": "127.0.0.1", "unbelieving": "of another authority"}
+    hints["revoked"] = "the broker says that the own certificate is revoked"
     hints["foreign"] = "the own certificate is not of its authority"
     hints["expired"] = "the own certificate has expired by the clock of this machine"
     assert hints[kind] in said

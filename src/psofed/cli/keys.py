@@ -153,7 +153,8 @@ def renew(
     new = identity.renew(folder, name, days, same_key, passphrase)
     what = f"{folder}/{name}.pem and .key" if new else f"{folder}/{name}.pem; the key stays"
     if name == identity.BROKER:
-        print(f"Wrote {what}. Copy to the broker. {_told(pid)}")
+        print(f"Wrote {what}. Copy to the broker. {_then(pid)}")
+        _reread(pid)
     else:
         whose = "server" if name == identity.SERVER else "device"
         print(f"Wrote {what}. Copy to the {whose}, which takes it without a restart")
@@ -179,7 +180,8 @@ def revoke(name: str, folder: Path, passphrase: Path | None, pid: int | None) ->
         print(f"{said} and acl. Add to mosquitto.conf and restart the broker: crlfile"
               f" {folder.resolve()}/crl.pem")  # fmt: skip
     else:
-        print(f"{said} and acl. Copy both to the broker. {_told(pid)}")
+        print(f"{said} and acl. Copy both to the broker. {_then(pid)}")
+        _reread(pid)
 
 
 def _restored(folder: Path, name: str, again: bool) -> None:
@@ -189,14 +191,16 @@ def _restored(folder: Path, name: str, again: bool) -> None:
               " broker, which ends connections of the revoked certificate")  # fmt: skip
 
 
-def _told(pid: int | None) -> str:
-    """Tell mosquitto, or say how to."""
+def _then(pid: int | None) -> str:
+    return f"Process {pid} is told" if pid else "Then: kill -HUP $(pidof mosquitto)"
+
+
+def _reread(pid: int | None) -> None:
+    """After what was done is said: if this fails, that holds all the same."""
     from psofed.deploy import revocation
 
-    if pid is None:
-        return "Then: kill -HUP $(pidof mosquitto)"
-    revocation.reload(pid)
-    return f"Told process {pid} to read them"
+    if pid is not None:
+        revocation.reload(pid)
 
 
 @keys.command("list")

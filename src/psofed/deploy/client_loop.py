@@ -240,11 +240,11 @@ class Device:
 
     def _warn(self) -> None:
         """Say once what is wrong with the connection besides its loss."""
-        link, k = self.link, self.member.k
+        link, k, ending = self.link, self.member.k, self.link.ending
         for what, found in {
             f"the connection is lost again and again right after it was made: does another device"
             f" use --id {k} or its certificate? Or the network is bad": link.contested,
-            link.ending: link.ending,  # its text changes once a day
+            ending: ending,  # its text changes once a day
             "retained messages at the broker are ignored": link.retained,
             "messages that are too large for this run are ignored": link.oversized,
             "invitations come faster than they are read; some were dropped": link.inbox.dropped,

@@ -119,19 +119,20 @@ def renew(
     authority = Authority(folder, passphrase)
     x = authority.x
     with private.alone(folder):
-        old = _certificate(x, folder, name)
-        ours = _holds_key(x, folder, name, old)
-        if old.serial_number in revocation.serials(x, folder) and (same_key or not ours):
-            right = "leave out --same-key" if ours else f"psofed keys token {name}"
+        old, key = _certificate(x, folder, name), _key(x, folder, name)
+        new = key is not None and not same_key
+        if old.serial_number in revocation.serials(x, folder) and not new:
+            right = f"psofed keys token {name}" if key is None else "leave out --same-key"
             raise InputError(f"the key of {name}", "belongs to a revoked certificate", right)
         hosts = x.hosts(old) if name == BROKER else None
         lasts = days or (old.not_valid_after_utc - old.not_valid_before_utc).days - 1
-        if ours and not same_key:
+        if new:
             _new(authority, name, lasts, hosts)
         else:
-            keep(folder, name, authority.sign(name, old.public_key(), lasts, hosts))
+            public = (old if key is None else key).public_key()
+            keep(folder, name, authority.sign(name, public, lasts, hosts))
         revocation.allow(folder, name)
-    return ours and not same_key
+    return new
 
 
 def keep(folder: Path, name: str, pem: bytes) -> None:
@@ -166,13 +167,15 @@ def _certificate(x: Library, folder: Path, name: str) -> Any:
         raise InputError(str(path), "is no certificate that could be renewed", right) from None
 
 
-def _holds_key(x: Library, folder: Path, name: str, certificate: Any) -> bool:
-    """Whether the folder has the key of this certificate: a device may have made its own."""
+def _key(x: Library, folder: Path, name: str) -> Any:
+    """The private key of `name`, if it was made here and is still here; a device has its own."""
     path = folder / f"{name}.key"
     if not path.exists():
-        return False
+        return None
+    right = "take it from a copy, or move it away"
     try:
-        key = x.load_key(private.read(path, "give the folder in which it was made").encode(), None)
-    except (TypeError, ValueError):
-        return False
-    return x.public_bytes(key.public_key()) == x.public_bytes(certificate.public_key())
+        return x.load_key(private.read(path, right).encode(), None)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(str(path), "is no private key", right) from None

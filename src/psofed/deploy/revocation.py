@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 from psofed.deploy import certificates, private
@@ -60,10 +61,14 @@ def listed(folder: Path) -> bool:
 
 def reload(pid: int) -> None:
     """Tell mosquitto to read its certificates, the list and the ACL again."""
+    right = "give that of mosquitto, as pidof says"
+    with suppress(OSError):  # not every system has this file; others end by such a signal
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+        if name != "mosquitto":
+            raise InputError(f"process {pid}", f"is {name}, and is not told", right)
     try:
         os.kill(pid, signal.SIGHUP)
     except OSError as error:
-        right = "give that of mosquitto, as pidof says"
         raise InputError(f"process {pid}", f"cannot be told: {error.strerror}", right) from None
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from helpers.certified import files, secured, who
+from helpers.certified import files, reread, secured, who
 from helpers.devices import wait_for
 from helpers.runs import SMALL, assert_equal_to_the_engine, needs_mosquitto
 from psofed.deploy import certificates, enrolment, identity, mqtt, renewal, revocation
@@ -44,7 +44,7 @@ def test_rounds_go_on_across_renewals_of_broker_server_and_client(keys, team):
         for name in ("broker", "server", "0"):
             identity.renew(keys, name)
         Authority(keys).revoke(old)  # who still used them would not come back
-        revocation.reload(broker.process.pid)
+        reread(broker)
         for name in ("server", 0):
             wait_for(lambda name=name: "to use the renewed certificate" in run.log(name))
             wait_for(lambda name=name: run.log(name).count("connected to mqtts") == 2)
@@ -76,8 +76,7 @@ def test_a_broker_shows_its_new_certificate_after_a_signal(keys):
         assert "the broker's certificate ends in 9 days" in link.ending
         assert "psofed keys renew broker" in link.ending
         identity.renew(keys, "broker", days=400)
-        revocation.reload(broker.process.pid)
-        time.sleep(0.3)
+        reread(broker)
         link._looked = link._met = time.monotonic() - mqtt.LOOK[0]  # an hour later
         link.renew()
         wait_for(lambda: link.papers.days()["broker"] == 399)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from helpers.certified import secured, who
+from helpers.certified import reread, secured, who
 from helpers.devices import wait_for
 from helpers.runs import needs_mosquitto
 from psofed.deploy import certificates, identity, mqtt, revocation, signing
@@ -97,8 +97,7 @@ def test_a_number_comes_back_with_a_new_key_and_what_was_revoked_stays_outside(k
     renewed = psofed("keys", "renew", "0", "--folder", keys)
     assert "Restart the broker" in renewed.stdout
     assert "deny" not in (keys / "acl").read_text()
-    revocation.reload(links.broker.process.pid)
-    time.sleep(0.3)
+    reread(links.broker)
     device = links("0", "p/0/d")
     wait_for(lambda: not thief.up)
     thief.close()
@@ -123,8 +122,7 @@ def test_a_session_of_tls_is_not_resumed_by_a_revoked_client(keys, links):
     session = shake()
     assert session.has_ticket, "the broker offers to resume"
     revocation.revoke(keys, "0")
-    revocation.reload(links.broker.process.pid)
-    time.sleep(0.3)
+    reread(links.broker)
     for offer in (None, session):
         with pytest.raises(ssl.SSLError) as refused:
             shake(offer)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from helpers.certified import files, secured, who
+from helpers.certified import files, reread, secured, who
 from helpers.devices import wait_for
 from helpers.runs import SMALL, assert_equal_to_the_engine, needs_mosquitto
 from psofed.deploy import certificates, identity, mqtt, revocation, signing
@@ -101,8 +101,7 @@ def test_who_has_no_right_certificate_stays_outside_and_is_told(keys, broker, te
         run.more = files(keys, "0")
     elif kind == "revoked":
         revocation.revoke(keys, "0")
-        revocation.reload(broker.process.pid)
-        time.sleep(0.3)
+        reread(broker)
         run.more = files(keys, "0")
     else:
         run.url, run.more = f"mqtt://127.0.0.1:{broker.port}", ()

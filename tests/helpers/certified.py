@@ -1,6 +1,7 @@
 """Real brokers with certificates, and what their peers need."""
 
-from helpers.devices import Mosquitto
+from helpers.devices import Mosquitto, wait_for
+from psofed.deploy import revocation
 from psofed.deploy.certificates import Identity
 
 
@@ -10,6 +11,14 @@ def secured(folder):
     text = text.replace("listener 8883", "listener PORT 127.0.0.1")
     # As root mosquitto becomes another user, who may not read the folder of a test.
     return Mosquitto(folder, text + "user root\n")
+
+
+def reread(broker):
+    """Tell a mosquitto to read its files again, and wait until it has begun: others wait behind."""
+    log = broker.config.with_suffix(".log")
+    before = log.read_text().count("Reloading config.")
+    revocation.reload(broker.process.pid)
+    wait_for(lambda: log.read_text().count("Reloading config.") > before)
 
 
 def who(folder, name):

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from helpers.devices import wait_for
 from helpers.loopback import connect, disk
 from helpers.stage import TOKEN
-from psofed.deploy import alarms
+from psofed.deploy import alarms, renewal
+from psofed.deploy.certificates import Certificate
 from psofed.deploy.inbox import SHARE, Event
 from psofed.protocol import wire
 from psofed.protocol.client import Member
@@ -199,6 +201,25 @@ def test_a_clock_that_is_wrong(watched):
     shown.server.link.untimely = "the broker's certificate is not valid yet"
     assert raised(shown, "clock") == "the broker's certificate is not valid yet"
     shown.server.link.untimely = ""
+    wait_for(lambda: shown.state()["alarms"] == {})
+
+
+def test_a_certificate_that_ends_soon(watched):
+    shown = watched()
+    papers = renewal.Papers.__new__(renewal.Papers)
+    papers.trouble, papers.own = "", Certificate("server", 1, datetime.now(UTC), datetime.now(UTC))
+    papers.ends = {"own": datetime.now(UTC) + timedelta(days=29.5)}
+    papers.ends["broker"] = datetime.now(UTC) + timedelta(days=30.5)
+    shown.server.link.papers, shown.server.link._looked = papers, float("inf")
+    text = raised(shown, "expiry")
+    assert text.startswith("the own certificate ends in 29 days")
+    assert "broker" not in text
+    assert metric(shown, "psofed_certificate_days", '{whose="own"}') == 29
+    assert metric(shown, "psofed_certificate_days", '{whose="broker"}') == 30
+    papers.ends["own"] = papers.ends["broker"]
+    shown.server.link.alert = "SSLV3_ALERT_CERTIFICATE_REVOKED"
+    wait_for(lambda: "own certificate is revoked" in shown.state()["alarms"]["expiry"])
+    shown.server.link.alert = ""
     wait_for(lambda: shown.state()["alarms"] == {})
 
 

@@ -177,7 +177,11 @@ def test_mistakes_about_the_dashboard_are_one_clear_line_each(psofed, tmp_path):
     wrong("--dashboard", "here", parts=["--dashboard is 'here'", "HOST:PORT"])
     wrong("--dashboard", "0", "--dashboard-token-file", "none", parts=["none cannot be read"])
     wrong("--dashboard-token-file", "none", parts=["without a --dashboard"])
+    (tmp_path / "token").write_text("a-token-of-some-length\n")
+    (tmp_path / "token").chmod(0o644)
+    wrong("--dashboard", "0", "--dashboard-token-file", "token", parts=["chmod 600 token"])
     (tmp_path / "token").write_text("short\n")
+    (tmp_path / "token").chmod(0o600)
     wrong("--dashboard", "0", "--dashboard-token-file", "token", parts=["too short"])
 
 

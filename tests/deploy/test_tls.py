@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from helpers.devices import Mosquitto, wait_for
+from helpers.certified import files, reread, secured, who
+from helpers.devices import wait_for
 from helpers.runs import SMALL, assert_equal_to_the_engine, needs_mosquitto
-from psofed.deploy import certificates, identity, mqtt
+from psofed.deploy import certificates, identity, mqtt, revocation, signing
 from psofed.errors import InputError
 from psofed.protocol import deployment as plans
 
@@ -25,26 +26,9 @@ def keys(tmp_path):
 
 @pytest.fixture
 def broker(keys):
-    # As root mosquitto becomes another user, who may not read the folder of a test.
-    text = (keys / "mosquitto.conf").read_text().replace("listener 8883", "listener PORT 127.0.0.1")
-    started = Mosquitto(keys, text + "user root\n")
+    started = secured(keys)
     yield started
     started.stop()
-
-
-def files(folder, name):
-    return (
-        "--ca",
-        folder / "ca.pem",
-        "--cert",
-        folder / f"{name}.pem",
-        "--key",
-        folder / f"{name}.key",
-    )
-
-
-def who(folder, name):
-    return certificates.Identity(folder / "ca.pem", folder / f"{name}.pem", folder / f"{name}.key")
 
 
 @pytest.fixture
@@ -102,7 +86,7 @@ def test_a_client_speaks_and_listens_only_for_itself(keys, connect):
 
 @pytest.mark.long
 @needs_mosquitto
-@pytest.mark.parametrize("kind", ["foreign", "expired", "none", "unbelieving"])
+@pytest.mark.parametrize("kind", ["foreign", "expired", "revoked", "none", "unbelieving"])
 def test_who_has_no_right_certificate_stays_outside_and_is_told(keys, broker, team, tmp_path, kind):
     run = team(SMALL, f"mqtts://127.0.0.1:{broker.port}")
     other = tmp_path / "other"
@@ -115,13 +99,19 @@ def test_who_has_no_right_certificate_stays_outside_and_is_told(keys, broker, te
     elif kind == "expired":
         identity.issue(keys, "0", days=-1)
         run.more = files(keys, "0")
+    elif kind == "revoked":
+        revocation.revoke(keys, "0")
+        reread(broker)
+        run.more = files(keys, "0")
     else:
         run.url, run.more = f"mqtt://127.0.0.1:{broker.port}", ()
     run.start(0)
     said = wait_for(lambda: re.search("no broker at .*still learning", run.log(0)))[0]
     hints = {"none": "127.0.0.1", "unbelieving": "of another authority"}
+    hints["revoked"] = "the broker says that the own certificate is revoked"
+    hints["foreign"] = "the own certificate is not of its authority"
     hints["expired"] = "the own certificate has expired by the clock of this machine"
-    assert hints.get(kind, "is the own certificate valid") in said
+    assert hints[kind] in said
     time.sleep(0.5)
     assert run.running[0].poll() is None, "it goes on"
     # The library leaves the socket of a failed handshake to the garbage collector.
@@ -144,10 +134,9 @@ def test_a_certificate_that_does_not_fit_the_clock_is_told_from_other_failures(
                 return super().now(zone) + later
 
         shifted = SimpleNamespace(datetime=Later, UTC=datetime.UTC, timedelta=datetime.timedelta)
-        monkeypatch.setattr(identity, "datetime", shifted)
+        monkeypatch.setattr(signing, "datetime", shifted)
     identity.issue(keys, "broker", hosts=["127.0.0.1"], days=days)
-    text = (keys / "mosquitto.conf").read_text().replace("listener 8883", "listener PORT 127.0.0.1")
-    broker = Mosquitto(keys, text + "user root\n")
+    broker = secured(keys)
     run = team(SMALL, f"mqtts://127.0.0.1:{broker.port}", serve=files(keys, "server"))
     run.start("server")
     try:
@@ -191,8 +180,7 @@ def test_the_broker_of_a_run_takes_nothing_that_stays_and_nothing_larger(psofed,
     assert f"\nmessage_size_limit {most}\nmax_packet_size {most + 100}\n" in text
     assert most == 32 * 200 + 64 + 12 + 8
     assert "topic read q/+/u" in (keys / "acl").read_text()
-    text = text.replace("listener 8883", "listener PORT 127.0.0.1")
-    broker = Mosquitto(keys, text + "user root\n")
+    broker = secured(keys)
     address = mqtt.Address("127.0.0.1", broker.port, tls=True)
     client = mqtt.Link(address, "0", "q/0/d", most, 0, who(keys, "0"))
     server = mqtt.Link(address, "server", "q/+/u", 10**8, 0, who(keys, "server"), range(3))
@@ -258,7 +246,11 @@ def test_the_certificate_of_somebody_else_is_refused_at_the_start(psofed, keys, 
 def test_files_that_are_no_certificates_are_named(tmp_path):
     for name in ("ca.pem", "a.pem", "a.key"):
         (tmp_path / name).write_text("nonsense")
+    mine = certificates.Identity(tmp_path / "ca.pem", tmp_path / "a.pem", tmp_path / "a.key")
+    with pytest.raises(InputError, match=r"a\.key can be read by others; chmod 600 /\S+/a\.key$"):
+        mine.context()
+    (tmp_path / "a.key").chmod(0o600)
     with pytest.raises(InputError, match=r"ca\.pem.*cannot be used"):
-        certificates.Identity(tmp_path / "ca.pem", tmp_path / "a.pem", tmp_path / "a.key").context()
+        mine.context()
     with pytest.raises(InputError, match="has no authority"):
         identity.issue(tmp_path, "0")

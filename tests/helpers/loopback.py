@@ -34,7 +34,7 @@ class Line(mqtt.Link):
     def __init__(self, given=()):
         self.address, self.inbox = mqtt.Address("nowhere", 1), Inbox()
         self.retained, self.oversized, self.untimely, self._lost = 0, 0, "", []
-        self.muted, self._dropped = {}, {}
+        self.muted, self._dropped, self.papers, self.alert = {}, {}, None, ""
         self.up, self.sent, self.hand = True, [], lambda topic, data: None
         for event in given:
             self.put(event)

@@ -168,14 +168,11 @@ def open_dashboard(where: str | None, token_file: Path | None) -> Dashboard | No
             raise InputError("--dashboard-token-file", "is given without a --dashboard", right)
         return None
     from psofed.dashboard.screen import Dashboard
+    from psofed.deploy import private
 
     token = os.environ.get("PSOFED_DASHBOARD_TOKEN") or None
     if token_file is not None:
-        try:
-            token = token_file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            found = f"cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}"
-            raise InputError(str(token_file), found, "put the token there, on one line") from None
+        token = private.read(token_file, "put the token there, on one line").strip()
     return Dashboard(where, token)
 
 

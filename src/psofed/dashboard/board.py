@@ -167,6 +167,7 @@ class Board:
             "seen": summary(s.errors.values()),
             "ignored": s.ignored,
             "logins": s.logins,
+            "certificates": s.certificates,
             "reasons": {reason: count for reason, count in s.reasons.items() if count},
         }
 

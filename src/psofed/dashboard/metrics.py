@@ -78,6 +78,8 @@ def _answers(whole: dict[str, Any]) -> Iterator[Any]:
 def _alarms(whole: dict[str, Any]) -> Iterator[Any]:
     on = {name: name in whole["alarms"] for name in ALARMS}
     yield _gauge("psofed_alarm", "1 if the alarm is on.", on, "alarm")
+    text = "Whole days until a certificate ends: the own one, the broker's, the authority's."
+    yield _gauge("psofed_certificate_days", text, whole["certificates"], "whose")
     text = "Messages that were not read since this start."
     yield _counter("psofed_ignored", text, whole["ignored"], "reason")
     text = "Wrong tokens that the dashboard was given since this start."

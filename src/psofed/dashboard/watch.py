@@ -86,6 +86,7 @@ class Snapshot:
     dropped: dict[int, int]  # by client (-1: strangers): messages for which there was no room
     ignored: dict[str, int]  # messages that were not read at all, by reason
     logins: int  # wrong tokens
+    certificates: dict[str, int]  # whole days that are left, by whose
 
 
 class Watch:
@@ -196,4 +197,5 @@ class Watch:
                 "oversized": link.oversized,
             },
             logins=status.logins[0],
+            certificates={} if link.papers is None else link.papers.days(),
         )

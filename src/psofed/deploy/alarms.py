@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.deploy.certificates import refused
+
 if TYPE_CHECKING:
     from psofed.defences.contract import Opinion
     from psofed.deploy.server_loop import ServerLoop
@@ -26,8 +28,9 @@ HOLD = 600.0  # seconds for which an alarm about something that happened stays
 AGAIN = 60.0  # seconds until the log repeats an alarm whose text has changed
 NAMED = 5  # clients that an alarm names
 ALARMS = (
-    "disk", "broker", "silence", "ahead", "rival", "shared", "restless", "clock", "contested",
-    "dropped", "flood", "forged", "retained", "oversized", "logins", "quarantine", "spoiled",
+    "disk", "broker", "silence", "ahead", "rival", "shared", "restless", "clock", "expiry",
+    "contested", "dropped", "flood", "forged", "retained", "oversized", "logins", "quarantine",
+    "spoiled",
 )  # fmt: skip
 
 
@@ -59,11 +62,13 @@ class Alarms:
         self._while("disk", _disk(server))
         self._online = now if server.status.connected else self._online
         self._while("broker", _broker(server) if now > self._online + OFFLINE else "")
+        link.renew()
         self._while("silence", _silence(server, now))
         self._while("ahead", _ahead(coordinator.ahead, coordinator.n, server.deadline))
         self._rival(coordinator, now)
         self._while("restless", _restless(server.status.hellos, now))
         self._while("clock", link.untimely)
+        self._while("expiry", link.ending or refused(link.alert))
         self._while("contested", _contested(link.contested))
         shared = {k: count for k, count in coordinator.doubles.items() if count > 1}
         self._count("shared", sum(shared.values()), _shared(shared))

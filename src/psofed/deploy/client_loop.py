@@ -85,6 +85,7 @@ class Device:
         elif event is not None:
             self._network(event)
         self._take_samples()
+        self.link.renew()
         self._warn()
         if self._hello_at is not None and monotonic() >= self._hello_at + self._patience:
             self._unheard()
@@ -259,10 +260,11 @@ class Device:
 
     def _warn(self) -> None:
         """Say once what is wrong with the connection besides its loss."""
-        link, k = self.link, self.member.k
+        link, k, ending = self.link, self.member.k, self.link.ending
         for what, found in {
             f"the connection is lost again and again right after it was made: does another device"
             f" use --id {k} or its certificate? Or the network is bad": link.contested,
+            ending: ending,  # its text changes once a day
             "retained messages at the broker are ignored": link.retained,
             "messages that are too large for this run are ignored": link.oversized,
             "invitations come faster than they are read; some were dropped": link.inbox.dropped,

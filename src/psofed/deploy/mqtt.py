@@ -19,19 +19,21 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
-from psofed.deploy.certificates import Identity, untimely
+from psofed.deploy.bounded import TOPIC as TOPIC
+from psofed.deploy.bounded import bounded
+from psofed.deploy.certificates import Identity, refused, untimely
 from psofed.deploy.inbox import STRANGER, Event, Inbox
+from psofed.deploy.renewal import BROKER, EARLY, Papers
 from psofed.deploy.unreached import unreached
 from psofed.errors import InputError
-from psofed.extras import need
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 DELAYS = (0.1, 15.0)  # seconds between two attempts: the first, and the longest
 CALM = 5.0  # the first, if two devices with one identity evict each other: they take turns then
-TOPIC = 100  # bytes of an MQTT packet besides the frame, at most: its head and the topic
 FLOOD, MUTED = 200, 10.0  # messages dropped in a second; seconds without those of their sender
 TOPICS = 3  # in one packet, which the broker limits too, by the size of our frames
 CONTESTED = 3, 60.0  # so many connections lost in so many seconds: somebody else takes them over
+LOOK = 3600.0, 86400.0  # seconds after which server and devices look whether the broker is renewed
 POLL = 0.25  # seconds after which a loop checks whether it was told to stop
 
 
@@ -100,14 +102,19 @@ class Link:
         self.untimely = ""  # what is wrong with the clock or a certificate's validity
         self.muted: dict[int, float] = {}  # speakers that are not listened to, and until when
         self._dropped: dict[int, int] = {}  # a second ago
-        self._hung_up = False  # whether we have ended the connection ourselves
+        self._hung_up = ""  # why we have ended the connection ourselves
         self._lost: deque[float] = deque(maxlen=CONTESTED[0])
-        self._client = _paho(self, f"{who}-{secrets.token_hex(8)}")
+        self._client = bounded(self, f"{who}-{secrets.token_hex(8)}")
+        self.alert = ""  # why the broker has refused us, in the words of TLS
+        self.papers: Papers | None = None
+        self._looked = monotonic()  # when files were last looked at
+        self._met = monotonic()  # when the broker's certificate was last seen
         if address.tls:
             if identity is None:
                 right = "give --ca, --cert and --key (`psofed keys` makes them)"
                 raise InputError(str(address), "needs certificates", right)
-            self._client.tls_set_context(identity.context())
+            self.papers = Papers(identity)
+            self._client.tls_set_context(self.papers.context)
         self._client.on_socket_open = _no_delay
         self._client.on_connect = self._on_connect
         self._client.on_connect_fail = self._on_connect_fail
@@ -157,19 +164,42 @@ class Link:
         self.muted = {k: end for k, end in self.muted.items() if k not in over}
         if loud and self.up:
             self.muted |= dict.fromkeys(loud, now + MUTED)
-            self._hung_up = True
-            if (line := self._client.socket()) is not None:
-                with suppress(OSError):  # it may be lost already
-                    # Not the method of a TLS socket, which would go on reading without TLS.
-                    socket.socket.shutdown(line, socket.SHUT_RDWR)
+            self._hang_up("because of a flood of messages")
         elif over and self.up:
             self._listen(over)
+
+    def renew(self) -> None:
+        """Once a second: connect anew with a certificate that was renewed, ours or the broker's.
+
+        Of the broker's we know only what it was when we connected: near its end we look again.
+        """
+        now, papers = monotonic(), self.papers
+        if papers is None or now < self._looked + 1.0:
+            return
+        self._looked = now
+        if papers.renewed():
+            self._hang_up("to use the renewed certificate")
+        elif papers.days().get(BROKER, EARLY) < EARLY and now >= self._met + LOOK[not self.clients]:
+            self._hang_up("to see whether the broker's certificate was renewed")
+
+    def _hang_up(self, why: str) -> None:
+        if not self.up or (line := self._client.socket()) is None:
+            return
+        self._hung_up = f"we have hung up, {why}"
+        with suppress(OSError):  # it may be lost already
+            # Not the method of a TLS socket, which would go on reading without TLS.
+            socket.socket.shutdown(line, socket.SHUT_RDWR)
 
     def _listen(self, speakers: Iterable[int]) -> None:
         """One by one, to all but those who are muted."""
         topics = [self.topic.replace("+", str(k)) for k in speakers if k >= 0]
         for i in range(0, len(topics), TOPICS):
             self._client.subscribe([(topic, self.qos) for topic in topics[i : i + TOPICS]])
+
+    @property
+    def ending(self) -> str:
+        """Certificates that have to be renewed within 30 days, or cannot be used."""
+        return "" if self.papers is None else self.papers.ending()
 
     @property
     def contested(self) -> bool:
@@ -192,7 +222,10 @@ class Link:
             self._listen([k for k in self.clients if k not in self.muted])
         else:
             client.subscribe(self.topic, self.qos)
-        self.up, self.untimely = True, ""
+        if self.papers is not None:
+            self.papers.meet(client.socket())
+        self._met = monotonic()
+        self.up, self.untimely, self.alert = True, "", ""
         self.put(Event("up"))
 
     def _on_connect_fail(self, client: Any, userdata: Any) -> None:
@@ -202,16 +235,17 @@ class Link:
         self.put(Event("down", data=self._wrong_time(error) or why))
 
     def _on_disconnect(self, client: Any, userdata: Any, flags: Any, code: Any, more: Any) -> None:
-        hung_up, self._hung_up = self._hung_up, False
+        hung_up, self._hung_up = self._hung_up, ""
         if self.up and not hung_up:
             self._lost.append(monotonic())
         self.up = False
         self._shake()
         if hung_up:
-            self.put(Event("down", data="we have hung up, because of a flood of messages"))
+            self.put(Event("down", data=hung_up))
             return
         ours = " (is the own certificate valid and of its authority?)" if self.address.tls else ""
-        self.put(Event("down", data=self._wrong_time(None) or f"{code}{ours}"))
+        why = self._wrong_time(None) or refused(self.alert)
+        self.put(Event("down", data=why or f"{code}{ours}"))
 
     def _wrong_time(self, error: BaseException | None) -> str:
         """Why a certificate is not valid now; for a broker that refuses ours, we look ourselves."""
@@ -241,39 +275,9 @@ class Link:
         return self.inbox.put(Event("message", topic, message.payload, receipt), k)
 
 
-def _paho(link: Link, name: str) -> Any:
-    """A client of the library that keeps no more of a packet than can be a frame of ours.
-
-    The library would read up to 256 MB before anybody can look at it.
-    """
-    mqtt = _library()
-    most = link.largest + TOPIC
-
-    class Bounded(mqtt.Client):  # type: ignore[misc, name-defined]
-        def _sock_recv(self, bufsize: int) -> Any:
-            if self._in_packet["remaining_length"] > most:
-                self._in_packet["packet"].clear()
-            return super()._sock_recv(min(bufsize, 2**16))
-
-        def _packet_handle(self) -> Any:
-            if self._in_packet["remaining_length"] <= most:
-                return super()._packet_handle()
-            link.oversized += 1
-            unconfirmed = self._in_packet["command"] & 6  # QoS above 0: it would be sent again
-            codes = mqtt.MQTTErrorCode
-            return codes.MQTT_ERR_PROTOCOL if unconfirmed else codes.MQTT_ERR_SUCCESS
-
-    return Bounded(mqtt.CallbackAPIVersion.VERSION2, client_id=name, manual_ack=True)
-
-
 def _no_delay(client: Any, userdata: Any, connection: Any) -> None:
     """Send small messages at once: with Nagle's algorithm a QoS 1 round takes six times longer."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-def _library() -> Any:
-    also = " ('.[client]' on devices)"
-    return need("paho.mqtt.client", "deploy", "MQTT connections", also)
 
 
 def up_topic(run: str, k: int | str) -> str:

@@ -5,11 +5,10 @@ One line: "psofed server secret HEX", or "psofed key of client K HEX". Only its 
 
 from __future__ import annotations
 
-import os
 import secrets
-import stat
 from pathlib import Path
 
+from psofed.deploy import private
 from psofed.errors import InputError
 from psofed.protocol import seal
 
@@ -32,21 +31,19 @@ def read(path: Path, k: int | None = None) -> bytes:
     """The secret of the server or, with k, the key of that client."""
     kind = SERVER if k is None else _client(k)
     right = f"make it with `psofed keys secret{'' if k is None else f' {k}'}`"
-    try:
-        with path.open(encoding="ascii") as file:
-            mode, text = os.fstat(file.fileno()).st_mode, file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        found = f"cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}"
-        raise InputError(str(path), found, right) from None
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise InputError(str(path), "can be read by others", f"chmod 600 {path}")
+    return one_line(path, kind, SIZE, right)
+
+
+def one_line(path: Path, kind: str, size: int, right: str) -> bytes:
+    """The bytes of this kind in a file that only its owner may read."""
+    text = private.read(path, right)
     words, _, digits = text.strip().rpartition(" ")
     try:
         key = bytes.fromhex(digits)
     except ValueError:
         key = b""
-    if words != kind or len(key) != SIZE:
-        found = f"is a {words!r}" if words and len(key) == SIZE else "has no secret in it"
+    if words != kind or len(key) != size:
+        found = f"is a {words!r}" if words and len(key) == size else "has no secret in it"
         raise InputError(str(path), f"{found}, not the {kind!r}", right)
     return key
 
@@ -57,15 +54,5 @@ def _client(k: int) -> str:
 
 def _write(folder: Path, name: str, kind: str, key: bytes) -> Path:
     path = folder / name
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(path, flags, 0o600), "w") as file:
-            file.write(f"{kind} {key.hex()}\n")
-    except FileExistsError:
-        right = "to replace it, move it away first"
-        raise InputError(str(path), "exists already", right) from None
-    except OSError as error:
-        found = f"cannot be written: {error.strerror}"
-        raise InputError(str(path), found, "give another folder") from None
+    private.create(path, f"{kind} {key.hex()}\n")
     return path

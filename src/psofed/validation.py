@@ -111,7 +111,7 @@ def _fleet(experiment: Experiment) -> None:
         if not 0 <= change.round < experiment.rounds:
             found = f"is {change.round}, but there are {experiment.rounds} rounds"
             raise InputError(f"fleet[{i}].round", found, f"use 0 to {experiment.rounds - 1}")
-    switched = isinstance(experiment.stream, Switching) and experiment.stream.gaps
+    switched = isinstance(experiment.stream, Switching) and experiment.stream.switches
     if experiment.absent and (experiment.fleet or switched):
         what = "[[fleet]]" if experiment.fleet else "[stream] with away or late"
         found = f"is given, but so is {what}, which says who takes part when"

@@ -107,7 +107,7 @@ def _fleet(experiment: Experiment) -> None:
     """The changes of the fleet, one after another."""
     for i, change in enumerate(experiment.fleet):
         if not isinstance(change, Change):
-            raise InputError(f"fleet[{i}]", f"is {change!r}", "use psofed.core.fleet.Change")
+            raise InputError(f"fleet[{i}]", f"is {change!r}", "use psofed.Change")
         if not 0 <= change.round < experiment.rounds:
             found = f"is {change.round}, but there are {experiment.rounds} rounds"
             raise InputError(f"fleet[{i}].round", found, f"use 0 to {experiment.rounds - 1}")

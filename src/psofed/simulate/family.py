@@ -134,10 +134,11 @@ def _chunks(draws: Draws, lazy: bool, cuts: set[int]) -> Iterator[Chunk]:
     for chunk in draws.chunks(None if lazy else 1):
         clients, rounds, _ = chunk.x.shape
         length = rounds if own is None else max(ROOM // (clients * own.dim), 1)
-        begins = {*range(0, rounds, length), *(n - chunk.first for n in cuts)} & {*range(rounds)}
-        for begin, end in pairwise([*sorted(begins), rounds]):
-            x, here = chunk.x[:, begin:end], chunk.y[:, begin:end]
-            yield Chunk(chunk.first + begin, x if own is None else own(x), here)
+        here = {n - chunk.first for n in cuts if chunk.first <= n < chunk.first + rounds}
+        begins = sorted({*range(0, rounds, length), *here})
+        for begin, end in pairwise([*begins, rounds]):
+            x, y = chunk.x[:, begin:end], chunk.y[:, begin:end]
+            yield Chunk(chunk.first + begin, x if own is None else own(x), y)
 
 
 def _models(

@@ -26,6 +26,7 @@ _HOMES = {
     # an experiment, and its curves
     "Experiment": "psofed.experiment",
     "Features": "psofed.core.feature_table",
+    "Change": "psofed.core.fleet",
     "read": "psofed.experiment",
     "run": "psofed.simulate.montecarlo",
     "Curves": "psofed.curves",
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
     from psofed.compare.sweeping import SweepResult as SweepResult
     from psofed.compare.sweeping import sweep as sweep
     from psofed.core.feature_table import Features as Features
+    from psofed.core.fleet import Change as Change
     from psofed.curves import Curves as Curves
     from psofed.defences.centred import Options as CentredDefence
     from psofed.defences.clip import Options as ClipDefence

@@ -173,7 +173,7 @@ class Experiment:
         if not live and (present := about(self.stream).presence()) is not None:
             cohorts = PresentCohorts(seeds, self.clients, self.cohort, self.gone, {}, *present)
         history = Chronicle(self.clients, self.fleet)
-        if isinstance(self.stream, Switching) and self.stream.gaps and not live:
+        if isinstance(self.stream, Switching) and self.stream.switches and not live:
             awake = partial(self.stream.awake, seeds)
             cohorts = AwakeCohorts(seeds, self.clients, self.cohort, roster=history, awake=awake)
         elif self.fleet:

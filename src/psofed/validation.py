@@ -107,11 +107,11 @@ def _fleet(experiment: Experiment) -> None:
     """The changes of the fleet, one after another."""
     for i, change in enumerate(experiment.fleet):
         if not isinstance(change, Change):
-            raise InputError(f"fleet[{i}]", f"is {change!r}", "use psofed.core.fleet.Change")
+            raise InputError(f"fleet[{i}]", f"is {change!r}", "use psofed.Change")
         if not 0 <= change.round < experiment.rounds:
             found = f"is {change.round}, but there are {experiment.rounds} rounds"
             raise InputError(f"fleet[{i}].round", found, f"use 0 to {experiment.rounds - 1}")
-    switched = isinstance(experiment.stream, Switching) and experiment.stream.gaps
+    switched = isinstance(experiment.stream, Switching) and experiment.stream.switches
     if experiment.absent and (experiment.fleet or switched):
         what = "[[fleet]]" if experiment.fleet else "[stream] with away or late"
         found = f"is given, but so is {what}, which says who takes part when"

@@ -1,18 +1,26 @@
 """A fleet that changes: the lockstep executor gives what one client after another gives."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from helpers.battery import METHODS
 from helpers.fleet_by_hand import ByHand
-from psofed.checks.bench import played, prepare, small
+from psofed.attacks import labels, scale
+from psofed.checks.bench import played, prepare, samples, small
 from psofed.core.fleet import Change
+from psofed.defences import clip
 from psofed.errors import InputError
 from psofed.experiment import parse, read
-from psofed.methods import local, memofed, psofed
+from psofed.methods import fedavg, local, memofed, psofed
 from psofed.policies import importance
+from psofed.sample_checks import outliers
+from psofed.simulate import family
+from psofed.simulate.draws import draw
+from psofed.simulate.onerun import one_run
+from psofed.streams.contract import Samples
 from psofed.theory import coverage
 from psofed.verify.executors import compare_methods
 
@@ -33,9 +41,9 @@ CHANGING = [o for o in METHODS if not (o.settled or o.simulated)]
 def told(experiment):
     """Global models, local ones and bytes before every round, by the lockstep executor."""
     method, draws = prepare(experiment)
-    sent, found = np.zeros(2), []
+    sent, found = np.zeros(3), []
     for moment in played(method, draws):
-        sent += moment.traffic[:2]
+        sent += moment.traffic
         local = moment.clients.get("w", np.empty(0)).copy()
         found.append((method.models(moment.server, moment.clients).copy(), local, sent.copy()))
     return found
@@ -48,7 +56,7 @@ def test_a_changing_fleet_is_what_its_clients_do_one_by_one(options):
     for found, expected in zip(told(experiment), ByHand(experiment).play(), strict=True):
         assert np.abs(found[0] - expected[0]).max() <= 1e-12
         assert lazy or np.abs(found[1] - expected[1]).max(initial=0) <= 1e-12
-        assert found[2].tolist() == expected[2]
+        assert found[2][:2].tolist() == expected[2]
 
 
 def test_changes_are_written_to_a_file_and_read_again(tmp_path):
@@ -102,3 +110,74 @@ def test_the_theory_and_the_messages_refuse_a_fleet_that_changes():
     for asked in (lambda: coverage.check(experiment), lambda: compare_methods(experiment, 30)):
         with pytest.raises(InputError, match=r"^fleet is given"):
             asked()
+
+
+COMPILED = [o for o in METHODS if prepare(small(o))[0].compiled]
+
+
+@pytest.mark.parametrize("options", COMPILED, ids=lambda o: o.title())
+def test_the_engine_gives_what_the_lockstep_executor_gives(options):
+    story = [c for c in STORY if c.void is None or not options.average]
+    experiment = small(options, fleet=tuple(story))
+    method, draws = prepare(experiment)
+    assert family.knows(method)
+    expected = told(experiment)
+    w, local = (np.array(column) for column in list(zip(*expected, strict=True))[:2])
+    assert np.abs(family.replay(draws, [method]).w[:, 0] - w).max() <= 1e-12
+    one_by_one = replace(draws, source=at_hand(draws))
+    found = family.replay(one_by_one, [method], lazy=False).local[:, :, 0]
+    assert np.abs(found - local).max() <= 1e-12
+    marks = np.arange(31)
+    few = draw(experiment, method.task, everybody=False)  # those who are ever selected
+    for some in (draws, few):
+        sent = np.cumsum(family.traffic(some, [method], marks)[:, 0], axis=1)
+        assert sent.T.tolist() == [bytes_.tolist() for _, _, bytes_ in expected]
+    assert np.abs(family.replay(few, [method]).w[:, 0] - w).max() <= 1e-12
+
+
+def at_hand(draws):
+    x, y = samples(draws)
+    return lambda rows, first, stop, memory: Samples(
+        x[:rows, first:stop], y[:rows, first:stop], 0 * y[:rows, first:stop]
+    )
+
+
+@pytest.mark.parametrize("attack", [scale.Options(share=0.2), labels.Options(share=0.4)])
+@pytest.mark.parametrize("defence", [None, clip.Options()])
+def test_attacks_and_defences_are_the_same_in_a_fleet_that_changes(attack, defence):
+    options = psofed.Options(3)
+    experiment = small(options, fleet=STORY, attack=attack, defence=defence, rounds=60)
+    method, draws = prepare(experiment)
+    assert family.knows(method)
+    w = np.array([model for model, _, _ in told(experiment)])
+    assert np.abs(family.replay(draws, [method]).w[:, 0] - w).max() <= 1e-9 * np.abs(w).max()
+    honest = np.array([model for model, _, _ in told(small(options, fleet=STORY, rounds=60))])
+    assert np.abs(honest - w).max() > 1e-3
+
+
+@pytest.mark.parametrize("options", CHANGING, ids=lambda o: f"{o.name}-{o.title()}")
+def test_before_its_first_change_a_fleet_is_the_same_to_the_bit(options):
+    plain = small(options)
+    changing = told(replace(plain, fleet=(Change(29, add=(5,)),)))
+    for found, expected in zip(changing[:30], told(plain)[:30], strict=True):
+        assert np.array_equal(found[0], expected[0])
+        assert np.array_equal(found[1][:5], expected[1])
+        assert np.array_equal(found[2], expected[2])
+
+
+def test_methods_of_all_executors_run_side_by_side():
+    methods = psofed.Options(3), fedavg.Options(), psofed.Options(4, wire="4 bit")
+    together = one_run(small(*methods, fleet=STORY, test_samples=30), 1)
+    for j, options in enumerate(methods):
+        alone = one_run(small(options, fleet=STORY, test_samples=30), 1)
+        assert np.array_equal(together.mse[j], alone.mse[0])
+        assert np.array_equal(together.traffic[:, j], alone.traffic[:, 0])
+
+
+def test_samples_are_counted_from_the_first_contact_on():
+    experiment = small(psofed.Options(3), fleet=STORY, check=outliers.Options())
+    method, draws = prepare(experiment)
+    *_, last = played(method, draws)  # which asserts the law for each client
+    counts = last.clients["check counts"].sum(axis=1)
+    assert counts[1] < 30  # it began anew at the restore
+    assert counts[7] == 0  # a number that nobody has

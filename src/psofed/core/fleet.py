@@ -141,6 +141,12 @@ class Chronicle:
         """The rounds from which on client k begins anew, at its first contact."""
         return self._begins.get(k, [])
 
+    @cached_property
+    def void(self) -> set[int]:
+        """The rounds that were not closed."""
+        spans = ((c.void, c.round) for c in self.changes if c.void is not None)
+        return {n for span in spans for n in range(*span)}
+
     @property
     def edges(self) -> list[int]:
         """The rounds in which something changes."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from psofed.case import Case
 from psofed.core.features import FeatureMap
+from psofed.core.fleet import FleetCohorts
 from psofed.core.schedule import UniformCohorts
 from psofed.errors import InputError
 from psofed.experiment import Experiment
@@ -100,10 +101,14 @@ def draw(experiment: Experiment, task: Task, everybody: bool, in_order: bool = F
     assert isinstance(cohorts, UniformCohorts)
     parts = (np.arange(n, min(n + PART, rounds)) for n in range(0, rounds, PART))
     members, counts = (np.concatenate(m) for m in zip(*map(cohorts.many, parts), strict=True))
+    if isinstance(cohorts, FleetCohorts) and (void := cohorts.roster.void):
+        takes_place = np.array([n not in void for n in range(rounds)])
+        members = members[np.repeat(takes_place, counts)]
+        counts = counts * takes_place
     if everybody:
         ids, last = np.arange(task.places), np.full(task.places, rounds)
     else:
-        ids, last = _selected(members, np.repeat(np.arange(rounds), counts), task.clients)
+        ids, last = _selected(members, np.repeat(np.arange(rounds), counts), task.places)
         if in_order:
             last = np.full(len(ids), rounds)
         order, row = np.argsort(-last, kind="stable"), np.empty(len(ids), np.intp)

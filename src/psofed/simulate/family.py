@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psofed import native
-from psofed.core.fleet import FleetCohorts
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.learners import nlms
 from psofed.methods import psofed
 from psofed.methods.contract import Method
 from psofed.simulate import guards, kernel, layout, liars, maps, pulse
 from psofed.simulate.draws import Chunk, Draws
+from psofed.simulate.engine_bytes import traffic as traffic
 from psofed.simulate.evaluate import TestSet
 from psofed.simulate.maps import feature_map, pad, padded
+from psofed.simulate.turns import Turns, history
 
 Array = NDArray[Any]
 ROOM = 2**23  # features of a user's own map that are in memory at once
@@ -46,8 +48,9 @@ def knows(method: Method) -> bool:
     """Whether the kernel has the method, and the features that it learns from."""
     task = method.task
     plain = method.compiled and liars.knows(task.attack) and guards.knows(task.defence)
-    cohorts = task.cohorts
-    plain = plain and not (isinstance(cohorts, FleetCohorts) and cohorts.roster.changes)
+    fleet = history(task.cohorts)
+    if fleet is not None and method.averages:  # the kernel averages in every round, void or not
+        plain = plain and all(change.void is None for change in fleet.changes)
     return plain and maps.knows(task.features) and native.available()
 
 
@@ -98,8 +101,10 @@ def _run(
     judge = _judge(test, marks, shares, models, keep)
     stop = np.zeros(1, np.int64) if stop is None else stop
     guard = guards.guard(methods[0].task.defence, draws, models.w)
+    turns = Turns(draws, methods[0].task.cohorts, windows.idle)
     mark, local = 0, [] if lazy else [models.local.copy()]
-    for chunk in _chunks(draws, lazy):
+    for chunk in _chunks(draws, lazy, turns.cuts):
+        turns.turn(chunk.first, models)
         data = _data(draws, chunk, dtype)
         job = layout.Job(
             data, features, windows.plans(chunk), models, judge, _scratch(models, dim),
@@ -108,6 +113,7 @@ def _run(
         mark = kernel.simulate(job, mark, stop)
         if mark < 0:
             break
+        turns.settle(models)
         local += [] if lazy else [models.local.copy()]
         pulse.beat(part * chunk.y.shape[1] / draws.rounds)
     back = [order.index(j) for j in range(len(methods))]
@@ -119,18 +125,20 @@ def _run(
     )
 
 
-def _chunks(draws: Draws, lazy: bool) -> Iterator[Chunk]:
-    """The samples; a user's map is applied here, to so few rounds that their features have room."""
+def _chunks(draws: Draws, lazy: bool, cuts: set[int]) -> Iterator[Chunk]:
+    """The samples, cut before some rounds.
+
+    A user's map is applied here, to so few rounds that their features have room.
+    """
     own = maps.outside(draws.features)
     for chunk in draws.chunks(None if lazy else 1):
-        if own is None:
-            yield chunk
-            continue
         clients, rounds, _ = chunk.x.shape
-        length = max(ROOM // (clients * own.dim), 1)
-        for i in range(0, rounds, length):
-            here = slice(i, i + length)
-            yield Chunk(chunk.first + i, own(chunk.x[:, here]), chunk.y[:, here])
+        length = rounds if own is None else max(ROOM // (clients * own.dim), 1)
+        here = {n - chunk.first for n in cuts if chunk.first <= n < chunk.first + rounds}
+        begins = sorted({*range(0, rounds, length), *here})
+        for begin, end in pairwise([*begins, rounds]):
+            x, y = chunk.x[:, begin:end], chunk.y[:, begin:end]
+            yield Chunk(chunk.first + begin, x if own is None else own(x), y)
 
 
 def _models(
@@ -283,20 +291,3 @@ def _fresh(draws: Draws, method: psofed.Method, chunk: Chunk) -> tuple[int, int,
     n = np.repeat(n, np.diff(draws.start[n[0] : n[-1] + 2]))
     both = schedule.draw(clients[:, None], n[:, None] + np.arange(2))
     return layout.FRESH, 0, both.reshape(-1, schedule.shared)
-
-
-def traffic(draws: Draws, methods: list[psofed.Method], marks: Array) -> Array:
-    """Bytes up, down and multicast down of each method since the mark before.
-
-    The size of a message comes from its encoder.
-    """
-    rounds_with_any = np.append(0, np.cumsum(np.diff(draws.start) > 0))
-    messages, copies = (
-        np.diff(total[marks], prepend=0) for total in (draws.start, rounds_with_any)
-    )
-    sizes = [len(method.encode(np.zeros(method.shared), up=True)) for method in methods]
-    common = np.array([method.common for method in methods])
-    out = np.empty((3, len(methods), len(marks)))
-    out[:2], out[2] = messages, np.where(common[:, None], copies, messages)
-    out *= np.array(sizes)[:, None]
-    return out

@@ -29,9 +29,6 @@ class Membership:
         self.kept: dict[int, State] = {}  # of rounds whose state is put back later
         self.restores = {c.round: c for c in history.changes if c.restore is not None}
         self.needed = {change.restore for change in self.restores.values()}
-        self.void = {
-            n for c in history.changes if c.void is not None for n in range(c.void, c.round)
-        }
         self.terms: dict[int, list[int]] = {}  # by round, those who begin anew from it on
         for k in range(history.everybody):
             for n in history.begins(k):
@@ -47,7 +44,7 @@ class Membership:
         new = self.terms.get(n, [])
         self.waiting.update(new)
         cleared(self.server, self.fresh, self.axes, new)
-        return n not in self.void
+        return n not in self.history.void
 
     def _put_back(self, change: Change) -> None:
         """The server's state becomes an older one, but for what it knows of each client."""

@@ -154,7 +154,7 @@ class Options(Switching):
         if not isinstance(self.inputs, str):
             for key in ("theta", "mean", "variance"):
                 del table[key]
-        return table if self.gaps else {k: v for k, v in table.items() if k not in SWITCHES}
+        return table if self.switches else {k: v for k, v in table.items() if k not in SWITCHES}
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields; what is made of them is made again."""

@@ -54,14 +54,19 @@ class Switching(Synthetic):
         return self.stay * self.away / (1 - self.away)
 
     @property
+    def switches(self) -> bool:
+        """Whether anybody is ever off."""
+        return self.away > 0 or self.late > 0
+
+    @property
     def gaps(self) -> bool:  # type: ignore[override]
         """Who is off has no sample."""
-        return self.away > 0 or self.late > 0
+        return self.switches
 
     def to_table(self) -> dict[str, Any]:
         """What is set, as plain values; nothing about switching where all is on."""
         found = super().to_table()
-        return found if self.gaps else {k: v for k, v in found.items() if k not in SWITCHES}
+        return found if self.switches else {k: v for k, v in found.items() if k not in SWITCHES}
 
     def awake(self, seeds: Seeds, clients: Array, first: int, stop: int) -> Array:
         """Whether each client is on in rounds first..stop-1: [client, round]."""
@@ -93,7 +98,7 @@ class Switching(Synthetic):
     ) -> Samples:  # fmt: skip
         """Those of a client that is always on, without y where it is off."""
         found = super().samples(seeds, clients, first, stop, dtype, memory)
-        if self.gaps:
+        if self.switches:
             found.noise[~self.awake(seeds, clients, first, stop)] = np.nan
         return found
 

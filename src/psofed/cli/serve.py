@@ -115,7 +115,8 @@ def run(
             coordinator.warm(w)
         plan.keep(folder)
     link.clients = coordinator.server.seats
-    coordinator.snapshots.every, coordinator.snapshots.most = wishes["snapshots"], wishes["keep"]
+    coordinator.snapshots.every = wishes["snapshots"]
+    coordinator.snapshots.most = 0 if plan.settled else wishes["keep"]
     for note in [*folder.notes, *coordinator.store.notes, *coordinator.seldom.notes]:
         say(f"Warning: {state}: {note}")
     live = plan.deploy.clock == "live"

@@ -78,6 +78,7 @@ class Coordinator:
         self.behind = False  # whether this is an old copy: clients know later rounds
         self.log = ChangeLog(disk)
         self.snapshots = Snapshots(disk, plan.about("server"))
+        self.snapshots.most *= not plan.settled  # there is no going back
         self._held: Closed | None = None  # a round that is folded in, but not durable yet
         self._restore(start)
 
@@ -111,10 +112,7 @@ class Coordinator:
 
     def change(self, act: str, clients: Sequence[int]) -> list[Change]:
         """Rule 17: "add", "remove", "exclude" or "readmit" clients: all of them, or an error."""
-        if self.plan.settled:
-            name = self.plan.world.methods[0].name
-            found = f"cannot change with {name}: {self.plan.settled}"
-            raise InputError("the fleet", found, "start a new run")
+        self._refuse_settled()
         membership.check(self.server, act, clients)
         with self._durably():
             changes = getattr(membership, act)(self.server, clients)
@@ -130,6 +128,7 @@ class Coordinator:
 
         Without clients: the answers since then are folded in again, but for theirs.
         """
+        self._refuse_settled()
         state = self.snapshots.state(n)
         if without:
             state = replayed(self.server, state, self.snapshots.answers(n, self.n), without)
@@ -140,6 +139,12 @@ class Coordinator:
             self._publish()
         self._open()
         return change
+
+    def _refuse_settled(self) -> None:
+        if self.plan.settled:
+            name = self.plan.world.methods[0].name
+            found = f"cannot change with {name}: {self.plan.settled}"
+            raise InputError("the fleet", found, "start a new run")
 
     def warm(self, w: Array) -> None:
         """A first start with this model, which clients get at their first contact."""
@@ -283,6 +288,7 @@ class Coordinator:
 
     def revive(self) -> None:
         """Rule 18: go on from an old copy. Clients tell how far they are, most of them honestly."""
+        self._refuse_settled()
         self.behind = True
         if membership.has_rows(self.server):
             membership.begin_all(self.server)  # what it remembers of them is older than they are

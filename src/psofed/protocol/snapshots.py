@@ -38,6 +38,7 @@ class Snapshots:
         self.disk, self.about = disk, dict(about)
         self.every, self.most = EVERY, KEEP
         self._begun: int | None = None  # the snapshot to which answers are added
+        self._sizes: dict[int, int] = {}  # bytes of answers, by snapshot
 
     def rounds(self) -> list[int]:
         """The rounds of which there is one."""
@@ -52,7 +53,10 @@ class Snapshots:
         self.disk.sync("snapshot.new")
         self.disk.rename("snapshot.new", f"{STATE}{n}")
         self.disk.remove(f"{ANSWERS}{n}")
-        self._begun = n
+        if self._begun is None:  # what earlier starts have left
+            known = ((m, self.disk.read(f"{ANSWERS}{m}")) for m in self.rounds())
+            self._sizes = {m: len(data) for m, data in known if data is not None}
+        self._begun, self._sizes[n] = n, 0
         self._prune()
 
     def note(self, n: int, answers: Mapping[int, bytes]) -> None:
@@ -62,17 +66,21 @@ class Snapshots:
         parts = [_ROUND.pack(n, len(answers))]
         for k, answer in sorted(answers.items()):
             parts += [_ANSWER.pack(k, len(answer)), answer]
-        self.disk.append(f"{ANSWERS}{self._begun}", b"".join(parts))
+        data = b"".join(parts)
+        self.disk.append(f"{ANSWERS}{self._begun}", data)
+        self._sizes[self._begun] += len(data)
 
     def _prune(self) -> None:
         for n in self.rounds()[: -self.most]:
             self.disk.remove(f"{STATE}{n}")
-            self.disk.remove(f"{ANSWERS}{n}")
-        sizes = {n: len(self.disk.read(f"{ANSWERS}{n}") or b"") for n in self.rounds()}
-        for n in list(sizes):
-            if sum(sizes.values()) > MOST:
-                self.disk.remove(f"{ANSWERS}{n}")
-                sizes.pop(n)
+            self._drop(n)
+        for n in sorted(self._sizes)[:-1]:
+            if sum(self._sizes.values()) > MOST:
+                self._drop(n)
+
+    def _drop(self, n: int) -> None:
+        self.disk.remove(f"{ANSWERS}{n}")
+        self._sizes.pop(n, None)
 
     def state(self, n: int) -> State:
         """The state before round n."""

@@ -28,7 +28,7 @@ def test_mistakes_are_one_clear_line_each(psofed, tmp_path):
     (tmp_path / "b.toml").write_text(SMALL + "[deploy.more]\n")
     (tmp_path / "many.toml").write_text("clients = 5\n")
     to = ("--state", "s", "--broker", "mqtt://127.0.0.1:1")
-    wrong("client", "a.toml", "--id", 7, *to, parts=["--id is 7", "0 to 2"])
+    wrong("client", "a.toml", "--id", -7, *to, parts=["--id is -7", "0 to 2"])
     wrong("client", "b.toml", "--id", 0, *to, parts=["b.toml", "deploy.more is not a known key"])
     wrong("client", "many.toml", "--id", 0, *to, parts=["methods has 7 tables", "[deploy]"])
     wrong("client", "a.toml", "--id", 0, "--state", "s", "--broker", "host", parts=["mqtt://HOST"])

@@ -58,7 +58,7 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     conformal.which(level, "--interval")
     stream = about(plan.experiment.stream)
     names = stream.clients_named()
-    k = _number(names, who)
+    k = _number(names, who, plan.deploy.clock == "live")
     _check_measured(plan, wishes["stream"])
     address = mqtt.Address.parse(broker)
     if warning := address.check(wishes["plain"]):
@@ -80,7 +80,7 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
         say(f"Warning: {state}: {note}")
     on_stop(device.stop)
     learned = device.member.client.position
-    name = f" ({names[k]})" if names else ""
+    name = f" ({names[k]})" if k < len(names) else ""
     say(f"Client {k}{name} of run {plan.deploy.run}, {learned} samples learned so far")
     device.run()
     if checked := device.member.client.checked:
@@ -94,8 +94,8 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     say(f"Stopped after {device.member.client.position} samples; the state is in {state}")
 
 
-def _number(names: Sequence[str], who: str) -> int:
-    """The client's number, or that of its name in the table."""
+def _number(names: Sequence[str], who: str, live: bool) -> int:
+    """The client's number, or that of its name in the table; live, others may join later."""
     from psofed.errors import InputError
 
     if who in names:
@@ -106,7 +106,7 @@ def _number(names: Sequence[str], who: str) -> int:
     except ValueError:
         right = f"use {more if names else 'a number from 0 on'}"
         raise InputError("--id", f"is {who!r}", right) from None
-    if names and not 0 <= k < len(names):
+    if names and (k < 0 or (k >= len(names) and not live)):
         raise InputError("--id", f"is {who}", f"use {more}")
     return k
 

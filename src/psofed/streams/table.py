@@ -98,8 +98,8 @@ class Options(StreamOptions):
         return plain | {"clients": list(self.clients)} | self.recipe.to_table() | form
 
     def live(self, k: int) -> Live:
-        """Turns the rows of client k into samples as they arrive."""
-        return Live(self.recipe, self.clients[k])
+        """Turns the rows of client k into samples as they arrive; who joined later has no name."""
+        return Live(self.recipe, self.clients[k] if k < len(self.clients) else None)
 
     def restore(self, y: float) -> float:
         """A prediction in the units of the target."""
@@ -111,10 +111,14 @@ class Options(StreamOptions):
         parts = _read(recipe, file, self.form)
         named = recipe.columns.client is not None or recipe.columns.wide is not None
         alone = not named and not Path(file).is_dir()  # a file of one client, whatever its name
-        wanted = list(parts) if alone or k is None else [self.clients[k]]
+        later = k is not None and k >= len(self.clients)  # joined after the table was made
+        if later and len(parts) > 1:
+            several = f"has {len(parts)} clients, but client {k} has no name in the table"
+            raise InputError("", several, "give a file with its own rows only", str(file))
+        wanted = list(parts) if alone or later or k is None else [self.clients[k]]
         found = [(parts[name].x, parts[name].y) for name in wanted if name in parts]
         if not sum(len(y) for _, y in found):
-            who = "" if k is None else f" of {self.clients[k]!r}"
+            who = "" if k is None or later else f" of {self.clients[k]!r}"
             raise InputError("", f"has no row{who} with a label", "give others", str(file))
         x, y = (np.concatenate(both) for both in zip(*found, strict=True))
         return x, y

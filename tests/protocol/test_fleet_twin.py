@@ -56,7 +56,10 @@ class Story:
         elif act == "restore":
             known = self.server.snapshots.rounds()
             if known and self.server.n + 2 < ROUNDS:
-                self.server.put_back(known[i % len(known)])
+                # Who has answered in the open round keeps what came down, and nobody records that.
+                answered = {m.client.last_round for m in self.members.values()}
+                keep = i % 2 == 1 and self.server.n not in answered
+                self.server.put_back(known[i % len(known)], keep=keep)
         elif act == "add":
             self.server.change("add", [seats.next + i % 2])
         else:

@@ -20,6 +20,7 @@ from psofed.compare.budget import (
     reference_bytes,
 )
 from psofed.compare.target import bytes_to_target
+from psofed.core.fleet import Change
 from psofed.curves import Curves
 from psofed.experiment import Experiment, Features
 from psofed.learners import lms
@@ -349,3 +350,10 @@ def test_a_budget_that_nobody_fits_in_so_few_rounds_says_why(psofed, tmp_path):
     assert "FedAvg E=5 would exchange models less than every" in result.stderr
     assert "% at the least" in result.stderr
     assert "or more rounds" in result.stderr
+
+
+def test_a_budget_is_that_of_a_quiet_fleet():
+    last = SMALL.rounds - 1
+    changing = replace(SMALL, fleet=(Change(last, add=(SMALL.clients,)),))
+    for options in SMALL.methods:
+        assert budget.cost(changing, options) == budget.cost(SMALL, options)

@@ -143,7 +143,7 @@ class Deployment:
         """Why clients can neither join nor leave; empty: they can."""
         task = self._method.task
         if not isinstance(task.cohorts, UniformCohorts) or type(task.cohorts) is not UniformCohorts:
-            return "the table says who is there in which round"
+            return "the stream says who is there in which round"
         if task.cohorts.absent:
             return "the file has clients that are absent"
         return self.world.methods[0].settled

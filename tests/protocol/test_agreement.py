@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import ROOT
+from helpers.loopback import plan
 from psofed import schema
 from psofed.core.feature_table import Features
 from psofed.defences import clip
@@ -19,7 +20,9 @@ from psofed.experiment import Experiment, parse
 from psofed.methods import fedavg, psofed
 from psofed.protocol import wire
 from psofed.protocol.agreement import IRRELEVANT, LATER, agreed
+from psofed.protocol.coordinator import Coordinator
 from psofed.protocol.deployment import Deploy, Deployment
+from psofed.protocol.store import StateFolder
 from psofed.sample_checks import outliers
 
 PINNED = json.loads((ROOT / "tests" / "protocol" / "agreements.json").read_text())
@@ -270,3 +273,14 @@ def test_fields_of_an_experiment_that_do_not_matter_are_named_in_one_place():
     ours = {field.name for field in dataclasses.fields(Experiment)}
     assert set(IRRELEVANT) <= ours
     assert all(isinstance(value, dict) for value in LATER.values())
+
+
+def test_the_state_of_another_experiment_is_refused_with_what_differs(tmp_path):
+    folder, old = StateFolder(tmp_path / "s"), plan()
+    Coordinator(old, folder)
+    old.keep(folder)
+    with pytest.raises(InputError, match=r"clients is 6, there 5 \(`psofed fleet add` brings"):
+        Coordinator(plan(clients=6), folder)
+    with pytest.raises(InputError, match=r"methods\[0\].shared is 4, there 3; compare"):
+        Coordinator(plan(methods=(psofed.Options(shared=4),)), folder)
+    folder.close()

@@ -66,3 +66,23 @@ def _leave_out(came: Came, where: str, table: dict[str, Any]) -> None:
     for key, inside in table.items():
         if isinstance(inside, dict):
             _leave_out(came, key, inside)
+
+
+def flat(table: Any, name: str = "") -> dict[str, Any]:
+    """The settings in nested tables by their full names, but for those that do not matter.
+
+    >>> flat({"rounds": 9, "methods": [{"shared": 5}]})
+    {'methods[0].shared': 5}
+    """
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if not name and key in IRRELEVANT:
+            continue
+        if isinstance(value, dict):
+            found |= flat(value, f"{name}{key}.")
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for i, one in enumerate(value):
+                found |= flat(one, f"{name}{key}[{i}].")
+        else:
+            found[name + key] = value
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method, kind, start
 from psofed.protocol import wire
-from psofed.protocol.agreement import EARLY, LATER, Came, agreed
+from psofed.protocol.agreement import EARLY, LATER, Came, agreed, flat
 from psofed.protocol.seats import SeatedCohorts, Seats
 from psofed.protocol.server import BOUND, refuse_omniscient, refuse_policy
 from psofed.protocol.store import SLOTS, Disk, Store
@@ -28,6 +29,7 @@ from psofed.sample_checks import outliers
 from psofed.streams.contract import about
 
 PLAN = "run.toml"  # in a state folder
+NAMED = 4  # settings that an error names
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,23 @@ class Deployment:
 
     def store(self, disk: Disk, role: str, slots: tuple[str, str] = SLOTS) -> Store:
         """The records of one of the ends, in a state folder."""
-        return Store(disk, self.about(role), slots, self.digests)
+        return Store(disk, self.about(role), slots, self.digests, lambda: self._unlike(disk))
+
+    def _unlike(self, disk: Disk) -> str:
+        """What differs between this file and the one beside a state, in words."""
+        try:
+            theirs = flat(tomllib.loads((disk.read(PLAN) or b"").decode()))
+        except ValueError:
+            return ""
+        ours = flat(self.to_table())
+        found = [
+            f"{key} is {ours.get(key, 'not set')}, there {theirs.get(key, 'not set')}"
+            for key in sorted(theirs.keys() | ours.keys())
+            if ours.get(key) != theirs.get(key)
+        ]
+        hint = " (`psofed fleet add` brings in new clients)" if "clients" in ours else ""
+        hint *= bool(theirs) and ours["clients"] != theirs.get("clients")
+        return ", ".join(found[:NAMED]) + hint if theirs else ""
 
 
 def read(path: str | Path) -> Deployment:

@@ -219,8 +219,9 @@ class Store:
         about: Mapping[str, Any],
         slots: tuple[str, str] = SLOTS,
         digests: tuple[str, ...] = (),  # of this run in records of earlier versions
+        why: Callable[[], str] = lambda: "",  # what differs, if the record is of another experiment
     ) -> None:
-        self.disk, self.about, self.slots = disk, dict(about), slots
+        self.disk, self.about, self.slots, self.why = disk, dict(about), slots, why
         self.digests, self.sequence = digests, 0
         self.file = disk.name  # from which the state was loaded
         self.notes: list[str] = []  # warnings about the state that was found
@@ -230,7 +231,12 @@ class Store:
         record, self.notes = newest(self.disk.read, self.disk.name, self.slots)
         if record is None:
             return None
-        check_owner(record.about, self.about, self.disk.name, self.digests)
+        try:
+            check_owner(record.about, self.about, self.disk.name, self.digests)
+        except InputError as error:
+            if record.about.get("run") != self.about.get("run") or not (why := self.why()):
+                raise
+            raise InputError(error.field, f"{error.found}: {why}", error.right) from None
         self.sequence = record.sequence
         self.file = f"{self.disk.name}/{self.slots[record.sequence % 2]}"
         return record.arrays

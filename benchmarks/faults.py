@@ -91,12 +91,12 @@ def _(good: Any) -> Any:
 
 @fault(client.Client, "take_part", "asked again, it learns again")
 def _(good: Any) -> Any:
-    def take_part(self: Any, n: int, invitation: bytes) -> bytes:
+    def take_part(self: Any, n: int, invitation: bytes, begin: bool = False) -> bytes:
         if self.last_round == n and invitation:
             self._replay(n, n + 1)
             upload = self.method.upload(self.state, self.k, n)
             self._last = (n, self.method.encode(upload, up=True))
-        return good(self, n, invitation)
+        return good(self, n, invitation, begin)
 
     return take_part
 

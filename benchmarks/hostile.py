@@ -42,7 +42,7 @@ class Wire(Line):
 
     def __init__(self, clients: int) -> None:
         super().__init__()
-        self.clients, self.largest, self.qos = clients, 10_000, 0
+        self.clients, self.largest, self.qos = range(clients), 10_000, 0
         self._client = SimpleNamespace(ack=lambda mid, qos: None)
 
     def arrive(self, topic: str, data: bytes, retain: bool = False) -> None:

@@ -1,6 +1,7 @@
 """The command line as people use it: real processes, real files, real signals."""
 
 import csv
+import errno
 import json
 import os
 import re
@@ -254,6 +255,16 @@ def test_a_disk_that_is_full_leaves_nothing_half_written(process, psofed, tmp_pa
     assert "Traceback" not in result.stderr
     assert "no run was finished" in result.stderr
     assert not (tmp_path / "a").exists()
+
+
+def test_a_file_that_does_not_fit_is_named(psofed, monkeypatch, tiny):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "some/file")
+
+    monkeypatch.setattr("psofed.experiment.read", full)
+    result = psofed("run", tiny, "--out", "r")
+    assert result.returncode == 2
+    assert result.stderr == "psofed: some/file cannot be written: No space left on device\n"
 
 
 @pytest.mark.long

@@ -1,5 +1,7 @@
 """Rules 5 and 6 on a disk that is full: nothing is said that could be forgotten, nothing twice."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from helpers.full_disk import FullDisk
 from helpers.loopback import K, Line, connect, disk, plan, play
 from psofed.deploy.client_loop import Device
+from psofed.deploy.desk import Desk
 from psofed.deploy.samples import replay
 from psofed.deploy.server_loop import ServerLoop
 from psofed.errors import InputError
@@ -148,6 +151,18 @@ def test_no_change_is_made_while_a_round_is_held():
         server.commit()
     with pytest.raises(InputError, match="state cannot be written: round 3 is held; nothing was"):
         server.change("exclude", [1])
+
+
+def test_an_operator_whose_wish_the_disk_refuses_is_told_that_nothing_was_changed(tmp_path):
+    server, _, full = ready()
+    (tmp_path / "wish.1").write_text('{"act": "exclude", "clients": [1]}')
+    full.fail(0)
+    assert Desk(server, tmp_path).look(lambda line: None) is None
+    full.mend()
+    told = json.loads((tmp_path / "done.1").read_text())["error"]
+    assert "state/new: No space left on device" in told[1]
+    assert told[2].startswith("nothing was changed")
+    assert server.is_member(1)
 
 
 def test_what_a_defence_remembers_is_survived_too(monkeypatch):

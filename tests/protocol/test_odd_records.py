@@ -200,3 +200,19 @@ def refusal(read, folder):
     except InputError as error:
         return str(error)
     return str(folder)
+
+
+@pytest.mark.parametrize("w", [np.zeros(9), np.zeros((10, 1)), np.zeros(10, np.float32), None])
+def test_a_snapshot_that_cannot_be_is_refused_and_nothing_is_changed(w):
+    run, server = PLANS["lockstep"], Coordinator(PLANS["lockstep"], disk())
+    members = [Member(run, k, disk(), replay(run.experiment, k)) for k in range(K)]
+    for _ in range(3):
+        play(server, members)
+    name = f"snapshot.{server.snapshots.rounds()[0]}"
+    record = unpack(server.store.disk.files[name])
+    arrays = {"n": record.arrays["n"], **({} if w is None else {"state.w": w})}
+    server.store.disk.files[name] = pack(replace(record, arrays=arrays))
+    before, n = server.server.model.copy(), server.n
+    with pytest.raises(InputError, match=r"the snapshot: the array 'w' (has|is missing)"):
+        server.put_back(server.snapshots.rounds()[0])
+    assert (server.n, server.server.model.tolist()) == (n, before.tolist())

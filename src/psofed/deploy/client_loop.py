@@ -304,6 +304,4 @@ def device(
         plan.keep(folder)
     most = plan.largest + seal.SIZE
     link = Link(broker, str(k), mqtt.down_topic(plan.deploy.run, k), most, qos, identity)
-    made = Device(member, link, samples)
-    made.notes += [*folder.notes, *member.store.notes]
-    return made
+    return Device(member, link, samples, notes=[*folder.notes, *member.store.notes])

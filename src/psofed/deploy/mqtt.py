@@ -208,11 +208,8 @@ class Link:
 
     def _shake(self) -> None:
         """Backoff with jitter: devices that lost the same broker do not all reconnect at once."""
-        first, longest = DELAYS
-        self._client.reconnect_delay_set(
-            CALM * random.uniform(1, 2) if self.contested else first * random.uniform(1, 5),
-            longest * random.uniform(0.7, 1),
-        )
+        first = CALM * random.uniform(1, 2) if self.contested else DELAYS[0] * random.uniform(1, 5)
+        self._client.reconnect_delay_set(first, DELAYS[1] * random.uniform(0.7, 1))
 
     def _on_connect(self, client: Any, userdata: Any, flags: Any, code: Any, more: Any) -> None:
         if code.is_failure:

@@ -60,6 +60,7 @@ def unfolded(features: FeatureMap, w: Array) -> tuple[FeatureMap, Array]:
 
 def _read(folder: Path) -> Deployment:
     """The plan that lies beside a state; it may be of others, so no code is imported for it."""
+    store.reader(folder)(plans.PLAN)  # a link is refused
     if not (folder / plans.PLAN).exists():
         right = "give the file with which the server was started: --plan run.toml"
         raise InputError("", f"is a folder without {plans.PLAN}", right, str(folder))

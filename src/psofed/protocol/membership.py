@@ -9,11 +9,13 @@ from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
+
 from psofed.core.fleet import Change
-from psofed.errors import InputError
 from psofed.methods.client_rows import cleared, moved, row_axes
 from psofed.methods.contract import State
 from psofed.methods.defending import defended
+from psofed.protocol.checked_record import reading, taken
 from psofed.protocol.seats import EXCLUDED, REMOVED
 from psofed.protocol.server import Server
 
@@ -79,12 +81,13 @@ def put_back(server: Server, state: State, n: int, keep: bool) -> Change:
     """The server's state becomes that before round n; the open round is void."""
     begin, void = next_begin(server), server.n
     axes = row_axes(server.method.server(), _larger(server).server())
-    lost = [name for name in server.state if name not in axes and name not in state]
-    if lost:
-        raise InputError("the snapshot", f"has no array {lost[0]!r}", "use another one")
-    server.state = {
-        name: array if name in axes else state[name].copy() for name, array in server.state.items()
-    }
+    with reading("the snapshot"):
+        same = {
+            name: taken(state, name, array.dtype, array.shape, -np.inf, np.inf).copy()
+            for name, array in server.state.items()
+            if name not in axes
+        }
+    server.state = {name: same.get(name, array) for name, array in server.state.items()}
     if not keep:
         begin_all(server)
     server.skip(begin)

@@ -33,6 +33,13 @@ if TYPE_CHECKING:
               )  # fmt: skip
 @click.option("--every", type=Finite(min=0), metavar="S", help="Seconds between rounds."
               " [default: lockstep 0, live 1]")  # fmt: skip
+@click.option("--patience", type=Finite(min=0, min_open=True), metavar="S",
+              help="Seconds without an answer after which a client is not waited for, nor asked"
+              " until it is heard again (live). [default: 4 times as long as it usually takes, at"
+              " least 3]")  # fmt: skip
+@click.option("--spare", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+              help="Ask N more members in each round than the cohort has, and close it when as"
+              " many as that have answered (live).")  # fmt: skip
 @click.option("--test", type=click.Path(path_type=Path),
               help="CSV file of test samples. [default: lockstep the experiment's, live none]"
               )  # fmt: skip
@@ -65,6 +72,7 @@ def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: An
 
     plan = plans.read(file)
     rounds = last_round(plan, wishes["rounds"])
+    only_live(plan, wishes)
     if broker is None:
         address = Address.parse(f"mqtt://{listen}", "--listen")
     else:
@@ -86,6 +94,17 @@ def last_round(plan: Deployment, wanted: int | None) -> int | None:
     return wanted or most
 
 
+def only_live(plan: Deployment, wishes: Any) -> None:
+    """In lockstep every member of a cohort is waited for: its simulation is the twin."""
+    from psofed.errors import InputError
+
+    if plan.deploy.clock == "lockstep":
+        for name in ("patience", "spare"):
+            if wishes[name]:
+                found = f"is {wishes[name]:g}, but in lockstep the whole cohort is waited for"
+                raise InputError(f"--{name}", found, 'leave it out, or use clock = "live"')
+
+
 def run(
     plan: Deployment, state: Path, address: Address, rounds: int | None, embedded: bool, wishes: Any
 ) -> None:
@@ -93,6 +112,7 @@ def run(
     from psofed.deploy import mqtt, secret
     from psofed.deploy.broker import Broker
     from psofed.deploy.desk import Desk
+    from psofed.deploy.roll_call import RollCall
     from psofed.deploy.server_loop import ServerLoop
     from psofed.protocol import seal
     from psofed.protocol.coordinator import Coordinator
@@ -113,6 +133,8 @@ def run(
         coordinator = Coordinator(plan, folder, key, wishes["start"])
         if w is not None:
             coordinator.warm(w)
+        if wishes["spare"]:
+            coordinator.over_select(wishes["spare"])
         plan.keep(folder)
     link.clients = coordinator.server.seats
     coordinator.snapshots.every = wishes["snapshots"]
@@ -125,6 +147,7 @@ def run(
     log = Log(coordinator, wishes["test"], wishes["log_json"])
     desk = Desk(coordinator, state)
     server = ServerLoop(coordinator, link, deadline, every, log.round, say, desk=desk)
+    server.roll_call = RollCall(wishes["patience"]) if live else None
     on_stop(server.stop)
     if broker is not None:
         broker.open()

@@ -116,11 +116,12 @@ class Board:
 
     def _comings(self, s: Snapshot) -> list[Note]:
         """The clients that are gone and those that are back. Gone clients stay so until heard."""
-        back = self._gone & (s.heard > self._mark)
+        asleep = np.isin(s.ids, s.asleep)
+        back = self._gone & (s.heard > self._mark) & ~asleep
         self._back[back] = s.moment
         self._gone &= ~back
-        gone = ~self._gone & self._known(s) & (self._silent(s, PATIENCE) | _left_out(s))
-        gone &= s.standing == MEMBER
+        gone = self._silent(s, PATIENCE) | _left_out(s) | asleep
+        gone &= ~self._gone & self._known(s) & (s.standing == MEMBER)
         self._gone |= gone
         self._mark[gone] = s.heard[gone]
         notes = []
@@ -164,6 +165,7 @@ class Board:
             "counts": s.counts,
             "alarms": s.alarms,
             "quarantined": _held(s),
+            "asleep": len(s.asleep),
             "seen": summary(s.errors.values()),
             "ignored": s.ignored,
             "logins": s.logins,

@@ -93,6 +93,8 @@ def _clients(rows: dict[int, list[Any]]) -> Iterator[Any]:
 
 
 def _seen(whole: dict[str, Any]) -> Iterator[Any]:
+    text = "Members that are not asked until they are heard again: they do not answer."
+    yield _gauge("psofed_asleep", text, whole["asleep"])
     text = "Clients whose answers are not folded in."
     yield _gauge("psofed_quarantined", text, len(whole["quarantined"]))
     if whole["seen"] is not None:

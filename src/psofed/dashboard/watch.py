@@ -87,6 +87,7 @@ class Snapshot:
     ignored: dict[str, int]  # messages that were not read at all, by reason
     logins: int  # wrong tokens
     certificates: dict[str, int]  # whole days that are left, by whose
+    asleep: tuple[int, ...]  # members that are not asked, because they do not answer
 
 
 class Watch:
@@ -125,7 +126,9 @@ class Watch:
         coordinator = self.server.coordinator
         counts = coordinator.server.ledger.counts
         self._seat()
-        rows = map(coordinator.server.seats.row, closed.missing)
+        # With spare members a round may close before all could answer.
+        missing = () if coordinator.server.seats.spare else closed.missing
+        rows = map(coordinator.server.seats.row, missing)
         self._missed[[row for row in rows if row is not None]] = monotonic()
         known = mse if mse is not None and math.isfinite(mse) else None
         outcomes = (counts[name] for name in ("accepted", "refused", "lost"))
@@ -198,4 +201,5 @@ class Watch:
             },
             logins=status.logins[0],
             certificates={} if link.papers is None else link.papers.days(),
+            asleep=() if self.server.roll_call is None else tuple(self.server.roll_call.asleep),
         )

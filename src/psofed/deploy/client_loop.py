@@ -215,7 +215,7 @@ class Device:
             if what == "answered":
                 self._unsaved, self._saved_at = 0, monotonic()
             if answer is not None:
-                if what != "repeated" or self._may_repeat():
+                if what == "answered" or self._may_repeat():
                     self.link.send(mqtt.up_topic(run, k), answer)
             elif refused < sum(self.member.refused.values()) and what != self._trouble:
                 self._trouble = what
@@ -251,7 +251,7 @@ class Device:
             self.on_news(f"client {k} is a member")
 
     def _may_repeat(self) -> bool:
-        """Whether an answer may be repeated once more: few times a second, whoever asks."""
+        """Whether to say once more what is known: few times a second, whoever asks."""
         begun, count = self._repeats
         if monotonic() >= begun + 1.0:
             begun, count = monotonic(), 0

@@ -13,9 +13,13 @@ from psofed.deploy.alarms import RESTLESS, Alarms
 from psofed.deploy.desk import Desk
 from psofed.deploy.inbox import STRANGER, Event
 from psofed.deploy.mqtt import POLL, Link
+from psofed.deploy.roll_call import RollCall
 from psofed.protocol.coordinator import Closed, Coordinator
 from psofed.protocol.store import in_words
 
+HEARD = ("hello", "accepted", "repeated", "late", "ahead")  # outcomes that are no refusals
+LOOK = 0.1  # seconds between two looks at who is overdue
+STANDSTILL = 1.0  # seconds in which this loop has done nothing: answers may wait
 RETRY = 1.0  # seconds after which those who have not answered are asked again
 OUTSIDE = ("stranger", "excluded", "removed")  # who is no member is told so
 REPLIES = 5  # to one client in a second: its messages cannot make the server send without end
@@ -56,12 +60,15 @@ class ServerLoop:
     on_message: Callable[[int, str], None] = lambda k, outcome: None
     on_tick: Callable[[], None] = lambda: None  # called often, from this thread: it must not block
     desk: Desk | None = None  # where operators ask for changes
+    roll_call: RollCall | None = None  # who is waited for; None: everybody
     status: Status = field(default_factory=Status)
     alarms: Alarms = field(default_factory=Alarms)
     stopped: bool = False
     _told: dict[str, int] = field(default_factory=dict)
     _replies: dict[int, int] = field(default_factory=dict)  # by client, in this second
     _second: float = 0.0
+    _looked: float = 0.0
+    _moved: float = 0.0
 
     def run(self, rounds: int | None) -> None:
         """Run rounds until this number is committed, or until `stop`."""
@@ -109,6 +116,9 @@ class ServerLoop:
             if now >= asked + RETRY:
                 self._ask()
                 asked = now
+            self._call_roll(now)
+            if self.coordinator.complete:  # of those who are awake, all have answered
+                return True
             until = [asked + RETRY] + ([] if self.deadline is None else [opened + self.deadline])
             self._handle(self.link.get(min(max(min(until) - now, 0.0), POLL)))
         return True
@@ -117,22 +127,52 @@ class ServerLoop:
         while not self.stopped and (left := until - monotonic()) > 0:
             self._handle(self.link.get(min(left, POLL)))
 
+    def _call_roll(self, now: float) -> None:
+        """Rule 9: who is silent for too long is asleep; others are asked, and sleepers probed."""
+        roll = self.roll_call
+        if roll is None or not self.link.up or now < self._looked + LOOK:
+            return
+        self._looked = now
+        self._move(now)
+        if silent := roll.overdue(now):
+            roll.put_to_sleep(silent, now)
+            others = self.coordinator.sleep(silent)
+            for k in others:
+                self._send(k, self.coordinator.frame_for(k) or b"")
+            roll.ask(others, now)
+        for k in roll.due(now):
+            self._send(k, self.coordinator.probe(k))
+        for line in roll.lines(now):
+            self.on_news(line)
+
+    def _move(self, now: float) -> None:
+        """After a standstill of this process, the silence before it means nothing."""
+        if self.roll_call is not None and now > self._moved + STANDSTILL:
+            self.roll_call.pause()
+        self._moved = now
+
     def _ask(self) -> None:
         if self.link.up and not self.coordinator.held:
             if self.status.asked_at is None:
                 self.status.asked_at = monotonic()
             if self.status.unanswered_since is None:
                 self.status.unanswered_since = monotonic()
-            for k, frame in self.coordinator.frames().items():
+            frames = self.coordinator.frames()
+            for k, frame in frames.items():
                 self._send(k, frame)
+            if self.roll_call is not None:
+                self.roll_call.ask(frames, monotonic())
 
     def _send(self, k: int, frame: bytes) -> None:
         self.link.send(mqtt.down_topic(self.coordinator.plan.deploy.run, k), frame)
 
     def _handle(self, event: Event | None) -> None:
+        self._move(monotonic())
         if event is not None:
             self._react(event)
         if self.desk is not None and (told := self.desk.look(self.on_news)) is not None:
+            if self.roll_call is not None:
+                self.roll_call.forget(self.coordinator.server.seats.present)
             for k in told:
                 self._send(k, self.coordinator.hello(k))
             self._ask()
@@ -154,6 +194,8 @@ class ServerLoop:
         elif event.kind == "down":
             self.status.connected = False
             self.status.asked_at = self.status.unanswered_since = None
+            if self.roll_call is not None:
+                self.roll_call.pause()
             if event.data != self.status.trouble:  # say it once, not at every attempt
                 self.status.trouble = event.data
                 self.on_news(f"no broker at {self.link.address}: {event.data}; trying again")
@@ -165,6 +207,9 @@ class ServerLoop:
             self.on_news(f"{in_words(error)}: no round that clients can answer is opened yet")
             return
         self.on_message(k, outcome)
+        roll = self.roll_call
+        if roll is not None and outcome in HEARD and roll.hear(k, outcome, monotonic()):
+            self.coordinator.wake(k)
         if outcome in ("hello", "accepted", "repeated", "late"):
             self.status.seen.add(k)
         if outcome in ("hello", "ahead"):

@@ -292,8 +292,10 @@ class Member:
         try:
             frame = self._read(data)
             if frame.kind == wire.HELLO:
-                self.standing = wire.word(frame.body)
-                return None, "welcome"
+                word = wire.word(frame.body)
+                self.standing = "" if word == wire.ASLEEP else word
+                # Nothing but this is answered, and never with an answer to be answered.
+                return (self.hello(), "probed") if word == wire.ASLEEP else (None, "welcome")
             self.standing = ""
             known = frame.n == self.client.last_round
             begin = frame.kind == wire.BEGIN

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from psofed.core.fleet import Change
 from psofed.errors import InputError
 from psofed.methods.contract import Method
-from psofed.protocol import membership, wire
+from psofed.protocol import membership, naps, wire
 from psofed.protocol.change_log import ChangeLog
 from psofed.protocol.checked_record import number, reading, taken
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.reports import Report, sensible
 from psofed.protocol.seal import DOWN, UP, derive, seal, unseal
-from psofed.protocol.seats import EXCLUDED, MEMBER, REMOVED
+from psofed.protocol.seats import EXCLUDED, MEMBER, REMOVED, SeatedCohorts
 from psofed.protocol.server import RefusedError, Server, allowed
 from psofed.protocol.snapshots import Snapshots, replayed
 from psofed.protocol.store import SELDOM, Disk
@@ -117,11 +117,36 @@ class Coordinator:
         with self._durably():
             changes = getattr(membership, act)(self.server, clients)
             self._changed(changes)
-        # Those who have been asked already get the same bytes again.
+        self._ask_others()
+        return list(changes)
+
+    def _ask_others(self) -> None:
+        """The cohort has changed: those who have been asked already get the same bytes again."""
         new = {k: body for k, body in self.server.invite().items() if k not in self._frames}
         self._frames = {k: f for k, f in self._frames.items() if k in self.server.cohort}
         self._frames |= {k: self._frame(k, body) for k, body in new.items()}
-        return list(changes)
+
+    def sleep(self, clients: Sequence[int]) -> list[int]:
+        """Rule 9: these are not asked any more until they wake; who is asked in their places."""
+        seated = isinstance(self.server.method.task.cohorts, SeatedCohorts)
+        if not seated and not self.plan.listed:
+            membership.seat(self.server)
+        others = naps.begin(self.server, clients)
+        self._ask_others()
+        return others
+
+    def wake(self, k: int) -> None:
+        """Rule 9: client k is asked again from the next round on."""
+        naps.end(self.server, k)
+
+    def over_select(self, spare: int) -> None:
+        """Rule 9: so many more members are asked in each round; the first answers close it."""
+        if self.plan.listed:
+            raise InputError("--spare", f"is not possible: {self.plan.listed}", "leave it out")
+        self.server.seats.spare = spare
+        membership.seat(self.server)
+        self.server.redraw()
+        self._open()
 
     def put_back(self, n: int, keep: bool = False, without: Sequence[int] = ()) -> Change:
         """Rule 18: the model of round n again, from the next round on; the open one is void.
@@ -204,7 +229,7 @@ class Coordinator:
 
     @property
     def complete(self) -> bool:
-        """Whether all of the cohort have answered."""
+        """Whether all who are needed have answered."""
         return self.server.complete
 
     @property
@@ -230,9 +255,15 @@ class Coordinator:
 
         Who is no member is told so.
         """
-        body = wire.standing("" if self.is_member(k) else self.server.seats.word(k))
-        frame = wire.encode(wire.Frame(wire.HELLO, self._digest, self.n, body=body))
-        return seal(self._key(k), DOWN, frame)
+        return self._hello(k, "" if self.is_member(k) else self.server.seats.word(k))
+
+    def probe(self, k: int) -> bytes:
+        """Rule 9: a hello to a member that is asleep; if it is there, it answers with its own."""
+        return self._hello(k, wire.ASLEEP)
+
+    def _hello(self, k: int, word: str) -> bytes:
+        frame = wire.Frame(wire.HELLO, self._digest, self.n, body=wire.standing(word))
+        return seal(self._key(k), DOWN, wire.encode(frame))
 
     def is_member(self, k: int) -> bool:
         """Whether client k is one, or will be from the next round on."""
@@ -339,7 +370,7 @@ class Coordinator:
         return closed
 
     def _fold(self) -> Closed:
-        n, cohort = self.n, self.server.cohort
+        n, cohort = self.n, self.server.asked
         self.snapshots.note(n, self.server.answers)
         answered = self.server.commit()
         self.behind &= 2 * len(answered) <= len(cohort)

@@ -135,7 +135,8 @@ class Deployment:
         task = self._method.task
         ids = np.concatenate([np.maximum(seats.ids, 0), np.zeros(more, np.int64)])
         seeds = PlacedSeeds(task.seeds.seed, task.seeds.run, task.seeds.shared_world, ids)
-        fleet = FleetCohorts(task.seeds, task.clients, task.cohorts.size, roster=seats)
+        asked = task.cohorts.size + seats.spare
+        fleet = FleetCohorts(task.seeds, task.clients, asked, roster=seats)
         cohorts = SeatedCohorts((), task.clients, task.cohorts.size, fleet)
         task = replace(task, seeds=seeds, cohorts=cohorts, room=len(ids))
         return start(self.world.methods[0], self.world.beset(task))
@@ -143,12 +144,17 @@ class Deployment:
     @property
     def settled(self) -> str:
         """Why clients can neither join nor leave; empty: they can."""
+        return self.listed or self.world.methods[0].settled
+
+    @property
+    def listed(self) -> str:
+        """Why nobody can take the place of another in a round; empty: others can be drawn."""
         task = self._method.task
         if not isinstance(task.cohorts, UniformCohorts) or type(task.cohorts) is not UniformCohorts:
             return "the stream says who is there in which round"
         if task.cohorts.absent:
             return "the file has clients that are absent"
-        return self.world.methods[0].settled
+        return ""
 
     @property
     def wire(self) -> str:

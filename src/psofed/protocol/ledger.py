@@ -42,6 +42,7 @@ class Ledger:
         self.accepted_at = np.full(clients, -1, np.int64)  # the last round with one
         self.refused = np.zeros(clients, np.int64)  # the totals of these two, by client
         self.lost = np.zeros(clients, np.int64)
+        self.dropped: dict[int, int] = {}  # members not waited for in the open round any more
         self._tried: set[int] = set()
 
     def repeat(self) -> None:
@@ -58,7 +59,9 @@ class Ledger:
             return
         if reason == "conflict":
             self.flagged[k] += 1
-        if reason not in ("late", "mac"):  # without the key, it was not this client that tried
+        open_round = self.dropped.get(k, -1) == n
+        if reason not in ("late", "mac") or (reason == "late" and open_round):
+            # Without the key, it was not this client that tried.
             self._tried.add(k)
         elif reason == "late" and self.lost_at[k] == n:
             # It was counted as lost when its round closed, but it was only late.
@@ -70,7 +73,7 @@ class Ledger:
 
     def close(self, n: int, cohort: Iterable[int], answered: Iterable[int]) -> None:
         """Rule 9: every member that was asked is accounted for; only now is an upload accepted."""
-        members, here = set(cohort), set(answered)
+        members, here = {*cohort, *self.dropped}, set(answered)
         refused = (members & self._tried) - here
         lost = members - here - refused
         self.counts["asked"] += len(members)
@@ -84,6 +87,11 @@ class Ledger:
         self.lost[list(lost)] += 1
         self.lost_at[list(lost)] = n
         self._tried.clear()
+        self.dropped.clear()
+
+    def drop(self, k: int, n: int) -> None:
+        """Rule 9: a member that was asked in round n is not waited for: it will count as lost."""
+        self.dropped[k] = n
 
     def seat(self, seats: int, cleared: Iterable[int] = ()) -> None:
         """As many rows as there are seats; some are cleared for others."""
@@ -117,4 +125,4 @@ class Ledger:
             if name in arrays or name not in ADDED:
                 least = -1 if name.endswith("_at") else 0
                 setattr(self, name, taken(arrays, name, np.int64, rows, least))
-        self._tried = set()
+        self._tried, self.dropped = set(), {}

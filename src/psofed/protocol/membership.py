@@ -70,7 +70,7 @@ def _leave(server: Server, k: int, status: int) -> Change:
     at = server.n if k not in server.cohort or k in server.missing else server.n + 1
     server.seats.leave(k, status, at)
     if server.seats.changes == 1:
-        _reseat(server, ())
+        seat(server)
     server.redraw()
     row = server.seats.row(k)
     at = int(server.seats.left[row]) if row is not None else at
@@ -125,6 +125,11 @@ def _block(server: Server) -> int:
     while not server.method.begins(n):
         n -= 1
     return n
+
+
+def seat(server: Server) -> None:
+    """Draw cohorts from the seats from now on: from those who are members, and awake."""
+    _reseat(server, ())
 
 
 def _larger(server: Server) -> Any:

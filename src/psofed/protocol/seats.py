@@ -17,11 +17,11 @@ from psofed.core.fleet import LAST, FleetCohorts
 from psofed.core.schedule import GivenCohorts, Indices
 from psofed.errors import InputError
 from psofed.protocol.checked_record import taken
+from psofed.protocol.naps import NEVER, Naps
 
 Array = NDArray[Any]
 VACANT, MEMBER, EXCLUDED, REMOVED = range(4)
 WORDS = ("vacant", "member", "excluded", "removed")
-NEVER = 2**62  # a round that never comes
 NAMES = ("ids", "status", "since", "left", "begun")
 
 
@@ -43,6 +43,8 @@ class Seats:
         self.begun = np.ones(clients, bool)  # whether it has had its first contact as a member
         self.next = clients  # the lowest number that nobody has had
         self.changes = 0  # so far
+        self.naps = Naps()
+        self.spare = 0  # members that are asked besides those who are needed
         self._rows = {k: k for k in range(clients)}
 
     def __len__(self) -> int:
@@ -66,8 +68,8 @@ class Seats:
         return REMOVED if 0 <= k < self.next and self.changes else VACANT
 
     def members(self, n: int) -> Indices:
-        """The clients that are members in round n, in order."""
-        return np.sort(self.ids[(self.since <= n) & (n < self.left)])
+        """The clients that are members in round n, in order; those who are asleep are left out."""
+        return self.naps.awake(np.sort(self.ids[(self.since <= n) & (n < self.left)]), n)
 
     @property
     def present(self) -> list[int]:
@@ -118,6 +120,7 @@ class Seats:
         if self.status[row] == MEMBER:
             self.left[row] = max(at, int(self.since[row]))
         self.status[row] = status
+        self.naps.forget(k)
         self.changes += 1
 
     def vacate(self, block: int) -> list[int]:

@@ -5,7 +5,7 @@ Clients are named by their numbers here, and by their seats in the method's arra
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -85,19 +85,34 @@ class Server:
         """S_n of this round, in order; drawn once, because every message asks for it."""
         if self._drawn[0] != self.n:
             rows = self._who.members(self.n, self.state)
-            self._drawn = self.n, sorted(self.seats.ids[rows].tolist())
+            asleep = set(self.seats.naps.asleep(self.n))
+            if asleep:
+                asleep -= set(self.seats.members(self.n).tolist())  # all are, so all are asked
+            drawn: list[int] = sorted(self.seats.ids[rows].tolist())
+            self._drawn = self.n, [k for k in drawn if k not in asleep]
         return self._drawn[1]
 
-    def redraw(self) -> None:
-        """The cohort of the open round has changed: who is no member any more is not waited for."""
+    @property
+    def asked(self) -> list[int]:
+        """The cohort, and those of it who are not waited for any more."""
+        gone: list[int] = self.seats.ids[list(self.ledger.dropped)].tolist()
+        return sorted({*self.cohort, *gone})
+
+    def redraw(self, stay: Iterable[int] = ()) -> None:
+        """The cohort of the open round has changed: who is no member any more is not waited for.
+
+        Some `stay`, whoever is drawn.
+        """
         self._drawn = (-1, [])
+        self._drawn = self.n, sorted({*self.cohort, *stay})
         for k in [k for k in self._answers if k not in self.cohort]:
             del self._answers[k], self._uploads[k]
 
     @property
     def complete(self) -> bool:
-        """Whether all of the cohort have answered."""
-        return len(self._answers) == len(self.cohort)
+        """Whether all of the cohort have answered, or with spare members as many as are needed."""
+        asked, needed = len(self.cohort), self.method.task.cohorts.size
+        return len(self._answers) >= max(asked - self.seats.spare, min(asked, needed))
 
     @property
     def missing(self) -> list[int]:
@@ -139,6 +154,8 @@ class Server:
             found = f"client {k} answers round {n}: the server is in round {self.n}"
             raise RefusedError("late" if n < self.n else "early", found)
         if k not in self.cohort:
+            if self._row(k) in self.ledger.dropped:
+                raise RefusedError("late", f"client {k} is not waited for in round {n} any more")
             raise RefusedError("stranger", f"client {k} is not asked in round {n}")
         if k in self._answers:
             if self._answers[k] != answer:
@@ -205,6 +222,7 @@ class Server:
 
     def skip(self, n: int) -> None:
         """Open a later round; those before it are void."""
+        self.ledger.dropped.clear()
         self.n = n - 1
         self._next()
 

@@ -22,8 +22,9 @@ INVITATIONS = (INVITE, BEGIN)
 TYPES = {"": 0, "float16": 1, "float32": 2, "float64": 3}
 TELLING = 29  # bytes of a hello that tells all that it can: coverage and errors
 LAST_ROUND, LAST_INCARNATION = 2**32 - 1, 2**24 - 1
+ASLEEP = "asleep"  # a member that is not asked, because it has not answered
 MISSED = 10_000  # starts of the server that a client may have missed
-WORDS = ("", "no member", "excluded", "removed")  # what a client can be, besides a member
+WORDS = ("", "no member", "excluded", "removed", ASLEEP)  # what a client can be, not just a member
 _HEAD, _INCARNATION, _COVERAGE = Struct("<BII"), Struct("<HB"), Struct("<II")
 _ERRORS = Struct("<fII")
 

@@ -171,6 +171,7 @@ class FleetCohorts(UniformCohorts):
 
     changes: ClassVar[bool] = True
     roster: Any = None  # a Roster
+    spare: int = 0  # members besides those of S_n: the next larger keys
 
     def there(self, n: int) -> Indices:
         return self.roster.members(n)
@@ -187,7 +188,7 @@ class FleetCohorts(UniformCohorts):
         """The cohorts of rounds in which these are the members, as rows."""
         first, others = members[members < self.clients], members[members >= self.clients]
         keys = np.concatenate([self._first_keys(n)[:, first], self._keys(n, others)], axis=1)
-        smallest = np.argsort(keys, axis=1, kind="stable")[:, : self.size]
+        smallest = np.argsort(keys, axis=1, kind="stable")[:, : self.size + self.spare]
         return np.sort(members[smallest], axis=1)
 
     def _keys(self, n: Indices, clients: Indices) -> Any:

@@ -105,6 +105,7 @@ class ServerLoop:
 
     def _collect(self) -> bool:
         """Rule 9: wait for the cohort; whether the round is to be closed."""
+        self._move(monotonic())
         self._ask()
         opened = asked = monotonic()
         while not self.coordinator.complete and not self.stopped:
@@ -137,9 +138,10 @@ class ServerLoop:
         if silent := roll.overdue(now):
             roll.put_to_sleep(silent, now)
             others = self.coordinator.sleep(silent)
-            for k in others:
-                self._send(k, self.coordinator.frame_for(k) or b"")
             roll.ask(others, now)
+            for k in others:
+                if (frame := self.coordinator.frame_for(k)) is not None:
+                    self._send(k, frame)
         for k in roll.due(now):
             self._send(k, self.coordinator.probe(k))
         for line in roll.lines(now):
@@ -158,10 +160,10 @@ class ServerLoop:
             if self.status.unanswered_since is None:
                 self.status.unanswered_since = monotonic()
             frames = self.coordinator.frames()
-            for k, frame in frames.items():
-                self._send(k, frame)
             if self.roll_call is not None:
                 self.roll_call.ask(frames, monotonic())
+            for k, frame in frames.items():
+                self._send(k, frame)
 
     def _send(self, k: int, frame: bytes) -> None:
         self.link.send(mqtt.down_topic(self.coordinator.plan.deploy.run, k), frame)

@@ -135,8 +135,8 @@ class Deployment:
         task = self._method.task
         ids = np.concatenate([np.maximum(seats.ids, 0), np.zeros(more, np.int64)])
         seeds = PlacedSeeds(task.seeds.seed, task.seeds.run, task.seeds.shared_world, ids)
-        asked = task.cohorts.size + seats.spare
-        fleet = FleetCohorts(task.seeds, task.clients, asked, roster=seats)
+        size, spare = task.cohorts.size, seats.spare
+        fleet = FleetCohorts(task.seeds, task.clients, size, roster=seats, spare=spare)
         cohorts = SeatedCohorts((), task.clients, task.cohorts.size, fleet)
         task = replace(task, seeds=seeds, cohorts=cohorts, room=len(ids))
         return start(self.world.methods[0], self.world.beset(task))

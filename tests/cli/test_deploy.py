@@ -55,6 +55,15 @@ def test_mistakes_are_one_clear_line_each(psofed, tmp_path):
     wrong("client", "a.toml", "--id", 0, *tls, parts=["needs certificates"])
 
 
+@pytest.mark.parametrize("option", ["--patience", "--spare"])
+def test_in_lockstep_the_whole_cohort_is_waited_for(psofed, tmp_path, option):
+    (tmp_path / "a.toml").write_text(SMALL)
+    result = psofed("serve", "a.toml", "--state", "s", option, 2)
+    assert result.returncode == 2
+    assert f"{option} is 2, but in lockstep the whole cohort is waited for" in result.stderr
+    assert not (tmp_path / "s").exists()
+
+
 def test_a_port_that_is_taken_is_one_clear_line(process, tmp_path):
     (tmp_path / "a.toml").write_text(SMALL)
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -6,6 +6,7 @@ import time
 
 from helpers.devices import wait_for
 from helpers.loopback import connect, disk, plan
+from psofed.deploy.roll_call import RollCall
 from psofed.deploy.samples import replay
 from psofed.methods import psofed as pso
 from psofed.protocol import wire
@@ -102,6 +103,20 @@ def test_metrics_are_well_formed_and_equal_the_ledger(stage):
         age = time.time() - found["psofed_client_last_contact_timestamp_seconds", str(k)]
         assert -1 < age < 60
     assert families["psofed_run_info"].samples[0].labels["method"] == '"}\n# <b>'
+
+
+def test_a_client_that_is_asleep_is_gone_until_it_wakes(stage):
+    shown = stage()
+    shown.play(20)
+    shown.server.roll_call = roll = RollCall()
+    roll.ask([3], 0.0)
+    roll.put_to_sleep([3], 0.0)
+    wait_for(lambda: shown.state()["clients"]["3"][0] == "gone")
+    assert shown.state()["asleep"] == 1
+    assert b"psofed_asleep 1.0" in shown.get("/metrics")[1].encode()
+    shown.server._message(3, Member(shown.server.coordinator.plan, 3, disk()).hello())
+    wait_for(lambda: shown.state()["clients"]["3"][0] == "back")
+    assert shown.state()["asleep"] == 0
 
 
 def test_a_client_that_tells_its_coverage_is_shown_with_it(stage):

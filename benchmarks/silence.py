@@ -3,25 +3,25 @@
     python benchmarks/silence.py [pace] [model] [fair] [--clients 20] [--seconds 10]
 
 pace: a server (`psofed serve`, live clock, `--every 0`) on a mosquitto and light clients with the
-deployed wire format in one process. Phases take turns in one run: all are there, 10 % are gone, all
-are back, 50 % are gone, all are back; then once more without patience, as it was before. Ratios are
-to the phases in which all are there.
+deployed wire format in one process, and beside them the same once more. In one fleet 10 % of the
+clients are cut off and come back, then 50 %; in the other everybody stays. Ratios are of the rounds
+of the two in the same seconds, so that other work of the machine concerns both.
 
 model: the deployed handlers without a network, PSO-Fed. Some clients fall asleep at a third of the
 run. Mean square error of the global model in dB at the end, on the data of all clients.
 
-fair: how often each client that is awake takes part; slow ones beside fast ones, with spare members.
+fair: how often each client that is awake takes part; slow ones beside fast ones, with spares.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from load import Peer, _packet, _text
+
 from helpers.devices import Mosquitto
 from helpers.processes import ENV
-from load import Peer, _packet, _text
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment
 from psofed.methods import psofed
@@ -78,24 +79,29 @@ class Light(Peer):
 class Fleet:
     """The light clients of one run, and the rounds of their server."""
 
-    def __init__(self, file: Path, folder: Path, broker: Mosquitto, options: list[str]) -> None:
-        self.digest, self.broker, self.peers = plans.read(file).digest, broker, {}
+    def __init__(self, folder: Path, clients: int, options: list[str]) -> None:
+        folder.mkdir()
+        file = folder / "run.toml"
+        file.write_text(SETTING.format(clients=clients))
+        self.digest, self.broker = plans.read(file).digest, Mosquitto(folder)
+        self.peers: dict[int, Any] = {}
         self.command = [sys.executable, "-m", "psofed", "serve", file, "--state", folder / "s",
-                        "--broker", broker.url, "--every", 0, "--log-json", *options]  # fmt: skip
-        self.rows: list[tuple[float, dict[str, Any]]] = []
+                        "--broker", self.broker.url, "--every", 0, *options]  # fmt: skip
+        self.rounds = 0
 
-    async def start(self) -> None:
+    async def start(self, clients: int) -> None:
         self.server = await asyncio.create_subprocess_exec(
             *map(str, self.command), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENV
         )
         self.reader = asyncio.create_task(self._read())
+        await self.join(range(clients))
 
     async def _read(self) -> None:
         assert self.server.stdout is not None
-        async for line in self.server.stdout:
-            self.rows.append((time.monotonic(), json.loads(line)))
+        async for _ in self.server.stdout:
+            self.rounds += 1
 
-    async def join(self, clients: list[int]) -> None:
+    async def join(self, clients: Iterable[int]) -> None:
         loop = asyncio.get_running_loop()
         for k in clients:
             ready: asyncio.Future[None] = loop.create_future()
@@ -104,67 +110,74 @@ class Fleet:
             self.peers[k] = made[1]
             await ready
 
-    def leave(self, clients: list[int]) -> None:
+    def leave(self, clients: Iterable[int]) -> None:
         for k in clients:
             self.peers[k].transport.abort()
 
-    async def rate(self, seconds: float) -> float:
-        """Rounds a second from now on."""
-        begun, count = time.monotonic(), len(self.rows)
-        await asyncio.sleep(seconds)
-        return (len(self.rows) - count) / (time.monotonic() - begun)
-
-    async def steady(self, least: float, most: float = 60.0) -> float:
-        """Seconds until there are again this many rounds in a second."""
-        begun = time.monotonic()
-        while time.monotonic() < begun + most:
-            if await self.rate(1.0) >= least:
-                return time.monotonic() - begun - 1.0
-        return np.inf
-
     async def stop(self) -> None:
-        self.leave(list(self.peers))
+        self.leave(self.peers)
         with suppress(ProcessLookupError):
             self.server.terminate()
         await self.server.wait()
         await self.reader
+        self.broker.stop()
 
 
-async def phases(clients: int, seconds: float, options: list[str], steady: bool) -> dict[str, Any]:
-    """The rates of the phases of one run, in their order."""
-    found: dict[str, Any] = {}
+class Pair:
+    """A fleet, and another one beside it in which everybody stays: it shows what is possible."""
+
+    def __init__(self, folder: Path, clients: int, options: list[str]) -> None:
+        self.fleet = Fleet(folder / "a", clients, options)
+        self.other = Fleet(folder / "b", clients, options)
+
+    async def rates(self, seconds: float) -> tuple[float, float]:
+        """Rounds a second of both, from now on."""
+        begun, both = time.monotonic(), (self.fleet.rounds, self.other.rounds)
+        await asyncio.sleep(seconds)
+        passed = time.monotonic() - begun
+        return (self.fleet.rounds - both[0]) / passed, (self.other.rounds - both[1]) / passed
+
+    async def steady(self, most: float = 40.0) -> float:
+        """Seconds until the one has four fifths of the rounds of the other, in a second."""
+        begun = time.monotonic()
+        while time.monotonic() < begun + most:
+            ours, theirs = await self.rates(1.0)
+            if ours >= 0.8 * theirs:
+                return time.monotonic() - begun - 1.0
+        return np.inf
+
+
+async def phases(clients: int, seconds: float, options: list[str]) -> list[str]:
+    """The cells of one row."""
+    cells = []
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        file = folder / "run.toml"
-        file.write_text(SETTING.format(clients=clients))
-        broker = Mosquitto(folder)
-        fleet = Fleet(file, folder, broker, options)
+        pair = Pair(Path(name), clients, options)
         try:
-            await fleet.start()
-            await fleet.join(list(range(clients)))
-            await fleet.rate(3.0)
-            healthy = [await fleet.rate(seconds)]
+            for each in (pair.fleet, pair.other):
+                await each.start(clients)
+            await pair.rates(3.0)
+            ours, theirs = await pair.rates(seconds)
+            cells += [f"{ours:.0f}", f"{ours / theirs:.2f}"]
             for share in SHARES:
-                gone = list(range(int(share * clients)))
-                fleet.leave(gone)
-                back = await fleet.steady(0.8 * healthy[-1]) if steady else np.nan
-                found[f"{share:.0%}"] = await fleet.rate(seconds), back
-                await fleet.join(gone)
-                found[f"{share:.0%} back"] = await all_back(fleet, gone)
-                await fleet.rate(1.0)
-                healthy.append(await fleet.rate(seconds))
-            found["healthy"] = healthy
+                gone = range(int(share * clients))
+                pair.fleet.leave(gone)
+                after = await pair.steady()
+                ours, theirs = await pair.rates(seconds)
+                await pair.fleet.join(gone)
+                back = await all_back(pair.fleet, gone)
+                cells += [f"{ours / theirs:.2f}", f"{after:.0f}", f"{back:.1f}"]
+                await pair.rates(2.0)
         finally:
-            await fleet.stop()
-            broker.stop()
-    return found
+            for each in (pair.fleet, pair.other):
+                await each.stop()
+    return cells
 
 
-async def all_back(fleet: Fleet, clients: list[int], most: float = 60.0) -> float:
-    """Seconds until each of these has answered: its counter of answers has grown."""
-    begun, before = time.monotonic(), {k: fleet.peers[k].answered for k in clients}
+async def all_back(fleet: Fleet, clients: Iterable[int], most: float = 60.0) -> float:
+    """Seconds until each of these has answered, after they have connected."""
+    begun = time.monotonic()
     while time.monotonic() < begun + most:
-        if all(fleet.peers[k].answered > before[k] for k in clients):
+        if all(fleet.peers[k].answered for k in clients):
             return time.monotonic() - begun
         await asyncio.sleep(0.01)
     return np.inf
@@ -172,22 +185,18 @@ async def all_back(fleet: Fleet, clients: list[int], most: float = 60.0) -> floa
 
 def pace(clients: int, seconds: float) -> None:
     """The table of rates."""
-    print(f"{clients} clients, cohorts of {COHORT}, rounds a second")
-    print(
-        "| | all there | 10 % gone | ratio | 50 % gone | ratio | steady after s | all back after s |"
-    )
-    print("|---" * 8 + "|")
-    forms = {"no patience": (["--patience", "1e9"], False), "default": ([], True),
-             "--patience 1": (["--patience", "1"], True), "--spare 4": (["--spare", "4"], True)}  # fmt: skip
-    for name, (options, steady) in forms.items():
-        row = asyncio.run(phases(clients, seconds, options, steady))
-        h = row["healthy"]
-        cells = [f"{np.mean(h):.0f}"]
-        for i, share in enumerate(SHARES):
-            rate = row[f"{share:.0%}"][0]
-            cells += [f"{rate:.1f}", f"{rate / np.mean(h[i : i + 2]):.2f}"]
-        cells += [" and ".join(f"{row[f'{s:.0%}'][1]:.0f}" for s in SHARES)]
-        cells += [" and ".join(f"{row[f'{s:.0%} back']:.1f}" for s in SHARES)]
+    print(f"{clients} clients, cohorts of {COHORT}")
+    gone = " | ".join(f"{s:.0%} gone: ratio | steady after s | back after s" for s in SHARES)
+    print(f"| | rounds/s, all there | ratio | {gone} |")
+    print("|---" * 9 + "|")
+    forms = {
+        "no patience": ["--patience", "1e9"],
+        "default": [],
+        "`--patience 1`": ["--patience", "1"],
+        "`--spare 4`": ["--spare", "4"],
+    }
+    for name, options in forms.items():
+        cells = asyncio.run(phases(clients, seconds, options))
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
@@ -219,8 +228,10 @@ def plan(clients: int, shared: int, rounds: int, number: int, cohort: int = COHO
     return Deployment(experiment, Deploy(wire="float64"))
 
 
-def error(shared: int, asleep: int, odd: int, number: int, clients: int, rounds: int) -> Any:
-    """Mean square error at the end: on all clients' data, on that of the others, of sleepers."""
+def error(
+    shared: int, asleep: int, odd: int, count: int, number: int, clients: int, rounds: int
+) -> Any:
+    """Mean square error at the end: on all data, without that of the first `count`, on theirs."""
     given = plan(clients, shared, rounds, number)
     server = Server(given.method(), seated=given.seated)
     membership.seat(server)
@@ -235,27 +246,28 @@ def error(shared: int, asleep: int, odd: int, number: int, clients: int, rounds:
     tests, targets = samples(clients, 200, odd, number + 10**6)
     z = given.method().task.features(tests.reshape(-1, 4))
     square = (targets.ravel() - z @ server.model).reshape(clients, -1) ** 2
-    first = square[: odd or asleep or 1]
-    return square.mean(), square[len(first) :].mean(), first.mean()
+    return square.mean(), square[count:].mean(), square[:count].mean()
 
 
 def model(clients: int, rounds: int = 2000, runs: int = 10) -> None:
     """The table of errors."""
-    print(f"{clients} clients, cohorts of {COHORT}, {rounds} rounds, {runs} runs: dB on the data of"
-          " all, of those awake, of those asleep")  # fmt: skip
-    print("| M | data of the sleepers | none asleep | 10 % asleep | 50 % asleep |")
-    print("|---" * 5 + "|")
+    print(f"{clients} clients, cohorts of {COHORT}, {rounds} rounds, {runs} runs; dB")
+    print("| M | asleep | their data | all awake | asleep | on the others' data | on their data |")
+    print("|---" * 7 + "|")
     for shared in (5, 40):
-        for other in (False, True):
-            cells = []
-            for share in (0.0, *SHARES):
+        for share in SHARES:
+            for other in (False, True):
                 count = int(share * clients)
-                odd = (count or clients // 2) if other else 0
-                found = [error(shared, count, odd, r, clients, rounds) for r in range(runs)]
-                everybody, awake, asleep = 10 * np.log10(np.mean(found, axis=0))
-                cells.append(f"{everybody:.2f} ({awake:.2f}, {asleep:.2f})")
-            name = "other inputs" if other else "as the others"
-            print(f"| {shared} | {name} | {' | '.join(cells)} |", flush=True)
+                odd = count if other else 0
+                before, after = (
+                    10 * np.log10(np.mean([error(shared, k, odd, count, r, clients, rounds)
+                                           for r in range(runs)], axis=0))
+                    for k in (0, count)
+                )  # fmt: skip
+                name = "other inputs" if other else "as the others'"
+                parts = [f"{a:.2f} -> {b:.2f}" for a, b in zip(before[1:], after[1:], strict=True)]
+                cells = [f"{before[0]:.2f}", f"{after[0]:.2f}", *parts]
+                print(f"| {shared} | {share:.0%} | {name} | {' | '.join(cells)} |", flush=True)
 
 
 def fair(clients: int = 100, rounds: int = 20_000) -> None:

@@ -10,7 +10,7 @@ from helpers.devices import wait_for
 from helpers.loopback import Line, connect, disk, plan
 from psofed.deploy import mqtt
 from psofed.deploy.client_loop import Device
-from psofed.deploy.roll_call import LEAST, LONGEST, PROBE, RollCall
+from psofed.deploy.roll_call import ALERT, HURRY, LEAST, LONGEST, PROBE, RollCall
 from psofed.deploy.server_loop import ServerLoop
 from psofed.protocol import wire
 from psofed.protocol.client import Member
@@ -22,7 +22,7 @@ def asleep(roll, k=1, now=100.0):
     """Client k, heard before, falls asleep some seconds later; when."""
     roll.hear(k, "accepted", now)
     roll.ask([k], now)
-    now += roll.limit(k)
+    now += roll.limit(k, now)
     roll.put_to_sleep(roll.overdue(now), now)
     assert k in roll.asleep
     return now
@@ -30,20 +30,33 @@ def asleep(roll, k=1, now=100.0):
 
 def test_a_client_is_waited_for_a_few_times_as_long_as_it_usually_takes():
     roll = RollCall()
-    assert roll.limit(1) == LEAST
+    assert roll.limit(1, 0.0) == LEAST
     for n in range(40):
         roll.ask([1], 100.0 * n)
         roll.hear(1, "accepted", 100.0 * n + 2.0)
-    assert roll.limit(1) == pytest.approx(8.0)
-    assert RollCall(1.5).limit(1) == 1.5
+    assert roll.limit(1, 4000.0) == pytest.approx(8.0)
+    assert RollCall(1.5).limit(1, 0.0) == 1.5
+
+
+def test_where_one_is_gone_the_others_have_less_time_for_a_while():
+    roll = RollCall()
+    now = asleep(roll, 1)
+    roll.ask([2], now)
+    roll.hear(2, "accepted", now + 0.01)
+    assert roll.limit(2, now) == roll.limit(3, now) == HURRY
+    assert roll.limit(2, now + ALERT) == LEAST
+    slow = RollCall()
+    slow.ask([2], 0.0)
+    slow.hear(2, "accepted", 5.0)
+    assert slow.limit(2, asleep(slow, 1)) == 20.0
 
 
 def test_a_slow_client_that_was_too_late_once_is_waited_for_longer_and_then_in_time():
     roll, now, late = RollCall(), 0.0, 0
     for _ in range(10):
         roll.ask([1], now)
-        if roll.limit(1) <= 7.0:
-            roll.put_to_sleep(roll.overdue(now + roll.limit(1)), now + roll.limit(1))
+        if roll.limit(1, now) <= 7.0:
+            roll.put_to_sleep([1], now + roll.limit(1, now))
             assert roll.hear(1, "late", now + 7.0)
             late += 1
         else:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--patience", type=Finite(min=0, min_open=True), metavar="S",
               help="Seconds without an answer after which a client is not waited for, nor asked"
               " until it is heard again (live). [default: 4 times as long as it usually takes, at"
-              " least 3]")  # fmt: skip
+              " least 3, or 0.5 while others fall asleep]")  # fmt: skip
 @click.option("--spare", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
               help="Ask N more members in each round than the cohort has, and close it when as"
               " many as that have answered (live).")  # fmt: skip

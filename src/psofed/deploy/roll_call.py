@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 LEAST = 3.0  # seconds that every client has to answer, unless others are stated
+HURRY = 0.5  # the same while others fall asleep: where one is gone, there may be more
+ALERT = 30.0  # seconds that this lasts after the last one
 USUALLY = 4.0  # times as long as it usually takes: so long a client is waited for
 SHARE = 0.25  # of the newest answer in what is usual
 PROBE, LONGEST = 10.0, 600.0  # seconds until a client that is asleep is probed: first, and at most
@@ -43,7 +45,9 @@ class RollCall:
     patience: float | None = None  # seconds; None: by what is usual for the client
     asleep: dict[int, Sleeper] = field(default_factory=dict)
     _asked: dict[int, float] = field(default_factory=dict)  # when, and nothing was heard since
-    _usual: dict[int, float] = field(default_factory=dict)  # seconds to an answer
+    _usual: dict[int, float] = field(default_factory=dict)  # seconds to an answer, by client
+    _fleet: float | None = None  # the same of all
+    _alert: float = -ALERT  # when somebody fell asleep
     _naps: dict[int, int] = field(default_factory=dict)  # how often since the last answer
     _known: set[int] = field(default_factory=set)  # those who were heard since the start
     _gone: list[int] = field(default_factory=list)  # since the last line
@@ -63,8 +67,8 @@ class RollCall:
         if outcome in ("accepted", "late"):
             asked = self._asked.pop(k, None) if sleeper is None else sleeper.asked
             if asked is not None:
-                usual = self._usual.get(k, now - asked)
-                self._usual[k] = (1 - SHARE) * usual + SHARE * (now - asked)
+                self._usual[k] = _mean(self._usual.get(k), now - asked)
+                self._fleet = _mean(self._fleet, now - asked)
             self._naps.pop(k, None)
         if sleeper is None:
             return False  # a hello alone is no answer
@@ -78,19 +82,23 @@ class RollCall:
             self._back.append(k)
         return True
 
-    def limit(self, k: int) -> float:
+    def limit(self, k: int, now: float) -> float:
         """Seconds that client k has to answer."""
         if self.patience is not None:
             return self.patience
-        return max(LEAST, USUALLY * self._usual.get(k, 0.0))
+        usual = self._usual.get(k, self._fleet)
+        if usual is None:
+            return LEAST
+        return max(HURRY if now < self._alert + ALERT else LEAST, USUALLY * usual)
 
     def overdue(self, now: float) -> list[int]:
         """Those who have been silent for too long."""
-        return [k for k, asked in self._asked.items() if now >= asked + self.limit(k)]
+        return [k for k, asked in self._asked.items() if now >= asked + self.limit(k, now)]
 
     def put_to_sleep(self, clients: Iterable[int], now: float) -> None:
         """These are asleep. Who is so again without an answer between needs longer to wake."""
         for k in clients:
+            self._alert = now
             naps = self._naps[k] = self._naps.get(k, 0) + 1
             wait = min(PROBE * 2 ** min(naps - 1, 10), LONGEST) * random.uniform(1.0, 1.2)
             heed = now if naps == 1 else now + wait
@@ -134,6 +142,10 @@ class RollCall:
             found.append(f"{_clients(self._back)} {verb} back")
         self._told, self._gone, self._back = now, [], []
         return found
+
+
+def _mean(usual: float | None, seconds: float) -> float:
+    return seconds if usual is None else (1 - SHARE) * usual + SHARE * seconds
 
 
 def _clients(clients: list[int]) -> str:

@@ -19,7 +19,7 @@ from psofed.protocol.store import in_words
 
 HEARD = ("hello", "accepted", "repeated", "late", "ahead")  # outcomes that are no refusals
 LOOK = 0.1  # seconds between two looks at who is overdue
-STANDSTILL = 1.0  # seconds in which this loop has done nothing: answers may wait
+STANDSTILL = 0.5  # seconds in which this loop has done nothing: answers may wait
 RETRY = 1.0  # seconds after which those who have not answered are asked again
 OUTSIDE = ("stranger", "excluded", "removed")  # who is no member is told so
 REPLIES = 5  # to one client in a second: its messages cannot make the server send without end

@@ -6,8 +6,6 @@ It knows no transport and no clock: its caller moves the bytes and decides when 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -15,20 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.core.fleet import Change
 from psofed.errors import InputError
 from psofed.methods.contract import Method
-from psofed.protocol import membership, naps, wire
+from psofed.protocol import wire
 from psofed.protocol.change_log import ChangeLog
 from psofed.protocol.checked_record import number, reading, taken
 from psofed.protocol.deployment import Deployment
+from psofed.protocol.orders import Orders
 from psofed.protocol.reports import Report, sensible
 from psofed.protocol.seal import DOWN, UP, derive, seal, unseal
-from psofed.protocol.seats import EXCLUDED, MEMBER, REMOVED, SeatedCohorts
+from psofed.protocol.seats import EXCLUDED, MEMBER, REMOVED
 from psofed.protocol.server import RefusedError, Server, allowed
-from psofed.protocol.snapshots import Snapshots, replayed
+from psofed.protocol.snapshots import Snapshots
 from psofed.protocol.store import SELDOM, Disk
-from psofed.protocol.undo import undone
 
 Array = NDArray[Any]
 MODEL = "model.npy"  # in the state folder: the global model after the last commit
@@ -50,7 +47,7 @@ class Closed:
     gap: int  # rounds since the entry that waits longest was last folded in (rule 4)
 
 
-class Coordinator:
+class Coordinator(Orders):
     """Server, store and wire: the interface for the transport."""
 
     def __init__(
@@ -110,104 +107,12 @@ class Coordinator:
         self._frames = {k: self._frame(k, body) for k, body in self.server.invite().items()}
         self._up = self._down = 0
 
-    def change(self, act: str, clients: Sequence[int]) -> list[Change]:
-        """Rule 17: "add", "remove", "exclude" or "readmit" clients: all of them, or an error."""
-        self._refuse_settled()
-        membership.check(self.server, act, clients)
-        with self._durably():
-            changes = getattr(membership, act)(self.server, clients)
-            self._changed(changes)
-        self._ask_others()
-        return list(changes)
-
-    def _ask_others(self) -> None:
-        """The cohort has changed: those who have been asked already get the same bytes again."""
-        new = {k: body for k, body in self.server.invite().items() if k not in self._frames}
-        self._frames = {k: f for k, f in self._frames.items() if k in self.server.cohort}
-        self._frames |= {k: self._frame(k, body) for k, body in new.items()}
-
-    def sleep(self, clients: Sequence[int]) -> list[int]:
-        """Rule 9: these are not asked any more until they wake; who is asked in their places."""
-        seated = isinstance(self.server.method.task.cohorts, SeatedCohorts)
-        if not seated and not self.plan.listed:
-            membership.seat(self.server)
-        others = naps.begin(self.server, clients)
-        self._ask_others()
-        return others
-
-    def wake(self, k: int) -> None:
-        """Rule 9: client k is asked again from the next round on."""
-        naps.end(self.server, k)
-
-    def over_select(self, spare: int) -> None:
-        """Rule 9: so many more members are asked in each round; the first answers close it."""
-        if self.plan.listed:
-            raise InputError("--spare", f"is not possible: {self.plan.listed}", "leave it out")
-        self.server.seats.spare = spare
-        membership.seat(self.server)
-        self.server.redraw()
-        self._open()
-
-    def put_back(self, n: int, keep: bool = False, without: Sequence[int] = ()) -> Change:
-        """Rule 18: the model of round n again, from the next round on; the open one is void.
-
-        Without clients: the answers since then are folded in again, but for theirs.
-        """
-        self._refuse_settled()
-        state = self.snapshots.state(n)
-        if without:
-            state = replayed(self.server, state, self.snapshots.answers(n, self.n), without)
-        with self._durably():
-            change = membership.put_back(self.server, state, n, keep)
-            self._changed([change])
-        with suppress(OSError):  # the next commit writes it again
-            self._publish()
-        self._open()
-        return change
-
-    def _refuse_settled(self) -> None:
-        if self.plan.settled:
-            name = self.plan.world.methods[0].name
-            found = f"cannot change with {name}: {self.plan.settled}"
-            raise InputError("the fleet", found, "start a new run")
-
-    def warm(self, w: Array) -> None:
-        """A first start with this model, which clients get at their first contact."""
-        if not self.first:
-            where = self.store.disk.name
-            raise InputError(where, "has a state already", "leave --from out, or give a new folder")
-        if self.server.state.keys() != {"w"} or self.plan.settled:
-            name = self.plan.world.methods[0].name
-            raise InputError("--from", f"is not possible with {name}", "leave it out")
-        self.server.state["w"][:] = w
-        membership.begin_all(self.server)
-        self._save()
-        self._publish()
-        self._open()
-
-    @contextmanager
-    def _durably(self) -> Iterator[None]:
-        """What the disk does not take has not happened."""
-        if self._held is not None:
-            found = f"cannot be written: round {self.n} is held"
-            right = "nothing was changed; try again when it can be"
-            raise InputError(self.store.disk.name, found, right)
-        count = self.log.count
-        try:
-            with undone(self.server):
-                yield
-        except OSError:
-            self.log.count = count
-            raise
-
-    def _changed(self, changes: Sequence[Change]) -> None:
-        """Log, then the record: a line that the record does not count is not believed."""
-        self.log.add(changes)
+    def _forget(self) -> None:
+        """Nothing is kept of those who have no seat any more."""
+        tables: tuple[dict[int, Any], ...] = self._greeted, self.coverage, self.errors
         for k in [k for k in self._greeted if self.server.seats.row(k) is None]:
-            tables: tuple[dict[int, Any], ...] = self._greeted, self.coverage, self.errors
             for table in (*tables, self.ahead, self.doubles, self.huge, self.unasked):
                 table.pop(k, None)
-        self._save()
 
     def _frame(self, k: int, body: bytes) -> bytes:
         n, kind = self.server.n, wire.BEGIN if self.server.begins(k) else wire.INVITE
@@ -316,28 +221,6 @@ class Coordinator:
         if self.behind and self._held is None:
             self._follow()
         return "ahead"
-
-    def revive(self) -> None:
-        """Rule 18: go on from an old copy. Clients tell how far they are, most of them honestly."""
-        self._refuse_settled()
-        self.behind = True
-        if membership.has_rows(self.server):
-            membership.begin_all(self.server)  # what it remembers of them is older than they are
-        self._save()
-        self._open()
-
-    def _follow(self) -> None:
-        """Open a round that half of those who are ahead can answer; no few can name a late one."""
-        enough = min(max(len(self.server.cohort) // 2 + 1, 2), len(self.server.seats.present))
-        if len(self.ahead) < enough:
-            return
-        claims, copied = sorted(self.ahead.values()), self.n
-        with self._durably():
-            self.server.skip(membership.begin_after(self.server, claims[(len(claims) - 1) // 2]))
-            keep = not membership.has_rows(self.server)
-            self._changed([Change(self.n, restore=copied, keep=keep)])
-        self.ahead = {k: later for k, later in self.ahead.items() if later > self.n}
-        self._open()
 
     def _read(self, data: bytes) -> wire.Frame:
         """Rules 3 and 11: a frame of this run, of a possible size."""

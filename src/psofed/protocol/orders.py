@@ -1,0 +1,182 @@
+"""Orders: what an operator tells a server, durable when it returns (rules 17 and 18).
+
+Also who is not waited for (rule 9): that is neither durable nor an order, but changes whom it asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from numpy.typing import NDArray
+
+from psofed.core.fleet import Change
+from psofed.errors import InputError
+from psofed.protocol import membership, naps
+from psofed.protocol.change_log import ChangeLog
+from psofed.protocol.deployment import Deployment
+from psofed.protocol.seats import SeatedCohorts
+from psofed.protocol.server import Server
+from psofed.protocol.snapshots import Snapshots, replayed
+from psofed.protocol.store import Store
+from psofed.protocol.undo import undone
+
+Array = NDArray[Any]
+
+
+class Orders:
+    """A server that can be told to change its fleet and to go back; `Coordinator` is the rest."""
+
+    plan: Deployment
+    server: Server
+    store: Store
+    log: ChangeLog
+    snapshots: Snapshots
+    first: bool
+    behind: bool
+    ahead: dict[int, int]
+    _frames: dict[int, bytes]
+
+    @property
+    def n(self) -> int:
+        """The round that is open."""
+        raise NotImplementedError
+
+    @property
+    def held(self) -> bool:
+        """Whether the disk has not taken the last round yet."""
+        raise NotImplementedError
+
+    def _frame(self, k: int, body: bytes) -> bytes:
+        raise NotImplementedError
+
+    def _open(self) -> None:
+        raise NotImplementedError
+
+    def _save(self) -> None:
+        raise NotImplementedError
+
+    def _publish(self) -> None:
+        raise NotImplementedError
+
+    def _forget(self) -> None:
+        raise NotImplementedError
+
+    def change(self, act: str, clients: Sequence[int]) -> list[Change]:
+        """Rule 17: "add", "remove", "exclude" or "readmit" clients: all of them, or an error."""
+        self._refuse_settled()
+        membership.check(self.server, act, clients)
+        with self._durably():
+            changes = getattr(membership, act)(self.server, clients)
+            self._changed(changes)
+        self._ask_others()
+        return list(changes)
+
+    def _ask_others(self) -> None:
+        """The cohort has changed: those who have been asked already get the same bytes again."""
+        new = {k: body for k, body in self.server.invite().items() if k not in self._frames}
+        self._frames = {k: f for k, f in self._frames.items() if k in self.server.cohort}
+        self._frames |= {k: self._frame(k, body) for k, body in new.items()}
+
+    def sleep(self, clients: Sequence[int]) -> list[int]:
+        """Rule 9: these are not asked any more until they wake; who is asked in their places."""
+        seated = isinstance(self.server.method.task.cohorts, SeatedCohorts)
+        if not seated and not self.plan.listed:
+            membership.seat(self.server)
+        others = naps.begin(self.server, clients)
+        self._ask_others()
+        return others
+
+    def wake(self, k: int) -> None:
+        """Rule 9: client k is asked again from the next round on."""
+        naps.end(self.server, k)
+
+    def over_select(self, spare: int) -> None:
+        """Rule 9: so many more members are asked in each round; the first answers close it."""
+        if self.plan.listed:
+            raise InputError("--spare", f"is not possible: {self.plan.listed}", "leave it out")
+        self.server.seats.spare = spare
+        membership.seat(self.server)
+        self.server.redraw()
+        self._open()
+
+    def put_back(self, n: int, keep: bool = False, without: Sequence[int] = ()) -> Change:
+        """Rule 18: the model of round n again, from the next round on; the open one is void.
+
+        Without clients: the answers since then are folded in again, but for theirs.
+        """
+        self._refuse_settled()
+        state = self.snapshots.state(n)
+        if without:
+            state = replayed(self.server, state, self.snapshots.answers(n, self.n), without)
+        with self._durably():
+            change = membership.put_back(self.server, state, n, keep)
+            self._changed([change])
+        with suppress(OSError):  # the next commit writes it again
+            self._publish()
+        self._open()
+        return change
+
+    def _refuse_settled(self) -> None:
+        if self.plan.settled:
+            name = self.plan.world.methods[0].name
+            found = f"cannot change with {name}: {self.plan.settled}"
+            raise InputError("the fleet", found, "start a new run")
+
+    def warm(self, w: Array) -> None:
+        """A first start with this model, which clients get at their first contact."""
+        if not self.first:
+            where = self.store.disk.name
+            raise InputError(where, "has a state already", "leave --from out, or give a new folder")
+        if self.server.state.keys() != {"w"} or self.plan.settled:
+            name = self.plan.world.methods[0].name
+            raise InputError("--from", f"is not possible with {name}", "leave it out")
+        self.server.state["w"][:] = w
+        membership.begin_all(self.server)
+        self._save()
+        self._publish()
+        self._open()
+
+    @contextmanager
+    def _durably(self) -> Iterator[None]:
+        """What the disk does not take has not happened."""
+        if self.held:
+            found = f"cannot be written: round {self.n} is held"
+            right = "nothing was changed; try again when it can be"
+            raise InputError(self.store.disk.name, found, right)
+        count = self.log.count
+        try:
+            with undone(self.server):
+                yield
+        except OSError:
+            self.log.count = count
+            raise
+
+    def _changed(self, changes: Sequence[Change]) -> None:
+        """Log, then the record: a line that the record does not count is not believed."""
+        self.log.add(changes)
+        self._forget()
+        self._save()
+
+    def revive(self) -> None:
+        """Rule 18: go on from an old copy. Clients tell how far they are, most of them honestly."""
+        self._refuse_settled()
+        self.behind = True
+        if membership.has_rows(self.server):
+            membership.begin_all(self.server)  # what it remembers of them is older than they are
+        self._save()
+        self._open()
+
+    def _follow(self) -> None:
+        """Open a round that half of those who are ahead can answer; no few can name a late one."""
+        enough = min(max(len(self.server.cohort) // 2 + 1, 2), len(self.server.seats.present))
+        if len(self.ahead) < enough:
+            return
+        claims, copied = sorted(self.ahead.values()), self.n
+        with self._durably():
+            self.server.skip(membership.begin_after(self.server, claims[(len(claims) - 1) // 2]))
+            keep = not membership.has_rows(self.server)
+            self._changed([Change(self.n, restore=copied, keep=keep)])
+        self.ahead = {k: later for k, later in self.ahead.items() if later > self.n}
+        self._open()

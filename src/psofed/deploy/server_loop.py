@@ -203,11 +203,16 @@ class ServerLoop:
                 self.on_news(f"no broker at {self.link.address}: {event.data}; trying again")
 
     def _message(self, k: int, data: bytes) -> None:
+        n = self.coordinator.n
         try:
             outcome = self.coordinator.take(k, data)
         except OSError as error:  # of an old copy that could not follow its clients
             self.on_news(f"{in_words(error)}: no round that clients can answer is opened yet")
             return
+        if self.coordinator.n > n:
+            self.on_news(f"this is an old copy: clients are ahead of round {n}, so"
+                         f" round {self.coordinator.n} is opened")  # fmt: skip
+            self._ask()
         self.on_message(k, outcome)
         roll = self.roll_call
         if roll is not None and outcome in HEARD and roll.hear(k, outcome, monotonic()):

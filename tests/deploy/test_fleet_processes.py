@@ -28,7 +28,10 @@ def test_a_device_joins_is_excluded_returns_and_an_old_copy_goes_on(team, psofed
     joined = json.loads(psofed("fleet", "add", state, "--json").stdout)
     assert joined[0]["add"] == [3]
     wait_for(lambda: "client 3 is a member" in run.log(3))
-    listed = lambda k: json.loads(psofed("fleet", "list", state, "--json").stdout)["clients"][k]
+
+    def listed(k):
+        return json.loads(psofed("fleet", "list", state, "--json").stdout)["clients"][k]
+
     wait_for(lambda: listed(3)["answers"] > 0)
 
     psofed("fleet", "exclude", state, 0)

@@ -165,7 +165,7 @@ async def phases(clients: int, seconds: float, options: list[str]) -> list[str]:
                 ours, theirs = await pair.rates(seconds)
                 await pair.fleet.join(gone)
                 back = await all_back(pair.fleet, gone)
-                cells += [f"{ours / theirs:.2f}", f"{after:.0f}", f"{back:.1f}"]
+                cells += [f"{ours / theirs:.2f}", f"{after:.0f} s", f"{back:.1f} s"]
                 await pair.rates(2.0)
         finally:
             for each in (pair.fleet, pair.other):
@@ -186,7 +186,7 @@ async def all_back(fleet: Fleet, clients: Iterable[int], most: float = 60.0) -> 
 def pace(clients: int, seconds: float) -> None:
     """The table of rates."""
     print(f"{clients} clients, cohorts of {COHORT}")
-    gone = " | ".join(f"{s:.0%} gone: ratio | steady after s | back after s" for s in SHARES)
+    gone = " | ".join(f"{s:.0%} gone: ratio | steady after | back after" for s in SHARES)
     print(f"| | rounds/s, all there | ratio | {gone} |")
     print("|---" * 9 + "|")
     forms = {

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import threading
+import tomllib
 from contextlib import contextmanager
 
 import pytest
@@ -119,3 +121,44 @@ def test_members_are_counted_and_listed(states, psofed):
     assert [row.split()[:2] for row in rows[3:]] == [
         ["3", "member"], ["4", "excluded"], ["5", "removed"],
     ]  # fmt: skip
+
+
+def test_a_copy_of_a_running_folder_can_be_read_if_the_records_come_first(tmp_path, psofed):
+    """docs/operations.md: a server closes rounds and changes its fleet while it is copied."""
+    given, done = plan(rounds=10_000), threading.Event()
+    folder = StateFolder(tmp_path / "server")
+    server = Coordinator(given, folder)
+    given.keep(folder)
+    server.change("add", [5])
+
+    def serve():
+        for k in range(6, 10_000):
+            if done.is_set():
+                return
+            server.change("add", [k])
+            server.commit()
+            server.change("remove", [k])
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    rounds = []
+    try:
+        for i in range(12):
+            copy = tmp_path / f"copy{i}"
+            copy.mkdir(mode=0o700)
+            for name in ("record.0", "record.1", "run.toml", "fleet.jsonl"):
+                shutil.copy(tmp_path / "server" / name, copy)
+    finally:
+        done.set()
+        thread.join()
+        folder.close()
+    for i in range(12):
+        copied = muster.read(tmp_path / f"copy{i}")
+        rounds.append(copied["round"])
+        text = psofed("fleet", "list", f"copy{i}", "--toml").stdout
+        changes = tomllib.loads(text)["fleet"]
+        added, gone = (sum(act in change for change in changes) for act in ("add", "remove"))
+        assert added - gone + 5 == copied["counts"]["member"]
+        assert f"The copy has round {rounds[-1]}." in psofed("restore", f"copy{i}").stdout
+    assert rounds == sorted(rounds)
+    assert rounds[-1] > rounds[0]

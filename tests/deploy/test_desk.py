@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from helpers.devices import wait_for
 from helpers.loopback import plan, play
 from psofed.deploy import muster
 from psofed.deploy.samples import replay
@@ -144,6 +145,7 @@ def test_a_copy_of_a_running_folder_can_be_read_if_the_records_come_first(tmp_pa
     rounds = []
     try:
         for i in range(12):
+            wait_for(lambda i=i: server.n > i)
             copy = tmp_path / f"copy{i}"
             copy.mkdir(mode=0o700)
             for name in ("record.0", "record.1", "run.toml", "fleet.jsonl"):

@@ -37,8 +37,8 @@ MENU = {
     "Tutorial": ["tutorial", "paper_in_five_minutes", "your_own_method"],
     "How to": [
         "comparison", "own_function", "features", "own_learner", "adding_a_method", "tables",
-        "samples", "choosing_m", "deploy", "fleet", "securing_a_broker", "threats", "export",
-        "cluster", "reports", "dashboard", "playground",
+        "samples", "choosing_m", "deploy", "operations", "fleet", "securing_a_broker", "threats",
+        "export", "cluster", "reports", "dashboard", "playground",
     ],
     "Explanation": [
         "partial_sharing", "readme", "paper", "theory", "protocol", "memofed", "air_quality",

@@ -129,8 +129,17 @@ def test_a_server_that_lost_its_newest_record_waits_and_says_what_it_looks_like(
         assert "nobody else says so" in said[0]
     else:
         assert "the server's newest record was lost" in said[0]
+        assert "`psofed restore STATE`" in said[0]
         assert "--deadline" in said[0]
     assert set(loop.coordinator.missing) == set(ahead), "the others have repeated their answers"
+
+
+def test_a_lost_record_can_be_gone_on_with_as_with_an_old_copy():
+    loop = lost_record((0, 1, 2, 3, 4))
+    loop.coordinator.revive()  # psofed restore STATE
+    loop.run(9)
+    assert loop.coordinator.n == 9
+    assert loop.coordinator.ahead == {}
 
 
 def test_a_claim_is_forgotten_when_the_client_answers_or_the_server_has_caught_up():

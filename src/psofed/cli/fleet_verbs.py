@@ -99,7 +99,12 @@ def list_(state: Path, as_json: bool, as_toml: bool) -> None:
     if as_json:
         print(json.dumps(found))
         return
-    counts = ", ".join(f"{n} {word}" for word, n in found["counts"].items() if n)
+    words = {"member": "members"}
+    counts = ", ".join(
+        f"{n} {word if n == 1 else words.get(word, word)}"
+        for word, n in found["counts"].items()
+        if n
+    )
     print(f"Round {found['round']}: {counts}")
     print(f"{'client':>8}  {'standing':<9} {'since':>8} {'answers':>8} {'last':>8} {'lost':>8}")
     for row in found["clients"]:

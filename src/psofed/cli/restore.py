@@ -34,7 +34,7 @@ def restore(
     from psofed.errors import InputError
 
     if listed:
-        print(" ".join(map(str, desk.snapshots(state))))
+        print(" ".join(map(str, desk.snapshots(state))) or "There is no snapshot yet.")
         return
     if n is None and (without or keep_clients):
         raise InputError("--round", "is missing", "give it with --without and --keep-clients")

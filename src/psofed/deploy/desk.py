@@ -158,9 +158,15 @@ def _wait(state: Path, wish: dict[str, Any], patience: float) -> list[dict[str, 
 def revive(state: Path) -> int:
     """Put an old copy of a server's folder into service; the round that it has."""
     muster.record(state)
-    folder = StateFolder(state)
+    try:
+        folder = StateFolder(state)
+    except InUseError:
+        right = "stop it, or give --round to go back while it runs"
+        raise InputError(str(state), "is in use by a server", right) from None
     try:
         plan = plans.read(state / PLAN)
+        for path in state.glob(f"{WISH}*"):  # of the server that was copied, and done by it
+            path.unlink()
         with store.starting(folder):
             start = Coordinator(plan, folder).incarnation + LEAP
             coordinator = Coordinator(plan, folder, start=start)
@@ -172,6 +178,7 @@ def revive(state: Path) -> int:
 
 def snapshots(state: Path) -> list[int]:
     """The rounds to which the server can go back."""
+    muster.record(state)
     try:
         return sorted(int(path.name[len(STATE) :]) for path in state.glob(f"{STATE}[0-9]*"))
     except OSError as error:

@@ -53,7 +53,10 @@ def toml(state: Path) -> str:
 
 def record(state: Path) -> tuple[plans.Deployment, dict[str, Any]]:
     """The plan and the newest record of a server's folder, which another process may be using."""
-    found, _ = newest(reader(state), str(state))
-    if found is None or found.about.get("role") != "server":
-        raise InputError(str(state), "is no state folder of a server", "give one that was used")
+    found = newest(reader(state), str(state))[0] if state.is_dir() else None
+    role = None if found is None else found.about.get("role")
+    if found is None or role != "server":
+        what = "no state folder of a server" if role is None else f"the state folder of {role}"
+        right = "give the folder that `psofed serve --state` was given"
+        raise InputError(str(state), f"is {what}", right)
     return plans.read(state / PLAN), found.arrays

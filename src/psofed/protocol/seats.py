@@ -79,8 +79,7 @@ class Seats:
     def add(self, k: int, since: int) -> int:
         """A new client; its seat."""
         if not self.next <= k <= LAST:
-            what = f"is a {self.word(k)} already" if self.row(k) is not None else "was one before"
-            found = what if k < self.next else "is too large"
+            found = f"is {self._said(k)}" if k < self.next else "is too large"
             right = f"use {self.next} or more: numbers are never used again"
             raise InputError("client", f"{k} {found}", right)
         free = np.flatnonzero(self.status == VACANT)
@@ -97,7 +96,7 @@ class Seats:
         """A client that was excluded before the block of rounds that is open; its seat."""
         row = self.row(k)
         if row is None or self.status[row] != EXCLUDED:
-            raise InputError("client", f"{k} is {self.word(k)}, not excluded", "name another")
+            raise InputError("client", f"{k} is {self._said(k)}", "name one that is excluded")
         if self.left[row] > block:
             found = f"{k} was excluded in rounds that are still open"
             raise InputError("client", found, f"try again in round {since}")
@@ -135,6 +134,9 @@ class Seats:
         """What client k is, for people."""
         standing = self.standing(k)
         return "no member" if standing == VACANT else WORDS[standing]
+
+    def _said(self, k: int) -> str:
+        return "a member already" if self.standing(k) == MEMBER else self.word(k)
 
     def _grow(self) -> None:
         more = max(len(self) // 8, 1)

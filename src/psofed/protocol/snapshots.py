@@ -148,6 +148,9 @@ def replayed(
     seats.ids = np.array(sorted({k for _, answers in rounds for k in answers}), np.int64)
     method = server.seated(seats, 0)
     rows = {int(k): row for row, k in enumerate(seats.ids)}
+    if unknown := sorted(out - rows.keys()):
+        found = f"is {unknown[0]}, but no answer of that client was folded in since then"
+        raise InputError("--without", found, "name another, or leave it out")
     if state.keys() != {"w"}:
         found = "remembers clients one by one, so their answers cannot be left out later"
         raise InputError("--without", f"is given, but the method {found}", "restore without it")

@@ -134,7 +134,7 @@ def test_messages_come_back_from_their_bytes(size, bits, moments, told, count, s
     data = values.encode(message, up=True)
     assert np.array_equal(values.decode(data, up=True), message)
     assert len(data) == values.uploaded(len(message))
-    assert len(message) in values.lengths(False, count is not None)
+    assert len(message) in values.lengths(count is not None)
     back = values.split(message)
     assert np.array_equal(back[0], v)
     assert (back[1] is None) == (not told)
@@ -142,8 +142,8 @@ def test_messages_come_back_from_their_bytes(size, bits, moments, told, count, s
     if count is not None:
         assert back[2] == pytest.approx(count, rel=0.03)
         alone = values.only(count)
-        assert len(alone) in values.lengths(False, True)
-        assert len(alone) not in values.lengths(True, True)[:-1]
+        assert len(alone) in values.lengths(True)
+        assert len(alone) not in values.lengths(True)[:-1]
         assert len(values.encode(alone, up=True)) == values.uploaded(len(alone)) == 1
         assert np.array_equal(values.decode(values.encode(alone, up=True), up=True), alone)
         assert values.split(alone)[::2] == (None, back[2])

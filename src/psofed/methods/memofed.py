@@ -393,7 +393,7 @@ class Method(Plain):
 
     def lengths(self, n: int) -> tuple[int, ...] | None:
         """Values, with moments or not, with a count or not; or nothing."""
-        return self.values.lengths(self._least > 1, self.options.adapt)
+        return self.values.lengths(self.options.adapt)
 
     def numbers(self, upload: Array) -> Array:
         return self.values.numbers(upload)

@@ -79,11 +79,11 @@ class Values:
         parts = (None if values is None else self.restore(values), moments, [count or 0.0])
         return np.concatenate([part for part in parts if part is not None])
 
-    def lengths(self, empty: bool, counts: bool) -> tuple[int, ...]:
-        """Entries that an upload can have, if it can be empty or have a count."""
+    def lengths(self, counts: bool) -> tuple[int, ...]:
+        """Entries that an upload can have: none of a client without samples, or with a count."""
         plain = self.entries, self.entries + self.moments
         counted = self.entries + 1, plain[1] + 1, plain[1] + 2
-        return *((0,) if empty else ()), *plain, *(counted if counts else ())
+        return 0, *plain, *(counted if counts else ())
 
     def uploaded(self, length: int) -> int:
         """Bytes of an upload of so many entries."""

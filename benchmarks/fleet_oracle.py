@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -19,66 +18,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from fleet_world import BEGIN, INVITE, World
 from trials import close, same
-
-from psofed.deploy.samples import replay
-from psofed.experiment import Experiment, Features
-from psofed.methods import psofed
-from psofed.protocol.deployment import Deploy, Deployment
-
-WORLDS, ROUNDS, NUMBERS = 12, 100, 64  # plans, samples of a client, numbers that clients may have
-INVITE, BEGIN = 0, 3  # kinds of frames
-
-
-class World:
-    """A small plan, and by client and round: samples, windows and keys, as the rules have them."""
-
-    def __init__(self, number: int) -> None:
-        self.clients, dim = 3 + number % 4, 5 + number % 5
-        options = psofed.Options(
-            shared=1 + number % 3, scheme=("uncoordinated", "coordinated")[number % 2]
-        )
-        self.size = 1 + number % 3
-        self.plan = Deployment(
-            Experiment(clients=self.clients, cohort=self.size, rounds=ROUNDS, seed=number,
-                       dtype="float64", features=Features(dim=dim), methods=(options,)),
-            Deploy(wire="float64"),
-        )  # fmt: skip
-        method: Any = self.plan.method()
-        self.method, self.task, self.dim = method, method.task, dim
-        self.first = method.schedule.initial(np.arange(NUMBERS))
-        self.samples: dict[int, Any] = {}
-        self._keys: dict[int, list[float]] = {}
-
-    def window(self, k: int, n: int) -> Any:
-        """Rule 1: S(k, n) = (S(k, 0) + tau n) mod D."""
-        return (self.first[k % len(self.first)] + self.method.schedule.shift * n) % self.dim
-
-    def stream(self, k: int) -> Any:
-        """x, z and y of client k."""
-        if k not in self.samples:
-            x, y = replay(self.plan.experiment, k)(0, ROUNDS)
-            self.samples[k] = x, self.task.features(x), y
-        return self.samples[k]
-
-    def keys(self, n: int) -> list[float]:
-        """Rule 17: by number; of the first K, those of rule 1's cohort have the smallest."""
-        if n not in self._keys:
-            drawn = [
-                float(self.task.seeds.uniforms("fleet", client=k, round=n, count=1)[0])
-                for k in range(NUMBERS)
-            ]
-            chosen = {int(k) for k in self.task.cohorts.cohort(n)}
-            order = sorted(range(self.clients), key=lambda k: (k not in chosen, drawn[k]))
-            for k, key in zip(order, sorted(drawn[: self.clients]), strict=True):
-                drawn[k] = key
-            self._keys[n] = drawn
-        return self._keys[n]
-
-
-@cache
-def fleet_world(number: int) -> World:
-    return World(number)
 
 
 @dataclass(frozen=True)
@@ -124,10 +65,17 @@ class Oracle:
         self.book = Book(w, people, 0, world.clients, dict.fromkeys(names, 0), history={0: w})
         self.saved = self.book.copy()
         self.most = world.clients  # who had to have a seat at once, so far
+        self.held: list[Book] = []  # a round that the disk does not take: what may be on it
         self.forget()
+
+    @property
+    def n(self) -> int:
+        """The round that is open, or held."""
+        return self.book.n - bool(self.held)
 
     def forget(self) -> None:
         """Rule 6: what is not durable."""
+        self.held = []
         self.heard: dict[int, tuple[bytes, Any]] = {}
         self.tried: set[int] = set()
         self.claims: dict[int, int] = {}
@@ -157,7 +105,7 @@ class Oracle:
 
     @property
     def missing(self) -> list[int]:
-        return [k for k in self.cohort if k not in self.heard]
+        return [] if self.held else [k for k in self.cohort if k not in self.heard]
 
     def word(self, k: int) -> str:
         """What client k is told that it is; empty: a member."""
@@ -189,7 +137,7 @@ class Oracle:
                 book.counts["lost"] -= 1
                 book.counts["refused"] += 1
             return self._reject(k, "late", tries=False)
-        if n > book.n:
+        if n > self.n:
             return self._reject(k, "early")
         if k not in self.cohort:
             return self._reject(k, "stranger")
@@ -208,12 +156,12 @@ class Oracle:
         if self.word(k) and k not in self.cohort:
             return self._reject(k, self.word(k).replace("no member", "stranger")), None
         self.claims.pop(k, None)
-        if said <= self.book.n + 1:
+        if said <= self.n + 1:
             return "hello", None
         self.claims[k] = said - 1
         present = sum(not p.word for p in self.book.people.values())
         enough = min(max(len(self.cohort) // 2 + 1, 2), present)
-        if not self.book.behind or len(self.claims) < enough:
+        if self.held or not self.book.behind or len(self.claims) < enough:
             return "ahead", None
         claims = sorted(self.claims.values())
         return "ahead", claims[(len(claims) - 1) // 2] + 1
@@ -291,7 +239,7 @@ class Oracle:
     def check(self, server: Any, lines: bytes | None) -> None:
         """The server is as it must be; an AssertionError if not."""
         book, seats = self.book, server.server.seats
-        same(server.n, book.n, "the round")
+        same(server.n, self.n, "the round")
         close(server.server.state["w"], book.w, f"round {book.n}: the global model")
         same(server.missing, self.missing, f"who is waited for in round {book.n}")
         same(server.server.ledger.counts, book.counts, "the ledger's counters")
@@ -309,30 +257,3 @@ class Oracle:
         same(len(server.server.ledger.accepted), len(seats), "the rows of the ledger")
         found = [json.loads(line) for line in (lines or b"").splitlines()[: server.log.count]]
         same(found, book.log, "the log")
-
-
-@dataclass(frozen=True)
-class Device:
-    """Rules 5, 7 and 17 of one client: what its record must say."""
-
-    world: World
-    k: int
-    local: Any
-    last: int = -1
-    seen: int = 0  # the highest incarnation
-    upload: Any = None
-
-    def asked(self, kind: int, n: int, incarnation: int, body: bytes) -> Device | None:
-        """As it is after an invitation; None: it refuses."""
-        if incarnation < self.seen or n < self.last:
-            return None
-        if n == self.last:
-            return replace(self, seen=incarnation)
-        (_, z, y), world, values = self.world.stream(self.k), self.world, np.frombuffer(body, "<f8")
-        local = values.copy() if kind == BEGIN else self.local.copy()
-        for m in range(n if kind == BEGIN else self.last + 1, n + 1):
-            if m == n and kind != BEGIN:
-                local[world.window(self.k, n)] = values
-            local += world.method.step * (y[m] - local @ z[m]) * z[m]
-        upload = local[world.window(self.k, n + 1)]
-        return replace(self, local=local, last=n, seen=incarnation, upload=upload)

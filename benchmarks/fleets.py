@@ -1,29 +1,27 @@
 """Fleets that live: members come and go, the server goes back and comes back, all in bad weather.
 
-Every run is a function of a seed. Beside the deployed handlers stands an oracle; the two are
-compared at every message, every commit, every command and every start.
+Every run is a function of a seed.
 """
 
 from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from fleet_oracle import NUMBERS, WORLDS, Device, Oracle, World, fleet_world
+from fleet_network import Fleet, FullDisk
+from fleet_world import NUMBERS, WORLDS, Device, fleet_world
 from trials import Tally, close, same, weather
 
-from helpers.network import RETRY, SERVER, Chance, CrashError, Network, VirtualDisk, Weather
+from helpers.network import SERVER, Chance, CrashError
 from psofed.errors import InputError
 from psofed.protocol.change_log import LOG, changes
-from psofed.protocol.client import Member
 from psofed.protocol.coordinator import Coordinator
 from psofed.protocol.deployment import Deployment
 from psofed.verify.twin import simulate
@@ -33,73 +31,12 @@ LEAP = 1000  # starts that an old copy is taken to have missed
 ACTS = (
     "add", "add", "remove", "remove", "exclude", "exclude", "readmit", "readmit", "mistake",
     "restore", "restore", "without", "without", "restart", "copy", "revive", "revoke",
+    "fill", "fill",
 )  # fmt: skip
 
 
-class Fleet(Network):
-    """One run: the network, with an oracle that is told everything."""
-
-    steps = 16
-
-    def __init__(self, world: World, weather: Weather, chance: Chance) -> None:
-        self.world, self.oracle = world, Oracle(world)
-        self.devices: dict[int, Device] = {}
-        self.said: dict[tuple[int, int], bytes] = {}  # (client, round) to its answer
-        self.started = self.acts = self.revived = 0
-        self.began: list[int] = [0]  # rounds in which the server was started, or that were void
-        self.copied: tuple[dict[str, bytes], Any, list[int]] | None = None
-        self.revoked: dict[int, int] = {}  # clients that the broker refuses, and when they go
-        self.inexact = False  # whether something happened of which no file can say all
-        streams: list[Any] = [self._source(k) for k in range(world.clients)]
-        super().__init__(world.plan, weather, chance, streams)
-        found = dict(enumerate(self.members))
-        self.members: dict[int, Member] = found  # type: ignore[assignment]
-        for k in found:
-            self.devices[k] = Device(world, k, np.zeros(world.dim))
-        self._begin()
-
-    def _source(self, k: int) -> Any:
-        x, _, y = self.world.stream(k)
-        return lambda start, stop: (x[start:stop], y[start:stop])
-
-    def _member(self, k: int) -> Member:
-        return Member(self.plan, k, self.disks[k], self._source(k))
-
-    def _begin(self) -> None:
-        """After each start of the server."""
-        self.server.snapshots.every, self.server.snapshots.most = 3, 4
-        same(self.server.incarnation > self.started, True, "whether the start is a later one")
-        self.started = self.server.incarnation
-        self._check()
-
-    def _check(self) -> None:
-        self.oracle.check(self.server, self.disks[SERVER].read(LOG))
-
-    def _start(self) -> None:
-        """The server starts again, and may crash while it does."""
-        while not self._survives(SERVER, self.weather.server_crash / 2, self._made):
-            self.trace.server_crashes += 1
-        self.began.append(self.server.n)
-        self._opened = self.time
-
-    def _made(self) -> None:
-        self.server = Coordinator(self.plan, self.disks[SERVER])
-
-    def _durable(self, work: Callable[[], Any], told: Callable[[], Any]) -> bool:
-        """A step of the server that may be cut off, and the same at the oracle: all or nothing."""
-        if self._survives(SERVER, self.weather.server_crash, work):
-            told()
-            self.oracle.save()
-            self._check()
-            return True
-        self.trace.server_crashes += 1
-        self._start()
-        if (self.server.n, self.server.log.count, self.server.behind) != self.oracle.marks:
-            told()
-            self.oracle.save()
-        self.oracle.crash()
-        self._begin()
-        return False
+class LivingFleet(Fleet):
+    """What happens to a fleet, at any instant."""
 
     def _tick(self) -> None:
         if self.chance(0.05):
@@ -110,9 +47,16 @@ class Fleet(Network):
             self._invite()
         for k in [k for k, at in self.revoked.items() if at <= self.time]:
             self._dismiss(k)
+        for k in [k for k, member in self.members.items() if member.trouble and self.chance(0.2)]:
+            self._save(k)
         if self._hopeless and self.weather.deadline is None:
             # An operator's way out: those who cannot answer are not waited for without end.
             self.weather = replace(self.weather, deadline=60)
+        if self.oracle.held and self.chance(0.6):
+            self.time += 1
+            while self._post and self._post[0][0] <= self.time:
+                self._deliver()
+            return
         super()._tick()
 
     @property
@@ -125,90 +69,8 @@ class Fleet(Network):
         return whom[self.chance.below(len(whom))]
 
     def _some(self, whom: Sequence[int]) -> list[int]:
-        left, found = list(whom), []
-        for _ in range(min(1 + self.chance.below(3), len(left))):
-            found.append(left.pop(self.chance.below(len(left))))
-        return found
-
-    def _send(self, sender: int, receiver: int, data: bytes) -> None:
-        if sender not in self.revoked and receiver not in self.revoked:
-            super()._send(sender, receiver, data)
-
-    def _invite(self) -> None:
-        """Who is asked, and with which bytes."""
-        frames, n = self.server.frames(), self.oracle.book.n
-        same(sorted(frames), self.oracle.missing, f"who is asked in round {n}")
-        for k, frame in frames.items():
-            kind, values = self.oracle.body(k)
-            head = kind, n, self.server.incarnation
-            same(_head(frame), head, f"the head of the invitation to {k}")
-            close(np.frombuffer(frame[12:], "<f8"), values, f"round {n}: what {k} is told")
-            self._send(SERVER, k, frame)
-        self._again = self.time + RETRY
-
-    def _hand(self, k: int, data: bytes) -> None:
-        """One message: the outcome is the one that the rules name."""
-        n = int.from_bytes(data[5:9], "little")
-        if data[0] >> 2 & 3 == 1:
-            same(self.server.take(k, data), self.oracle.upload(k, n, data[9:]), f"the fate of {k}")
-            return
-        expected, later = self.oracle.hello(k, n)
-        if later is None:
-            same(self.server.take(k, data), expected, f"the hello of {k}")
-        elif not self._durable(lambda: self.server.take(k, data), lambda: self._follow(later)):
-            return
-        frame = self.server.frame_for(k) if expected == "hello" else None
-        self._send(SERVER, k, frame or self.server.hello(k))
-
-    def _follow(self, n: int) -> None:
-        self.began += range(self.oracle.book.n, n)
-        self.oracle.follow(n)
-
-    def _ask(self, k: int, data: bytes) -> None:
-        """An invitation or a hello to a client, which may crash while it answers."""
-        before, kind = self.devices[k], data[0] >> 2 & 3
-        if kind == 2:
-            same(self.members[k].take(data), (None, "welcome"), "the answer to a hello")
-            return
-        kind, n, incarnation = _head(data)
-        after = before.asked(kind, n, incarnation, data[12:])
-        answer: bytes | None = None
-
-        def work() -> None:
-            nonlocal answer
-            answer, _ = self.members[k].take(data)
-
-        if self._survives(k, self.weather.client_crash, work):
-            same(answer is not None, after is not None, f"whether {k} answers in round {n}")
-            self.devices[k] = after or before
-        else:
-            self.trace.client_crashes += 1
-            self.members[k] = self._member(k)
-            if after is not None and self._record(k) == (after.last, after.seen):
-                self.devices[k] = after
-            answer = None
-        same(self._record(k), (self.devices[k].last, self.devices[k].seen), f"the record of {k}")
-        close(self.members[k].client.state["w"], self.devices[k].local, f"the model of {k}")
-        if answer is not None:
-            same(self.said.setdefault((k, n), answer), answer, f"the answer of {k} to round {n}")
-            close(np.frombuffer(answer[9:], "<f8"), self.devices[k].upload, f"the answer of {k}")
-            self._send(k, SERVER, answer)
-        elif after is None and n < before.last:
-            self._say_hello(k)  # it is ahead, and says so
-
-    def _record(self, k: int) -> tuple[int, int]:
-        return self.members[k].client.last_round, self.members[k].incarnation
-
-    def _say_hello(self, k: int) -> None:
-        hello = self.members[k].hello()
-        same(int.from_bytes(hello[5:9], "little"), self.devices[k].last + 1, "the round of a hello")
-        self._send(k, SERVER, hello)
-
-    def _close(self) -> None:
-        self._durable(self.server.commit, self.oracle.commit)
-        self._opened = self.time
-        if self.server.n < self.rounds:
-            self._invite()
+        left, count = list(whom), min(1 + self.chance.below(3), len(whom))
+        return [left.pop(self.chance.below(len(left))) for _ in range(count)]
 
     def _command(self, act: str, clients: list[int]) -> None:
         """One that is possible."""
@@ -223,8 +85,9 @@ class Fleet(Network):
         self._command("add", whom)
         for k in whom:
             if k not in self.members and k in self.oracle.book.people:
-                self.disks[k] = VirtualDisk(str(k), self.chance)
-                self.devices[k] = Device(self.world, k, np.zeros(self.world.dim))
+                self.disks[k] = FullDisk(str(k), self.chance)
+                new = Device(self.world, k, np.zeros(self.world.dim))
+                self.devices[k] = self.durable[k] = new
                 self.members[k] = self._member(k)
 
     def _spare(self, count: int) -> list[int]:
@@ -237,9 +100,9 @@ class Fleet(Network):
     def _remove(self) -> None:
         out = [k for k, p in self.oracle.book.people.items() if p.word == "excluded"]
         new = [k for k, p in self.oracle.book.people.items() if p.since > self.oracle.book.n]
+        new = [k for k in new if not self.oracle.word(k)]
         if whom := self._some([*self._spare(3), *out * self.chance(0.5), *new]):
-            whom = [k for k in whom if self.oracle.word(k) != "removed"]
-            self._command("remove", list(dict.fromkeys(whom))[:3])
+            self._command("remove", whom)
 
     def _exclude(self) -> None:
         if whom := self._some(self._spare(3)):
@@ -276,13 +139,8 @@ class Fleet(Network):
         ]  # fmt: skip
         act, clients = wrong[self.chance.below(len(wrong))]
         files = dict(self.disks[SERVER].files)
-        try:
-            self.server.change(act, clients)
-        except InputError:
-            same(self.disks[SERVER].files, files, "the files after a command that was refused")
-            self._check()
-        else:
-            raise AssertionError(f"{act} {clients} was done")
+        self._refused(lambda: self.server.change(act, clients), InputError)
+        same(self.disks[SERVER].files, files, "the files after a command that was refused")
 
     def _restore(self, without: Sequence[int] = ()) -> None:
         known = self.server.snapshots.rounds()
@@ -312,22 +170,23 @@ class Fleet(Network):
         else:
             same(any(n <= m < now for m in self.began), False, f"whether {n} to {now} are believed")
             return False
-        try:
-            server.put_back(n, False, without)
-        except InputError:
-            self._check()
-            return True
-        raise AssertionError(f"rounds since {n} were folded in again from answers not kept")
+        self._refused(lambda: server.put_back(n, False, without), InputError)
+        return True
 
     def _restart(self) -> None:
         self.disks[SERVER].crash()
         self._start()
-        self.oracle.crash()
-        self._begin()
+        self._settle()
+
+    def _fill(self) -> None:
+        """A disk is full for a while: the server's, or that of a client."""
+        who = self._one_of([SERVER, SERVER, *sorted(self.members)])
+        self.disks[who].full = 1 + self.chance.below(20)
 
     def _copy(self) -> None:
         """A copy of the server's folder, between two rounds."""
-        self.copied = dict(self.disks[SERVER].files), self.oracle.saved.copy(), list(self.began)
+        if not self.oracle.held:
+            self.copied = dict(self.disks[SERVER].files), self.oracle.saved.copy(), list(self.began)
 
     def _revive(self) -> None:
         """The server is lost; the old copy takes its place."""
@@ -337,6 +196,7 @@ class Fleet(Network):
         disk = self.disks[SERVER]
         files, book, self.began = self.copied[0], self.copied[1].copy(), list(self.copied[2])
         disk.put(files)
+        disk.full = 0
         self.revived, self.copied = 1, None
         later = Coordinator(self.plan, disk).incarnation + LEAP
         Coordinator(self.plan, disk, start=max(later, self.started + 1)).revive()
@@ -347,18 +207,13 @@ class Fleet(Network):
         self._begin()
 
 
-def _head(frame: bytes) -> tuple[int, int, int]:
-    """Kind, round and incarnation of an invitation, read by hand."""
-    n, incarnation = frame[5:9], frame[9:12]
-    return frame[0] >> 2 & 3, int.from_bytes(n, "little"), int.from_bytes(incarnation, "little")
-
-
 def live(seed: int, number: int) -> tuple[int, int]:
     """One run; an AssertionError if anything is not as it must be."""
     chance, world = Chance(seed, number), fleet_world(number % WORLDS)
-    fleet = Fleet(world, weather(chance, crashes=True), chance)
+    fleet = LivingFleet(world, weather(chance, crashes=True), chance)
     trace = fleet.run(END)
-    if fleet.weather.deadline is None and not fleet.inexact:
+    latest = max((line["round"] for line in fleet.oracle.book.log), default=0)
+    if fleet.weather.deadline is None and not fleet.inexact and latest < fleet.server.n:
         simulated(fleet)
     return trace.server_crashes, trace.client_crashes
 

@@ -163,6 +163,7 @@ class Network:
     """One run of a plan under some weather."""
 
     steps = 8  # of writing, in which a crash may come
+    disk = VirtualDisk
 
     def __init__(
         self,
@@ -179,7 +180,7 @@ class Network:
         self._again = self._opened = 0
         self._seen = [0] * self._clients  # the highest incarnation that each has answered
         self.onlooker = Onlooker(plan)
-        self.disks = {k: VirtualDisk(str(k), chance) for k in range(SERVER, self._clients)}
+        self.disks = {k: self.disk(str(k), chance) for k in range(SERVER, self._clients)}
         self.server = Coordinator(plan, self.disks[SERVER])
         self.members = [self._member(k) for k in range(self._clients)]
 

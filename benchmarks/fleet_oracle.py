@@ -41,6 +41,7 @@ class Book:
     n: int = 0
     next: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+    heard: dict[int, int] = field(default_factory=dict)  # by client: answers that were folded in
     lost_at: dict[int, int] = field(default_factory=dict)  # by client: the last round it missed
     log: list[dict[str, Any]] = field(default_factory=list)
     history: dict[int, Any] = field(default_factory=dict)  # by round: the model before it
@@ -186,6 +187,7 @@ class Oracle:
             if k in uploads:
                 book.counts["accepted"] += 1
                 book.counts["received"] += 1
+                book.heard[k] = book.heard.get(k, 0) + 1
                 book.people[k] = replace(book.people[k], begun=True)
             elif k in self.tried:
                 book.counts["refused"] += 1
@@ -252,6 +254,8 @@ class Oracle:
             same(server.is_member(k), not self.word(k), f"whether {k} is a member")
             if not self.word(k):
                 same(not server.server.begins(k), book.people[k].begun, f"whether {k} has begun")
+                heard = server.server.ledger.accepted[seats.row(k)]
+                same(heard, book.heard.get(k, 0), f"how often {k} was heard")
         most = self.most + self.most // 8 + 1
         same(len(seats) <= most, True, f"whether {len(seats)} seats are at most {most}")
         same(len(server.server.ledger.accepted), len(seats), "the rows of the ledger")

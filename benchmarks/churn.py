@@ -1,4 +1,4 @@
-"""Memory of a server whose fleet never stops changing: 1 % of the clients go in each round, 1 % come.
+"""Memory of a server whose fleet never stops changing: 1 % of the clients go each round, 1 % come.
 
     python benchmarks/churn.py                   10,000 rounds, 1,000 clients
     python benchmarks/churn.py --rounds 500

@@ -13,6 +13,8 @@ Damage: files of the store changed or cut; a record is whole, the older one or r
 Fuzz: mutated and random bytes through the real decoder and ledger.
 Audits: the defence clip beside an oracle of its own, with insiders that come and go, and restarts.
 Sieges: floods, forged, borrowed and reflected seals, retained messages, false starts and claims.
+Fleets: the network with kills and full disks, in which at any instant members are added, removed,
+excluded, readmitted or revoked, and the server is restored, or an old copy takes its place.
 Insiders: every attack on four methods through the deployed handlers, without a defence and with it.
 Broker: the same kinds of messages by a stranger at a real broker (needs mosquitto).
 Processes: kill -9 of real processes on a real broker (needs mosquitto).
@@ -36,14 +38,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from faults import FAULTS
 from faults_of_defence import DEFENCE, LINE
+from faults_of_fleets import FLEET
+from fleets import lives
 from hostile import besieged, siege
 from insiders import HARM, Duel, audit, duels
 from trials import BATCH, Tally, batch, damage, fuzz
 
 SCHEDULES, KILL_RUNS, DAMAGES, MESSAGES = 100_000, 4_000, 20_000, 1_000_000
-AUDITS, SIEGES, ACTS = 600, 5_000, 60
+AUDITS, SIEGES, ACTS, FLEETS = 600, 5_000, 60, 10_000
 PROCESS_KILLS = 40
-ALL = {**FAULTS, **DEFENCE, **LINE}
+ALL = {**FAULTS, **DEFENCE, **LINE, **FLEET}
 STALE = ("AttributeError", "KeyError", "NameError", "TypeError")  # the fault itself has failed
 FEW = BATCH // 5  # of the dearer trials, for each fault
 
@@ -77,6 +81,8 @@ def looks(name: str | None) -> Iterator[tuple[int, Callable[[], Tally]]]:
         yield from ((a, partial(audit, 7, a, a + 1)) for a in range(8 if name else 3))
     if name is None or name in LINE:
         yield from ((a, partial(siege, 7, a, a + 2)) for a in range(0, FEW if name else 10, 2))
+    if name is None or name in FLEET:
+        yield from ((a, partial(lives, 7, a, a + 5)) for a in range(0, 300 if name else 20, 5))
     for start in range(0, 1500 if name else 500, BATCH) if name is None or name in FAULTS else ():
         # Most faults show in the first few runs, which cost the most: look after each five.
         yield from (
@@ -165,6 +171,12 @@ def run_sieges(scale: float, jobs: int) -> bool:
     return report("sieges", "deployments wrong", tally, seconds)
 
 
+def run_fleets(scale: float, jobs: int) -> bool:
+    """Members come and go, servers go back and come back, disks are full; all in bad weather."""
+    tally, seconds = spread(lives, round(FLEETS * scale), jobs, 8)
+    return report("fleets", "fleets wrong", tally, seconds)
+
+
 def run_insiders(scale: float, jobs: int) -> bool:
     """Every attack on every method through the deployed handlers, without and with clip."""
     begin, total, worst = time.monotonic(), Tally(), {}
@@ -223,6 +235,7 @@ PARTS = {
     "fuzz": run_fuzz,
     "audits": run_audits,
     "sieges": run_sieges,
+    "fleets": run_fleets,
     "insiders": run_insiders,
     "broker": run_broker,
     "processes": run_processes,

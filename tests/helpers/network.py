@@ -32,7 +32,8 @@ class VirtualDisk:
         self.name, self.chance = name, chance
         self.files: dict[str, bytes] = {}  # as the running process sees them
         self.durable: dict[str, bytes] = {}  # as they are after a crash, for sure
-        self.synced: set[str] = set()  # files whose bytes are durable under their present name
+        self.synced: dict[str, int] = {}  # by file: how many of its first bytes are durable
+        self.moved: set[str] = set()  # names whose file may be another after a crash
         self.steps_left: int | None = None  # the crash comes after so many steps
 
     def _step(self) -> None:
@@ -46,45 +47,53 @@ class VirtualDisk:
 
     def write(self, name: str, data: bytes) -> None:
         self.files[name] = data[: len(data) // 2]
-        self.synced.discard(name)
+        self.synced[name] = 0
         self._step()
         self.files[name] = data
 
     def sync(self, name: str) -> None:
         self._step()
-        self.synced.add(name)
+        self.synced[name] = len(self.files[name])
+        if name in self.durable and name not in self.moved:
+            self.durable[name] = self.files[name]
         self._step()
 
     def rename(self, old: str, new: str) -> None:
         self._step()
         self.files[new] = self.files.pop(old)
-        self.synced.discard(new)
-        if old in self.synced:
-            self.synced.remove(old)
-            self.synced.add(new)
+        self.synced[new] = self.synced.pop(old, 0)
+        self.moved |= {old, new}
         self._step()
 
     def sync_folder(self) -> None:
         self._step()
         self.durable = {n: self._settled(n) for n in self.files}
+        self.moved.clear()
         self._step()
 
     def append(self, name: str, data: bytes) -> None:
         old = self.files.get(name, b"")
         self.files[name] = old + data[: len(data) // 2]
-        self.synced.discard(name)
         self._step()
         self.files[name] = old + data
 
     def remove(self, name: str) -> None:
         self._step()
         self.files.pop(name, None)
+        self.synced.pop(name, None)
+        self.moved.add(name)
 
     def names(self) -> list[str]:
         return sorted(self.files)
 
     def crash(self) -> None:
-        """Each name has its old or its new bytes; bytes that were never synced may be torn."""
+        """Each name has its old or its new bytes; bytes that were never synced may be torn.
+
+        At times only the process is killed, and everything is there as it was written so far.
+        """
+        if self.chance(0.3):
+            self.put(self.files)
+            return
         after = {}
         for name in sorted({*self.durable, *self.files}):
             new = self.files.get(name)
@@ -93,12 +102,18 @@ class VirtualDisk:
                 after[name] = self.durable[name]
             elif new is not None and (name in self.durable or self.chance(0.5)):
                 after[name] = self._settled(name)
-        self.files, self.durable, self.synced = dict(after), dict(after), set(after)
+        self.put(after)
+
+    def put(self, files: dict[str, bytes]) -> None:
+        """These files and no others, all durable."""
+        self.files, self.durable = dict(files), dict(files)
+        self.synced = {name: len(data) for name, data in files.items()}
+        self.moved.clear()
         self.steps_left = None
 
     def _settled(self, name: str) -> bytes:
-        data = self.files[name]
-        return data if name in self.synced else data[: self.chance.below(len(data) + 1)]
+        data, sure = self.files[name], self.synced.get(name, 0)
+        return data if sure >= len(data) else data[: sure + self.chance.below(len(data) - sure + 1)]
 
 
 class Chance:
@@ -147,6 +162,9 @@ RETRY = 12  # ticks after which those who have not answered are asked again
 class Network:
     """One run of a plan under some weather."""
 
+    steps = 8  # of writing, in which a crash may come
+    disk = VirtualDisk
+
     def __init__(
         self,
         plan: Deployment,
@@ -162,7 +180,7 @@ class Network:
         self._again = self._opened = 0
         self._seen = [0] * self._clients  # the highest incarnation that each has answered
         self.onlooker = Onlooker(plan)
-        self.disks = {k: VirtualDisk(str(k), chance) for k in range(SERVER, self._clients)}
+        self.disks = {k: self.disk(str(k), chance) for k in range(SERVER, self._clients)}
         self.server = Coordinator(plan, self.disks[SERVER])
         self.members = [self._member(k) for k in range(self._clients)]
 
@@ -220,10 +238,13 @@ class Network:
         self.time = max(self.time, at)
         self.trace.delivered += 1
         if receiver == SERVER:
-            self.onlooker.upload(sender, data)
-            self.server.take(sender, data)
+            self._hand(sender, data)
         else:
             self._ask(receiver, data)
+
+    def _hand(self, k: int, data: bytes) -> None:
+        self.onlooker.upload(k, data)
+        self.server.take(k, data)
 
     def _ask(self, k: int, data: bytes) -> None:
         answer: bytes | None = None
@@ -274,7 +295,7 @@ class Network:
     def _survives(self, who: int, probability: float, work: Callable[[], Any]) -> bool:
         disk = self.disks[who]
         if self.chance(probability):
-            disk.steps_left = self.chance.below(8)
+            disk.steps_left = self.chance.below(self.steps)
         try:
             work()
         except CrashError:

@@ -9,13 +9,14 @@ from helpers import ROOT
 from helpers.processes import end, start
 
 PARTS = {
-    "faults": ("no fault: no alarm", "faults: 46 planted, all caught"),
+    "faults": ("no fault: no alarm", "faults: 67 planted, all caught"),
     "schedules": ("schedules: 0 of 500",),
     "kills": ("kills: 0 of 20",),
     "damage": ("damage: 0 of 100",),
     "fuzz": ("fuzz: 0 of 5600",),
     "audits": ("audits: 0 of 3",),
     "sieges": ("sieges: 0 of 25",),
+    "fleets": ("fleets: 0 of 50",),
     "insiders": ("insiders: 0 of 2",),
 }
 

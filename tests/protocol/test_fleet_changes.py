@@ -221,3 +221,31 @@ def test_one_client_alone_cannot_make_a_server_skip_rounds():
     claim = wire.encode(wire.Frame(wire.HELLO, world.server._digest, 10**6))
     assert world.server.take(0, claim) == "ahead"
     assert world.server.n == 3
+
+
+def test_what_was_tried_in_a_round_that_is_void_is_not_held_against_anybody():
+    world = World()
+    world.server.snapshots.every = 4
+    world.rounds(5)
+    for k in world.members:
+        early = wire.Frame(wire.UPLOAD, world.server._digest, 99, wire="float64", body=bytes(24))
+        assert world.server.take(k, wire.encode(early)) == "early"
+    world.server.put_back(4)
+    world.server.commit()
+    counts = world.server.server.ledger.counts
+    assert (counts["refused"], counts["lost"]) == (0, 2)
+
+
+def test_answers_to_a_round_that_was_repeated_after_a_crash_are_not_taken_for_those_that_count():
+    world = World()
+    world.server.snapshots.every = 4
+    world.rounds(6)
+    first, second = ((k, world.members[k].take(f)[0]) for k, f in world.server.frames().items())
+    world.server.take(*first)
+    world.server.take(*second)
+    world.server.snapshots.note(6, world.server.server.answers)  # and here it is killed
+    world.start()
+    world.server.take(*second)
+    world.server.commit()
+    with pytest.raises(InputError, match="are not kept"):
+        world.server.put_back(4, without=[second[0]])

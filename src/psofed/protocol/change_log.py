@@ -21,29 +21,32 @@ class ChangeLog:
 
     def __init__(self, disk: Disk) -> None:
         self.disk, self.count = disk, 0
+        self._there: int | None = None  # lines in the file, if that is known
 
     def open(self, count: int) -> None:
         """Believe so many lines; what a crash has left behind them is cut off."""
-        self.count = count
+        self.count, self._there = count, None
         data = self.disk.read(LOG)
-        if data is None or (data.count(b"\n") == count and data[-1:] in (b"", b"\n")):
-            return
-        lines = data.split(b"\n")[:count]
-        self.disk.write("log.new", b"".join(line + b"\n" for line in lines))
-        self.disk.sync("log.new")
-        self.disk.rename("log.new", LOG)
-        self.disk.sync_folder()
+        if data is not None and (data.count(b"\n") != count or data[-1:] not in (b"", b"\n")):
+            lines = data.split(b"\n")[:count]
+            self.disk.write("log.new", b"".join(line + b"\n" for line in lines))
+            self.disk.sync("log.new")
+            self.disk.rename("log.new", LOG)
+            self.disk.sync_folder()
+        self._there = count
 
     def add(self, changes: Iterable[Change]) -> None:
         """More lines, durable when this returns."""
         lines = [json.dumps(table(change)) + "\n" for change in changes]
-        self.open(self.count)  # a disk that was full may have left lines that do not count
-        new = self.disk.read(LOG) is None
+        if self._there != self.count:  # a disk that was full may have left lines that do not count
+            self.open(self.count)
+        new, self._there = LOG not in self.disk.names(), None
         self.disk.append(LOG, "".join(lines).encode())
         self.disk.sync(LOG)
         if new:
             self.disk.sync_folder()
         self.count += len(lines)
+        self._there = self.count
 
 
 def changes(data: bytes | None, count: int, where: str) -> list[Change]:

@@ -92,6 +92,7 @@ class Coordinator(Orders):
                     self.traffic = taken(arrays, "traffic", np.int64, (2,), 0)
                 logged = number(arrays, "logged", default=0)
             self.log.open(logged)
+            self.snapshots.open(self.server.n)
             self.behind = "behind" in arrays
             self._publish()  # a crash may have torn it
         self.incarnation = max(self.incarnation + 1, start)

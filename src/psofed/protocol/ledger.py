@@ -93,6 +93,11 @@ class Ledger:
         """Rule 9: a member that was asked in round n is not waited for: it will count as lost."""
         self.dropped[k] = n
 
+    def void(self) -> None:
+        """Rule 18: the open round is not closed, so nobody was asked in it."""
+        self._tried.clear()
+        self.dropped.clear()
+
     def seat(self, seats: int, cleared: Iterable[int] = ()) -> None:
         """As many rows as there are seats; some are cleared for others."""
         for name, fresh in vars(Ledger(seats)).items():

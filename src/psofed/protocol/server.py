@@ -222,7 +222,7 @@ class Server:
 
     def skip(self, n: int) -> None:
         """Open a later round; those before it are void."""
-        self.ledger.dropped.clear()
+        self.ledger.void()
         self.n = n - 1
         self._next()
 

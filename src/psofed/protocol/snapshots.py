@@ -70,6 +70,12 @@ class Snapshots:
         self.disk.append(f"{ANSWERS}{self._begun}", data)
         self._sizes[self._begun] += len(data)
 
+    def open(self, n: int) -> None:
+        """After a start in round n: what was noted of it before may not be what is folded in."""
+        for m in self.rounds()[-1:]:
+            if any(noted >= n for noted, _ in _read(self.disk.read(f"{ANSWERS}{m}") or b"")):
+                self.disk.remove(f"{ANSWERS}{m}")
+
     def _prune(self) -> None:
         for n in self.rounds()[: -self.most]:
             self.disk.remove(f"{STATE}{n}")

@@ -249,3 +249,14 @@ def test_answers_to_a_round_that_was_repeated_after_a_crash_are_not_taken_for_th
     world.server.commit()
     with pytest.raises(InputError, match="are not kept"):
         world.server.put_back(4, without=[second[0]])
+
+
+def test_who_was_left_out_is_in_the_log_and_no_simulation_pretends_to_know_better():
+    world = World()
+    world.server.snapshots.every = 4
+    world.rounds(12)
+    change = world.server.put_back(4, without=[2])
+    assert change.without == (2,)
+    assert json.loads(world.disks[-1].read("fleet.jsonl"))["without"] == [2]
+    with pytest.raises(InputError, match=r"fleet\[0\].without is given"):
+        plan(rounds=300, fleet=(change,))

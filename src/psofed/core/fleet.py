@@ -39,6 +39,7 @@ class Change:
     restore: int | None = None  # the server's state becomes that before this round
     void: int | None = None  # rounds from this one to `round` were not closed; not set: none
     keep: bool = False  # whether clients keep their models at a restore; else they begin anew
+    without: tuple[int, ...] = ()  # then, clients whose answers were left out; not simulated
 
     def __post_init__(self) -> None:
         schema.check(self)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -112,6 +113,7 @@ class Orders:
             state = replayed(self.server, state, self.snapshots.answers(n, self.n), without)
         with self._durably():
             change = membership.put_back(self.server, state, n, keep)
+            change = replace(change, without=tuple(without))
             self._changed([change])
         with suppress(OSError):  # the next commit writes it again
             self._publish()

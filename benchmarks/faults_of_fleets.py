@@ -42,12 +42,12 @@ def _(good: Any) -> Any:
 
 @fault(server.Server, "redraw", "who was removed is still waited for", FLEET)
 def _(good: Any) -> Any:
-    return lambda self: None
+    return lambda self, stay=(): None
 
 
 @fault(server.Server, "redraw", "answers are forgotten when the cohort changes", FLEET)
 def _(good: Any) -> Any:
-    def redraw(self: Any) -> None:
+    def redraw(self: Any, stay: Any = ()) -> None:
         self._answers, self._uploads = {}, {}
         good(self)
 
@@ -186,7 +186,7 @@ def _(good: Any) -> Any:
     return commit
 
 
-@fault(coordinator, "undone", "a change that the disk refused has happened all the same", FLEET)
+@fault(orders, "undone", "a change that the disk refused has happened all the same", FLEET)
 def _(good: Any) -> Any:
     @contextmanager
     def undone(server: Any) -> Iterator[None]:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -87,6 +88,18 @@ def test_a_server_that_lost_its_newest_record_goes_on_with_a_deadline():
     connect(loop, {member.k: Device(member, Line()) for member in members})
     loop.run(10)
     assert [row.missing for row in rows] == [(2,), (), (), (), ()]
+
+
+def test_a_server_remembers_nothing_of_clients_whose_seats_are_free_again():
+    server, made = Coordinator(plan(), disk()), plan()
+    loop = Loop(server, Line(), desk=SimpleNamespace(look=lambda tell: set()))
+    for k in (0, 1):
+        loop._message(k, Member(made, k, disk()).hello())
+    server.change("remove", [0])
+    server.commit()
+    server.change("add", [K])
+    loop._handle(None)
+    assert (loop.status.seen, set(loop.status.hellos)) == ({1}, {1})
 
 
 def live(samples, **changes):

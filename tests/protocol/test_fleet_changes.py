@@ -260,3 +260,16 @@ def test_who_was_left_out_is_in_the_log_and_no_simulation_pretends_to_know_bette
     assert json.loads(world.disks[-1].read("fleet.jsonl"))["without"] == [2]
     with pytest.raises(InputError, match=r"fleet\[0\].without is given"):
         plan(rounds=300, fleet=(change,))
+
+
+def test_of_a_client_that_was_removed_nothing_is_remembered():
+    world = World()
+    late = wire.Frame(wire.UPLOAD, world.server._digest, 0, wire="float64", body=bytes(24))
+    world.rounds(1)
+    assert world.server.take(0, wire.encode(late)) == "late"  # it has never said hello
+    assert world.server.take(1, world.members[1].hello()) == "hello"
+    world.server.change("remove", [0, 1])
+    world.rounds(1)
+    world.server.change("add", [5, 6])
+    tables = [table for table in vars(world.server).values() if isinstance(table, dict)]
+    assert not any(k in table for table in tables for k in (0, 1))

@@ -112,6 +112,7 @@ class Board:
             return {}
         (new,) = np.nonzero(snapshot.heard > self._contacts_at)
         self._contacts_at = snapshot.moment
+        self.history.keep(set(snapshot.ids.tolist()))
         return {int(snapshot.ids[row]): round(float(snapshot.contact[row])) for row in new}
 
     def _comings(self, s: Snapshot) -> list[Note]:

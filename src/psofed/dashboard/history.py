@@ -46,6 +46,10 @@ class History:
         self.rows = [row for row in self.rows if row.n < n]
         self._try(self._rewrite)
 
+    def keep(self, clients: set[int]) -> None:
+        """Contacts of others are forgotten: they have been removed."""
+        self.contacts = {k: when for k, when in self.contacts.items() if k in clients}
+
     def add(
         self, rows: Iterable[Row] = (), notes: Iterable[Note] = (), contacts: Any = None
     ) -> None:

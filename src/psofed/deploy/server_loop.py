@@ -46,6 +46,11 @@ class Status:
     disk: str = ""  # why the last round could not be written; it is held until it is
     logins: tuple[int, str] = 0, ""  # wrong tokens of the dashboard, and where the last came from
 
+    def forget(self, present: set[int]) -> None:
+        """Only these have a seat."""
+        self.seen &= present
+        self.hellos = {k: at for k, at in self.hellos.items() if k in present}
+
 
 @dataclass
 class ServerLoop:
@@ -175,6 +180,7 @@ class ServerLoop:
         if self.desk is not None and (told := self.desk.look(self.on_news)) is not None:
             if self.roll_call is not None:
                 self.roll_call.forget(self.coordinator.server.seats.present)
+            self.status.forget(set(self.coordinator.server.seats))
             for k in told:
                 self._send(k, self.coordinator.hello(k))
             self._ask()

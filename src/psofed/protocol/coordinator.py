@@ -111,9 +111,9 @@ class Coordinator(Orders):
     def _forget(self) -> None:
         """Nothing is kept of those who have no seat any more."""
         tables: tuple[dict[int, Any], ...] = self._greeted, self.coverage, self.errors
-        for k in [k for k in self._greeted if self.server.seats.row(k) is None]:
-            for table in (*tables, self.ahead, self.doubles, self.huge, self.unasked):
-                table.pop(k, None)
+        for table in (*tables, self.ahead, self.doubles, self.huge, self.unasked):
+            for k in [k for k in table if self.server.seats.row(k) is None]:
+                del table[k]
 
     def _frame(self, k: int, body: bytes) -> bytes:
         n, kind = self.server.n, wire.BEGIN if self.server.begins(k) else wire.INVITE

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 from faults import Faults, fault
 
-from psofed.protocol import change_log, client, coordinator, membership, seats, server, snapshots
+from psofed.protocol import (
+    change_log,
+    client,
+    coordinator,
+    membership,
+    orders,
+    seats,
+    server,
+    snapshots,
+)
 
 FLEET: Faults = {}  # each is caught by the runs of fleets
 

@@ -161,7 +161,7 @@ class LivingFleet(Fleet):
         self._restore(self._some(sorted(self.members)))
 
     def _unknown(self, n: int, without: Sequence[int]) -> bool:
-        """Whether what was folded in since round n is not kept; a start may have cost some."""
+        """Whether what was folded in since round n is not kept, and is refused if it is not."""
         server, now = self.server, self.server.n
         try:
             server.snapshots.answers(n, now)
@@ -169,7 +169,9 @@ class LivingFleet(Fleet):
             same(n <= max(self.began), True, f"whether the answers since round {n} may be unknown")
         else:
             same(any(n <= m < now for m in self.began), False, f"whether {n} to {now} are believed")
-            return False
+            journal = self.oracle.book.journal
+            if set(without) <= {k for m in range(n, now) for k in journal[m]}:
+                return False  # else there is nothing to leave out, which is refused
         self._refused(lambda: server.put_back(n, False, without), InputError)
         return True
 

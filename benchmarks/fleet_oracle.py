@@ -230,6 +230,7 @@ class Oracle:
         book = self.book
         book.log.append({"round": book.n + 1, "restore": n, "void": book.n})
         book.log[-1] |= {"keep": True} if keep else {}
+        book.log[-1] |= {"without": list(without)} if without else {}
         stop, book.w = book.n, book.history[n]
         for m in range(n, stop) if without else ():
             kept = {k: v for k, v in book.journal[m].items() if k not in without}

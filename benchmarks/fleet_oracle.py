@@ -161,11 +161,10 @@ class Oracle:
             return "hello", None
         self.claims[k] = said - 1
         present = sum(not p.word for p in self.book.people.values())
-        enough = min(max(len(self.cohort) // 2 + 1, 2), present)
-        if self.held or not self.book.behind or len(self.claims) < enough:
+        doubted = (len(self.cohort) - 1) // 2 or int(present > 1)  # the highest claims
+        if self.held or not self.book.behind or len(self.claims) <= doubted:
             return "ahead", None
-        claims = sorted(self.claims.values())
-        return "ahead", claims[(len(claims) - 1) // 2] + 1
+        return "ahead", sorted(self.claims.values())[-1 - doubted] + 1
 
     def follow(self, n: int) -> None:
         """Rule 18: an old copy opens a later round."""

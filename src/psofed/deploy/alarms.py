@@ -196,7 +196,7 @@ def _ahead(ahead: Mapping[int, int], n: int, deadline: float | None) -> str:
         right = (
             "several that are ahead by the same few rounds mean that the server's newest record"
             " was lost (a damaged file, an old copy), or that another server of this run is at"
-            " work: stop that one; or, if more than half of a cohort is ahead, stop this one, run"
+            " work: stop that one; or, if not, stop this one, run"
             " `psofed restore STATE` and start it again; or continue without these clients until"
             " it has caught up (--deadline)"
         )

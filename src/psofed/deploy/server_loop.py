@@ -199,6 +199,9 @@ class ServerLoop:
             self.status.connected_at = monotonic()
             self.on_news(f"connected to {self.link.address}")
             self._ask()
+            if self.coordinator.behind:  # all shall say how far they are, not only the cohort
+                for k in self.coordinator.server.seats.present:
+                    self._send(k, self.coordinator.probe(k))
         elif event.kind == "down":
             self.status.connected = False
             self.status.asked_at = self.status.unanswered_since = None

@@ -171,13 +171,17 @@ class Orders:
         self._open()
 
     def _follow(self) -> None:
-        """Open a round that half of those who are ahead can answer; no few can name a late one."""
-        enough = min(max(len(self.server.cohort) // 2 + 1, 2), len(self.server.seats.present))
-        if len(self.ahead) < enough:
+        """Open a round behind those that clients know; less than half of a cohort cannot name one.
+
+        The last round was closed with a whole cohort, so as many as that know it.
+        """
+        alone = len(self.server.seats.present) == 1
+        few = 0 if alone else max((len(self.server.cohort) - 1) // 2, 1)
+        if len(self.ahead) <= few:
             return
-        claims, copied = sorted(self.ahead.values()), self.n
+        known, copied = sorted(self.ahead.values(), reverse=True)[few], self.n
         with self._durably():
-            self.server.skip(membership.begin_after(self.server, claims[(len(claims) - 1) // 2]))
+            self.server.skip(membership.begin_after(self.server, known))
             keep = not membership.has_rows(self.server)
             self._changed([Change(self.n, restore=copied, keep=keep)])
         self.ahead = {k: later for k, later in self.ahead.items() if later > self.n}

@@ -1,5 +1,6 @@
 """From advice to `psofed run`, `psofed serve` and `psofed client`: the same samples, one file."""
 
+import gzip
 import re
 from dataclasses import replace
 
@@ -251,7 +252,26 @@ def test_wide_tables_and_folders_become_streams_too(tmp_path):
     assert len(own.recorded(folder / "q.csv", 1)[1]) == 80
 
 
-@pytest.mark.parametrize("who", ["mil", "8", "-1"])
+def test_a_station_that_joined_later_brings_its_own_rows_under_any_name(made, tmp_path):
+    path = tmp_path / "all.csv"
+    header, *rows = gzip.decompress(example.path().read_bytes()).decode().splitlines()
+    path.write_text("\n".join([header, *rows]))
+    with pytest.raises(InputError, match="client 8 has no name in the table"):
+        made.stream.recorded(path, 8)
+    market = [row for row in rows if ",market," in row]
+    path.write_text("\n".join([header, *(row.replace(",market,", ",attic,") for row in market)]))
+    x, y = made.stream.recorded(path, 8)
+    path.write_text("\n".join([header, *market]))
+    same, labels = made.stream.recorded(path, made.stream.clients.index("market"))
+    assert np.array_equal(x, same)
+    assert np.array_equal(y, labels)
+    first = dict(
+        zip(header.split(","), market[0].replace("market", "attic").split(","), strict=True)
+    )
+    assert np.array_equal(made.stream.live(8)(first)[0], x[0])
+
+
+@pytest.mark.parametrize("who", ["mil", "-1"])
 def test_a_client_that_is_not_in_the_table_is_told_who_is(made, psofed, tmp_path, who):
     (tmp_path / "run.toml").write_text(handover.to_toml(made, "float32"))
     asked = ("--state", "s", "--broker", "mqtt://127.0.0.1:1", "--stream", "-")

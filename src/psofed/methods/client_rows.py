@@ -10,6 +10,7 @@ from psofed.methods.contract import State
 def row_axes(small: State, large: State) -> dict[str, int]:
     """The axis over clients of each array that has one: it is longer where there are more of them.
 
+    >>> import numpy as np
     >>> small, large = ({"w": np.zeros(3), "b": np.zeros((2, k))} for k in (3, 4))
     >>> row_axes(small, large)
     {'b': 1}

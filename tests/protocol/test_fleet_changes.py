@@ -340,3 +340,10 @@ def test_clients_that_send_differences_cannot_keep_them_at_a_restore():
     world.server.put_back(1)
     world.rounds(8)
     assert all(same_memories(world))
+
+
+def test_when_all_numbers_have_been_used_that_is_what_is_said():
+    world = World()
+    world.server.change("add", [2**31 - 1])
+    with pytest.raises(InputError, match="all numbers have been used"):
+        world.server.change("add", [2**31])

@@ -86,6 +86,7 @@ class Seats:
         if not self.next <= k <= LAST:
             found = f"is {self._said(k)}" if k < self.next else "is too large"
             right = f"use {self.next} or more: numbers are never used again"
+            right = right if self.next <= LAST else "all numbers have been used: start a new run"
             raise InputError("client", f"{k} {found}", right)
         free = np.flatnonzero(self.status == VACANT)
         if not len(free):

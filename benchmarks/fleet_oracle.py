@@ -168,7 +168,10 @@ class Oracle:
 
     def follow(self, n: int) -> None:
         """Rule 18: an old copy opens a later round."""
-        self.book.log.append({"round": n, "restore": self.book.n, "keep": True})
+        last, copied = self.book.log[-1] if self.book.log else {}, self.book.n
+        if last.get("restore") is not None and last["round"] == copied:
+            copied = last["restore"]  # nothing has happened since
+        self.book.log.append({"round": n, "restore": copied, "keep": True})
         self._skip(n)
         self.claims = {k: later for k, later in self.claims.items() if later > n}
 

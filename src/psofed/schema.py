@@ -118,7 +118,8 @@ def _tuple(key: str, value: Any, hints: tuple[Any, ...]) -> tuple[Any, ...]:
     if hints[1:] == (...,) and isinstance(value, list):  # as many as there are
         return tuple(convert(key, v, hints[0]) for v in value)
     if not isinstance(value, list) or len(value) != len(hints):
-        raise InputError(key, f"is {value!r}", f"use a list of {len(hints)} numbers")
+        count = "" if hints[1:] == (...,) else f" of {len(hints)} numbers"
+        raise InputError(key, f"is {value!r}", f"use a list{count}")
     return tuple(convert(key, v, h) for v, h in zip(value, hints, strict=True))
 
 

@@ -1,8 +1,10 @@
 """What operators ask of a folder by mistake is refused in one line, and nothing has changed."""
 
 import json
+import os
 import shutil
 import threading
+import time
 import tomllib
 from contextlib import contextmanager
 
@@ -10,8 +12,9 @@ import pytest
 
 from helpers.devices import wait_for
 from helpers.loopback import plan, play
-from psofed.deploy import muster
+from psofed.deploy import desk, muster
 from psofed.deploy.samples import replay
+from psofed.errors import InputError
 from psofed.protocol.client import Member
 from psofed.protocol.coordinator import Coordinator
 from psofed.protocol.store import StateFolder
@@ -164,3 +167,95 @@ def test_a_copy_of_a_running_folder_can_be_read_if_the_records_come_first(tmp_pa
         assert f"The copy has round {rounds[-1]}." in psofed("restore", f"copy{i}").stdout
     assert rounds == sorted(rounds)
     assert rounds[-1] > rounds[0]
+
+
+@pytest.fixture
+def server(states):
+    """A server at its desk, in the folder `server`."""
+    folder = StateFolder(states / "server")
+    yield Coordinator(plan(rounds=100), folder)
+    folder.close()
+
+
+ODD = ["", "\x00\xff", "[]", '"add"', "7", "null", '{"act": "add", "count": Infinity}',
+       '{"restore": 1e999}', '{"act": ["add"]}', "[" * 99_999, '{"act": "add"}' + " " * 3_000_000,
+       ]  # fmt: skip
+
+
+def test_what_is_no_wish_is_answered_and_thrown_away(states, server):
+    folder, before = states / "server", server.server.seats.next
+    for i, text in enumerate(ODD):
+        (folder / f"wish.{i}").write_text(text)
+    (folder / "elsewhere").write_text('{"act": "add", "count": 1}')
+    (folder / "wish.link").symlink_to("elsewhere")
+    os.mkfifo(folder / "wish.pipe")
+    (folder / "wish.folder").mkdir()
+    said = []
+    assert desk.Desk(server, folder).look(said.append) is None
+    assert (server.server.seats.next, said) == (before, [])
+    assert [path.name for path in folder.glob("wish.*")] == ["wish.folder"]
+    outcomes = [json.loads(path.read_text()) for path in folder.glob("done.*")]
+    assert len(outcomes) == len(ODD) + 2
+    assert all(list(outcome) == ["error"] for outcome in outcomes)
+
+
+def test_a_wish_is_not_done_twice_by_a_server_that_is_killed_in_between(
+    states, server, monkeypatch
+):
+    folder, before = states / "server", server.server.seats.next
+    (folder / "wish.1").write_text('{"act": "add", "count": 1}')
+
+    def killed(path, data):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(desk.records, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        desk.Desk(server, folder).look(print)
+    monkeypatch.undo()
+    desk.Desk(server, folder).look(print)
+    assert server.server.seats.next == before + 1
+
+
+def test_outcomes_that_nobody_has_read_are_thrown_away_after_an_hour(states, server):
+    folder = states / "server"
+    for name, age in (("done.old", 4000), ("done.new", 3000)):
+        (folder / name).write_text("{}")
+        os.utime(folder / name, (time.time() - age,) * 2)
+    (folder / "wish.1").write_text('{"act": "add", "count": 1}')
+    desk.Desk(server, folder).look(print)
+    assert {path.name for path in folder.glob("done.*")} == {"done.new", "done.1"}
+
+
+def test_two_commands_at_once_are_both_done_without_a_server(states):
+    """The second finds the folder in use, but not by a server that would answer."""
+    state, found = states / "server", []
+
+    def ask():
+        found.extend(desk.ask(state, {"act": "add", "count": 1}))
+
+    thread = threading.Thread(target=ask)
+    with running(state):
+        thread.start()
+        wait_for(lambda: list(state.glob("wish.*")))
+    thread.join(10)
+    assert [change["add"] for change in found] == [[6]]
+    assert muster.read(state)["counts"]["member"] == 5
+    assert not list(state.glob("wish.*"))
+
+
+def test_a_command_that_is_not_answered_says_whether_something_may_have_changed(states):
+    state = states / "server"
+    with running(state):
+        with pytest.raises(InputError, match="nothing was changed"):
+            desk.ask(state, {"act": "add", "count": 1}, patience=0.1)
+        assert not list(state.glob("wish.*"))
+
+        def take():
+            wait_for(lambda: list(state.glob("wish.*")))
+            next(state.glob("wish.*")).unlink()
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        with pytest.raises(InputError, match="see `psofed fleet list`"):
+            desk.ask(state, {"act": "add", "count": 1}, patience=1.0)
+        thread.join()

@@ -8,7 +8,7 @@ import pytest
 from helpers.loopback import disk, plan
 from psofed.deploy.samples import replay
 from psofed.errors import InputError
-from psofed.methods import memofed
+from psofed.methods import memofed, psofed
 from psofed.protocol import wire
 from psofed.protocol.client import Member
 from psofed.protocol.coordinator import Coordinator
@@ -273,3 +273,90 @@ def test_of_a_client_that_was_removed_nothing_is_remembered():
     world.server.change("add", [5, 6])
     tables = [table for table in vars(world.server).values() if isinstance(table, dict)]
     assert not any(k in table for table in tables for k in (0, 1))
+
+
+def test_an_order_that_cannot_be_done_as_a_whole_has_changed_nothing():
+    world = World()
+    world.server.snapshots.every = 4
+    world.rounds(9)
+    files = world.disks[-1]
+    files.write("snapshot.12", files.read("snapshot.8"))  # of a newer server than this one
+    before, frames = world.server.server.to_arrays(), world.server.frames()
+    with pytest.raises(InputError, match="restore is 12, but that round was not reached"):
+        world.server.put_back(12)
+    after = world.server.server.to_arrays()
+    assert before.keys() == after.keys()
+    assert all((before[name] == after[name]).all() for name in before)
+    assert world.server.frames() == frames
+    world.rounds(3)
+
+
+def test_a_question_that_a_removed_client_slept_through_is_not_counted_for_who_gets_its_seat():
+    world = World()
+    world.rounds(3)
+    gone = world.server.missing[0]
+    world.server.sleep([gone])
+    world.server.change("remove", [gone])
+    world.server.change("add", [5])
+    world.member(5)
+    for k, frame in world.server.frames().items():
+        world.server.take(k, world.members[k].take(frame)[0])
+    closed, server = world.server.commit(), world.server.server
+    assert closed.missing == (gone,)
+    assert server.ledger.lost[server.seats.row(5)] == 0
+    assert server.ledger.counts["lost"] == 1
+    world.server.change("add", [6])  # now its seat is free
+    assert len(server.seats) == 6
+    assert gone not in server.seats
+
+
+def test_the_only_client_that_is_awake_can_be_excluded():
+    world = World()
+    world.rounds(3)
+    world.server.sleep([1, 2, 3, 4])
+    world.server.change("exclude", [0])
+    assert set(world.server.missing) < {1, 2, 3, 4}
+    with pytest.raises(InputError, match="client 4 is the last member"):
+        world.server.change("exclude", [1, 2, 3, 4])
+
+
+def same_memories(world):
+    """Whether server and clients agree on what travelled last, where members have begun."""
+    server = world.server.server
+    rows = {k: row for k in world.members if server.seats.begun[row := server.seats.row(k)]}
+    return [
+        np.array_equal(server.state["last"][row], world.members[k].client.state["last"])
+        for k, row in rows.items()
+    ]
+
+
+def test_after_an_old_copy_who_has_answered_its_open_round_begins_anew_all_the_same():
+    world = World(methods=(psofed.Options(shared=3, wire="4 bit"),))
+    world.rounds(10)
+    copy = dict(world.disks[-1].files)
+    world.rounds(1)
+    world.disks[-1].files = copy
+    world.start().revive()
+    world.start()
+    world.rounds(8)
+    assert len(same_memories(world)) > 2
+    assert all(same_memories(world))
+
+
+def test_clients_that_send_differences_cannot_keep_them_at_a_restore():
+    world = World(methods=(psofed.Options(shared=3, wire="4 bit"),))
+    world.rounds(10)
+    k, frame = next(iter(world.server.frames().items()))
+    world.server.take(k, world.members[k].take(frame)[0])
+    with pytest.raises(InputError, match="--keep-clients is not possible with psofed"):
+        world.server.put_back(1, keep=True)
+    world.server.put_back(1)
+    world.rounds(8)
+    assert all(same_memories(world))
+
+
+def test_when_all_numbers_have_been_used_that_is_what_is_said():
+    world = World()
+    world.server.change("add", [2**31 - 1])
+    with pytest.raises(InputError, match="all numbers have been used"):
+        world.server.change("add", [2**31])

@@ -73,6 +73,10 @@ def test_changes_are_written_to_a_file_and_read_again(tmp_path):
         ({"fleet": (Change(30, add=(5,)),)}, "fleet[0].round is 30, but there are 30 rounds"),
         ({"fleet": (Change(3, add=(4,)),)}, "fleet[0].add has 4; use 5 or more"),
         ({"fleet": (Change(3, exclude=(7,)),)}, "fleet[0].exclude has 7, which is no member"),
+        (
+            {"fleet": (Change(9, add=(5,)), Change(3, remove=(5,)))},
+            "fleet[1].remove has 5, which is no member",
+        ),
         ({"fleet": ("add 5",)}, "fleet[0] is 'add 5'; use"),
         ({"fleet": STORY, "absent": 0.2}, "absent is given, but so is [[fleet]]"),
         ({"fleet": STORY, "methods": (memofed.Options(size=6),)}, "can neither join nor leave"),
@@ -103,6 +107,11 @@ def test_a_fleet_that_cannot_be_is_refused_by_name(changes, said):
 def test_a_change_that_cannot_be_read_is_refused_by_name(change, said):
     with pytest.raises(InputError, match=re.escape(said)):
         parse({"fleet": [change]})
+
+
+def test_one_client_that_is_not_in_a_list_is_told_to_be_in_one():
+    with pytest.raises(InputError, match=r"add is 7; use a list$"):
+        parse({"fleet": [{"round": 5, "add": 7}]})
 
 
 def test_the_theory_and_the_messages_refuse_a_fleet_that_changes():

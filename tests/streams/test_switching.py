@@ -140,3 +140,10 @@ def test_switches_that_cannot_be_are_refused_by_name(keys, said):
 def test_absent_clients_and_switches_are_not_mixed():
     with pytest.raises(InputError, match=r"absent is given, but so is \[stream\]"):
         small(psofed.Options(3), stream=SHAKY, absent=0.2)
+
+
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda s: s.name)
+def test_the_samples_of_nobody_can_be_asked_for(stream):
+    """As a run does in which no client is ever on."""
+    found = stream.samples(Seeds(3, 1), np.arange(0), 0, 40)
+    assert found.x.shape[:2] == found.noise.shape == (0, 40)

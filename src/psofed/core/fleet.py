@@ -88,14 +88,16 @@ class Chronicle:
 
     def __init__(self, clients: int, changes: Iterable[Change] = ()) -> None:
         self.clients = clients
-        self.changes = tuple(sorted(changes, key=lambda change: change.round))
+        # In the order of rounds, each with its place in the file.
+        placed = sorted(enumerate(changes), key=lambda one: one[1].round)
+        self.changes = tuple(change for _, change in placed)
         self.everybody = clients  # one more than the highest number that a client ever has
         self._here = set(range(clients))
         self._away: set[int] = set()  # excluded
         self._rounds: list[int] = []
         self._members = [np.arange(clients)]
         self._begins: dict[int, list[int]] = {}
-        for i, change in enumerate(self.changes):
+        for i, change in placed:
             try:
                 self._apply(change)
             except InputError as error:

@@ -7,12 +7,13 @@ may wish; nothing of it goes over a network. If no server runs, it is fulfilled 
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Any
 
 from psofed import records
@@ -29,10 +30,14 @@ from psofed.protocol.store import InUseError, StateFolder
 
 WISH, DONE = "wish.", "done."
 PACE = 0.25  # seconds between two looks
+AGAIN = 1.0  # seconds between two looks whether there is a server at all
 PATIENCE = 60.0  # seconds that a command waits for the server
 OLD = 3600.0  # seconds after which an outcome that nobody reads is thrown away
-SMALL = 100_000  # bytes of a wish
+SMALL = 2_000_000  # bytes of a wish
+MOST = 100_000  # clients that are added at once
 LEAP = 1_000  # starts by which a server is ahead of the one from which it was copied
+
+Tables = list[dict[str, Any]]
 
 
 @dataclass
@@ -50,7 +55,12 @@ class Desk:
         self._next = monotonic() + PACE
         changed: set[int] | None = None
         for path in sorted(self.folder.glob(f"{WISH}*")):
-            outcome = self._fulfil(path)
+            data = _small(path)
+            try:
+                path.unlink()  # first: after a crash nothing is done twice
+            except OSError:  # it was withdrawn, or is no file
+                continue
+            outcome = self._fulfil(data)
             for line in outcome.get("lines", ()):
                 tell(line)
             if "error" not in outcome:
@@ -59,22 +69,39 @@ class Desk:
             with suppress(OSError):
                 done = path.with_name(DONE + path.name[len(WISH) :])
                 records.write(done, json.dumps(outcome).encode())
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+            self._clean_up()
         return changed
 
-    def _fulfil(self, path: Path) -> dict[str, Any]:
+    def _clean_up(self) -> None:
+        """Outcomes whose commands were interrupted."""
+        for path in self.folder.glob(f"{DONE}*"):
+            with suppress(OSError):
+                if path.stat().st_mtime < time() - OLD:
+                    path.unlink()
+
+    def _fulfil(self, data: bytes) -> dict[str, Any]:
         try:
-            wish = json.loads(path.read_bytes()[:SMALL])
-            changes = fulfil(self.coordinator, wish)
+            changes = fulfil(self.coordinator, json.loads(data))
         except InputError as error:
             return {"error": [error.field, error.found, error.right]}
         except OSError as error:
             found = f"cannot be done: {store.in_words(error)}"
             return {"error": ["the wish", found, "nothing was changed; try again later"]}
-        except (ValueError, TypeError, KeyError):
-            return {"error": ["the wish", "cannot be read", "use `psofed fleet`"]}
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            return {
+                "error": ["the wish", "cannot be read", "use `psofed fleet` as the server's user"]
+            }
         return {"changes": [table(change) for change in changes], "lines": in_words(changes)}
+
+
+def _small(path: Path) -> bytes:
+    """What a file has that anybody may have put there; nothing if it is none, or too large."""
+    try:
+        with os.fdopen(store.private(path, os.O_RDONLY), "rb") as file:
+            data = file.read(SMALL + 1)
+    except OSError:
+        return b""
+    return data if len(data) <= SMALL else b""
 
 
 def fulfil(coordinator: Coordinator, wish: dict[str, Any]) -> list[Change]:
@@ -88,7 +115,7 @@ def fulfil(coordinator: Coordinator, wish: dict[str, Any]) -> list[Change]:
     clients = [int(k) for k in wish.get("clients", ())]
     if act == "add" and "count" in wish:
         first = coordinator.server.seats.next
-        clients = list(range(first, first + int(wish["count"])))
+        clients = list(range(first, first + min(int(wish["count"]), MOST)))
     return coordinator.change(act, clients)
 
 
@@ -120,11 +147,19 @@ def in_words(changes: list[Change]) -> list[str]:
 def ask(state: Path, wish: dict[str, Any], patience: float = PATIENCE) -> list[dict[str, Any]]:
     """The operator's side: the changes, as tables; by the server, or on the record of none."""
     muster.record(state)
+    found = _alone(state, wish)
+    return _wait(state, wish, patience) if found is None else found
+
+
+def _alone(state: Path, wish: dict[str, Any], asked: Path | None = None) -> Tables | None:
+    """Fulfil it without a server; None if there is one, or if it has done what was `asked`."""
     try:
         folder = StateFolder(state)
     except InUseError:
-        return _wait(state, wish, patience)
+        return None
     try:
+        if asked is not None and not _withdrawn(asked):
+            return None
         with store.starting(folder):
             coordinator = Coordinator(plans.read(state / PLAN), folder)
             return [table(change) for change in fulfil(coordinator, wish)]
@@ -132,7 +167,7 @@ def ask(state: Path, wish: dict[str, Any], patience: float = PATIENCE) -> list[d
         folder.close()
 
 
-def _wait(state: Path, wish: dict[str, Any], patience: float) -> list[dict[str, Any]]:
+def _wait(state: Path, wish: dict[str, Any], patience: float) -> Tables:
     name = secrets.token_hex(8)
     path, done = state / f"{WISH}{name}", state / f"{DONE}{name}"
     try:
@@ -140,19 +175,32 @@ def _wait(state: Path, wish: dict[str, Any], patience: float) -> list[dict[str, 
     except OSError as error:
         found = f"cannot be written: {error.strerror}"
         raise InputError(str(path), found, "run it as the server's user") from None
-    end = monotonic() + patience
+    end, look = monotonic() + patience, monotonic() + AGAIN
     while not done.exists():
         if monotonic() > end:
-            path.unlink(missing_ok=True)
-            found = f"does not answer within {patience:.0f} s"
-            raise InputError("the server", found, "nothing was changed; is it stopped (SIGSTOP)?")
+            found, right = f"does not answer within {patience:.0f} s", "is it stopped (SIGSTOP)?"
+            sure = "nothing was changed" if _withdrawn(path) else "see `psofed fleet list`"
+            raise InputError("the server", found, f"{sure}; {right}")
+        if monotonic() > look:  # it may have been another command, or have ended
+            look = monotonic() + AGAIN
+            if (alone := _alone(state, wish, path)) is not None:
+                return alone
         sleep(0.05)
     outcome = json.loads(done.read_bytes())
     done.unlink()
     if "error" in outcome:
         raise InputError(*outcome["error"])
-    changes: list[dict[str, Any]] = outcome["changes"]
+    changes: Tables = outcome["changes"]
     return changes
+
+
+def _withdrawn(path: Path) -> bool:
+    """Take a wish back; False if a server has taken it, and may have done it."""
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
 
 
 def revive(state: Path) -> int:

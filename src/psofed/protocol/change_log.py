@@ -48,6 +48,14 @@ class ChangeLog:
         self.count += len(lines)
         self._there = self.count
 
+    def last(self) -> Change | None:
+        """The newest of them; None also if they cannot be read, because a server can go on."""
+        try:
+            found = changes(self.disk.read(LOG), self.count, self.disk.name)
+        except InputError:
+            return None
+        return found[-1] if found else None
+
 
 def changes(data: bytes | None, count: int, where: str) -> list[Change]:
     """The changes in a log."""

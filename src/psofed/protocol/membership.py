@@ -35,7 +35,7 @@ def check(server: Server, act: str, clients: Iterable[int]) -> None:
 def add(server: Server, clients: Iterable[int]) -> list[Change]:
     """New members, from the next round on that begins a block."""
     since, rows = next_begin(server), []
-    free = server.seats.vacate(_block(server))
+    free = server.seats.vacate(_block(server), server.ledger.dropped)
     changes = []
     for k in clients:
         rows.append(server.seats.add(k, since))

@@ -108,6 +108,10 @@ class Orders:
         Without clients: the answers since then are folded in again, but for theirs.
         """
         self._refuse_settled()
+        if keep and self.plan.world.methods[0].differs:
+            name = self.plan.world.methods[0].name
+            found = f"is not possible with {name} that sends differences: some are void"
+            raise InputError("--keep-clients", found, "leave it out")
         state = self.snapshots.state(n)
         if without:
             state = replayed(self.server, state, self.snapshots.answers(n, self.n), without)
@@ -142,7 +146,7 @@ class Orders:
 
     @contextmanager
     def _durably(self) -> Iterator[None]:
-        """What the disk does not take has not happened."""
+        """What the disk does not take, or what is refused half-way, has not happened."""
         if self.held:
             found = f"cannot be written: round {self.n} is held"
             right = "nothing was changed; try again when it can be"
@@ -151,7 +155,7 @@ class Orders:
         try:
             with undone(self.server):
                 yield
-        except OSError:
+        except (OSError, InputError):
             self.log.count = count
             raise
 
@@ -164,9 +168,14 @@ class Orders:
     def revive(self) -> None:
         """Rule 18: go on from an old copy. Clients tell how far they are, most of them honestly."""
         self._refuse_settled()
-        self.behind = True
+        self.behind, copied = True, self.n
         if membership.has_rows(self.server):
-            membership.begin_all(self.server)  # what it remembers of them is older than they are
+            # What it remembers of them is older than they are: they begin anew, in a round that
+            # none of them has answered, because an answer that is repeated begins nothing.
+            with self._durably():
+                membership.begin_all(self.server)
+                self.server.skip(membership.next_begin(self.server))
+                self._changed([Change(self.n, restore=copied)])
         self._save()
         self._open()
 
@@ -179,7 +188,10 @@ class Orders:
         few = 0 if alone else max((len(self.server.cohort) - 1) // 2, 1)
         if len(self.ahead) <= few:
             return
-        known, copied = sorted(self.ahead.values(), reverse=True)[few], self.n
+        known, last = sorted(self.ahead.values(), reverse=True)[few], self.log.last()
+        copied = self.n
+        if last is not None and last.restore is not None and last.round == self.n:
+            copied = last.restore  # nothing has happened since
         with self._durably():
             self.server.skip(membership.begin_after(self.server, known))
             keep = not membership.has_rows(self.server)

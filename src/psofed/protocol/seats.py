@@ -69,7 +69,12 @@ class Seats:
 
     def members(self, n: int) -> Indices:
         """The clients that are members in round n, in order; those who are asleep are left out."""
-        return self.naps.awake(np.sort(self.ids[(self.since <= n) & (n < self.left)]), n)
+        return self.naps.awake(np.sort(self._seated(n)), n)
+
+    def _seated(self, n: int) -> Indices:
+        """The same, with those who are asleep."""
+        found: Indices = self.ids[(self.since <= n) & (n < self.left)]
+        return found
 
     @property
     def present(self) -> list[int]:
@@ -81,6 +86,7 @@ class Seats:
         if not self.next <= k <= LAST:
             found = f"is {self._said(k)}" if k < self.next else "is too large"
             right = f"use {self.next} or more: numbers are never used again"
+            right = right if self.next <= LAST else "all numbers have been used: start a new run"
             raise InputError("client", f"{k} {found}", right)
         free = np.flatnonzero(self.status == VACANT)
         if not len(free):
@@ -114,7 +120,7 @@ class Seats:
         wrong = (EXCLUDED, REMOVED) if status == EXCLUDED else (REMOVED,)
         if row is None or self.status[row] in wrong:
             raise InputError("client", f"{k} is {self.word(k)}", "name a member")
-        if set(self.members(at)) <= {k} or self.present in ([k], []):
+        if set(self._seated(at).tolist()) <= {k} or self.present in ([k], []):
             raise InputError("client", f"{k} is the last member in round {at}", "add another first")
         if self.status[row] == MEMBER:
             self.left[row] = max(at, int(self.since[row]))
@@ -122,9 +128,14 @@ class Seats:
         self.naps.forget(k)
         self.changes += 1
 
-    def vacate(self, block: int) -> list[int]:
-        """Free the seats of those who left before this block of rounds; which these are."""
-        rows = np.flatnonzero((self.status == REMOVED) & (self.left <= block)).tolist()
+    def vacate(self, block: int, needed: Iterable[int] = ()) -> list[int]:
+        """Free the seats of those who left before this block of rounds; which these are.
+
+        Some are `needed`: what their clients were asked in the open round is not counted yet.
+        """
+        gone = (self.status == REMOVED) & (self.left <= block)
+        gone[list(needed)] = False
+        rows: list[int] = np.flatnonzero(gone).tolist()
         for row in rows:
             del self._rows[int(self.ids[row])]
             self.ids[row], self.status[row], self.since[row] = -1, VACANT, NEVER

@@ -64,7 +64,7 @@ class Autoregressive:
         """The memory is the end of the series, L - 1 numbers."""
         rounds = np.arange(first // BLOCK, -(-stop // BLOCK))
         drawn = seeds.normals("stream", clients[:, None], 2 * BLOCK, rounds)
-        shape, here = (len(clients), -1), slice(stop - first)
+        shape, here = (len(clients), len(rounds) * BLOCK), slice(stop - first)
         # The first half of a block is of the inputs, the second of the noise.
         halves = (drawn[..., :BLOCK], drawn[..., BLOCK:])
         normals, noise = (half.astype(dtype).reshape(shape)[:, here] for half in halves)

@@ -189,3 +189,12 @@ def test_a_client_that_never_came_is_not_gone_and_one_that_went_is(stage, monkey
     connect(shown.server, shown.devices)
     shown.play(1)
     wait_for(lambda: {row[0] for row in shown.state()["clients"].values()} == {"back"})
+
+
+def test_who_is_removed_is_not_shown_any_more_and_who_is_excluded_is(stage):
+    shown = stage(cohort=5)
+    shown.play(2)
+    shown.server.coordinator.change("exclude", [1])
+    shown.server.coordinator.change("remove", [2])
+    wait_for(lambda: shown.state()["clients"].keys() == {"0", "1", "3", "4"})
+    assert shown.state()["clients"]["1"][0] == "excluded"

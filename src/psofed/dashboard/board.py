@@ -16,7 +16,7 @@ from psofed.dashboard.history import History
 from psofed.dashboard.watch import Note, Snapshot, Watch
 from psofed.deploy.server_loop import RETRY
 from psofed.protocol.reports import Report, summary
-from psofed.protocol.seats import MEMBER
+from psofed.protocol.seats import MEMBER, REMOVED, VACANT
 
 Array = NDArray[Any]
 PATIENCE = 3 * RETRY  # seconds without an answer after which a client counts as gone
@@ -185,7 +185,8 @@ class Board:
         return {
             k: [*table[row], *s.refusals.get(k, ("", 0)), _share(s.coverage.get(k)),
                 s.dropped.get(k, 0), *_judged(s, row), *_told(s.errors.get(k))]
-            for row, k in sorted(enumerate(ids), key=lambda pair: pair[1]) if k >= 0
+            for row, k in sorted(enumerate(ids), key=lambda pair: pair[1])
+            if s.standing[row] not in (VACANT, REMOVED)
         }  # fmt: skip
 
     def _states(self, s: Snapshot) -> list[str]:

@@ -124,3 +124,18 @@ def test_records_are_as_before_until_a_seal_was_wrong_and_count_it_then():
     again = Coordinator(server.plan, server.store.disk, SECRET)
     assert again.server.ledger.reasons == server.server.ledger.reasons
     assert again.server.ledger.reasons["mac"] == 1
+
+
+@pytest.mark.parametrize("secret", [SECRET, None])
+def test_who_has_no_key_cannot_make_a_client_begin_anew(secret):
+    server, members = sealed(secret)
+    for _ in range(9):
+        play(server, members)
+    victim = next(k for k in server.frames() if members[k].client.last_round >= 0)
+    before = members[victim].client.state["w"].copy()
+    model = bytes(8 * server.plan.experiment.dim)
+    digest, start = server._digest, server.incarnation
+    forged = wire.Frame(wire.BEGIN, digest, server.n + 5, start, "float64", model)
+    answer, _ = members[victim].take(wire.encode(forged))
+    kept = (members[victim].client.state["w"] == before).all()
+    assert (answer is None, kept) == (secret is not None, secret is not None)

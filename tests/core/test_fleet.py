@@ -65,6 +65,8 @@ def test_many_rounds_at_once_are_the_rounds_one_by_one(seed):
         ({"readmit": (1,)}, "which is not excluded"),
         ({"remove": (0, 1, 2)}, "leaves no member"),
         ({"restore": 9}, "was not reached"),
+        ({"void": 3}, "void is given without restore"),
+        ({"keep": True}, "keep is given without restore"),
         ({"restore": 1, "void": 8}, "use 0 to 5"),
     ],
 )

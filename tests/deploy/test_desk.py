@@ -56,6 +56,7 @@ def running(path):
 
 NONE = "is no state folder of a server; give the folder that `psofed serve --state` was given"
 MISTAKES = [
+    ("fleet add server 900000000", "is far from"),
     ("fleet list nowhere", f"nowhere {NONE}"),
     ("fleet list empty", f"empty {NONE}"),
     ("fleet list run.toml", f"run.toml {NONE}"),

@@ -98,7 +98,7 @@ def test_a_fleet_that_cannot_be_is_refused_by_name(changes, said):
         ({"round": -1}, "round is -1; use 0 or more"),
         ({"round": 5, "restore": 6}, "restore is 6, but that round was not reached; use 0 to 5"),
         ({"round": 5, "restore": 4, "void": 3}, "use 0 to 3"),
-        ({"round": 5, "void": 6}, "void is 6; use 0 to 5"),
+        ({"round": 5, "restore": 1, "void": 6}, "void is 6; use 0 to 5"),
         ({"round": 5, "ad": [7]}, "fleet[0].ad is not a known key; did you mean 'add'?"),
         ({"round": 5, "add": 7}, "fleet[0].add is 7"),
         (7, "fleet[0] is 7, a whole number; use a table"),

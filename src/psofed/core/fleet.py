@@ -45,6 +45,9 @@ class Change:
         schema.check(self)
         if self.round < 0:
             raise InputError("round", f"is {self.round}", "use 0 or more")
+        given = {"void": self.void is not None, "keep": self.keep, "without": bool(self.without)}
+        for key in [key for key in given if given[key] and self.restore is None]:
+            raise InputError(key, "is given without restore", "use it with restore only")
         void = self.round if self.void is None else self.void
         if not 0 <= void <= self.round:
             raise InputError("void", f"is {void}", f"use 0 to {self.round}, the round")

@@ -22,7 +22,6 @@ from psofed.deploy import muster
 from psofed.errors import InputError
 from psofed.protocol import deployment as plans
 from psofed.protocol import store
-from psofed.protocol.change_log import table
 from psofed.protocol.coordinator import Coordinator
 from psofed.protocol.deployment import PLAN
 from psofed.protocol.snapshots import STATE
@@ -35,6 +34,7 @@ PATIENCE = 60.0  # seconds that a command waits for the server
 OLD = 3600.0  # seconds after which an outcome that nobody reads is thrown away
 SMALL = 2_000_000  # bytes of a wish
 MOST = 100_000  # clients that are added at once
+JUMP = 100_000  # numbers that may be skipped: they are never used again
 LEAP = 1_000  # starts by which a server is ahead of the one from which it was copied
 
 Tables = list[dict[str, Any]]
@@ -91,7 +91,7 @@ class Desk:
             return {
                 "error": ["the wish", "cannot be read", "use `psofed fleet` as the server's user"]
             }
-        return {"changes": [table(change) for change in changes], "lines": in_words(changes)}
+        return {"changes": [change.to_table() for change in changes], "lines": in_words(changes)}
 
 
 def _small(path: Path) -> bytes:
@@ -116,6 +116,10 @@ def fulfil(coordinator: Coordinator, wish: dict[str, Any]) -> list[Change]:
     if act == "add" and "count" in wish:
         first = coordinator.server.seats.next
         clients = list(range(first, first + min(int(wish["count"]), MOST)))
+    free = coordinator.server.seats.next
+    if act == "add" and max(clients, default=0) > free + JUMP:  # a slip would use up all numbers
+        found = f"{max(clients)} is far from {free}, the next free number"
+        raise InputError("client", found, f"use {free} to {free + JUMP}")
     return coordinator.change(act, clients)
 
 
@@ -162,7 +166,7 @@ def _alone(state: Path, wish: dict[str, Any], asked: Path | None = None) -> Tabl
             return None
         with store.starting(folder):
             coordinator = Coordinator(plans.read(state / PLAN), folder)
-            return [table(change) for change in fulfil(coordinator, wish)]
+            return [change.to_table() for change in fulfil(coordinator, wish)]
     finally:
         folder.close()
 

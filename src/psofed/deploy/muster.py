@@ -7,7 +7,7 @@ from typing import Any
 
 from psofed.errors import InputError
 from psofed.protocol import deployment as plans
-from psofed.protocol.change_log import LOG, changes, table
+from psofed.protocol.change_log import LOG, changes
 from psofed.protocol.checked_record import number, reading
 from psofed.protocol.deployment import PLAN
 from psofed.protocol.ledger import Ledger
@@ -48,7 +48,7 @@ def toml(state: Path) -> str:
     with reading(str(state)):
         count = number(arrays, "logged", default=0)
     found = changes(reader(state)(LOG), count, str(state))
-    return tomli_w.dumps({"fleet": [table(change) for change in found]}) if found else ""
+    return tomli_w.dumps({"fleet": [change.to_table() for change in found]}) if found else ""
 
 
 def record(state: Path) -> tuple[plans.Deployment, dict[str, Any]]:

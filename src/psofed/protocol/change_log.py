@@ -37,7 +37,7 @@ class ChangeLog:
 
     def add(self, changes: Iterable[Change]) -> None:
         """More lines, durable when this returns."""
-        lines = [json.dumps(table(change)) + "\n" for change in changes]
+        lines = [json.dumps(change.to_table()) + "\n" for change in changes]
         if self._there != self.count:  # a disk that was full may have left lines that do not count
             self.open(self.count)
         new, self._there = LOG not in self.disk.names(), None
@@ -69,10 +69,3 @@ def changes(data: bytes | None, count: int, where: str) -> list[Change]:
     raise InputError(
         f"{where}/{LOG}", "is damaged", "only a simulation needs it: the members are in the record"
     )
-
-
-def table(change: Change) -> dict[str, object]:
-    """What is different, as plain values; as in a table [[fleet]]."""
-    values = schema.values(change)
-    unset: tuple[object, ...] = (None, (), [])
-    return {k: v for k, v in values.items() if v is not False and (k == "round" or v not in unset)}

@@ -73,7 +73,7 @@ def _play(folder: Path, text: str, rounds: int, opened: bool | None) -> None:
     )
     if plan.experiment.threat:
         say(plan.experiment.threat)
-    team = Team(folder, file, max(rounds // 20, 1))
+    team = Team(folder, file, rounds)
     signal.signal(signal.SIGTERM, _terminated)
     try:
         team.start_all()
@@ -129,8 +129,9 @@ def _text(rounds: int, shared: int, threat: dict[str, str | None]) -> str:
 class Team:
     """The processes of the demo: a server with its broker, and the clients."""
 
-    def __init__(self, folder: Path, file: Path, every: int) -> None:
-        self.folder, self.file, self.every = folder, file, every
+    def __init__(self, folder: Path, file: Path, rounds: int) -> None:
+        self.folder, self.file, self.every = folder, file, max(rounds // 20, 1)
+        self.pace = max(0.02, 9 / rounds)  # seconds: few rounds must not be over too soon
         self.port, self.dashboard_port = _free_ports()
         self.dashboard = f"http://127.0.0.1:{self.dashboard_port}/"
         self.running: dict[str, subprocess.Popen[str]] = {}
@@ -146,7 +147,8 @@ class Team:
         if who == "server":
             shown = ["--dashboard", str(self.dashboard_port)]
             kept = ["--snapshots", str(self.every)]
-            rest = ["serve", "--listen", here, *shown, *kept, "--log-json", "--every", "0.02"]
+            pace = ["--every", str(self.pace)]
+            rest = ["serve", "--listen", here, *shown, *kept, "--log-json", *pace]
         else:
             rest = ["client", "--id", who, "--broker", f"mqtt://{here}"]
         command = [sys.executable, "-m", "psofed", rest[0], str(self.file), *rest[1:]]
@@ -182,13 +184,14 @@ class Team:
         if again:
             self.start(who)
 
-    def wish(self, *words: str) -> None:
-        """A command of the operator, with the server's state folder."""
-        verb, state = [sys.executable, "-m", "psofed"], str(self.folder / "server")
-        split = 2 if words[0] == "fleet" else 1
-        command = [*verb, *words[:split], state, *words[split:]]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        say(f"  psofed {' '.join(words)}: {(done.stdout or done.stderr).strip()}")
+    def wish(self, words: str, **wish: Any) -> None:
+        """What an operator does with a command; here without waiting for a process to start."""
+        from psofed import schema
+        from psofed.core.fleet import Change
+        from psofed.deploy import desk
+
+        changes = [schema.build(Change, table) for table in desk.ask(self.folder / "server", wish)]
+        say(f"  psofed {words}: {'; '.join(desk.in_words(changes))}")
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """What the server reports, until it ends by itself."""
@@ -242,16 +245,16 @@ def _accidents(team: Team, rounds: int, settled: str) -> dict[int, Callable[[], 
     """What happens after which round."""
 
     def join() -> None:
-        team.wish("fleet", "add", str(JOINS))
+        team.wish(f"fleet add {JOINS}", act="add", clients=[JOINS])
         team.start(str(JOINS))
 
     def die() -> None:
         team.kill(str(DIES), again=False)
-        team.wish("fleet", "remove", str(DIES))
+        team.wish(f"fleet remove {DIES}", act="remove", clients=[DIES])
 
     def go_back() -> None:
-        kept = team.every
-        team.wish("restore", "--round", str(rounds // 2 // kept * kept))
+        n = rounds // 2 // team.every * team.every
+        team.wish(f"restore --round {n}", restore=n)
 
     crashes = {
         rounds // 3: lambda: team.kill("server"),
@@ -262,7 +265,9 @@ def _accidents(team: Team, rounds: int, settled: str) -> dict[int, Callable[[], 
         return crashes
     return crashes | {
         rounds // 6: join,
-        rounds * 5 // 12: lambda: team.wish("fleet", "remove", str(REMOVED)),
+        rounds * 5 // 12: lambda: team.wish(
+            f"fleet remove {REMOVED}", act="remove", clients=[REMOVED]
+        ),
         rounds * 7 // 12: die,
         rounds * 2 // 3: go_back,
     }

@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import subprocess
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -72,6 +73,10 @@ class SmallDisk:
 
     def _run(self, *command):
         inside = ("nsenter", "-t", str(self.holder.pid), "-m", *map(str, command))
+        for _ in range(100):  # a file that is just being written makes the disk busy
+            if subprocess.run(inside, check=False, capture_output=True).returncode == 0:
+                return
+            time.sleep(0.02)
         subprocess.run(inside, check=True, capture_output=True)
 
     def stop(self):

@@ -260,3 +260,10 @@ def test_a_command_that_is_not_answered_says_whether_something_may_have_changed(
         with pytest.raises(InputError, match="see `psofed fleet list`"):
             desk.ask(state, {"act": "add", "count": 1}, patience=1.0)
         thread.join()
+
+
+def test_the_order_of_numbers_does_not_matter_and_twice_is_once(states, psofed):
+    state = states / "server"
+    free = max(row["client"] for row in muster.read(state)["clients"]) + 1
+    done = psofed("fleet", "add", state, free + 1, free, free + 1, "--json")
+    assert [change["add"] for change in json.loads(done.stdout)] == [[free], [free + 1]]

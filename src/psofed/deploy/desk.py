@@ -112,7 +112,7 @@ def fulfil(coordinator: Coordinator, wish: dict[str, Any]) -> list[Change]:
     act = wish["act"]
     if act not in ACTS:
         raise InputError("the wish", f"is {act!r}", f"use {', '.join(ACTS)}")
-    clients = [int(k) for k in wish.get("clients", ())]
+    clients = sorted({int(k) for k in wish.get("clients", ())})  # each once, the next number first
     if act == "add" and "count" in wish:
         first = coordinator.server.seats.next
         clients = list(range(first, first + min(int(wish["count"]), MOST)))

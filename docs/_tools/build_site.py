@@ -38,7 +38,7 @@ MENU = {
     "How to": [
         "comparison", "own_function", "features", "own_learner", "adding_a_method", "tables",
         "samples", "choosing_m", "deploy", "operations", "fleet", "securing_a_broker", "threats",
-        "export", "cluster", "reports", "dashboard", "playground",
+        "privacy", "export", "cluster", "reports", "dashboard", "playground",
     ],
     "Explanation": [
         "partial_sharing", "readme", "paper", "theory", "protocol", "memofed", "air_quality",

@@ -25,6 +25,7 @@ from psofed.experiment import Experiment, Features
 from psofed.fit.plan import Plan
 from psofed.methods.contract import Common
 from psofed.methods.onlinefed import Options as OnlineFed
+from psofed.privacy.settings import Privacy
 from psofed.protocol.deployment import Deploy
 
 HEAD = """# Keys of the TOML files
@@ -63,6 +64,11 @@ FLEET = """### `[[fleet]]`
 Clients that join, leave and return; not given: the first ones stay. [fleet.md](fleet.md) is about
 it. One table for each change:
 """
+PRIVACY = """### `[privacy]`
+
+What the server may learn of a client; not given: all that is sent. [privacy.md](privacy.md) is
+about it.
+"""
 METHODS = """### `[[methods]]`
 
 One table per curve. `name` is a method of [methods.md](methods.md), which lists the further keys of
@@ -94,7 +100,17 @@ def page() -> str:
         fields(
             Experiment,
             Experiment,
-            ("stream", "features", "learner", "attack", "defence", "check", "fleet", "methods"),
+            (
+                "stream",
+                "features",
+                "learner",
+                "attack",
+                "defence",
+                "check",
+                "privacy",
+                "fleet",
+                "methods",
+            ),
         ),
     ]
     parts += ["### `[stream]`\n\n`name` is one of these:\n"]
@@ -125,6 +141,7 @@ def page() -> str:
         module = schema.load("psofed.sample_checks", name)
         about = (module.__doc__ or "").partition("\n\n")[0]
         parts += [f"#### {name}\n\n{about}\n", fields(module.Options, _check(module.Options))]
+    parts += [PRIVACY, fields(Privacy, _privacy)]
     parts += [FLEET, fields(Change, _change)]
     parts += [METHODS, fields(Common, _with_method, ("policy", "features", "learner"))]
     parts += ["### `[deploy]`\n\nFor `psofed serve` and `psofed client`.\n", fields(Deploy, Deploy)]
@@ -170,6 +187,12 @@ def _learner(options: Any) -> Callable[..., Any]:
 def _check(options: Any) -> Callable[..., Any]:
     """What makes an experiment with one key of a sample check."""
     return lambda **values: Experiment(check=options(**values))
+
+
+def _privacy(**values: Any) -> Experiment:
+    """An experiment with one key of [privacy]; self-masks need masks."""
+    masks = {"masks": True} if "self_masks" in values else {}
+    return Experiment(privacy=Privacy(**masks | values), methods=(OnlineFed(),))
 
 
 def _change(**values: Any) -> Experiment:

@@ -27,6 +27,7 @@ _HOMES = {
     "Experiment": "psofed.experiment",
     "Features": "psofed.core.feature_table",
     "Change": "psofed.core.fleet",
+    "Privacy": "psofed.privacy.settings",
     "read": "psofed.experiment",
     "run": "psofed.simulate.montecarlo",
     "Curves": "psofed.curves",
@@ -183,6 +184,7 @@ if TYPE_CHECKING:
     from psofed.policies.folb import Options as FOLBPolicy
     from psofed.policies.importance import Options as ImportancePolicy
     from psofed.policies.optimal import Options as OptimalPolicy
+    from psofed.privacy.settings import Privacy as Privacy
     from psofed.sample_checks.none import Options as NoneCheck
     from psofed.sample_checks.outliers import Options as OutliersCheck
     from psofed.sample_checks.range import Options as RangeCheck

@@ -30,6 +30,8 @@ from psofed.learners.contract import Learner
 from psofed.methods import onlinefed, psofed
 from psofed.methods.contract import Method, Options, Task, start
 from psofed.methods.titles import settings, titles
+from psofed.privacy import settings as private
+from psofed.privacy.settings import Privacy
 from psofed.sample_checks.contract import SampleCheck
 from psofed.streams import drawing, paper
 from psofed.streams.contract import Stream, about, measured
@@ -76,6 +78,7 @@ class Experiment:
     attack: attacks.Options | None = None  # what malicious clients do; not set: there are none
     defence: defences.Options | None = None  # what the server does about it; not set: nothing
     check: SampleCheck | None = None  # what clients do not learn from; not set: they do from all
+    privacy: Privacy | None = None  # what the server may learn of a client; not set: what is sent
     fleet: tuple[Change, ...] = ()  # who joins and leaves, and when; not set: all clients stay
     methods: tuple[Options, ...] = field(default_factory=lambda: paper_methods())  # one per curve
 
@@ -191,6 +194,7 @@ class Experiment:
             learner=self.learner,
             room=history.everybody if self.fleet else 0,
             check=self.check,
+            privacy=self.privacy,
         )
         return self.beset(task)
 
@@ -303,8 +307,10 @@ class Experiment:
         for key in ("attack", "defence", "check"):
             if table[key] is not None:
                 table[key] = schema.table(table[key])
-        for key in ("evaluate_every", "world", "attack", "defence", "check"):
-            if table[key] is None:
+        if self.privacy is not None:
+            table["privacy"] = self.privacy.to_table()
+        for key in ("evaluate_every", "world", "attack", "defence", "check", "privacy"):
+            if not table[key]:
                 del table[key]
         table["fleet"] = [change.to_table() for change in self.fleet]
         for key in ("absent", "fleet"):
@@ -393,6 +399,7 @@ def parse(table: dict[str, Any]) -> Experiment:
         "attack": schema.reader("psofed.attacks"),
         "defence": schema.reader("psofed.defences"),
         "check": schema.reader("psofed.sample_checks"),
+        "privacy": private.read,
         "fleet": fleet.read,
         "methods": schema.list_reader("psofed.methods"),
     }

@@ -15,6 +15,7 @@ from psofed.learners.contract import MOST_DIM, Learner
 from psofed.learners.examine import examine
 from psofed.methods.contract import Options
 from psofed.policies import contract as policies
+from psofed.privacy.settings import Privacy
 from psofed.sample_checks.contract import SampleCheck
 from psofed.streams.contract import about, measured
 from psofed.streams.switching import Switching
@@ -35,6 +36,7 @@ def check(experiment: Experiment) -> None:
     if experiment.targets == "noisy" and measured(experiment.stream):
         raise no_targets(experiment.targets)
     _beset(experiment)
+    _privacy(experiment)
     _fleet(experiment)
     if not experiment.methods:
         raise InputError("methods", "is empty", "give at least one [[methods]] table")
@@ -50,7 +52,17 @@ def check(experiment: Experiment) -> None:
 
 def _numbers(experiment: Experiment) -> None:
     """Every number by itself."""
-    tables = ("stream", "features", "learner", "attack", "defence", "check", "fleet", "methods")
+    tables = (
+        "stream",
+        "features",
+        "learner",
+        "attack",
+        "defence",
+        "check",
+        "privacy",
+        "fleet",
+        "methods",
+    )
     schema.check(experiment, skip=tables)
     counts = ("clients", "rounds", "runs", "cohort", "evaluate_every", "test_samples")
     schema.positive(experiment, *counts, "step")
@@ -101,6 +113,52 @@ def _sizes(experiment: Experiment) -> None:
     if experiment.every > experiment.rounds:
         found = f"is {experiment.evaluate_every}, but there are only {experiment.rounds} rounds"
         raise InputError("evaluate_every", found, f"use 1 to {experiment.rounds}")
+
+
+def _privacy(experiment: Experiment) -> None:
+    """The table [privacy] in this federation; what it asks of a method is in `_masked`."""
+    privacy = experiment.privacy
+    if not isinstance(privacy, Privacy | None):
+        raise InputError("privacy", f"is {privacy!r}", "use psofed.Privacy")
+    if privacy is None or not privacy.masks:
+        return
+    if experiment.cohort < privacy.least:
+        found = f"is {privacy.least}, but a cohort has {experiment.cohort} members"
+        raise InputError("privacy.least", found, "use a larger cohort")
+    if privacy.scale(experiment.cohort) < 1:
+        found = f"is {privacy.range:g}, too large for a cohort of {experiment.cohort}"
+        raise InputError("privacy.range", found, "use less")
+    if experiment.defence is not None and experiment.defence.acts:
+        found = "is given, but under masks the server sees no single upload that it could judge"
+        raise InputError("defence", found, "leave it out, and let clients clip: clip_change")
+    switched = isinstance(experiment.stream, Switching) and experiment.stream.switches
+    if experiment.fleet or switched or experiment.absent:
+        found = "is true, but who is in a cohort must follow from the seed alone"
+        raise InputError("privacy.masks", found, "leave out [[fleet]], absent, away and late")
+    if about(experiment.stream).presence() is not None:
+        found = "is true, but a table says who is there in which round"
+        raise InputError("privacy.masks", found, 'use clock = "live"')
+
+
+def _masked(experiment: Experiment, options: Options) -> None:
+    """Refuse masks for a method whose server needs more than a sum."""
+    if experiment.privacy is None or not experiment.privacy.masks:
+        return
+    shared, scheme = options.sharing
+    worker = schema.beside(options, "Method")
+    right = 'use psofed with scheme = "coordinated", onlinefed or fedavg'
+    if scheme == "uncoordinated" and shared != experiment.dim:
+        found = "is uncoordinated: many entries have one contributor, whose value is then the sum"
+        raise InputError("scheme", found, 'use "coordinated"')
+    if not worker.sums:
+        found = f"is {options.name}, whose server needs more than a sum of uploads"
+        raise InputError("name", found, f"{right}, or leave out [privacy] masks")
+    if options.policy is not None or options.selects:
+        found = "is given, but with masks who takes part must follow from the seed"
+        raise InputError("policy", found, "leave it out")
+    if options.wire is not None:
+        found = f"is {options.wire!r}, but masked values are whole numbers of 32 bits"
+        raise InputError("wire", found, "leave it out")
 
 
 def _fleet(experiment: Experiment) -> None:
@@ -214,6 +272,7 @@ def _method(experiment: Experiment, options: Options) -> None:
     if options.policy is not None and experiment.absent:
         found = "is given, but a policy may ask any client"
         raise InputError("policy", found, "leave out one of policy and absent")
+    _masked(experiment, options)
     if experiment.fleet:
         _joins(options)
     check_attacked(experiment, options)

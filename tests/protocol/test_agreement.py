@@ -143,7 +143,7 @@ NOT_ALONE = {
     *("label", "policy", "features", "learner", "stream", "attack", "defence", "check", "methods"),
     *("fleet", "name", "drawn", "basis", "f", "inputs", "law", "change", "at", "period", "decay"),
     *("columns", "scaling", "clients", "file", "categories", "time_format", "form", "rows"),
-    *("size", "whiten", "epsilon", "spread", "correlation", "average", "wire", "idle"),
+    *("privacy", "size", "whiten", "epsilon", "spread", "correlation", "average", "wire", "idle"),
 }
 
 

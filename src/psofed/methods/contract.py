@@ -35,7 +35,9 @@ computed in one call (see `stretch.py`), because its clients learn by eq. (10) a
 (9) and (11), downloads where a block `begins` and uploads where it `ends`, and the class also has
 `entries(k, n, up)`, the entries that travel; or because it `relays` samples, and the server makes a
 mean step with them. `entrywise`: an upload is the `entries` of a model, and its fold adds a_k times
-their differences to w. `stacked`: its handlers also take several clients at once, which is faster.
+their differences to w. `sums`: it is entrywise, every member uploads, and the mean of the uploads
+is enough for the fold where all have the same entries. `stacked`: its handlers also take several
+clients at once, which is faster.
 `k` is then an array [s] and state has a leading axis, as in `learn`. `download` and `upload` return
 None, an array [s, m] or a list of messages, and `download` may return one message [m] that is the
 same for all; `receive` gets what `download` returned. `fold` always gets one message for each
@@ -87,6 +89,7 @@ from psofed.methods.options import Wire as Wire
 from psofed.methods.options import geometric as geometric
 from psofed.policies import contract as policies
 from psofed.policies.contract import Policy
+from psofed.privacy.settings import Privacy
 from psofed.sample_checks.contract import SampleCheck
 
 
@@ -108,6 +111,7 @@ class Task:
     attack: Attack | None = None  # what malicious clients do
     defence: Defence | None = None  # what the server does about it
     check: SampleCheck | None = None  # what clients do not learn from; None: they do from all
+    privacy: Privacy | None = None  # what the server may learn of a client; None: what is sent
 
     @property
     def places(self) -> int:
@@ -132,6 +136,7 @@ class Method(Protocol):
     foresees: bool  # the gains of samples can be computed ahead
     compiled: bool  # it is Algorithm 1, which kernel and theory implement
     entrywise: bool  # an upload is entries of a model, and its fold adds their differences to w
+    sums: bool  # all members upload, and where they do so on the same entries a mean is enough
     scripted: bool  # what happens in a round is known ahead, but for the numbers
     idle: bool  # clients learn also in rounds in which they do not take part
     relays: bool  # clients keep no model: they take part with a new sample, or with nothing
@@ -201,13 +206,13 @@ class Method(Protocol):
     def models(self, server: State, clients: State) -> Array: ...
 
 
-FLAGS = ("stacked", "lazy", "foresees", "compiled", "scripted", "entrywise")
+FLAGS = ("stacked", "lazy", "foresees", "compiled", "scripted", "entrywise", "sums")
 
 
 class Plain:
     """What most methods share: the task's cohorts, plain values on the wire, a global model `w`."""
 
-    stacked = lazy = foresees = compiled = scripted = entrywise = False
+    stacked = lazy = foresees = compiled = scripted = entrywise = sums = False
     idle = False
     relays = False
     restless = False
@@ -372,6 +377,10 @@ def start(options: Options, task: Task) -> Method:
         found = f"is that of {options.name} alone, which cannot be had here"
         raise InputError(what, found, "give it to the whole experiment, or see Experiment.alone")
     cls = kind(options)
+    if task.privacy is not None and task.privacy.masks:
+        from psofed.methods.masked import masked  # it builds on this module
+
+        cls = masked(cls)
     if task.check is not None and task.check.acts:
         from psofed.methods.checked import checked  # it builds on this module
 

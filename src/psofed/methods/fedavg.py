@@ -135,7 +135,7 @@ class Method(Blocks):
     """
 
     common = True
-    stacked = scripted = entrywise = True
+    stacked = scripted = entrywise = sums = True
 
     def download(self, server: State, k: Who, n: int) -> Message:
         """w_n, at the beginning of a block."""

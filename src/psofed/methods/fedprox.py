@@ -51,7 +51,7 @@ class Options(fedavg.Paced):
 class Method(fedavg.Anchored):
     """w_k <- w_k + mu e g - mu rho (w_k - w_n), both terms at the old w_k; g = z with LMS."""
 
-    stacked = entrywise = True
+    stacked = entrywise = sums = True
 
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)

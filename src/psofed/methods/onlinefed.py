@@ -41,7 +41,7 @@ class Options(Common):
 class Method(psofed.Method):
     """Eq. (7): PSO-Fed that shares every entry."""
 
-    stacked = compiled = scripted = entrywise = True
+    stacked = compiled = scripted = entrywise = sums = True
 
     def __init__(self, options: Options, task: Task) -> None:
         everything = psofed.Options(

@@ -128,7 +128,7 @@ class Options(Common):
 class Method(Plain):
     """Algorithm 1. A subclass that changes no handler may declare itself `compiled` too."""
 
-    stacked = compiled = scripted = entrywise = True
+    stacked = compiled = scripted = entrywise = sums = True
 
     def __init__(self, options: Options, task: Task, schedule: Schedule | None = None) -> None:
         super().__init__(options, task)

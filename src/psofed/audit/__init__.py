@@ -1,0 +1,1 @@
+"""The curious server: what can be read from the messages of a federation."""

@@ -1,0 +1,72 @@
+"""The table [privacy]: what the server may learn of a client, and what is done about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from psofed import schema
+from psofed.errors import InputError
+
+Level = Literal["sample", "client"]
+WORDS = 2**32  # masked values are whole numbers mod this: four bytes each
+FEWEST = 3  # with two in a sum, either of them can subtract its own part
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """Masks hide what is in a sum, noise hides what a sum tells; both are off by default."""
+
+    masks: bool = False  # the server learns sums over a cohort, not what a client sends
+    self_masks: bool = False  # also if the server lies about who did not answer; costs bytes
+    least: int = FEWEST  # members that a sum has at least; with fewer the round is void
+    range: float = 64.0  # larger values of a masked upload are clipped to it
+    epsilon: float | None = None  # the budget of differential privacy; not set: no noise
+    delta: float = 1e-5  # the other number of that budget
+    level: Level = "sample"  # what is hidden: one sample of a client, or all of them
+    clip_error: float | None = None  # largest |error| that a client learns from a sample with
+    clip_change: float | None = None  # largest norm of what an upload changes
+
+    def __post_init__(self) -> None:
+        schema.check(self)
+        schema.positive(self, "range", "epsilon", "delta", "clip_error", "clip_change")
+        if self.delta >= 1:
+            raise InputError("delta", f"is {self.delta:g}", "use less than 1, such as 1e-5")
+        if self.least < FEWEST:
+            found = f"is {self.least}: of a sum of two, each can subtract its own part"
+            raise InputError("least", found, f"use {FEWEST} or more")
+        if self.self_masks and not self.masks:
+            raise InputError("self_masks", "is true, but masks is not", "set both, or neither")
+
+    @property
+    def acts(self) -> bool:
+        """Whether it changes what is sent."""
+        return self.masks or self.noisy
+
+    @property
+    def noisy(self) -> bool:
+        """Whether clients clip what they send, or add noise to it."""
+        return any(each is not None for each in (self.epsilon, self.clip_error, self.clip_change))
+
+    def scale(self, cohort: int) -> int:
+        """Steps of a masked value to 1: the sum over a cohort stays within half of all words.
+
+        >>> Privacy(masks=True).scale(4), Privacy(masks=True, range=1000.0).scale(10)
+        (8388607, 214748)
+        """
+        return int((WORDS // 2 - 1) / (self.range * cohort))
+
+    def to_table(self) -> dict[str, Any]:
+        """What is set to something else than the default."""
+        found = schema.values(self)
+        plain = {f.name: f.default for f in fields(self)}
+        return {key: value for key, value in found.items() if value != plain[key]}
+
+
+def read(key: str, table: Any) -> Privacy:
+    """The table of an experiment file."""
+    try:
+        found: Privacy = schema.build(Privacy, schema.convert(key, table, dict))
+        return found
+    except InputError as error:
+        raise error if error.field == key else error.inside(f"{key}.") from None

@@ -15,6 +15,7 @@ Audits: the defence clip beside an oracle of its own, with insiders that come an
 Sieges: floods, forged, borrowed and reflected seals, retained messages, false starts and claims.
 Fleets: the network with kills and full disks, in which at any instant members are added, removed,
 excluded, readmitted or revoked, and the server is restored, or an old copy takes its place.
+Masks: the network with kills and drop-outs; uploads are masked, and their twin has no masks.
 Insiders: every attack on four methods through the deployed handlers, without a defence and with it.
 Broker: the same kinds of messages by a stranger at a real broker (needs mosquitto).
 Processes: kill -9 of real processes on a real broker (needs mosquitto).
@@ -42,12 +43,13 @@ from faults_of_fleets import FLEET
 from fleets import lives
 from hostile import besieged, siege
 from insiders import HARM, Duel, audit, duels
+from masked_sums import MASKS, masked_runs
 from trials import BATCH, Tally, batch, damage, fuzz
 
 SCHEDULES, KILL_RUNS, DAMAGES, MESSAGES = 100_000, 4_000, 20_000, 1_000_000
-AUDITS, SIEGES, ACTS, FLEETS = 600, 5_000, 60, 10_000
+AUDITS, SIEGES, ACTS, FLEETS, MASKED = 600, 5_000, 60, 10_000, 100_000
 PROCESS_KILLS = 40
-ALL = {**FAULTS, **DEFENCE, **LINE, **FLEET}
+ALL = {**FAULTS, **DEFENCE, **LINE, **FLEET, **MASKS}
 STALE = ("AttributeError", "KeyError", "NameError", "TypeError")  # the fault itself has failed
 FEW = BATCH // 5  # of the dearer trials, for each fault
 
@@ -83,6 +85,10 @@ def looks(name: str | None) -> Iterator[tuple[int, Callable[[], Tally]]]:
         yield from ((a, partial(siege, 7, a, a + 2)) for a in range(0, FEW if name else 10, 2))
     if name is None or name in FLEET:
         yield from ((a, partial(lives, 7, a, a + 5)) for a in range(0, 300 if name else 20, 5))
+    if name is None or name in MASKS:
+        yield from (
+            (a, partial(masked_runs, 7, a, a + 5)) for a in range(0, 200 if name else 20, 5)
+        )
     for start in range(0, 1500 if name else 500, BATCH) if name is None or name in FAULTS else ():
         # Most faults show in the first few runs, which cost the most: look after each five.
         yield from (
@@ -177,6 +183,12 @@ def run_fleets(scale: float, jobs: int) -> bool:
     return report("fleets", "fleets wrong", tally, seconds)
 
 
+def run_masks(scale: float, jobs: int) -> bool:
+    """Masked sums with drop-outs and kills are those of the twin without masks."""
+    tally, seconds = spread(masked_runs, round(MASKED * scale), jobs, 9)
+    return report("masks", "runs wrong", tally, seconds)
+
+
 def run_insiders(scale: float, jobs: int) -> bool:
     """Every attack on every method through the deployed handlers, without and with clip."""
     begin, total, worst = time.monotonic(), Tally(), {}
@@ -236,6 +248,7 @@ PARTS = {
     "audits": run_audits,
     "sieges": run_sieges,
     "fleets": run_fleets,
+    "masks": run_masks,
     "insiders": run_insiders,
     "broker": run_broker,
     "processes": run_processes,

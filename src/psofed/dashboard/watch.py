@@ -23,7 +23,7 @@ from psofed.protocol.reports import Report
 
 Array = NDArray[Any]
 PACE = 0.1  # seconds between two snapshots while no round closes
-HEARD = ("hello", "accepted", "repeated", "late", "ahead")
+HEARD = ("hello", "accepted", "repeated", "late", "ahead", "told")
 QUEUE = 20_000  # rounds and news that may wait for a reader
 LONGEST = 500  # characters of a line of news
 NEVER = -1.0

@@ -212,10 +212,10 @@ class Device:
             if counts.get("mac") == forged:  # otherwise it need not be from a server
                 self._hello_at = monotonic() if self.member.standing else None
             self._tell_disk()
-            if what == "answered":
+            if what in ("answered", "revealed"):
                 self._unsaved, self._saved_at = 0, monotonic()
             if answer is not None:
-                if what == "answered" or self._may_repeat():
+                if what in ("answered", "revealed") or self._may_repeat():
                     self.link.send(mqtt.up_topic(run, k), answer)
             elif refused < sum(self.member.refused.values()) and what != self._trouble:
                 self._trouble = what

@@ -17,7 +17,7 @@ from psofed.deploy.roll_call import RollCall
 from psofed.protocol.coordinator import Closed, Coordinator
 from psofed.protocol.store import in_words
 
-HEARD = ("hello", "accepted", "repeated", "late", "ahead")  # outcomes that are no refusals
+HEARD = ("hello", "accepted", "repeated", "late", "ahead", "told")  # outcomes that are no refusals
 LOOK = 0.1  # seconds between two looks at who is overdue
 STANDSTILL = 0.5  # seconds in which this loop has done nothing: answers may wait
 RETRY = 1.0  # seconds after which those who have not answered are asked again
@@ -79,7 +79,7 @@ class ServerLoop:
         """Run rounds until this number is committed, or until `stop`."""
         while not self.stopped and (rounds is None or self.coordinator.n < rounds):
             begun = monotonic()
-            if self._collect() and (closed := self._commit()) is not None:
+            if self._collect() and self._unmask() and (closed := self._commit()) is not None:
                 self.status.asked_at = None
                 self._left_out(closed)
                 self.on_close(closed)
@@ -98,11 +98,27 @@ class ServerLoop:
                 self._wait(monotonic() + RETRY)
         return None
 
+    def _unmask(self) -> bool:
+        """Rule 19: who is in a sum that is masked still is asked for seeds, until the deadline."""
+        return not self.coordinator.seal() or self._collect()
+
     def _left_out(self, closed: Closed) -> None:
+        if closed.void:
+            for k in closed.left_out:
+                self.on_message(k, "masks")
+            self._tell_void(closed)
+            return
         for k in closed.left_out:
             self.on_message(k, "together")
             why = "with those of others the model would not be finite"
             self.on_news(f"round {closed.n}: the answer of client {k} is left out, {why}")
+
+    def _tell_void(self, closed: Closed) -> None:
+        """Report the 1st, 10th, 100th, ... void round of a reason."""
+        count = self._told[closed.void] = self._told.get(closed.void, 0) + 1
+        if str(count).strip("0") == "1":
+            more = f", {count} so far" if count > 1 else ""
+            self.on_news(f"round {closed.n} is void: {closed.void}{more}")
 
     def stop(self) -> None:
         """End soon; a round that is open is not committed, and is repeated at the next start."""
@@ -136,7 +152,7 @@ class ServerLoop:
     def _call_roll(self, now: float) -> None:
         """Rule 9: who is silent for too long is asleep; others are asked, and sleepers probed."""
         roll = self.roll_call
-        if roll is None or not self.link.up or now < self._looked + LOOK:
+        if roll is None or not self.link.up or now < self._looked + LOOK or self.coordinator.sealed:
             return
         self._looked = now
         self._move(now)
@@ -165,7 +181,7 @@ class ServerLoop:
             if self.status.unanswered_since is None:
                 self.status.unanswered_since = monotonic()
             frames = self.coordinator.frames()
-            if self.roll_call is not None:
+            if self.roll_call is not None and not self.coordinator.sealed:
                 self.roll_call.ask(frames, monotonic())
             for k, frame in frames.items():
                 self._send(k, frame)
@@ -226,15 +242,15 @@ class ServerLoop:
         roll = self.roll_call
         if roll is not None and outcome in HEARD and roll.hear(k, outcome, monotonic()):
             self.coordinator.wake(k)
-        if outcome in ("hello", "accepted", "repeated", "late"):
+        if outcome in ("hello", "accepted", "repeated", "late", "told"):
             self.status.seen.add(k)
         if outcome in ("hello", "ahead"):
             self.status.hellos.setdefault(k, deque(maxlen=RESTLESS[0])).append(monotonic())
-        if outcome == "accepted":
+        if outcome in ("accepted", "told"):
             self.status.unanswered_since = None
         if outcome in ("hello", "ahead", "digest", "version", *OUTSIDE):
             self._reply(k, outcome)
-        if outcome not in ("hello", "accepted", "repeated", "late", "ahead"):
+        if outcome not in HEARD:
             self._tell(k, outcome)
 
     def _reply(self, k: int, outcome: str) -> None:

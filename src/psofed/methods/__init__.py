@@ -2,8 +2,8 @@
 
 # The files of this folder that are not methods: the contract, the round, and what methods share.
 HELPERS = (
-    "contract", "options", "messages", "guard", "round", "masked", "members", "selection", "stretch",
-    "poisoning", "defending", "client_rows", "titles", "averaging", "checked", "wired", "codes",
-    "coding", "graphs", "adapting", "curvature", "forgetting", "quadratics", "statistics", "trust",
-    "values",
+    "contract", "options", "messages", "guard", "round", "members", "selection", "stretch",
+    "poisoning", "defending", "client_rows", "titles", "averaging", "checked", "masked", "wired",
+    "codes", "coding", "graphs", "adapting", "curvature", "forgetting", "quadratics", "statistics",
+    "trust", "values",
 )  # fmt: skip

@@ -52,7 +52,8 @@ def masked(plain: Any) -> Any:
                 super().fold(server, n, uploads, weights)
                 return
             total = fixed_point.added(parts)
-            mean = fixed_point.mean(total, self.scale, parts.shape[-2]).astype(self.task.dtype)
+            mean = fixed_point.mean(total, self.scale, self.range, parts.shape[-2])
+            mean = mean.astype(self.task.dtype)
             first = heard[..., :1]
             weight = sum(weights.values()) if heard.ndim == 1 else 1.0
             all_of = Rows(first, mean[..., None, :])

@@ -34,11 +34,17 @@ def added(parts: Array) -> NDArray[np.uint32]:
     return parts.astype(np.uint32).sum(axis=-2, dtype=np.uint32)
 
 
-def mean(total: Array, scale: int, count: int) -> NDArray[np.float64]:
-    """What a sum of `count` values stands for, divided by their number.
+def mean(total: Array, scale: int, most: float, count: int) -> NDArray[np.float64]:
+    """What a sum of `count` values within `most` stands for, divided by their number.
 
-    >>> mean(words(np.array([3.0, -3.0]), 8, 64.0), 8, 4).tolist()
+    >>> mean(words(np.array([3.0, -3.0]), 8, 64.0), 8, 64.0, 4).tolist()
     [0.75, -0.75]
+    >>> mean(words(np.array([300.0]), 8, 900.0), 8, 64.0, 4)
+    Traceback (most recent call last):
+    ValueError: no sum of 4 values within 64 is that: their masks do not cancel
     """
     signed = total.astype(np.uint32).astype(np.int32).astype(np.float64)
+    if np.abs(signed).max(initial=0) > count * (most * scale + 0.5):
+        found = f"no sum of {count} values within {most:g} is that"
+        raise ValueError(f"{found}: their masks do not cancel")
     return signed / (scale * count)

@@ -10,6 +10,7 @@ from psofed.errors import InputError
 
 Level = Literal["sample", "client"]
 WORDS = 2**32  # masked values are whole numbers mod this: four bytes each
+ROOM = 16  # times more than the largest sum needs, so that one that is wrong shows
 FEWEST = 3  # with two in a sum, either of them can subtract its own part
 
 
@@ -49,12 +50,14 @@ class Privacy:
         return any(each is not None for each in (self.epsilon, self.clip_error, self.clip_change))
 
     def scale(self, cohort: int) -> int:
-        """Steps of a masked value to 1: the sum over a cohort stays within half of all words.
+        """Steps of a masked value to 1: the sum over a cohort is within a 16th of all words.
+
+        Masks that do not cancel leave any word, which is then not within it 15 times in 16.
 
         >>> Privacy(masks=True).scale(4), Privacy(masks=True, range=1000.0).scale(10)
-        (8388607, 214748)
+        (524288, 13421)
         """
-        return int((WORDS // 2 - 1) / (self.range * cohort))
+        return int(WORDS // 2 / (ROOM * self.range * cohort))
 
     def to_table(self) -> dict[str, Any]:
         """What is set to something else than the default."""

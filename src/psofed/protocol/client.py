@@ -6,6 +6,7 @@ answer goes out, and the record of both is durable before the answer leaves.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,10 +19,12 @@ from psofed.methods.contract import Message, Method
 from psofed.methods.members import Members, OneByOne
 from psofed.methods.poisoning import poisoned
 from psofed.methods.round import Uniform, take_part
+from psofed.privacy.masks import Pairs
 from psofed.protocol import wire
 from psofed.protocol.checked_record import number, reading, restored, taken
 from psofed.protocol.confidence import Confidence, Forecast
 from psofed.protocol.deployment import Deployment
+from psofed.protocol.hiding import Hiding
 from psofed.protocol.seal import DOWN, UP, seal, unseal
 from psofed.protocol.server import BOUND, RefusedError
 from psofed.protocol.store import Disk, in_words
@@ -61,6 +64,7 @@ class Client:
         self._who, self._treason = Uniform(method), poisoned(method, None)
         self._last: tuple[int, bytes] | None = None
         self._block: int | None = None  # the round in which its last block began; None: not known
+        self.hiding: Hiding | None = None  # masks on its uploads, if there are any
 
     @property
     def last_round(self) -> int:
@@ -88,6 +92,8 @@ class Client:
         if n < self.last_round or (self.source and n < self.position):
             found = f"round {n} is over: client {self.k} is at sample {self.position}"
             raise RefusedError("late", found)
+        if self.hiding is not None:
+            self.hiding.cohort(n)  # the server cannot choose it
         sizes = self._sizes(n, begin)
         message = self._read(n, invitation, sizes)
         if begin:
@@ -97,6 +103,8 @@ class Client:
             self._check_block(n)
         me = OneByOne(self.method, [self.k], [self.state])
         upload = take_part(n, me, [message], self, self._who, self._treason)[1][0]  # type: ignore[index]
+        if self.hiding is not None:
+            upload = self.hiding.hidden(upload, n)
         with np.errstate(over="ignore"):  # the server refuses values that do not fit
             answer = b"" if upload is None else self.method.encode(upload, up=True)
         self._last = (n, answer)
@@ -222,8 +230,9 @@ class Client:
         more = zip(("waiting.x", "waiting.y", "passed"), (*self.waiting, self.passed), strict=True)
         waiting = {name: np.asarray(value) for name, value in more} if self.method.waits else {}
         radii = self.confidence.to_arrays() if self.confidence.labels else {}
+        hidden = {} if self.hiding is None else self.hiding.to_arrays()
         return {"numbers": numbers, "answer": np.frombuffer(answer, np.uint8), **state, **waiting,
-                **block, **radii}  # fmt: skip
+                **block, **radii, **hidden}  # fmt: skip
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """The inverse of `to_arrays`; in older records nothing waits."""
@@ -241,6 +250,8 @@ class Client:
             y = taken(arrays, "waiting.y", task.dtype, (None,), -bound, bound)
             x = taken(arrays, "waiting.x", task.dtype, (len(y), task.taps), -bound, bound)
             self.waiting, self.passed = (x, y), number(arrays, "passed", default=0)
+        if self.hiding is not None:
+            self.hiding.restore(arrays)
         self.confidence.restore(arrays)
 
 
@@ -254,24 +265,36 @@ class Member:
     def __init__(
         self, plan: Deployment, k: int, disk: Disk, source: Source | None = None,
         key: bytes | None = None, measured: bool = False,
+        pairs: Mapping[int, bytes] | None = None,
     ) -> None:  # fmt: skip
         if not 0 <= k <= LAST or (k >= plan.experiment.clients and plan.settled):
             right = f"use 0 to {plan.experiment.clients - 1}"
             raise InputError("--id", f"is {k}", f"{right}{plan.settled and ': '}{plan.settled}")
-        self.plan, self.k, self.key = plan, k, key
+        self.plan, self.k, self.key, self._digest = plan, k, key, plan.digest
         self.client = Client(plan.method(measured), k, source, plan.deploy.bound)
+        self.client.hiding = self._hiding(pairs)
         self.store = plan.store(disk, f"client {k}")
         self.incarnation = 0  # the highest that was seen
         self.trouble = ""  # why the last record could not be written
         self.refused: dict[str, int] = {}
         self.standing = ""  # what the server says that this client is, if it is no member
         self.tells = self.tells_errors = False  # whether it reports coverage, errors to the server
-        self._digest = plan.digest
         arrays = self.store.load()
         if arrays is not None:
             with reading(self.store.file):
                 self.client.restore(arrays)
                 self.incarnation = number(arrays, "incarnation", 0, wire.LAST_INCARNATION)
+
+    def _hiding(self, keys: Mapping[int, bytes] | None) -> Hiding | None:
+        """Rule 19: masks, from the keys that it shares with each other client."""
+        privacy = self.plan.world.privacy
+        if self.plan.masked != (keys is not None):
+            found = "are missing, but" if keys is None else "are given, but not"
+            raise InputError("keys of masks", f"{found} [privacy] masks = true", "see the file")
+        if keys is None or privacy is None:
+            return None
+        pairs = Pairs(self.k, keys, self._digest, privacy.self_masks)
+        return Hiding(self.client.method, pairs)
 
     def hello(self) -> bytes:
         """The message after each connect: a server that waits for this client asks again.
@@ -296,6 +319,8 @@ class Member:
                 self.standing = "" if word == wire.ASLEEP else word
                 # Nothing but this is answered, and never with an answer to be answered.
                 return (self.hello(), "probed") if word == wire.ASLEEP else (None, "welcome")
+            if frame.kind == wire.QUESTION:
+                return self._reveal(frame)
             self.standing = ""
             known = frame.n == self.client.last_round
             begin = frame.kind == wire.BEGIN
@@ -312,6 +337,21 @@ class Member:
         reply = wire.Frame(wire.UPLOAD, self._digest, frame.n, wire=type, body=answer)
         return seal(self.key, UP, wire.encode(reply)), "repeated" if known else "answered"
 
+    def _reveal(self, frame: wire.Frame) -> tuple[bytes | None, str]:
+        """Rule 19: seeds; that they were told is durable before they leave."""
+        hiding = self.client.hiding
+        if hiding is None or frame.n != self.client.last_round:
+            raise RefusedError("late", f"asked for seeds of round {frame.n}, not of the last one")
+        before, seeds = hiding.revealed, hiding.reveal(frame.n, frame.body)
+        known = hiding.revealed == before
+        if not known or self.trouble:
+            self.save()
+        if self.trouble:
+            return None, "held"
+        start, type = self.incarnation, self.plan.wire
+        reply = wire.Frame(wire.SEEDS, self._digest, frame.n, start, type, seeds)
+        return seal(self.key, UP, wire.encode(reply)), "repeated" if known else "revealed"
+
     def _read(self, data: bytes) -> wire.Frame:
         """Rules 3 and 7: a frame of this run, not from a server that was replaced."""
         frame = wire.decode(unseal(self.key, DOWN, data), self.plan.largest)
@@ -320,6 +360,8 @@ class Member:
             advice = f"{self._digest:08x}); compare the files of both, and `psofed --version`"
             raise wire.WireError("digest", f"{found} {advice}")
         if frame.kind == wire.HELLO:
+            return frame
+        if frame.kind == wire.QUESTION and self.plan.masked:
             return frame
         if frame.kind not in wire.INVITATIONS or frame.wire != self.plan.wire:
             raise wire.WireError("kind", "the message is not an invitation to this run")

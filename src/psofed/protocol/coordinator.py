@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from psofed.errors import InputError
 from psofed.methods.contract import Method
+from psofed.privacy.masks import SEED
 from psofed.protocol import wire
 from psofed.protocol.change_log import ChangeLog
 from psofed.protocol.checked_record import number, reading, taken
@@ -45,6 +46,7 @@ class Closed:
     down: int  # bytes of the frames that were sent, repetitions included
     left_out: tuple[int, ...]  # answered, but together the model would not have been finite
     gap: int  # rounds since the entry that waits longest was last folded in (rule 4)
+    void: str = ""  # why nothing was folded in, of a masked round (rule 19)
 
 
 class Coordinator(Orders):
@@ -143,6 +145,21 @@ class Coordinator(Orders):
         """Members of the cohort that have not answered; nobody is asked while a round is held."""
         return self.server.missing if self._held is None else []
 
+    def seal(self) -> bool:
+        """Rule 19: no answer is taken any more; whether some are asked now to unmask the sum."""
+        if self._held is not None or not self.server.seal():
+            return False
+        assert self.server.masks is not None
+        frame = wire.Frame(wire.QUESTION, self._digest, self.n, body=self.server.masks.question)
+        asked = self.server.masks.present
+        self._frames = {k: seal(self._key(k), DOWN, wire.encode(frame)) for k in asked}
+        return True
+
+    @property
+    def sealed(self) -> bool:
+        """Rule 19: whether it is decided who is in the sum."""
+        return self.server.sealed
+
     def frames(self) -> dict[int, bytes]:
         """What to send to each member that has not answered: first, and again later."""
         frames = {k: self._frames[k] for k in self.missing}
@@ -191,6 +208,9 @@ class Coordinator(Orders):
                 return self._greet(k, frame)
             if self._held is not None and frame.n > self._held.n:
                 raise wire.WireError("early", f"round {frame.n} is not open")
+            if frame.kind == wire.SEEDS:
+                self._up += len(data)
+                return self.server.tell(k, frame.n, frame.body)
             outcome = self.server.collect(k, frame.n, frame.body)
         except wire.WireError as error:
             self.server.reject(k, error.reason)
@@ -232,7 +252,8 @@ class Coordinator(Orders):
             raise wire.WireError("size", f"received {len(data)} bytes, {most} are possible")
         if frame.digest != self._digest:
             raise wire.WireError("digest", f"the message is of run {frame.digest:08x}")
-        if frame.kind in wire.INVITATIONS:
+        masked = self.server.masks is not None
+        if frame.kind in wire.INVITATIONS and not (masked and frame.kind == wire.SEEDS):
             raise wire.WireError("kind", "the message is an invitation")
         if frame.kind == wire.UPLOAD and frame.wire != self.plan.wire:
             raise wire.WireError("type", f"the values are of type {frame.wire or 'none'}")
@@ -264,7 +285,8 @@ class Coordinator(Orders):
         out = tuple(self.server.left_out)
         gap = int(self.server.n - self.fresh.min())
         self.ahead = {k: later for k, later in self.ahead.items() if later > self.server.n}
-        return Closed(n, len(cohort), len(answered), missing, self._up, self._down, out, gap)
+        sent, void = (self._up, self._down), self.server.void
+        return Closed(n, len(cohort), len(answered), missing, *sent, out, gap, void)
 
     def _publish(self) -> None:
         """The global model as a separate file, for other programs."""
@@ -294,6 +316,8 @@ class Coordinator(Orders):
 
 def limit(method: Method, n: int) -> int:
     """The largest frame that can come up in round n."""
-    sizes = allowed(method, n)
+    sizes, privacy = allowed(method, n), method.task.privacy
+    if sizes is not None and privacy is not None and privacy.masks:
+        sizes = sizes | {2 * SEED * method.task.cohorts.size}  # seeds, rule 19
     # Methods whose length varies send positions, codes and values: never more than this.
     return wire.size(wire.UPLOAD, max(sizes) if sizes is not None else 32 * method.task.dim + 64)

@@ -103,6 +103,8 @@ class Deployment:
         found = self.world.defence
         if found is not None:
             return f"Defence: {found.describe()}" + ("" if found.acts else ", as the file says")
+        if self.masked:
+            return "Defence: none, under masks the server sees no single upload"
         if self.deploy.clock == "live":
             name = self.world.methods[0].name
             return f"Defence: none, the server of {name} has no fold that one could change"
@@ -147,9 +149,16 @@ class Deployment:
         return self.listed or self.world.methods[0].settled
 
     @property
+    def masked(self) -> bool:
+        """Whether uploads are masked (rule 19)."""
+        return self.world.privacy is not None and self.world.privacy.masks
+
+    @property
     def listed(self) -> str:
         """Why nobody can take the place of another in a round; empty: others can be drawn."""
         task = self._method.task
+        if self.masked:
+            return "with masks, who is in a cohort follows from the seed alone"
         if not isinstance(task.cohorts, UniformCohorts) or type(task.cohorts) is not UniformCohorts:
             return "the stream says who is there in which round"
         if task.cohorts.absent:

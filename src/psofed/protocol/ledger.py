@@ -20,12 +20,8 @@ REASONS = (
     "size", "version", "kind", "type", "digest", "stranger", "late", "early", "conflict",
     "values", "finite", "bound",
 )  # fmt: skip
-LATER = (
-    "mac",
-    "together",
-    "excluded",
-    "removed",
-)  # reasons that records of older servers do not have
+# Reasons that records of older servers do not have.
+LATER = ("mac", "together", "excluded", "removed", "masks")
 ADDED = ("accepted_at", "refused", "lost")  # tables that they do not have, either
 COUNTS = ("asked", "accepted", "refused", "lost", "received", "repeated", "rejected")
 

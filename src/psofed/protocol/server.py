@@ -20,6 +20,7 @@ from psofed.policies.contract import Options
 from psofed.protocol.checked_record import number, restored
 from psofed.protocol.ledger import Ledger
 from psofed.protocol.seats import Seats
+from psofed.protocol.unmasking import GARBAGE, unmasking
 from psofed.protocol.wire import LAST_ROUND
 
 BOUND = 1e9  # two finite uploads of 1.7e308 sum to infinity; no real model has such values
@@ -53,13 +54,14 @@ class Server:
         self.ledger = Ledger(method.task.clients)
         self.touched: Any = np.zeros(0, np.int64)  # the entries that the last round changed
         self.left_out: list[int] = []  # members whose answers could not be folded in with others
+        self.void = ""  # why none could, of a masked round
         self._drawn: tuple[int, list[int]] = (-1, [])
         self._answers: dict[int, bytes] = {}
         self._uploads: dict[int, Message] = {}
 
     def use(self, method: Method) -> None:
         """The method, for the seats that there are."""
-        self.method, self._who = method, Uniform(method)
+        self.method, self._who, self.masks = method, Uniform(method), unmasking(method)
 
     def invite(self) -> dict[int, bytes]:
         """What goes down to each member of the cohort of this round."""
@@ -111,13 +113,45 @@ class Server:
     @property
     def complete(self) -> bool:
         """Whether all of the cohort have answered, or with spare members as many as are needed."""
+        if self.sealed:
+            return not self.missing
         asked, needed = len(self.cohort), self.method.task.cohorts.size
         return len(self._answers) >= max(asked - self.seats.spare, min(asked, needed))
 
     @property
     def missing(self) -> list[int]:
-        """Members of the cohort that have not answered yet."""
+        """Members of the cohort that have not answered yet, or not told what the sum needs."""
+        if self.masks is not None and self.sealed:
+            return self.masks.missing
         return [k for k in self.cohort if k not in self._answers]
+
+    @property
+    def sealed(self) -> bool:
+        """Rule 19: whether it is decided who is in the sum, and they are asked to unmask it."""
+        return self.masks is not None and bool(self.masks.present)
+
+    def seal(self) -> bool:
+        """Rule 19: no answer is taken any more; whether seeds are needed to unmask the sum."""
+        if self.masks is None or self.sealed or not any(self._answers.values()):
+            return False
+        drawn = self.seats.ids[self._who.members(self.n, self.state)].tolist()
+        return self.masks.decide(sorted(drawn), self._answers)
+
+    def tell(self, k: int, n: int, seeds: bytes) -> str:
+        """Rule 19: what a member tells, so that the sum can be unmasked. The first counts."""
+        try:
+            if self.masks is None or not self.sealed or n != self.n:
+                raise RefusedError("late", f"client {k} was not asked for seeds of round {n}")
+            if k not in self.masks.present:
+                raise RefusedError("stranger", f"client {k} is not in the sum of round {n}")
+            if len(seeds) != self.masks.size(k):
+                raise RefusedError("size", f"client {k} told {len(seeds)} bytes")
+            if self.masks.told.setdefault(k, seeds) != seeds:
+                raise RefusedError("conflict", f"client {k} told round {n} twice, differently")
+        except RefusedError as error:
+            self.ledger.reject(self._row(k), error.reason)
+            raise
+        return "told"
 
     @property
     def answers(self) -> dict[int, bytes]:
@@ -153,6 +187,8 @@ class Server:
         if n != self.n:
             found = f"client {k} answers round {n}: the server is in round {self.n}"
             raise RefusedError("late" if n < self.n else "early", found)
+        if self.sealed and k not in self._answers:
+            raise RefusedError("late", f"client {k} is not in the sum of round {n}")
         if k not in self.cohort:
             if self._row(k) in self.ledger.dropped:
                 raise RefusedError("late", f"client {k} is not waited for in round {n} any more")
@@ -206,11 +242,11 @@ class Server:
         Returns the members whose answers were folded in.
         """
         uploads = self._in_order()
-        state, out = self._folded(uploads)
+        state, out = self._folded(uploads) if self.masks is None else self._unmasked(uploads)
         self.left_out = self.seats.ids[out].tolist()
         for row in out:
             del uploads[row]
-            self.ledger.reject(row, "together", self.n)
+            self.ledger.reject(row, "masks" if self.void else "together", self.n)
         self.touched = self.method.touched(self.state, self.n, uploads)
         self.state = state
         rows = list(uploads)
@@ -228,7 +264,21 @@ class Server:
 
     def _next(self) -> None:
         self._answers, self._uploads = {}, {}
+        if self.masks is not None:
+            self.masks.begin()
         self.n += 1
+
+    def _unmasked(self, uploads: dict[int, Message]) -> tuple[State, list[int]]:
+        """Rule 19: the state after this round, with the sum of all or without any."""
+        assert self.masks is not None
+        self.seal()  # in case nobody has: what is not whole is then void
+        opened = self.masks.opened(uploads, list(self._answers))
+        self.void = self.masks.void
+        try:
+            return self._fold(opened), [k for k in uploads if k not in opened]
+        except ValueError:
+            self.void = GARBAGE
+            return self._fold({}), list(uploads)
 
     def _folded(self, uploads: dict[int, Message]) -> tuple[State, list[int]]:
         """The state after this round, and who had to be left out.

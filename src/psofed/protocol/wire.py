@@ -5,7 +5,8 @@ Bytes 1-4: digest of everything that both ends must agree on.
 Bytes 5-8: round n of the task.
 Bytes 9-11: incarnation of the server, in invitations only.
 
-There are two kinds of invitation: who gets the second begins anew (rule 17).
+There are two kinds of invitation: who gets the second begins anew (rule 17). In the other direction
+the kinds 1 and 3 belong to masked sums (rule 19): the server asks for seeds, and clients tell them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 VERSION = 1
 INVITE, UPLOAD, HELLO, BEGIN = range(4)
 INVITATIONS = (INVITE, BEGIN)
+QUESTION, SEEDS = UPLOAD, BEGIN  # the same kinds in the other direction: rule 19
 TYPES = {"": 0, "float16": 1, "float32": 2, "float64": 3}
 TELLING = 29  # bytes of a hello that tells all that it can: coverage and errors
 LAST_ROUND, LAST_INCARNATION = 2**32 - 1, 2**24 - 1

@@ -1,0 +1,239 @@
+"""Masked sums in bad weather: drop-outs, kills and lost messages beside the twin without masks.
+
+Every run is a function of a seed, but for the keys, of which no result depends.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from trials import Tally, _array, same, weather
+
+from helpers.network import SERVER, Chance, Network, Weather
+from helpers.onlooker import models
+from psofed.experiment import Experiment, Features
+from psofed.methods import psofed
+from psofed.privacy import fixed_point, masks
+from psofed.privacy.fixed_point import mean as _mean
+from psofed.privacy.fixed_point import words as _words
+from psofed.privacy.masks import Pairs, derived
+from psofed.privacy.settings import Privacy
+from psofed.protocol.client import Member
+from psofed.protocol.coordinator import Coordinator
+from psofed.protocol.deployment import Deploy, Deployment
+from psofed.protocol.server import Server
+from psofed.protocol.unmasking import Unmasking
+
+ROUNDS, WORLDS = 8, 24
+
+
+@cache
+def masked_world(number: int) -> tuple[Deployment, list[Any]]:
+    """A small plan and its streams; every second one has self-masks."""
+    cohort, dim = 4 + number % 3, 5 + number % 5
+    clients = cohort + number % 4
+    shared = (1, 2, 3, dim)[number % 4]
+    experiment = Experiment(
+        clients=clients, cohort=cohort, rounds=ROUNDS, seed=number, dtype="float64",
+        features=Features(dim=dim),
+        methods=(psofed.Options(shared, "coordinated"),),
+        privacy=Privacy(masks=True, self_masks=number % 2 == 1),
+    )  # fmt: skip
+    plan = Deployment(experiment, Deploy(wire="float64"))
+    return plan, [_array(experiment, k) for k in range(clients)]
+
+
+@cache
+def shared_keys(clients: int) -> dict[int, dict[int, bytes]]:
+    """32 bytes for each two clients."""
+    generator, keys = np.random.default_rng(clients), {}
+    for i in range(clients):
+        for j in range(i):
+            keys[i, j] = keys[j, i] = generator.bytes(32)
+    return {i: {j: keys[i, j] for j in range(clients) if j != i} for i in range(clients)}
+
+
+class MaskedNetwork(Network):
+    """The network, and who must be in the sum of each round."""
+
+    def __init__(self, *args: Any) -> None:
+        self.summed: list[set[int]] = []  # by round: whose uploads were folded in
+        super().__init__(*args)
+
+    def _member(self, k: int) -> Member:
+        keys = shared_keys(self._clients)[k]
+        return Member(self.plan, k, self.disks[k], self.streams[k], pairs=keys)
+
+    def _hand(self, k: int, data: bytes) -> None:
+        self.server.take(k, data)
+
+    def _close(self) -> None:
+        """No answer is waited for any more: unmask what is there, then fold it in."""
+        if not self.server.sealed and self.server.seal():
+            self._opened = self.time
+            self._invite()
+            return
+        n, folded = self.server.n, self._folded()
+        if not self._survives(SERVER, self.weather.server_crash, self.server.commit):
+            self.trace.server_crashes += 1
+            self.server = Coordinator(self.plan, self.disks[SERVER])
+        if self.server.n > n:
+            self.summed.append(folded)
+        self._opened = self.time
+        if self.server.n < self.rounds:
+            self._invite()
+
+    def _folded(self) -> set[int]:
+        """Rule 19, told again: all who answered, if they are enough and all of them told."""
+        server, privacy = self.server.server, self.plan.world.privacy
+        assert privacy is not None
+        here = set(server.answers)
+        whole = here == {int(k) for k in server.method.task.cohorts.cohort(server.n)}
+        asked = not whole or privacy.self_masks
+        if len(here) < privacy.least or (asked and self.server.missing):
+            return set()
+        return here
+
+
+def patient(weather: Weather) -> Weather:
+    """With a deadline by which most have answered: a sum needs some."""
+    return weather if weather.deadline is None else replace(weather, deadline=20 + weather.deadline)
+
+
+def hidden(network: MaskedNetwork) -> None:
+    """No answer that travelled is what its client would have said without masks."""
+    method, privacy = network.plan.method(), network.plan.world.privacy
+    assert privacy is not None
+    most = privacy.range * privacy.scale(method.task.cohorts.size)
+    bodies = [body for found in network.trace.answers.values() for body in found]
+    words = np.concatenate([np.frombuffer(body, "<i4") for body in bodies])
+    small = float((np.abs(words.astype(np.int64)) <= most).mean()) if len(words) else 0.0
+    if len(words) > 60 and small > 0.5:
+        raise AssertionError(f"{small:.2f} of the words look like values")
+
+
+def masked_run(seed: int, number: int) -> tuple[int, int]:
+    """One run in one weather; an AssertionError if anything is not as it must be."""
+    chance, (plan, streams) = Chance(seed, number), masked_world(number % WORLDS)
+    network = MaskedNetwork(plan, patient(weather(chance, crashes=True)), chance, streams)
+    trace = network.run(ROUNDS)
+    server, privacy = network.server.server, plan.world.privacy
+    assert privacy is not None
+    counts = server.ledger.counts
+    same(counts["asked"], counts["accepted"] + counts["refused"] + counts["lost"], "the sum")
+    same(counts["accepted"], sum(map(len, network.summed)), "the uploads that were folded in")
+    for (k, n), bodies in trace.answers.items():
+        same(len(bodies), 1, f"the number of answers of client {k} to round {n}")
+    w, local = models(plan, network.summed, trace.took_part, streams)
+    near(server.state["w"], w, plan, "the global model")
+    for member in network.members:
+        near(member.client.state["w"], local[member.k], plan, "a local model")
+    if network.weather.deadline is None:
+        everybody = [set(map(int, server.method.task.cohorts.cohort(n))) for n in range(ROUNDS)]
+        same(network.summed, everybody, "who is in the sums of a patient server")
+    hidden(network)
+    return trace.server_crashes, trace.client_crashes
+
+
+def near(found: Any, expected: Any, plan: Deployment, what: str) -> None:
+    """Equal up to fixed-point rounding: half a step in each round, which may add up."""
+    assert plan.world.privacy is not None
+    step = 1 / plan.world.privacy.scale(plan.world.cohort)
+    if not np.abs(found - expected).max() <= ROUNDS * step:
+        raise AssertionError(f"{what} is off by {np.abs(found - expected).max():g}")
+
+
+def masked_runs(seed: int, start: int, stop: int) -> Tally:
+    """Some runs in a row."""
+    tally = Tally()
+    for number in range(start, stop):
+        tally.trials += 1
+        try:
+            servers, clients = masked_run(seed, number)
+        except Exception:
+            tally.failures += 1
+            tally.first = tally.first or f"number {number}:\n{traceback.format_exc(limit=-3)}"
+        else:
+            tally.server_kills += servers
+            tally.client_kills += clients
+    return tally
+
+
+def _swap(owner: Any, name: str, other: Any) -> Callable[[], None]:
+    """Plant another function; returns what takes it out again."""
+    before = getattr(owner, name)
+    setattr(owner, name, other)
+    return lambda: setattr(owner, name, before)
+
+
+def _later(self: Pairs, j: int, n: int) -> bytes:
+    return derived(self.keys[j], b"pair", self.run, n + (self.own > j))
+
+
+def _not_absent(
+    own: int, cohort: Any, present: Any, settings: Any
+) -> Iterator[tuple[str, int, int]]:
+    here = [j for j in cohort if j in present]
+    absent = (("pair", own, j) for j in cohort if j not in present)
+    return chain(absent, (("self", j, own) for j in here if j != own and settings.self_masks))
+
+
+def _check(self: Server, k: int, n: int, answer: bytes) -> Any:
+    assert self.masks is not None
+    present, self.masks.present = self.masks.present, ()
+    try:
+        return _checked(self, k, n, answer)
+    finally:
+        self.masks.present = present
+
+
+_checked = Server._check
+
+
+def _impatient(self: Unmasking) -> list[int]:
+    for k in self.present:
+        self.told.setdefault(k, bytes(self.size(k)))
+    return []
+
+
+def _first(self: Unmasking, cohort: Any, answered: Any) -> bool:
+    return _decided(self, cohort, cohort[: len(answered)])
+
+
+_decided = Unmasking.decide
+
+
+# Mistakes in the code, each of which the runs must notice.
+MASKS: dict[str, Callable[[], Callable[[], None]]] = {
+    "masks that are left in a sum stay there": lambda: _swap(
+        masks, "left_over", lambda told, cohort, present, size, settings: np.zeros(size, np.uint32)
+    ),
+    "both of a pair add their mask": lambda: _swap(masks, "signed", lambda mask, i, j: mask),
+    "the two of a pair count rounds differently": lambda: _swap(Pairs, "pair", _later),
+    "self-masks for the absent are not told": lambda: _swap(masks, "wanted", _not_absent),
+    "nobody masks anything": lambda: _swap(
+        Pairs, "hidden", lambda self, words, cohort, n: np.asarray(words)
+    ),
+    "answers count after the sum is decided": lambda: _swap(Server, "_check", _check),
+    "others are taken for present": lambda: _swap(Unmasking, "decide", _first),
+    "a sum is folded in before all have told": lambda: _swap(
+        Unmasking, "missing", property(_impatient)
+    ),
+    "values are rounded to a tenth": lambda: _swap(
+        fixed_point, "words", lambda values, scale, most: _words(np.round(values, 1), scale, most)
+    ),
+    "the mean is over the whole cohort": lambda: _swap(
+        fixed_point, "mean", lambda total, scale, most, count: _mean(total, scale, most, 6)
+    ),
+}

@@ -1,0 +1,63 @@
+"""Rule 19, the client's half: masks on its uploads, and the seeds that it tells about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.methods.contract import Message, Method
+from psofed.privacy.masks import Pairs
+from psofed.protocol.checked_record import taken
+from psofed.protocol.server import RefusedError
+from psofed.protocol.unmasking import members
+
+Array = NDArray[Any]
+
+
+class Hiding:
+    """What client `pairs.own` does so that the server learns sums only."""
+
+    def __init__(self, method: Method, pairs: Pairs) -> None:
+        assert method.task.privacy is not None
+        self.method, self.pairs, self.least = method, pairs, method.task.privacy.least
+        self.revealed: tuple[int, bytes] | None = None  # a round, and the sum it helped with
+
+    def cohort(self, n: int) -> list[int]:
+        """S_n, which follows from the seed: the server cannot choose it."""
+        found: list[int] = sorted(self.method.cohort(n, {}).tolist())
+        if self.pairs.own not in found:
+            why = f"by the seed, client {self.pairs.own} is not in round {n}"
+            raise RefusedError("stranger", why)
+        return found
+
+    def hidden(self, upload: Message, n: int) -> Message:
+        """An upload as it is sent."""
+        return None if upload is None else self.pairs.hidden(upload, self.cohort(n), n)
+
+    def reveal(self, n: int, question: bytes) -> bytes:
+        """The seeds for the sum over those who are present: for one set in a round, not too few."""
+        cohort = self.cohort(n)
+        present = members(cohort, question)
+        if present is None or self.pairs.own not in present:
+            raise RefusedError("masks", f"round {n}: asked for a sum without this client")
+        if len(present) < self.least:
+            raise RefusedError("masks", f"round {n}: asked for a sum of {len(present)}: too few")
+        if self.revealed is not None and self.revealed[0] == n and self.revealed[1] != question:
+            raise RefusedError("masks", f"round {n}: asked for a second sum, of others")
+        self.revealed = n, question
+        return self.pairs.told(cohort, present, n)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What is stored before seeds leave: a client that is killed must not tell others."""
+        if self.revealed is None:
+            return {}
+        n, question = self.revealed
+        return {"revealed": np.array([n, *question], np.int64)}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """The inverse of `to_arrays`."""
+        if "revealed" in arrays:
+            n, *asked = taken(arrays, "revealed", np.int64, (None,), 0).tolist()
+            self.revealed = n, bytes(asked)

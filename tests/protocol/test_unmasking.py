@@ -1,0 +1,186 @@
+"""Rule 19: sums of masked uploads, with those who drop out, and servers that ask for too much."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from psofed.errors import InputError
+from psofed.protocol import wire
+from psofed.protocol.client import Member
+from psofed.protocol.coordinator import Coordinator
+from psofed.protocol.unmasking import ALONE, FEW, GARBAGE, bits
+from psofed.verify.twin import simulate
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
+
+from masked_sums import MASKS, masked_runs, masked_world, shared_keys
+
+from helpers.network import Chance, VirtualDisk
+
+PLAIN, SELF = 4, 5  # worlds without and with self-masks: cohorts of 5 and 6
+
+
+class Table:
+    """A server and its clients around a table: nothing is lost that is not left out by hand."""
+
+    def __init__(self, number: int) -> None:
+        self.plan, self.streams = masked_world(number)
+        self.keys = shared_keys(self.plan.experiment.clients)
+        self.disks = [VirtualDisk(str(k), Chance(0, k)) for k in range(1 + len(self.streams))]
+        self.server = Coordinator(self.plan, self.disks[-1])
+        self.members = [self.member(k) for k in range(len(self.streams))]
+
+    def member(self, k: int) -> Member:
+        return Member(self.plan, k, self.disks[k], self.streams[k], pairs=self.keys[k])
+
+    def ask(self, without=()) -> dict[int, bytes]:
+        """Everybody who is asked answers, but for some."""
+        frames = self.server.frames()
+        replies = {k: self.members[k].take(f)[0] for k, f in frames.items() if k not in without}
+        for k, reply in replies.items():
+            if reply is not None:
+                self.server.take(k, reply)
+        return frames
+
+
+@pytest.mark.parametrize("number", [PLAIN, SELF])
+def test_without_drop_outs_the_models_are_those_of_the_simulation(number):
+    table = Table(number)
+    for _ in range(8):
+        table.ask()
+        assert table.server.seal() == (number == SELF)
+        table.ask()
+        assert table.server.commit().void == ""
+    w, _ = simulate(table.plan, 8)
+    assert np.abs(table.server.server.model - w).max() <= 1e-12
+
+
+def test_the_steady_overhead_is_nothing():
+    table = Table(PLAIN)
+    table.ask()
+    closed = table.server.commit()
+    M = table.server.server.method.shared
+    assert closed.up == closed.asked * wire.size(wire.UPLOAD, 4 * M)
+
+
+@pytest.mark.parametrize("number", [PLAIN, SELF])
+def test_who_drops_out_is_not_in_the_sum(number):
+    table = Table(number)
+    gone = table.server.missing[1]
+    table.ask(without=[gone])
+    assert table.server.seal()
+    table.ask()
+    closed = table.server.commit()
+    assert (closed.void, closed.missing, closed.accepted) == ("", (gone,), closed.asked - 1)
+
+
+def test_who_answers_after_the_sum_is_decided_is_late():
+    table = Table(PLAIN)
+    gone = table.server.missing[1]
+    frames = table.ask(without=[gone])
+    table.server.seal()
+    answer, _ = table.members[gone].take(frames[gone])
+    assert table.server.take(gone, answer) == "late"
+
+
+def test_too_few_are_no_sum():
+    table = Table(PLAIN)
+    table.ask(without=table.server.missing[2:])
+    before = table.server.server.model.copy()
+    assert not table.server.seal()
+    closed = table.server.commit()
+    assert (closed.void, closed.accepted, len(closed.left_out)) == (FEW, 0, 2)
+    assert (table.server.server.model == before).all()
+    counts = table.server.server.ledger.counts
+    assert counts["asked"] == counts["accepted"] + counts["refused"] + counts["lost"]
+
+
+def test_one_who_vanishes_before_it_tells_makes_the_round_void_and_nothing_is_learned():
+    table = Table(PLAIN)
+    gone, other = table.server.missing[:2]
+    table.ask(without=[gone])
+    table.server.seal()
+    table.ask(without=[other])
+    assert table.server.missing == [other]
+    assert table.server.commit().void == ALONE
+
+
+def test_other_keys_are_noticed():
+    table = Table(PLAIN)
+    k = table.server.missing[0]
+    wrong = {j: bytes(32) for j in table.keys[k]}
+    table.members[k] = Member(table.plan, k, table.disks[k], table.streams[k], pairs=wrong)
+    table.ask()
+    assert table.server.commit().void == GARBAGE
+
+
+def question(table: Table, present, n: int = 0) -> bytes:
+    cohort = sorted(map(int, table.plan.method().task.cohorts.cohort(n)))
+    body = bits(cohort, present)
+    return wire.encode(wire.Frame(wire.QUESTION, table.plan.digest, n, body=body))
+
+
+def test_a_client_helps_with_one_sum_of_a_round_only_also_after_a_kill():
+    table = Table(PLAIN)
+    cohort = table.server.missing
+    table.ask()
+    k = cohort[0]
+    assert table.members[k].take(question(table, cohort[:4]))[1] == "revealed"
+    assert table.members[k].take(question(table, cohort[:4]))[1] == "repeated"
+    again = table.member(k)
+    assert again.take(question(table, cohort[:4]))[1] == "repeated"
+    assert again.take(question(table, cohort[:3])) == (
+        None,
+        "round 0: asked for a second sum, of others",
+    )
+
+
+def test_a_client_helps_with_no_sum_that_is_too_small_or_without_it_or_of_another_round():
+    table = Table(PLAIN)
+    cohort = table.server.missing
+    table.ask()
+    k, member = cohort[0], table.members[cohort[0]]
+    assert "too few" in member.take(question(table, cohort[:2]))[1]
+    assert "without this client" in member.take(question(table, cohort[1:]))[1]
+    assert "not of the last one" in member.take(question(table, cohort, n=1))[1]
+    long = wire.encode(wire.Frame(wire.QUESTION, table.plan.digest, 0, body=b"\xff\xff"))
+    assert "without this client" in member.take(long)[1]
+    assert k == member.k
+
+
+def test_a_client_is_in_no_round_that_the_seed_does_not_say():
+    table = Table(7)  # 5 of 8 clients
+    outside = next(k for k in range(8) if k not in table.server.missing)
+    frame = next(iter(table.server.frames().values()))
+    assert "by the seed" in table.members[outside].take(frame)[1]
+
+
+def test_keys_are_needed_with_masks_and_refused_without():
+    table = Table(PLAIN)
+    with pytest.raises(InputError, match="keys of masks are missing"):
+        Member(table.plan, 0, VirtualDisk("x", Chance(0, 0)), table.streams[0])
+
+
+@pytest.mark.parametrize("act", [lambda s: s.change("remove", [0]), lambda s: s.put_back(0),
+                                 lambda s: s.over_select(1)])  # fmt: skip
+def test_a_masked_fleet_is_settled(act):
+    with pytest.raises(InputError, match="follows from the seed alone"):
+        act(Table(PLAIN).server)
+
+
+def test_drop_outs_and_kills_in_bad_weather_leave_the_sums_right():
+    tally = masked_runs(9, 0, 48)
+    assert not tally.failures, tally.first
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_planted_mistake_is_noticed(name):
+    undo = MASKS[name]()
+    try:
+        assert any(masked_runs(7, a, a + 5).failures for a in range(0, 60, 5))
+    finally:
+        undo()

@@ -6,6 +6,7 @@ answer goes out, and the record of both is durable before the answer leaves.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -254,11 +255,13 @@ class Member:
     def __init__(
         self, plan: Deployment, k: int, disk: Disk, source: Source | None = None,
         key: bytes | None = None, measured: bool = False,
+        pairs: Mapping[int, bytes] | None = None,
     ) -> None:  # fmt: skip
         if not 0 <= k <= LAST or (k >= plan.experiment.clients and plan.settled):
             right = f"use 0 to {plan.experiment.clients - 1}"
             raise InputError("--id", f"is {k}", f"{right}{plan.settled and ': '}{plan.settled}")
         self.plan, self.k, self.key = plan, k, key
+        self.pairs = pairs  # the secrets that it shares with other clients, for masks
         self.client = Client(plan.method(measured), k, source, plan.deploy.bound)
         self.store = plan.store(disk, f"client {k}")
         self.incarnation = 0  # the highest that was seen

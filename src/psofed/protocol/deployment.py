@@ -142,6 +142,11 @@ class Deployment:
         return start(self.world.methods[0], self.world.beset(task))
 
     @property
+    def masks(self) -> bool:
+        """Whether uploads are masked, so that clients need each other's keys."""
+        return self.experiment.privacy is not None and self.experiment.privacy.masks
+
+    @property
     def settled(self) -> str:
         """Why clients can neither join nor leave; empty: they can."""
         return self.listed or self.world.methods[0].settled

@@ -142,6 +142,7 @@ def test_no_key_can_be_added_exchanged_moved_or_taken_away(keys):
         mine | {"2": key},
         mine | {"1": mine["2"], "2": mine["1"]},
         {k: mine[k] for k in "012"},
+        {k: mine[k] for k in "012"} | {"8": mine["3"]},
     ):
         (keys / "masks.json").write_text(json.dumps(table | {"keys": changed}))
         refused("is not signed by the authority in .*ca.pem, or was changed", keys, 0, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 @click.option("--tell-errors", is_flag=True,
               help="Tell the server each minute, in 21 bytes, the mean square error of this client"
               " and how many samples it has refused; its dashboard shows it.")  # fmt: skip
+@click.option("--mask-key", type=click.Path(path_type=Path), metavar="FILE",
+              help="Own mask key, for [privacy] masks = true (`psofed keys`).")  # fmt: skip
+@click.option("--masks", type=click.Path(path_type=Path), metavar="FILE",
+              help="Mask keys of all clients, signed by the authority of --ca.")  # fmt: skip
 @options
 def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> None:
     """Run client K of the run in FILE: learn from samples, take part when invited.
@@ -50,7 +54,7 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     reconnects by itself.
     """
     from psofed.core import conformal
-    from psofed.deploy import client_loop, mqtt, secret
+    from psofed.deploy import client_loop, mask_keys, mqtt, secret
     from psofed.protocol import deployment as plans
     from psofed.streams.contract import about
 
@@ -65,12 +69,17 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
         say(f"Warning: {warning}")
     lockstep = plan.deploy.clock == "lockstep"
     source = _source(plan, k, wishes["stream"]) if lockstep else None
-    certified = identity(wishes["ca"], wishes["cert"], wishes["key"])
+    pairs = _pairs(plan, k, wishes)
+    certified = None
+    if pairs is None or address.tls or wishes["cert"] or wishes["key"]:  # --ca alone is for masks
+        certified = identity(wishes["ca"], wishes["cert"], wishes["key"])
     key = None if wishes["secret"] is None else secret.read(wishes["secret"], k)
     device = client_loop.device(
         plan, k, state, address, (), source, wishes["qos"], certified, key,
-        measured=wishes["stream"] != "paper",
+        measured=wishes["stream"] != "paper", pairs=pairs,
     )  # fmt: skip
+    if pairs is not None:
+        mask_keys.claim(wishes["mask_key"], state)
     device.on_news, device.member.tells = say, wishes["tell_coverage"]
     device.member.tells_errors = wishes["tell_errors"]
     device.on_prediction = lambda forecast: _predicted(forecast, level, stream.restore)
@@ -109,6 +118,25 @@ def _number(names: Sequence[str], who: str, live: bool) -> int:
     if names and (k < 0 or (k >= len(names) and not live)):
         raise InputError("--id", f"is {who}", f"use {more}")
     return k
+
+
+def _pairs(plan: Deployment, k: int, wishes: dict[str, Any]) -> Mapping[int, bytes] | None:
+    """What this client shares with the others, if uploads are masked."""
+    from psofed.deploy import mask_keys
+    from psofed.errors import InputError
+
+    key, masks, ca = wishes["mask_key"], wishes["masks"], wishes["ca"]
+    if not plan.masked:
+        if key or masks:
+            option, right = "--mask-key" if key else "--masks", "leave it out"
+            found = "is given, but FILE does not have masks = true under [privacy]"
+            raise InputError(option, found, right)
+        return None
+    if not (key and masks and ca):
+        found = "are needed: FILE has masks = true under [privacy]"
+        right = "give all three, as `psofed keys client` says; --ca also with mqtt://"
+        raise InputError("--mask-key, --masks and --ca", found, right)
+    return mask_keys.pairs(key, masks, ca, k, plan.experiment.clients, plan.deploy.run)
 
 
 def _check_measured(plan: Deployment, stream: str) -> None:

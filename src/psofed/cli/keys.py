@@ -52,18 +52,20 @@ def init(
     """Make an authority, certificates for broker and server, mosquitto.conf and its ACL.
 
     With FILE, the experiment file, the broker refuses messages that are larger than those of its
-    run; without it, those above 4 MB.
+    run; without it, those above 4 MB. If FILE has [privacy] masks = true, every client gets a mask
+    key besides its certificate, and the authority signs a directory of them.
     """
     from psofed.deploy import identity
     from psofed.protocol import deployment, seal
 
-    largest = identity.LARGEST
+    largest, masks = identity.LARGEST, False
     if file is not None:
         plan = deployment.read(file)
         run, largest = run or plan.deploy.run, plan.largest + seal.SIZE
-    run = run or "p"
+        masks = plan.masked
+    run, hosts = run or "p", (*hosts, "localhost", "127.0.0.1")
     deployment.Deploy(run=run)  # refuses a name that does not fit a topic
-    identity.init(folder, run, [*hosts, "localhost", "127.0.0.1"], port, largest, passphrase)
+    identity.init(folder, run, list(hosts), port, largest, passphrase, masks)
     print(f"Wrote {folder}. Keep {folder}/ca.key secret. Start the broker: mosquitto -c "
           f"{folder}/mosquitto.conf. Next: psofed keys client 0")  # fmt: skip
 
@@ -80,6 +82,7 @@ def client(name: str, folder: Path, passphrase: Path | None, days: int | None) -
     identity.client(folder, name, days or signing.DAYS, passphrase)
     files = f"--ca ca.pem --cert {name}.pem --key {name}.key"
     print(f"Wrote {folder}/{name}.pem and .key. Give them and ca.pem to the device: {files}")
+    _masked(folder, name, here=True)
 
 
 @keys.command()
@@ -106,10 +109,12 @@ def enrol(name: str, file: Path, folder: Path) -> None:
 
     The key never leaves the device, and the token need not go back.
     """
-    from psofed.deploy import enrolment
+    from psofed.deploy import enrolment, mask_keys
 
     path = enrolment.request(folder, name, file)
-    print(f"Wrote {folder}/{name}.key, which stays here, and {path}. Give that to the authority:"
+    masked = mask_keys.file(folder, name).exists()
+    stays = f".key and {name}.mask, which stay" if masked else ".key, which stays"
+    print(f"Wrote {folder}/{name}{stays} here, and {path}. Give that to the authority:"
           f" psofed keys sign {path.name}")  # fmt: skip
 
 
@@ -125,6 +130,7 @@ def sign(request: Path, folder: Path, passphrase: Path | None, days: int | None)
     name, again = enrolment.sign(folder, request, days or enrolment.DAYS, passphrase)
     print(f"Wrote {folder}/{name}.pem. Give it to the device: --ca ca.pem --cert {name}.pem"
           f" --key {name}.key")  # fmt: skip
+    _masked(folder, name)
     _restored(folder, name, again)
 
 
@@ -134,6 +140,9 @@ def sign(request: Path, folder: Path, passphrase: Path | None, days: int | None)
 @_passphrase
 @_days("as before")
 @click.option("--same-key", is_flag=True, help="Keep the private key.")
+@click.option("--new-mask", is_flag=True,
+              help="Make a new mask key, too; otherwise it stays, unless it was revoked."
+              )  # fmt: skip
 @_reload
 def renew(
     name: str,
@@ -141,6 +150,7 @@ def renew(
     passphrase: Path | None,
     days: int | None,
     same_key: bool,
+    new_mask: bool,
     pid: int | None,
 ) -> None:
     """Make a new certificate for NAME: a client's number, server or broker.
@@ -150,7 +160,7 @@ def renew(
     from psofed.deploy import identity, revocation
 
     again = revocation.denied(folder, name)
-    new = identity.renew(folder, name, days, same_key, passphrase)
+    new = identity.renew(folder, name, days, same_key, passphrase, new_mask)
     what = f"{folder}/{name}.pem and .key" if new else f"{folder}/{name}.pem; the key stays"
     if name == identity.BROKER:
         print(f"Wrote {what}. Copy to the broker. {_then(pid)}")
@@ -158,6 +168,8 @@ def renew(
     else:
         whose = "server" if name == identity.SERVER else "device"
         print(f"Wrote {what}. Copy to the {whose}, which takes it without a restart")
+    if new_mask or again:
+        _masked(folder, name, here=True)
     _restored(folder, name, again)
 
 
@@ -184,6 +196,16 @@ def revoke(name: str, folder: Path, passphrase: Path | None, pid: int | None) ->
         _reread(pid)
 
 
+def _masked(folder: Path, name: str, here: bool = False) -> None:
+    """Where clients have mask keys: the directory is new, and all have to have the same."""
+    from psofed.deploy import mask_keys
+
+    if mask_keys.wanted(folder):
+        made = f"{folder}/{name}.mask for the device (--mask-key {name}.mask), and " * here
+        print(f"Wrote {made}{folder}/{mask_keys.DIRECTORY}. When all clients are in it, give it to"
+              f" every device, which then starts anew: --masks {mask_keys.DIRECTORY}")  # fmt: skip
+
+
 def _restored(folder: Path, name: str, again: bool) -> None:
     """Who was revoked has rights again, and so would a connection that is still open."""
     if again:
@@ -207,16 +229,20 @@ def _reread(pid: int | None) -> None:
 @_folder
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(folder: Path, as_json: bool) -> None:
-    """List all certificates of the folder: whose, how many days are left, which are revoked."""
+    """List all certificates of the folder: whose, how many days are left, which are revoked.
+
+    Those of clients that have a mask key say so.
+    """
     from datetime import UTC, datetime
 
-    from psofed.deploy import certificates, revocation, signing
+    from psofed.deploy import certificates, mask_keys, revocation, signing
     from psofed.errors import InputError
 
     known = certificates.known(folder)
     if not known:
         raise InputError(str(folder), "has no certificates", "make them with `psofed keys init`")
     now, gone = datetime.now(UTC), revocation.serials(signing.Library(), folder)
+    masked = {str(k) for k in mask_keys.numbers(folder)}
     rows: list[dict[str, Any]] = [
         {
             "name": each.name,
@@ -225,6 +251,7 @@ def show(folder: Path, as_json: bool) -> None:
             "ends": each.end.isoformat(),
             "days": (each.end - now).days,
             "revoked": each.serial in gone,
+            "mask": each.name in masked,
         }
         for each in known
     ]
@@ -232,7 +259,8 @@ def show(folder: Path, as_json: bool) -> None:
         print(json.dumps(rows, indent=2))
         return
     for row in rows:
-        state = "revoked" if row["revoked"] else "expired" if row["days"] < 0 else ""
+        state = "revoked  " if row["revoked"] else "expired  " if row["days"] < 0 else ""
+        state += "mask key" * row["mask"]
         line = f"{row['name']:>16}  {row['days']:>5} days, until {row['ends'][:10]}  {state}"
         print(line.rstrip())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -290,17 +290,19 @@ def device(
     identity: Identity | None = None,
     key: bytes | None = None,
     measured: bool = False,
+    pairs: Mapping[int, bytes] | None = None,
 ) -> Device:
     """Client k of a plan, ready to `run`: samples from any iterator (live), or by number.
 
     With a key, every message is sealed with it (rule 13). `measured`: a source by number gives a
-    sensor's samples, not those of the experiment's stream.
+    sensor's samples, not those of the experiment's stream. `pairs`: the secrets that it shares with
+    other clients (deploy/mask_keys.py), if sums are masked.
     """
     if broker.tls and identity is not None:
         identity.check(str(k))
     folder = StateFolder(state)
     with starting(folder):
-        member = Member(plan, k, folder, source, key, measured)
+        member = Member(plan, k, folder, source, key, measured, pairs)
         plan.keep(folder)
     most = plan.largest + seal.SIZE
     link = Link(broker, str(k), mqtt.down_topic(plan.deploy.run, k), most, qos, identity)

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from psofed.deploy import identity, private, revocation
+from psofed.deploy import identity, mask_keys, private, revocation
 from psofed.deploy.secret import one_line
 from psofed.deploy.signing import Authority, Library
 from psofed.errors import InputError
@@ -22,6 +22,7 @@ from psofed.errors import InputError
 DAYS, HOURS = 90, 24
 SIZE = 16  # bytes of a token
 TOKENS, PROOF = "tokens.json", "psofed proof "
+MASKED, MASK = " with masks", "psofed mask key "  # of a token, and of a request's line
 AGAIN = "psofed keys token"
 
 
@@ -38,19 +39,31 @@ def token(folder: Path, name: str, hours: float = HOURS) -> Path:
         public = _signer(x, k, seed).public_key().public_bytes_raw().hex()
         known[name] = {"public": public, "until": until.isoformat(), "used": None}
         private.write(folder / TOKENS, json.dumps(known, indent=1))
-        private.write(path, f"{_kind(k)} {seed.hex()}\n")
+        told = _kind(k) + MASKED * mask_keys.wanted(folder)
+        private.write(path, f"{told} {seed.hex()}\n")
     return path
 
 
 def request(folder: Path, name: str, token_file: Path) -> Path:
-    """On the device: a new private key, and a request for its certificate."""
+    """On the device: a new private key, and a request for its certificate.
+
+    If clients have mask keys, it makes its own: the public half is a line of the request, before
+    the proof.
+    """
     k, x = identity.number(name), Library()
-    seed = one_line(token_file, _kind(k), SIZE, f"make it with `{AGAIN} {name}`")
+    seed, masked = _seed(token_file, k)
     key = x.new_key()
     builder = x.x509.CertificateSigningRequestBuilder().subject_name(x.name(name))
     asked = builder.sign(key, x.hashes.SHA256()).public_bytes(x.encoding.PEM)
+    if masked:
+        asked += f"{MASK}{mask_keys.generate(folder, k).hex()}\n".encode()
     proof = _signer(x, k, seed).sign(asked)
-    private.create(folder / f"{name}.key", x.key_bytes(key).decode())
+    try:
+        private.create(folder / f"{name}.key", x.key_bytes(key).decode())
+    except InputError:
+        if masked:  # it was made just now, and is of no use alone
+            mask_keys.file(folder, k).unlink()
+        raise
     path = folder / f"{name}.csr"
     private.write(path, asked + f"{PROOF}{proof.hex()}\n".encode(), private.PUBLIC)
     return path
@@ -67,10 +80,13 @@ def sign(
         _without_key(folder, name)
         known = _tokens(folder)
         _admit(x, path, known.get(name), name, asked, proof)
+        public = _mask(path, asked) if mask_keys.wanted(folder) else None
         # First used, then signed: a failure between the two costs a token, not a secret.
         known[name]["used"] = datetime.now(UTC).isoformat()
         private.write(folder / TOKENS, json.dumps(known, indent=1))
         (folder / f"{name}.token").unlink(missing_ok=True)
+        if public is not None:
+            mask_keys.put(authority, int(name), public)
         identity.keep(folder, name, authority.sign(name, request.public_key(), days))
         again = revocation.denied(folder, name)
         revocation.allow(folder, name)
@@ -93,6 +109,26 @@ def _admit(x: Library, path: Path, made: Any, name: str, asked: bytes, proof: by
     if datetime.now(UTC) > datetime.fromisoformat(made["until"]):
         found = f"was made with a token that expired at {made['until'][:16]} UTC"
         raise InputError(str(path), found, right)
+
+
+def _mask(path: Path, asked: bytes) -> bytes:
+    """The public mask key in a request, which its proof is about as well."""
+    _, _, digits = asked.decode().rpartition(MASK)
+    try:
+        key = bytes.fromhex(digits)
+    except ValueError:
+        key = b""
+    if len(key) != mask_keys.SIZE:
+        found, right = "has no mask key", "make token and request with this version of psofed"
+        raise InputError(str(path), found, right)
+    return key
+
+
+def _seed(path: Path, k: int) -> tuple[bytes, bool]:
+    """What is in a token: the seed, and whether the clients of its authority have mask keys."""
+    right = f"make it with `{AGAIN} {k}`"
+    masked = private.read(path, right).startswith(f"{_kind(k)}{MASKED} ")
+    return one_line(path, _kind(k) + MASKED * masked, SIZE, right), masked
 
 
 def _read(x: Library, path: Path) -> tuple[bytes, bytes, Any, str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from psofed.deploy import private, revocation
+from psofed.deploy import mask_keys, private, revocation
 from psofed.deploy.mqtt import TOPIC
 from psofed.deploy.signing import DAYS, Authority, Library
 from psofed.errors import InputError
@@ -52,8 +52,12 @@ def init(
     port: int,
     largest: int = LARGEST,
     passphrase: Path | None = None,
+    masks: bool = False,
 ) -> None:
-    """A new authority, the certificates of broker and server, mosquitto.conf and its ACL."""
+    """A new authority, the certificates of broker and server, mosquitto.conf and its ACL.
+
+    With `masks` its clients get mask keys, too.
+    """
     x = Library()
     for host in hosts:
         x.check_host(host)
@@ -62,6 +66,8 @@ def init(
         authority.revoke([])  # mosquitto does not start without a list
         _new(authority, BROKER, DAYS, hosts)
         _new(authority, SERVER, DAYS)
+        if masks:
+            mask_keys.begin(authority, run)
         where = {"folder": folder.resolve(), "port": port, "run": run}
         where |= {"largest": largest, "packet": largest + TOPIC}
         private.write(folder / "mosquitto.conf", CONFIGURATION.format(**where), private.PUBLIC)
@@ -99,6 +105,8 @@ def issue(
     _known(name)
     authority = Authority(folder, passphrase)
     with private.alone(folder):
+        if name.isdecimal() and mask_keys.wanted(folder):
+            mask_keys.give(authority, int(name))
         _new(authority, name, days, hosts)
         revocation.allow(folder, name)
 
@@ -109,11 +117,12 @@ def renew(
     days: int | None = None,
     same_key: bool = False,
     passphrase: Path | None = None,
+    new_mask: bool = False,
 ) -> bool:
     """A new certificate for who has one, which stays valid; whether there is a new key as well.
 
     A device that made its own key keeps it: only the certificate is new. So does nobody whose
-    certificate was revoked: somebody else may have the key.
+    certificate was revoked: somebody else may have the keys.
     """
     _known(name)
     authority = Authority(folder, passphrase)
@@ -121,9 +130,14 @@ def renew(
     with private.alone(folder):
         old, key = _certificate(x, folder, name), _key(x, folder, name)
         new = key is not None and not same_key
-        if old.serial_number in revocation.serials(x, folder) and not new:
+        revoked = old.serial_number in revocation.serials(x, folder)
+        if revoked and not new:
             right = f"psofed keys token {name}" if key is None else "leave out --same-key"
             raise InputError(f"the key of {name}", "belongs to a revoked certificate", right)
+        if new_mask:
+            _has_mask(folder, name)
+        if new_mask or (revoked and mask_keys.file(folder, name).exists()):
+            mask_keys.give(authority, int(name))
         hosts = x.hosts(old) if name == BROKER else None
         lasts = days or (old.not_valid_after_utc - old.not_valid_before_utc).days - 1
         if new:
@@ -156,6 +170,13 @@ def _known(name: str) -> None:
     if not (name in (SERVER, BROKER) or (name.isascii() and name.isdecimal())):
         right = 'use the number of a client, "server" or "broker"'
         raise InputError("the name", f"is {name!r}", right)
+
+
+def _has_mask(folder: Path, name: str) -> None:
+    """Refuse to make a mask key for who has none, or has made its own."""
+    if not mask_keys.file(folder, name).exists():
+        right = f"if its device made its own: psofed keys token {name}"
+        raise InputError(str(folder), f"has no mask key of {name} that was made here", right)
 
 
 def _certificate(x: Library, folder: Path, name: str) -> Any:

@@ -1,6 +1,6 @@
 """Rule 13: the authority that signs certificates, requests and the list of those revoked.
 
-Only `psofed keys` needs this module, and the package `cryptography`.
+Only `psofed keys` and clients with masks need this module, and the package `cryptography`.
 """
 
 from __future__ import annotations
@@ -147,10 +147,12 @@ class Library:
         need("cryptography", "deploy", "keys")
         from cryptography import exceptions, x509
         from cryptography.hazmat.primitives import hashes, serialization
-        from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+        from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
         self.x509, self.hashes, self.ec, self.ed25519 = x509, hashes, ec, ed25519
+        self.x25519, self.hkdf = x25519, HKDF
         self.encoding, self._serialization = serialization.Encoding, serialization
         self.load_key = serialization.load_pem_private_key
         self.invalid = exceptions.InvalidSignature

@@ -150,8 +150,8 @@ class Deployment:
 
     @property
     def masked(self) -> bool:
-        """Whether uploads are masked (rule 19)."""
-        return self.world.privacy is not None and self.world.privacy.masks
+        """Whether uploads are masked, so that clients need each other's keys (rule 19)."""
+        return self.experiment.privacy is not None and self.experiment.privacy.masks
 
     @property
     def listed(self) -> str:

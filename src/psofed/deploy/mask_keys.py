@@ -1,0 +1,269 @@
+"""Masked sums: an X25519 key of each client, certified by the authority, and what each pair shares.
+
+A server that could hand out public keys could invent members, and unmask everybody. Therefore all
+public keys are in one file, the directory, which the authority has signed; clients have its
+certificate already.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from psofed.core.fleet import LAST
+from psofed.deploy import private
+from psofed.deploy.secret import one_line
+from psofed.deploy.signing import Authority, Library
+from psofed.errors import InputError
+
+DIRECTORY = "masks.json"
+SIZE = 32  # bytes of a key, and of the secret of a pair
+SIGNED, SHARED = b"psofed mask keys\0", b"psofed pair"  # what a signature, a secret is for
+NEWEST = "take the newest from the folder of the authority"
+
+
+@dataclass(frozen=True)
+class Directory:
+    """The public keys of all clients of a run, by their numbers."""
+
+    run: str
+    keys: Mapping[int, bytes]
+
+    def to_bytes(self) -> bytes:
+        """What the authority signs. Certificates and lists, which it signs too, begin otherwise."""
+        run = self.run.encode()
+        head = SIGNED + struct.pack(">HI", len(run), len(self.keys)) + run
+        return head + b"".join(struct.pack(">I", k) + key for k, key in sorted(self.keys.items()))
+
+    def check(self, path: Path, run: str, clients: int) -> None:
+        """Refuse one of another run, or one in which clients are missing."""
+        if self.run != run:
+            raise InputError(str(path), f"is of run {self.run!r}, not of {run!r}", NEWEST)
+        missing = [str(j) for j in range(clients) if j not in self.keys]
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            right = f"psofed keys client {missing[0]}, or {NEWEST}"
+            raise InputError(str(path), f"has no key of client {missing[0]}{more}", right)
+
+
+class PairKeys(Mapping[int, bytes]):
+    """The secrets that client k shares with the others, each computed when it is asked for."""
+
+    def __init__(self, own: Any, k: int, directory: Directory) -> None:
+        self._x, self._own, self._k, self._directory = Library(), own, k, directory
+        self._made: dict[int, bytes] = {}
+
+    def __getitem__(self, j: int) -> bytes:
+        if j not in self._made:
+            if j == self._k:
+                raise KeyError(j)
+            self._made[j] = self._derive(j)
+        return self._made[j]
+
+    def __iter__(self) -> Iterator[int]:
+        return (j for j in self._directory.keys if j != self._k)
+
+    def __len__(self) -> int:
+        return len(self._directory.keys) - 1
+
+    def _derive(self, j: int) -> bytes:
+        """HKDF-SHA256 of the X25519 secret, bound to both numbers, both keys and the run."""
+        x, keys = self._x, self._directory.keys
+        secret = exchange(x, self._own, keys[j], j)
+        one, two = sorted((self._k, j))
+        info = SHARED + struct.pack(">II", one, two) + keys[one] + keys[two]
+        kdf = x.hkdf(x.hashes.SHA256(), SIZE, None, info + self._directory.run.encode())
+        shared: bytes = kdf.derive(secret)
+        return shared
+
+
+def pairs(secret: Path, masks: Path, ca: Path, k: int, clients: int, run: str) -> PairKeys:
+    """What client k shares with each other: from its own key, and a directory that is verified."""
+    right = f"make it with `psofed keys client {k}`, or `psofed keys enrol {k}` on the device"
+    seed = one_line(secret, _kind(k), SIZE, right)
+    directory = read(masks, ca)
+    directory.check(masks, run, clients)
+    own = Library().x25519.X25519PrivateKey.from_private_bytes(seed)
+    if directory.keys.get(k) != own.public_key().public_bytes_raw():
+        found = f"is not the key that {masks} has of client {k}"
+        raise InputError(str(secret), found, f"give the key of this device; {NEWEST}")
+    return PairKeys(own, k, directory)
+
+
+def claim(secret: Path, state: Path) -> None:
+    """Refuse a key that has masked the uploads of another state folder.
+
+    Masks follow from the keys and the round. A client that begins again in a new folder would send
+    other values under the same masks, and whoever has both knows the difference.
+    """
+    there, here = _mark(secret), state / "mask.used"
+    token = here.read_text() if here.exists() else secrets.token_hex(16)
+    if there.exists() and there.read_text() != token:
+        found = f"has masked uploads of another state folder than {state}"
+        right = "give that one, or a new key: `psofed keys renew K --new-mask`, or enrol again"
+        raise InputError(str(secret), found, right)
+    for path in (here, there):
+        if not path.exists():
+            private.write(path, token)
+
+
+def _mark(secret: Path) -> Path:
+    return secret.with_name(f"{secret.name}.used")
+
+
+def exchange(x: Library, own: Any, public: bytes, j: int) -> bytes:
+    """X25519; a key with which every secret would be zero is refused."""
+    try:
+        secret: bytes = own.exchange(x.x25519.X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        found = "has no secret with anybody: the result would be zero"
+        right = "let its device make another: `psofed keys token`"
+        raise InputError(f"the mask key of client {j}", found, right) from None
+    return secret
+
+
+def generate(folder: Path, k: int, write: Callable[..., None] = private.create) -> bytes:
+    """A new private key of client k, in a file for its owner only; returns the public half."""
+    _limit(k)
+    key = Library().x25519.X25519PrivateKey.generate()
+    write(file(folder, k), f"{_kind(k)} {key.private_bytes_raw().hex()}\n")
+    _mark(file(folder, k)).unlink(missing_ok=True)  # that was about another key
+    public: bytes = key.public_key().public_bytes_raw()
+    return public
+
+
+def file(folder: Path, k: int | str) -> Path:
+    """Where the private key of client k is."""
+    return folder / f"{k}.mask"
+
+
+def wanted(folder: Path) -> bool:
+    """Whether the clients of this authority have mask keys: `psofed keys init` was told so."""
+    return (folder / DIRECTORY).exists()
+
+
+def numbers(folder: Path) -> list[int]:
+    """The clients that have a mask key."""
+    return sorted(read(folder / DIRECTORY, folder / "ca.pem").keys) if wanted(folder) else []
+
+
+def begin(authority: Authority, run: str) -> None:
+    """A directory without a client."""
+    _write(authority, Directory(run, {}))
+
+
+def give(authority: Authority, k: int) -> None:
+    """A new key for client k, made here; the directory is read first: it may be refused."""
+    known = _known(authority)
+    _put(authority, known, k, generate(authority.folder, k, private.write))
+
+
+def put(authority: Authority, k: int, public: bytes) -> None:
+    """A key that a device has made."""
+    _put(authority, _known(authority), k, public)
+
+
+def _put(authority: Authority, known: Directory, k: int, public: bytes) -> None:
+    _limit(k)
+    exchange(authority.x, authority.x.x25519.X25519PrivateKey.generate(), public, k)
+    keys = {**known.keys, k: public}
+    if len(set(keys.values())) < len(keys):
+        found = "is that of another client already"
+        raise InputError(f"the mask key of client {k}", found, "let its device make another")
+    _write(authority, Directory(known.run, keys))
+
+
+def _limit(k: int) -> None:
+    if k > LAST:
+        raise InputError("the number of a client", f"is {k}", f"use at most {LAST}")
+
+
+def _known(authority: Authority) -> Directory:
+    """That of the folder, verified: what was changed there must not get a new signature."""
+    return read(authority.folder / DIRECTORY, authority.folder / "ca.pem")
+
+
+def _write(authority: Authority, directory: Directory) -> None:
+    x = authority.x
+    signature = authority.key.sign(directory.to_bytes(), x.ec.ECDSA(x.hashes.SHA256()))
+    keys = {str(k): _text(key) for k, key in sorted(directory.keys.items())}
+    table = {"run": directory.run, "keys": keys, "signature": _text(signature)}
+    text = json.dumps(table, indent=1) + "\n"
+    private.write(authority.folder / DIRECTORY, text, private.PUBLIC)
+
+
+def read(path: Path, ca: Path) -> Directory:
+    """A directory that an authority in the file `ca` has signed; any other is refused."""
+    x = Library()
+    try:
+        table = json.loads(path.read_text(encoding="ascii"))
+        keys = {_number(k): _key(text) for k, text in table["keys"].items()}
+        found, signature = Directory(str(table["run"]), keys), base64.b64decode(table["signature"])
+        data = found.to_bytes()
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}", NEWEST) from None
+    except Exception:  # there are many for what anybody may have written into a file
+        raise InputError(str(path), "is no directory of mask keys", NEWEST) from None
+    if not any(_signed(x, public, signature, data) for public in _authorities(x, ca)):
+        wrong = f"is not signed by the authority in {ca}, or was changed"
+        raise InputError(str(path), wrong, NEWEST)
+    first: dict[bytes, int] = {}
+    for k, key in found.keys.items():
+        if (other := first.setdefault(key, k)) != k:
+            raise InputError(str(path), f"has one key for clients {other} and {k}", NEWEST)
+    return found
+
+
+def _authorities(x: Library, ca: Path) -> list[Any]:
+    """The public keys of authorities in a file: a certificate of anybody else signs nothing."""
+    right = "give the ca.pem of the authority"
+    try:
+        certificates = x.x509.load_pem_x509_certificates(ca.read_bytes())
+        limits = x.x509.BasicConstraints
+        return [
+            each.public_key()
+            for each in certificates
+            if any(e.value.ca for e in each.extensions if isinstance(e.value, limits))
+        ]
+    except OSError as error:
+        raise InputError(str(ca), f"cannot be read: {error.strerror}", right) from None
+    except ValueError:
+        raise InputError(str(ca), "is no certificate", right) from None
+
+
+def _signed(x: Library, public: Any, signature: bytes, data: bytes) -> bool:
+    if not isinstance(public, x.ec.EllipticCurvePublicKey):
+        return False
+    try:
+        public.verify(signature, data, x.ec.ECDSA(x.hashes.SHA256()))
+    except x.invalid:
+        return False
+    return True
+
+
+def _number(text: str) -> int:
+    k = int(text)
+    if str(k) != text or not 0 <= k <= LAST:
+        raise ValueError(text)
+    return k
+
+
+def _key(text: str) -> bytes:
+    key = base64.b64decode(text, validate=True)
+    if len(key) != SIZE:
+        raise ValueError(text)
+    return key
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _kind(k: int) -> str:
+    return f"psofed mask key of client {k}"

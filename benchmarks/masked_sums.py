@@ -1,6 +1,8 @@
-"""Masked sums in bad weather: drop-outs, kills and lost messages beside the twin without masks.
+"""Masked sums: what they cost, and in bad weather what they give beside the twin without masks.
 
-Every run is a function of a seed, but for the keys, of which no result depends.
+    python benchmarks/masked_sums.py        bytes and microseconds of a client in a round
+
+`campaign.py --only masks` plays the runs, with drop-outs, kills and lost messages.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -29,11 +32,12 @@ from psofed.privacy.fixed_point import mean as _mean
 from psofed.privacy.fixed_point import words as _words
 from psofed.privacy.masks import Pairs, derived
 from psofed.privacy.settings import Privacy
+from psofed.protocol import wire
 from psofed.protocol.client import Member
 from psofed.protocol.coordinator import Coordinator
 from psofed.protocol.deployment import Deploy, Deployment
 from psofed.protocol.server import Server
-from psofed.protocol.unmasking import Unmasking
+from psofed.protocol.unmasking import Unmasking, bits
 
 ROUNDS, WORLDS = 8, 24
 
@@ -237,3 +241,34 @@ MASKS: dict[str, Callable[[], Callable[[], None]]] = {
         fixed_point, "mean", lambda total, scale, most, count: _mean(total, scale, most, 6)
     ),
 }
+
+
+def cost(cohort: int, shared: int, self_masks: bool) -> tuple[int, int, int, float]:
+    """Bytes up and down besides those of an upload, with all there and one gone; microseconds."""
+    members, keys = list(range(cohort)), shared_keys(cohort)
+    pairs = Pairs(0, keys[0], 7, self_masks)
+    words = np.arange(shared, dtype=np.uint32)
+    begin, times = perf_counter(), 400
+    for n in range(times):
+        sent = pairs.hidden(words, members, n)
+    spent = 1e6 * (perf_counter() - begin) / times
+    question = wire.size(wire.QUESTION, len(bits(members, members)))
+    tells = [wire.size(wire.SEEDS, len(pairs.told(members, m, 0))) for m in (members, members[:-1])]
+    whole = question + tells[0] if self_masks else 0
+    return len(sent.tobytes()), whole, question + tells[1], spent
+
+
+def main() -> None:
+    """A table of it."""
+    print("cohort  M    self-masks  values  more if all are there  if one is gone  microseconds")
+    for self_masks in (False, True):
+        for cohort, shared in ((4, 5), (4, 40), (10, 5), (10, 40)):
+            values, whole, gone, spent = cost(cohort, shared, self_masks)
+            word = "yes" if self_masks else "no"
+            print(
+                f"{cohort:6}  {shared:3}  {word:10}  {values:6}  {whole:21}  {gone:14}  {spent:.0f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

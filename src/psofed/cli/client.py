@@ -69,7 +69,7 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
         say(f"Warning: {warning}")
     lockstep = plan.deploy.clock == "lockstep"
     source = _source(plan, k, wishes["stream"]) if lockstep else None
-    pairs = _pairs(plan, k, wishes)
+    pairs = _pairs(plan, k, wishes | {"state": state})
     certified = None
     if pairs is None or address.tls or wishes["cert"] or wishes["key"]:  # --ca alone is for masks
         certified = identity(wishes["ca"], wishes["cert"], wishes["key"])
@@ -136,6 +136,7 @@ def _pairs(plan: Deployment, k: int, wishes: dict[str, Any]) -> Mapping[int, byt
         found = "are needed: FILE has masks = true under [privacy]"
         right = "give all three, as `psofed keys client` says; --ca also with mqtt://"
         raise InputError("--mask-key, --masks and --ca", found, right)
+    mask_keys.claim(key, wishes["state"])
     return mask_keys.pairs(key, masks, ca, k, plan.experiment.clients, plan.deploy.run)
 
 

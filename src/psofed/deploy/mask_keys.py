@@ -108,7 +108,7 @@ def claim(secret: Path, state: Path) -> None:
         found = f"has masked uploads of another state folder than {state}"
         right = "give that one, or a new key: `psofed keys renew K --new-mask`, or enrol again"
         raise InputError(str(secret), found, right)
-    for path in (here, there):
+    for path in (here, there) if state.exists() else ():  # before, it is only checked
         if not path.exists():
             private.write(path, token)
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from psofed import schema
 from psofed.errors import InputError
 from psofed.experiment import Experiment
+from psofed.methods import psofed
 from psofed.methods.contract import Array, Options
 from psofed.methods.round import Sizes
 from psofed.privacy.settings import Privacy
@@ -103,6 +107,7 @@ class Counted(NamedTuple):
     samples: float  # that a client saw from one upload to its next
     unknowns: float  # of these samples: x and y of each
     signal: float  # unknowns if inputs are the last L values of a signal, which moves on by one
+    fresh: float  # entries that came down and go up at one contact: of its newest samples alone
 
 
 def count(options: Options) -> Counted:
@@ -120,7 +125,26 @@ def count(options: Options) -> Counted:
     samples = learners / each if each else 0.0
     a_round = scale * sum(heard.uploads) / ROUNDS
     unknowns = (task.taps + 1) * samples, 2 * samples + (task.taps - 1) * (samples > 0)
-    return Counted(_upload(heard.kinds), a_round, samples, *unknowns)
+    return Counted(_upload(heard.kinds), a_round, samples, *unknowns, fresh(options))
+
+
+def fresh(options: Options) -> float:
+    """Entries of an upload that came down at the same contact, on average; infinite: all."""
+    paper = Experiment(methods=(options,))
+    [method] = paper.start(paper.task(0))
+    if options.everybody or options.alone or method.relays:
+        return 0.0
+    if not method.idle:
+        return inf  # the whole model came down, and has changed since by what is told here
+    if not isinstance(method, psofed.Method):
+        return 0.0
+    clients, many = np.arange(paper.clients), np.ones(paper.clients, int)
+    shares = []
+    for first in range(0, 10 * options.pace, options.pace):
+        down = method.entries(clients, many * first, False)
+        up = method.entries(clients, many * (first + options.pace - 1), True)
+        shares += [len(np.intersect1d(*pair)) for pair in zip(down, up, strict=True)]
+    return float(np.mean(shares))
 
 
 def _upload(kinds: set[tuple[int, int]]) -> str:
@@ -152,9 +176,9 @@ def coordinated(options: Any) -> Options:
 def table() -> str:
     """A row for each method."""
     lines = [
-        "| method | numbers in an upload | bytes up a round | T | unknowns | of a signal"
+        "| method | numbers in an upload | bytes up a round | T | unknowns | of a signal | fresh"
         " | what an upload is | read by our attacks | masks |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name in schema.names("psofed.methods"):
         options, words = schema.load("psofed.methods", name).Options(), METHODS[name]
@@ -168,7 +192,7 @@ def table() -> str:
 
 
 def _short(value: float) -> str:
-    return f"{value:,.0f}" if value else "-"
+    return "all" if value == inf else f"{value:,.0f}" if value else "-"
 
 
 def updated(page: str) -> str:

@@ -6,6 +6,7 @@ from methods_page import traffic
 
 from helpers import ROOT
 from psofed import schema
+from psofed.methods import psofed
 
 NAMES = schema.names("psofed.methods")
 PAGE = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
@@ -31,6 +32,13 @@ def test_counted_bytes_are_those_of_the_page_of_methods():
     for name in ("onlinefed", "etpsofed", "pdlms"):
         options = schema.load("psofed.methods", name).Options()
         assert leaves_table.count(options).a_round == pytest.approx(traffic(options)[0])
+
+
+def test_windows_that_move_by_one_entry_tell_of_the_newest_sample_alone_and_blocks_do_not():
+    subset, block = (psofed.Options(shared=40, mask=mask) for mask in ("subset", "block"))
+    assert leaves_table.fresh(subset) == pytest.approx(40 * 39 / 199, abs=0.3)  # by chance
+    assert leaves_table.fresh(block) == 0
+    assert leaves_table.fresh(psofed.Options(shared=120, mask="block")) == 120 - 80
 
 
 def test_idle_learning_and_local_steps_make_more_unknowns():

@@ -144,9 +144,7 @@ def test_the_ruler_is_the_best_of_all_and_not_full_sharing():
         " of 3 clients 1 gains, 1 loses, 1 cannot be told."
     )
     [raw] = [line for line in words if line.startswith("If raw samples may be sent: Centralised")]
-    assert raw.endswith(
-        "Models tell about samples too: docs/privacy.md."
-    )  # no claim that they hide
+    assert raw.endswith("Models tell about samples too: docs/privacy.md.")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ class Words(NamedTuple):
 
     tells: str  # what an upload is, if one knows what the server knows
     masks: str = ""  # why masks cannot hide it; empty: they can
-    read: str = "not attacked"  # by `psofed privacy`: yes, up to a bound, or not attacked
+    read: str = "not attacked"  # or by our attacks: yes, up to a bound, not read
 
 
 UNEQUAL = "each client sends other entries"
@@ -49,8 +49,8 @@ METHODS = {
     "centralised": Words("the samples themselves", SAMPLE, ALL),
     "cmfl": Words("model after T samples; how many signs agree", CHOSEN),
     "etpsofed": Words("entries of a model after T samples; whether the error was large", CHOSEN),
-    "fedavg": Words("model after T samples"),
-    "fedprox": Words("model after T samples"),
+    "fedavg": Words("model after T samples", read="yes"),
+    "fedprox": Words("model after T samples", read="not read"),
     "fedscr": Words("large blocks of mu e z(x) and of what was left out before", UNEQUAL),
     "local": Words("nothing", "nothing is sent", ALL),
     "memofed": Words(

@@ -32,7 +32,9 @@ Bytes per round are those of encoded messages in the paper's setting (D = 200,
 |S_n| = 4, float32 values) with the options as shown, the mean of {rounds} rounds: up from all
 clients, down to each, and down once where all get the same (multicast). On a graph of 100 nodes
 without a server, "up" counts every broadcast once, and "down" the bytes that are added if each
-neighbour gets its own copy. `psofed compare` sets the knob of a method to fit a budget.
+neighbour gets its own copy. `psofed compare` sets the knob of a method to fit a budget. What
+uploads tell the server about samples is [a table of its
+own](privacy.md#what-leaves-a-client-by-method).
 
 Each entry says where its method comes from, what here is as published, what is ours, and what could
 not be verified: original papers were not at hand for every detail.

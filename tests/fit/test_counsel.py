@@ -143,7 +143,8 @@ def test_the_ruler_is_the_best_of_all_and_not_full_sharing():
         "Sharing lowers the error against learning alone (0.091) by 14 % (95 %: 9.0 to 18 %);"
         " of 3 clients 1 gains, 1 loses, 1 cannot be told."
     )
-    assert any(line.startswith("If raw samples may leave") for line in words)
+    [raw] = [line for line in words if line.startswith("If raw samples may be sent: Centralised")]
+    assert raw.endswith("Models tell about samples too: docs/privacy.md.")
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ class Choice:
 
     @property
     def usable(self) -> bool:
-        """Whether it may be recommended: raw samples stay on the devices."""
+        """Whether it may be recommended; to send raw samples is for comparison only."""
         return self.kind != "raw" and not self.why_not and bool(np.isfinite(self.chosen))
 
 

@@ -180,8 +180,9 @@ def _raw(choices: list[Choice], chosen: Choice, limits: Limits) -> str:
     cheaper = raw.bytes <= chosen.bytes and raw.chosen <= chosen.chosen
     if not cheaper and raw.chosen * (1 + limits.within) >= chosen.chosen:
         return ""
-    return (f"If raw samples may leave the devices: {raw.title} reaches {_error(raw.error)} with"
-            f" {raw.bytes:,.0f} bytes.")  # fmt: skip
+    return (f"If raw samples may be sent: {raw.title} reaches {_error(raw.error)} with"
+            f" {raw.bytes:,.0f} bytes."
+            " Models tell about samples too: docs/privacy.md.")  # fmt: skip
 
 
 def _plan(chosen: Choice, held: Choice | None) -> str:

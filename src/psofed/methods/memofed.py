@@ -26,7 +26,7 @@ Newton iteration, kappa grows, so that the iteration does not diverge.
 
 With one sample, an upload would be that sample: d numbers that depend on L + 1. So nothing leaves
 a client before it has `least` samples, by default as many as make the unknowns more than the
-numbers that are sent.
+numbers that are sent. That is no guarantee of privacy (docs/privacy.md).
 
 A client needs D d + d^2 + d multiply-adds a sample: 22,480 at D = 200 and d = 80, 56 times the 2 D
 of LMS. It stores D d numbers for T (128 kB in float64) and d^2 for A_k; LMS stores D numbers. There

@@ -12,8 +12,8 @@ Unverified: nothing.
 The update of one LMS step is mu e z(x), so the L + 1 numbers of a sample hold as much as D. With
 `solver = "ridge"` the server keeps the sums of all samples that it was sent, and its model is the
 ridge regression on them. Bytes are no argument against either; learning between contacts is one.
-Privacy is not one by itself: from an upload of Online-Fed a server can in general compute the
-sample, and partial sharing guarantees no privacy either.
+Privacy is not one by itself: from an upload of Online-Fed a server can compute the sample, and from
+40 entries of PSO-Fed too where it can follow the client's model (docs/privacy.md).
 
 As a prior, lambda is the variance of the noise over that of a weight, 0.017 over about 1 in the
 paper's setting. There, 5 runs, dB after 50, 200, 500 and 1,500 rounds: -9.4, -12.1, -12.7, -13.0 at

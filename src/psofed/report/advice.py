@@ -68,7 +68,7 @@ def blocks(advice: Advice) -> list[Block]:
     ]
     for choice in sorted(advice.choices, key=lambda c: (c.bytes, c.error)):
         mark = "recommended" if choice is advice.best else "yes"
-        mark = "raw samples leave" if choice.kind == "raw" else mark
+        mark = "sends raw samples" if choice.kind == "raw" else mark
         errors = [_show(choice.error), _show(choice.chosen)]
         rows.append([choice.title, *errors, f"{choice.bytes:,.0f}", f"{choice.messages:.1f}",
                      str(choice.largest), choice.why_not or mark])  # fmt: skip

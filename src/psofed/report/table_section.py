@@ -164,7 +164,7 @@ def _settings(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fits(row: dict[str, Any]) -> str:
-    return "raw samples leave" if row.get("kind") == "raw" else "yes"
+    return "sends raw samples" if row.get("kind") == "raw" else "yes"
 
 
 def _sharing(table: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,49 @@
+"""What leaves a client: the table has every method, and is what the code says."""
+
+import leaves_table
+import pytest
+from methods_page import traffic
+
+from helpers import ROOT
+from psofed import schema
+from psofed.methods import psofed
+
+NAMES = schema.names("psofed.methods")
+PAGE = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_what_leaves_a_client_is_what_the_code_says():
+    command = "run: python docs/_tools/leaves_table.py docs/privacy.md"
+    assert leaves_table.updated(PAGE) == PAGE, command
+
+
+def test_every_method_says_what_its_uploads_are():
+    assert set(leaves_table.METHODS) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_method_that_masks_cannot_hide_says_why_and_no_other_does(name):
+    options = schema.load("psofed.methods", name).Options()
+    refused = leaves_table.masked(options) == "no"
+    assert refused == bool(leaves_table.METHODS[name].masks)
+
+
+def test_counted_bytes_are_those_of_the_page_of_methods():
+    for name in ("onlinefed", "etpsofed", "pdlms"):
+        options = schema.load("psofed.methods", name).Options()
+        assert leaves_table.count(options).a_round == pytest.approx(traffic(options)[0])
+
+
+def test_windows_that_move_by_one_entry_tell_of_the_newest_sample_alone_and_blocks_do_not():
+    subset, block = (psofed.Options(shared=40, mask=mask) for mask in ("subset", "block"))
+    assert leaves_table.fresh(subset) == pytest.approx(40 * 39 / 199, abs=0.3)  # by chance
+    assert leaves_table.fresh(block) == 0
+    assert leaves_table.fresh(psofed.Options(shared=120, mask="block")) == 120 - 80
+
+
+def test_idle_learning_and_local_steps_make_more_unknowns():
+    counted = {n: leaves_table.count(schema.load("psofed.methods", n).Options())
+               for n in ("onlinefed", "psofed", "fedavg", "periodic", "local")}  # fmt: skip
+    assert [round(c.samples) for c in counted.values()] == [1, 25, 5, 100, 0]
+    assert [round(c.unknowns) for c in counted.values()] == [5, 125, 25, 500, 0]
+    assert [round(c.signal) for c in counted.values()] == [5, 53, 13, 203, 0]

@@ -77,7 +77,8 @@ class Team:
 
     def start(self, who):
         """`who` is "server" or a client's number."""
-        verb = ["serve", *self.serve] if who == "server" else ["client", "--id", who, *self.more]
+        more = self.more(who) if callable(self.more) else self.more
+        verb = ["serve", *self.serve] if who == "server" else ["client", "--id", who, *more]
         broker = ["--broker", self.url] if self.url else []
         command = [*PSOFED, verb[0], self.file, "--state", self.folder / str(who), *broker]
         tree = self.trees.get(who)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -108,14 +109,21 @@ def derived(key: bytes, kind: bytes, *numbers: int) -> bytes:
 
 def stream(seed: bytes, size: int) -> Words:
     """m: so many words from a seed, by ChaCha20."""
-    ciphers = need("cryptography.hazmat.primitives.ciphers", "privacy", "masks")
-    key = _hkdf(seed, b"psofed mask", 32)
-    cipher = ciphers.Cipher(ciphers.algorithms.ChaCha20(key, bytes(16)), mode=None)
+    ciphers, key = _primitives()[0], _hkdf(seed, b"psofed mask", 32)
+    cipher = ciphers.Cipher(ciphers.algorithms.ChaCha20(key, bytes(16)), None)
     return np.frombuffer(cipher.encryptor().update(bytes(4 * size)), "<u4").astype(np.uint32)
 
 
 def _hkdf(key: bytes, about: bytes, size: int) -> bytes:
-    hashes = need("cryptography.hazmat.primitives.hashes", "privacy", "masks")
-    kdf = need("cryptography.hazmat.primitives.kdf.hkdf", "privacy", "masks")
+    _, hashes, kdf = _primitives()
     found: bytes = kdf.HKDFExpand(hashes.SHA256(), size, about).derive(key)
     return found
+
+
+@cache
+def _primitives() -> tuple[Any, Any, Any]:
+    """Imported when the first mask is made: devices without masks need none of it."""
+    home = "cryptography.hazmat.primitives"
+    names = f"{home}.ciphers", f"{home}.hashes", f"{home}.kdf.hkdf"
+    ciphers, hashes, kdf = (need(name, "privacy", "masks") for name in names)
+    return ciphers, hashes, kdf

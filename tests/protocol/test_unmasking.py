@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -157,6 +158,29 @@ def test_a_client_is_in_no_round_that_the_seed_does_not_say():
     outside = next(k for k in range(8) if k not in table.server.missing)
     frame = next(iter(table.server.frames().values()))
     assert "by the seed" in table.members[outside].take(frame)[1]
+
+
+def test_a_client_is_not_driven_out_of_its_range_by_what_comes_down():
+    table = Table(PLAIN)
+    k, frame = next(iter(table.server.frames().items()))
+    values = np.full(table.server.server.method.shared, 65.0)
+    pushed = wire.decode(frame, 10_000)
+    pushed = wire.encode(replace(pushed, body=values.astype("<f8").tobytes()))
+    assert "not finite or too large" in table.members[k].take(pushed)[1]
+
+
+def test_a_client_whose_model_is_beyond_its_range_sends_nothing():
+    table = Table(PLAIN)
+    k, frame = next(iter(table.server.frames().items()))
+    table.members[k].client.state["w"][:] = 1e4
+    assert "beyond [privacy] range" in table.members[k].take(frame)[1]
+
+
+def test_with_masks_nobody_begins_anew():
+    table = Table(PLAIN)
+    k, frame = next(iter(table.server.frames().items()))
+    begin = wire.encode(replace(wire.decode(frame, 10_000), kind=wire.BEGIN))
+    assert "nobody begins anew" in table.members[k].take(begin)[1]
 
 
 def test_keys_are_needed_with_masks_and_refused_without():

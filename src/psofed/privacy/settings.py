@@ -21,7 +21,7 @@ class Privacy:
     masks: bool = False  # the server learns sums over a cohort, not what a client sends
     self_masks: bool = False  # also if the server lies about who did not answer; costs bytes
     least: int = FEWEST  # members that a sum has at least; with fewer the round is void
-    range: float = 64.0  # larger values of a masked upload are clipped to it
+    range: float = 64.0  # values of a masked upload; who has larger ones sends nothing
     epsilon: float | None = None  # the budget of differential privacy; not set: no noise
     delta: float = 1e-5  # the other number of that budget
     level: Level = "sample"  # what is hidden: one sample of a client, or all of them

@@ -93,7 +93,7 @@ class Client:
             found = f"round {n} is over: client {self.k} is at sample {self.position}"
             raise RefusedError("late", found)
         if self.hiding is not None:
-            self.hiding.cohort(n)  # the server cannot choose it
+            self.hiding.check(n, begin)
         sizes = self._sizes(n, begin)
         message = self._read(n, invitation, sizes)
         if begin:
@@ -271,7 +271,10 @@ class Member:
             right = f"use 0 to {plan.experiment.clients - 1}"
             raise InputError("--id", f"is {k}", f"{right}{plan.settled and ': '}{plan.settled}")
         self.plan, self.k, self.key, self._digest = plan, k, key, plan.digest
-        self.client = Client(plan.method(measured), k, source, plan.deploy.bound)
+        bound = plan.deploy.bound
+        if plan.masked and plan.world.privacy is not None:
+            bound = min(bound, plan.world.privacy.range)
+        self.client = Client(plan.method(measured), k, source, bound)
         self.client.hiding = self._hiding(pairs)
         self.store = plan.store(disk, f"client {k}")
         self.incarnation = 0  # the highest that was seen

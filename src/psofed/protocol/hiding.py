@@ -21,7 +21,9 @@ class Hiding:
 
     def __init__(self, method: Method, pairs: Pairs) -> None:
         assert method.task.privacy is not None
-        self.method, self.pairs, self.least = method, pairs, method.task.privacy.least
+        privacy, size = method.task.privacy, method.task.cohorts.size
+        self.method, self.pairs, self.least = method, pairs, privacy.least
+        self.ends = round(privacy.range * privacy.scale(size))
         self.revealed: tuple[int, bytes] | None = None  # a round, and the sum it helped with
 
     def cohort(self, n: int) -> list[int]:
@@ -32,9 +34,25 @@ class Hiding:
             raise RefusedError("stranger", why)
         return found
 
+    def check(self, n: int, begin: bool) -> None:
+        """Refuse what would make sums easier to read: other members, or a model that is known."""
+        self.cohort(n)
+        if begin:
+            raise RefusedError("kind", f"round {n}: with masks nobody begins anew")
+
     def hidden(self, upload: Message, n: int) -> Message:
-        """An upload as it is sent."""
-        return None if upload is None else self.pairs.hidden(upload, self.cohort(n), n)
+        """An upload as it is sent.
+
+        Values at the end of the range are not sent at all: a server that could drive all others
+        there, by what it sends down, would know their part of the sum.
+        """
+        if upload is None:
+            return None
+        steps = np.asarray(upload).astype(np.uint32).astype(np.int32)
+        if np.abs(steps.astype(np.int64)).max(initial=0) >= self.ends:
+            why = f"round {n}: a value of the model is beyond [privacy] range, so nothing is sent"
+            raise RefusedError("range", why)
+        return self.pairs.hidden(upload, self.cohort(n), n)
 
     def reveal(self, n: int, question: bytes) -> bytes:
         """The seeds for the sum over those who are present: for one set in a round, not too few."""

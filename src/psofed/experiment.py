@@ -195,6 +195,8 @@ class Experiment:
             room=history.everybody if self.fleet else 0,
             check=self.check,
             privacy=self.privacy,
+            rounds=self.rounds,
+            longest=self.features.longest if self.learner.featured else None,
         )
         return self.beset(task)
 

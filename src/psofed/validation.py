@@ -14,6 +14,7 @@ from psofed.errors import InputError
 from psofed.learners.contract import MOST_DIM, Learner
 from psofed.learners.examine import examine
 from psofed.methods.contract import Options
+from psofed.methods.noise_rules import check_noise, check_samples
 from psofed.policies import contract as policies
 from psofed.privacy.settings import Privacy
 from psofed.sample_checks.contract import SampleCheck
@@ -120,6 +121,7 @@ def _privacy(experiment: Experiment) -> None:
     privacy = experiment.privacy
     if not isinstance(privacy, Privacy | None):
         raise InputError("privacy", f"is {privacy!r}", "use psofed.Privacy")
+    check_samples(privacy, experiment.check)
     if privacy is None or not privacy.masks:
         return
     if experiment.cohort < privacy.least:
@@ -273,6 +275,8 @@ def _method(experiment: Experiment, options: Options) -> None:
         found = "is given, but a policy may ask any client"
         raise InputError("policy", found, "leave out one of policy and absent")
     _masked(experiment, options)
+    longest = experiment.features.longest if experiment.learner.featured else None
+    check_noise(experiment.privacy, options, experiment.learner, longest, experiment.step)
     if experiment.fleet:
         _joins(options)
     check_attacked(experiment, options)

@@ -17,6 +17,8 @@ from psofed.errors import InputError
 
 Function = Callable[..., Any]
 OURS = ("cosine", "exponential", "gaussian")  # feature functions
+# The largest |z| of any x, of features that are drawn from the seed alone.
+LONGEST = {"cosine": 2**0.5, "exponential": 1.0}
 SIZE = 80  # d, where it is not set
 MOST_WHITENED = 2000  # features whose eigenvectors are still found in seconds
 
@@ -106,6 +108,12 @@ class Features:
     def entries(self) -> int:
         """The numbers that a model is learned from: D, or d of a basis."""
         return self.dim if self.basis == "none" else self.size or min(SIZE, self.dim)
+
+    @property
+    def longest(self) -> float | None:
+        """The largest |z| of any x; None: it is not known, or is a matter of the data."""
+        known = self.basis == "none" and isinstance(self.name, str)
+        return LONGEST.get(str(self.name)) if known else None
 
     def describe(self) -> str:
         """The features in short, as the title of a method has them."""

@@ -5,5 +5,5 @@ HELPERS = (
     "contract", "options", "messages", "guard", "round", "members", "selection", "stretch",
     "poisoning", "defending", "client_rows", "titles", "averaging", "checked", "masked", "wired",
     "codes", "coding", "graphs", "adapting", "curvature", "forgetting", "quadratics", "statistics",
-    "trust", "values",
+    "trust", "values", "noisy", "noise_rules",
 )  # fmt: skip

@@ -112,6 +112,9 @@ class Task:
     defence: Defence | None = None  # what the server does about it
     check: SampleCheck | None = None  # what clients do not learn from; None: they do from all
     privacy: Privacy | None = None  # what the server may learn of a client; None: what is sent
+    rounds: int = 1  # that are planned, for which a budget of privacy is
+    longest: float | None = None  # the largest |z| of any input, if it is known
+    secret: bool = False  # noise comes from this machine, as on a device, not from the seeds
 
     @property
     def places(self) -> int:
@@ -377,6 +380,10 @@ def start(options: Options, task: Task) -> Method:
         found = f"is that of {options.name} alone, which cannot be had here"
         raise InputError(what, found, "give it to the whole experiment, or see Experiment.alone")
     cls = kind(options)
+    if task.privacy is not None and task.privacy.noisy:
+        from psofed.methods.noisy import noisy  # it builds on this module
+
+        cls = noisy(cls)
     if task.privacy is not None and task.privacy.masks:
         from psofed.methods.masked import masked  # it builds on this module
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from psofed.core.schedule import Indices
 from psofed.methods.contract import Array, Message, Messages, Method, Partly, Rows, State
+from psofed.methods.noisy import lasting
 
 
 class RoundSamples(Protocol):
@@ -240,7 +241,8 @@ class Clients:
         if self.together and cohort.size and not new:
             return Together(self, cohort)
         for k in new:
-            for name, array in self.method.client(k).items():
+            fresh = self.method.client(k) | lasting(self.state(k))
+            for name, array in fresh.items():
                 self.states[name][k] = array
         ids = cohort.tolist()
         return OneByOne(self.method, ids, [self.state(k) for k in ids], new)

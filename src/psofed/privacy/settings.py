@@ -12,6 +12,7 @@ Level = Literal["sample", "client"]
 WORDS = 2**32  # masked values are whole numbers mod this: four bytes each
 ROOM = 16  # times more than the largest sum needs, so that one that is wrong shows
 FEWEST = 3  # with two in a sum, either of them can subtract its own part
+ERROR, CHANGE = 1.0, 1.0  # the clips where epsilon is given and they are not
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,19 @@ class Privacy:
     level: Level = "sample"  # what is hidden: one sample of a client, or all of them
     clip_error: float | None = None  # largest |error| that a client learns from a sample with
     clip_change: float | None = None  # largest norm of what an upload changes
+    uploads: int | None = None  # of a client, that its budget is for; not set: from the rounds
 
     def __post_init__(self) -> None:
         schema.check(self)
-        schema.positive(self, "range", "epsilon", "delta", "clip_error", "clip_change")
+        schema.positive(self, "range", "epsilon", "delta", "clip_error", "clip_change", "uploads")
         if self.delta >= 1:
             raise InputError("delta", f"is {self.delta:g}", "use less than 1, such as 1e-5")
         if self.least < FEWEST:
             found = f"is {self.least}: of a sum of two, each can subtract its own part"
             raise InputError("least", found, f"use {FEWEST} or more")
+        if self.uploads is not None and (self.epsilon is None or self.level != "client"):
+            found = "is given, but a budget for uploads is that of a client"
+            raise InputError("uploads", found, 'leave it out, or set epsilon and level = "client"')
         if self.self_masks and not self.masks:
             raise InputError("self_masks", "is true, but masks is not", "set both, or neither")
 
@@ -48,6 +53,22 @@ class Privacy:
     def noisy(self) -> bool:
         """Whether clients clip what they send, or add noise to it."""
         return any(each is not None for each in (self.epsilon, self.clip_error, self.clip_change))
+
+    @property
+    def hides_samples(self) -> bool:
+        """Whether single samples are what the budget is for."""
+        return self.epsilon is not None and self.level == "sample"
+
+    @property
+    def error(self) -> float | None:
+        """The clip of errors that is used."""
+        return ERROR if self.hides_samples and self.clip_error is None else self.clip_error
+
+    @property
+    def change(self) -> float | None:
+        """The clip of changes that is used."""
+        wanted = self.epsilon is not None and self.level == "client"
+        return CHANGE if wanted and self.clip_change is None else self.clip_change
 
     def scale(self, cohort: int) -> int:
         """Steps of a masked value to 1: the sum over a cohort is within a 16th of all words.

@@ -17,6 +17,7 @@ from psofed.errors import InputError
 from psofed.methods import checked
 from psofed.methods.contract import Message, Method
 from psofed.methods.members import Members, OneByOne
+from psofed.methods.noisy import lasting
 from psofed.methods.poisoning import poisoned
 from psofed.methods.round import Uniform, take_part
 from psofed.privacy.masks import Pairs
@@ -112,7 +113,7 @@ class Client:
 
     def _begin(self, n: int, message: Message) -> None:
         """With nothing of what it has learned; on the lockstep clock, from sample n on."""
-        self.state, self._block = self.method.client(self.k), n
+        self.state, self._block = self.method.client(self.k) | lasting(self.state), n
         if self.source is not None:
             self.position = n
         self.method.welcomed(self.state, self.k, n, message)
@@ -274,7 +275,7 @@ class Member:
         bound = plan.deploy.bound
         if plan.masked and plan.world.privacy is not None:
             bound = min(bound, plan.world.privacy.range)
-        self.client = Client(plan.method(measured), k, source, bound)
+        self.client = Client(plan.device(measured), k, source, bound)
         self.client.hiding = self._hiding(pairs)
         self.store = plan.store(disk, f"client {k}")
         self.incarnation = 0  # the highest that was seen

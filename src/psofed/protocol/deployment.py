@@ -110,6 +110,13 @@ class Deployment:
             return f"Defence: none, the server of {name} has no fold that one could change"
         return "Defence: none, the file has no table [defence]"
 
+    def device(self, measured: bool = False) -> Method:
+        """The method of a client, whose noise nobody else can compute."""
+        method = self.method(measured)
+        if self.experiment.privacy is None or not self.experiment.privacy.noisy:
+            return method
+        return start(self.world.methods[0], replace(method.task, secret=True))
+
     def method(self, measured: bool = False) -> Method:
         """The method, bound to run 0 of the experiment: a simulation of that run is its twin.
 
@@ -125,7 +132,8 @@ class Deployment:
 
     @cached_property
     def _checking(self) -> Method:
-        if self.experiment.check is not None:
+        privacy = self.experiment.privacy  # a check that remembers would tell of samples
+        if self.experiment.check is not None or (privacy and privacy.hides_samples):
             return self._method
         return start(self.world.methods[0], replace(self._method.task, check=outliers.Options()))
 

@@ -45,7 +45,7 @@ def _check_step(learner: Learner, longest: float | None, step: float) -> None:
     if longest is None:
         found = "have no known largest length, so one sample can move a model by any amount"
         raise InputError("features", found, f'use "cosine" or "exponential", or {right}')
-    if step * longest**2 > 2:
+    if step * longest**2 > 2 * (1 + 1e-9):
         found = f"is {step:g}: a later sample could enlarge what one has left in a model"
         raise InputError("step", found, f"use {2 / longest**2:.3g} at most, or {right}")
 
@@ -54,7 +54,7 @@ def check_samples(privacy: Privacy | None, check: SampleCheck | None) -> None:
     """Refuse a check of samples that remembers: one sample would decide about later ones."""
     if privacy is None or not privacy.hides_samples:
         return
-    if check is None or not check.acts or isinstance(check, ranges.Options):
+    if check is None or not check.acts or type(check) is ranges.Options:
         return
     found = f"is {check.name}, which judges a sample by others, so one moves a model through them"
     raise InputError("check", found, 'use "range" or "none", or level = "client"')

@@ -64,7 +64,7 @@ def noisy(plain: Any) -> Any:
             self.sigma: Any = 0.0 if self.noise is None else self.noise.sigma
             if privacy.level == "sample" and not isinstance(self.mu, float | int):
                 # That of a sample is in proportion to mu, in which several runs may differ.
-                self.sigma = self.times(self.sigma, axes=2)
+                self.sigma = (self.mu * self.sigma).reshape(-1, 1, 1)
             if privacy.error is not None:
                 self.learner: Any = Clipped(self.task.learner, privacy.error)
 

@@ -73,14 +73,14 @@ def noise(
     privacy: Privacy, step: float, longest: float | None, uploads: int, shares: int
 ) -> Noise | None:
     """The noise for the budget; None if there is no epsilon, or nothing of known sensitivity."""
-    reach = step * (privacy.error or 0) * (longest or 0)
-    sensitivity = reach if privacy.level == "sample" else privacy.change
-    if privacy.epsilon is None or not sensitivity:
+    sample = privacy.level == "sample"
+    reach = (privacy.error or 0) * (longest or 0) if sample else privacy.change
+    if privacy.epsilon is None or not reach:
         return None
-    told = 1 if privacy.level == "sample" else uploads
+    told, scale = (1, step) if sample else (uploads, 1.0)
     most = accountant.ratio(privacy.epsilon, privacy.delta) / sqrt(told)
-    sigma = sensitivity / (most * sqrt(shares))
-    return Noise(privacy.level, privacy.delta, sensitivity, sigma, told, shares)
+    sigma = scale * (reach / (most * sqrt(shares)))
+    return Noise(privacy.level, privacy.delta, scale * reach, sigma, told, shares)
 
 
 def planned(privacy: Privacy, contacts: int, share: float) -> int:

@@ -1,0 +1,199 @@
+"""Clipped and noisy uploads: the drivers agree, and one sample is told of once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from psofed import Change, Experiment, FedAvg, InputError, OnlineFed, Privacy, PSOFed
+from psofed.checks.bench import exchange, prepare, samples, simulate, small
+from psofed.experiment import Features
+from psofed.learners import network, nlms
+from psofed.methods import etpsofed, fedprox, memofed
+from psofed.methods.noisy import PUBLIC, SPENT, Clipped, noise_of
+from psofed.policies import importance
+from psofed.protocol.client import Client
+from psofed.protocol.deployment import Deploy, Deployment
+from psofed.sample_checks import outliers
+from psofed.simulate import any_method
+from psofed.simulate.onerun import some_runs
+
+SAMPLE, CLIENT = Privacy(epsilon=4.0), Privacy(epsilon=4.0, level="client", uploads=5)
+METHODS = (
+    PSOFed(1, "coordinated"), PSOFed(3), PSOFed(10), PSOFed(3, average=True), FedAvg(3),
+    OnlineFed(),
+)  # fmt: skip
+SETTINGS = (SAMPLE, CLIENT, Privacy(clip_error=0.3), Privacy(clip_change=0.2))
+
+
+@pytest.mark.parametrize("options", METHODS, ids=lambda o: o.title())
+@pytest.mark.parametrize("privacy", SETTINGS, ids=lambda p: str(p.to_table()))
+def test_all_drivers_agree_and_several_runs_are_each_what_they_are_alone(options, privacy):
+    experiment = small(options, privacy=privacy)
+    np.testing.assert_allclose(simulate(experiment), exchange(experiment).models, atol=1e-12)
+    together = some_runs(experiment, [0, 1])
+    for run, found in enumerate(together):
+        np.testing.assert_array_equal(found.mse, some_runs(experiment, [run])[0].mse)
+
+
+def test_runs_with_steps_of_their_own_have_the_noise_of_theirs():
+    steps = [PSOFed(3, step=mu) for mu in (0.1, 0.4)]
+    both = some_runs(small(*steps, privacy=SAMPLE), [0, 1])
+    for j, options in enumerate(steps):
+        alone = some_runs(small(options, privacy=SAMPLE), [0, 1])
+        for one, found in zip(alone, both, strict=True):
+            np.testing.assert_array_equal(found.mse[j], one.mse[0])
+
+
+@pytest.mark.parametrize("options", [PSOFed(3, "coordinated"), FedAvg(2)], ids=lambda o: o.name)
+def test_members_that_change_agree_too_and_what_was_spent_stays_spent(options):
+    fleet = (Change(8, exclude=(0, 1)), Change(12, readmit=(0, 1)))
+    privacy = replace(CLIENT, uploads=1000)
+    experiment = small(options, privacy=privacy, fleet=fleet)
+    method, draws = prepare(experiment)
+    last = list(any_method.play(draws, method, any_method.RunSamples(draws)))[-1]
+    uploads = sum(k in method.cohort(n, {}) for n in range(30) if method.ends(n) for k in (0, 1))
+    assert last.clients[SPENT][:2].sum() == uploads > 0
+
+
+def test_a_client_whose_budget_is_spent_sends_what_is_known_and_learns_on():
+    method, draws = prepare(small(PSOFed(3), privacy=CLIENT, clients=2, cohort=2))
+    x, y = samples(draws)
+    client, server = Client(method, 0), method.server()
+    for n in range(8):
+        client.learn(x[0, n : n + 1], y[0, n : n + 1])
+        before = client.state[PUBLIC].copy()
+        down = method.encode(method.download(server, 0, n), up=False)
+        answer = method.decode(client.take_part(n, down), up=True)
+        known = client.state[PUBLIC][method.entries(0, n, up=True)]
+        np.testing.assert_array_equal(answer, known)
+        told = not np.isin(known, [*before, *server["w"]]).all()
+        assert told == (n < 5)
+    assert client.state[SPENT] == 5
+    assert not np.array_equal(client.state["w"], client.state[PUBLIC])
+
+
+def test_a_deployed_client_has_noise_that_its_file_does_not_tell():
+    plan = Deployment(small(PSOFed(3), privacy=SAMPLE), Deploy(wire="float64"))
+    answers = []
+    for method in (plan.method(), plan.method(), plan.device(), plan.device()):
+        client = Client(method, 0, lambda start, stop: (np.ones((stop - start, 4)), np.ones(1)))
+        down = method.encode(method.download(method.server(), 0, 0), up=False)
+        answers.append(client.take_part(0, down))
+        assert client.take_part(0, down) == answers[-1]  # asked again, it repeats
+    assert answers[0] == answers[1]
+    assert len(set(answers)) == 3
+
+
+def test_a_sample_that_is_not_finite_moves_nothing():
+    method, _ = prepare(small(PSOFed(3), privacy=SAMPLE))
+    client = method.client(0)
+    for x, y in ((np.ones(4), np.nan), (np.full(4, np.inf), 1.0), (np.ones(4), np.inf)):
+        with np.errstate(invalid="ignore"):
+            method.learn(client, x, method.task.features(x), y)
+    np.testing.assert_array_equal(client["w"], 0)
+
+
+def _same_upload(method, here, there, n, random):
+    """Both upload the same values; how far the noise of the two is apart is what was told."""
+    window = method.entries(0, n, up=True)
+    noise = random.normal(size=len(window))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(method, "_drawn", lambda k, n, shape: noise)
+        ours = method.upload(here, 0, n)
+        public = there[PUBLIC][window]
+        needed = ours - public - method._clipped(there["w"][window] - public)
+        patch.setattr(method, "_drawn", lambda k, n, shape: needed)
+        np.testing.assert_allclose(method.upload(there, 0, n), ours, atol=1e-12)
+    return noise - needed
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6), st.sampled_from([1, 2, 5, 10]), st.booleans(), st.floats(0.05, 1.0),
+    st.sampled_from([None, 0.2]), st.integers(0, 14),
+)  # fmt: skip
+def test_all_uploads_together_tell_of_one_sample_what_one_could(
+    seed, shared, coordinated, step, change, lost
+):
+    """Two clients with the same public values, of whom one lacks a sample: sum |told|^2 <= c^2."""
+    scheme = "coordinated" if coordinated else "uncoordinated"
+    privacy = Privacy(epsilon=1.0, clip_error=0.5, clip_change=change)
+    experiment = small(PSOFed(shared, scheme), privacy=privacy, step=step)
+    method, _ = prepare(experiment)
+    method.again = True  # also where the next download would overwrite it
+    random = np.random.default_rng(seed)
+    here, there = method.client(0), method.client(0)
+    told = 0.0
+    for n in range(15):
+        entries = method.entries(0, n, up=False)
+        if random.random() < 0.5:
+            values = random.normal(size=len(entries))
+            for client in (here, there):
+                method.receive(client, 0, n, values)
+        x, y = random.normal(size=4) * random.choice([0.1, 1.0, 10.0]), random.normal() * 3
+        for client in (here, there)[: 1 + (n != lost)]:
+            method.learn(client, x, method.task.features(x), y)
+        if random.random() < 0.7:
+            told += np.square(_same_upload(method, here, there, n, random)).sum()
+    c = step * 0.5 * np.sqrt(2)
+    assert method.noise.sensitivity == pytest.approx(c)
+    assert told <= c**2 * (1 + 1e-9)
+
+
+def test_clipping_is_the_step_of_lms_with_a_clipped_error():
+    learner = Clipped(small(PSOFed(3)).learner, 0.5)
+    w, z = np.zeros(2), np.array([1.0, 0.5])
+    assert learner.learn(w, z, 2.0, 0.1) == 2.0
+    np.testing.assert_allclose(w, 0.1 * 0.5 * z)
+
+
+@pytest.mark.parametrize(
+    ("options", "changes", "field"),
+    [
+        (memofed.Options(), {}, "methods[0].name"),
+        (etpsofed.Options(3), {}, "methods[0].name"),
+        (fedprox.Options(), {}, "methods[0].name"),
+        (PSOFed(3, wire="4 bit"), {}, "methods[0].wire"),
+        (PSOFed(3, policy=importance.Options()), {}, "methods[0].policy"),
+        (PSOFed(3, step=1.2), {}, "methods[0].step"),
+        (PSOFed(3), {"learner": nlms.Options()}, "methods[0].learner"),
+        (PSOFed(3), {"features": Features(dim=10, basis="whitened")}, "methods[0].features"),
+        (PSOFed(3), {"features": Features("gaussian", dim=10)}, "methods[0].features"),
+        (PSOFed(3), {"check": outliers.Options()}, "check"),
+    ],
+)
+def test_what_has_no_proof_is_refused(options, changes, field):
+    with pytest.raises(InputError) as caught:
+        small(options, privacy=SAMPLE, **changes)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [(fedprox.Options(), {}), (PSOFed(3, learner=network.Options()), {}),
+     (PSOFed(3), {"check": outliers.Options()}), (PSOFed(3, step=1.2), {})],
+)  # fmt: skip
+def test_a_client_can_be_hidden_with_any_learner(options, changes):
+    assert simulate(small(options, privacy=CLIENT, **changes)).size
+
+
+def test_a_table_that_only_clips_has_no_noise_and_none_that_is_off_changes_a_bit():
+    plain = small(PSOFed(3))
+    np.testing.assert_array_equal(simulate(plain), simulate(replace(plain, privacy=Privacy())))
+    loose = replace(plain, privacy=Privacy(clip_change=1e6, clip_error=1e6))
+    np.testing.assert_allclose(simulate(loose), simulate(plain), atol=1e-12)
+    assert noise_of(plain.methods[0], loose.task(0)) is None
+
+
+def test_noise_under_masks_is_shared_where_downloads_overwrite_everything():
+    world = Experiment(methods=(OnlineFed(), PSOFed(5, "coordinated")))
+    private = replace(world, privacy=Privacy(masks=True, epsilon=4.0))
+    task = private.task(0)
+    whole, part = (noise_of(options, task) for options in private.methods)
+    assert (whole.shares, part.shares) == (3, 1)
+    assert part.sigma == pytest.approx(whole.sigma * np.sqrt(3))

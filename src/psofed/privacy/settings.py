@@ -12,7 +12,7 @@ Level = Literal["sample", "client"]
 WORDS = 2**32  # masked values are whole numbers mod this: four bytes each
 ROOM = 16  # times more than the largest sum needs, so that one that is wrong shows
 FEWEST = 3  # with two in a sum, either of them can subtract its own part
-ERROR, CHANGE = 1.0, 1.0  # the clips where epsilon is given and they are not
+ERROR, CHANGE = 1.0, 0.1  # the clips where epsilon is given and they are not
 
 
 @dataclass(frozen=True)

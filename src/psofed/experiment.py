@@ -29,8 +29,10 @@ from psofed.learners import lms
 from psofed.learners.contract import Learner
 from psofed.methods import onlinefed, psofed
 from psofed.methods.contract import Method, Options, Task, start
+from psofed.methods.noisy import noise_of
 from psofed.methods.titles import settings, titles
 from psofed.privacy import settings as private
+from psofed.privacy.mechanism import Mechanism
 from psofed.privacy.settings import Privacy
 from psofed.sample_checks.contract import SampleCheck
 from psofed.streams import drawing, paper
@@ -261,6 +263,15 @@ class Experiment:
         if measured(self.stream):
             return seeds.generator("probe").standard_normal((count, self.stream.taps))
         return drawing.snapshot(self.stream, seeds, "probe", self.clients, count).x
+
+    @property
+    def noises(self) -> list[Mechanism | None]:
+        """The noise of each method's clients, and what it promises."""
+        found: dict[int, Mechanism | None] = {}
+        for places, part in self.parts():
+            task = part.task(0)
+            found |= {j: noise_of(o, task) for j, o in zip(places, part.methods, strict=True)}
+        return [found[j] for j in range(len(self.methods))]
 
     def start(self, task: Task) -> list[Method]:
         """The methods of the experiment, bound to one run."""

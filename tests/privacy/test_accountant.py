@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psofed.privacy import accountant
-from psofed.privacy.noise import noise, planned, secret_normals
+from psofed.privacy.mechanism import mechanism, planned, secret_normals
 from psofed.privacy.settings import Privacy
 
 deltas = st.sampled_from([1e-3, 1e-5, 1e-9])
@@ -56,7 +56,7 @@ def test_more_that_is_told_costs_more(ratio, factor, delta):
 def test_the_budget_of_a_client_is_spent_by_the_uploads_that_it_is_for(contacts, share, epsilon):
     privacy = Privacy(epsilon=epsilon, level="client", clip_change=0.3)
     uploads = planned(privacy, contacts, share)
-    found = noise(privacy, 0.2, None, uploads, 1)
+    found = mechanism(privacy, 0.2, None, uploads, 1)
     assert contacts * share <= uploads <= contacts or uploads == 1
     assert found.planned == pytest.approx(epsilon, rel=1e-6)
     assert found.epsilon(0) == 0
@@ -65,7 +65,7 @@ def test_the_budget_of_a_client_is_spent_by_the_uploads_that_it_is_for(contacts,
 
 def test_masks_divide_the_noise_among_the_members_of_a_sum():
     privacy = Privacy(epsilon=2.0)
-    alone, shared = (noise(privacy, 0.2, sqrt(2), 1, shares) for shares in (1, 4))
+    alone, shared = (mechanism(privacy, 0.2, sqrt(2), 1, shares) for shares in (1, 4))
     assert shared.sigma == pytest.approx(alone.sigma / 2)
     assert shared.planned == pytest.approx(alone.planned)
 

@@ -59,6 +59,7 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     from psofed.streams.contract import about
 
     plan, level = plans.read(file), wishes["interval"]
+    _check_told(plan, wishes)
     conformal.which(level, "--interval")
     stream = about(plan.experiment.stream)
     names = stream.clients_named()
@@ -91,16 +92,36 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     learned = device.member.client.position
     name = f" ({names[k]})" if k < len(names) else ""
     say(f"Client {k}{name} of run {plan.deploy.run}, {learned} samples learned so far")
+    _private(device.member.client)
     device.run()
     if checked := device.member.client.checked:
         from psofed.sample_checks.contract import in_words
 
         say(f"The check of samples: {in_words(checked)}")
+    _private(device.member.client)
     confidence = device.member.client.confidence
     if confidence.labels:
         inside, count = confidence.coverage(level), confidence.labels
         say(f"{inside:.3f} of {count:,} labels were inside the interval of {level:g}")
     say(f"Stopped after {device.member.client.position} samples; the state is in {state}")
+
+
+def _check_told(plan: Deployment, wishes: dict[str, Any]) -> None:
+    """Refuse to tell numbers that come from samples, and have no noise."""
+    from psofed.errors import InputError
+
+    privacy = plan.experiment.privacy
+    for flag in ("tell_coverage", "tell_errors"):
+        if wishes[flag] and privacy is not None and privacy.epsilon is not None:
+            found = "is given, but these numbers have no noise, and [privacy] epsilon is a promise"
+            raise InputError(f"--{flag.replace('_', '-')}", found, "leave it out")
+
+
+def _private(client: Any) -> None:
+    """What is promised of what leaves this client, and how much of it is spent."""
+    if client.spent is not None:
+        noise = client.method.noise
+        say(f"Privacy: {noise.in_words()}; epsilon {client.spent:.3g} is spent so far")
 
 
 def _number(names: Sequence[str], who: str, live: bool) -> int:

@@ -171,8 +171,20 @@ class Board:
             "ignored": s.ignored,
             "logins": s.logins,
             "certificates": s.certificates,
+            "epsilon": self._epsilon(s),
             "reasons": {reason: count for reason, count in s.reasons.items() if count},
         }
+
+    def _epsilon(self, s: Snapshot) -> list[float] | None:
+        """The most that a client can have spent of its budget, and the budget; None: there is none.
+
+        A client spends when it answers, also if the answer is late or lost.
+        """
+        noise = self.watch.server.coordinator.server.method.noise
+        if noise is None:
+            return None
+        asked = int((s.accepted + s.refused + s.lost).max(initial=0))
+        return [round(noise.epsilon(asked), 4), round(noise.planned, 4)]
 
     def _rows(self, s: Snapshot) -> dict[int, list[Any]]:
         contact, ids = np.round(s.contact).astype(np.int64).tolist(), s.ids.tolist()

@@ -95,6 +95,10 @@ def _clients(rows: dict[int, list[Any]]) -> Iterator[Any]:
 def _seen(whole: dict[str, Any]) -> Iterator[Any]:
     text = "Members that are not asked until they are heard again: they do not answer."
     yield _gauge("psofed_asleep", text, whole["asleep"])
+    if whole["epsilon"] is not None:
+        text = "Privacy budget: the most that a client can have spent of it, and all of it."
+        values = dict(zip(("spent", "budget"), whole["epsilon"], strict=True))
+        yield _gauge("psofed_epsilon", text, values, "what")
     text = "Clients whose answers are not folded in."
     yield _gauge("psofed_quarantined", text, len(whole["quarantined"]))
     if whole["seen"] is not None:

@@ -201,6 +201,14 @@ class Device:
                 " were passed over so far"
             )
 
+    def _tell_budget(self) -> None:
+        """Once, when the budget of privacy is spent."""
+        client = self.member.client
+        if client.exhausted and "budget" not in self._said:
+            self._said.add("budget")
+            told = f"epsilon {client.spent:.3g} is spent; from now on this client uploads nothing"
+            self.on_news(f"{told} but what both ends know")
+
     def _network(self, event: Event) -> None:
         run, k = self.member.plan.deploy.run, self.member.k
         if event.kind == "message":
@@ -212,6 +220,7 @@ class Device:
             if counts.get("mac") == forged:  # otherwise it need not be from a server
                 self._hello_at = monotonic() if self.member.standing else None
             self._tell_disk()
+            self._tell_budget()
             if what in ("answered", "revealed"):
                 self._unsaved, self._saved_at = 0, monotonic()
             if answer is not None:

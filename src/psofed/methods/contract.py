@@ -89,6 +89,7 @@ from psofed.methods.options import Wire as Wire
 from psofed.methods.options import geometric as geometric
 from psofed.policies import contract as policies
 from psofed.policies.contract import Policy
+from psofed.privacy.mechanism import Mechanism
 from psofed.privacy.settings import Privacy
 from psofed.sample_checks.contract import SampleCheck
 
@@ -152,6 +153,7 @@ class Method(Protocol):
     task: Task
     step: Any
     policy: Policy | None  # decides who takes part, instead of the cohort
+    noise: Mechanism | None  # what clients add to what they upload
 
     @property
     def waits(self) -> bool: ...
@@ -224,6 +226,7 @@ class Plain:
     averages = False
     defends: tuple[str, ...] = ()
     several = True  # if stacked: its handlers take several runs at once, too
+    noise: Mechanism | None = None
     setup = 8  # the seed: features, masks and all later draws follow from it
 
     def __init_subclass__(cls) -> None:

@@ -23,7 +23,7 @@ from psofed.core import equations
 from psofed.learners.contract import Learner
 from psofed.methods.messages import Array, Messages, State, Who
 from psofed.methods.options import Options
-from psofed.privacy.noise import Noise, noise, planned, secret_normals
+from psofed.privacy.mechanism import Mechanism, mechanism, planned, secret_normals
 
 # In a client's state: the values that both ends know, and how many uploads have told something.
 PUBLIC, SPENT = "public", "spent uploads"
@@ -140,7 +140,7 @@ def noisy(plain: Any) -> Any:
     return Noisy
 
 
-def noise_of(options: Options, task: Any) -> Noise | None:
+def noise_of(options: Options, task: Any) -> Mechanism | None:
     """The noise of a method, for mu = its step; where runs have steps of their own, for mu = 1."""
     privacy, mu = task.privacy, task.step if options.step is None else options.step
     if privacy is None:
@@ -148,7 +148,7 @@ def noise_of(options: Options, task: Any) -> Noise | None:
     contacts, share = max(task.rounds // options.pace, 1), task.cohorts.size / task.clients
     shares = privacy.least if privacy.masks and overwritten(options, task) else 1
     step = mu if isinstance(mu, float | int) else 1.0
-    return noise(privacy, step, task.longest, planned(privacy, contacts, share), shares)
+    return mechanism(privacy, step, task.longest, planned(privacy, contacts, share), shares)
 
 
 def overwritten(options: Options, task: Any) -> bool:

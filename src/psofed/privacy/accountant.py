@@ -11,6 +11,7 @@ says.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import erfc, exp, inf, log, log1p, pi, sqrt
 
 from psofed.extras import need
@@ -59,6 +60,7 @@ def ratio(epsilon: float, delta: float) -> float:
     return 1 / _upper(lambda found: delta_of(epsilon, 1 / found) <= delta, least / 2, least)
 
 
+@lru_cache
 def amplified(ratio: float, delta: float, share: float, times: int) -> float:
     """The epsilon of T tellings for who does not know which clients took part in which rounds.
 

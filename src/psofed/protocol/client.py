@@ -17,7 +17,7 @@ from psofed.errors import InputError
 from psofed.methods import checked
 from psofed.methods.contract import Message, Method
 from psofed.methods.members import Members, OneByOne
-from psofed.methods.noisy import lasting
+from psofed.methods.noisy import SPENT, lasting
 from psofed.methods.poisoning import poisoned
 from psofed.methods.round import Uniform, take_part
 from psofed.privacy.masks import Pairs
@@ -76,6 +76,20 @@ class Client:
     def checked(self) -> dict[str, int]:
         """What the check made of the samples so far: seen, learned, and refused by reason."""
         return checked.found(self.state)
+
+    @property
+    def spent(self) -> float | None:
+        """Epsilon that its uploads have spent so far; None if there is no budget."""
+        noise = self.method.noise
+        return None if noise is None else noise.epsilon(int(self.state[SPENT]))
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether its uploads tell nothing any more."""
+        noise = self.method.noise
+        if noise is None or noise.level == "sample":
+            return False
+        return int(self.state[SPENT]) >= noise.uploads
 
     def catch_up(self, n: int) -> None:
         """Learn from the samples before round n that have not been learned from."""

@@ -51,6 +51,8 @@ def build(source: Result) -> dict[str, Any]:
 def _notes(table: dict[str, Any]) -> list[str]:
     """What to keep in mind about the paper's claims, and what a check made of the samples."""
     notes = caution(table["rounds"], section.targets(table)) if "claims" in table else []
+    hidden = (entry for entry in table["methods"] if "privacy" in entry)
+    notes += [f"{e['method']}: {e['privacy']['words']}." for e in hidden]
     known = (entry for entry in table["methods"] if "samples" in entry)
     return [*notes, *(f"{e['method']}: {in_words(e['samples'])}, in all runs." for e in known)]
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from psofed import schema
 from psofed.curves import Curves, Estimate
+from psofed.experiment import Experiment
+from psofed.extras import have
 from psofed.report.grid import Grid
 from psofed.sample_checks.contract import in_words
 
@@ -38,6 +41,8 @@ def _entry(curves: Curves, j: int, base: int | None) -> dict[str, Any]:
         "down": float(curves.downlink[j].sum() / curves.rounds[-1]),
         "multicast_down": float(curves.multicast[j].sum() / curves.rounds[-1]),
     }
+    if (privacy := promise(curves.experiment, j)) is not None:
+        entry["privacy"] = privacy
     if curves.checked:
         entry["samples"] = curves.checked[j]
     if base is not None:
@@ -47,6 +52,25 @@ def _entry(curves: Curves, j: int, base: int | None) -> dict[str, Any]:
         if curves.cumulative[base, -1] > 0:
             entry["traffic_share"] = curves.traffic_share(j, base)
     return entry
+
+
+def promise(experiment: Experiment, j: int) -> dict[str, Any] | None:
+    """What is promised to a sample or a client; of who knows little only if it can be computed."""
+    if experiment.privacy is None or experiment.privacy.epsilon is None:
+        return None
+    noise, options = experiment.noises[j], experiment.methods[j]
+    if noise is None:
+        return None
+    words, outside = noise.in_words(), None
+    if have("dp_accounting"):
+        idle = schema.beside(options, "Method")(options, experiment.task(0)).idle
+        share, contacts = experiment.cohort / experiment.clients, experiment.rounds // options.pace
+        outside = noise.outside(share, contacts, idle)
+    if outside is not None:
+        words += f"; {outside:.3g} for who sees models only, and knows neither seed nor cohorts"
+    return {"epsilon": noise.planned, "delta": noise.delta, "level": noise.level,
+            "sigma": noise.sigma, "uploads": noise.uploads, "epsilon_outside": outside,
+            "words": words}  # fmt: skip
 
 
 def _pair(estimate: Estimate) -> dict[str, float | None]:
@@ -92,6 +116,9 @@ def levels(curves: Curves) -> list[str]:
         lines.append(f"{FLOORS[name]}: {level.value:.2f}{error} dB ({means})")
     for title, found in zip(curves.titles, curves.checked, strict=False):
         lines.append(f"{title}: {in_words(found)}, in all runs together")
+    for j, title in enumerate(curves.titles):
+        if (privacy := promise(curves.experiment, j)) is not None:
+            lines.append(f"{title}: {privacy['words']}")
     ours, threat = f"Errors are on {curves.experiment.judged}", curves.experiment.threat
     return [
         *lines,

@@ -184,6 +184,8 @@ function tiles() {
   tile("mse", shown.mse == null ? "–" : decibels(shown.mse), shown.mse == null ? "not known" : `after round ${row[0]}${about.targets ? `, ${about.targets}` : ""}`);
   at["seen-tile"].hidden = !shown.seen;
   if (shown.seen) tile("seen", decibels(shown.seen[0]), `± ${shown.seen[1].toFixed(2)} dB: median and median distance of ${plural(shown.seen[2], "client")}`);
+  at["epsilon-tile"].hidden = !shown.epsilon;
+  if (shown.epsilon) tile("epsilon", shown.epsilon[0].toPrecision(3), `of epsilon ${shown.epsilon[1].toPrecision(3)}, at most, by a client`);
   const rate = (total) => (shown.n ? `${bytes(total / shown.n)} a round` : "");
   tile("up", bytes(shown.up), rate(shown.up));
   tile("down", bytes(shown.down), rate(shown.down));
@@ -332,8 +334,8 @@ function reasons() {
 
 function build() {
   const part = (name, tag, attributes = {}, ...children) => (at[name] = el(tag, attributes, ...children));
-  const tile = (name, title) => part(`${name}-tile`, "div", { class: "tile", hidden: name === "seen" }, el("span", {}, title), part(`${name}-big`, "b", {}, "–"), part(`${name}-small`, "small"));
-  const names = [["round", "Round"], ["mse", "MSE"], ["seen", "Error, as clients see it"], ["up", "Up"], ["down", "Down"], ["answers", "Answers"], ["broker", "Broker"]];
+  const tile = (name, title) => part(`${name}-tile`, "div", { class: "tile", hidden: name === "seen" || name === "epsilon" }, el("span", {}, title), part(`${name}-big`, "b", {}, "–"), part(`${name}-small`, "small"));
+  const names = [["round", "Round"], ["mse", "MSE"], ["seen", "Error, as clients see it"], ["up", "Up"], ["down", "Down"], ["answers", "Answers"], ["epsilon", "Privacy spent"], ["broker", "Broker"]];
   document.getElementById("main").append(
     el("header", {},
       part("live", "div", { class: "unseen", role: "status" }),

@@ -21,7 +21,7 @@ SPREADS = 2  # standard deviations by which a client may take part more often th
 
 
 @dataclass(frozen=True)
-class Noise:
+class Mechanism:
     """Noise of one upload, and the budget that it serves."""
 
     level: Level
@@ -59,7 +59,7 @@ class Noise:
     def in_words(self) -> str:
         """The guarantee, in a line.
 
-        >>> Noise("sample", 1e-5, 0.5, 0.5).in_words()
+        >>> Mechanism("sample", 1e-5, 0.5, 0.5).in_words()
         'epsilon 4.38 at delta 1e-05 for each sample; noise sigma 0.5 in a value'
         """
         whose = "each sample" if self.level == "sample" else "all samples of a client"
@@ -69,9 +69,9 @@ class Noise:
         return f"{told}; noise sigma {self.sigma:.3g} in a value{shared}"
 
 
-def noise(
+def mechanism(
     privacy: Privacy, step: float, longest: float | None, uploads: int, shares: int
-) -> Noise | None:
+) -> Mechanism | None:
     """The noise for the budget; None if there is no epsilon, or nothing of known sensitivity."""
     sample = privacy.level == "sample"
     reach = (privacy.error or 0) * (longest or 0) if sample else privacy.change
@@ -80,7 +80,7 @@ def noise(
     told, scale = (1, step) if sample else (uploads, 1.0)
     most = accountant.ratio(privacy.epsilon, privacy.delta) / sqrt(told)
     sigma = scale * (reach / (most * sqrt(shares)))
-    return Noise(privacy.level, privacy.delta, scale * reach, sigma, told, shares)
+    return Mechanism(privacy.level, privacy.delta, scale * reach, sigma, told, shares)
 
 
 def planned(privacy: Privacy, contacts: int, share: float) -> int:

@@ -1,0 +1,73 @@
+"""What is told of privacy: to who runs a simulation, a client or a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.command import call
+from helpers.devices import wait_for
+from helpers.stage import Stage
+from psofed import Experiment, FedAvg, Privacy, PSOFed
+from psofed.checks.bench import small
+from psofed.protocol.client import Member
+from psofed.report.summaries import promise
+
+CLIENT = Privacy(epsilon=2.0, level="client", uploads=4)
+
+
+@pytest.fixture
+def stage(tmp_path):
+    shown = Stage(tmp_path / "server", privacy=CLIENT)
+    yield shown
+    shown.close()
+
+
+def test_a_budget_is_told_as_it_is_spent(stage):
+    stage.play(0)
+    news = {k: [] for k in stage.devices}
+    for k, device in stage.devices.items():
+        device.on_news = news[k].append
+    stage.play(3)
+    early = wait_for(lambda: (e := stage.state()["epsilon"])[0] > 0 and e)
+    assert early[0] <= early[1] == 2.0
+    stage.play(40)
+    wait_for(lambda: stage.state()["epsilon"] == [2.0, 2.0])
+    metrics = stage.get("/metrics")[1]
+    assert 'psofed_epsilon{what="spent"} 2.0' in metrics
+    for k, device in stage.devices.items():
+        client = device.member.client
+        assert client.exhausted
+        assert client.spent == pytest.approx(2.0)
+        assert [line for line in news[k] if "epsilon 2 is spent" in line] == news[k][-1:]
+    again = Member(stage.plan, 0, stage.devices[0].member.store.disk)
+    assert again.client.exhausted, "a restart does not bring the budget back"
+
+
+def test_a_dashboard_without_a_budget_has_none(tmp_path):
+    shown = Stage(tmp_path / "server")
+    assert shown.state()["epsilon"] is None
+    assert "psofed_epsilon" not in shown.get("/metrics")[1]
+    shown.close()
+
+
+@pytest.mark.parametrize("flag", ["--tell-errors", "--tell-coverage"])
+def test_a_client_with_a_budget_tells_nothing_that_has_no_noise(tmp_path, flag):
+    path = tmp_path / "run.toml"
+    path.write_text(small(PSOFed(3), privacy=CLIENT).to_toml(), encoding="utf-8")
+    where = ("--id", 0, "--state", "k", "--broker", "mqtt://127.0.0.1:1")
+    done = call("client", path, *where, flag, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"{flag} is given, but these numbers have no noise" in done.stderr
+    assert not (tmp_path / "k").exists()
+
+
+def test_a_run_says_what_it_promises_and_to_whom():
+    experiment = Experiment(
+        privacy=Privacy(epsilon=4.0), methods=(PSOFed(5), FedAvg(5)), rounds=100
+    )
+    ours, theirs = (promise(experiment, j) for j in range(2))
+    assert ours["words"].startswith("epsilon 4 at delta 1e-05 for each sample; noise sigma")
+    assert ours["epsilon_outside"] is None, "what is learned when idle is told at a later contact"
+    assert theirs["epsilon_outside"] < 4.0
+    assert "knows neither seed nor cohorts" in theirs["words"]
+    assert promise(small(PSOFed(3)), 0) is None

@@ -159,7 +159,7 @@ def evaluate(puzzle: Puzzle, u: Array, hold: float) -> Point:
 
 def gathered(slopes: Array, layout: Array, count: int) -> Array:
     """Slopes by input [..., T, L, E] as slopes by unknown [..., U, E]."""
-    *before, T, L, E = slopes.shape
+    *before, _, L, E = slopes.shape
     if layout.size == count and np.array_equal(layout.ravel(), np.arange(count)):
         return slopes.reshape(*before, count, E)
     found = np.zeros((*before, count, E))

@@ -19,8 +19,10 @@ FIT = 3.0  # times the noise: a fit with less misfit than that (root mean square
 READ = 0.05  # deviations of an input: what is found or determined better than that is read
 SPARE = 4  # equations beyond the unknowns at which a fit is no chance
 CANDIDATES = 1000  # of which a greedy start takes one, by term
-HOLD = (0.1, 0.01)  # the guess weighs that much at first, as noise over the size of the change
-EACH, STEPS = 12, 150  # steps with that weight, and without
+HOLD, HELD = 0.03, 12  # the guess weighs as with noise of this part of the change, for some steps
+STEPS = 300  # steps after that
+LEAP = 2.0  # deviations that an input moves in a step, at most
+GAIN, PATIENCE = 1e-3, 12  # a start ends that gains less than this part in so many steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,7 @@ class Point(NamedTuple):
 
 
 def invert(
-    puzzle: Puzzle, luck: np.random.Generator, starts: int = 48, batches: int = 4
+    puzzle: Puzzle, luck: np.random.Generator, starts: int = 48, batches: int = 6
 ) -> Inversion:
     """The best fit of several batches of starts; it ends with the first batch that has one."""
     best: list[Point] = []
@@ -97,61 +99,73 @@ def greedy(puzzle: Puzzle, luck: np.random.Generator, starts: int) -> Array:
 
 def search(puzzle: Puzzle, u: Array) -> Point:
     """Levenberg-Marquardt from all starts at once; the guess holds them at first, then lets go."""
-    size = np.sqrt(np.square(puzzle.change).mean())
-    for hold in HOLD:
-        point = _descend(puzzle, u, max(hold * size, 1.0), EACH)
-        u = point.u
-    return _descend(puzzle, u, 1.0, STEPS)
+    size = float(np.sqrt(np.square(puzzle.change).mean()))
+    held = _descend(puzzle, u, max(HOLD * size, 1.0), HELD)
+    return _descend(puzzle, held.u, 1.0, STEPS)
 
 
 def _descend(puzzle: Puzzle, u: Array, hold: float, steps: int) -> Point:
     """At most `steps` steps; `hold` is the weight of the guess: 1 is what the noise asks for."""
-    here = evaluate(puzzle, u, hold)
-    damping = np.full(len(u), 1e-2)
     free = np.isnan(puzzle.known)
-    spare = puzzle.equations - puzzle.unknowns >= SPARE
-    still = np.zeros(len(u), np.intp)
+    most, eye = LEAP * puzzle.std[free], np.eye(int(free.sum()))
+    enough = FIT / 2 if hold <= 1 and puzzle.equations - puzzle.unknowns >= SPARE else -1.0
+    all_of = here = evaluate(puzzle, u, hold)
+    active, damping, still = np.arange(len(u)), np.full(len(u), 1e-2), np.zeros(len(u))
     for _ in range(steps):
         scale = np.diagonal(here.H, axis1=1, axis2=2)
         scale = scale + 1e-8 * scale.max(axis=1, keepdims=True)
-        damped = here.H + (damping[:, None] * scale)[:, None] * np.eye(scale.shape[1])
+        damped = here.H + (damping[:, None] * scale)[:, None] * eye
         step = np.linalg.solve(damped, -here.g[..., None])[..., 0]
         there = here.u.copy()
-        there[:, free] += np.clip(step, -2 * puzzle.std[free], 2 * puzzle.std[free])
+        there[:, free] += np.clip(step, -most, most)
         new = evaluate(puzzle, there, hold)
         better = new.cost < here.cost
-        gained = better & (new.cost < here.cost * (1 - 1e-4))
-        still = np.where(gained, 0, still + 1)
+        still = np.where(new.cost < here.cost * (1 - GAIN), 0, still + 1)
         damping = np.clip(np.where(better, damping / 4, damping * 3), 1e-12, 1e8)
         here = Point(*(_where(better, n, h) for n, h in zip(new, here, strict=True)))
-        if (hold <= 1 and spare and here.misfit.min() <= FIT / 2) or (still > 8).all():
+        for whole, part in zip(all_of, here, strict=True):
+            whole[active] = part
+        moving = still <= PATIENCE
+        if here.misfit.min() <= enough or not moving.any():
             break
-    return here
+        if not moving.all():
+            active, damping, still = active[moving], damping[moving], still[moving]
+            here = Point(*(part[moving] for part in here))
+    return all_of
 
 
 def evaluate(puzzle: Puzzle, u: Array, hold: float) -> Point:
     """Residuals at u [R, U] with the best a, gradient and Gauss-Newton matrix in the free u."""
-    free = np.isnan(puzzle.known)
-    z, slope = puzzle.at(u[:, puzzle.layout])  # [R, T, E], [R, T, E, L]
-    T = len(puzzle.layout)
-    A = np.swapaxes(z * puzzle.weights.T, 1, 2)
-    ridge = np.broadcast_to(np.eye(T) * (hold / puzzle.a), (len(u), T, T))
-    Q, R = np.linalg.qr(np.concatenate([A, ridge], axis=1))
+    z, slopes = puzzle.at(u[:, puzzle.layout])  # [R, T, E], [R, T, L, E]
+    T, free = len(puzzle.layout), np.isnan(puzzle.known)
+    rows, ridge = z * puzzle.weights.T, np.eye(T) * (hold / puzzle.a)
+    more = np.broadcast_to(ridge, (len(u), T, T))
+    Q, R = np.linalg.qr(np.swapaxes(np.concatenate([rows, more], axis=2), 1, 2))
     c = np.concatenate([puzzle.change, np.zeros(T)])
-    a = np.linalg.solve(R, (np.swapaxes(Q, 1, 2) @ c)[..., None])[..., 0]
-    left = c - np.concatenate([(A @ a[..., None])[..., 0], hold / puzzle.a * a], axis=1)
-    B = np.zeros((len(u), len(c), len(free)))
-    moved = np.swapaxes(slope * (puzzle.weights.T * a[..., None])[..., None], 1, 2)
-    for t, place in enumerate(puzzle.layout):
-        B[:, : puzzle.equations, place] += moved[:, :, t]
-    B = B[..., free]
-    J = Q @ (np.swapaxes(Q, 1, 2) @ B) - B
+    a = np.linalg.solve(R, (c @ Q)[..., None])[..., 0]
+    left = c - np.concatenate([(a[:, None] @ rows)[:, 0], hold / puzzle.a * a], axis=1)
+    slopes *= (puzzle.weights.T * a[..., None])[:, :, None]
+    B = gathered(slopes, puzzle.layout, len(free))[:, free]
+    # Kaufman: J = -(I - Q Q^T) B, where the last T rows of B are zero.
+    J = (B @ Q[:, :-T]) @ np.swapaxes(Q, 1, 2)
+    J[..., :-T] -= B
     off = ((u - puzzle.mean) / puzzle.std)[:, free] * hold
-    g = (np.swapaxes(J, 1, 2) @ left[..., None])[..., 0] + off * hold / puzzle.std[free]
-    H = np.swapaxes(J, 1, 2) @ J + np.diag(np.square(hold / puzzle.std[free]))
+    g = (J @ left[..., None])[..., 0] + off * hold / puzzle.std[free]
+    H = J @ np.swapaxes(J, 1, 2) + np.diag(np.square(hold / puzzle.std[free]))
     cost = np.square(left).sum(axis=1) + np.square(off).sum(axis=1)
-    misfit = np.sqrt(np.square(left[:, : puzzle.equations]).mean(axis=1))
+    misfit = np.sqrt(np.square(left[:, :-T]).mean(axis=1))
     return Point(u, a, cost, misfit, g, H)
+
+
+def gathered(slopes: Array, layout: Array, count: int) -> Array:
+    """Slopes by input [..., T, L, E] as slopes by unknown [..., U, E]."""
+    *before, _, L, E = slopes.shape
+    if layout.size == count and np.array_equal(layout.ravel(), np.arange(count)):
+        return slopes.reshape(*before, count, E)
+    found = np.zeros((*before, count, E))
+    for tap in range(L):  # an unknown is an input at a tap of one term at most
+        found[..., layout[:, tap], :] += slopes[..., tap, :]
+    return found
 
 
 def _where(chosen: Array, new: Array, old: Array) -> Array:
@@ -161,22 +175,19 @@ def _where(chosen: Array, new: Array, old: Array) -> Array:
 def spread(puzzle: Puzzle, u: Array, a: Array) -> Array:
     """Deviation [T] of the inputs of each term that noise and guess leave, over the guess's.
 
-    The covariance is (J^T J + P)^-1, with J by all unknowns (u, a) over the noise and P of the
-    guess: Cramer and Rao's bound with a prior. The worst of the inputs of a term counts.
+    The covariance is (J^T J + I)^-1, with J by all unknowns (u, a) over the noise, in deviations of
+    the guess: Cramer and Rao's bound with a prior. The worst of the inputs of a term counts.
     """
     free = np.isnan(puzzle.known)
-    z, slope = puzzle.at(u[puzzle.layout])
-    J = np.zeros((puzzle.equations, len(u)))
-    for t, place in enumerate(puzzle.layout):
-        J[:, place] += slope[t] * (puzzle.weights[:, t] * a[t])[:, None]
-    J = np.hstack([J[:, free] * puzzle.std[free], (z * puzzle.weights.T).T * puzzle.a])
-    # Through singular values, because J^T J would lose what is below 1e-8 of the largest.
-    _, values, vectors = np.linalg.svd(J, full_matrices=True)
-    values = np.concatenate([values, np.zeros(J.shape[1] - len(values))])
-    variance = np.zeros(len(u))
-    variance[free] = (np.square(vectors) / (1 + np.square(values))[:, None]).sum(axis=0)[
-        : free.sum()
-    ]
+    z, slopes = puzzle.at(u[puzzle.layout])
+    by_input = slopes * (puzzle.weights.T * a[:, None])[:, None]
+    J = gathered(by_input, puzzle.layout, len(u))[free] * puzzle.std[free][:, None]
+    J = np.vstack([J, z * puzzle.weights.T * puzzle.a])
+    # Through singular values, because J J^T would lose what is below 1e-8 of the largest.
+    vectors, values, _ = np.linalg.svd(J, full_matrices=True)
+    values = np.concatenate([values, np.zeros(len(J) - len(values))])[: len(J)]
+    variance, count = np.zeros(len(u)), int(free.sum())
+    variance[free] = (np.square(vectors[:count]) / (1 + np.square(values))).sum(axis=1)
     return np.sqrt(variance[puzzle.layout].max(axis=1))
 
 

@@ -17,11 +17,11 @@ NUDGE = 1e-5  # of central differences, where there is no formula: errors of abo
 
 
 def tangent(features: FeatureMap, entries: Array) -> Tangent:
-    """x [..., L] to z [..., E] at `entries` and its slopes [..., E, L], in float64.
+    """x [..., L] to z [..., E] at `entries` and its slopes [..., L, E], in float64.
 
     >>> line = tangent(Linear(3), np.array([0, 2]))
     >>> [part.tolist() for part in line(np.array([7.0, 8.0, 9.0]))]
-    [[0.5, 4.0], [[0.0, 0.0, 0.0], [0.0, 0.5, 0.0]]]
+    [[0.5, 4.0], [[0.0, 0.0], [0.0, 0.5], [0.0, 0.0]]]
     """
     features = features.astype(np.float64)
     if isinstance(features, Waves):
@@ -37,9 +37,11 @@ def tangent(features: FeatureMap, entries: Array) -> Tangent:
 
 
 def _waves(W: Array, b: Array, height: float) -> Tangent:
+    slopes = np.ascontiguousarray(-height * W.T)
+
     def at(x: Array) -> tuple[Array, Array]:
         phase = x @ W.T + b
-        return height * np.cos(phase), (-height * np.sin(phase))[..., None] * W
+        return height * np.cos(phase), np.sin(phase)[..., None, :] * slopes
 
     return at
 
@@ -48,7 +50,7 @@ def _bumps(centres: Array, width: float, dim: int) -> Tangent:
     def at(x: Array) -> tuple[Array, Array]:
         away = x[..., None, :] - centres
         z = np.exp(np.square(away).sum(axis=-1) * (-0.5 / width**2)) / np.sqrt(dim)
-        return z, away * (z / -(width**2))[..., None]
+        return z, np.swapaxes(away, -1, -2) * (z / -(width**2))[..., None, :]
 
     return at
 
@@ -56,7 +58,7 @@ def _bumps(centres: Array, width: float, dim: int) -> Tangent:
 def _line(slope: Array, offset: Array) -> Tangent:
     def at(x: Array) -> tuple[Array, Array]:
         z = x @ slope.T + offset
-        return z, np.broadcast_to(slope, (*z.shape, slope.shape[1]))
+        return z, np.broadcast_to(slope.T, (*x.shape, len(slope)))
 
     return at
 
@@ -66,7 +68,7 @@ def _whitened(features: Whitened, entries: Array) -> Tangent:
 
     def at(x: Array) -> tuple[Array, Array]:
         z, slope = below(x)
-        return z @ T, np.swapaxes(np.swapaxes(slope, -1, -2) @ T, -1, -2)
+        return z @ T, slope @ T
 
     return at
 
@@ -79,6 +81,6 @@ def _differences(features: FeatureMap, entries: Array) -> Tangent:
     def at(x: Array) -> tuple[Array, Array]:
         nudges = NUDGE * np.eye(x.shape[-1])
         up, down = z(x[..., None, :] + nudges), z(x[..., None, :] - nudges)
-        return z(x), np.swapaxes(up - down, -1, -2) / (2 * NUDGE)
+        return z(x), (up - down) / (2 * NUDGE)
 
     return at

@@ -37,7 +37,7 @@ def privacy(
     file: Path | None, clients: int | None, rounds: int | None, frames: Path | None,
     state: Path | None, out: Path | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Play a curious server: which samples of the clients can it compute from their messages?
+    """Play a curious server, and show which samples it can compute from its clients' messages.
 
     The messages are those of the deployed server and clients, joined in memory, for every method of
     FILE; without FILE, in the paper's setting. The attacks get these bytes and what both ends know:

@@ -23,6 +23,7 @@ from psofed.streams import drawing
 from psofed.streams.contract import measured
 from psofed.streams.inputs import Autoregressive, Independent
 from psofed.streams.synthetic import Synthetic
+from psofed.streams.table import Options as TableStream
 
 Array = NDArray[Any]
 EXAMPLES = 400  # inputs by which the server learns what inputs look like
@@ -115,7 +116,8 @@ def _followed(view: ServerView, clients: Sequence[int], told: Callable[[int, int
     done = 0
     for k in clients:
         luck = Seeds(0).generator("audit", client=k)
-        readers[k] = Reader(view.method, prior, luck, line, from_start(view, k))
+        known, begin = from_start(view, k), first_sample(view)
+        readers[k] = Reader(view.method, prior, luck, line, known, begin=begin)
         met = exchanges(view, k)
         for exchanged in met:
             readers[k].meet(exchanged)
@@ -129,6 +131,12 @@ def from_start(view: ServerView, k: int) -> bool:
     """Whether nothing that came down to client k is missing; in round 0 that is w_0, as it has."""
     cohorts = view.method.task.cohorts
     return not any(k in cohorts.cohort(n) for n in range(1, view.first))
+
+
+def first_sample(view: ServerView) -> int:
+    """The first round in which clients learn: a table has a warm-up, as its file says."""
+    stream = view.plan.experiment.stream
+    return stream.first if isinstance(stream, TableStream) else 0
 
 
 def _sums(view: ServerView, told: Callable[[int, int], None]) -> Spoils:

@@ -41,7 +41,7 @@ class Reader:
 
     def __init__(
         self, method: Method, guess: Guess, luck: np.random.Generator, delayed: bool = False,
-        known: bool = True, count: int = 1,
+        known: bool = True, count: int = 1, begin: int = 0,
     ) -> None:  # fmt: skip
         self.method, self.guess, self.luck = method, guess, luck
         self.delayed, self.count = delayed and count == 1, count
@@ -53,6 +53,7 @@ class Reader:
         self.hints: dict[int, Recovered] = {}  # fits that are not the only ones
         self.told = 0, 0  # equations and unknowns so far
         self.fresh = 0  # equations of one sample alone
+        self._next = begin  # the first round whose sample may be new
         self._named: set[Any] = set()
         self._inputs: dict[Any, float] = {}
         self._rows = np.empty((0, 5))  # entry, since, n, what is left of the change, noise
@@ -60,8 +61,9 @@ class Reader:
 
     def meet(self, exchanged: Exchanged) -> None:
         """One more contact."""
-        n, last = exchanged.n, self.slots[-1] // self.count if self.slots else -1
-        rounds = range(last + 1, n + 1) if self.method.idle else [n]
+        n = exchanged.n
+        rounds = range(self._next, n + 1) if self.method.idle else [n]
+        self._next = n + 1
         new = [r * self.count + m for r in rounds for m in range(self.count)]
         self.slots += new
         told = self.track.meet(exchanged)

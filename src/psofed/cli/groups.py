@@ -5,7 +5,17 @@ from __future__ import annotations
 import click
 
 GROUPS = {
-    "Experiments": ("reproduce", "init", "run", "compare", "sweep", "attack", "theory", "report"),
+    "Experiments": (
+        "reproduce",
+        "init",
+        "run",
+        "compare",
+        "sweep",
+        "attack",
+        "privacy",
+        "theory",
+        "report",
+    ),
     "Your own table": ("fit", "predict", "advise", "export"),
     "A deployment": ("demo", "keys", "serve", "client", "fleet", "restore"),
     "To look and to check": ("play", "verify", "check", "docs", "cite", "completion"),

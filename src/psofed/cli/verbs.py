@@ -22,6 +22,7 @@ from psofed.cli.init import init
 from psofed.cli.keys import keys
 from psofed.cli.play import play
 from psofed.cli.predict import predict
+from psofed.cli.privacy import privacy
 from psofed.cli.report import report
 from psofed.cli.reproduce import reproduce
 from psofed.cli.restore import restore
@@ -44,7 +45,7 @@ def cli() -> None:
 
 
 for _verb in (
-    reproduce, run, compare, sweep, attack, theory, report, play, fit, predict, export, advise,
-    init, check, verify, serve, client, fleet, restore, demo, keys, docs, completion, cite,
+    reproduce, run, compare, sweep, attack, privacy, theory, report, play, fit, predict, export,
+    advise, init, check, verify, serve, client, fleet, restore, demo, keys, docs, completion, cite,
 ):  # fmt: skip
     cli.add_command(_verb)

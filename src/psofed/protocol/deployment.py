@@ -251,11 +251,16 @@ def read(path: str | Path) -> Deployment:
     """The plan in an experiment file; every mistake in it is an InputError that names it."""
     experiment = experiments.read(path)
     try:
-        table = experiments.load(path).get("deploy", {})
-        try:
-            deploy: Deploy = schema.build(Deploy, schema.convert("deploy", table, dict))
-        except InputError as error:
-            raise error if error.field == "deploy" else error.inside("deploy.") from None
-        return Deployment(experiment, deploy)
+        return Deployment(experiment, settings(path))
     except InputError as error:
         raise error.inside(where=str(path)) from None
+
+
+def settings(path: str | Path) -> Deploy:
+    """The table [deploy] of an experiment file."""
+    table = experiments.load(path).get("deploy", {})
+    try:
+        deploy: Deploy = schema.build(Deploy, schema.convert("deploy", table, dict))
+        return deploy
+    except InputError as error:
+        raise error if error.field == "deploy" else error.inside("deploy.") from None

@@ -1,0 +1,104 @@
+"""The audit: play a file's messages, attack them, and judge what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from psofed.audit.attacks import attack
+from psofed.audit.judging import MethodAudit, judge
+from psofed.audit.playing import deployed, play, truth
+from psofed.audit.view import ServerView, TrueSamples
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.methods import onlinefed, psofed
+from psofed.protocol.deployment import Deploy
+from psofed.streams.contract import about
+
+ROUNDS, CLIENTS = 200, 3  # that are played, and attacked
+Told = Callable[[str], Callable[[int, int], None]]
+MEANING = (
+    '"not by our attacks" is no proof: it says that the attacks here, with these rounds and'
+    " clients, have read less than 1 % of the samples; others may read more."
+)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was read of every method: as the file says and, where it has [privacy], without it."""
+
+    experiment: Experiment
+    wire: str
+    rounds: int
+    clients: int
+    methods: tuple[MethodAudit, ...]  # without what [privacy] does
+    private: tuple[MethodAudit, ...] = ()  # with it
+
+
+def paper(rounds: int = ROUNDS) -> Experiment:
+    """The paper's setting: PSO-Fed with M = 40, 5 and 1, and Online-Fed."""
+    ours = tuple(psofed.Options(shared) for shared in (40, 5, 1))
+    return Experiment(methods=(*ours, onlinefed.Options()), rounds=rounds)
+
+
+def audit(experiment: Experiment, deploy: Deploy, rounds: int, clients: int, told: Told) -> Audit:
+    """Every method of an experiment, without and with what its table [privacy] does."""
+    plain = replace(experiment, privacy=None)
+    acts = experiment.privacy is not None and experiment.privacy.acts
+    found = [
+        tuple(_one(each, j, deploy, rounds, clients, told) for j in range(len(each.methods)))
+        for each in ([plain, experiment] if acts else [plain])
+    ]
+    return Audit(experiment, deploy.wire, rounds, clients, *found)
+
+
+def _one(
+    experiment: Experiment, j: int, deploy: Deploy, rounds: int, clients: int, told: Told
+) -> MethodAudit:
+    options, title = experiment.methods[j], experiment.titles[j]
+    if options.alone:
+        return nothing(title, options.name, "nothing is sent")
+    try:
+        plan = deployed(experiment, j, deploy)
+    except InputError as error:
+        if error.field not in ("method", "policy"):
+            raise
+        return nothing(title, options.name, f"not attacked: it {error.found}")
+    view = play(plan, rounds, told(f"playing {title}"))
+    return of_view(view, whom(view, clients), title, told)
+
+
+def nothing(title: str, name: str, note: str) -> MethodAudit:
+    """A method of which there are no messages."""
+    return MethodAudit(title, name, "", note, 0.0, 0.0, np.nan, 0.0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+
+
+def whom(view: ServerView, count: int) -> list[int]:
+    """Some clients that have taken part: those with the lowest numbers."""
+    met = {contact.client for contact in view.contacts}
+    met |= {k for total in view.totals for k in total.clients}
+    return sorted(met) if view.totals else sorted(met)[:count]
+
+
+def of_view(
+    view: ServerView, clients: list[int], title: str, told: Told, known: TrueSamples | None = None
+) -> MethodAudit:
+    """Attack a view, then judge it by the samples that its plan has; or by those that are known."""
+    name = view.plan.world.methods[0].name
+    if not clients:
+        return nothing(title, name, "nobody has taken part in these rounds")
+    spoils = attack(view, clients, told(f"attacking {title}"))
+    real = truth(view.plan, clients, view.stop) if known is None else known
+    stream = view.plan.experiment.stream
+    return judge(spoils, real, title, name, view.bytes_up, stream)
+
+
+def check(experiment: Experiment) -> None:
+    """Refuse what cannot be played."""
+    if experiment.fleet:
+        raise InputError(
+            "fleet", "is given, but an audit has the first clients only", "leave it out"
+        )
+    about(experiment.stream).check_rounds(experiment.rounds)

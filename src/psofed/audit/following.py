@@ -1,0 +1,117 @@
+"""Following a client: every number that comes up is an equation about its samples.
+
+Both ends know w_0, features, windows and step. An entry whose value was known after sample s (it
+went up then) or before sample s (it came down) and that comes up after sample n has changed by the
+sum of a_t z(x_t) over the samples t between: eq. (10), a_t = mu e_t. Downloads overwrite (eq. 9),
+so entries that go down and come up in the same contact have changed by one sample alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.audit.view import Contact, ServerView, Total
+from psofed.core import payload
+from psofed.methods.contract import Method
+from psofed.privacy import fixed_point
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Exchanged:
+    """One contact, decoded: which entries had which values before sample n, and after it."""
+
+    n: int
+    down: Array  # entries [M]
+    before: Array  # their values
+    up: Array
+    after: Array
+    count: int = 1  # clients of which these values are the sum
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """Equations [E]: entry i has changed by `change` through the samples after `since`, up to n."""
+
+    n: int
+    entries: Array
+    change: Array
+    since: Array
+    noise: Array  # deviation of what rounding adds
+
+
+def exchanges(view: ServerView, k: int) -> list[Exchanged]:
+    """The contacts of client k, decoded as the server decodes them."""
+    return [_decoded(view.method, contact) for contact in view.of(k)]
+
+
+def _decoded(method: Method, contact: Contact) -> Exchanged:
+    k, n = contact.client, contact.n
+    down, before = _values(method, contact.down, window(method, k, n, False), up=False)
+    if contact.anew and len(before) == 0:
+        down, before = _values(method, contact.down, np.arange(method.task.dim), up=False)
+    return Exchanged(
+        n, down, before, *_values(method, contact.up, window(method, k, n, True), True)
+    )
+
+
+def of_total(view: ServerView, total: Total) -> Exchanged:
+    """The same of a sum over a cohort: c times what went down, and the sum of what came up."""
+    method, k, count = view.method, total.clients[0], len(total.clients)
+    down, before = _values(method, total.down, window(method, k, total.n, False), up=False)
+    words = np.frombuffer(total.up, "<u4")
+    after = count * fixed_point.mean(words, method.scale, count)  # type: ignore[attr-defined]
+    return Exchanged(total.n, down, count * before, window(method, k, total.n, True), after, count)
+
+
+def window(method: Any, k: int, n: int, up: bool) -> Array:
+    """S_{k,n} down, S_{k,n+1} up; of a whole model, all entries."""
+    found: Array = method.entries(k, n, up)
+    return found
+
+
+def _values(method: Method, data: bytes, entries: Array, up: bool) -> tuple[Array, Array]:
+    """The entries and their values; nothing if no values were sent, or others than expected."""
+    if data in (b"", payload.NOTHING):
+        return np.empty(0, np.intp), np.empty(0)
+    values = np.asarray(method.decode(data, up), np.float64)
+    if len(values) == len(entries):
+        return entries, values
+    if len(values) == method.task.dim:  # a welcome: the whole model
+        return np.arange(method.task.dim), values
+    return np.empty(0, np.intp), np.empty(0)
+
+
+class Track:
+    """What is known of one client's model, entry by entry: a value, and the sample it follows."""
+
+    def __init__(self, method: Method, known: bool, rounding: float, count: int = 1) -> None:
+        dim = method.task.dim
+        start = count * np.asarray(method.task.initial(), np.float64)
+        self.value = start if known else np.full(dim, np.nan)
+        self.since = np.full(dim, -1)
+        self.rounding, self.own = rounding, float(np.finfo(method.task.dtype).eps)
+
+    def meet(self, exchanged: Exchanged) -> Told:
+        """Eq. (9), then what came up, as equations."""
+        n, up = exchanged.n, exchanged.up
+        self.value[exchanged.down], self.since[exchanged.down] = exchanged.before, n - 1
+        change, since = exchanged.after - self.value[up], self.since[up].copy()
+        size = np.abs(exchanged.after) + np.abs(np.nan_to_num(self.value[up])) + 1e-9
+        steps = np.sqrt(np.maximum(n - since, 1))  # the client's own arithmetic rounds, too
+        noise = size * (self.rounding + self.own * steps) / 3
+        known = np.isfinite(change)
+        noise += 2 * self.own * np.abs(change[known]).max(initial=0)  # of features, too
+        self.value[up], self.since[up] = exchanged.after, n
+        return Told(n, up[known], change[known], since[known], noise[known])
+
+
+def rounding(method: Method) -> float:
+    """Relative rounding of a value on the wire; of masked words it is absolute, and small."""
+    kinds = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
+    return kinds[method.task.wire]

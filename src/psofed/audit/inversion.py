@@ -1,0 +1,206 @@
+"""From changes of a model back to samples: x_t and a_t with change = sum_t a_t z(x_t).
+
+Given all x, the a follow from linear least squares, so only the x are searched (variable
+projection): Levenberg-Marquardt with Kaufman's Jacobian, many starts at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.audit.puzzle import Puzzle
+
+Array = NDArray[Any]
+FIT = 3.0  # times the noise: a fit with less misfit than that (root mean square) explains all
+READ = 0.05  # deviations of an input: what is found or determined better than that is read
+SPARE = 4  # equations beyond the unknowns at which a fit is no chance
+CANDIDATES = 1000  # of which a greedy start takes one, by term
+HOLD, HELD = 0.03, 12  # the guess weighs as with noise of this part of the change, for some steps
+STEPS = 300  # steps after that
+LEAP = 2.0  # deviations that an input moves in a step, at most
+GAIN, PATIENCE = 1e-3, 12  # a start ends that gains less than this part in so many steps
+
+
+@dataclass(frozen=True, eq=False)
+class Inversion:
+    """What was found: samples x [T, L], their a [T], and how sure that is."""
+
+    x: Array
+    a: Array
+    misfit: float  # root mean square of what is left, over the noise
+    spread: Array  # [T] deviation of the inputs that noise and guess leave, over the guess's
+    rivals: int  # other solutions that fit as well and differ
+    certain: Array  # [T] whether term t is determined, and the same in all solutions that fit
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing but the rounding of the wire is left."""
+        return self.misfit <= FIT
+
+
+class Point(NamedTuple):
+    """Where some starts are: residuals and what a step needs."""
+
+    u: Array  # [R, U]
+    a: Array  # [R, T]
+    cost: Array  # [R] with the guess
+    misfit: Array  # [R] without
+    g: Array  # [R, P]
+    H: Array  # [R, P, P]
+
+
+def invert(
+    puzzle: Puzzle, luck: np.random.Generator, starts: int = 48, batches: int = 6
+) -> Inversion:
+    """The best fit of several batches of starts; it ends with the first batch that has one."""
+    best: list[Point] = []
+    for _ in range(batches):
+        best.append(search(puzzle, greedy(puzzle, luck, starts)))
+        if best[-1].misfit.min() <= FIT:
+            break
+    u, a, misfit = (
+        np.concatenate([getattr(point, name) for point in best]) for name in ("u", "a", "misfit")
+    )
+    return _judged(puzzle, u, a, misfit)
+
+
+def greedy(puzzle: Puzzle, luck: np.random.Generator, starts: int) -> Array:
+    """Starts [R, U]: term by term one of the best of many random ones, on what is left."""
+    T, L = puzzle.layout.shape
+    free = np.isnan(puzzle.known)
+    u = np.where(free, 0.0, puzzle.known) + np.zeros((starts, 1))
+    done = np.broadcast_to(~free, u.shape).copy()
+    left = np.broadcast_to(puzzle.change, (starts, puzzle.equations)).copy()
+    columns = np.zeros((starts, puzzle.equations, T))
+    for t in luck.permuted(np.tile(np.arange(T), (starts, 1)), axis=1).T:
+        place = puzzle.layout[t]  # [R, L]
+        draws = luck.standard_normal((starts, CANDIDATES // starts + 20, L))
+        x = puzzle.mean[place][:, None] + 1.2 * puzzle.std[place][:, None] * draws
+        fixed = np.take_along_axis(done, place, axis=1)[:, None]
+        x = np.where(fixed, np.take_along_axis(u, place, axis=1)[:, None], x)
+        z = puzzle.at(x)[0] * puzzle.weights[:, t].T[:, None]
+        size = np.sqrt(np.square(z).sum(axis=-1)) + 1e-30
+        score = np.abs(np.vecdot(z, left[:, None])) / size
+        chosen = score.argmax(axis=1)
+        rows = np.arange(starts)
+        np.put_along_axis(u, place, x[rows, chosen], axis=1)
+        np.put_along_axis(done, place, True, axis=1)
+        columns[rows, :, t] = z[rows, chosen]
+        ridge = 1e-6 * np.square(columns).sum(axis=(1, 2), keepdims=True)
+        gram = np.swapaxes(columns, 1, 2) @ columns + ridge * np.eye(T)
+        a = np.linalg.solve(gram, np.swapaxes(columns, 1, 2) @ puzzle.change[:, None])
+        left = puzzle.change - (columns @ a)[..., 0]
+    return u
+
+
+def search(puzzle: Puzzle, u: Array) -> Point:
+    """Levenberg-Marquardt from all starts at once; the guess holds them at first, then lets go."""
+    size = float(np.sqrt(np.square(puzzle.change).mean()))
+    held = _descend(puzzle, u, max(HOLD * size, 1.0), HELD)
+    return _descend(puzzle, held.u, 1.0, STEPS)
+
+
+def _descend(puzzle: Puzzle, u: Array, hold: float, steps: int) -> Point:
+    """At most `steps` steps; `hold` is the weight of the guess: 1 is what the noise asks for."""
+    free = np.isnan(puzzle.known)
+    most, eye = LEAP * puzzle.std[free], np.eye(int(free.sum()))
+    enough = FIT / 2 if hold <= 1 and puzzle.equations - puzzle.unknowns >= SPARE else -1.0
+    all_of = here = evaluate(puzzle, u, hold)
+    active, damping, still = np.arange(len(u)), np.full(len(u), 1e-2), np.zeros(len(u))
+    for _ in range(steps):
+        scale = np.diagonal(here.H, axis1=1, axis2=2)
+        scale = scale + 1e-8 * scale.max(axis=1, keepdims=True)
+        damped = here.H + (damping[:, None] * scale)[:, None] * eye
+        step = np.linalg.solve(damped, -here.g[..., None])[..., 0]
+        there = here.u.copy()
+        there[:, free] += np.clip(step, -most, most)
+        new = evaluate(puzzle, there, hold)
+        better = new.cost < here.cost
+        still = np.where(new.cost < here.cost * (1 - GAIN), 0, still + 1)
+        damping = np.clip(np.where(better, damping / 4, damping * 3), 1e-12, 1e8)
+        here = Point(*(_where(better, n, h) for n, h in zip(new, here, strict=True)))
+        for whole, part in zip(all_of, here, strict=True):
+            whole[active] = part
+        moving = still <= PATIENCE
+        if here.misfit.min() <= enough or not moving.any():
+            break
+        if not moving.all():
+            active, damping, still = active[moving], damping[moving], still[moving]
+            here = Point(*(part[moving] for part in here))
+    return all_of
+
+
+def evaluate(puzzle: Puzzle, u: Array, hold: float) -> Point:
+    """Residuals at u [R, U] with the best a, gradient and Gauss-Newton matrix in the free u."""
+    z, slopes = puzzle.at(u[:, puzzle.layout])  # [R, T, E], [R, T, L, E]
+    T, free = len(puzzle.layout), np.isnan(puzzle.known)
+    rows, ridge = z * puzzle.weights.T, np.eye(T) * (hold / puzzle.a)
+    more = np.broadcast_to(ridge, (len(u), T, T))
+    Q, R = np.linalg.qr(np.swapaxes(np.concatenate([rows, more], axis=2), 1, 2))
+    c = np.concatenate([puzzle.change, np.zeros(T)])
+    a = np.linalg.solve(R, (c @ Q)[..., None])[..., 0]
+    left = c - np.concatenate([(a[:, None] @ rows)[:, 0], hold / puzzle.a * a], axis=1)
+    slopes *= (puzzle.weights.T * a[..., None])[:, :, None]
+    B = gathered(slopes, puzzle.layout, len(free))[:, free]
+    # Kaufman: J = -(I - Q Q^T) B, where the last T rows of B are zero.
+    J = (B @ Q[:, :-T]) @ np.swapaxes(Q, 1, 2)
+    J[..., :-T] -= B
+    off = ((u - puzzle.mean) / puzzle.std)[:, free] * hold
+    g = (J @ left[..., None])[..., 0] + off * hold / puzzle.std[free]
+    H = J @ np.swapaxes(J, 1, 2) + np.diag(np.square(hold / puzzle.std[free]))
+    cost = np.square(left).sum(axis=1) + np.square(off).sum(axis=1)
+    misfit = np.sqrt(np.square(left[:, :-T]).mean(axis=1))
+    return Point(u, a, cost, misfit, g, H)
+
+
+def gathered(slopes: Array, layout: Array, count: int) -> Array:
+    """Slopes by input [..., T, L, E] as slopes by unknown [..., U, E]."""
+    *before, _, L, E = slopes.shape
+    if layout.size == count and np.array_equal(layout.ravel(), np.arange(count)):
+        return slopes.reshape(*before, count, E)
+    found = np.zeros((*before, count, E))
+    for tap in range(L):  # an unknown is an input at a tap of one term at most
+        found[..., layout[:, tap], :] += slopes[..., tap, :]
+    return found
+
+
+def _where(chosen: Array, new: Array, old: Array) -> Array:
+    return np.where(chosen.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+
+def spread(puzzle: Puzzle, u: Array, a: Array) -> Array:
+    """Deviation [T] of the inputs of each term that noise and guess leave, over the guess's.
+
+    The covariance is (J^T J + I)^-1, with J by all unknowns (u, a) over the noise, in deviations of
+    the guess: Cramer and Rao's bound with a prior. The worst of the inputs of a term counts.
+    """
+    free = np.isnan(puzzle.known)
+    z, slopes = puzzle.at(u[puzzle.layout])
+    by_input = slopes * (puzzle.weights.T * a[:, None])[:, None]
+    J = gathered(by_input, puzzle.layout, len(u))[free] * puzzle.std[free][:, None]
+    J = np.vstack([J, z * puzzle.weights.T * puzzle.a])
+    # Through singular values, because J J^T would lose what is below 1e-8 of the largest.
+    vectors, values, _ = np.linalg.svd(J, full_matrices=True)
+    values = np.concatenate([values, np.zeros(len(J) - len(values))])[: len(J)]
+    variance, count = np.zeros(len(u)), int(free.sum())
+    variance[free] = (np.square(vectors[:count]) / (1 + np.square(values))).sum(axis=1)
+    return np.sqrt(variance[puzzle.layout].max(axis=1))
+
+
+def _judged(puzzle: Puzzle, u: Array, a: Array, misfit: Array) -> Inversion:
+    """The best of all solutions, and whether others say something else."""
+    order = np.argsort(misfit, kind="stable")
+    u, a, misfit = u[order], a[order], misfit[order]
+    unsure = spread(puzzle, u[0], a[0])
+    x, scale = u[:, puzzle.layout], puzzle.std[puzzle.layout]
+    fits = misfit <= FIT
+    # Terms may come in another order: each is looked for among all terms of the other solution.
+    apart = np.abs(x[:, None] - x[0][:, None]) / scale
+    same = (apart.max(axis=-1) <= READ).any(axis=-1)  # [R, T]
+    certain = (unsure <= READ) & fits[0] & same[fits].all(axis=0)
+    rivals = int((~same[fits].all(axis=1)).sum())
+    return Inversion(x[0], a[0], float(misfit[0]), unsure, rivals, certain)

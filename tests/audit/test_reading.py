@@ -1,0 +1,146 @@
+"""A curious server: what it reads of samples from the messages of the deployed handlers."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from psofed.audit import attacks, auditing, judging, playing
+from psofed.audit.view import Contact, ServerView, Total
+from psofed.experiment import Experiment
+from psofed.methods import fedavg, local, memofed, onlinefed, psofed, raw
+from psofed.privacy.settings import Privacy
+from psofed.protocol.deployment import Deploy
+from psofed.streams import iid, table
+
+ALL = {"clients": 10, "cohort": 10}
+
+
+def told(name):
+    return lambda done, total: None
+
+
+def played(options, rounds=10, wire="float32", **changes):
+    experiment = Experiment(methods=(options,), rounds=rounds, **ALL | changes)
+    return playing.play(playing.deployed(experiment, 0, Deploy(wire=wire)), rounds)
+
+
+def audited(options, rounds=10, clients=1, **changes):
+    view = played(options, rounds, **changes)
+    return auditing.of_view(view, auditing.whom(view, clients), "it", told)
+
+
+@pytest.mark.parametrize(
+    ("options", "wire", "error"),
+    [
+        (onlinefed.Options(), "float32", 1e-4),
+        (psofed.Options(200, "coordinated"), "float32", 1e-4),
+        (psofed.Options(40, "coordinated"), "float32", 1e-4),
+        (psofed.Options(40), "float32", 1e-4),
+        (psofed.Options(40, mask="block"), "float32", 1e-4),
+        (psofed.Options(40, "coordinated"), "float16", 1e-2),
+    ],
+    ids=lambda each: getattr(each, "title", lambda: str(each))(),
+)
+def test_who_is_in_every_round_is_read_sample_by_sample(options, wire, error):
+    view = played(options, wire=wire)
+    truth = playing.truth(view.plan, [0], view.stop)
+    found = attacks.attack(view, [0])
+    hits = judging.compared(found, truth)
+    assert len(hits.true) == 10 and hits.x.all() and hits.y.all()
+    assert np.abs(hits.found - hits.true).max() <= error
+    assert (found.equations, found.contacts) == (view.method.shared, 10)
+
+
+def test_whole_updates_of_some_steps_are_read_too():
+    found = audited(fedavg.Options(3), rounds=9)
+    assert found.read == 1 and found.error < 1e-4
+
+
+def test_too_few_entries_are_not_enough():
+    """By the counting rule: one number for two unknowns, and five for five."""
+    one = audited(psofed.Options(1), rounds=20)
+    five = audited(psofed.Options(5, "coordinated"), rounds=6, stream=iid.Options())
+    assert (one.inputs, one.gauge) == (five.inputs, five.gauge) == (0, "not by our attacks")
+    assert one.margin < 1 and five.margin <= 1
+
+
+def test_inputs_that_are_windows_of_a_series_tell_more():
+    """A sample of a delay line has two new numbers, not five: M = 5 is then enough for many."""
+    found = audited(psofed.Options(5, "coordinated"), rounds=12)
+    assert found.unknowns == pytest.approx((2 * 12 + 3) / 12)
+    assert found.margin > 1 and found.inputs > 0.3
+
+
+def test_between_contacts_the_newest_sample_is_seen_alone():
+    """Entries that go down and come up in one contact have changed by one sample."""
+    found = audited(psofed.Options(40), rounds=60, clients=2, cohort=1, stream=iid.Options())
+    assert found.margin < 1 and found.fresh > 5
+    assert 0 < found.inputs < 0.5 and found.gauge == "partly"
+
+
+def test_samples_that_are_sent_are_read_and_nothing_is_read_of_nothing():
+    sent = audited(raw.Options())
+    assert (sent.read, sent.gauge) == (1.0, "readable")
+    experiment = Experiment(methods=(local.Options(),), rounds=5, **ALL)
+    (alone,) = auditing.audit(experiment, Deploy(), 5, 1, told).methods
+    assert (alone.read, alone.samples, alone.note) == (0.0, 0, "nothing is sent")
+
+
+def test_what_has_no_attack_is_not_called_safe():
+    found = audited(psofed.Options(40, wire="4 bit"))
+    assert not found.attack and "not followed" in found.note
+
+
+def test_masked_sums_hide_samples_if_there_are_more_of_them_than_numbers():
+    masked = audited(psofed.Options(40, "coordinated"), privacy=Privacy(masks=True))
+    assert (masked.attack, masked.inputs) == (attacks.SUMS, 0)
+    assert masked.unknowns == 50 > masked.equations
+
+
+def test_masked_sums_of_whole_models_over_few_clients_hide_little():
+    """Four samples of five numbers each are in 200 sums: masks need a cohort, or partial sharing."""
+    masked = audited(onlinefed.Options(), rounds=4, cohort=4, privacy=Privacy(masks=True))
+    assert masked.inputs > 0.8 and masked.margin == 10
+
+
+def test_noise_on_what_is_sent_makes_the_attack_fail():
+    view = played(psofed.Options(40, "coordinated"), rounds=4)
+    luck = np.random.default_rng(0)
+
+    def noisy(contact):
+        values = np.frombuffer(contact.up, "<f4")
+        return replace(
+            contact, up=(values + 0.05 * luck.standard_normal(40)).astype("<f4").tobytes()
+        )
+
+    view = replace(view, contacts=tuple(map(noisy, view.contacts)))
+    found = auditing.of_view(view, [0], "it", told)
+    assert found.attack and (found.inputs, found.gauge) == (0, "not by our attacks")
+
+
+def test_attacks_get_bytes_and_the_public_plan(monkeypatch):
+    for kind in (Contact, Total):
+        assert {field.type for field in fields(kind)} <= {"int", "bytes", "bool", "tuple[int, ...]"}
+    known = {field.name for field in fields(ServerView)}
+    assert known == {"plan", "first", "stop", "contacts", "totals"}
+    view = played(psofed.Options(40), rounds=3)
+
+    def forbidden(*_, **__):
+        raise AssertionError("an attack has asked for samples")
+
+    monkeypatch.setattr(type(view.plan.experiment.stream), "samples", forbidden)
+    monkeypatch.setattr(table.Options, "snapshot", forbidden)
+    monkeypatch.setattr(playing, "replay", forbidden)
+    assert len(attacks.attack(view, [0]).samples[0]) == 3
+    with pytest.raises(AssertionError, match="asked for samples"):
+        auditing.of_view(view, [0], "it", told)
+
+
+def test_guessing_the_mean_reads_nothing_and_no_client_is_no_error():
+    found = audited(psofed.Options(40), rounds=3)
+    assert found.chance == 0
+    view = played(memofed.Options(), rounds=1)
+    assert "nobody" in auditing.of_view(view, [], "it", told).note

@@ -62,10 +62,11 @@ def _decoded(method: Method, contact: Contact) -> Exchanged:
 
 def of_total(view: ServerView, total: Total) -> Exchanged:
     """The same of a sum over a cohort: c times what went down, and the sum of what came up."""
-    method, k, count = view.method, total.clients[0], len(total.clients)
+    method: Any = view.method
+    k, count = total.clients[0], len(total.clients)
     down, before = _values(method, total.down, window(method, k, total.n, False), up=False)
     words = np.frombuffer(total.up, "<u4")
-    after = count * fixed_point.mean(words, method.scale, count)  # type: ignore[attr-defined]
+    after = count * fixed_point.mean(words, method.scale, method.range, count)
     return Exchanged(total.n, down, count * before, window(method, k, total.n, True), after, count)
 
 

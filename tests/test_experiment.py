@@ -14,6 +14,8 @@ from psofed.compare import budget
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.methods import psofed
+from psofed.protocol.deployment import Deployment
+from psofed.simulate import montecarlo
 
 
 def test_the_template_is_the_papers_setting():
@@ -28,7 +30,19 @@ def test_the_template_is_the_papers_setting():
 def test_every_preset_is_an_experiment(preset, tmp_path):
     path = tmp_path / "x.toml"
     path.write_text(files("psofed").joinpath(f"presets/{preset}.toml").read_text("utf-8"))
-    assert experiments.read(path).methods[0].name == "onlinefed"
+    experiment = experiments.read(path)
+    assert experiment.methods[0].name == ("onlinefed" if experiment.privacy is None else "psofed")
+
+
+@pytest.mark.parametrize("preset", ["private", "lean-private"])
+def test_the_private_presets_are_near_the_same_methods_without_masks_and_noise(preset):
+    table = files("psofed").joinpath(f"presets/{preset}.toml").read_text(encoding="utf-8")
+    private = replace(experiments.parse(tomllib.loads(table)), runs=1, rounds=600, test_samples=200)
+    assert Deployment(private).masked
+    assert private.privacy.epsilon == 4
+    curves = [montecarlo.run(e, progress=False) for e in (private, replace(private, privacy=None))]
+    assert 0 < curves[0].mse_db[0, -1] - curves[1].mse_db[0, -1] < 2
+    assert (curves[0].cumulative == curves[1].cumulative).all()
 
 
 def test_the_lean_presets_methods_cost_the_same():

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import click
 
-PRESETS = ("paper", "lean", "tracking")
+PRESETS = ("paper", "lean", "tracking", "private", "lean-private")
 
 
 @click.command()
@@ -17,7 +17,8 @@ PRESETS = ("paper", "lean", "tracking")
     "--preset",
     type=click.Choice(PRESETS),
     help="paper: the paper's setting. lean: few bytes (MEMO-Fed). tracking: a function f"
-    " that changes with time. [default: paper]",
+    " that changes with time. private: masked sums and noise. lean-private: the same with an eighth"
+    " of the bytes. [default: paper]",
 )
 @click.option("--method", metavar="FILE.py", help="Write the skeleton of a method of your own.")
 @click.option("--stream", metavar="FILE.py", help="Write the skeleton of a stream of your own.")

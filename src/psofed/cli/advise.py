@@ -28,9 +28,18 @@ from psofed.cli.progress import counting, say
               " --within.")  # fmt: skip
 @click.option("--within", type=float, default=5.0, show_default=True, metavar="PERCENT",
               help="Accept an error up to PERCENT above that of the best of all.")  # fmt: skip
+@click.option("--epsilon", type=float,
+              help="Promise of privacy: also try candidates whose devices add noise for it."
+              )  # fmt: skip
+@click.option("--delta", type=float, default=1e-5, show_default=True,
+              help="The other number of that promise.")  # fmt: skip
+@click.option("--hide", type=click.Choice(["sample", "client"]), default="sample",
+              show_default=True, help="To whom it is given: to each sample, or to all samples of"
+              " a device together.")  # fmt: skip
 def advise(
     table: Path | None, link: str | None, payload: int | None, bytes_per_day: float | None,
-    target_error: float | None, within: float, **wishes: Any,
+    target_error: float | None, within: float, epsilon: float | None, delta: float, hide: str,
+    **wishes: Any,
 ) -> None:  # fmt: skip
     """Say whether to federate for TABLE, and with which setting: the cheapest of the good ones.
 
@@ -46,11 +55,14 @@ def advise(
     from psofed.report import advice as words
 
     limits = _limits(link, payload, bytes_per_day, target_error, within)
+    privacy = _privacy(epsilon, delta, hide)
     wanted = table_options.asked(table, (), wishes)
     with table_options.results(wanted, "advice", wishes) as folder:
         search_dim = wishes["dim"] is None
         read = table_options.read(wanted)
-        advice = advising.advise(read, wanted.plan, limits, counting, search_dim, wanted.source)
+        advice = advising.advise(
+            read, wanted.plan, limits, counting, search_dim, wanted.source, privacy
+        )
         folder.write(words.render(advice, table_options.command()), words.FILES)
     out = folder.path
     if wishes["as_json"]:
@@ -61,6 +73,18 @@ def advise(
     printing.show(f"\nresults in {out}; continue with: psofed fit TABLE --plan {out / 'plan.toml'}")
     if advice.experiment is not None:
         printing.show(f"or with {out / 'run.toml'}: psofed run, psofed serve, psofed client")
+
+
+def _privacy(epsilon: float | None, delta: float, hide: Any) -> Any:
+    from psofed.errors import InputError
+    from psofed.privacy.settings import Privacy
+
+    if epsilon is None:
+        return None
+    try:
+        return Privacy(epsilon=epsilon, delta=delta, level=hide)
+    except InputError as error:
+        raise error.inside("--") from None
 
 
 def _limits(

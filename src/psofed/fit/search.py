@@ -15,15 +15,17 @@ from psofed.data.reading import Table
 from psofed.data.rounds import Rounds
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.fit import choices, counsel, evidence, federation, fitting, handover
+from psofed.fit import choices, counsel, evidence, federation, fitting, handover, private
 from psofed.fit.choices import Choice, Limits
 from psofed.fit.evidence import Evidence
 from psofed.fit.federation import Span
 from psofed.fit.fitting import Counting, silent
 from psofed.fit.plan import Plan
 from psofed.fit.player import Contender
+from psofed.fit.private import PrivateChoice
 from psofed.methods import fedavg, local, onlinefed, periodic, psofed
 from psofed.methods.contract import Options, start
+from psofed.privacy.settings import Privacy
 
 MOST_ROUNDS = 10_000
 DIMS = (50, 100, 200, 400)
@@ -47,6 +49,14 @@ class Advice:
     limits: Limits
     notes: list[str]
     experiment: Experiment | None  # the plan for `run`, `serve` and `client`; None: do not share
+    private: list[PrivateChoice] | None  # candidates with noise; None: no promise was asked for
+
+    @property
+    def federate(self) -> bool:
+        """Whether to share, with noise if a promise was asked for."""
+        if self.private is not None:
+            return private.worthwhile(self.private, self.choices)
+        return self.best is not None and self.best.federated
 
 
 def advise(
@@ -56,10 +66,12 @@ def advise(
     counting: Counting = silent,
     tune_dim: bool = True,
     source: str | Path | None = None,
+    privacy: Privacy | None = None,
 ) -> Advice:
     """Tune D, width and step on the warm-up; run all settings in lockstep; choose.
 
-    Settings are chosen on the rounds before the last part, and reported on the last part.
+    Settings are chosen on the rounds before the last part, and reported on the last part. With
+    `privacy`, also those with noise, and the experiment has the best of them.
     """
     losses.check(table, plan.allow_loss)
     whole = fitting.spans(table, plan)
@@ -88,9 +100,20 @@ def advise(
             made = handover.experiment(rounds, plan, whole, source)
     proof = evidence.weigh(scores, found, best, limits)
     words = counsel.words(found, best, limits, proof, held)
+    noisy: list[PrivateChoice] | None = None
+    if privacy is not None:
+        noisy = private.search(rounds, plan, span, limits, privacy, counting)
+        words[0] = f"Without noise: {words[0]}"
+        words = private.words(noisy, found, privacy) + words
+        notes += private.doubts(plan, privacy)
+        made = None
+        if private.worthwhile(noisy, found):
+            mine = replace(plan, methods=(noisy[0].options,), step=noisy[0].options.step)
+            made = handover.experiment(rounds, mine, whole, source)
+            made = replace(made, privacy=noisy[0].privacy)
     count = span.stop - span.first
     return Advice(plan, found, best, held, proof, words, count, table.calendar, limits, notes,
-                  made)  # fmt: skip
+                  made, noisy)  # fmt: skip
 
 
 def parts(whole: Span, plan: Plan, where: str) -> Span:

@@ -3,9 +3,9 @@
 What is told about one sample, or about one client, is shifted by at most `ratio` times the noise
 (see docs/privacy.md for why). Then the Gaussian mechanism is (epsilon, delta) private if and only
 if delta is at least `delta_of`: B. Balle, Y.-X. Wang, "Improving the Gaussian mechanism for
-differential privacy", ICML 2018 (arXiv 1805.06530). T tellings, each with a shift of r, are one with
-r sqrt(T). Devices need this, so it is plain mathematics; what secret cohorts add, dp-accounting
-says.
+differential privacy", ICML 2018 (arXiv 1805.06530). T tellings, each with a shift of r, are one
+with r sqrt(T). Devices need this, so it is plain mathematics; what secret cohorts add,
+dp-accounting says.
 """
 
 from __future__ import annotations

@@ -46,13 +46,15 @@ def summary(advice: Advice, command: str) -> dict[str, Any]:
     """What `advice.json` holds."""
     return plain({
         "command": command, "versions": versions(), "words": advice.words,
-        "federate": advice.best is not None and advice.best.federated,
+        "federate": advice.federate,
         "recommended": None if advice.best is None else to_table(advice.best),
         "planned": None if advice.held is None else advice.held.title,
         "evidence": evidence.to_table(advice.evidence),
         "limits": advice.limits.__dict__, "rounds": advice.rounds,
         "plan": written(advice.plan.to_table).table,
         "settings": [to_table(choice) for choice in advice.choices], "notes": advice.notes,
+        **({"private": [each.to_table() for each in advice.private]} if advice.private is not None
+           else {}),
     })  # fmt: skip
 
 
@@ -74,7 +76,18 @@ def blocks(advice: Advice) -> list[Block]:
                      str(choice.largest), choice.why_not or mark])  # fmt: skip
     day = [] if advice.seconds else ["Times are numbers, not dates: a day is taken as 86,400."]
     table = Grid(rows, left=(0, 6), least=(2, 5, 4), where="advice.txt")
-    return [*advice.words, "", table, *_clients(advice), *day]
+    return [*advice.words, "", table, *_private(advice), *_clients(advice), *day]
+
+
+def _private(advice: Advice) -> list[Block]:
+    """Candidates with noise, each with its best step and clip."""
+    if not advice.private:
+        return []
+    rows = [["with noise", "error", "chosen by", "step", "clip", "B/device/day"]]
+    rows += [[each.choice.title, _show(each.choice.error), _show(each.choice.chosen),
+              f"{each.options.step:.3g}", each.clip, f"{each.choice.bytes:,.0f}"]
+             for each in advice.private]  # fmt: skip
+    return ["", Grid(rows, left=(0, 4), least=(2, 5))]
 
 
 def _clients(advice: Advice, most: int = 30) -> list[Block]:

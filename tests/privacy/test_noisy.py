@@ -77,6 +77,20 @@ def test_a_client_whose_budget_is_spent_sends_what_is_known_and_learns_on():
     assert not np.array_equal(client.state["w"], client.state[PUBLIC])
 
 
+def test_who_has_spent_its_budget_still_adds_its_share_to_a_masked_sum():
+    masks = Privacy(masks=True, epsilon=4.0, level="client", uploads=1)
+    world = {"clients": 4, "cohort": 4, "privacy": masks}
+    method, _ = prepare(small(OnlineFed(), **world))
+    client, sent = method.client(0), []
+    for n in range(3):
+        client["w"] += 5.0  # far more than what an upload may change
+        sent.append(method.decode(method.encode(method.upload(client, 0, n), up=True), up=True))
+    assert client[SPENT] == 1
+    assert len({tuple(each) for each in sent}) == 3, "noise is new each time"
+    values = [np.where(v < 2**31, v, v - 2.0**32) / method.scale for v in sent]
+    assert max(np.abs(v).max() for v in values) < 6 * method.noise.sigma + masks.change
+
+
 def test_a_deployed_client_has_noise_that_its_file_does_not_tell():
     plan = Deployment(small(PSOFed(3), privacy=SAMPLE), Deploy(wire="float64"))
     answers = []

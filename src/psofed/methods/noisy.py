@@ -100,11 +100,11 @@ def noisy(plain: Any) -> Any:
                 return found
             here = equations.at(self.entries(k, n, up=True))
             public = client[PUBLIC][here]
-            change = self._clipped(found - public)
-            change += self._drawn(k, n, change.shape).astype(change.dtype)
-            left = self._left(client)
-            change = np.where(left[..., None], change, change.dtype.type(0))
-            sent: Array = public + change
+            change, left = self._clipped(found - public), self._left(client)
+            noise = self._drawn(k, n, change.shape).astype(change.dtype)
+            # Others of a sum rely on the noise of all of its members.
+            spent = noise if self.noise is not None and self.noise.shares > 1 else 0 * noise
+            sent: Array = public + np.where(left[..., None], change + noise, spent)
             client[SPENT] += left
             if self.again:
                 client[PUBLIC][here] = sent

@@ -15,14 +15,14 @@ from psofed.data.reading import Table
 from psofed.data.rounds import Rounds
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.fit import choices, counsel, evidence, federation, fitting, handover, private
+from psofed.fit import choices, counsel, evidence, federation, fitting, handover, with_noise
 from psofed.fit.choices import Choice, Limits
 from psofed.fit.evidence import Evidence
 from psofed.fit.federation import Span
 from psofed.fit.fitting import Counting, silent
 from psofed.fit.plan import Plan
 from psofed.fit.player import Contender
-from psofed.fit.private import PrivateChoice
+from psofed.fit.with_noise import PrivateChoice
 from psofed.methods import fedavg, local, onlinefed, periodic, psofed
 from psofed.methods.contract import Options, start
 from psofed.privacy.settings import Privacy
@@ -55,7 +55,7 @@ class Advice:
     def federate(self) -> bool:
         """Whether to share, with noise if a promise was asked for."""
         if self.private is not None:
-            return private.worthwhile(self.private, self.choices)
+            return with_noise.worthwhile(self.private, self.choices)
         return self.best is not None and self.best.federated
 
 
@@ -102,12 +102,12 @@ def advise(
     words = counsel.words(found, best, limits, proof, held)
     noisy: list[PrivateChoice] | None = None
     if privacy is not None:
-        noisy = private.search(rounds, plan, span, limits, privacy, counting)
+        noisy = with_noise.search(rounds, plan, span, limits, privacy, counting)
         words[0] = f"Without noise: {words[0]}"
-        words = private.words(noisy, found, privacy) + words
-        notes += private.doubts(plan, privacy)
+        words = with_noise.words(noisy, found, privacy) + words
+        notes += with_noise.doubts(plan, privacy)
         made = None
-        if private.worthwhile(noisy, found):
+        if with_noise.worthwhile(noisy, found):
             mine = replace(plan, methods=(noisy[0].options,), step=noisy[0].options.step)
             made = handover.experiment(rounds, mine, whole, source)
             made = replace(made, privacy=noisy[0].privacy)

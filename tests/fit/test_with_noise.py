@@ -16,7 +16,7 @@ from psofed.data.columns import Columns
 from psofed.data.rounds import Rounds
 from psofed.errors import InputError
 from psofed.experiment import read
-from psofed.fit import example, private, search
+from psofed.fit import example, search, with_noise
 from psofed.fit.choices import Limits
 from psofed.fit.federation import Span
 from psofed.fit.plan import Plan
@@ -29,9 +29,9 @@ PROMISE = Privacy(epsilon=8.0)
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(private, "SHARED", (5,))
-    monkeypatch.setattr(private, "STEPS", (4,))
-    monkeypatch.setattr(private, "PARTS", (1.0, 0.4))
+    monkeypatch.setattr(with_noise, "SHARED", (5,))
+    monkeypatch.setattr(with_noise, "STEPS", (4,))
+    monkeypatch.setattr(with_noise, "PARTS", (1.0, 0.4))
     monkeypatch.setattr(search, "candidates", lambda plan, limits: (psofed.Options(5),))
 
 
@@ -49,7 +49,7 @@ def test_candidates_with_noise_come_from_the_best_on_and_noise_costs_error(round
     span = Span(100, 450, 550, 350)
     quiet = lambda title: nullcontext(lambda *_: None)  # noqa: E731
     few, much = (
-        private.search(made, plan, span, Limits(), replace(PROMISE, epsilon=e), quiet)
+        with_noise.search(made, plan, span, Limits(), replace(PROMISE, epsilon=e), quiet)
         for e in (0.1, 1000.0)
     )
     assert [c.choice.chosen for c in few] == sorted(c.choice.chosen for c in few)
@@ -57,20 +57,20 @@ def test_candidates_with_noise_come_from_the_best_on_and_noise_costs_error(round
     assert few[0].choice.chosen > much[0].choice.chosen
     assert all(np.isfinite(c.choice.error) for c in (*few, *much))
     with pytest.raises(InputError, match="judges a sample by others"):
-        private.search(
+        with_noise.search(
             made, replace(plan, check=outliers.Options()), span, Limits(), PROMISE, quiet
         )
 
 
 def test_who_asks_is_told_what_lags_do_to_the_promise(rounds):
-    found = private.doubts(rounds[1], Privacy(epsilon=4.0))
+    found = with_noise.doubts(rounds[1], Privacy(epsilon=4.0))
     assert found[1] == "with lags a row is in 3 samples, so it has epsilon 15.1"
-    assert len(private.doubts(rounds[1], Privacy(epsilon=4.0, level="client"))) == 1
+    assert len(with_noise.doubts(rounds[1], Privacy(epsilon=4.0, level="client"))) == 1
 
 
 @pytest.mark.usefixtures("small")
 def test_advise_says_what_a_promise_costs_and_writes_a_file_that_keeps_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(private, "worthwhile", lambda found, plain: True)
+    monkeypatch.setattr(with_noise, "worthwhile", lambda found, plain: True)
     asked = ("--width", 2, "--step", 0.4, "--dim", 30, "--epsilon", 8, "--json", "--out", "a")
     done = call("advise", "--example", *asked, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ from psofed.checks.bench import exchange, prepare, samples, simulate, small
 from psofed.experiment import Features
 from psofed.learners import network, nlms
 from psofed.methods import etpsofed, fedprox, memofed
+from psofed.methods.contract import start
 from psofed.methods.noisy import PUBLIC, SPENT, Clipped, noise_of
 from psofed.policies import importance
 from psofed.protocol.client import Client
@@ -124,6 +125,21 @@ def _same_upload(method, here, there, n, random):
         patch.setattr(method, "_drawn", lambda k, n, shape: needed)
         np.testing.assert_allclose(method.upload(there, 0, n), ours, atol=1e-12)
     return noise - needed
+
+
+@pytest.mark.parametrize("far", [np.nan, np.inf, 1e300])
+def test_a_model_that_has_diverged_is_not_told(far):
+    method, _ = prepare(small(PSOFed(3), privacy=CLIENT))
+    client = method.client(0)
+    client["w"][:] = far
+    sent = method.upload(client, 0, 0)
+    assert np.abs(sent).max() < 6 * method.noise.sigma + CLIENT.change
+
+
+def test_a_promise_that_cannot_be_kept_is_no_promise_without_noise():
+    task = replace(small(PSOFed(3), privacy=SAMPLE).task(0), longest=None)
+    with pytest.raises(InputError, match="no known largest length"):
+        start(PSOFed(3), task)
 
 
 @settings(max_examples=40, deadline=None)

@@ -112,9 +112,13 @@ def noisy(plain: Any) -> Any:
             return sent
 
         def _clipped(self, change: Array) -> Array:
+            """The change, no longer than C; one that is not finite would tell that it is not."""
+            if not np.isfinite(change).all():
+                change = np.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0)
             if self.most is None:
                 return change
-            length = np.sqrt(np.vecdot(change, change))[..., None]
+            with np.errstate(over="ignore"):
+                length = np.sqrt(np.vecdot(change, change))[..., None]
             return change * np.minimum(1, self.most / np.maximum(length, self.most)).astype(
                 change.dtype
             )

@@ -14,6 +14,7 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.errors import InputError
 from psofed.privacy import accountant
 from psofed.privacy.settings import Level, Privacy
 
@@ -72,11 +73,14 @@ class Mechanism:
 def mechanism(
     privacy: Privacy, step: float, longest: float | None, uploads: int, shares: int
 ) -> Mechanism | None:
-    """The noise for the budget; None if there is no epsilon, or nothing of known sensitivity."""
+    """The noise for the budget; None if there is no epsilon."""
+    if privacy.epsilon is None:
+        return None
     sample = privacy.level == "sample"
     reach = (privacy.error or 0) * (longest or 0) if sample else privacy.change
-    if privacy.epsilon is None or not reach:
-        return None
+    if not reach:  # a promise without noise would be the worst of all
+        found = "have no known largest length, so it is not known how far a sample moves a model"
+        raise InputError("features", found, 'use "cosine" or "exponential", or level = "client"')
     told, scale = (1, step) if sample else (uploads, 1.0)
     most = accountant.ratio(privacy.epsilon, privacy.delta) / sqrt(told)
     sigma = scale * (reach / (most * sqrt(shares)))

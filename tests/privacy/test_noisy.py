@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.network import Chance, VirtualDisk
 from psofed import Change, Experiment, FedAvg, InputError, OnlineFed, Privacy, PSOFed
 from psofed.checks.bench import exchange, prepare, samples, simulate, small
+from psofed.deploy.samples import replay
 from psofed.experiment import Features
 from psofed.learners import network, nlms
 from psofed.methods import etpsofed, fedprox, memofed
 from psofed.methods.contract import start
 from psofed.methods.noisy import PUBLIC, SPENT, Clipped, noise_of
 from psofed.policies import importance
-from psofed.protocol.client import Client
+from psofed.protocol.client import Client, Member
+from psofed.protocol.coordinator import Coordinator
 from psofed.protocol.deployment import Deploy, Deployment
 from psofed.sample_checks import outliers
 from psofed.simulate import any_method
 from psofed.simulate.onerun import some_runs
+from psofed.verify.executors import compare_methods
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
+
+from masked_sums import shared_keys
 
 SAMPLE, CLIENT = Privacy(epsilon=4.0), Privacy(epsilon=4.0, level="client", uploads=5)
 METHODS = (
@@ -227,3 +237,26 @@ def test_noise_under_masks_is_shared_where_downloads_overwrite_everything():
     whole, part = (noise_of(options, task) for options in private.methods)
     assert (whole.shares, part.shares) == (3, 1)
     assert part.sigma == pytest.approx(whole.sigma * np.sqrt(3))
+
+
+def test_masked_sums_with_noise_are_the_same_in_every_driver():
+    privacy = Privacy(masks=True, least=4, epsilon=4.0)
+    methods = (PSOFed(3, "coordinated"), OnlineFed(), FedAvg(3))
+    experiment = small(*methods, privacy=privacy, clients=6, cohort=5)
+    assert all(found.passed for found in compare_methods(experiment, 30))
+
+
+def test_a_masked_deployment_has_the_noise_of_its_devices():
+    """Of which the simulation knows the size alone: the model differs by what was drawn."""
+    privacy = Privacy(masks=True, least=3, epsilon=4.0)
+    experiment = small(OnlineFed(), privacy=privacy, clients=4, cohort=4, rounds=4, step=0.001)
+    plan, keys = Deployment(experiment, Deploy(wire="float64")), shared_keys(4)
+    disks = [VirtualDisk(str(k), Chance(0, k)) for k in range(5)]
+    server = Coordinator(plan, disks[4])
+    members = [Member(plan, k, disks[k], replay(experiment, k), pairs=keys[k]) for k in range(4)]
+    for k, frame in server.frames().items():
+        server.take(k, members[k].take(frame)[0])
+    assert server.commit().void == ""
+    sigma = members[0].client.method.noise.sigma / np.sqrt(4)  # of a mean of four
+    assert 0.3 * sigma < server.server.model.std() < 3 * sigma
+    assert not np.array_equal(server.server.model, simulate(experiment)[1])

@@ -1,0 +1,245 @@
+"""Which samples follow from uploads: what is determined, and what our search finds.
+
+    python benchmarks/leaks.py [--json FILE] [--figure FILE] [--trials 20] [--only grid,...]
+    python benchmarks/leaks.py --from FILE [--figure FILE]
+
+A trial plants T samples of each of c clients in M of D = 200 entries of a model that was known
+before (cosine features of width 2, L inputs of deviation 1), rounds what is sent as the wire does,
+and gives the rest to psofed.audit. Shares are of samples:
+
+- determined: noise and guess leave each input a deviation below 0.05 (Cramer and Rao at the truth,
+  which needs no search). Another solution may exist far away;
+- found: from scratch, all inputs within 0.05 of the truth, with at most STARTS x BATCHES starts.
+  Not searched (-): more than MOST unknowns for an equation, or more than TERMS terms;
+- sure: found, and the attacker can tell. `wrong`: the attacker was sure, and wrong.
+
+contacts: the schedule of 4 of 100 clients in PSO-Fed, M = 40: what J contacts of a client tell
+together. memo: the first upload of MEMO-Fed after n samples. One core; seconds are CPU time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from psofed.audit.inversion import READ, invert, spread
+from psofed.audit.puzzle import Guess, Puzzle, Window, apart, beside, delayed, pose
+from psofed.core.features import cosine
+from psofed.core.seeds import Seeds
+from psofed.privacy.fixed_point import added, words
+from psofed.privacy.settings import Privacy
+
+SEED, DIM, WIDTH = 20, 200, 2.0
+SIZE, ERROR = 0.3, 0.6  # deviations of the entries of a model, and of a = mu e
+STARTS, BATCHES = 48, 4
+MOST, TERMS = 1.3, 12
+GRID = (5, 10, 20, 40, 80, 200), (1, 2, 3, 4, 6, 8, 12, 16, 24, 36)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting: M, T, L, clients in the sum, the wire, and whether inputs are a delay line."""
+
+    shared: int
+    terms: int
+    taps: int = 4
+    clients: int = 1
+    wire: str = "float32"
+    line: bool = False
+
+    @property
+    def layout(self) -> Any:
+        """Which inputs are the same unknown."""
+        one = (delayed if self.line else apart)(self.terms, self.taps)
+        return beside(*[one] * self.clients)
+
+    @property
+    def unknowns(self) -> int:
+        return int(self.layout.max()) + 1 + len(self.layout)
+
+    @property
+    def searched(self) -> bool:
+        return self.unknowns <= MOST * self.shared and self.terms * self.clients <= TERMS
+
+
+def planted(cell: Cell, trial: int) -> tuple[Puzzle, Any, Any]:
+    """A puzzle and its solution u, a."""
+    seeds = Seeds(SEED, trial)
+    luck, layout = seeds.generator("planted"), cell.layout
+    features = cosine(seeds, DIM, cell.taps, WIDTH)
+    u, a = luck.standard_normal(int(layout.max()) + 1), ERROR * luck.standard_normal(len(layout))
+    entries = luck.permutation(DIM)[: cell.shared]
+    before = SIZE * luck.standard_normal(cell.shared)
+    parts = a[:, None] * features(u[layout])[:, entries]
+    if cell.wire == "masked":  # a sum of whole numbers; all clients began at the same model
+        privacy, own = Privacy(masks=True), parts.reshape(cell.clients, cell.terms, -1).sum(axis=1)
+        scale = privacy.scale(cell.clients)
+        total = added(words(before + own, scale, privacy.range)).astype(np.int32) / scale
+        change, noise = total - cell.clients * before, np.sqrt(cell.clients / 12) / scale
+    else:
+        before = before.astype(cell.wire).astype(np.float64)
+        after = (before + parts.sum(axis=0)).astype(cell.wire).astype(np.float64)
+        change, noise = after - before, np.finfo(cell.wire).eps * np.abs(after) / 3 + 1e-16
+    window = Window(entries, change, noise=noise)
+    return pose(features, [window], layout, Guess(a=ERROR)), u, a
+
+
+def near(x: Any, truth: Any) -> Any:
+    """Which true samples [T] are among those found, and which found ones are true."""
+    close = np.abs(x[:, None] - truth).max(axis=-1) <= READ
+    return close.any(axis=0), close.any(axis=1)
+
+
+def run(cell: Cell, trials: int) -> dict[str, Any]:
+    """Shares over all trials."""
+    rows, begin = [], time.process_time()
+    longest = 0.0
+    for i in range(trials):
+        puzzle, u, a = planted(cell, i)
+        row = [float((spread(puzzle, u, a) <= READ).mean())]
+        if cell.searched:
+            start = time.process_time()
+            found = invert(puzzle, Seeds(SEED, i).generator("luck"), STARTS, BATCHES)
+            read, true = near(found.x, u[puzzle.layout])
+            sure = found.certain
+            row += [float(read.mean()), float((sure & true).mean()), float((sure & ~true).mean())]
+            longest = max(longest, time.process_time() - start)
+        rows.append(row)
+    shares = np.mean(rows, axis=0).tolist() + [None] * 3
+    names = "determined", "found", "sure", "wrong"
+    taken = (time.process_time() - begin) / trials
+    return {
+        **asdict(cell), "unknowns": cell.unknowns, "equations": cell.shared, "trials": trials,
+        **dict(zip(names, shares, strict=False)), "seconds": taken, "longest": longest,
+    }  # fmt: skip
+
+
+def cells(part: str) -> Iterator[Cell]:
+    """The settings of a part of the sweep."""
+    if part == "grid":
+        for line in (False, True):
+            yield from (Cell(M, T, line=line) for M in GRID[0] for T in GRID[1])
+    elif part == "taps":
+        for L, terms in ((1, (6, 12, 19, 20, 24)), (2, (4, 8, 13, 14)), (8, (2, 3, 4, 5))):
+            yield from (Cell(40, T, L) for T in terms)
+        for L, terms in ((1, (6, 12)), (8, (2, 4, 8, 12, 16, 17))):
+            yield from (Cell(40, T, L, line=True) for T in terms)
+    elif part == "wires":
+        for wire in ("float64", "float32", "float16"):
+            yield from (Cell(M, T, wire=wire) for M in (40, 200) for T in (1, 2, 3, 4, 6, 8))
+            yield from (Cell(40, T, wire=wire, line=True) for T in (2, 4, 8, 12, 18))
+    elif part == "sums":
+        for line in (False, True):
+            for c, T in ((3, 1), (4, 1), (4, 2), (4, 4), (8, 1), (10, 1), (4, 25)):
+                yield from (Cell(M, T, 4, c, "masked", line) for M in (40, 200))
+
+
+# What several contacts of one client tell together.
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who is asked when, and which entries travel: 4 of 100 clients, M = 40 of 200."""
+
+    mask: str  # "subset" with a shift of 1, or "block" with a shift of M
+    line: bool
+    contacts: int
+    shared: int = 40
+    clients: int = 100
+    cohort: int = 4
+
+
+def contacts(plan: Plan, trials: int) -> dict[str, Any]:
+    """Counts, and the share of samples determined: of all, and of the last before each upload."""
+    rows = []
+    for i in range(trials):
+        puzzle, u, a, last = followed(plan, i)
+        determined = spread(puzzle, u, a) <= READ
+        T = len(a)
+        rows.append([T, puzzle.unknowns, puzzle.equations, determined.mean(),
+                     determined[last].mean(), np.delete(determined, last).mean()])  # fmt: skip
+    names = "samples", "unknowns", "equations", "determined", "newest", "idle"
+    shares = dict(zip(names, np.mean(rows, axis=0).tolist(), strict=True))
+    return {**asdict(plan), "trials": trials, **shares}
+
+
+def followed(plan: Plan, trial: int) -> tuple[Puzzle, Any, Any, list[int]]:
+    """All that a server knows of one client after J contacts, from a known start, in float32.
+
+    Eq. (9) and (10): at contact n window n comes down, sample n is learned, window n + 1 goes up.
+    So an entry tells the sum of what was learned since it was last exchanged in either way.
+    """
+    seeds, M = Seeds(SEED, trial), plan.shared
+    luck, features = seeds.generator("contacts"), cosine(seeds, DIM, 4, WIDTH)
+    gaps = luck.geometric(plan.cohort / plan.clients, plan.contacts)
+    rounds = np.cumsum(gaps) - 1
+    T = int(rounds[-1]) + 1
+    block = plan.mask == "block"
+    first, shift = (np.arange(M), M) if block else (luck.permutation(DIM)[:M], 1)
+    layout = (delayed if plan.line else apart)(T, 4)
+    u, a = luck.standard_normal(int(layout.max()) + 1), ERROR * luck.standard_normal(T)
+    z, since, windows = features(u[layout]), np.zeros(DIM, np.intp), []
+    for n in rounds.tolist():
+        since[(first + shift * n) % DIM] = n
+        up = (first + shift * (n + 1)) % DIM
+        terms = (np.arange(T) >= since[up][:, None]) & (np.arange(T) <= n)
+        change = (terms * (a[:, None] * z[:, up]).T).sum(axis=1)
+        windows.append(Window(up, change, terms, SIZE * np.finfo(np.float32).eps / 3))
+        since[up] = n + 1
+    return pose(features, windows, layout, Guess(a=ERROR)), u, a, rounds.tolist()
+
+
+def plans() -> Iterator[Plan]:
+    """One contact and more, of either mask and either kind of inputs."""
+    for mask in ("subset", "block"):
+        for line in (False, True):
+            yield from (Plan(mask, line, J) for J in (1, 2, 4, 8))
+
+
+# Output.
+
+
+def measured(asked: list[str], trials: int, save: Any) -> dict[str, list[dict[str, Any]]]:
+    """All parts that are asked for; `save` is called after each setting."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for part in asked:
+        found[part] = []
+        jobs: Any = plans() if part == "contacts" else cells(part)
+        for job in jobs:
+            row = contacts(job, trials) if part == "contacts" else run(job, trials)
+            found[part].append(row)
+            save(found)
+            print(part, *(f"{key}={_text(value)}" for key, value in row.items()), flush=True)
+    return found
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    """Measure or read, print, draw."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--only", default="grid,contacts,wires,sums,taps")
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+
+    def save(found: Any) -> None:
+        if asked.json:
+            asked.json.write_text(json.dumps(found, indent=1) + "\n")
+
+    measured(asked.only.split(","), asked.trials, save)
+
+
+if __name__ == "__main__":
+    main()

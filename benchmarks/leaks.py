@@ -39,8 +39,8 @@ from psofed.privacy.settings import Privacy
 SEED, DIM, WIDTH = 20, 200, 2.0
 SIZE, ERROR = 0.3, 0.6  # deviations of the entries of a model, and of a = mu e
 STARTS, BATCHES = 48, 4
-MOST, TERMS = 1.3, 12
-GRID = (5, 10, 20, 40, 80, 200), (1, 2, 3, 4, 6, 8, 12, 16, 24, 36)
+MOST, TERMS = 1.3, 10
+GRID = (5, 10, 20, 40, 80, 200), (1, 2, 3, 4, 6, 8, 10, 14, 18, 25, 40)
 
 
 @dataclass(frozen=True)
@@ -127,17 +127,17 @@ def cells(part: str) -> Iterator[Cell]:
         for line in (False, True):
             yield from (Cell(M, T, line=line) for M in GRID[0] for T in GRID[1])
     elif part == "taps":
-        for L, terms in ((1, (6, 12, 19, 20, 24)), (2, (4, 8, 13, 14)), (8, (2, 3, 4, 5))):
+        for L, terms in ((1, (4, 10, 20, 21)), (2, (4, 8, 10, 13, 14)), (8, (2, 3, 4, 5))):
             yield from (Cell(40, T, L) for T in terms)
-        for L, terms in ((1, (6, 12)), (8, (2, 4, 8, 12, 16, 17))):
+        for L, terms in ((1, (4, 10)), (8, (2, 4, 8, 10, 16, 17))):
             yield from (Cell(40, T, L, line=True) for T in terms)
     elif part == "wires":
         for wire in ("float64", "float32", "float16"):
             yield from (Cell(M, T, wire=wire) for M in (40, 200) for T in (1, 2, 3, 4, 6, 8))
-            yield from (Cell(40, T, wire=wire, line=True) for T in (2, 4, 8, 12, 18))
+            yield from (Cell(40, T, wire=wire, line=True) for T in (2, 4, 8, 10, 18))
     elif part == "sums":
         for line in (False, True):
-            for c, T in ((3, 1), (4, 1), (4, 2), (4, 4), (8, 1), (10, 1), (4, 25)):
+            for c, T in ((3, 1), (4, 1), (8, 1), (10, 1), (4, 2), (4, 4), (4, 25)):
                 yield from (Cell(M, T, 4, c, "masked", line) for M in (40, 200))
 
 

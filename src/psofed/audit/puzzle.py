@@ -6,6 +6,7 @@ learned in between: of LMS a_t = mu e_t, of a sum over clients the terms of all 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ from psofed.errors import InputError
 
 Array = NDArray[Any]
 EXACT = 1e-15  # the least noise: float64 itself
+# x [..., T, L] to misses [..., K], over their noise, and their slopes [..., T, L, K].
+Clue = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +87,12 @@ class Puzzle:
     mean: Array  # [U]
     std: Array  # [U]
     a: float
+    clue: Clue | None = None  # what else is known of the inputs
+    clues: int = 0  # equations of it
 
     @property
     def equations(self) -> int:
-        return len(self.change)
+        return len(self.change) + self.clues
 
     @property
     def unknowns(self) -> int:

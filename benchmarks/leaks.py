@@ -13,8 +13,7 @@ and gives the rest to psofed.audit. Shares are of samples:
   Not searched (-): more than MOST unknowns for an equation, or more than TERMS terms;
 - sure: found, and the attacker can tell. `wrong`: the attacker was sure, and wrong.
 
-contacts: the schedule of 4 of 100 clients in PSO-Fed, M = 40: what J contacts of a client tell
-together. memo: the first upload of MEMO-Fed after n samples. One core; seconds are CPU time.
+contacts, memo: see leaks_followed.py. One core; seconds are CPU time.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import leaks_followed
 import numpy as np
 
 from psofed.audit.inversion import READ, invert, spread
@@ -141,68 +141,6 @@ def cells(part: str) -> Iterator[Cell]:
                 yield from (Cell(M, T, 4, c, "masked", line) for M in (40, 200))
 
 
-# What several contacts of one client tell together.
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Who is asked when, and which entries travel: 4 of 100 clients, M = 40 of 200."""
-
-    mask: str  # "subset" with a shift of 1, or "block" with a shift of M
-    line: bool
-    contacts: int
-    shared: int = 40
-    clients: int = 100
-    cohort: int = 4
-
-
-def contacts(plan: Plan, trials: int) -> dict[str, Any]:
-    """Counts, and the share of samples determined: of all, and of the last before each upload."""
-    rows = []
-    for i in range(trials):
-        puzzle, u, a, last = followed(plan, i)
-        determined = spread(puzzle, u, a) <= READ
-        T = len(a)
-        rows.append([T, puzzle.unknowns, puzzle.equations, determined.mean(),
-                     determined[last].mean(), np.delete(determined, last).mean()])  # fmt: skip
-    names = "samples", "unknowns", "equations", "determined", "newest", "idle"
-    shares = dict(zip(names, np.mean(rows, axis=0).tolist(), strict=True))
-    return {**asdict(plan), "trials": trials, **shares}
-
-
-def followed(plan: Plan, trial: int) -> tuple[Puzzle, Any, Any, list[int]]:
-    """All that a server knows of one client after J contacts, from a known start, in float32.
-
-    Eq. (9) and (10): at contact n window n comes down, sample n is learned, window n + 1 goes up.
-    So an entry tells the sum of what was learned since it was last exchanged in either way.
-    """
-    seeds, M = Seeds(SEED, trial), plan.shared
-    luck, features = seeds.generator("contacts"), cosine(seeds, DIM, 4, WIDTH)
-    gaps = luck.geometric(plan.cohort / plan.clients, plan.contacts)
-    rounds = np.cumsum(gaps) - 1
-    T = int(rounds[-1]) + 1
-    block = plan.mask == "block"
-    first, shift = (np.arange(M), M) if block else (luck.permutation(DIM)[:M], 1)
-    layout = (delayed if plan.line else apart)(T, 4)
-    u, a = luck.standard_normal(int(layout.max()) + 1), ERROR * luck.standard_normal(T)
-    z, since, windows = features(u[layout]), np.zeros(DIM, np.intp), []
-    for n in rounds.tolist():
-        since[(first + shift * n) % DIM] = n
-        up = (first + shift * (n + 1)) % DIM
-        terms = (np.arange(T) >= since[up][:, None]) & (np.arange(T) <= n)
-        change = (terms * (a[:, None] * z[:, up]).T).sum(axis=1)
-        windows.append(Window(up, change, terms, SIZE * np.finfo(np.float32).eps / 3))
-        since[up] = n + 1
-    return pose(features, windows, layout, Guess(a=ERROR)), u, a, rounds.tolist()
-
-
-def plans() -> Iterator[Plan]:
-    """One contact and more, of either mask and either kind of inputs."""
-    for mask in ("subset", "block"):
-        for line in (False, True):
-            yield from (Plan(mask, line, J) for J in (1, 2, 4, 8))
-
-
 # Output.
 
 
@@ -211,9 +149,10 @@ def measured(asked: list[str], trials: int, save: Any) -> dict[str, list[dict[st
     found: dict[str, list[dict[str, Any]]] = {}
     for part in asked:
         found[part] = []
-        jobs: Any = plans() if part == "contacts" else cells(part)
+        measure = {"contacts": leaks_followed.contacts, "memo": leaks_followed.memo}.get(part, run)
+        jobs: Any = leaks_followed.JOBS.get(part) or cells(part)
         for job in jobs:
-            row = contacts(job, trials) if part == "contacts" else run(job, trials)
+            row = measure(job, trials)
             found[part].append(row)
             save(found)
             print(part, *(f"{key}={_text(value)}" for key, value in row.items()), flush=True)
@@ -230,7 +169,7 @@ def main() -> None:
     """Measure or read, print, draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=20)
-    parser.add_argument("--only", default="grid,contacts,wires,sums,taps")
+    parser.add_argument("--only", default="grid,contacts,memo,wires,sums,taps")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
 

@@ -121,7 +121,7 @@ def _descend(puzzle: Puzzle, u: Array, hold: float, steps: int) -> Point:
     enough = FIT / 2 if hold <= 1 and _no_chance(puzzle) else -1.0
     all_of = here = evaluate(puzzle, u, hold)
     active, damping, still = np.arange(len(u)), np.full(len(u), 1e-2), np.zeros(len(u))
-    for _ in range(steps):
+    for _ in range(steps if free.any() else 0):
         scale = np.diagonal(here.H, axis1=1, axis2=2)
         scale = scale + 1e-8 * scale.max(axis=1, keepdims=True)
         damped = here.H + (damping[:, None] * scale)[:, None] * eye

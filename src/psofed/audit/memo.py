@@ -22,8 +22,8 @@ Array = NDArray[Any]
 HALF = 2.0**-11  # relative rounding of half precision
 
 
-def puzzle(method: memofed.Method, message: Array, count: int, reference: Array) -> Puzzle:
-    """The puzzle of a first upload after `count` samples; `reference` is the model that came down.
+def puzzle(method: memofed.Method, message: Array, count: int) -> Puzzle:
+    """The puzzle of a first upload after `count` samples.
 
     Of windows of one signal, the samples are taken to follow each other.
     """

@@ -1,7 +1,7 @@
 """Which samples follow from uploads: what is determined, and what our search finds.
 
     python benchmarks/leaks.py [--json FILE] [--figure FILE] [--trials 20] [--only grid,...]
-    python benchmarks/leaks.py --from FILE [--figure FILE]
+    python benchmarks/leaks.py --read FILE... [--figure FILE]
 
 A trial plants T samples of each of c clients in M of D = 200 entries of a model that was known
 before (cosine features of width 2, L inputs of deviation 1), rounds what is sent as the wire does,
@@ -165,19 +165,89 @@ def _text(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f}"
+
+
+def tables(found: dict[str, list[dict[str, Any]]]) -> str:
+    """Everything as Markdown: the grid as a square of determined / found, in percent."""
+    lines = []
+    for line in (False, True) if "grid" in found else ():
+        lines += ["", f"grid, {KINDS[line]}: determined / found, %", ""]
+        lines += ["| M | " + " | ".join(f"T = {T}" for T in GRID[1]) + " |"]
+        lines += ["|---" * (len(GRID[1]) + 1) + "|"]
+        for M in GRID[0]:
+            row = [one for one in found["grid"] if one["shared"] == M and one["line"] == line]
+            shown = [f"{_percent(c['determined'])} / {_percent(c['found'])}" for c in row]
+            lines.append(f"| {M} | " + " | ".join(shown) + " |")
+    for part, rows in found.items():
+        if part != "grid":
+            lines += ["", part, "", "| " + " | ".join(rows[0]) + " |", "|---" * len(rows[0]) + "|"]
+            lines += ["| " + " | ".join(map(_text, row.values())) + " |" for row in rows]
+    every = [row for part in found.values() for row in part]
+    wrong = [row["wrong"] for row in every if row.get("wrong") is not None]
+    longest = max(row.get("longest", 0.0) for row in every)
+    often, most = 100 * np.mean(wrong), 100 * np.max(wrong)
+    said = f"sure but wrong: {often:.2g} % of samples, at most {most:.2g} % in a setting"
+    lines += ["", f"{said}; longest search {longest:.1f} s"]
+    return "\n".join(lines)
+
+
+def figure(rows: list[dict[str, Any]], path: Path) -> None:
+    """The grid in grey: how many samples are determined, in numbers how many are found."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    panels, (sizes, terms) = plt.subplots(1, 2, figsize=(12, 4.2), sharey=True), GRID
+    for axes, line in zip(panels[1], (False, True), strict=True):
+        cells = [row for row in rows if row["line"] == line]
+        shares = np.array([row["determined"] for row in cells]).reshape(len(sizes), len(terms))
+        axes.imshow(shares, cmap="Greys", vmin=0, vmax=2.2, aspect="auto", origin="lower")
+        for i, row in enumerate(cells):
+            y, x = divmod(i, len(terms))
+            axes.text(x, y, _percent(row["found"]), ha="center", va="center", fontsize=9)
+        for name, count, style in RULES:
+            edge = [sum(count(T) <= M for T in terms) - 0.5 for M in sizes]
+            axes.step([edge[0], *edge, edge[-1]], np.arange(-1, len(sizes) + 1) - 0.0,
+                      where="mid", color="black", label=name, **style)  # fmt: skip
+        axes.set(xticks=range(len(terms)), xticklabels=terms, yticks=range(len(sizes)),
+                 yticklabels=sizes, xlabel="T: samples in the upload", title=KINDS[line],
+                 ylim=(-0.5, len(sizes) - 0.5), xlim=(-0.5, len(terms) - 0.5))  # fmt: skip
+    panels[1][0].set_ylabel("M: entries of the upload")
+    panels[1][0].legend(loc="upper left", bbox_to_anchor=(0, -0.16), ncol=2, frameon=False)
+    panels[0].savefig(path, dpi=110, bbox_inches="tight")
+
+
+KINDS = {False: "independent inputs", True: "a delay line"}
+RULES: tuple[tuple[str, Any, dict[str, Any]], ...] = (
+    ("M = (L + 1) T", lambda T: 5 * T, {"linestyle": "-"}),
+    ("M = 2 T + L - 1", lambda T: 2 * T + 3, {"linestyle": "--"}),
+)
+
+
 def main() -> None:
     """Measure or read, print, draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--only", default="grid,contacts,memo,wires,sums,taps")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="write everything to this file")
+    parser.add_argument("--figure", type=Path, help="draw the grid into this file")
+    parser.add_argument("--read", type=Path, nargs="*", help="measure nothing, read these files")
     asked = parser.parse_args()
 
     def save(found: Any) -> None:
         if asked.json:
             asked.json.write_text(json.dumps(found, indent=1) + "\n")
 
-    measured(asked.only.split(","), asked.trials, save)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in asked.read or ():
+        found |= json.loads(path.read_text())
+    found = found or measured(asked.only.split(","), asked.trials, save)
+    print(tables(found))
+    if asked.figure:
+        figure(found["grid"], asked.figure)
 
 
 if __name__ == "__main__":

@@ -159,6 +159,14 @@ def measured(asked: list[str], trials: int, save: Any) -> dict[str, list[dict[st
     return found
 
 
+def measure(quick: bool) -> dict[str, float]:
+    """For benchmarks/all.py: shares in percent."""
+    trials = 10 if quick else 20
+    newest = leaks_followed.contacts(leaks_followed.Plan("subset", True, 8), trials)
+    few = [100 * run(Cell(40, T), trials)["found"] for T in (4, 6)]
+    return {"newest": 100 * newest["found newest"], "four": few[0], "six": few[1]}
+
+
 def _text(value: Any) -> str:
     if value is None:
         return "-"
@@ -200,23 +208,27 @@ def figure(rows: list[dict[str, Any]], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    panels, (sizes, terms) = plt.subplots(1, 2, figsize=(12, 4.2), sharey=True), GRID
+    panels, (sizes, terms) = plt.subplots(1, 2, figsize=(11, 3.8), sharey=True), GRID
     for axes, line in zip(panels[1], (False, True), strict=True):
         cells = [row for row in rows if row["line"] == line]
         shares = np.array([row["determined"] for row in cells]).reshape(len(sizes), len(terms))
         axes.imshow(shares, cmap="Greys", vmin=0, vmax=2.2, aspect="auto", origin="lower")
         for i, row in enumerate(cells):
             y, x = divmod(i, len(terms))
-            axes.text(x, y, _percent(row["found"]), ha="center", va="center", fontsize=9)
-        for name, count, style in RULES:
+            text = "" if row["determined"] < READ else "?"
+            text = text if row["found"] is None else _percent(row["found"])
+            axes.text(x, y, text, ha="center", va="center", fontsize=9)
+        for name, count, style in RULES[: 1 + line]:
             edge = [sum(count(T) <= M for T in terms) - 0.5 for M in sizes]
-            axes.step([edge[0], *edge, edge[-1]], np.arange(-1, len(sizes) + 1) - 0.0,
-                      where="mid", color="black", label=name, **style)  # fmt: skip
+            rows_at = np.repeat(np.arange(len(sizes) + 1) - 0.5, 2)[1:-1]
+            axes.plot(np.repeat(edge, 2), rows_at, color="black", label=name, **style)
         axes.set(xticks=range(len(terms)), xticklabels=terms, yticks=range(len(sizes)),
                  yticklabels=sizes, xlabel="T: samples in the upload", title=KINDS[line],
                  ylim=(-0.5, len(sizes) - 0.5), xlim=(-0.5, len(terms) - 0.5))  # fmt: skip
     panels[1][0].set_ylabel("M: entries of the upload")
-    panels[1][0].legend(loc="upper left", bbox_to_anchor=(0, -0.16), ncol=2, frameon=False)
+    panels[1][1].legend(loc="upper right", bbox_to_anchor=(1, -0.14), ncol=2, frameon=False)
+    words = "grey: determined by the numbers sent; numbers: % of samples found; ?: not searched"
+    panels[0].text(0.08, -0.06, words, fontsize=9)
     panels[0].savefig(path, dpi=110, bbox_inches="tight")
 
 

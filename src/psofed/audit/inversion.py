@@ -222,6 +222,8 @@ def _judged(puzzle: Puzzle, u: Array, a: Array, misfit: Array) -> Inversion:
     # Terms may come in another order: each is looked for among all terms of the other solution.
     apart = np.abs(x[:, None] - x[0][:, None]) / scale
     same = (apart.max(axis=-1) <= READ).any(axis=-1)  # [R, T]
-    certain = (unsure <= READ) & fits[0] & same[fits].all(axis=0)
+    # As many equations as unknowns have several solutions, of which one may be all that was found.
+    clear = fits[0] and puzzle.equations > puzzle.unknowns
+    certain = (unsure <= READ) & clear & same[fits].all(axis=0)
     rivals = int((~same[fits].all(axis=1)).sum())
     return Inversion(x[0], a[0], float(misfit[0]), unsure, rivals, certain)

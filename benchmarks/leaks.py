@@ -127,21 +127,18 @@ def cells(part: str) -> Iterator[Cell]:
         for line in (False, True):
             yield from (Cell(M, T, line=line) for M in GRID[0] for T in GRID[1])
     elif part == "taps":
-        for L, terms in ((1, (4, 10, 20, 21)), (2, (4, 8, 10, 13, 14)), (8, (2, 3, 4, 5))):
+        for L, terms in ((1, (4, 10, 20, 21)), (2, (4, 10, 13, 14)), (8, (2, 4, 5))):
             yield from (Cell(40, T, L) for T in terms)
-        for L, terms in ((1, (4, 10)), (8, (2, 4, 8, 10, 16, 17))):
-            yield from (Cell(40, T, L, line=True) for T in terms)
+        yield from (Cell(40, T, 8, line=True) for T in (4, 10, 16, 17))
     elif part == "wires":
         for wire in ("float64", "float32", "float16"):
-            yield from (Cell(M, T, wire=wire) for M in (40, 200) for T in (1, 2, 3, 4, 6, 8))
-            yield from (Cell(40, T, wire=wire, line=True) for T in (2, 4, 8, 10, 18))
+            yield from (Cell(40, T, wire=wire) for T in (1, 2, 4, 6))
+            yield from (Cell(200, T, wire=wire) for T in (4, 8, 16, 32))
+            yield from (Cell(40, T, wire=wire, line=True) for T in (4, 8, 18))
     elif part == "sums":
         for line in (False, True):
-            for c, T in ((3, 1), (4, 1), (8, 1), (10, 1), (4, 2), (4, 4), (4, 25)):
+            for c, T in ((3, 1), (4, 1), (6, 1), (12, 1), (4, 2), (4, 4), (4, 25)):
                 yield from (Cell(M, T, 4, c, "masked", line) for M in (40, 200))
-
-
-# Output.
 
 
 def measured(asked: list[str], trials: int, save: Any) -> dict[str, list[dict[str, Any]]]:

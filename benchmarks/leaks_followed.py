@@ -30,7 +30,7 @@ SEED, DIM, TAPS, WIDTH = 20, 200, 4, 2.0
 SIZE, ERROR = 0.3, 0.6  # deviations of the entries of a model, and of a = mu e
 NOISE = SIZE * float(np.finfo(np.float32).eps) / 3
 SLOPE = 0.1  # of a feature, at most about: sqrt(2 / D) |W_i|
-TERMS, STARTS, BATCHES = 12, 48, 2  # terms at once, and starts, of a step of the attack
+TERMS, STARTS = 10, 48  # terms at once, and starts, of a step of the attack on contacts
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _solve(
     noise = np.sqrt(NOISE**2 + off.sum(axis=1))
     window = Window(told.entries[chosen], change, contains[:, terms], noise)
     puzzle = pose(told.features, [window], layout, Guess(a=ERROR), u[names])
-    found = invert(puzzle, luck, STARTS, BATCHES)
+    found = invert(puzzle, luck, STARTS, 1)
     sure = found.certain
     u[told.layout[terms[sure]]] = found.x[sure]
     a[terms[sure]], loose[terms[sure]] = found.a[sure], found.spread[sure]

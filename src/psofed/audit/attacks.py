@@ -18,6 +18,7 @@ from psofed.audit.puzzle import Guess
 from psofed.audit.reading import Reader, Recovered
 from psofed.audit.view import ServerView
 from psofed.core.seeds import Seeds
+from psofed.methods import structured, topk
 from psofed.methods.wired import Coded
 from psofed.streams import drawing
 from psofed.streams.contract import measured
@@ -64,7 +65,12 @@ def not_attacked(view: ServerView) -> str:
     options = view.plan.world.methods[0]
     if isinstance(view.method, Coded):
         return "values in few bits are not followed"
-    if not schema.beside(options, "Method").entrywise:
+    entries = topk.Options, structured.Options
+    if isinstance(options, topk.Options) and 0 < options.memory < 1:
+        return "what it remembers in part is not followed"
+    if isinstance(options, structured.Options) and options.form != "mask":
+        return "coordinates in a space of their own are not followed"
+    if not schema.beside(options, "Method").entrywise and not isinstance(options, entries):
         return "there is no attack on its messages yet"
     if not view.method.task.learner.linear:
         return "its model is not linear in features"
@@ -147,7 +153,10 @@ def _sums(view: ServerView, told: Callable[[int, int], None]) -> Spoils:
     reader = Reader(method, prior, luck, known=everyone, count=size)
     met = []
     for i, total in enumerate(view.totals):
-        met.append(of_total(view, total))
+        try:
+            met.append(of_total(view, total))
+        except ValueError:  # masks that do not cancel: somebody of the cohort is missing
+            continue
         reader.meet(met[-1])
         told(i + 1, len(view.totals))
         if not everyone:
@@ -228,6 +237,6 @@ def labelled(
         w += step
         if any(slot not in reader.found for slot in slots):
             stale[:] = True
-        if here is not None:
+        if here is not None and not here.owed:
             w[here.up], stale[here.up] = here.after / count, False
     return samples

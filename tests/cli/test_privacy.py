@@ -156,5 +156,6 @@ def test_what_cannot_be_audited_is_refused_in_a_line(psofed, file, tmp_path, wor
     (tmp_path / "lines").write_text("not a message\n")
     (tmp_path / "others").write_text('{"topic": "p/0/u", "payload": "00"}\n')
     done = psofed("privacy", *words)
-    assert done.returncode == 2 and re.search(said, done.stderr), done.stderr
+    assert done.returncode == 2, done.stdout
+    assert re.search(said, done.stderr), done.stderr
     assert not (tmp_path / "results").exists()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--clients", type=click.IntRange(min=1), metavar="N",
               help="Number of clients that are attacked. [default: 3]")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(min=1), metavar="N",
-              help="Number of rounds that are played. [default: 20 contacts of a client]")  # fmt: skip
+              help="Number of rounds to play. [default: 20 contacts of each client]")  # fmt: skip
 @click.option("--frames", type=click.Path(path_type=Path), metavar="FILE",
               help="Attack messages captured from a broker, a line of JSON each.")  # fmt: skip
 @click.option("--state", type=click.Path(path_type=Path), metavar="FOLDER",

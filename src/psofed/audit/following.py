@@ -131,9 +131,11 @@ class Track:
 
 
 def rounding(method: Method, count: int) -> tuple[float, float]:
-    """Of a value on the wire: relative, and absolute for the sum of masked words."""
+    """Deviation of a value on the wire: relative, and absolute by masked words and by noise."""
     kinds = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
     privacy = method.task.privacy
+    noise = float(getattr(method, "sigma", 0.0)) * np.sqrt(count)  # how much there is, is public
     if privacy is None or not privacy.masks:
-        return kinds[method.task.wire], 0.0
-    return 0.0, float(np.sqrt(count / 12) / privacy.scale(method.task.cohorts.size))
+        return kinds[method.task.wire], noise
+    words = np.sqrt(count / 12) / privacy.scale(method.task.cohorts.size)
+    return 0.0, float(np.hypot(noise, words))

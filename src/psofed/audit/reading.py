@@ -25,6 +25,7 @@ SURE, SURER = 4, 25  # decades: a fit within the noise, or beyond it, that is no
 SMALL = 1e-3  # of the size of a change: more may not be left of it
 TRIES = 2  # sets of samples that are looked for after a contact
 STARTS, BATCHES = 48, 2
+NOTHING = 1.3  # times the noise: a smaller change is none
 NEAR = 0.1  # farther a solution does not move when all inputs are free
 SLOPE = 0.2  # of features, about: how much they change with inputs, over their size
 KEPT = 4000  # equations that are remembered
@@ -135,7 +136,8 @@ class Reader:
 
     def _look(self, wanted: list[int], rows: Array) -> bool:
         """Look for these samples in these equations; whether that fits, and nothing else does."""
-        if (np.abs(rows[:, 3]) <= FIT * rows[:, 4]).all():  # there was no sample, or none counted
+        size = np.sqrt(np.square(rows[:, 3] / rows[:, 4]).mean())
+        if size <= NOTHING:  # there was no sample, or it is lost in the noise
             nothing = np.zeros(self.method.task.taps)
             self.found |= {s: Recovered(s // self.count, nothing, 0.0) for s in wanted}
             return True

@@ -137,5 +137,6 @@ def rounding(method: Method, count: int) -> tuple[float, float]:
     noise = float(getattr(method, "sigma", 0.0)) * np.sqrt(count)  # how much there is, is public
     if privacy is None or not privacy.masks:
         return kinds[method.task.wire], noise
-    words = np.sqrt(count / 12) / privacy.scale(method.task.cohorts.size)
+    # Less than it is: a search then goes on for longer, and what it finds is surer.
+    words = np.sqrt(count / 12) / privacy.scale(method.task.cohorts.size) / 2
     return 0.0, float(np.hypot(noise, words))

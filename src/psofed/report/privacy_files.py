@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from math import isfinite
+from math import ceil, isfinite, log10
 from typing import Any
 
 from psofed.audit.auditing import MEANING, Audit
@@ -87,7 +87,7 @@ def _cells(each: MethodAudit) -> list[str]:
     if not each.attack:
         gauge = "not attacked" if each.contacts or each.samples else "no messages"
         return ["-"] * 6 + [str(each.samples or "-"), f"{each.bytes_up:.0f}", gauge]
-    error = f"{each.error:.0e}" if isfinite(each.error) else "-"
+    error = f"< {10.0 ** ceil(log10(max(each.error, 1e-15))):.0e}" if isfinite(each.error) else "-"
     shares = (f"{100 * share:.1f} %" for share in (each.read, each.inputs))
     counts = f"{each.equations:.1f}", f"{each.unknowns:.1f}"
     chance, samples = f"{100 * each.chance:.1f} %", f"{each.samples}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from psofed.audit import attacks, auditing, judging, playing
 from psofed.audit.view import Contact, ServerView, Total
 from psofed.experiment import Experiment
-from psofed.methods import fedavg, local, memofed, onlinefed, psofed, raw
+from psofed.methods import fedavg, local, memofed, onlinefed, psofed, raw, structured, topk
 from psofed.privacy.settings import Privacy
 from psofed.protocol.deployment import Deploy
 from psofed.streams import iid, table
@@ -115,20 +115,26 @@ def test_masked_sums_of_whole_models_over_few_clients_hide_little():
     assert masked.margin == 10
 
 
-def test_noise_on_what_is_sent_makes_the_attack_fail():
-    view = played(psofed.Options(40, "coordinated"), rounds=4)
-    luck = np.random.default_rng(0)
-
-    def noisy(contact):
-        values = np.frombuffer(contact.up, "<f4")
-        return replace(
-            contact, up=(values + 0.05 * luck.standard_normal(40)).astype("<f4").tobytes()
-        )
-
-    view = replace(view, contacts=tuple(map(noisy, view.contacts)))
-    found = auditing.of_view(view, [0], "it", told)
+@pytest.mark.parametrize(("epsilon", "read"), [(4.0, 0.0), (1e8, 1.0)])
+def test_noise_makes_the_attack_fail_if_there_is_enough_of_it(epsilon, read):
+    private = Privacy(epsilon=epsilon)
+    found = audited(psofed.Options(40, "coordinated"), rounds=4, privacy=private)
     assert found.attack
-    assert (found.inputs, found.gauge) == (0, "not by our attacks")
+    assert found.inputs == read
+
+
+def test_updates_in_parts_are_followed_with_what_was_held_back():
+    for options in (topk.Options(20), topk.Options(20, memory=0.0), structured.Options("mask", 40)):
+        found = audited(options, rounds=6)
+        assert (found.read, found.gauge) == (1.0, "readable")
+    assert "not followed" in audited(topk.Options(20, memory=0.5), rounds=2).note
+
+
+def test_a_first_upload_of_few_samples_gives_them_away():
+    told_soon = memofed.Options(least=1, bits=None, budget=None)
+    found = audited(told_soon, rounds=2, clients=1)
+    assert (found.attack, found.inputs) == (attacks.FIRST, 0.5)
+    assert found.gauge == "partly"
 
 
 def test_attacks_get_bytes_and_the_public_plan(monkeypatch):

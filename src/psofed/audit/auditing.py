@@ -21,8 +21,8 @@ CONTACTS, BLOCKS = 20, 3  # of a client, and uploads: rounds are played until th
 CLIENTS = 3  # that are attacked
 Told = Callable[[str], Callable[[int, int], None]]
 MEANING = (
-    '"not by our attacks" is no proof of privacy: it says that the attacks here, in these rounds and'
-    " on these clients, have read no sample that guessing would not; others may read more."
+    '"not by our attacks" is no proof of privacy: it says that the attacks here, in these rounds'
+    " and on these clients, have read no sample that guessing would not; others may read more."
 )
 
 

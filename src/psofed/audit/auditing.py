@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from psofed.audit.attacks import attack
+from psofed.audit.curious import attack
 from psofed.audit.judging import MethodAudit, judge
 from psofed.audit.playing import deployed, play, truth
-from psofed.audit.view import ServerView, TrueSamples
+from psofed.audit.server_view import ServerView, TrueSamples
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods import onlinefed, psofed

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.audit.view import Contact, ServerView, Total
+from psofed.audit.server_view import Contact, ServerView, Total
 from psofed.core import payload
 from psofed.methods import fedavg
 from psofed.methods.contract import Method

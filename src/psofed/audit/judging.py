@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.audit.attacks import Spoils
-from psofed.audit.reading import Recovered
-from psofed.audit.view import TrueSamples
+from psofed.audit.curious import Spoils
+from psofed.audit.reader import Recovered
+from psofed.audit.server_view import TrueSamples
 from psofed.streams.contract import Stream
 from psofed.streams.table import Options as TableStream
 

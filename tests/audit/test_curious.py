@@ -7,8 +7,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from psofed.audit import attacks, auditing, judging, playing
-from psofed.audit.view import Contact, ServerView, Total
+from psofed.audit import auditing, curious, judging, playing
+from psofed.audit.server_view import Contact, ServerView, Total
 from psofed.experiment import Experiment
 from psofed.methods import fedavg, local, memofed, onlinefed, psofed, raw, structured, topk
 from psofed.privacy.settings import Privacy
@@ -47,7 +47,7 @@ def audited(options, rounds=10, clients=1, **changes):
 def test_who_is_in_every_round_is_read_sample_by_sample(options, wire, error):
     view = played(options, wire=wire)
     truth = playing.truth(view.plan, [0], view.stop)
-    found = attacks.attack(view, [0])
+    found = curious.attack(view, [0])
     hits = judging.compared(found, truth)
     assert len(hits.true) == 10
     assert hits.x.all()
@@ -104,7 +104,7 @@ def test_what_has_no_attack_is_not_called_safe():
 
 def test_masked_sums_hide_samples_if_there_are_more_of_them_than_numbers():
     masked = audited(psofed.Options(40, "coordinated"), privacy=Privacy(masks=True))
-    assert (masked.attack, masked.inputs) == (attacks.SUMS, 0)
+    assert (masked.attack, masked.inputs) == (curious.SUMS, 0)
     assert masked.unknowns == 50 > masked.equations
 
 
@@ -133,7 +133,7 @@ def test_updates_in_parts_are_followed_with_what_was_held_back():
 def test_a_first_upload_of_few_samples_gives_them_away():
     told_soon = memofed.Options(least=1, bits=None, budget=None)
     found = audited(told_soon, rounds=2, clients=1)
-    assert (found.attack, found.inputs) == (attacks.FIRST, 0.5)
+    assert (found.attack, found.inputs) == (curious.FIRST, 0.5)
     assert found.gauge == "partly"
 
 
@@ -150,7 +150,7 @@ def test_attacks_get_bytes_and_the_public_plan(monkeypatch):
     monkeypatch.setattr(type(view.plan.experiment.stream), "samples", forbidden)
     monkeypatch.setattr(table.Options, "snapshot", forbidden)
     monkeypatch.setattr(playing, "replay", forbidden)
-    assert len(attacks.attack(view, [0]).samples[0]) == 3
+    assert len(curious.attack(view, [0]).samples[0]) == 3
     with pytest.raises(AssertionError, match="asked for samples"):
         auditing.of_view(view, [0], "it", told)
 

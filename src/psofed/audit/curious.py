@@ -17,8 +17,8 @@ from psofed.audit import memo
 from psofed.audit.following import Exchanged, exchanges, of_total, window
 from psofed.audit.inversion import invert
 from psofed.audit.puzzle import Guess
-from psofed.audit.reading import MOST, Reader, Recovered
-from psofed.audit.view import ServerView
+from psofed.audit.reader import MOST, Reader, Recovered
+from psofed.audit.server_view import ServerView
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.methods import memofed, structured, topk

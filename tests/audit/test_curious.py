@@ -62,6 +62,12 @@ def test_whole_updates_of_some_steps_are_read_too():
     assert found.error < 1e-4
 
 
+def test_where_nothing_came_up_nothing_is_said():
+    found = audited(fedavg.Options(5), rounds=3)
+    assert (found.attack, found.samples) == ("", 0)
+    assert "nothing has come up" in found.note
+
+
 def test_too_few_entries_are_not_enough():
     """By the counting rule: one number for two unknowns, and five for five."""
     one = audited(psofed.Options(1), rounds=20)

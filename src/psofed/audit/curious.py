@@ -223,8 +223,11 @@ def _spoils(
     each = max(count, 1)
     told = np.sum([reader.told for reader in readers.values()], axis=0)
     fresh = sum(reader.fresh for reader in readers.values())
-    learned = {k: [s // r.count for s in r.slots] for k, r in readers.items()}
+    rounds = {k: [s // r.count for s in r.slots] for k, r in readers.items()}
+    learned = {k: [n for n in found if n <= readers[k].last] for k, found in rounds.items()}
     equations, unknowns = (float(value / each) for value in told)
+    if not equations:
+        return Spoils("", "nothing has come up in these rounds", {}, learned)
     return Spoils(name, "", samples, learned, equations, unknowns, fresh / each, count)
 
 

@@ -58,6 +58,7 @@ class Reader:
         self.found: dict[int, Recovered] = {}
         self.hints: dict[int, Recovered] = {}  # fits that are not the only ones
         self.told = 0, 0  # equations and unknowns so far
+        self.last = -1  # the last round in which anything came up: it tells of no later sample
         self.fresh = 0  # equations of one sample alone
         self._next = begin  # the first round whose sample may be new
         self._named: set[Any] = set()
@@ -80,6 +81,7 @@ class Reader:
         self.fresh += int((told.since == n - 1).sum())
         if not len(told.entries):
             return
+        self.last = n
         columns = told.entries, told.since, np.full(len(told.entries), n), told.change, told.noise
         fresh = np.column_stack(columns)
         for sample in self.found.values():

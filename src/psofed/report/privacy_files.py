@@ -70,7 +70,7 @@ def blocks(found: Audit) -> list[Block]:
     out: list[Block] = [Grid(rows, (0, 9), (4, 3, 8, 7), "privacy.json")]
     out += [f"{each.title}: {each.note}." for _, each in _lines(found) if each.note]
     for title, each in _lines(found):
-        if each.columns:
+        if each.columns and each.inputs:
             out += ["", _columns(title, each)]
     return [*out, "", legend(found), MEANING]
 
@@ -85,7 +85,7 @@ def _lines(found: Audit) -> list[tuple[str, MethodAudit]]:
 
 def _cells(each: MethodAudit) -> list[str]:
     if not each.attack:
-        gauge = "not attacked" if each.contacts or each.samples else "no messages"
+        gauge = "not attacked" if each.samples else "no messages"
         return ["-"] * 6 + [str(each.samples or "-"), f"{each.bytes_up:.0f}", gauge]
     error = f"< {10.0 ** ceil(log10(max(each.error, 1e-15))):.0e}" if isfinite(each.error) else "-"
     shares = (f"{100 * share:.1f} %" for share in (each.read, each.inputs))

@@ -7,21 +7,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from psofed.audit.attacks import attack
+from psofed.audit.curious import attack
 from psofed.audit.judging import MethodAudit, judge
 from psofed.audit.playing import deployed, play, truth
-from psofed.audit.view import ServerView, TrueSamples
+from psofed.audit.server_view import ServerView, TrueSamples
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods import onlinefed, psofed
 from psofed.protocol.deployment import Deploy
 from psofed.streams.contract import about
 
-ROUNDS, CLIENTS = 200, 3  # that are played, and attacked
+CONTACTS, BLOCKS = 20, 3  # of a client, and uploads: rounds are played until there are so many
+CLIENTS = 3  # that are attacked
 Told = Callable[[str], Callable[[int, int], None]]
 MEANING = (
-    '"not by our attacks" is no proof: it says that the attacks here, with these rounds and'
-    " clients, have read less than 1 % of the samples; others may read more."
+    '"not by our attacks" is no proof of privacy: it says that the attacks here, in these rounds'
+    " and on these clients, have read no sample that guessing would not; others may read more."
 )
 
 
@@ -37,10 +38,17 @@ class Audit:
     private: tuple[MethodAudit, ...] = ()  # with it
 
 
-def paper(rounds: int = ROUNDS) -> Experiment:
+def paper(rounds: int = 500) -> Experiment:
     """The paper's setting: PSO-Fed with M = 40, 5 and 1, and Online-Fed."""
     ours = tuple(psofed.Options(shared) for shared in (40, 5, 1))
     return Experiment(methods=(*ours, onlinefed.Options()), rounds=rounds)
+
+
+def enough(experiment: Experiment) -> int:
+    """Rounds that are played, if nobody says how many."""
+    contacts = -(-CONTACTS * experiment.clients // experiment.cohort)
+    blocks = max(BLOCKS * options.pace for options in experiment.methods)
+    return min(max(contacts, blocks), experiment.rounds)
 
 
 def audit(experiment: Experiment, deploy: Deploy, rounds: int, clients: int, told: Told) -> Audit:

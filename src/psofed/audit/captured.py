@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from psofed.audit.view import Contact, ServerView, seen
+from psofed.audit.server_view import Contact, ServerView, seen
 from psofed.errors import InputError
 from psofed.methods.contract import Method
 from psofed.protocol import wire

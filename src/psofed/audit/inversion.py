@@ -17,9 +17,10 @@ from psofed.audit.puzzle import Puzzle
 Array = NDArray[Any]
 FIT = 3.0  # times the noise: a fit with less misfit than that (root mean square) explains all
 READ = 0.05  # deviations of an input: what is found or determined better than that is read
-SPARE = 4  # equations beyond the unknowns at which a fit is no chance
+SPARE, CLEAR = 4, 100.0  # a fit is no chance: equations to spare, and a change above its noise
+RIVAL = 25.0  # a solution whose squared misses are more by that, over the noise, is worse
 CANDIDATES = 1000  # of which a greedy start takes one, by term
-HOLD, HELD = 0.03, 12  # the guess weighs as with noise of this part of the change, for some steps
+HOLD, HELD = 0.05, 12  # the guess weighs as with noise of this part of the change, for some steps
 STEPS = 300  # steps after that
 LEAP = 2.0  # deviations that an input moves in a step, at most
 GAIN, PATIENCE = 1e-3, 12  # a start ends that gains less than this part in so many steps
@@ -74,8 +75,8 @@ def greedy(puzzle: Puzzle, luck: np.random.Generator, starts: int) -> Array:
     free = np.isnan(puzzle.known)
     u = np.where(free, 0.0, puzzle.known) + np.zeros((starts, 1))
     done = np.broadcast_to(~free, u.shape).copy()
-    left = np.broadcast_to(puzzle.change, (starts, puzzle.equations)).copy()
-    columns = np.zeros((starts, puzzle.equations, T))
+    left = np.broadcast_to(puzzle.change, (starts, len(puzzle.change)))
+    columns = np.zeros((starts, len(puzzle.change), T))
     for t in luck.permuted(np.tile(np.arange(T), (starts, 1)), axis=1).T:
         place = puzzle.layout[t]  # [R, L]
         draws = luck.standard_normal((starts, CANDIDATES // starts + 20, L))
@@ -99,19 +100,28 @@ def greedy(puzzle: Puzzle, luck: np.random.Generator, starts: int) -> Array:
 
 def search(puzzle: Puzzle, u: Array) -> Point:
     """Levenberg-Marquardt from all starts at once; the guess holds them at first, then lets go."""
-    size = float(np.sqrt(np.square(puzzle.change).mean()))
-    held = _descend(puzzle, u, max(HOLD * size, 1.0), HELD)
+    held = _descend(puzzle, u, max(HOLD * _size(puzzle), 1.0), HELD)
     return _descend(puzzle, held.u, 1.0, STEPS)
+
+
+def _size(puzzle: Puzzle) -> float:
+    """The change over its noise."""
+    return float(np.sqrt(np.square(puzzle.change).mean()))
+
+
+def _no_chance(puzzle: Puzzle) -> bool:
+    """Whether the first fit that is found is the only one to expect."""
+    return puzzle.equations - puzzle.unknowns >= SPARE and _size(puzzle) >= CLEAR
 
 
 def _descend(puzzle: Puzzle, u: Array, hold: float, steps: int) -> Point:
     """At most `steps` steps; `hold` is the weight of the guess: 1 is what the noise asks for."""
     free = np.isnan(puzzle.known)
     most, eye = LEAP * puzzle.std[free], np.eye(int(free.sum()))
-    enough = FIT / 2 if hold <= 1 and puzzle.equations - puzzle.unknowns >= SPARE else -1.0
+    enough = FIT / 2 if hold <= 1 and _no_chance(puzzle) else -1.0
     all_of = here = evaluate(puzzle, u, hold)
     active, damping, still = np.arange(len(u)), np.full(len(u), 1e-2), np.zeros(len(u))
-    for _ in range(steps):
+    for _ in range(steps if free.any() else 0):
         scale = np.diagonal(here.H, axis1=1, axis2=2)
         scale = scale + 1e-8 * scale.max(axis=1, keepdims=True)
         damped = here.H + (damping[:, None] * scale)[:, None] * eye
@@ -149,11 +159,17 @@ def evaluate(puzzle: Puzzle, u: Array, hold: float) -> Point:
     # Kaufman: J = -(I - Q Q^T) B, where the last T rows of B are zero.
     J = (B @ Q[:, :-T]) @ np.swapaxes(Q, 1, 2)
     J[..., :-T] -= B
+    told = left[:, :-T]
+    if puzzle.clue:
+        misses, by_input = puzzle.clue(u[:, puzzle.layout])
+        more = gathered(by_input, puzzle.layout, len(free))[:, free]
+        left, J = np.concatenate([left, misses], axis=1), np.concatenate([J, more], axis=2)
+        told = np.concatenate([told, misses], axis=1)
     off = ((u - puzzle.mean) / puzzle.std)[:, free] * hold
     g = (J @ left[..., None])[..., 0] + off * hold / puzzle.std[free]
     H = J @ np.swapaxes(J, 1, 2) + np.diag(np.square(hold / puzzle.std[free]))
     cost = np.square(left).sum(axis=1) + np.square(off).sum(axis=1)
-    misfit = np.sqrt(np.square(left[:, :-T]).mean(axis=1))
+    misfit = np.sqrt(np.square(told).mean(axis=1))
     return Point(u, a, cost, misfit, g, H)
 
 
@@ -183,6 +199,10 @@ def spread(puzzle: Puzzle, u: Array, a: Array) -> Array:
     by_input = slopes * (puzzle.weights.T * a[:, None])[:, None]
     J = gathered(by_input, puzzle.layout, len(u))[free] * puzzle.std[free][:, None]
     J = np.vstack([J, z * puzzle.weights.T * puzzle.a])
+    if puzzle.clue:
+        more = gathered(puzzle.clue(u[puzzle.layout])[1], puzzle.layout, len(u))[free]
+        more = np.vstack([more * puzzle.std[free][:, None], np.zeros((len(a), puzzle.clues))])
+        J = np.hstack([J, more])
     # Through singular values, because J J^T would lose what is below 1e-8 of the largest.
     vectors, values, _ = np.linalg.svd(J, full_matrices=True)
     values = np.concatenate([values, np.zeros(len(J) - len(values))])[: len(J)]
@@ -197,10 +217,13 @@ def _judged(puzzle: Puzzle, u: Array, a: Array, misfit: Array) -> Inversion:
     u, a, misfit = u[order], a[order], misfit[order]
     unsure = spread(puzzle, u[0], a[0])
     x, scale = u[:, puzzle.layout], puzzle.std[puzzle.layout]
-    fits = misfit <= FIT
+    more = puzzle.equations * (np.square(misfit) - misfit[0] ** 2) / max(misfit[0] ** 2, 1.0)
+    fits = (misfit <= FIT) & (more <= RIVAL)
     # Terms may come in another order: each is looked for among all terms of the other solution.
     apart = np.abs(x[:, None] - x[0][:, None]) / scale
     same = (apart.max(axis=-1) <= READ).any(axis=-1)  # [R, T]
-    certain = (unsure <= READ) & fits[0] & same[fits].all(axis=0)
+    # As many equations as unknowns have several solutions, of which one may be all that was found.
+    clear = fits[0] and puzzle.equations > puzzle.unknowns
+    certain = (unsure <= READ) & clear & same[fits].all(axis=0)
     rivals = int((~same[fits].all(axis=1)).sum())
     return Inversion(x[0], a[0], float(misfit[0]), unsure, rivals, certain)

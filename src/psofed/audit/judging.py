@@ -8,16 +8,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.audit.attacks import Spoils
-from psofed.audit.reading import Recovered
-from psofed.audit.view import TrueSamples
+from psofed.audit.curious import Spoils
+from psofed.audit.reader import Recovered
+from psofed.audit.server_view import TrueSamples
 from psofed.streams.contract import Stream
 from psofed.streams.table import Options as TableStream
 
 Array = NDArray[Any]
 Gauge = Literal["readable", "partly", "not by our attacks"]
 WITHIN = 0.05  # standard deviations, in every input: a sample that is that near is read
-MOST_OF, ANY_OF = 0.9, 0.01  # shares of the samples: readable from, and partly
+MOST_OF = 0.9  # of the samples: a method of which so many are read is readable
 SHOWN = 3  # samples that are shown beside the truth
 
 
@@ -62,7 +62,7 @@ class MethodAudit:
         """In words."""
         if self.read >= MOST_OF:
             return "readable"
-        return "partly" if self.inputs >= ANY_OF else "not by our attacks"
+        return "partly" if self.inputs > 2 * self.chance else "not by our attacks"
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from psofed.audit.view import Contact, ServerView, TrueSamples, seen
+from psofed.audit.server_view import Contact, ServerView, TrueSamples, seen
 from psofed.deploy.samples import replay
 from psofed.experiment import Experiment
 from psofed.protocol.client import Client

@@ -6,6 +6,7 @@ learned in between: of LMS a_t = mu e_t, of a sum over clients the terms of all 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ from psofed.errors import InputError
 
 Array = NDArray[Any]
 EXACT = 1e-15  # the least noise: float64 itself
+# x [..., T, L] to misses [..., K], over their noise, and their slopes [..., T, L, K].
+Clue = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +87,12 @@ class Puzzle:
     mean: Array  # [U]
     std: Array  # [U]
     a: float
+    clue: Clue | None = None  # what else is known of the inputs
+    clues: int = 0  # equations of it
 
     @property
     def equations(self) -> int:
-        return len(self.change)
+        return len(self.change) + self.clues
 
     @property
     def unknowns(self) -> int:
@@ -101,19 +106,26 @@ def pose(
 ) -> Puzzle:  # fmt: skip
     """The puzzle of some windows whose terms have the inputs that `layout` says."""
     T, count = len(layout), int(layout.max()) + 1
-    rows, changes, places = [], [], []
+    rows, noises = [], []
     for window in windows:
         shape = (len(window.entries), T)
         if np.shape(window.change) != shape[:1]:
             found = f"has {np.shape(window.change)} values for {len(window.entries)} entries"
             raise InputError("change", found, "give one for each entry")
-        noise = np.maximum(np.broadcast_to(window.noise, shape[:1]), EXACT)
         terms = 1.0 if window.terms is None else np.asarray(window.terms, np.float64)
-        rows.append(np.broadcast_to(terms, shape) / noise[:, None])
-        changes.append(window.change / noise)
-        places.append(window.entries)
+        rows.append(np.broadcast_to(terms, shape))
+        noises.append(np.broadcast_to(window.noise, shape[:1]))
+    # A few entries that are known far better than the others would rule the search, and spoil it.
+    noise = np.concatenate(noises)
+    noise = np.maximum(noise, max(float(np.median(noise)), EXACT))
+    change, entries = (
+        np.concatenate([getattr(window, name) for window in windows])
+        for name in ("change", "entries")
+    )
     mean, std = np.empty(count), np.empty(count)
     mean[layout], std[layout] = guess.mean, guess.std
     free = np.full(count, np.nan) if known is None else known
-    at = tangent(features, np.concatenate(places))
-    return Puzzle(at, np.concatenate(changes), np.vstack(rows), layout, free, mean, std, guess.a)
+    return Puzzle(
+        tangent(features, entries), change / noise, np.vstack(rows) / noise[:, None], layout, free,
+        mean, std, guess.a,
+    )  # fmt: skip

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 @click.option("--clients", type=click.IntRange(min=1), metavar="N",
               help="Number of clients that are attacked. [default: 3]")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(min=1), metavar="N",
-              help="Number of rounds that are played. [default: FILE's, at most 200]")  # fmt: skip
+              help="Number of rounds to play. [default: 20 contacts of each client]")  # fmt: skip
 @click.option("--frames", type=click.Path(path_type=Path), metavar="FILE",
-              help="Attack messages that were captured from a broker, a line of JSON each.")  # fmt: skip
+              help="Attack messages captured from a broker, a line of JSON each.")  # fmt: skip
 @click.option("--state", type=click.Path(path_type=Path), metavar="FOLDER",
               help="Attack what a server has kept in its state folder.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER",
@@ -81,12 +81,12 @@ def _played(file: Path | None, rounds: int | None, clients: int, told: Any) -> A
     from psofed.protocol import deployment
 
     if file is None:
-        experiment, deploy = auditing.paper(rounds or auditing.ROUNDS), deployment.Deploy()
+        experiment, deploy = auditing.paper(), deployment.Deploy()
     else:
         experiment = experiments.read(file)
         deploy = deployment.settings(file)
     auditing.check(experiment)
-    played = min(rounds or auditing.ROUNDS, experiment.rounds)
+    played = min(rounds or auditing.enough(experiment), experiment.rounds)
     return auditing.audit(experiment, deploy, played, clients, told)
 
 

@@ -39,7 +39,8 @@ def bars(found: Audit) -> Picture:
         axes.tick_params(labelsize=8)
         axes.set_axisbelow(True)
         axes.grid(axis="x", color="0.9")
-    title = f"What a curious server reads: {found.rounds} rounds, {found.clients} clients attacked"
+    who = f"{found.clients} client{'s' if found.clients > 1 else ''} attacked"
+    title = f"What a curious server reads: {found.rounds} rounds, {who}"
     picture.suptitle(title, fontsize=10, parse_math=False)
     picture.legend(
         *left.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from math import isfinite
+from math import ceil, isfinite, log10
 from typing import Any
 
 from psofed.audit.auditing import MEANING, Audit
@@ -70,7 +70,7 @@ def blocks(found: Audit) -> list[Block]:
     out: list[Block] = [Grid(rows, (0, 9), (4, 3, 8, 7), "privacy.json")]
     out += [f"{each.title}: {each.note}." for _, each in _lines(found) if each.note]
     for title, each in _lines(found):
-        if each.columns:
+        if each.columns and each.inputs:
             out += ["", _columns(title, each)]
     return [*out, "", legend(found), MEANING]
 
@@ -85,9 +85,9 @@ def _lines(found: Audit) -> list[tuple[str, MethodAudit]]:
 
 def _cells(each: MethodAudit) -> list[str]:
     if not each.attack:
-        gauge = "not attacked" if each.contacts or each.samples else "no messages"
+        gauge = "not attacked" if each.samples else "no messages"
         return ["-"] * 6 + [str(each.samples or "-"), f"{each.bytes_up:.0f}", gauge]
-    error = f"{each.error:.0e}" if isfinite(each.error) else "-"
+    error = f"< {10.0 ** ceil(log10(max(each.error, 1e-15))):.0e}" if isfinite(each.error) else "-"
     shares = (f"{100 * share:.1f} %" for share in (each.read, each.inputs))
     counts = f"{each.equations:.1f}", f"{each.unknowns:.1f}"
     chance, samples = f"{100 * each.chance:.1f} %", f"{each.samples}"

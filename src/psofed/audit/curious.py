@@ -13,11 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed import schema
+from psofed.audit import memo
 from psofed.audit.following import Exchanged, exchanges, of_total, window
+from psofed.audit.inversion import invert
 from psofed.audit.puzzle import Guess
-from psofed.audit.reading import Reader, Recovered
-from psofed.audit.view import ServerView
+from psofed.audit.reader import MOST, Reader, Recovered
+from psofed.audit.server_view import ServerView
 from psofed.core.seeds import Seeds
+from psofed.errors import InputError
+from psofed.methods import memofed, structured, topk
 from psofed.methods.wired import Coded
 from psofed.streams import drawing
 from psofed.streams.contract import measured
@@ -28,6 +32,7 @@ from psofed.streams.table import Options as TableStream
 Array = NDArray[Any]
 EXAMPLES = 400  # inputs by which the server learns what inputs look like
 FOLLOWED, SUMS, SENT = "following the model", "sums over cohorts", "samples are sent"
+FIRST = "first uploads"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +57,8 @@ def attack(
     method = view.method
     if method.relays:
         return _sent(view, clients)
+    if isinstance(method, memofed.Method):
+        return _first_uploads(view, clients, told)
     if why := not_attacked(view):
         return Spoils("", why, {}, {k: _rounds(view, k) for k in clients})
     if view.plan.experiment.privacy is not None and view.plan.experiment.privacy.masks:
@@ -64,7 +71,12 @@ def not_attacked(view: ServerView) -> str:
     options = view.plan.world.methods[0]
     if isinstance(view.method, Coded):
         return "values in few bits are not followed"
-    if not schema.beside(options, "Method").entrywise:
+    entries = topk.Options, structured.Options
+    if isinstance(options, topk.Options) and 0 < options.memory < 1:
+        return "what it remembers in part is not followed"
+    if isinstance(options, structured.Options) and options.form != "mask":
+        return "coordinates in a space of their own are not followed"
+    if not schema.beside(options, "Method").entrywise and not isinstance(options, entries):
         return "there is no attack on its messages yet"
     if not view.method.task.learner.linear:
         return "its model is not linear in features"
@@ -147,7 +159,10 @@ def _sums(view: ServerView, told: Callable[[int, int], None]) -> Spoils:
     reader = Reader(method, prior, luck, known=everyone, count=size)
     met = []
     for i, total in enumerate(view.totals):
-        met.append(of_total(view, total))
+        try:
+            met.append(of_total(view, total))
+        except ValueError:  # masks that do not cancel: somebody of the cohort is missing
+            continue
         reader.meet(met[-1])
         told(i + 1, len(view.totals))
         if not everyone:
@@ -163,6 +178,43 @@ def _sums(view: ServerView, told: Callable[[int, int], None]) -> Spoils:
     return replace(found, learned=learned)
 
 
+def _first_uploads(
+    view: ServerView, clients: Sequence[int], told: Callable[[int, int], None]
+) -> Spoils:
+    """MEMO-Fed: the first gradient and moments of each client, of all its samples so far."""
+    method: Any = view.method
+    samples: dict[int, list[Recovered]] = {k: [] for k in clients}
+    counts: list[tuple[int, int, int]] = []  # equations, unknowns and samples
+    for done, k in enumerate(clients):
+        for contact in view.of(k):
+            reference = np.zeros(method.size)
+            down = method.decode(contact.down, up=False) if contact.down else np.empty(0)
+            if len(down):
+                reference = method.values.restore(down[1 : 1 + method.values.entries])
+            try:
+                posed = memo.puzzle(method, method.decode(contact.up, up=True), contact.n + 1)
+            except (InputError, ValueError, IndexError):
+                continue  # it had nothing to say yet
+            counts.append((posed.equations, posed.unknowns, contact.n + 1))
+            if contact.n + 1 <= MOST:
+                found = invert(posed, Seeds(0).generator("audit", client=k))
+                y = memo.labels(method, found.x, found.a, reference)
+                each = method.options.inputs == "signal"
+                samples[k] = [
+                    Recovered(n, found.x[t], float(found.a[t]), float(y[t]))
+                    for t in range(contact.n + 1)
+                    for n in ([t] if each else range(contact.n + 1))
+                ]
+            break
+        told(done + 1, len(clients))
+    rounds = {k: _rounds(view, k) for k in clients}
+    if not counts:
+        return Spoils("", "no client has had anything to say yet", {}, rounds)
+    equations, unknowns, count = np.mean(counts, axis=0).tolist()
+    why = f"first uploads are of {count:.0f} samples on average, later ones are not attacked"
+    return Spoils(FIRST, why, samples, rounds, equations, unknowns, 0.0, len(counts))
+
+
 def _spoils(
     name: str, samples: dict[int, list[Recovered]], readers: dict[int, Reader],
     contacts: dict[int, int],
@@ -171,8 +223,11 @@ def _spoils(
     each = max(count, 1)
     told = np.sum([reader.told for reader in readers.values()], axis=0)
     fresh = sum(reader.fresh for reader in readers.values())
-    learned = {k: [s // r.count for s in r.slots] for k, r in readers.items()}
+    rounds = {k: [s // r.count for s in r.slots] for k, r in readers.items()}
+    learned = {k: [n for n in found if n <= readers[k].last] for k, found in rounds.items()}
     equations, unknowns = (float(value / each) for value in told)
+    if not equations:
+        return Spoils("", "nothing has come up in these rounds", {}, learned)
     return Spoils(name, "", samples, learned, equations, unknowns, fresh / each, count)
 
 
@@ -228,6 +283,6 @@ def labelled(
         w += step
         if any(slot not in reader.found for slot in slots):
             stale[:] = True
-        if here is not None:
+        if here is not None and not here.owed:
             w[here.up], stale[here.up] = here.after / count, False
     return samples

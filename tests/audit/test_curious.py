@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
-from psofed.audit import attacks, auditing, judging, playing
-from psofed.audit.view import Contact, ServerView, Total
+from psofed.audit import auditing, curious, judging, playing
+from psofed.audit.server_view import Contact, ServerView, Total
 from psofed.experiment import Experiment
-from psofed.methods import fedavg, local, memofed, onlinefed, psofed, raw
+from psofed.methods import fedavg, local, memofed, onlinefed, psofed, raw, structured, topk
 from psofed.privacy.settings import Privacy
 from psofed.protocol.deployment import Deploy
 from psofed.streams import iid, table
@@ -47,16 +47,25 @@ def audited(options, rounds=10, clients=1, **changes):
 def test_who_is_in_every_round_is_read_sample_by_sample(options, wire, error):
     view = played(options, wire=wire)
     truth = playing.truth(view.plan, [0], view.stop)
-    found = attacks.attack(view, [0])
+    found = curious.attack(view, [0])
     hits = judging.compared(found, truth)
-    assert len(hits.true) == 10 and hits.x.all() and hits.y.all()
+    assert len(hits.true) == 10
+    assert hits.x.all()
+    assert hits.y.all()
     assert np.abs(hits.found - hits.true).max() <= error
     assert (found.equations, found.contacts) == (view.method.shared, 10)
 
 
 def test_whole_updates_of_some_steps_are_read_too():
     found = audited(fedavg.Options(3), rounds=9)
-    assert found.read == 1 and found.error < 1e-4
+    assert found.read == 1
+    assert found.error < 1e-4
+
+
+def test_where_nothing_came_up_nothing_is_said():
+    found = audited(fedavg.Options(5), rounds=3)
+    assert (found.attack, found.samples) == ("", 0)
+    assert "nothing has come up" in found.note
 
 
 def test_too_few_entries_are_not_enough():
@@ -64,21 +73,25 @@ def test_too_few_entries_are_not_enough():
     one = audited(psofed.Options(1), rounds=20)
     five = audited(psofed.Options(5, "coordinated"), rounds=6, stream=iid.Options())
     assert (one.inputs, one.gauge) == (five.inputs, five.gauge) == (0, "not by our attacks")
-    assert one.margin < 1 and five.margin <= 1
+    assert one.margin < 1
+    assert five.margin <= 1
 
 
 def test_inputs_that_are_windows_of_a_series_tell_more():
     """A sample of a delay line has two new numbers, not five: M = 5 is then enough for many."""
     found = audited(psofed.Options(5, "coordinated"), rounds=12)
     assert found.unknowns == pytest.approx((2 * 12 + 3) / 12)
-    assert found.margin > 1 and found.inputs > 0.3
+    assert found.margin > 1
+    assert found.inputs > 0.3
 
 
 def test_between_contacts_the_newest_sample_is_seen_alone():
     """Entries that go down and come up in one contact have changed by one sample."""
     found = audited(psofed.Options(40), rounds=60, clients=2, cohort=1, stream=iid.Options())
-    assert found.margin < 1 and found.fresh > 5
-    assert 0 < found.inputs < 0.5 and found.gauge == "partly"
+    assert found.margin < 1
+    assert found.fresh > 5
+    assert 0 < found.inputs < 0.5
+    assert found.gauge == "partly"
 
 
 def test_samples_that_are_sent_are_read_and_nothing_is_read_of_nothing():
@@ -91,34 +104,43 @@ def test_samples_that_are_sent_are_read_and_nothing_is_read_of_nothing():
 
 def test_what_has_no_attack_is_not_called_safe():
     found = audited(psofed.Options(40, wire="4 bit"))
-    assert not found.attack and "not followed" in found.note
+    assert not found.attack
+    assert "not followed" in found.note
 
 
 def test_masked_sums_hide_samples_if_there_are_more_of_them_than_numbers():
     masked = audited(psofed.Options(40, "coordinated"), privacy=Privacy(masks=True))
-    assert (masked.attack, masked.inputs) == (attacks.SUMS, 0)
+    assert (masked.attack, masked.inputs) == (curious.SUMS, 0)
     assert masked.unknowns == 50 > masked.equations
 
 
 def test_masked_sums_of_whole_models_over_few_clients_hide_little():
     """Four samples of five numbers each are in 200 sums: masks need a cohort, or partial sharing."""
     masked = audited(onlinefed.Options(), rounds=4, cohort=4, privacy=Privacy(masks=True))
-    assert masked.inputs > 0.8 and masked.margin == 10
+    assert masked.inputs > 0.8
+    assert masked.margin == 10
 
 
-def test_noise_on_what_is_sent_makes_the_attack_fail():
-    view = played(psofed.Options(40, "coordinated"), rounds=4)
-    luck = np.random.default_rng(0)
+@pytest.mark.parametrize(("epsilon", "read"), [(4.0, 0.0), (1e8, 1.0)])
+def test_noise_makes_the_attack_fail_if_there_is_enough_of_it(epsilon, read):
+    private = Privacy(epsilon=epsilon)
+    found = audited(psofed.Options(40, "coordinated"), rounds=4, privacy=private)
+    assert found.attack
+    assert found.inputs == read
 
-    def noisy(contact):
-        values = np.frombuffer(contact.up, "<f4")
-        return replace(
-            contact, up=(values + 0.05 * luck.standard_normal(40)).astype("<f4").tobytes()
-        )
 
-    view = replace(view, contacts=tuple(map(noisy, view.contacts)))
-    found = auditing.of_view(view, [0], "it", told)
-    assert found.attack and (found.inputs, found.gauge) == (0, "not by our attacks")
+def test_updates_in_parts_are_followed_with_what_was_held_back():
+    for options in (topk.Options(20), topk.Options(20, memory=0.0), structured.Options("mask", 40)):
+        found = audited(options, rounds=6)
+        assert (found.read, found.gauge) == (1.0, "readable")
+    assert "not followed" in audited(topk.Options(20, memory=0.5), rounds=2).note
+
+
+def test_a_first_upload_of_few_samples_gives_them_away():
+    told_soon = memofed.Options(least=1, bits=None, budget=None)
+    found = audited(told_soon, rounds=2, clients=1)
+    assert (found.attack, found.inputs) == (curious.FIRST, 0.5)
+    assert found.gauge == "partly"
 
 
 def test_attacks_get_bytes_and_the_public_plan(monkeypatch):
@@ -134,7 +156,7 @@ def test_attacks_get_bytes_and_the_public_plan(monkeypatch):
     monkeypatch.setattr(type(view.plan.experiment.stream), "samples", forbidden)
     monkeypatch.setattr(table.Options, "snapshot", forbidden)
     monkeypatch.setattr(playing, "replay", forbidden)
-    assert len(attacks.attack(view, [0]).samples[0]) == 3
+    assert len(curious.attack(view, [0]).samples[0]) == 3
     with pytest.raises(AssertionError, match="asked for samples"):
         auditing.of_view(view, [0], "it", told)
 

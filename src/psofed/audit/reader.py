@@ -7,22 +7,27 @@ samples instead of one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.audit.following import Exchanged, Track, rounding
-from psofed.audit.inversion import FIT, Inversion, invert
-from psofed.audit.puzzle import Guess, Window, pose
+from psofed.audit.following import Exchanged, Track
+from psofed.audit.inversion import FIT, Inversion, invert, search, spread
+from psofed.audit.puzzle import Guess, Puzzle, Window, pose
 from psofed.methods.contract import Method
 
 Array = NDArray[Any]
 SPARE = 1  # equations beyond the unknowns, at least: with fewer, anything fits
-MOST = 8  # samples that are looked for at once
+MOST = 12  # samples that are looked for at once
+SURE, SURER = 4, 25  # decades: a fit within the noise, or beyond it, that is no chance
+SMALL = 1e-3  # of the size of a change: more may not be left of it
 TRIES = 2  # sets of samples that are looked for after a contact
 STARTS, BATCHES = 48, 2
+NOTHING = 1.3  # times the noise: a smaller change is none
+NEAR = 0.1  # farther a solution does not move when all inputs are free
+SLOPE = 0.2  # of features, about: how much they change with inputs, over their size
 KEPT = 4000  # equations that are remembered
 
 
@@ -34,6 +39,7 @@ class Recovered:
     x: Array
     a: float
     y: float = float("nan")
+    unsure: float = 0.0  # deviation of its inputs, in units of what was guessed of them
 
 
 class Reader:
@@ -46,18 +52,19 @@ class Reader:
         self.method, self.guess, self.luck = method, guess, luck
         self.delayed, self.count = delayed and count == 1, count
         self.known = known  # whether its model is known at the start
-        self.track = Track(method, known, rounding(method), count)
+        self.track = Track(method, known, count)
         self.features = method.task.features
         self.slots: list[int] = []  # samples that have been learned, c for each round
         self.found: dict[int, Recovered] = {}
         self.hints: dict[int, Recovered] = {}  # fits that are not the only ones
         self.told = 0, 0  # equations and unknowns so far
+        self.last = -1  # the last round in which anything came up: it tells of no later sample
         self.fresh = 0  # equations of one sample alone
         self._next = begin  # the first round whose sample may be new
         self._named: set[Any] = set()
         self._inputs: dict[Any, float] = {}
         self._rows = np.empty((0, 5))  # entry, since, n, what is left of the change, noise
-        self._tried: tuple[int, int] = (0, 0)
+        self._failed: dict[int, int] = {}  # by the oldest sample looked for: equations, in vain
 
     def meet(self, exchanged: Exchanged) -> None:
         """One more contact."""
@@ -74,21 +81,23 @@ class Reader:
         self.fresh += int((told.since == n - 1).sum())
         if not len(told.entries):
             return
+        self.last = n
         columns = told.entries, told.since, np.full(len(told.entries), n), told.change, told.noise
         fresh = np.column_stack(columns)
-        for slot in self.found.values():
-            fresh[:, 3] -= self._share(fresh, slot)
+        for sample in self.found.values():
+            self._subtract(fresh, sample)
         self._rows = np.vstack([self._rows, fresh])[-KEPT:]
         self._solve()
 
-    def _share(self, rows: Array, sample: Recovered) -> Array:
-        """What one sample has added to each of these equations."""
+    def _subtract(self, rows: Array, sample: Recovered) -> None:
+        """Without what a sample has added to each of these equations, as far as that is known."""
         inside = (rows[:, 1] < sample.n) & (sample.n <= rows[:, 2])
-        z = np.zeros(len(rows))
-        if inside.any():
-            entries = rows[inside, 0].astype(int)
-            z[inside] = self.features(sample.x[None].astype(self.method.task.dtype))[0, entries]
-        return sample.a * z
+        if not inside.any() or not sample.a:
+            return
+        z = self.features(sample.x[None].astype(self.method.task.dtype))[0].astype(np.float64)
+        rows[inside, 3] -= sample.a * z[rows[inside, 0].astype(int)]
+        off = SLOPE * sample.a * np.sqrt(np.square(z).mean()) * sample.unsure
+        rows[inside, 4] = np.hypot(rows[inside, 4], off)
 
     def _solve(self) -> None:
         """Look for the newest samples first, then for more and more of those before them."""
@@ -98,11 +107,11 @@ class Reader:
             if len(wanted) > max(MOST, self.count) or tries >= TRIES:
                 return
             rows = self._about(wanted, int(since))
-            if not len(rows) or self._tried == (len(wanted), len(rows)):
+            if not len(rows) or len(rows) <= self._failed.get(wanted[0], 0):
                 continue
             if len(rows) >= self._unknowns(wanted) + SPARE:
                 tries += 1
-                self._look(wanted, rows)
+                self._failed[wanted[0]] = 0 if self._look(wanted, rows) else len(rows)
 
     def _about(self, wanted: list[int], since: int) -> Array:
         """The equations in which of all unread samples only these are."""
@@ -127,25 +136,31 @@ class Reader:
         taps = range(self.method.task.taps)
         return [slot - tap if self.delayed else (slot, tap) for tap in taps]
 
-    def _look(self, wanted: list[int], rows: Array) -> None:
-        if (np.abs(rows[:, 3]) <= FIT * rows[:, 4]).all():  # there was no sample, or none counted
+    def _look(self, wanted: list[int], rows: Array) -> bool:
+        """Look for these samples in these equations; whether that fits, and nothing else does."""
+        size = np.sqrt(np.square(rows[:, 3] / rows[:, 4]).mean())
+        if size <= NOTHING:  # there was no sample, or it is lost in the noise
             nothing = np.zeros(self.method.task.taps)
             self.found |= {s: Recovered(s // self.count, nothing, 0.0) for s in wanted}
-            return
+            return True
         found = self._inverted(wanted, rows, self._inputs)
+        sure = no_chance(found, rows, self._unknowns(wanted))
         free = len({key for s in wanted for key in self._keys(s)}) + len(wanted)
-        if not found.fits and self._inputs and len(rows) >= free + SPARE:
+        if not sure and self._inputs and len(rows) >= free + SPARE:
             found = self._inverted(wanted, rows, {})  # an older sample may have been read wrongly
-        if not found.fits:
-            return
+            sure = no_chance(found, rows, free)
+        if not sure:
+            return False
         for t, slot in enumerate(wanted):
-            sample = Recovered(slot // self.count, found.x[t], float(found.a[t]))
+            unsure = float(found.spread[t])
+            sample = Recovered(slot // self.count, found.x[t], float(found.a[t]), unsure=unsure)
             self.hints[slot] = sample
             if found.rivals:
                 continue
             self.found[slot] = sample
             self._inputs |= dict(zip(self._keys(slot), found.x[t].tolist(), strict=True))
-            self._rows[:, 3] -= self._share(self._rows, sample)
+            self._subtract(self._rows, sample)
+        return not found.rivals
 
     def _inverted(self, wanted: list[int], rows: Array, inputs: dict[Any, float]) -> Inversion:
         names: dict[Any, int] = {}
@@ -153,11 +168,36 @@ class Reader:
             [[names.setdefault(key, len(names)) for key in self._keys(s)] for s in wanted]
         )
         known = np.array([inputs.get(key, np.nan) for key in names])
-        if not np.isnan(known).any():
-            known[-1] = np.nan  # a search needs something to search for
         rounds = np.array(wanted) // self.count
         uses = (rounds > rows[:, 1:2]) & (rounds <= rows[:, 2:3])
         window = Window(rows[:, 0].astype(int), rows[:, 3], uses, rows[:, 4])
         puzzle = pose(self.features, [window], layout, self.guess, known)
         with np.errstate(all="ignore"):
-            return invert(puzzle, self.luck, STARTS, BATCHES)
+            found = invert(puzzle, self.luck, STARTS, BATCHES)
+            if np.isnan(known).all() or len(rows) < len(names) + len(wanted) + SPARE:
+                return found
+            return self._polished(found, replace(puzzle, known=np.full(len(names), np.nan)))
+
+    def _polished(self, found: Inversion, puzzle: Puzzle) -> Inversion:
+        """From a solution on, with all inputs free: what was known of some need not be exact."""
+        u = np.zeros(len(puzzle.known))
+        u[puzzle.layout] = found.x
+        point = search(puzzle, u[None])
+        if point.misfit[0] > max(found.misfit, FIT):
+            return found
+        x, a, misfit = point.u[0][puzzle.layout], point.a[0], float(point.misfit[0])
+        if np.abs(x - found.x).max() > NEAR:
+            return found
+        return replace(found, x=x, a=a, misfit=misfit, spread=spread(puzzle, point.u[0], a))
+
+
+def no_chance(found: Inversion, rows: Array, unknowns: int) -> bool:
+    """Whether so good a fit cannot be chance, even if there is more noise than was reckoned with.
+
+    Each equation beyond the unknowns is met by chance with a probability of about what is left of
+    it over its size.
+    """
+    size = np.sqrt(np.square(rows[:, 3] / rows[:, 4]).mean())
+    share = max(found.misfit, 1.0) / max(size, 1e-300)
+    decades = (len(rows) - unknowns) * -np.log10(min(share, 1.0))
+    return bool(decades >= (SURE if found.fits else SURER) and (found.fits or share < SMALL))

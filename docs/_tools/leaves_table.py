@@ -21,7 +21,7 @@ from psofed.experiment import Experiment
 from psofed.methods import psofed
 from psofed.methods.contract import Array, Options
 from psofed.methods.round import Sizes
-from psofed.privacy.settings import Privacy
+from psofed.privacy.settings import Level, Privacy
 from psofed.simulate.any_method import RunSamples, play
 from psofed.simulate.draws import draw
 
@@ -165,6 +165,18 @@ def masked(options: Options) -> str:
     return "no"
 
 
+def noised(options: Options) -> str:
+    """Whether noise is accepted: "yes", "client level" only, or "no"."""
+    levels: tuple[tuple[Level, str], ...] = (("sample", "yes"), ("client", "client level"))
+    for level, word in levels:
+        try:
+            Experiment(methods=(options,), privacy=Privacy(epsilon=4.0, level=level))
+        except InputError:
+            continue
+        return word
+    return "no"
+
+
 def coordinated(options: Any) -> Options:
     """The same with windows that are equal for all, if it has windows of its own choice."""
     form: Options = (
@@ -177,8 +189,8 @@ def table() -> str:
     """A row for each method."""
     lines = [
         "| method | numbers in an upload | bytes up a round | T | unknowns | of a signal | fresh"
-        " | what an upload is | read by our attacks | masks |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        " | what an upload is | read by our attacks | masks | noise |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name in schema.names("psofed.methods"):
         options, words = schema.load("psofed.methods", name).Options(), METHODS[name]
@@ -186,7 +198,7 @@ def table() -> str:
         cells = [f"[{options.title()}](methods.md#{name})", found.upload]
         cells += [*map(_short, found[1:]), words.tells]
         summed = f"{masks}: {_short(Experiment().cohort * found.unknowns)} unknowns"
-        cells += [words.read, f"no: {words.masks}" if masks == "no" else summed]
+        cells += [words.read, f"no: {words.masks}" if masks == "no" else summed, noised(options)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -28,6 +28,17 @@ def test_a_method_that_masks_cannot_hide_says_why_and_no_other_does(name):
     assert refused == bool(leaves_table.METHODS[name].masks)
 
 
+def test_noise_is_for_uploads_that_are_entries_of_a_model():
+    found = {name: leaves_table.noised(schema.load("psofed.methods", name).Options())
+             for name in NAMES}  # fmt: skip
+    assert {name for name, word in found.items() if word == "yes"} == {
+        "psofed",
+        "onlinefed",
+        "fedavg",
+    }
+    assert {name for name, word in found.items() if word == "client level"} == {"fedprox"}
+
+
 def test_counted_bytes_are_those_of_the_page_of_methods():
     for name in ("onlinefed", "etpsofed", "pdlms"):
         options = schema.load("psofed.methods", name).Options()

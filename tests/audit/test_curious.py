@@ -112,6 +112,7 @@ def test_masked_sums_hide_samples_if_there_are_more_of_them_than_numbers():
     masked = audited(psofed.Options(40, "coordinated"), privacy=Privacy(masks=True))
     assert (masked.attack, masked.inputs) == (curious.SUMS, 0)
     assert masked.unknowns == 50 > masked.equations
+    assert (masked.searches, masked.note) == (0, curious.UNTRIED)  # by counting, and it says so
 
 
 def test_masked_sums_of_whole_models_over_few_clients_hide_little():
@@ -127,6 +128,7 @@ def test_noise_makes_the_attack_fail_if_there_is_enough_of_it(epsilon, read):
     found = audited(psofed.Options(40, "coordinated"), rounds=4, privacy=private)
     assert found.attack
     assert found.inputs == read
+    assert (found.searches > 0) == (read > 0)  # the larger noise is as large as the changes
 
 
 def test_updates_in_parts_are_followed_with_what_was_held_back():

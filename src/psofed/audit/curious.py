@@ -33,6 +33,7 @@ Array = NDArray[Any]
 EXAMPLES = 400  # inputs by which the server learns what inputs look like
 FOLLOWED, SUMS, SENT = "following the model", "sums over cohorts", "samples are sent"
 FIRST = "first uploads"
+UNTRIED = "no search was made: too few equations for the unknowns, or changes lost in the noise"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,7 @@ class Spoils:
     unknowns: float = 0.0
     fresh: float = 0.0  # equations of the newest sample alone, by contact
     contacts: int = 0
+    searches: int = 0
 
 
 def attack(
@@ -228,7 +230,9 @@ def _spoils(
     equations, unknowns = (float(value / each) for value in told)
     if not equations:
         return Spoils("", "nothing has come up in these rounds", {}, learned)
-    return Spoils(name, "", samples, learned, equations, unknowns, fresh / each, count)
+    searches = sum(reader.searches for reader in readers.values())
+    why = "" if searches else UNTRIED
+    return Spoils(name, why, samples, learned, equations, unknowns, fresh / each, count, searches)
 
 
 def _common(view: ServerView, rounds: Sequence[int]) -> dict[int, Array]:

@@ -51,6 +51,7 @@ class MethodAudit:
     fresh: float  # of the equations, those of one round's samples alone
     bytes_up: float  # in a round
     columns: tuple[ReadColumn, ...] = ()
+    searches: int = 0  # 0: what was seen left nothing to try
 
     @property
     def margin(self) -> float:
@@ -94,7 +95,7 @@ def judge(
         chance=float(guessed.mean()) if count else 0.0,
         samples=count, contacts=spoils.contacts, equations=spoils.equations,
         unknowns=spoils.unknowns, fresh=spoils.fresh, bytes_up=bytes_up,
-        columns=columns(hits, stream),
+        columns=columns(hits, stream), searches=spoils.searches,
     )  # fmt: skip
 
 

@@ -58,6 +58,7 @@ class Reader:
         self.found: dict[int, Recovered] = {}
         self.hints: dict[int, Recovered] = {}  # fits that are not the only ones
         self.told = 0, 0  # equations and unknowns so far
+        self.searches = 0  # none is made where there are too few equations, or noise alone
         self.last = -1  # the last round in which anything came up: it tells of no later sample
         self.fresh = 0  # equations of one sample alone
         self._next = begin  # the first round whose sample may be new
@@ -172,6 +173,7 @@ class Reader:
         uses = (rounds > rows[:, 1:2]) & (rounds <= rows[:, 2:3])
         window = Window(rows[:, 0].astype(int), rows[:, 3], uses, rows[:, 4])
         puzzle = pose(self.features, [window], layout, self.guess, known)
+        self.searches += 1
         with np.errstate(all="ignore"):
             found = invert(puzzle, self.luck, STARTS, BATCHES)
             if np.isnan(known).all() or len(rows) < len(names) + len(wanted) + SPARE:

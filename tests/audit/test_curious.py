@@ -69,12 +69,18 @@ def test_where_nothing_came_up_nothing_is_said():
 
 
 def test_too_few_entries_are_not_enough():
-    """By the counting rule: one number for two unknowns, and five for five."""
+    """By the counting rule: one number for two unknowns, and four for five."""
     one = audited(psofed.Options(1), rounds=20)
-    five = audited(psofed.Options(5, "coordinated"), rounds=6, stream=iid.Options())
-    assert (one.inputs, one.gauge) == (five.inputs, five.gauge) == (0, "not by our attacks")
+    four = audited(psofed.Options(4, "coordinated"), rounds=6, stream=iid.Options())
+    assert (one.inputs, one.gauge) == (four.inputs, four.gauge) == (0, "not by our attacks")
     assert one.margin < 1
-    assert five.margin <= 1
+    assert four.margin < 1
+
+
+def test_as_many_equations_as_unknowns_are_solved_at_times_though_nobody_can_be_sure():
+    five = audited(psofed.Options(5, "coordinated"), rounds=6, stream=iid.Options())
+    assert five.gauge == "partly"
+    assert five.searches == 0
 
 
 def test_inputs_that_are_windows_of_a_series_tell_more():
@@ -112,7 +118,9 @@ def test_masked_sums_hide_samples_if_there_are_more_of_them_than_numbers():
     masked = audited(psofed.Options(40, "coordinated"), privacy=Privacy(masks=True))
     assert (masked.attack, masked.inputs) == (curious.SUMS, 0)
     assert masked.unknowns == 50 > masked.equations
-    assert (masked.searches, masked.note) == (0, curious.UNTRIED)  # by counting, and it says so
+    assert masked.searches == 0
+    assert masked.note.startswith(curious.UNTRIED)  # by counting, and it says so
+    assert "searches were made all the same" in masked.note
 
 
 def test_masked_sums_of_whole_models_over_few_clients_hide_little():

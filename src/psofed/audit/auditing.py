@@ -15,15 +15,27 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods import onlinefed, psofed
 from psofed.protocol.deployment import Deploy
-from psofed.streams.contract import about
+from psofed.simulate import montecarlo
+from psofed.streams.contract import about, measured
 
 CONTACTS, BLOCKS = 20, 3  # of a client, and uploads: rounds are played until there are so many
 CLIENTS = 3  # that are attacked
+LONG, FEW = 1000, 4  # rounds and runs of the simulation that says what [privacy] costs
 Told = Callable[[str], Callable[[int, int], None]]
 MEANING = (
     '"not by our attacks" is no proof of privacy: it says that the attacks here, in these rounds'
     " and on these clients, have read no sample that guessing would not; others may read more."
 )
+
+
+@dataclass(frozen=True)
+class Price:
+    """What [privacy] costs in error: test MSE in dB by method, without and with it."""
+
+    rounds: int
+    runs: int
+    without: tuple[float, ...]
+    private: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -36,6 +48,7 @@ class Audit:
     clients: int
     methods: tuple[MethodAudit, ...]  # without what [privacy] does
     private: tuple[MethodAudit, ...] = ()  # with it
+    price: Price | None = None  # in error
 
 
 def paper(rounds: int = 500) -> Experiment:
@@ -59,7 +72,23 @@ def audit(experiment: Experiment, deploy: Deploy, rounds: int, clients: int, tol
         tuple(_one(each, j, deploy, rounds, clients, told) for j in range(len(each.methods)))
         for each in ([plain, experiment] if acts else [plain])
     ]
-    return Audit(experiment, deploy.wire, rounds, clients, *found)
+    price = priced(experiment, told) if acts else None
+    private = found[1] if acts else ()
+    return Audit(experiment, deploy.wire, rounds, clients, found[0], private, price)
+
+
+def priced(experiment: Experiment, told: Told) -> Price | None:
+    """The errors of a short simulation, without and with [privacy]; a table has none."""
+    if measured(experiment.stream):
+        return None
+    rounds, runs = min(experiment.rounds, LONG), min(experiment.runs, FEW)
+    short = replace(experiment.shortened(rounds), runs=runs)
+    report, errors = told("simulating"), []
+    for i, each in enumerate((replace(short, privacy=None), short)):
+        found = montecarlo.run(each, progress=False)
+        errors.append(tuple(found.mse_db[:, -1].tolist()))
+        report(i + 1, 2)
+    return Price(rounds, runs, *errors)
 
 
 def _one(

@@ -33,7 +33,7 @@ Array = NDArray[Any]
 EXAMPLES = 400  # inputs by which the server learns what inputs look like
 FOLLOWED, SUMS, SENT = "following the model", "sums over cohorts", "samples are sent"
 FIRST = "first uploads"
-UNTRIED = "no search was made: too few equations for the unknowns, or changes lost in the noise"
+UNTRIED = "too few equations for the unknowns, or changes lost in the noise"
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,7 @@ def _sums(view: ServerView, told: Callable[[int, int], None]) -> Spoils:
     everyone = size == method.task.clients and view.first <= 1
     prior, luck = guess(view), Seeds(0).generator("audit")
     reader = Reader(method, prior, luck, known=everyone, count=size)
-    met = []
+    met, models = [], _common(view, [total.n for total in view.totals])
     for i, total in enumerate(view.totals):
         try:
             met.append(of_total(view, total))
@@ -168,8 +168,9 @@ def _sums(view: ServerView, told: Callable[[int, int], None]) -> Spoils:
         reader.meet(met[-1])
         told(i + 1, len(view.totals))
         if not everyone:
+            reader.against(met[-1], models[total.n])
             reader.track.value[:] = np.nan  # the next cohort is another one
-    samples = labelled(view, reader, met, _common(view, [each.n for each in met]))
+    samples = labelled(view, reader, met, models)
     learned: dict[int, list[int]] = {}
     for total in view.totals:
         for k in total.clients:
@@ -228,10 +229,11 @@ def _spoils(
     rounds = {k: [s // r.count for s in r.slots] for k, r in readers.items()}
     learned = {k: [n for n in found if n <= readers[k].last] for k, found in rounds.items()}
     equations, unknowns = (float(value / each) for value in told)
-    if not equations:
-        return Spoils("", "nothing has come up in these rounds", {}, learned)
     searches = sum(reader.searches for reader in readers.values())
-    why = "" if searches else UNTRIED
+    blind = sum(reader.blind for reader in readers.values())
+    if not equations and not blind:
+        return Spoils("", "nothing has come up in these rounds", {}, learned)
+    why = "" if searches else f"{UNTRIED}; {blind} searches were made all the same"
     return Spoils(name, why, samples, learned, equations, unknowns, fresh / each, count, searches)
 
 
@@ -273,7 +275,9 @@ def labelled(
         slots = [n * count + m for m in range(count)]
         step = np.zeros_like(w)
         for slot in slots:
-            sample = reader.found.get(slot) or reader.hints.get(slot)
+            sample = reader.found.get(slot)
+            if sample is None or not sample.a:
+                sample = reader.hints.get(slot)
             if sample is None or not sample.a:
                 continue
             z = np.asarray(method.task.features(sample.x[None].astype(method.task.dtype))[0])

@@ -29,6 +29,7 @@ NOTHING = 1.3  # times the noise: a smaller change is none
 NEAR = 0.1  # farther a solution does not move when all inputs are free
 SLOPE = 0.2  # of features, about: how much they change with inputs, over their size
 KEPT = 4000  # equations that are remembered
+BLIND, FEW = 8, 10  # searches that no count justifies, of so many samples (or c) at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,7 @@ class Reader:
         self.hints: dict[int, Recovered] = {}  # fits that are not the only ones
         self.told = 0, 0  # equations and unknowns so far
         self.searches = 0  # none is made where there are too few equations, or noise alone
+        self.blind = 0  # but for a few of these, to see whether that is right
         self.last = -1  # the last round in which anything came up: it tells of no later sample
         self.fresh = 0  # equations of one sample alone
         self._next = begin  # the first round whose sample may be new
@@ -88,7 +90,29 @@ class Reader:
         for sample in self.found.values():
             self._subtract(fresh, sample)
         self._rows = np.vstack([self._rows, fresh])[-KEPT:]
+        before = self.searches
         self._solve()
+        if self.searches == before and self.blind < BLIND:
+            self._guess_blindly(new, fresh)
+
+    def against(self, exchanged: Exchanged, w: Array) -> None:
+        """A sum whose members' models are not known: as if it had changed from the global one."""
+        if self.blind < BLIND and not self.found:
+            n, up = exchanged.n, exchanged.up
+            new = [n * self.count + m for m in range(self.count)]
+            change = exchanged.after - self.count * w[up]
+            columns = up, np.full(len(up), n - 1), np.full(len(up), n), change
+            noise = self.track.floor + 1e-9 + np.abs(change) * self.track.rounding
+            self._guess_blindly(new, np.column_stack([*columns, noise]))
+
+    def _guess_blindly(self, new: list[int], rows: Array) -> None:
+        """By the count this contact tells nothing for sure; the best fit is said all the same."""
+        wanted = new[-max(FEW // self.count, 1) * self.count :]
+        if wanted and len(rows):
+            self.blind += 1
+            found = self._inverted(wanted, rows, {})
+            for t, slot in enumerate(wanted):
+                self.hints[slot] = Recovered(slot // self.count, found.x[t], float(found.a[t]))
 
     def _subtract(self, rows: Array, sample: Recovered) -> None:
         """Without what a sample has added to each of these equations, as far as that is known."""
@@ -144,6 +168,7 @@ class Reader:
             nothing = np.zeros(self.method.task.taps)
             self.found |= {s: Recovered(s // self.count, nothing, 0.0) for s in wanted}
             return True
+        self.searches += 1
         found = self._inverted(wanted, rows, self._inputs)
         sure = no_chance(found, rows, self._unknowns(wanted))
         free = len({key for s in wanted for key in self._keys(s)}) + len(wanted)
@@ -173,7 +198,6 @@ class Reader:
         uses = (rounds > rows[:, 1:2]) & (rounds <= rows[:, 2:3])
         window = Window(rows[:, 0].astype(int), rows[:, 3], uses, rows[:, 4])
         puzzle = pose(self.features, [window], layout, self.guess, known)
-        self.searches += 1
         with np.errstate(all="ignore"):
             found = invert(puzzle, self.luck, STARTS, BATCHES)
             if np.isnan(known).all() or len(rows) < len(names) + len(wanted) + SPARE:

@@ -40,6 +40,7 @@ def to_table(found: Audit, command: str) -> dict[str, Any]:
         "worst": worst.title,
         "methods": [entry(each) for each in found.methods],
         "with_privacy": [entry(each) for each in found.private],
+        "price": None if found.price is None else asdict(found.price),
         "within": WITHIN,
         "meaning": MEANING,
         "command": command,
@@ -72,6 +73,7 @@ def blocks(found: Audit) -> list[Block]:
     for title, each in _lines(found):
         if each.columns and each.inputs:
             out += ["", _columns(title, each)]
+    out += _price(found)
     return [*out, "", legend(found), MEANING]
 
 
@@ -92,6 +94,22 @@ def _cells(each: MethodAudit) -> list[str]:
     counts = f"{each.equations:.1f}", f"{each.unknowns:.1f}"
     chance, samples = f"{100 * each.chance:.1f} %", f"{each.samples}"
     return [*shares, error, chance, *counts, samples, f"{each.bytes_up:.0f}", each.gauge]
+
+
+def _price(found: Audit) -> list[Block]:
+    """What [privacy] costs: decibels and bytes."""
+    if found.price is None:
+        return []
+    price, lines = found.price, []
+    pairs = zip(found.methods, found.private, price.without, price.private, strict=True)
+    for plain, private, before, after in pairs:
+        bytes_more = private.bytes_up - plain.bytes_up
+        lines.append(
+            f"{plain.title}: [privacy] costs {after - before:+.2f} dB ({after:.2f} instead of"
+            f" {before:.2f} after {price.rounds:,} rounds, {price.runs} runs) and"
+            f" {bytes_more:+.0f} B up in a round."
+        )
+    return ["", *lines]
 
 
 def _columns(title: str, each: MethodAudit) -> Grid:

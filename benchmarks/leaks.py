@@ -193,9 +193,9 @@ def tables(found: dict[str, list[dict[str, Any]]]) -> str:
     every = [row for part in found.values() for row in part]
     wrong = [row["wrong"] for row in every if row.get("wrong") is not None]
     longest = max(row.get("longest", 0.0) for row in every)
-    often, most = 100 * np.mean(wrong), 100 * np.max(wrong)
-    said = f"sure but wrong: {often:.2g} % of samples, at most {most:.2g} % in a setting"
-    lines += ["", f"{said}; longest search {longest:.1f} s"]
+    if wrong:
+        said = f"sure but wrong: at most {100 * np.max(wrong):.2g} % of the samples of a setting"
+        lines += ["", f"{said}; longest search {longest:.1f} s"]
     return "\n".join(lines)
 
 

@@ -59,6 +59,7 @@ SOURCES = {
     "estimators": Source("estimators.py"),
     "dashboard": Source("dashboard.py --rounds 500 --turns 2"),
     "playground": Source("playground.py"),
+    "leaks": Source("leaks.py"),
     "tables": Source("tables.py --folder FOLDER", quick=False),
     "theory": Source("theory.py --time", quick=False),
 }
@@ -171,6 +172,10 @@ FIGURES = (
     Figure(PLAY, "CPU ms, longest task, loading",
            row("longest task of the main thread, loading", 1), "playground",
            "longest task, loading, ms"),
+    Figure("docs/privacy.md", "% found, M = 40, T = 6",
+           r"\| 40 \|(?: 100 / 100 \|){4} 100 / (\d+) \| 98", "leaks", "six", COUNT),
+    Figure("docs/privacy.md", "% of newest samples found", row("subset, delay line, J = 8", 4),
+           "leaks", "newest", COUNT),
     Figure("docs/air_quality.md", "CPU s of fit --alone", r"took ([\d.]+) s of CPU time on two",
            "tables", "fit_alone_cpu"),
     Figure("docs/air_quality.md", "CPU s of fit", r"controls it took ([\d.]+) s", "tables",

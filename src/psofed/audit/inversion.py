@@ -17,7 +17,7 @@ from psofed.audit.puzzle import Puzzle
 Array = NDArray[Any]
 FIT = 3.0  # times the noise: a fit with less misfit than that (root mean square) explains all
 READ = 0.05  # deviations of an input: what is found or determined better than that is read
-SPARE, CLEAR = 4, 100.0  # a fit is no chance: equations to spare, and a change above its noise
+SPARE, CLEAR = 4, 1e3  # a fit is no chance: equations to spare, and a change above its noise
 RIVAL = 25.0  # a solution whose squared misses are more by that, over the noise, is worse
 CANDIDATES = 1000  # of which a greedy start takes one, by term
 HOLD, HELD = 0.05, 12  # the guess weighs as with noise of this part of the change, for some steps
@@ -35,7 +35,7 @@ class Inversion:
     misfit: float  # root mean square of what is left, over the noise
     spread: Array  # [T] deviation of the inputs that noise and guess leave, over the guess's
     rivals: int  # other solutions that fit as well and differ
-    certain: Array  # [T] whether term t is determined, and the same in all solutions that fit
+    certain: Array  # [T] whether term t is known to READ, and the same in all that fit
 
     @property
     def fits(self) -> bool:
@@ -136,7 +136,7 @@ def _descend(puzzle: Puzzle, u: Array, hold: float, steps: int) -> Point:
         for whole, part in zip(all_of, here, strict=True):
             whole[active] = part
         moving = still <= PATIENCE
-        if here.misfit.min() <= enough or not moving.any():
+        if (here.misfit[still > 1] <= enough).any() or not moving.any():
             break
         if not moving.all():
             active, damping, still = active[moving], damping[moving], still[moving]
@@ -224,6 +224,6 @@ def _judged(puzzle: Puzzle, u: Array, a: Array, misfit: Array) -> Inversion:
     same = (apart.max(axis=-1) <= READ).any(axis=-1)  # [R, T]
     # As many equations as unknowns have several solutions, of which one may be all that was found.
     clear = fits[0] and puzzle.equations > puzzle.unknowns
-    certain = (unsure <= READ) & clear & same[fits].all(axis=0)
+    certain = (unsure <= READ / 3) & clear & same[fits].all(axis=0)
     rivals = int((~same[fits].all(axis=1)).sum())
     return Inversion(x[0], a[0], float(misfit[0]), unsure, rivals, certain)

@@ -48,7 +48,9 @@ METHODS = {
     "asofed": Words("model after T samples", "the server replaces what a client sent before"),
     "centralised": Words("the samples themselves", SAMPLE, ALL),
     "cmfl": Words("model after T samples; how many signs agree", CHOSEN),
-    "etpsofed": Words("entries of a model after T samples; whether the error was large", CHOSEN),
+    "etpsofed": Words(
+        "entries of a model after T samples; whether the error was large", CHOSEN, "up to a bound"
+    ),
     "fedavg": Words("model after T samples", read="yes"),
     "fedprox": Words("model after T samples", read="not read"),
     "fedscr": Words("large blocks of mu e z(x) and of what was left out before", UNEQUAL),
@@ -56,6 +58,7 @@ METHODS = {
     "memofed": Words(
         "gradient over all samples so far, in 4 bits; now and then moments of the inputs",
         "the server remembers what each client sent",
+        "first upload: not read",
     ),
     "onlinefed": Words("mu e z(x) of one sample", read="yes"),
     "paofed": Words("entries of a model after T samples", "uploads arrive late"),
@@ -68,8 +71,10 @@ METHODS = {
     "quantised": Words("entries of a model after T samples, in 4 bits", CODED),
     "raw": Words("the samples themselves", SAMPLE, ALL),
     "sketch": Words("mu e z(x) of one sample, in 1 bit", CODED),
-    "structured": Words("random entries of mu e z(x) of one sample", UNEQUAL),
-    "topk": Words("largest entries of mu e z(x) and of what was left out before", UNEQUAL),
+    "structured": Words("random entries of mu e z(x) of one sample", UNEQUAL, "yes"),
+    "topk": Words(
+        "largest entries of mu e z(x) and of what was left out before", UNEQUAL, "in part"
+    ),
 }
 
 

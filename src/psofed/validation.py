@@ -149,8 +149,10 @@ def _masked(experiment: Experiment, options: Options) -> None:
     shared, scheme = options.sharing
     worker = schema.beside(options, "Method")
     right = 'use psofed with scheme = "coordinated", onlinefed or fedavg'
-    if scheme == "uncoordinated" and shared != experiment.dim:
+    if scheme == "uncoordinated":
         found = "is uncoordinated: many entries have one contributor, whose value is then the sum"
+        if shared == experiment.dim:
+            found = "is uncoordinated: clients send their entries in different orders"
         raise InputError("scheme", found, 'use "coordinated"')
     if not worker.sums:
         found = f"is {options.name}, whose server needs more than a sum of uploads"

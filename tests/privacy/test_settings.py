@@ -33,6 +33,7 @@ def test_impossible_settings_are_refused_by_name(values, field):
     ("more", "field"),
     [({"cohort": 2}, "privacy.least"), ({"absent": 0.2}, "privacy.masks"),
      ({"methods": (PSOFed(5),)}, "methods[0].scheme"),
+     ({"methods": (PSOFed(200, mask="block"),)}, "methods[0].scheme"),
      ({"methods": (PSOFed(5, "coordinated", wire="float16"),)}, "methods[0].wire")],
 )  # fmt: skip
 def test_masks_are_refused_where_a_sum_is_not_enough(more, field):

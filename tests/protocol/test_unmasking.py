@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from psofed.errors import InputError
+from psofed.privacy import masks
+from psofed.privacy.settings import Privacy
 from psofed.protocol import wire
 from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
+from psofed.protocol.coordinator import Coordinator, limit
+from psofed.protocol.deployment import Deployment
 from psofed.protocol.unmasking import ALONE, FEW, GARBAGE, bits
 from psofed.verify.twin import simulate
 
@@ -181,6 +184,19 @@ def test_with_masks_nobody_begins_anew():
     k, frame = next(iter(table.server.frames().items()))
     begin = wire.encode(replace(wire.decode(frame, 10_000), kind=wire.BEGIN))
     assert "nobody begins anew" in table.members[k].take(begin)[1]
+
+
+@pytest.mark.parametrize("self_masks", [False, True])
+def test_all_that_a_large_cohort_tells_fits_into_a_frame(self_masks):
+    plan, _ = masked_world(PLAIN)
+    privacy = Privacy(masks=True, self_masks=self_masks)
+    world = replace(plan.experiment, clients=1000, cohort=1000, privacy=privacy)
+    plan = Deployment(world, plan.deploy)
+    everybody = range(1000)
+    for present in (everybody, range(3)):
+        told = sum(1 for _ in masks.wanted(0, everybody, present, privacy))
+        size = wire.size(wire.SEEDS, masks.SEED * told)
+        assert size <= min(plan.largest, limit(plan.method(), 0))
 
 
 def test_keys_are_needed_with_masks_and_refused_without():

@@ -17,6 +17,7 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.learners import linear
 from psofed.methods import onlinefed, psofed
+from psofed.privacy.settings import Privacy
 from psofed.report import theory_words
 from psofed.simulate import montecarlo
 from psofed.streams import function
@@ -143,6 +144,7 @@ def test_a_sweep_of_a_small_world_ends_where_its_curves_end(linear_world):
         ({"attack": scale.Options(share=0.5)}, "attack.name is 'scale', but the theory knows"),
         ({"attack": labels.Options(share=0.5)}, "attack.name is 'labels', but the theory knows"),
         ({"defence": median.Options()}, "defence.name is 'median', but the theory is that of a"),
+        ({"privacy": Privacy(masks=True)}, "privacy is given, but in the theory uploads are"),
     ],
 )
 def test_what_the_theory_does_not_know_is_refused_by_name(change, words):

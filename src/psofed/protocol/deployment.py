@@ -19,6 +19,7 @@ from psofed.defences import clip
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method, kind, start
+from psofed.privacy.masks import SEED
 from psofed.protocol import wire
 from psofed.protocol.agreement import EARLY, LATER, Came, agreed, flat
 from psofed.protocol.seats import SeatedCohorts, Seats
@@ -181,7 +182,8 @@ class Deployment:
     @property
     def largest(self) -> int:
         """Bytes of the largest frame in either direction, without a seal."""
-        return wire.size(wire.INVITE, 32 * self.world.dim + 64)
+        seeds = 2 * SEED * self.world.cohort if self.masked else 0  # rule 19
+        return wire.size(wire.INVITE, max(32 * self.world.dim + 64, seeds))
 
     def to_table(self) -> dict[str, Any]:
         """The tables of the file, as `read` reads it."""

@@ -25,6 +25,9 @@ def check(experiment: Experiment) -> None:
         raise InputError("check.name", found, "leave [check] out, or simulate: `psofed run`")
     if (threat := unknown_threat(experiment)) is not None:
         raise threat
+    if experiment.privacy is not None and experiment.privacy.acts:
+        found = "is given, but in the theory uploads are neither rounded, clipped nor noisy"
+        raise InputError("privacy", found, "leave [privacy] out, or simulate: `psofed run`")
     if varies(experiment.stream):
         found = f"is {experiment.stream.name!r}, whose f changes over time"
         raise InputError("stream.name", found, 'use "paper", "iid" or "function" without a change')

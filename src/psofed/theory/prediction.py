@@ -238,7 +238,8 @@ def curves(experiment: Experiment, number: int | None = None, jobs: int = 1) -> 
     >>> prediction.title, bool(prediction.mse[20] < prediction.mse[0])
     ('PSO-Fed M=40 uncoordinated', True)
     """
-    rest = coverage.uncovered(given(experiment))
+    coverage.check(given(experiment))
+    rest = coverage.uncovered(experiment)
     if rest:
         found = f"{', '.join(rest)}: {coverage.UNCOVERED}"
         if len(rest) == len(experiment.methods):

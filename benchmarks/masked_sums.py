@@ -181,8 +181,8 @@ def _swap(owner: Any, name: str, other: Any) -> Callable[[], None]:
     return lambda: setattr(owner, name, before)
 
 
-def _later(self: Pairs, j: int, n: int) -> bytes:
-    return derived(self.keys[j], b"pair", self.run, n + (self.own > j))
+def _later(self: Pairs, j: int, n: int, down: bytes) -> bytes:
+    return derived(self.keys[j], b"pair", self.run, n + (self.own > j), more=down)
 
 
 def _not_absent(
@@ -227,7 +227,7 @@ MASKS: dict[str, Callable[[], Callable[[], None]]] = {
     "the two of a pair count rounds differently": lambda: _swap(Pairs, "pair", _later),
     "self-masks for the absent are not told": lambda: _swap(masks, "wanted", _not_absent),
     "nobody masks anything": lambda: _swap(
-        Pairs, "hidden", lambda self, words, cohort, n: np.asarray(words)
+        Pairs, "hidden", lambda self, words, cohort, n, down: np.asarray(words)
     ),
     "answers count after the sum is decided": lambda: _swap(Server, "_check", _check),
     "others are taken for present": lambda: _swap(Unmasking, "decide", _first),

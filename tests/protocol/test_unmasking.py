@@ -172,6 +172,41 @@ def test_a_client_is_not_driven_out_of_its_range_by_what_comes_down():
     assert "not finite or too large" in table.members[k].take(pushed)[1]
 
 
+@pytest.mark.parametrize("number", [PLAIN, SELF])
+def test_a_sum_in_which_one_has_received_another_model_is_not_read(number):
+    table = Table(number)
+    frames = table.server.frames()
+    victim = min(frames)
+    found = wire.decode(frames[victim], 10_000)
+    large = np.full(table.server.server.method.shared, 60.0)  # its own step is then the largest
+    frames[victim] = wire.encode(replace(found, body=large.astype("<f8").tobytes()))
+    for k, frame in frames.items():
+        assert table.server.take(k, table.members[k].take(frame)[0]) == "accepted"
+    if table.server.seal():
+        table.ask()
+    assert table.server.commit().void == GARBAGE
+
+
+def test_what_came_down_is_known_after_a_kill():
+    table = Table(PLAIN)
+    table.ask(without=table.server.missing[1:2])
+    assert table.server.seal()
+    table.members = [table.member(k) for k in range(len(table.members))]
+    table.ask()
+    assert table.server.commit().void == ""
+
+
+def test_a_client_that_has_lost_its_last_record_sends_nothing_more_under_its_masks():
+    table = Table(PLAIN)
+    k = table.server.missing[0]
+    table.members[k].save()
+    table.ask()
+    newest = table.members[k].store.slots[table.members[k].store.sequence % 2]
+    table.disks[k].write(newest, b"torn")
+    with pytest.raises(InputError, match="under the masks of then would show"):
+        table.member(k)
+
+
 def test_a_client_whose_model_is_beyond_its_range_sends_nothing():
     table = Table(PLAIN)
     k, frame = next(iter(table.server.frames().items()))

@@ -1,10 +1,14 @@
 """Masks that cancel in a sum: each two members of a cohort share one, and add it with both signs.
 
 Client i sends v_i + sum_j sign(i, j) m_ij mod 2^32, with sign(i, j) = 1 for i < j and -1 for i > j.
-Everything follows from the 32 bytes k_ij that only i and j have, the run and the round n:
+Everything follows from the 32 bytes k_ij that only i and j have, the run, the round n and what came
+down in it, d:
 
-    p_ij = HKDF(k_ij, "pair", run, n)        a seed of 16 bytes
-    m_ij = ChaCha20(HKDF(p_ij, "mask"))      as many words as there are values
+    p_ij = HKDF(k_ij, "pair", run, n, hash(d))   a seed of 16 bytes
+    m_ij = ChaCha20(HKDF(p_ij, "mask"))          as many words as there are values
+
+A server that sends one member another model than the others could make its part of the sum the
+largest by far, and read it. But then the two ends of a pair have different masks, which stay.
 
 If some do not answer, those who did tell the seeds p_ij that they share with them, of this round
 alone, and the server takes these masks off. A server that lies about who did not answer could take
@@ -40,27 +44,30 @@ class Pairs:
     run: int  # the digest of the run: masks of two runs have nothing in common
     self_masks: bool = False
 
-    def hidden(self, words: Any, cohort: Sequence[int], n: int) -> Words:
+    def hidden(self, words: Any, cohort: Sequence[int], n: int, down: bytes = b"") -> Words:
         """What is sent instead of these words."""
         found = np.asarray(words).astype(np.uint32)
         for j in cohort:
             if j != self.own:
-                found = found + signed(stream(self.pair(j, n), len(found)), self.own, j)
+                found = found + signed(stream(self.pair(j, n, down), len(found)), self.own, j)
                 if self.self_masks:
                     found = found + stream(self.by_self(self.own, j, n), len(found))
         return found
 
-    def told(self, cohort: Sequence[int], present: Collection[int], n: int) -> bytes:
+    def told(
+        self, cohort: Sequence[int], present: Collection[int], n: int, down: bytes = b""
+    ) -> bytes:
         """Rule 19: the seeds that the sum over those who are `present` needs from this client."""
-        return b"".join(self._seed(*one, n) for one in wanted(self.own, cohort, present, self))
+        asked = wanted(self.own, cohort, present, self)
+        return b"".join(self._seed(*one, n, down) for one in asked)
 
-    def _seed(self, kind: str, i: int, j: int, n: int) -> bytes:
+    def _seed(self, kind: str, i: int, j: int, n: int, down: bytes) -> bytes:
         other = j if i == self.own else i
-        return self.pair(other, n) if kind == "pair" else self.by_self(i, other, n)
+        return self.pair(other, n, down) if kind == "pair" else self.by_self(i, other, n)
 
-    def pair(self, j: int, n: int) -> bytes:
-        """p_ij of this client and client j."""
-        return derived(self.keys[j], b"pair", self.run, n)
+    def pair(self, j: int, n: int, down: bytes = b"") -> bytes:
+        """p_ij of this client and client j; `down`: a hash of what both have received."""
+        return derived(self.keys[j], b"pair", self.run, n, more=down)
 
     def by_self(self, i: int, other: int, n: int) -> bytes:
         """s_ij: i is this client or the other."""
@@ -101,10 +108,10 @@ def signed(mask: Words, i: int, j: int) -> Words:
     return mask if i < j else -mask
 
 
-def derived(key: bytes, kind: bytes, *numbers: int) -> bytes:
+def derived(key: bytes, kind: bytes, *numbers: int, more: bytes = b"") -> bytes:
     """A seed of 16 bytes by HKDF, from a key and what it is for."""
     about = b"psofed " + kind + b"".join(number.to_bytes(8, "little") for number in numbers)
-    return _hkdf(key, about, SEED)
+    return _hkdf(key, about + more, SEED)
 
 
 def stream(seed: bytes, size: int) -> Words:

@@ -119,6 +119,7 @@ class Client:
         me = OneByOne(self.method, [self.k], [self.state])
         upload = take_part(n, me, [message], self, self._who, self._treason)[1][0]  # type: ignore[index]
         if self.hiding is not None:
+            self.hiding.hear(n, invitation)
             upload = self.hiding.hidden(upload, n)
         with np.errstate(over="ignore"):  # the server refuses values that do not fit
             answer = b"" if upload is None else self.method.encode(upload, up=True)
@@ -302,6 +303,10 @@ class Member:
             with reading(self.store.file):
                 self.client.restore(arrays)
                 self.incarnation = number(arrays, "incarnation", 0, wire.LAST_INCARNATION)
+        if plan.masked and self.store.notes:  # what it has forgotten may have been masked, and sent
+            found = f"{self.store.notes[0].partition(';')[0]}; other values under the masks of then"
+            right = f"`psofed keys renew {k} --new-mask`, and a new state folder"
+            raise InputError(disk.name, f"{found} would show", right)
 
     def _hiding(self, keys: Mapping[int, bytes] | None) -> Hiding | None:
         """Rule 19: masks, from the keys that it shares with each other client."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from psofed.protocol.server import RefusedError
 from psofed.protocol.unmasking import members
 
 Array = NDArray[Any]
+HASH = 32  # bytes of a hash of what came down
 
 
 class Hiding:
@@ -25,6 +27,7 @@ class Hiding:
         self.method, self.pairs, self.least = method, pairs, privacy.least
         self.ends = round(privacy.range * privacy.scale(size))
         self.revealed: tuple[int, bytes] | None = None  # a round, and the sum it helped with
+        self.down = b""  # hash of what came down last, in this round or at the begin of its block
 
     def cohort(self, n: int) -> list[int]:
         """S_n, which follows from the seed: the server cannot choose it."""
@@ -40,6 +43,11 @@ class Hiding:
         if begin:
             raise RefusedError("kind", f"round {n}: with masks nobody begins anew")
 
+    def hear(self, n: int, invitation: bytes) -> None:
+        """All members get the same bytes; masks of those who did not do not cancel."""
+        if self.method.begins(n) or invitation:
+            self.down = blake2b(invitation, digest_size=HASH).digest()
+
     def hidden(self, upload: Message, n: int) -> Message:
         """An upload as it is sent.
 
@@ -52,7 +60,7 @@ class Hiding:
         if np.abs(steps.astype(np.int64)).max(initial=0) >= self.ends:
             why = f"round {n}: a value of the model is beyond [privacy] range, so nothing is sent"
             raise RefusedError("range", why)
-        return self.pairs.hidden(upload, self.cohort(n), n)
+        return self.pairs.hidden(upload, self.cohort(n), n, self.down)
 
     def reveal(self, n: int, question: bytes) -> bytes:
         """The seeds for the sum over those who are present: for one set in a round, not too few."""
@@ -65,17 +73,20 @@ class Hiding:
         if self.revealed is not None and self.revealed[0] == n and self.revealed[1] != question:
             raise RefusedError("masks", f"round {n}: asked for a second sum, of others")
         self.revealed = n, question
-        return self.pairs.told(cohort, present, n)
+        return self.pairs.told(cohort, present, n, self.down)
 
     def to_arrays(self) -> dict[str, Array]:
         """What is stored before seeds leave: a client that is killed must not tell others."""
+        heard = {"down": np.frombuffer(self.down, np.uint8)} if self.down else {}
         if self.revealed is None:
-            return {}
+            return heard
         n, question = self.revealed
-        return {"revealed": np.array([n, *question], np.int64)}
+        return {"revealed": np.array([n, *question], np.int64), **heard}
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """The inverse of `to_arrays`."""
+        if "down" in arrays:
+            self.down = taken(arrays, "down", np.uint8, (HASH,)).tobytes()
         if "revealed" in arrays:
             n, *asked = taken(arrays, "revealed", np.int64, (None,), 0).tolist()
             self.revealed = n, bytes(asked)

@@ -17,6 +17,7 @@ from psofed.protocol.client import Member
 from psofed.protocol.coordinator import Coordinator, limit
 from psofed.protocol.deployment import Deployment
 from psofed.protocol.unmasking import ALONE, FEW, GARBAGE, bits
+from psofed.simulate import montecarlo
 from psofed.verify.twin import simulate
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
@@ -259,3 +260,15 @@ def test_a_planted_mistake_is_noticed(name):
         assert any(masked_runs(7, a, a + 5).failures for a in range(0, 60, 5))
     finally:
         undo()
+
+
+@pytest.mark.parametrize("number", [PLAIN, SELF])
+def test_a_simulation_counts_the_bytes_that_go_up_besides_heads(number):
+    table = Table(number)
+    table.ask()
+    table.server.seal()
+    table.ask()
+    closed = table.server.commit()
+    heads = wire.head(wire.UPLOAD) + (number == SELF) * wire.head(wire.SEEDS)
+    found = montecarlo.run(replace(table.plan.experiment, runs=1))
+    assert found.uplink[0, 1] == closed.up - closed.asked * heads

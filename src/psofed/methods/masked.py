@@ -17,6 +17,8 @@ import numpy as np
 from psofed.core import payload
 from psofed.methods.messages import Array, Message, Rows, State, Who
 from psofed.privacy import fixed_point
+from psofed.privacy.masks import SEED
+from psofed.privacy.settings import Privacy
 
 
 @cache
@@ -77,6 +79,17 @@ def masked(plain: Any) -> Any:
     Masked.__name__, Masked.__qualname__ = plain.__name__, plain.__qualname__
     Masked.__module__ = plain.__module__
     return Masked
+
+
+def unmasking(privacy: Privacy | None, count: int) -> tuple[int, int]:
+    """Bytes of the question for seeds and of its answer, where all of `count` have uploaded.
+
+    >>> unmasking(Privacy(masks=True, self_masks=True), 4), unmasking(Privacy(masks=True), 4)
+    ((1, 48), (0, 0))
+    """
+    if privacy is None or not privacy.self_masks or not count:
+        return 0, 0
+    return -(-count // 8), SEED * (count - 1)
 
 
 def _rows(uploads: Mapping[int, Message]) -> tuple[Any, Array]:

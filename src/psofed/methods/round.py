@@ -22,6 +22,7 @@ import numpy as np
 
 from psofed.core.schedule import Indices
 from psofed.methods.contract import Array, Message, Messages, Method, Partly, State
+from psofed.methods.masked import unmasking
 from psofed.methods.members import Apart, Clients, Members, RoundSamples, among
 
 NOBODY = np.empty(0, np.intp)
@@ -260,7 +261,13 @@ class Sizes:
         self, up: Messages, speakers: int, down: Messages, members: int
     ) -> tuple[int, tuple[int, int, int]]:
         sizes = self.of(up, speakers, True), self.of(down, members, False)
-        return len(sizes[0]) + len(sizes[1]), traffic(self.method, *sizes)
+        sent = traffic(self.method, *sizes)
+        asked, told = unmasking(self.method.task.privacy, len(sizes[0]))
+        if told:  # rule 19: each gets the same question, and tells its seeds
+            self._known[True, -1] = told
+            more = len(sizes[0]) * told, len(sizes[0]) * asked, asked
+            sent = sent[0] + more[0], sent[1] + more[1], sent[2] + more[2]
+        return len(sizes[0]) * (3 if told else 1) + len(sizes[1]), sent
 
 
 def _by_run(messages: Messages, size: int, runs: int) -> list[Messages]:

@@ -78,10 +78,11 @@ def wanted(
     own: int, cohort: Sequence[int], present: Collection[int], settings: Any
 ) -> Iterator[tuple[str, int, int]]:
     """What client `own` tells, in order: the kind of a seed, whose upload it is on, shared with."""
+    there = frozenset(present)
     for j in cohort:
         if j == own:
             continue
-        if j not in present:
+        if j not in there:
             yield "pair", own, j
             if settings.self_masks:
                 yield "self", own, j

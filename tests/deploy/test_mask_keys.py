@@ -303,6 +303,7 @@ def test_a_key_that_has_masked_uploads_of_another_state_is_refused(tmp_path):
     key.touch()
     for state in states:
         state.mkdir()
+        (state / "record.1").touch()
     mask_keys.claim(key, states[0])
     mask_keys.claim(key, states[0])
     with pytest.raises(InputError, match="of another state folder"):
@@ -311,3 +312,6 @@ def test_a_key_that_has_masked_uploads_of_another_state_is_refused(tmp_path):
     mask_keys.claim(key, states[0])
     with pytest.raises(InputError, match="of another state folder"):
         mask_keys.claim(key, states[1])
+    (states[0] / "record.1").unlink()
+    with pytest.raises(InputError, match="whose records are gone"):
+        mask_keys.claim(key, states[0])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from psofed.errors import InputError
-from psofed.privacy import masks
+from psofed.privacy import fixed_point, masks
 from psofed.privacy.settings import Privacy
 from psofed.protocol import wire
 from psofed.protocol.client import Member
@@ -272,3 +272,67 @@ def test_a_simulation_counts_the_bytes_that_go_up_besides_heads(number):
     heads = wire.head(wire.UPLOAD) + (number == SELF) * wire.head(wire.SEEDS)
     found = montecarlo.run(replace(table.plan.experiment, runs=1))
     assert found.uplink[0, 1] == closed.up - closed.asked * heads
+
+
+# What docs/privacy.md admits.
+
+
+def words(answer: bytes) -> np.ndarray:
+    return np.frombuffer(wire.decode(answer, 10_000).body, "<u4")
+
+
+def near(table: Table, found, clients) -> bool:
+    """Whether words are the sum of what these clients would have sent without masks."""
+    method = table.plan.method()
+    plain = [method.upload(table.members[k].client.state, k, 0) for k in clients]
+    return bool((fixed_point.added(np.array(plain)) == found).all())
+
+
+@pytest.mark.parametrize("others", [2, 1])
+def test_a_server_that_lies_needs_one_less_than_least_of_the_members_to_read_another(others):
+    table = Table(SELF)
+    cohort, privacy = table.server.missing, table.plan.world.privacy
+    frames = table.server.frames()
+    sent = {k: words(table.members[k].take(frame)[0]) for k, frame in frames.items()}
+    victim, bad = cohort[0], cohort[1 : 1 + others]
+    small = [victim, *cohort[1:3]]
+    told = table.members[victim].take(question(table, small))[0]
+    seeds = wire.decode(told, 10_000).body
+    found = sent[victim]
+    for at, (kind, i, j) in enumerate(masks.wanted(victim, cohort, small, privacy)):
+        mask = masks.stream(seeds[masks.SEED * at : masks.SEED * (at + 1)], len(found))
+        if i == victim:
+            found = found - (masks.signed(mask, i, j) if kind == "pair" else mask)
+    for k in bad:
+        hiding = table.members[k].client.hiding
+        pair = masks.stream(hiding.pairs.pair(victim, 0, hiding.down), len(found))
+        found = found - masks.signed(pair, victim, k)
+        found = found - masks.stream(hiding.pairs.by_self(victim, victim, 0), len(found))
+    assert near(table, found, [victim]) == (others == 2)
+
+
+def test_a_server_that_lies_learns_two_sums_of_a_cohort_that_has_twice_as_many_as_least():
+    table = Table(SELF)
+    cohort, privacy = table.server.missing, table.plan.world.privacy
+    frames = table.server.frames()
+    sent = {k: words(table.members[k].take(frame)[0]) for k, frame in frames.items()}
+    for half in (cohort[:3], cohort[3:]):
+        asked = {k: table.members[k].take(question(table, half))[0] for k in half}
+        told = {k: wire.decode(answer, 10_000).body for k, answer in asked.items()}
+        left = masks.left_over(told, cohort, half, len(sent[half[0]]), privacy)
+        found = fixed_point.added(np.array([sent[k] for k in half])) - left
+        assert near(table, found, half)
+
+
+def test_one_malicious_member_can_put_the_mean_anywhere_within_the_range():
+    table = Table(PLAIN)
+    scale = table.plan.world.privacy.scale(table.plan.world.cohort)
+    frames = table.server.frames()
+    for k, frame in frames.items():
+        answer = wire.decode(table.members[k].take(frame)[0], 10_000)
+        if k == min(frames):
+            much = np.frombuffer(answer.body, "<u4") + np.uint32(4.5 * 64 * scale)
+            answer = replace(answer, body=much.tobytes())
+        table.server.take(k, wire.encode(answer))
+    assert table.server.commit().void == ""
+    assert table.server.server.model.max() == pytest.approx(4.5 * 64 / 5, abs=1.0)

@@ -313,6 +313,9 @@ def device(
     with starting(folder):
         member = Member(plan, k, folder, source, key, measured, pairs)
         plan.keep(folder)
+    if pairs is not None and not member.save():  # before its key is claimed
+        right = "mend that, or give another state folder"
+        raise InputError(str(state), f"cannot be written ({member.trouble})", right)
     most = plan.largest + seal.SIZE
     link = Link(broker, str(k), mqtt.down_topic(plan.deploy.run, k), most, qos, identity)
     return Device(member, link, samples, notes=[*folder.notes, *member.store.notes])

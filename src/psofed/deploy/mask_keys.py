@@ -21,10 +21,12 @@ from psofed.deploy import private
 from psofed.deploy.secret import one_line
 from psofed.deploy.signing import Authority, Library
 from psofed.errors import InputError
+from psofed.protocol.store import SLOTS
 
 DIRECTORY = "masks.json"
 SIZE = 32  # bytes of a key, and of the secret of a pair
 SIGNED, SHARED = b"psofed mask keys\0", b"psofed pair"  # what a signature, a secret is for
+FRESH = "a new key: `psofed keys renew K --new-mask`, or enrol again"
 NEWEST = "take the newest from the folder of the authority"
 
 
@@ -100,14 +102,17 @@ def claim(secret: Path, state: Path) -> None:
     """Refuse a key that has masked the uploads of another state folder.
 
     Masks follow from the keys and the round. A client that begins again in a new folder would send
-    other values under the same masks, and whoever has both knows the difference.
+    other values under the same masks, and whoever has both knows the difference. So does one whose
+    records were deleted: the first is written before the key is claimed.
     """
     there, here = _mark(secret), state / "mask.used"
+    if here.exists() and not any((state / slot).exists() for slot in SLOTS):
+        found = f"has masked uploads of {state}, whose records are gone"
+        raise InputError(str(secret), found, f"give {FRESH}, with a new folder")
     token = here.read_text() if here.exists() else secrets.token_hex(16)
     if there.exists() and there.read_text() != token:
         found = f"has masked uploads of another state folder than {state}"
-        right = "give that one, or a new key: `psofed keys renew K --new-mask`, or enrol again"
-        raise InputError(str(secret), found, right)
+        raise InputError(str(secret), found, f"give that one, or {FRESH}")
     for path in (here, there) if state.exists() else ():  # before, it is only checked
         if not path.exists():
             private.write(path, token)

@@ -30,7 +30,7 @@ class Hiding:
         self.down = b""  # hash of what came down last, in this round or at the begin of its block
 
     def cohort(self, n: int) -> list[int]:
-        """S_n, which follows from the seed: the server cannot choose it."""
+        """S_n, which follows from the seed and the round."""
         found: list[int] = sorted(self.method.cohort(n, {}).tolist())
         if self.pairs.own not in found:
             why = f"by the seed, client {self.pairs.own} is not in round {n}"

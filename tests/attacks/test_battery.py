@@ -15,6 +15,7 @@ from psofed.checks.rules import obey
 from psofed.compare import attacking
 from psofed.errors import InputError
 from psofed.methods import local, periodic, psofed, topk
+from psofed.privacy.settings import Privacy
 from psofed.protocol.deployment import Deploy, Deployment
 from psofed.simulate import montecarlo
 from psofed.verify import executors
@@ -85,6 +86,14 @@ def test_what_needs_the_models_of_others_is_neither_deployed_nor_verified():
     with pytest.raises(InputError, match="know what others send"):
         executors.compare_methods(world, 5)
     Deployment(replace(world, attack=alie.Options(share=0.0)))
+
+
+def test_under_masks_attacks_are_tried_without_a_defence_and_that_is_said():
+    method = psofed.Options(3, "coordinated")
+    world = small(method, clients=8, cohort=4, privacy=Privacy(masks=True))
+    found = attacking.plan(world, [constant.Options()], [0.4], attacking.usual_defence())
+    assert found.defences == (None,)
+    assert [what for what, _ in found.left_out] == ["the defence clip"]
 
 
 def test_both_ends_of_a_deployment_have_to_agree_on_attack_and_defence():

@@ -213,6 +213,7 @@ def test_a_client_whose_model_is_beyond_its_range_sends_nothing():
     k, frame = next(iter(table.server.frames().items()))
     table.members[k].client.state["w"][:] = 1e4
     assert "beyond [privacy] range" in table.members[k].take(frame)[1]
+    assert "beyond [privacy] range" in table.members[k].take(frame)[1]  # it is asked again
 
 
 def test_with_masks_nobody_begins_anew():

@@ -108,6 +108,10 @@ def plan(
     every = experiment.evaluate_every or max(experiment.rounds // MARKS, 1)
     base = replace(experiment, attack=None, defence=None, evaluate_every=every)
     some, left_out = _shares(base.clients, shares)
+    if base.privacy is not None and base.privacy.masks:
+        why = "under masks the server sees no single upload that it could judge"
+        left_out += [(f"the defence {each.name}", why) for each in defences if each.acts]
+        defences = [each for each in defences if not each.acts]
     tried: tuple[Defence | None, ...] = (None, *defences)
     parts = [_clean(base)]
     for attack, share, defence in _combinations(attacks, some, tried):

@@ -104,11 +104,11 @@ class Client:
         """
         if self._last is not None and self._last[0] == n:
             return self._last[1]
+        if self.hiding is not None:
+            self.hiding.check(n, begin)
         if n < self.last_round or (self.source and n < self.position):
             found = f"round {n} is over: client {self.k} is at sample {self.position}"
             raise RefusedError("late", found)
-        if self.hiding is not None:
-            self.hiding.check(n, begin)
         sizes = self._sizes(n, begin)
         message = self._read(n, invitation, sizes)
         if begin:

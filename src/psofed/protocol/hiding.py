@@ -27,6 +27,7 @@ class Hiding:
         self.method, self.pairs, self.least = method, pairs, privacy.least
         self.ends = round(privacy.range * privacy.scale(size))
         self.revealed: tuple[int, bytes] | None = None  # a round, and the sum it helped with
+        self.beyond = -1  # the last round in which its values were too large to be sent
         self.down = b""  # hash of what came down last, in this round or at the begin of its block
 
     def cohort(self, n: int) -> list[int]:
@@ -40,6 +41,8 @@ class Hiding:
     def check(self, n: int, begin: bool) -> None:
         """Refuse what would make sums easier to read: other members, or a model that is known."""
         self.cohort(n)
+        if n == self.beyond:
+            self._refuse(n)
         if begin:
             raise RefusedError("kind", f"round {n}: with masks nobody begins anew")
 
@@ -58,9 +61,14 @@ class Hiding:
             return None
         steps = np.asarray(upload).astype(np.uint32).astype(np.int32)
         if np.abs(steps.astype(np.int64)).max(initial=0) >= self.ends:
-            why = f"round {n}: a value of the model is beyond [privacy] range, so nothing is sent"
-            raise RefusedError("range", why)
+            self._refuse(n)
         return self.pairs.hidden(upload, self.cohort(n), n, self.down)
+
+    def _refuse(self, n: int) -> None:
+        """Whoever asks again gets the same sentence."""
+        self.beyond = n
+        why = f"round {n}: a value of the model is beyond [privacy] range, so nothing is sent"
+        raise RefusedError("range", why)
 
     def reveal(self, n: int, question: bytes) -> bytes:
         """The seeds for the sum over those who are present: for one set in a round, not too few."""

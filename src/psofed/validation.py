@@ -149,10 +149,11 @@ def _masked(experiment: Experiment, options: Options) -> None:
     shared, scheme = options.sharing
     worker = schema.beside(options, "Method")
     right = 'use psofed with scheme = "coordinated", onlinefed or fedavg'
-    if scheme == "uncoordinated":
+    whole, block = shared == experiment.dim, schema.values(options).get("mask") == "block"
+    if scheme == "uncoordinated" and (not whole or block):
         found = "is uncoordinated: many entries have one contributor, whose value is then the sum"
-        if shared == experiment.dim:
-            found = "is uncoordinated: clients send their entries in different orders"
+        if whole:
+            found = "is uncoordinated: each client sends its block in an order of its own"
         raise InputError("scheme", found, 'use "coordinated"')
     if not worker.sums:
         found = f"is {options.name}, whose server needs more than a sum of uploads"

@@ -89,7 +89,7 @@ def test_a_client_whose_budget_is_spent_sends_what_is_known_and_learns_on():
 
 
 def test_who_has_spent_its_budget_still_adds_its_share_to_a_masked_sum():
-    masks = Privacy(masks=True, epsilon=4.0, level="client", uploads=1)
+    masks = Privacy(True, self_masks=True, epsilon=4.0, level="client", uploads=1)
     world = {"clients": 4, "cohort": 4, "privacy": masks}
     method, _ = prepare(small(OnlineFed(), **world))
     client, sent = method.client(0), []
@@ -232,11 +232,19 @@ def test_a_table_that_only_clips_has_no_noise_and_none_that_is_off_changes_a_bit
 
 def test_noise_under_masks_is_shared_where_downloads_overwrite_everything():
     world = Experiment(methods=(OnlineFed(), PSOFed(5, "coordinated")))
-    private = replace(world, privacy=Privacy(masks=True, epsilon=4.0))
+    private = replace(world, privacy=Privacy(masks=True, self_masks=True, epsilon=4.0))
     task = private.task(0)
     whole, part = (noise_of(options, task) for options in private.methods)
     assert (whole.shares, part.shares) == (3, 1)
     assert part.sigma == pytest.approx(whole.sigma * np.sqrt(3))
+
+
+def test_without_self_masks_each_upload_has_the_noise_of_its_own_promise():
+    """A curious server has the seeds of who was slow, and then its upload."""
+    private = Experiment(methods=(OnlineFed(),), privacy=Privacy(masks=True, epsilon=4.0))
+    alone = replace(private, privacy=Privacy(epsilon=4.0))
+    masked, plain = (noise_of(OnlineFed(), world.task(0)) for world in (private, alone))
+    assert (masked.shares, masked.sigma) == (1, plain.sigma)
 
 
 def test_masked_sums_with_noise_are_the_same_in_every_driver():

@@ -136,8 +136,8 @@ class Orders:
             where = self.store.disk.name
             raise InputError(where, "has a state already", "leave --from out, or give a new folder")
         if self.server.state.keys() != {"w"} or self.plan.settled:
-            name = self.plan.world.methods[0].name
-            raise InputError("--from", f"is not possible with {name}", "leave it out")
+            why = self.plan.settled or f"{self.plan.world.methods[0].name} keeps more than a model"
+            raise InputError("--from", f"is not possible: {why}", "leave it out")
         self.server.state["w"][:] = w
         membership.begin_all(self.server)
         self._save()

@@ -32,8 +32,13 @@ PLAIN, SELF = 4, 5  # worlds without and with self-masks: cohorts of 5 and 6
 class Table:
     """A server and its clients around a table: nothing is lost that is not left out by hand."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, shared: int = 0, clip_error: float | None = None) -> None:
         self.plan, self.streams = masked_world(number)
+        if shared:
+            world = self.plan.experiment
+            method, privacy = world.methods[0], replace(world.privacy, clip_error=clip_error)
+            world = replace(world, methods=(replace(method, shared=shared),), privacy=privacy)
+            self.plan = Deployment(world, self.plan.deploy)
         self.keys = shared_keys(self.plan.experiment.clients)
         self.disks = [VirtualDisk(str(k), Chance(0, k)) for k in range(1 + len(self.streams))]
         self.server = Coordinator(self.plan, self.disks[-1])
@@ -337,3 +342,29 @@ def test_one_malicious_member_can_put_the_mean_anywhere_within_the_range():
         table.server.take(k, wire.encode(answer))
     assert table.server.commit().void == ""
     assert table.server.server.model.max() == pytest.approx(4.5 * 64 / 5, abs=1.0)
+
+
+@pytest.mark.parametrize(("clip", "stands_out"), [(None, True), (0.5, False)])
+def test_a_model_that_was_spoilt_in_void_rounds_shows_in_a_fair_one_unless_errors_are_clipped(
+    clip, stands_out
+):
+    table = Table(PLAIN, shared=5, clip_error=clip)
+    spoilt = (20.0 * (-1.0) ** np.arange(5)).astype("<f8").tobytes()
+    victim, *others = table.server.missing
+    for n in range(6):
+        frames = table.server.frames()
+        if n < 5:
+            found = wire.decode(frames[victim], 10_000)
+            frames[victim] = wire.encode(replace(found, body=spoilt))
+        before = table.server.server.model.copy()
+        for k, frame in frames.items():
+            table.server.take(k, table.members[k].take(frame)[0] or b"")
+        if table.server.seal():
+            table.ask()
+        assert (table.server.commit().void == "") == (n == 5)
+    method = table.plan.method()
+    fresh = np.intersect1d(
+        *(method.entries(np.array([victim]), np.array([5]), up) for up in (0, 1))
+    )
+    steps = {k: np.abs(table.members[k].client.state["w"] - before)[fresh].max() for k in frames}
+    assert (steps[victim] > 10 * max(steps[k] for k in others)) == stands_out

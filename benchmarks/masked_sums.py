@@ -52,7 +52,7 @@ def masked_world(number: int) -> tuple[Deployment, list[Any]]:
         clients=clients, cohort=cohort, rounds=ROUNDS, seed=number, dtype="float64",
         features=Features(dim=dim),
         methods=(psofed.Options(shared, "coordinated"),),
-        privacy=Privacy(masks=True, self_masks=number % 2 == 1),
+        privacy=Privacy(masks=True, self_masks=number % 2 == 1, least=3),
     )  # fmt: skip
     plan = Deployment(experiment, Deploy(wire="float64"))
     return plan, [_array(experiment, k) for k in range(clients)]
@@ -105,7 +105,7 @@ class MaskedNetwork(Network):
         here = set(server.answers)
         whole = here == {int(k) for k in server.method.task.cohorts.cohort(server.n)}
         asked = not whole or privacy.self_masks
-        if len(here) < privacy.least or (asked and self.server.missing):
+        if len(here) < privacy.fewest(self.plan.world.cohort) or (asked and self.server.missing):
             return set()
         return here
 

@@ -124,8 +124,9 @@ def _privacy(experiment: Experiment) -> None:
     check_samples(privacy, experiment.check)
     if privacy is None or not privacy.masks:
         return
-    if experiment.cohort < privacy.least:
-        found = f"is {privacy.least}, but a cohort has {experiment.cohort} members"
+    least = privacy.fewest(experiment.cohort)
+    if experiment.cohort < least:
+        found = f"is {least}, but a cohort has {experiment.cohort} members"
         raise InputError("privacy.least", found, "use a larger cohort")
     if privacy.scale(experiment.cohort) < 1:
         found = f"is {privacy.range:g}, too large for a cohort of {experiment.cohort}"

@@ -32,12 +32,13 @@ PLAIN, SELF = 4, 5  # worlds without and with self-masks: cohorts of 5 and 6
 class Table:
     """A server and its clients around a table: nothing is lost that is not left out by hand."""
 
-    def __init__(self, number: int, shared: int = 0, clip_error: float | None = None) -> None:
+    def __init__(self, number: int, shared: int = 0, **privately) -> None:
         self.plan, self.streams = masked_world(number)
-        if shared:
+        if shared or privately:
             world = self.plan.experiment
-            method, privacy = world.methods[0], replace(world.privacy, clip_error=clip_error)
-            world = replace(world, methods=(replace(method, shared=shared),), privacy=privacy)
+            method, privacy = world.methods[0], replace(world.privacy, **privately)
+            method = replace(method, shared=shared or method.shared)
+            world = replace(world, methods=(method,), privacy=privacy)
             self.plan = Deployment(world, self.plan.deploy)
         self.keys = shared_keys(self.plan.experiment.clients)
         self.disks = [VirtualDisk(str(k), Chance(0, k)) for k in range(1 + len(self.streams))]
@@ -120,7 +121,7 @@ def test_one_who_vanishes_before_it_tells_makes_the_round_void_and_nothing_is_le
 
 
 def test_other_keys_are_noticed():
-    table = Table(PLAIN)
+    table = Table(PLAIN, shared=5)
     k = table.server.missing[0]
     wrong = {j: bytes(32) for j in table.keys[k]}
     table.members[k] = Member(table.plan, k, table.disks[k], table.streams[k], pairs=wrong)
@@ -328,6 +329,16 @@ def test_a_server_that_lies_learns_two_sums_of_a_cohort_that_has_twice_as_many_a
         left = masks.left_over(told, cohort, half, len(sent[half[0]]), privacy)
         found = fixed_point.added(np.array([sent[k] for k in half])) - left
         assert near(table, found, half)
+
+
+def test_by_default_a_sum_has_more_than_half_of_a_cohort_so_that_there_are_no_two():
+    table = Table(SELF, least=None)
+    cohort = table.server.missing
+    for k, frame in table.server.frames().items():
+        table.members[k].take(frame)
+    for half in (cohort[:3], cohort[3:]):
+        assert all("too few" in table.members[k].take(question(table, half))[1] for k in half)
+    assert table.members[cohort[0]].take(question(table, cohort[:4]))[1] == "revealed"
 
 
 def test_one_malicious_member_can_put_the_mean_anywhere_within_the_range():

@@ -151,7 +151,8 @@ def noise_of(options: Options, task: Any) -> Mechanism | None:
         return None
     contacts, share = max(task.rounds // options.pace, 1), task.cohorts.size / task.clients
     # Without self-masks a server reads single uploads, if only those of who was slow.
-    shares = privacy.least if privacy.self_masks and overwritten(options, task) else 1
+    told_together = privacy.self_masks and overwritten(options, task)
+    shares = privacy.fewest(task.cohorts.size) if told_together else 1
     step = mu if isinstance(mu, float | int) else 1.0
     return mechanism(privacy, step, task.longest, planned(privacy, contacts, share), shares)
 

@@ -21,7 +21,7 @@ class Privacy:
 
     masks: bool = False  # the server learns sums over a cohort, not what a client sends
     self_masks: bool = False  # also if the server lies about who did not answer; costs bytes
-    least: int = FEWEST  # members that a sum has at least; with fewer the round is void
+    least: int | None = None  # members that a sum has at least; not set: more than half of a cohort
     range: float = 64.0  # values of a masked upload; who has larger ones sends nothing
     epsilon: float | None = None  # the budget of differential privacy; not set: no noise
     delta: float = 1e-5  # the other number of that budget
@@ -35,7 +35,7 @@ class Privacy:
         schema.positive(self, "range", "epsilon", "delta", "clip_error", "clip_change", "uploads")
         if self.delta >= 1:
             raise InputError("delta", f"is {self.delta:g}", "use less than 1, such as 1e-5")
-        if self.least < FEWEST:
+        if self.least is not None and self.least < FEWEST:
             found = f"is {self.least}: of a sum of two, each can subtract its own part"
             raise InputError("least", found, f"use {FEWEST} or more")
         if self.uploads is not None and (self.epsilon is None or self.level != "client"):
@@ -69,6 +69,16 @@ class Privacy:
         """The clip of changes that is used."""
         wanted = self.epsilon is not None and self.level == "client"
         return CHANGE if wanted and self.clip_change is None else self.clip_change
+
+    def fewest(self, cohort: int) -> int:
+        """Members that a sum has at least, 3 or more; with fewer the round is void.
+
+        With more than half of a cohort, no two sums of a round can be of different members.
+
+        >>> Privacy(masks=True).fewest(4), Privacy(masks=True).fewest(10)
+        (3, 6)
+        """
+        return max(FEWEST, cohort // 2 + 1) if self.least is None else self.least
 
     def scale(self, cohort: int) -> int:
         """Steps of a masked value to 1: the sum over a cohort is within a 16th of all words.

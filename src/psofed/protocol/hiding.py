@@ -24,7 +24,7 @@ class Hiding:
     def __init__(self, method: Method, pairs: Pairs) -> None:
         assert method.task.privacy is not None
         privacy, size = method.task.privacy, method.task.cohorts.size
-        self.method, self.pairs, self.least = method, pairs, privacy.least
+        self.method, self.pairs, self.least = method, pairs, privacy.fewest(size)
         self.ends = round(privacy.range * privacy.scale(size))
         self.revealed: tuple[int, bytes] | None = None  # a round, and the sum it helped with
         self.beyond = -1  # the last round in which its values were too large to be sent

@@ -25,8 +25,8 @@ GARBAGE = "the masks do not cancel: somebody has other keys, or told wrong seeds
 class Unmasking:
     """The second half of a masked round, at the server: who is in the sum, and what they told."""
 
-    def __init__(self, settings: Privacy) -> None:
-        self.settings = settings
+    def __init__(self, settings: Privacy, cohort: int) -> None:
+        self.settings, self.least = settings, settings.fewest(cohort)
         self.begin()
 
     def begin(self) -> None:
@@ -39,7 +39,7 @@ class Unmasking:
     def decide(self, cohort: Sequence[int], answered: Collection[int]) -> bool:
         """Nobody else is in the sum; whether those who are have to be asked for seeds."""
         whole = len(answered) == len(cohort) and not self.settings.self_masks
-        if whole or len(answered) < self.settings.least:
+        if whole or len(answered) < self.least:
             return False
         self.cohort, self.present = tuple(cohort), tuple(sorted(answered))
         return True
@@ -67,7 +67,7 @@ class Unmasking:
         found = dict(uploads)
         if not any(message is not None and len(message) for message in found.values()):
             return found  # a round without uploads
-        if len(answered) < self.settings.least:
+        if len(answered) < self.least:
             self.void = FEW
         elif self.missing:
             self.void = ALONE
@@ -84,7 +84,9 @@ class Unmasking:
 def unmasking(method: Method) -> Unmasking | None:
     """For the server of a method whose uploads are masked."""
     privacy = method.task.privacy
-    return Unmasking(privacy) if privacy is not None and privacy.masks else None
+    if privacy is None or not privacy.masks:
+        return None
+    return Unmasking(privacy, method.task.cohorts.size)
 
 
 def bits(cohort: Sequence[int], present: Collection[int]) -> bytes:

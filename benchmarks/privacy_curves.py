@@ -5,8 +5,8 @@ FedAvg with E = 1 is PSO-Fed with M = D, as far as the server's model goes, so i
 nice python benchmarks/privacy_curves.py [--runs 8] [--figure docs/epsilon.png] [--numbers FILE]
 
 100 clients, 10 in a round, 2,000 rounds, D = 200 exponential features, the paper's stream. Both
-levels; under masks a sum has at least 8 members, who share the noise where each download
-overwrites the whole model. Step and clip are the best of a grid for each point, on two other runs.
+levels; with self-masks a sum has at least 8 members, who share the noise where each download
+overwrites the whole model (their 167 bytes of a client and round are not counted). Step and clip are the best of a grid for each point, on two other runs.
 All are judged by the average of the server's models, which costs no privacy. delta = 1e-5.
 """
 
@@ -53,7 +53,13 @@ def methods() -> dict[str, Options]:
 def settings(level: str, masks: bool, epsilon: float) -> list[Privacy]:
     """The clips of the grid."""
     field = "clip_error" if level == "sample" else "clip_change"
-    plain: Any = {"masks": masks, "least": LEAST, "epsilon": epsilon, "level": level}
+    plain: Any = {
+        "masks": masks,
+        "self_masks": masks,
+        "least": LEAST,
+        "epsilon": epsilon,
+        "level": level,
+    }
     return [Privacy(**plain, **{field: clip}) for clip in CLIPS[level]]
 
 
@@ -110,7 +116,7 @@ def table(found: list[dict[str, Any]]) -> str:
                     continue
                 row += pick(found, method=title, level="none")
                 cells = " | ".join(f"{one['db']:.1f} ± {one['error']:.1f}" for one in row)
-                lines.append(f"| {level}{', masks' * masks} | {title} | {cells} |")
+                lines.append(f"| {level}{', self-masks' * masks} | {title} | {cells} |")
     return "\n".join(lines)
 
 
@@ -135,7 +141,7 @@ def figure(found: list[dict[str, Any]], path: str) -> None:
                     color="#D55E00" if masks else colours[i % 4], capsize=2,
                     linestyle=":" if masks else "-" if ours else (0, (5, 2)),
                     marker="s" if masks else "o" if ours else "x", markersize=4, lw=1.4,
-                    label=f"{title}, masks" if masks else title,
+                    label=f"{title}, self-masks" if masks else title,
                 )  # fmt: skip
         ax.set_ylim(-13, -1.5 if level == "sample" else 6)  # above it there is no model to speak of
         ax.set_xscale("log")

@@ -6,8 +6,9 @@ nice python benchmarks/privacy_curves.py [--runs 8] [--figure docs/epsilon.png] 
 
 100 clients, 10 in a round, 2,000 rounds, D = 200 exponential features, the paper's stream. Both
 levels; with self-masks a sum has at least 8 members, who share the noise where each download
-overwrites the whole model (their 167 bytes of a client and round are not counted). Step and clip are the best of a grid for each point, on two other runs.
-All are judged by the average of the server's models, which costs no privacy. delta = 1e-5.
+overwrites the whole model (167 bytes of a client and round for these masks are not counted). Step
+and clip are the best of a grid for each point, on two other runs. All are judged by the average of
+the server's models, which costs no privacy. delta = 1e-5.
 """
 
 from __future__ import annotations

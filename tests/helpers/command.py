@@ -35,7 +35,7 @@ def call(*arguments: Any, cwd: Path) -> Done:
     with CliRunner().isolation() as (out, err, _), chdir(cwd):
         with (
             mock.patch.object(sys, "argv", ["psofed", *words]),
-            mock.patch.object(os, "cpu_count", lambda: 1),
+            mock.patch.object(os, "cpu_count", return_value=1),
             mock.patch.dict(os.environ),
         ):
             try:

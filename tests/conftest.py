@@ -62,6 +62,12 @@ def sketched(monkeypatch):
 
 
 @pytest.fixture
+def hasty(monkeypatch):
+    """Bytes of a setting are counted in fewer rounds: enough where every round sends as many."""
+    monkeypatch.setattr("psofed.compare.budget.BYTE_ROUNDS", 20)
+
+
+@pytest.fixture
 def start(tmp_path):
     """`start("run", ..., **options)`: the command line as a process, which ends with the test."""
     started = []

@@ -323,6 +323,7 @@ def test_a_target_that_is_no_number_is_refused(psofed, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_budget_that_nobody_fits_in_so_few_rounds_is_refused_and_says_why(psofed, tmp_path):
     (tmp_path / "small.toml").write_text(TOML)
     result = psofed("compare", "small.toml", "--budget", "0.0001", "--out", "out")

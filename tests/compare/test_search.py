@@ -146,6 +146,7 @@ def test_the_lowest_error_and_the_fewest_bytes_are_two_searches():
     assert rows["bytes"].local_steps > rows["error"].local_steps
 
 
+@pytest.mark.usefixtures("hasty")
 def test_what_is_no_cheaper_is_left_out_with_a_reason_unless_a_gift_makes_it_so():
     tight = Allowance(0.05, "unicast")
     found = searched(psofed.Options(4), allowed=tight)
@@ -155,6 +156,7 @@ def test_what_is_no_cheaper_is_left_out_with_a_reason_unless_a_gift_makes_it_so(
     assert any(e.gifted and e.options.name == "psofed" for e in with_gifts.entries)
 
 
+@pytest.mark.usefixtures("hasty")
 def test_gifts_are_shown_where_they_help_and_named():
     found = searched(fedavg.Options(), experiment=SHORT, gifts=True)
     for entry in found.entries:
@@ -189,6 +191,7 @@ def test_a_comparison_from_python_is_that_of_the_command():
         compare_methods(few, tuning="slow")
 
 
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("gifts", [False, True])
 def test_what_was_searched_is_kept_for_a_comparison_that_goes_on(gifts):
     found = searched(fedavg.Options(), experiment=SHORT, gifts=gifts)

@@ -125,6 +125,10 @@ def test(arguments: list[str]) -> int:
     print("$ pytest", flush=True)
     workers, begin = str((os.cpu_count() or 1) + 2), time.monotonic()
     command = [PYTHON, "-m", "pytest", "-q", "-n", workers, *arguments]
+    if not arguments and not any((ROOT / "tests").glob("__pycache__/*-pytest-*.pyc")):
+        # In a new clone every worker would compile all files; so one process does, once.
+        once = [PYTHON, "-m", "pytest", "-q", "--collect-only"]
+        subprocess.call(once, cwd=ROOT, env=settings, stdout=subprocess.DEVNULL)
     codes = [subprocess.call(command, cwd=ROOT, env=settings)]
     print(f"  {time.monotonic() - begin:.0f} s", flush=True)
     codes += [check.code() for check in checks[QUICK:]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections import defaultdict
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -62,6 +63,12 @@ def sketched(monkeypatch):
 
 
 @pytest.fixture
+def hasty(monkeypatch):
+    """Bytes of a setting are counted in fewer rounds: enough where every round sends as many."""
+    monkeypatch.setattr("psofed.compare.budget.BYTE_ROUNDS", 20)
+
+
+@pytest.fixture
 def start(tmp_path):
     """`start("run", ..., **options)`: the command line as a process, which ends with the test."""
     started = []
@@ -112,38 +119,55 @@ def chromium():
         playwright.stop()
 
 
+@pytest.fixture(scope="session")
+def spare_tabs():
+    """Tabs that showed what a test wanted and are empty again, by their settings.
+
+    A tab is a process, which takes longer to start than most pages to show; our pages store nothing.
+    """
+    return defaultdict(list)
+
+
 @pytest.fixture
-def tab(chromium):
+def tab(chromium, spare_tabs):
     """Open a page in a tab of its own; whatever goes wrong on it fails the test.
 
     `tab(url_or_path, allow="http://127.0.0.1:8000/", **context)` gives Playwright's page. A console
     message of type error or warning, an exception, or a request to anywhere else fails the test;
     `expect` names the console messages, by a part of each, that the test itself brings about.
     """
-    contexts, wrong = [], []
+    opened, wrong = [], []
 
     def open_tab(address, allow=None, expect=(), **options):
-        context = chromium.new_context(**{"viewport": {"width": 1100, "height": 900}} | options)
-        contexts.append(context)
-        page = context.new_page()
+        options = {"viewport": {"width": 1100, "height": 900}} | options
+        spare = spare_tabs[repr(sorted(options.items()))]
+        page = spare.pop() if spare else chromium.new_context(**options).new_page()
+        page.set_viewport_size(options["viewport"])
         address = address.as_uri() if isinstance(address, Path) else address
-        fine = (address, "data:", "blob:", *([allow] if allow else []))
+        fine = (address, "data:", "blob:", "about:blank", *([allow] if allow else []))
 
         def on_console(message):
             if message.type in ("error", "warning") and not any(e in message.text for e in expect):
                 wrong.append(f"console {message.type}: {message.text}")
 
+        def on_error(error):
+            wrong.append(f"exception: {error}")
+
         def on_request(request):
             if not request.url.startswith(fine):
                 wrong.append(f"request: {request.url}")
 
-        page.on("console", on_console)
-        page.on("pageerror", lambda error: wrong.append(f"exception: {error}"))
-        page.on("request", on_request)
+        heard = {"console": on_console, "pageerror": on_error, "request": on_request}
+        for name, handler in heard.items():
+            page.on(name, handler)
+        opened.append((page, heard, spare))
         page.goto(address)
         return page
 
     yield open_tab
-    for context in contexts:
-        context.close()
+    for page, heard, spare in opened:
+        page.goto("about:blank")
+        for name, handler in heard.items():
+            page.remove_listener(name, handler)
+        spare.append(page)
     assert not wrong, "\n".join(wrong)

@@ -15,9 +15,9 @@ from psofed.streams import paper
 
 
 def failures(path):
-    return {
-        v.rule: v.reason for s in subjects(str(path)) for v in s.verdicts() if v.outcome == "failed"
-    }
+    """The rules that fail, one after another: what comes after is not tried until it is asked for."""
+    for subject in subjects(str(path)):
+        yield from (v.rule for v in subject.verdicts() if v.outcome == "failed")
 
 
 @pytest.mark.parametrize("kind", ["method", "stream", "policy", "learner", "attack", "defence"])
@@ -82,7 +82,7 @@ MUTANTS = [
 @pytest.mark.parametrize(("kind", "change", "rule"), MUTANTS)
 def test_a_mistake_is_noticed_by_its_rule(tmp_path, kind, change, rule):
     found = failures(put(tmp_path, change, kind=kind))
-    assert any(name.startswith(rule) for name in found), found
+    assert any(name.startswith(rule) for name in found)
 
 
 def test_an_error_in_the_file_is_told_with_its_line(psofed, tmp_path):

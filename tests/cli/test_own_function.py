@@ -69,6 +69,7 @@ def test_own_functions_have_a_theory(psofed, folder):
     assert "D = 6: sampled" in done.stdout
 
 
+@pytest.mark.usefixtures("hasty", "sketched")
 def test_own_functions_are_compared(psofed, folder):
     done = psofed("compare", "own.toml", "--out", "out", "--runs", "2", "--jobs", "1")
     assert done.returncode == 0, done.stderr

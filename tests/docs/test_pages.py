@@ -44,6 +44,7 @@ def shell(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("sketched")
 @pytest.mark.parametrize(
     "page",
     [p for p in PAGES if blocks(p) and p.name != "operations.md"],  # test_operations.py runs it

@@ -26,11 +26,18 @@ class Done:
 
 
 def call(*arguments: Any, cwd: Path) -> Done:
-    """`psofed ARGUMENTS` in the folder `cwd`, in this process: starting one costs a second."""
+    """`psofed ARGUMENTS` in the folder `cwd`, in this process: starting one costs a second.
+
+    If it starts processes itself, it starts one and not one for each core, unless it is told how many.
+    """
     words = list(map(str, arguments))
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with CliRunner().isolation() as (out, err, _), chdir(cwd):
-        with mock.patch.object(sys, "argv", ["psofed", *words]), mock.patch.dict(os.environ):
+        with (
+            mock.patch.object(sys, "argv", ["psofed", *words]),
+            mock.patch.object(os, "cpu_count", return_value=1),
+            mock.patch.dict(os.environ),
+        ):
             try:
                 main(words)
                 code = 0

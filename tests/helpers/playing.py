@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from urllib.parse import urlencode
 
@@ -17,6 +18,11 @@ def until(shown, condition):
     while not shown.evaluate(condition):
         assert time.monotonic() < end, condition
         time.sleep(0.02)
+
+
+def answer(shown, function, argument=None):
+    """What a function of the page returns, as one text: the browser packs numbers one by one."""
+    return json.loads(shown.evaluate(f"(given) => JSON.stringify(({function})(given))", argument))
 
 
 def settle(shown):
@@ -37,4 +43,4 @@ def slide(shown, name, value):
 
 def curve(shown, key="psofed"):
     settle(shown)
-    return shown.evaluate(f"playground.curves.{key}")
+    return answer(shown, f"() => Array.from(playground.curves.{key})")

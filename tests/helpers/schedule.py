@@ -9,6 +9,7 @@ from helpers import ROOT
 
 # Each file or folder has a fixture that takes seconds to make, which one worker makes once.
 TOGETHER = (
+    "tests/compare/test_search.py",
     "tests/docs/test_site.py",
     "tests/estimators/",
     "tests/fit/test_fit.py",

@@ -36,7 +36,7 @@ def assert_alone(experiment, numbers):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("options", METHODS, ids=lambda options: options.title())
 def test_a_run_is_the_same_whatever_stands_beside_it(options, dtype):
-    assert_alone(replace(SMALL, methods=(options,), dtype=dtype), [5, 0, 3])
+    assert_alone(replace(SMALL, methods=(options,), dtype=dtype), [5, 0])
 
 
 @given(

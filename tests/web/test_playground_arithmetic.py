@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from helpers import GOLDEN
-from helpers.playing import FIRST
+from helpers.playing import FIRST, answer
 from psofed import case as cases
 from psofed.core.features import Waves
 from psofed.simulate import reference
@@ -81,7 +81,7 @@ def test_the_algorithm_is_the_core_s_at_every_round_of_exported_cases(bench):
             "y": one.y, "cohorts": one.cohorts, "step": one.step, "masks": one.masks,
             "shift": one.shift, "w0": one.w0, "local0": one.local0,
         }  # fmt: skip
-        models = bench.evaluate(REPLAY, json.loads(json.dumps(table, default=np.ndarray.tolist)))
+        models = answer(bench, REPLAY, json.loads(json.dumps(table, default=np.ndarray.tolist)))
         w, local = reference.run(one)
         np.testing.assert_allclose([m[0] for m in models], w, **NEAR, err_msg=one.name)
         found = np.array([m[1] for m in models]).reshape(local.shape)
@@ -108,7 +108,7 @@ def test_the_algorithm_is_the_core_s_at_every_round_of_exported_cases(bench):
 )
 def test_a_run_of_the_page_is_the_core_s_on_the_same_draws(bench, changes):
     s, rounds = FIRST | changes, 30
-    found = bench.evaluate(WATCH, [s, rounds])
+    found = answer(bench, WATCH, [s, rounds])
     clients, dim = s["K"], s["D"]
     masks = np.broadcast_to(found["masks"], (clients, s["M"]))
     kind = cases.Case if s["idle"] else Sleeping
@@ -142,10 +142,10 @@ def test_a_run_of_the_page_is_the_core_s_on_the_same_draws(bench, changes):
 
 def test_the_page_learns_the_paper_s_function_from_inputs_of_the_paper_s_law(bench):
     x = np.random.default_rng(0).normal(size=(50, 4))
-    found = bench.evaluate("(rows) => rows.map((row) => truth(row))", x.tolist())
+    found = answer(bench, "(rows) => rows.map((row) => truth(row))", x.tolist())
     np.testing.assert_allclose(found, paper.f(x), rtol=0, atol=1e-12)
     laws = "({ K, noise }) => drawLaws({ K, noise }, new Random(1))"
-    drawn = bench.evaluate(laws, {"K": 4000, "noise": 0.0175})
+    drawn = answer(bench, laws, {"K": 4000, "noise": 0.0175})
     ranges = {"theta": (0.2, 0.9), "mean": (-0.2, 0.2)}
     squares = {"deviation": (0.2, 1.2), "noise": (0.005, 0.03)}
     for name, (low, high) in (ranges | squares).items():
@@ -161,7 +161,7 @@ def test_random_numbers_have_their_law_and_come_back_with_their_seed(bench):
       return [many(() => random.normal()), many(() => random.uniform()),
         many(() => random.subset(2, 5).join("")).slice(0, 5000)];
     }"""
-    normal, uniform, pairs = bench.evaluate(draw, 7)
+    normal, uniform, pairs = answer(bench, draw, 7)
     assert np.mean(normal) == pytest.approx(0, abs=0.03)
     assert np.std(normal) == pytest.approx(1, abs=0.03)
     assert np.mean(np.abs(normal) > 1.96) == pytest.approx(0.05, abs=0.008)
@@ -169,8 +169,8 @@ def test_random_numbers_have_their_law_and_come_back_with_their_seed(bench):
     _, counts = np.unique(pairs, return_counts=True)
     assert len(counts) == 10
     assert counts == pytest.approx(500, abs=110)
-    assert bench.evaluate(draw, 7)[0] == normal
-    assert bench.evaluate(draw, 8)[0] != normal
+    assert answer(bench, draw, 7)[0] == normal
+    assert answer(bench, draw, 8)[0] != normal
 
 
 def test_the_worker_runs_the_very_text_that_is_tested():
@@ -188,6 +188,6 @@ def test_a_wish_for_a_round_that_is_overtaken_leaves_nothing_stale(bench):
       calm.reach(19, Infinity);
       return [hasty, calm].map((replay) => [replay.frame().n, Array.from(replay.frame().clients)]);
     }"""
-    hasty, calm = bench.evaluate(look, FIRST)
+    hasty, calm = answer(bench, look, FIRST)
     assert hasty[0] == 19
     assert hasty == calm

@@ -34,6 +34,11 @@ def test_every_preset_is_an_experiment(preset, tmp_path):
     assert experiment.methods[0].name == ("onlinefed" if experiment.privacy is None else "psofed")
 
 
+def test_a_shared_world_of_run_0_survives_toml():
+    shared = Experiment(world=0)
+    assert experiments.parse(tomllib.loads(shared.to_toml())) == shared
+
+
 @pytest.mark.parametrize("preset", ["private", "lean-private"])
 def test_the_private_presets_are_near_the_same_methods_without_masks_and_noise(preset):
     table = files("psofed").joinpath(f"presets/{preset}.toml").read_text(encoding="utf-8")

@@ -321,9 +321,9 @@ class Experiment:
             if table[key] is not None:
                 table[key] = schema.table(table[key])
         if self.privacy is not None:
-            table["privacy"] = self.privacy.to_table()
+            table["privacy"] = self.privacy.to_table() or None
         for key in ("evaluate_every", "world", "attack", "defence", "check", "privacy"):
-            if not table[key]:
+            if table[key] is None:
                 del table[key]
         table["fleet"] = [change.to_table() for change in self.fleet]
         for key in ("absent", "fleet"):

@@ -31,6 +31,7 @@ NOT_RUN = [
     ("deploy.md", "needs two machines; docs/tutorial.md does it on one, tests/deploy/test_secret.py with secrets"),
     ("deploy.md", "needs a sensor; tests/deploy/test_mqtt.py feeds a device from Python"),
     ("deploy.md", "needs root, a user named mosquitto and /etc; tests/deploy/test_tls.py has the rest"),
+    ("privacy.md", "needs a broker; tests/cli/test_privacy.py runs it"),
     ("securing_a_broker.md", "needs root, a user named mosquitto and /etc; tests/deploy/test_tls.py has the rest"),
     ("securing_a_broker.md", "needs the machine broker.example; tests/deploy/test_tls.py runs both ends"),
 ]  # fmt: skip

@@ -11,9 +11,9 @@ from psofed.protocol.server import RefusedError, Server
 
 
 @every_method
-def test_every_method_obeys_every_rule(options):
-    for rule in of_methods.RULES:
-        obey(rule, options)
+@pytest.mark.parametrize("rule", of_methods.RULES, ids=lambda rule: rule.__name__)
+def test_every_method_obeys_every_rule(options, rule):
+    obey(rule, options)
 
 
 @pytest.mark.parametrize(

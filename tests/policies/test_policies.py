@@ -65,9 +65,9 @@ def test_a_policy_that_prefers_nobody_is_the_uniform_cohort(options, policy, siz
 
 
 @every_pair
-def test_every_policy_obeys_its_rules_under_every_method(options, policy):
-    for rule in of_policies.PAIRS:
-        obey(rule, options, policy)
+@pytest.mark.parametrize("rule", of_policies.PAIRS, ids=lambda rule: rule.__name__)
+def test_every_policy_obeys_its_rules_under_every_method(options, policy, rule):
+    obey(rule, options, policy)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.describe())

@@ -9,7 +9,7 @@ from helpers import ROOT
 from helpers.processes import end, start
 
 PARTS = {
-    "faults": ("no fault: no alarm", "faults: 67 planted, all caught"),
+    "faults": ("no fault: no alarm", "faults: 77 planted, all caught"),
     "schedules": ("schedules: 0 of 500",),
     "kills": ("kills: 0 of 20",),
     "damage": ("damage: 0 of 100",),

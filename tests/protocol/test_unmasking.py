@@ -22,7 +22,7 @@ from psofed.verify.twin import simulate
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
 
-from masked_sums import MASKS, masked_runs, masked_world, shared_keys
+from masked_sums import masked_runs, masked_world, shared_keys
 
 from helpers.network import Chance, VirtualDisk
 
@@ -258,15 +258,6 @@ def test_a_masked_fleet_is_settled(act):
 def test_drop_outs_and_kills_in_bad_weather_leave_the_sums_right():
     tally = masked_runs(9, 0, 48)
     assert not tally.failures, tally.first
-
-
-@pytest.mark.parametrize("name", MASKS)
-def test_a_planted_mistake_is_noticed(name):
-    undo = MASKS[name]()
-    try:
-        assert any(masked_runs(7, a, a + 5).failures for a in range(0, 60, 5))
-    finally:
-        undo()
 
 
 @pytest.mark.parametrize("number", [PLAIN, SELF])

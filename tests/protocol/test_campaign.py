@@ -17,6 +17,7 @@ PARTS = {
     "audits": ("audits: 0 of 3",),
     "sieges": ("sieges: 0 of 25",),
     "fleets": ("fleets: 0 of 50",),
+    "masks": ("masks: 0 of 500",),
     "insiders": ("insiders: 0 of 2",),
 }
 

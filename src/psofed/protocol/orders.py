@@ -136,8 +136,9 @@ class Orders:
             where = self.store.disk.name
             raise InputError(where, "has a state already", "leave --from out, or give a new folder")
         if self.server.state.keys() != {"w"} or self.plan.settled:
-            why = self.plan.settled or f"{self.plan.world.methods[0].name} keeps more than a model"
-            raise InputError("--from", f"is not possible: {why}", "leave it out")
+            name = self.plan.world.methods[0].name
+            why = self.plan.settled or "its server keeps more than a model"
+            raise InputError("--from", f"is not possible with {name}: {why}", "leave it out")
         self.server.state["w"][:] = w
         membership.begin_all(self.server)
         self._save()

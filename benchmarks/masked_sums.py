@@ -253,7 +253,10 @@ def cost(cohort: int, shared: int, self_masks: bool) -> tuple[int, int, int, flo
         sent = pairs.hidden(words, members, n)
     spent = 1e6 * (perf_counter() - begin) / times
     question = wire.size(wire.QUESTION, len(bits(members, members)))
-    tells = [wire.size(wire.SEEDS, len(pairs.told(members, m, 0))) for m in (members, members[:-1])]
+    who = len(bits(members, members))
+    tells = [
+        wire.size(wire.SEEDS, who + len(pairs.told(members, m, 0))) for m in (members, members[:-1])
+    ]
     whole = question + tells[0] if self_masks else 0
     return len(sent.tobytes()), whole, question + tells[1], spent
 

@@ -6,7 +6,7 @@ nice python benchmarks/privacy_curves.py [--runs 8] [--figure docs/epsilon.png] 
 
 100 clients, 10 in a round, 2,000 rounds, D = 200 exponential features, the paper's stream. Both
 levels; with self-masks a sum has at least 8 members, who share the noise where each download
-overwrites the whole model (167 bytes of a client and round for these masks are not counted). Step
+overwrites the whole model (169 bytes of a client and round for these masks are not counted). Step
 and clip are the best of a grid for each point, on two other runs. All are judged by the average of
 the server's models, which costs no privacy. delta = 1e-5.
 """

@@ -85,11 +85,12 @@ def unmasking(privacy: Privacy | None, count: int) -> tuple[int, int]:
     """Bytes of the question for seeds and of its answer, where all of `count` have uploaded.
 
     >>> unmasking(Privacy(masks=True, self_masks=True), 4), unmasking(Privacy(masks=True), 4)
-    ((1, 48), (0, 0))
+    ((1, 49), (0, 0))
     """
     if privacy is None or not privacy.self_masks or not count:
         return 0, 0
-    return -(-count // 8), SEED * (count - 1)
+    who = -(-count // 8)
+    return who, who + SEED * (count - 1)
 
 
 def _rows(uploads: Mapping[int, Message]) -> tuple[Any, Array]:

@@ -33,6 +33,7 @@ from psofed.extras import need
 
 Words = NDArray[np.uint32]
 SEED = 16  # bytes that are told of a mask
+MOST_TOLD = 2 * SEED + 1  # of each member of a cohort, with what says for which sum
 
 
 @dataclass(frozen=True, eq=False)

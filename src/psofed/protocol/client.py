@@ -372,7 +372,8 @@ class Member:
         if self.trouble:
             return None, "held"
         start, type = self.incarnation, self.plan.wire
-        reply = wire.Frame(wire.SEEDS, self._digest, frame.n, start, type, seeds)
+        body = frame.body + seeds  # for which sum they are, and they
+        reply = wire.Frame(wire.SEEDS, self._digest, frame.n, start, type, body)
         return seal(self.key, UP, wire.encode(reply)), "repeated" if known else "revealed"
 
     def _read(self, data: bytes) -> wire.Frame:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from psofed.errors import InputError
 from psofed.methods.contract import Method
-from psofed.privacy.masks import SEED
+from psofed.privacy.masks import MOST_TOLD
 from psofed.protocol import wire
 from psofed.protocol.change_log import ChangeLog
 from psofed.protocol.checked_record import number, reading, taken
@@ -318,6 +318,6 @@ def limit(method: Method, n: int) -> int:
     """The largest frame that can come up in round n."""
     sizes, privacy = allowed(method, n), method.task.privacy
     if sizes is not None and privacy is not None and privacy.masks:
-        sizes = sizes | {2 * SEED * method.task.cohorts.size}  # seeds, rule 19
+        sizes = sizes | {MOST_TOLD * method.task.cohorts.size}  # rule 19
     # Methods whose length varies send positions, codes and values: never more than this.
     return wire.size(wire.UPLOAD, max(sizes) if sizes is not None else 32 * method.task.dim + 64)

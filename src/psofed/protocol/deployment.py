@@ -19,7 +19,7 @@ from psofed.defences import clip
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Method, kind, start
-from psofed.privacy.masks import SEED
+from psofed.privacy.masks import MOST_TOLD
 from psofed.protocol import wire
 from psofed.protocol.agreement import EARLY, LATER, Came, agreed, flat
 from psofed.protocol.seats import SeatedCohorts, Seats
@@ -182,7 +182,7 @@ class Deployment:
     @property
     def largest(self) -> int:
         """Bytes of the largest frame in either direction, without a seal."""
-        seeds = 2 * SEED * self.world.cohort if self.masked else 0  # rule 19
+        seeds = MOST_TOLD * self.world.cohort if self.masked else 0  # rule 19
         return wire.size(wire.INVITE, max(32 * self.world.dim + 64, seeds))
 
     def to_table(self) -> dict[str, Any]:

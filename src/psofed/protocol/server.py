@@ -137,15 +137,22 @@ class Server:
         drawn = self.seats.ids[self._who.members(self.n, self.state)].tolist()
         return self.masks.decide(sorted(drawn), self._answers)
 
-    def tell(self, k: int, n: int, seeds: bytes) -> str:
-        """Rule 19: what a member tells, so that the sum can be unmasked. The first counts."""
+    def tell(self, k: int, n: int, told: bytes) -> str:
+        """Rule 19: for which sum a member tells, and its seeds. The first counts.
+
+        Seeds for another sum may come from before a kill of this server.
+        """
         try:
             if self.masks is None or not self.sealed or n != self.n:
                 raise RefusedError("late", f"client {k} was not asked for seeds of round {n}")
             if k not in self.masks.present:
                 raise RefusedError("stranger", f"client {k} is not in the sum of round {n}")
+            question = self.masks.question
+            if not told.startswith(question):
+                raise RefusedError("late", f"client {k} told round {n} for another sum")
+            seeds = told[len(question) :]
             if len(seeds) != self.masks.size(k):
-                raise RefusedError("size", f"client {k} told {len(seeds)} bytes")
+                raise RefusedError("size", f"client {k} told {len(told)} bytes")
             if self.masks.told.setdefault(k, seeds) != seeds:
                 raise RefusedError("conflict", f"client {k} told round {n} twice, differently")
         except RefusedError as error:

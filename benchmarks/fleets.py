@@ -6,7 +6,6 @@ Every run is a function of a seed.
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from fleet_network import Fleet, FullDisk
 from fleet_world import NUMBERS, WORLDS, Device, fleet_world
-from trials import Tally, close, same, weather
+from trials import Tally, close, in_a_row, same, weather
 
-from helpers.network import SERVER, Chance, CrashError
+from helpers.network import SERVER, Chance
 from psofed.errors import InputError
 from psofed.protocol.change_log import LOG, changes
 from psofed.protocol.coordinator import Coordinator
@@ -236,15 +235,4 @@ def simulated(fleet: Fleet) -> None:
 
 def lives(seed: int, start: int, stop: int) -> Tally:
     """Some runs in a row."""
-    tally = Tally()
-    for number in range(start, stop):
-        tally.trials += 1
-        try:
-            servers, clients = live(seed, number)
-        except (Exception, CrashError):
-            tally.failures += 1
-            tally.first = tally.first or f"number {number}:\n{traceback.format_exc(limit=-3)}"
-        else:
-            tally.server_kills += servers
-            tally.client_kills += clients
-    return tally
+    return in_a_row(lambda number: live(seed, number), start, stop)

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -21,7 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from trials import Tally, _array, same, weather
+from trials import Tally, _array, in_a_row, same, weather
 
 from helpers.network import SERVER, Chance, Network, Weather
 from helpers.onlooker import models
@@ -160,18 +159,7 @@ def near(found: Any, expected: Any, plan: Deployment, what: str) -> None:
 
 def masked_runs(seed: int, start: int, stop: int) -> Tally:
     """Some runs in a row."""
-    tally = Tally()
-    for number in range(start, stop):
-        tally.trials += 1
-        try:
-            servers, clients = masked_run(seed, number)
-        except Exception:
-            tally.failures += 1
-            tally.first = tally.first or f"number {number}:\n{traceback.format_exc(limit=-3)}"
-        else:
-            tally.server_kills += servers
-            tally.client_kills += clients
-    return tally
+    return in_a_row(lambda number: masked_run(seed, number), start, stop)
 
 
 def _swap(owner: Any, name: str, other: Any) -> Callable[[], None]:

@@ -14,7 +14,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from helpers.network import Chance, Network, VirtualDisk, Weather
+from helpers.network import Chance, CrashError, Network, VirtualDisk, Weather
 from helpers.onlooker import models
 from psofed.deploy.samples import replay
 from psofed.experiment import Experiment, Features
@@ -122,12 +122,17 @@ class Tally:
 
 def batch(seed: int, start: int, stop: int, crashes: bool) -> Tally:
     """Some runs in a row."""
+    return in_a_row(lambda number: play(seed, number, crashes), start, stop)
+
+
+def in_a_row(run: Callable[[int], tuple[int, int]], start: int, stop: int) -> Tally:
+    """Runs by number, each with the kills of servers and clients; what fails is counted."""
     tally = Tally()
     for number in range(start, stop):
         tally.trials += 1
         try:
-            servers, clients = play(seed, number, crashes)
-        except Exception:
+            servers, clients = run(number)
+        except (Exception, CrashError):
             tally.failures += 1
             tally.first = tally.first or f"number {number}:\n{traceback.format_exc(limit=-3)}"
         else:

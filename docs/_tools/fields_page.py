@@ -27,6 +27,7 @@ from psofed.methods.contract import Common
 from psofed.methods.onlinefed import Options as OnlineFed
 from psofed.privacy.settings import Privacy
 from psofed.protocol.deployment import Deploy
+from psofed.validation import TABLES
 
 HEAD = """# Keys of the TOML files
 
@@ -97,21 +98,7 @@ def page() -> str:
     parts = [
         HEAD,
         EXPERIMENT,
-        fields(
-            Experiment,
-            Experiment,
-            (
-                "stream",
-                "features",
-                "learner",
-                "attack",
-                "defence",
-                "check",
-                "privacy",
-                "fleet",
-                "methods",
-            ),
-        ),
+        fields(Experiment, Experiment, TABLES),
     ]
     parts += ["### `[stream]`\n\n`name` is one of these:\n"]
     for name in schema.names("psofed.streams"):

@@ -24,6 +24,9 @@ from psofed.streams.switching import Switching
 if TYPE_CHECKING:
     from psofed.experiment import Experiment
 
+TABLES = (  # fields of an experiment that are tables of its file
+    "stream", "features", "learner", "attack", "defence", "check", "privacy", "fleet", "methods",
+)  # fmt: skip
 LIMITS = {"clients": 10**9, "rounds": 10**8, "runs": 10**8, "test_samples": 10**7}
 
 
@@ -53,18 +56,7 @@ def check(experiment: Experiment) -> None:
 
 def _numbers(experiment: Experiment) -> None:
     """Every number by itself."""
-    tables = (
-        "stream",
-        "features",
-        "learner",
-        "attack",
-        "defence",
-        "check",
-        "privacy",
-        "fleet",
-        "methods",
-    )
-    schema.check(experiment, skip=tables)
+    schema.check(experiment, skip=TABLES)
     counts = ("clients", "rounds", "runs", "cohort", "evaluate_every", "test_samples")
     schema.positive(experiment, *counts, "step")
     schema.at_most(experiment, LIMITS)

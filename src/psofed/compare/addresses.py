@@ -17,7 +17,7 @@ from psofed.experiment import Experiment
 from psofed.methods.contract import Options
 from psofed.schema import Named
 
-TABLES = ("stream", "features", "attack", "defence", "methods")
+TABLES = ("stream", "features", "attack", "defence", "privacy", "methods")
 # Not swept, with the reason and what to do instead.
 FIXED = {
     "seed": ("would give each point other draws", "keep it: all points share their draws"),
@@ -124,8 +124,9 @@ def place(experiment: Experiment, key: str) -> Place:
             options = [p.field for p in known if p.part == "methods" and p.field not in FIXED]
             found = f"is an option of none of these methods: {names}"
             raise InputError(key, found, nearest(field, options))
-        if part in ("attack", "defence") and getattr(experiment, part) is None:
-            right = f"write a table [{part}] with a name, and the other options that it needs"
+        if part in ("attack", "defence", "privacy") and getattr(experiment, part) is None:
+            name = "" if part == "privacy" else "a name, and "
+            right = f"write a table [{part}] with {name}the other options that it needs"
             raise InputError(key, f"is of an experiment with a table [{part}]", right)
         raise InputError(key, "is not a setting of this experiment", nearest(key, _advised(known)))
     return readings[0]
@@ -143,7 +144,7 @@ def _plain(experiment: Experiment) -> list[str]:
 def _known(experiment: Experiment) -> list[Place]:
     found = [Place("experiment", name) for name in _plain(experiment)]
     found += [Place("features", name) for name in _names(experiment.features)]
-    for part in ("stream", "attack", "defence"):  # of the last two, those that are given
+    for part in ("stream", "attack", "defence", "privacy"):  # but for the first, if given
         found += [Place(part, name) for name in _names(getattr(experiment, part))]
     own = dict.fromkeys(name for options in experiment.methods for name in _names(options))
     return found + [Place("methods", name) for name in own]

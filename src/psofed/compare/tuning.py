@@ -16,6 +16,7 @@ from psofed.compare.lattice import Allowance
 from psofed.compare.pilot import SEED, OnPart, Pilot
 from psofed.compare.target import default_target
 from psofed.curves import STEADY_SHARE, to_db
+from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.methods.contract import Options
 from psofed.simulate import montecarlo
@@ -68,6 +69,7 @@ def tune(
 
     `told` is given the name of a part of the search, and returns what to call as it goes on.
     """
+    _check_steps(experiment)
     found, allowed = {}, pilot.allowed
     on_part = told("fitting to the budget")
     for i, (title, options) in enumerate(zip(experiment.titles, experiment.methods, strict=True)):
@@ -89,6 +91,14 @@ def tune(
         *_entries(experiment, better, allowed, gifted=True),
     ]
     return Tuned(distinct(made), pilot.target, list(dict.fromkeys(left_out)))
+
+
+def _check_steps(experiment: Experiment) -> None:
+    """Refuse a search of steps where a promise of privacy holds for small ones only."""
+    if experiment.privacy is not None and experiment.privacy.hides_samples:
+        found = "has epsilon, which holds for small steps only, and tuning tries larger ones"
+        right = "leave [privacy] out, use --no-tune, or `psofed sweep FILE --set step=...`"
+        raise InputError("privacy", found, right)
 
 
 def _target(pilot: Pilot, contestants: Mapping[Who, Sequence[Options]], told: Told) -> float:
@@ -162,6 +172,7 @@ def tune_quickly(
     on_run: OnPart | None = None,
 ) -> list[Entry]:
     """Each method with the step of the learner's grid that ended lowest in a short pilot."""
+    _check_steps(experiment)
     kept = [(f.options, f.cost) for f in fitted if f.options is not None]
     grids = [_grid(experiment, options) for options, _ in kept]
     trials = tuple(

@@ -167,6 +167,10 @@ class Experiment:
     def check_simulated(self) -> None:
         """Refuse rounds for which the stream has no samples; not needed on a live clock."""
         about(self.stream).check_rounds(self.rounds)
+        masked = self.privacy is not None and self.privacy.masks
+        if masked and about(self.stream).presence() is not None:
+            found = "is true, but a table says who is there in which round"
+            raise InputError("privacy.masks", found, 'deploy it with clock = "live"')
 
     def task(self, run: int, wire: str = "float32", live: bool = False) -> Task:
         """What the methods of Monte-Carlo run number `run` may know.

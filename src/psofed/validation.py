@@ -130,9 +130,6 @@ def _privacy(experiment: Experiment) -> None:
     if experiment.fleet or switched or experiment.absent:
         found = "is true, but who is in a cohort must follow from the seed alone"
         raise InputError("privacy.masks", found, "leave out [[fleet]], absent, away and late")
-    if about(experiment.stream).presence() is not None:
-        found = "is true, but a table says who is there in which round"
-        raise InputError("privacy.masks", found, 'use clock = "live"')
 
 
 def _masked(experiment: Experiment, options: Options) -> None:

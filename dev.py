@@ -1,7 +1,10 @@
 """Set up this folder and run a command in it; needs only Python 3.11 or later, and pip.
 
     python3 dev.py reproduce      any psofed command, here the paper's figures
-    python3 dev.py test           all checks and tests; --profile tells where their time goes
+    python3 dev.py test           all checks and tests; --profile tells where their time goes;
+                                  --without-programs hides broker, browser, openssl and promtool
+                                  from the tests that need one: they must not fail, but be skipped
+    python3 dev.py docs [FOLDER]  the pages as a site that can be read offline, in site/ or FOLDER
     python3 dev.py pin            choose new versions for constraints.txt
 
 The environment goes to .venv, with the versions in constraints.txt; it is made once.
@@ -13,9 +16,10 @@ import hashlib
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,6 +34,7 @@ CHECKS = [
     ["mypy"],
     ["lint-imports", "--no-logo"],
 ]
+PROGRAMS = {"chromium", "chromium-browser", "mosquitto", "mosquitto_sub", "openssl", "promtool"}
 QUICK = 2  # so many of them take no time, and nothing else starts if they fail
 
 
@@ -51,13 +56,16 @@ def main(arguments: list[str]) -> int:
         return 2
     if arguments[0] == "test":
         return test(arguments[1:])
+    if arguments[0] == "docs":
+        build = [PYTHON, ROOT / "docs" / "_tools" / "build_site.py", *arguments[1:]]
+        return subprocess.call(build, env=environment())
     return subprocess.call([BIN / "psofed", *arguments], env=environment())
 
 
 def set_up() -> None:
     """Make .venv, unless it is there with these very versions."""
     wanted = hashlib.sha256()
-    sources = sorted((ROOT / "src" / "psofed" / "native").glob("*.[ch]"))
+    sources = sorted((ROOT / "src" / "psofed" / "core" / "native").glob("*.[ch]"))
     files = [ROOT / n for n in ("constraints.txt", "pyproject.toml", "dev.py", "hatch_build.py")]
     for file in (*files, *sources):
         wanted.update(file.read_bytes())
@@ -118,21 +126,43 @@ def test(arguments: list[str]) -> int:
     if "--profile" in arguments:
         settings["PSOFED_TEST_PROFILE"] = "1"
         arguments = [word for word in arguments if word != "--profile"]
+    if arguments == ["--without-programs"]:
+        with tempfile.TemporaryDirectory() as folder:
+            hide_programs(Path(folder) / "bin", settings["PATH"])
+            hidden = {"PATH": f"{folder}/bin", "PSOFED_TEST_WITHOUT_PROGRAMS": "1"}
+            return run_pytest([], settings | hidden)
+    more = [word for word in arguments if word == "--thorough"]  # all settings of every method
+    arguments = [word for word in arguments if word not in more]
     checks = [] if arguments else [Check(check, settings) for check in CHECKS]
     if any(check.code() for check in checks[:QUICK]):
         return 1
-    # Many tests wait for a process or a browser: some more workers than cores keep these busy.
+    codes = [run_pytest(arguments, settings, more)]
+    codes += [check.code() for check in checks[QUICK:]]
+    return next((code for code in codes if code), 0)
+
+
+def run_pytest(arguments: list[str], settings: dict[str, str], more: Sequence[str] = ()) -> int:
+    """Its exit code; many tests wait, so some more workers than cores keep these busy."""
     print("$ pytest", flush=True)
     workers, begin = str((os.cpu_count() or 1) + 2), time.monotonic()
-    command = [PYTHON, "-m", "pytest", "-q", "-n", workers, *arguments]
+    command = [PYTHON, "-m", "pytest", "-q", "-n", workers, *more, *arguments]
     if not arguments and not any((ROOT / "tests").glob("__pycache__/*-pytest-*.pyc")):
         # In a new clone every worker would compile all files; so one process does, once.
         once = [PYTHON, "-m", "pytest", "-q", "--collect-only"]
         subprocess.call(once, cwd=ROOT, env=settings, stdout=subprocess.DEVNULL)
-    codes = [subprocess.call(command, cwd=ROOT, env=settings)]
+    code = subprocess.call(command, cwd=ROOT, env=settings)
     print(f"  {time.monotonic() - begin:.0f} s", flush=True)
-    codes += [check.code() for check in checks[QUICK:]]
-    return next((code for code in codes if code), 0)
+    return code
+
+
+def hide_programs(folder: Path, path: str) -> None:
+    """A folder with links to everything on a PATH but those programs."""
+    folder.mkdir()
+    for place in filter(os.path.isdir, path.split(os.pathsep)):
+        for file in Path(place).iterdir():
+            link = folder / file.name
+            if file.name not in PROGRAMS and not link.is_symlink():
+                link.symlink_to(file.absolute())
 
 
 class Check:

@@ -1,4 +1,4 @@
-"""Build hook: compile src/psofed/native into libraries, one for each level of processors.
+"""Build hook: compile src/psofed/core/native into libraries, one for each level of processors.
 
 Without a C compiler the wheel is built without them, and psofed runs in NumPy alone. A build that
 must have them fails if PSOFED_NATIVE=1 is set.
@@ -17,14 +17,14 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import sys_tags
 
-NATIVE = Path(__file__).parent / "src" / "psofed" / "native"
+NATIVE = Path(__file__).parent / "src" / "psofed" / "core" / "native"
 # Sums keep the order in which they are written; only products and sums are fused.
 FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
          "-Wall", "-Wextra", "-Wno-psabi")  # fmt: skip
 
 
 def digest() -> str:
-    """Of all that is compiled, as psofed/native/__init__.py has it, and of how."""
+    """Of all that is compiled, as psofed/core/native/__init__.py has it, and of how."""
     found = hashlib.blake2b(digest_size=8)
     for path in sorted(NATIVE.glob("*.[ch]")):
         found.update(path.read_bytes())
@@ -72,6 +72,6 @@ class Native(BuildHookInterface):
                 raise
             self.app.display_warning(f"psofed is built without compiled code: {error}")
             return
-        build_data["artifacts"] += ["src/psofed/native/*.shared"]
+        build_data["artifacts"] += ["src/psofed/core/native/*.shared"]
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{next(sys_tags()).platform}"

@@ -1,4 +1,4 @@
-"""The tables of docs/air_quality.md: `python benchmarks/air_quality.py FOLDER --seeds 3`.
+"""The tables of docs/tables.md: `python benchmarks/air_quality.py FOLDER --seeds 3`.
 
 FOLDER holds the 12 files of "Beijing Multi-Site Air Quality" (UCI data set 501, CC BY 4.0), as CSV
 or .csv.gz; --download fetches them into it. O3 is estimated from the other columns, labels come
@@ -17,17 +17,15 @@ import fetch_air_quality
 import numpy as np
 
 from psofed.core.features import Linear
-from psofed.core.seeds import Seeds
-from psofed.data import reading as tables
-from psofed.data.columns import Columns
-from psofed.data.rounds import Rounds
-from psofed.fit import federation, fitting
-from psofed.fit.plan import Plan
-from psofed.fit.player import Contender
-from psofed.fit.rows import client_rows, interval_table, score_rows
 from psofed.methods import fedavg, onlinefed, psofed
 from psofed.report import fits
-from psofed.report.figures import to_bytes
+from psofed.report.figures import draw, to_bytes
+from psofed.streams.data import reading as tables
+from psofed.streams.data.columns import Columns
+from psofed.streams.data.rounds import Rounds
+from psofed.tables import backtest, fitting
+from psofed.tables.outcome import client_rows, interval_table, score_rows
+from psofed.tables.plan import Plan
 
 INPUTS = ("PM2.5", "PM10", "SO2", "NO2", "CO", "TEMP", "PRES", "DEWP", "RAIN", "wd", "WSPM")
 SENSOR = Columns(
@@ -58,7 +56,9 @@ def main() -> int:
     print(intervals(sensor))
     print(next_year(given.folder))
     if given.figure:
-        given.figure.write_bytes(to_bytes(fits.client_figure(sensor[0]), "png"))
+        given.figure.write_bytes(
+            to_bytes(draw(fits.sheet(sensor[0], fits.summary(sensor[0], ""))), "png")
+        )
     methods = (psofed.Options(40), onlinefed.Options())
     print(scores(runs(given.folder, Plan(FORECAST, label_delay=1, methods=methods), 1)))
     return 0
@@ -96,17 +96,17 @@ def scores(done: list[fitting.Fit]) -> str:
 
 def hindsight(done: fitting.Fit) -> str:
     """The frozen error of the linear control at the step that turns out best."""
-    rounds = Rounds(done.table, done.encoder)
-    line = Linear(done.encoder.taps)
-    task = federation.task(rounds, line, Seeds(0), 0.1, done.plan.cohort, done.plan.label_delay)
+    rounds = Rounds(done.table, done.recipe)
+    line = Linear(done.recipe.taps)
+    steps = (0.005, 0.01, 0.02, 0.05)
     contenders = [
-        Contender(str(step), fitting.start(onlinefed.Options(step=step), task), line)
-        for step in (0.005, 0.01, 0.02, 0.05)
+        fitting.contender(rounds, done.plan, onlinefed.Options(step=step), line, 0)
+        for step in steps
     ]
-    found, _ = federation.federate(rounds, contenders, done.plan.label_delay, done.span)
-    errors = [found.error(j, "frozen") for j in range(len(contenders))]
+    found = backtest.run(rounds, contenders, done.plan.label_delay, done.span)
+    errors = [found.error(j, "frozen") for j in range(len(steps))]
     best = int(np.argmin(errors))
-    return f"\nLinear at its best step in hindsight, {contenders[best].title}: {errors[best]:.3f}"
+    return f"\nLinear at its best step in hindsight, {steps[best]}: {errors[best]:.3f}"
 
 
 def _spread(values: list[float]) -> str:

@@ -11,12 +11,12 @@ Kills: the same, with crashes of server and clients at every step of writing a r
 the disk forgets what was not made durable).
 Damage: files of the store changed or cut; a record is whole, the older one or refused.
 Fuzz: mutated and random bytes through the real decoder and ledger.
-Audits: the defence clip beside an oracle of its own, with insiders that come and go, and restarts.
+Audits: the defence clip beside an oracle of its own, with attackers that come and go, and restarts.
 Sieges: floods, forged, borrowed and reflected seals, retained messages, false starts and claims.
 Fleets: the network with kills and full disks, in which at any instant members are added, removed,
 excluded, readmitted or revoked, and the server is restored, or an old copy takes its place.
 Masks: the network with kills and drop-outs; uploads are masked, and their twin has no masks.
-Insiders: every attack on four methods through the deployed handlers, without a defence and with it.
+Attackers: every attack on four methods through the deployed handlers, without a defence and with.
 Broker: the same kinds of messages by a stranger at a real broker (needs mosquitto).
 Processes: kill -9 of real processes on a real broker (needs mosquitto).
 
@@ -26,7 +26,10 @@ With 0 failures in n independent trials the probability of one is below 3/n, 95 
 from __future__ import annotations
 
 import argparse
+import random
+import re
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -36,15 +39,22 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from attackers import HARM, Duel, audit, duels
 from faults import FAULTS
 from faults_of_defence import DEFENCE, LINE
 from faults_of_fleets import FLEET
 from fleets import lives
 from hostile import besieged, siege
-from insiders import HARM, Duel, audit, duels
 from masked_sums import MASKS, masked_runs
 from trials import BATCH, Tally, batch, damage, fuzz
+
+from helpers import programs
+from helpers.devices import Mosquitto, Team, wait_for
+from psofed.cli.laws.executors import deployed, simulate
+from psofed.fleet.protocol import deployment as plans
 
 SCHEDULES, KILL_RUNS, DAMAGES, MESSAGES = 100_000, 4_000, 20_000, 1_000_000
 AUDITS, SIEGES, ACTS, FLEETS, MASKED = 600, 5_000, 60, 10_000, 100_000
@@ -166,7 +176,7 @@ def run_fuzz(scale: float, jobs: int) -> bool:
 
 
 def run_audits(scale: float, jobs: int) -> bool:
-    """The defence beside its oracle, with insiders that come and go, and restarts."""
+    """The defence beside its oracle, with attackers that come and go, and restarts."""
     tally, seconds = spread(audit, round(AUDITS * scale), jobs, 5)
     return report("audits", "federations wrong", tally, seconds)
 
@@ -189,7 +199,7 @@ def run_masks(scale: float, jobs: int) -> bool:
     return report("masks", "runs wrong", tally, seconds)
 
 
-def run_insiders(scale: float, jobs: int) -> bool:
+def run_attackers(scale: float, jobs: int) -> bool:
     """Every attack on every method through the deployed handlers, without and with clip."""
     begin, total, worst = time.monotonic(), Tally(), {}
     fought = duels(scale)
@@ -203,11 +213,12 @@ def run_insiders(scale: float, jobs: int) -> bool:
                 total.failures += 1
                 total.first = total.first or f"{duel} costs {kept:.2f} dB"
     for (method, kind), (bare, kept) in worst.items():
-        print(f"insiders: {method}, {kind}: at most {bare:.2f} dB without, {kept:.2f} dB with clip")
+        most = f"at most {bare:.2f} dB without, {kept:.2f} dB with clip"
+        print(f"attackers: {method}, {kind}: {most}")
         if kind == "fixed" and not bare >= HARM:
             total.failures += 1
             total.first = total.first or f"no attack on {method} does harm: nothing was tested"
-    return report("insiders", "beyond their bound", total, time.monotonic() - begin)
+    return report("attackers", "beyond their bound", total, time.monotonic() - begin)
 
 
 def run_broker(scale: float, jobs: int) -> bool:
@@ -222,9 +233,62 @@ def run_broker(scale: float, jobs: int) -> bool:
     return report("broker", "acts did harm", total, time.monotonic() - begin)
 
 
+SETTING = """
+clients = 10
+rounds = ROUNDS
+cohort = 4
+dtype = "float64"
+test_samples = 100
+[[methods]]
+name = "psofed"
+shared = 40
+[deploy]
+wire = "float64"
+"""
+
+
+def kills(count: int, seed: int = 1) -> tuple[int, int, float]:
+    """Kill server and clients in turn; how often each, and the largest difference to the engine."""
+    mosquitto = programs.find("mosquitto")
+    rounds = max(10 * count, 100)
+    with tempfile.TemporaryDirectory() as name:
+        folder, chance = Path(name), random.Random(seed)
+        file = folder / "run.toml"
+        file.write_text(SETTING.replace("ROUNDS", str(rounds)))
+        broker = Mosquitto(mosquitto, folder)
+        team = Team(folder, file, broker.url, serve=("--every", "0.05"))
+        try:
+            done = _disturb(team, count, chance)
+        finally:
+            team.stop()
+            broker.stop()
+        plan = plans.read(file)
+        server, local = deployed(plan, folder / "server", [folder / str(k) for k in range(10)])
+        w, expected = simulate(plan, rounds)
+        off = max(np.abs(server.state["w"] - w).max(), np.abs(local - expected).max())
+        seen = [int(n) for n in re.findall(r"^round (\d+)", team.log("server"), re.M)]
+        if server.n != rounds or seen != sorted(set(seen)):
+            off = np.inf
+        return *done, float(off)
+
+
+def _disturb(team: Team, count: int, chance: random.Random) -> tuple[int, int]:
+    for who in ("server", *range(10)):
+        team.start(who)
+    wait_for(lambda: "round 2" in team.log("server"))
+    servers = clients = 0
+    while servers + clients < count and team.running["server"].poll() is None:
+        for who in ("server", chance.randrange(10)):
+            team.kill(who)
+            team.start(who)
+        servers, clients = servers + 1, clients + 1
+        time.sleep(chance.uniform(0.0, 1.2))
+    wait_for(lambda: team.running["server"].poll() is not None, seconds=3600)
+    return servers, clients
+
+
 def run_processes(scale: float, jobs: int) -> bool:
     """kill -9 on a real broker."""
-    from processes import kills
 
     begin, total = time.monotonic(), Tally()
     wanted = max(round(PROCESS_KILLS * scale), 2)
@@ -249,7 +313,7 @@ PARTS = {
     "sieges": run_sieges,
     "fleets": run_fleets,
     "masks": run_masks,
-    "insiders": run_insiders,
+    "attackers": run_attackers,
     "broker": run_broker,
     "processes": run_processes,
 }

@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from psofed.defences import clip
 from psofed.experiment import Experiment
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.store import StateFolder
 from psofed.methods import psofed
-from psofed.protocol import wire
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deploy, Deployment
-from psofed.protocol.store import StateFolder
+from psofed.stages.defences import clip
 
 CLIENTS, COHORT, SHARED, PERCENT = 1000, 20, 5, 1
 GROWTH = 1.1  # of the memory in the second half of the rounds, at most
@@ -86,7 +86,7 @@ class Churn:
         files = {path.name: path.stat().st_size for path in self.path.iterdir()}
         record = max(files.get(name, 0) for name in ("record.0", "record.1"))
         return {"resident": resident(), "record": record, "log": files.get("fleet.jsonl", 0),
-                "folder": sum(files.values()), "seats": len(self.server.server.seats)}  # fmt: skip
+                "folder": sum(files.values()), "rows": len(self.server.server.table)}  # fmt: skip
 
 
 def resident() -> int:
@@ -115,7 +115,7 @@ def main() -> int:
                 spent = ", ".join(f"{k} {1e3 * s / each:.1f} ms" for k, s in churn.spent.items())
                 churn.spent = dict.fromkeys(churn.spent, 0.0)
                 sizes = ", ".join(
-                    f"{k} {v}" if k == "seats" else f"{k} {v / 1e6:.2f} MB"
+                    f"{k} {v}" if k == "rows" else f"{k} {v / 1e6:.2f} MB"
                     for k, v in found[-1].items()
                 )
                 print(f"round {n}: {sizes}; a round: {spent}", flush=True)

@@ -19,11 +19,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from psofed.deploy.samples import replay
 from psofed.experiment import Experiment
+from psofed.federation.contract import Common
+from psofed.fleet.protocol.client import Client
+from psofed.fleet.samples import replay
 from psofed.methods import memofed, psofed
-from psofed.methods.contract import Common
-from psofed.protocol.client import Client
 
 SETTING = '[[methods]]\nname = "psofed"\nshared = 40\n'
 SAMPLES = 20_000
@@ -32,11 +32,11 @@ SIZES = (40, 80)  # of MEMO-Fed's basis
 
 
 def start() -> tuple[float, float]:
-    """CPU seconds and resident MB of `psofed client` when it has said that it waits."""
+    """CPU seconds and resident MB of `psofed deploy client` when it has said that it waits."""
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "run.toml"
         file.write_text(SETTING)
-        command = [sys.executable, "-m", "psofed", "client", file, "--id", "0", "--state",
+        command = [sys.executable, "-m", "psofed", "deploy", "client", file, "--id", "0", "--state",
                    Path(name) / "c", "--broker", "mqtt://127.0.0.1:1"]  # fmt: skip
         process = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
         assert process.stderr is not None

@@ -19,13 +19,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from helpers.loopback import plan
-from psofed.defences import none
 from psofed.experiment import Features
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy
+from psofed.fleet.protocol.store import StateFolder
 from psofed.methods import psofed
-from psofed.protocol import wire
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deploy
-from psofed.protocol.store import StateFolder
+from psofed.stages.defences import none
 
 
 def commit(server: Coordinator, values: np.ndarray) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Kernel LMS with a dictionary beside random features, on one client (docs/own_learner.md).
+"""Kernel LMS with a dictionary beside random features, on one client (docs/extend.md).
 
 python benchmarks/dictionary_klms.py --runs 50
 
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
 from psofed.simulate.draws import draw
-from psofed.streams import drawing
+from psofed.streams import contract
 
 Array = NDArray[Any]
 STEPS = (0.02, 0.05, 0.1, 0.14, 0.2, 0.27, 0.35, 0.5, 0.75, 1.0, 1.4)
@@ -69,7 +69,7 @@ def stream(experiment: Experiment, run: int) -> Stream:
     task = experiment.task(run)
     chunks = list(draw(experiment, task, everybody=True).chunks())
     x, y = (np.concatenate([getattr(c, name)[0] for c in chunks]) for name in ("x", "y"))
-    test = drawing.snapshot(experiment.stream, task.seeds, "test", 1, experiment.test_samples)
+    test = contract.snapshot(experiment.stream, task.seeds, "test", 1, experiment.test_samples)
     return Stream(x, y, test.x, test.clean, task.features, experiment.features.width)
 
 

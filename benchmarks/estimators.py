@@ -20,7 +20,7 @@ from sklearn.linear_model import SGDRegressor
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from psofed.estimators import FederatedRegressor, RFFKLMSRegressor, RFFKLMSStream
+from psofed.tables.estimators import FederatedRegressor, RFFKLMSRegressor, RFFKLMSStream
 
 SAMPLES, BATCH, SEEDS = 20_000, 100, 5
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from helpers.network import VirtualDisk
-from psofed import records
-from psofed.core import equations
+from psofed.core import equations, payload
+from psofed.federation import records
+from psofed.federation.contract import Plain, rows, whole
+from psofed.federation.round import close_round
+from psofed.fleet.protocol import client, coordinator, folding, member, server, server_state, store
 from psofed.methods import psofed
-from psofed.protocol import client, coordinator, ledger, server, store
 
 Faults = dict[str, Callable[[], Callable[[], None]]]
 FAULTS: Faults = {}
@@ -84,7 +87,7 @@ def _(good: Any) -> Any:
     return load
 
 
-@fault(client.Member, "save", "the answer leaves before the record is made")
+@fault(member.Member, "save", "the answer leaves before the record is made")
 def _(good: Any) -> Any:
     return lambda self: None
 
@@ -94,8 +97,8 @@ def _(good: Any) -> Any:
     def take_part(self: Any, n: int, invitation: bytes, begin: bool = False) -> bytes:
         if self.last_round == n and invitation:
             self._replay(n, n + 1)
-            upload = self.method.upload(self.state, self.k, n)
-            self._last = (n, self.method.encode(upload, up=True))
+            upload = self.method.upload(self.state, np.array([self.k]), n)
+            self._last = (n, self.method.encode(upload.row(0), up=True))
         return good(self, n, invitation, begin)
 
     return take_part
@@ -103,15 +106,15 @@ def _(good: Any) -> Any:
 
 @fault(psofed.Method, "upload", "the window of the upload is that of the download")
 def _(good: Any) -> Any:
-    return lambda self, state, k, n: equations.share(state["w"], self.schedule.entries(k, n))
+    return lambda self, state, k, n: whole(equations.share(state["w"], self.schedule.entries(k, n)))
 
 
 @fault(psofed.Method, "receive", "the schedule counts what arrives, not rounds")
 def _(good: Any) -> Any:
-    def receive(self: Any, state: Any, k: int, n: int, message: Any) -> None:
-        counter = self.__dict__.setdefault("counted", {})
-        counter[k] = counter.get(k, -1) + 1
-        good(self, state, k, counter[k], message)
+    def receive(self: Any, state: Any, k: Any, n: int, message: Any) -> None:
+        counter, one = self.__dict__.setdefault("counted", {}), int(k[0])
+        counter[one] = counter.get(one, -1) + 1
+        good(self, state, k, counter[one], message)
 
     return receive
 
@@ -132,58 +135,60 @@ def _(good: Any) -> Any:
     return lambda self, k, n, answer: good(self, k, self.n if n < self.n else n, answer)
 
 
-@fault(ledger.Ledger, "reject", "late uploads are not counted")
+@fault(server_state.Ledger, "reject", "late uploads are not counted")
 def _(good: Any) -> Any:
-    return lambda self, k, reason, n=None: None if reason == "late" else good(self, k, reason, n)
+    return lambda self, k, why, *more: None if why == "late" else good(self, k, why, *more)
 
 
-@fault(ledger.Ledger, "close", "lost clients are not counted")
+@fault(server_state.Ledger, "close", "lost clients are not counted")
 def _(good: Any) -> Any:
     return lambda self, n, cohort, answered: good(self, n, answered, answered)
 
 
-@fault(server.Server, "commit", "divided by the cohort, not by those who answered")
+@fault(folding, "all_of", "divided by the cohort, not by those who answered")
 def _(good: Any) -> Any:
-    def commit(self: Any) -> Any:
-        share = len(self._uploads) / max(len(self.cohort), 1)
-        before = self.state["w"].copy()
-        answered = good(self)
-        self.state["w"] = before + share * (self.state["w"] - before)
-        return answered
+    def all_of(now: Any, uploads: Any) -> Any:
+        found, asked = good(now, uploads), len(now.method.task.cohorts.cohort(now.n))
+        w, share = now.state["w"], len(uploads) / asked
+        found.state["w"] = w + share * (found.state["w"] - w)
+        return found
 
-    return commit
-
-
-@fault(server.Server, "_decode", "values are not checked to be finite")
-def _(good: Any) -> Any:
-    def decode(self: Any, k: int, answer: bytes) -> Any:
-        self._fold = lambda uploads, guard=None: _fold_unchecked(self, uploads)
-        return self.method.decode(answer, up=True)
-
-    return decode
+    return all_of
 
 
-def _fold_unchecked(self: Any, uploads: Any) -> Any:
-    state = {name: array.copy() for name, array in self.state.items()}
-    if uploads:
-        weights = dict.fromkeys(uploads, 1 / len(uploads))
-        self.method.fold(state, self.n, uploads, weights)
-    return state
+def _unchecked() -> Callable[[], None]:
+    """Two places look at it, and neither does any more."""
+    good = server.values_of, folding.folded
+
+    def folded(method: Any, state: Any, n: int, uploads: Any, dtype: Any = None) -> Any:
+        k, message = np.array(list(uploads), np.intp), rows(list(uploads.values()))
+        close_round(method, state, k, n, message)
+        return state
+
+    def undo() -> None:
+        server.values_of, folding.folded = good
+
+    server.values_of = lambda now, k, answer, *more: now.method.decode(answer, up=True)
+    folding.folded = folded
+    return undo
+
+
+FAULTS["values are not checked to be finite"] = _unchecked
 
 
 @fault(server.Server, "_check", "applied before it is checked")
 def _(good: Any) -> Any:
     def check(self: Any, k: int, n: int, answer: bytes) -> Any:
-        if n == self.n and k in self.cohort and k not in self._answers and len(answer) >= 8:
+        if n == self.n and k in self.cohort and k not in self.answers and len(answer) >= 8:
             self.state["w"][0] = np.frombuffer(answer[:8])[0]
         return good(self, k, n, answer)
 
     return check
 
 
-@fault(server, "allowed", "the length is not checked")
+@fault(Plain, "decode", "the length is not checked")
 def _(good: Any) -> Any:
-    return lambda method, n: None
+    return lambda self, data, up: payload.decode(data, self.task.wire)
 
 
 @fault(coordinator.Coordinator, "_read", "the digest of a message is not looked at")
@@ -203,7 +208,7 @@ def _(good: Any) -> Any:
     return read
 
 
-@fault(client.Member, "_read", "a server that was replaced is obeyed")
+@fault(member.Member, "_read", "a server that was replaced is obeyed")
 def _(good: Any) -> Any:
     def read(self: Any, data: bytes) -> Any:
         seen, self.incarnation = self.incarnation, 0
@@ -228,17 +233,16 @@ def _(good: Any) -> Any:
 def _(good: Any) -> Any:
     def restore(self: Any, arrays: Any) -> None:
         good(self, arrays)
-        self.ledger = ledger.Ledger(len(self.ledger.accepted))
+        self.now = replace(self.now, ledger=server_state.Ledger(len(self.ledger.accepted)))
 
     return restore
 
 
-@fault(server.Server, "to_arrays", "the record of round n has the model of round n - 1")
+@fault(coordinator.Coordinator, "_save", "the record of round n has the model of round n - 1")
 def _(good: Any) -> Any:
-    def to_arrays(self: Any) -> Any:
-        arrays = good(self)
-        old = self.__dict__.get("_old", arrays["state.w"])
-        self._old = arrays["state.w"].copy()
-        return arrays | {"state.w": old}
+    def save(self: Any, after: Any) -> None:
+        w = self.__dict__.get("_old", after.state["w"])
+        good(self, replace(after, state=after.state | {"w": w}))
+        self._old = after.state["w"]
 
-    return to_arrays
+    return save

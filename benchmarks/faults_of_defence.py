@@ -8,9 +8,19 @@ from typing import Any
 import numpy as np
 from faults import Faults, fault
 
-from psofed.defences import clip
-from psofed.deploy import inbox, mqtt, server_loop
-from psofed.protocol import client, coordinator, ledger, seal, server, wire
+from psofed.fleet import inbox, mqtt, server_loop
+from psofed.fleet.protocol import (
+    client,
+    coordinator,
+    folding,
+    member,
+    server,
+    server_state,
+    wire,
+)
+from psofed.stages.check import COUNTS
+from psofed.stages.defence import OWN, Defended
+from psofed.stages.defences import clip
 
 DEFENCE: Faults = {}  # each is caught by an audit
 LINE: Faults = {}  # each is caught by a siege
@@ -18,7 +28,7 @@ LINE: Faults = {}  # each is caught by a siege
 
 @fault(clip.Defence, "__init__", "nothing is clipped", DEFENCE)
 def _(good: Any) -> Any:
-    return lambda self, options, ward: good(self, replace(options, clip=1e300), ward)
+    return lambda self, options, setting: good(self, replace(options, clip=1e300), setting)
 
 
 @fault(clip, "CAP", "the scale has no cap", DEFENCE)
@@ -74,24 +84,29 @@ def _(good: Any) -> Any:
     return small
 
 
-@fault(server.Server, "to_arrays", "a server that restarts forgets what its defence knew", DEFENCE)
+@fault(
+    server_state.ServerState, "to_arrays",
+    "a server that restarts forgets what its defence knew", DEFENCE,
+)  # fmt: skip
 def _(good: Any) -> Any:
-    return lambda self: {n: a for n, a in good(self).items() if not n.startswith("defence.")}
+    return lambda self: {n: a for n, a in good(self).items() if not n.startswith(f"state.{OWN}")}
 
 
 @fault(server.Server, "collect", "the defence sees what is refused afterwards", DEFENCE)
 def _(good: Any) -> Any:
     def collect(self: Any, k: int, n: int, answer: bytes) -> str:
-        if self.guard is not None and k in self.cohort:
-            self._fold({k: self.method.decode(answer, up=True)}, self.guard)
+        if k in self.cohort:  # its arrays are changed in place, those of the method are not
+            state = self.state | {name: array.copy() for name, array in self.now.own.items()}
+            upload = {self._row(k): self.method.decode(answer, up=True)}
+            folding.folded(self.method, state, self.n, upload)
         return str(good(self, k, n, answer))
 
     return collect
 
 
-@fault(server.Server, "_fold", "the fold leaves the defence out", DEFENCE)
+@fault(Defended, "fold", "the fold leaves the defence out", DEFENCE)
 def _(good: Any) -> Any:
-    return lambda self, uploads, guard=None: good(self, uploads)
+    return lambda self, *given: self.inner.fold(*given)
 
 
 @fault(mqtt.Link, "_on_message", "what was left at the broker is heard", LINE)
@@ -110,12 +125,12 @@ def _(good: Any) -> Any:
 
 @fault(coordinator, "unseal", "the server does not look at seals", LINE)
 def _(good: Any) -> Any:
-    return lambda key, direction, data: data if key is None else data[: -seal.SIZE]
+    return lambda key, direction, data: data if key is None else data[: -wire.SEAL]
 
 
-@fault(client, "unseal", "a client does not look at seals", LINE)
+@fault(member, "unseal", "a client does not look at seals", LINE)
 def _(good: Any) -> Any:
-    return lambda key, direction, data: data if key is None else data[: -seal.SIZE]
+    return lambda key, direction, data: data if key is None else data[: -wire.SEAL]
 
 
 @fault(coordinator, "derive", "all clients have the same key", LINE)
@@ -123,9 +138,9 @@ def _(good: Any) -> Any:
     return lambda secret, k: good(secret, 0)
 
 
-@fault(seal, "_tag", "a seal is good for both directions", LINE)
+@fault(wire, "_tag", "a seal is good for both directions", LINE)
 def _(good: Any) -> Any:
-    return lambda key, direction, frame: good(key, seal.UP, frame)
+    return lambda key, direction, frame: good(key, wire.UP, frame)
 
 
 @fault(inbox, "SHARE", "one client may fill the inbox", LINE)
@@ -148,11 +163,12 @@ def _(good: Any) -> Any:
     return greet
 
 
-@fault(ledger.Ledger, "reject", "forged messages are not counted", LINE)
+@fault(server_state.Ledger, "reject", "forged messages are not counted", LINE)
 def _(good: Any) -> Any:
-    return lambda self, k, reason, n=None: None if reason == "mac" else good(self, k, reason, n)
+    return lambda self, k, why, *more: None if why == "mac" else good(self, k, why, *more)
 
 
 @fault(client.Client, "to_arrays", "counts of checked samples are lost at a restart", LINE)
 def _(good: Any) -> Any:
-    return lambda self: {n: a for n, a in good(self).items() if n != "state.check counts"}
+    lost = f"state.{COUNTS}"
+    return lambda self: {n: 0 * a if n == lost else a for n, a in good(self).items()}

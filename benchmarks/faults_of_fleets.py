@@ -1,21 +1,19 @@
-"""Planted faults in what lets a fleet live: members, seats, the log, going back, full disks."""
+"""Planted faults in what lets a fleet live: members, table, the log, going back, full disks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from faults import Faults, fault
 
-from psofed.protocol import (
-    change_log,
+from psofed.fleet.protocol import (
     client,
     coordinator,
+    member,
+    members,
     membership,
-    orders,
-    seats,
     server,
     snapshots,
 )
@@ -23,16 +21,16 @@ from psofed.protocol import (
 FLEET: Faults = {}  # each is caught by the runs of fleets
 
 
-@fault(membership, "_reseat", "a seat is used again with the rows of who sat there", FLEET)
+@fault(membership, "rebound", "a row is used again with what it had of another", FLEET)
 def _(good: Any) -> Any:
-    return lambda server, begin, new=(): good(server, begin)
+    return lambda server, table, begin=(), new=(), now=None: good(server, table, begin, (), now)
 
 
 @fault(coordinator.Coordinator, "frames", "who is asked has begun, before the commit", FLEET)
 def _(good: Any) -> Any:
     def frames(self: Any) -> Any:
         found = good(self)
-        self.server.seats.begun[[self.server._row(k) for k in found]] = True
+        self.server.table.begun[[self.server._row(k) for k in found]] = True
         return found
 
     return frames
@@ -41,9 +39,9 @@ def _(good: Any) -> Any:
 @fault(coordinator.Coordinator, "take", "the late answer of a removed client is folded in", FLEET)
 def _(good: Any) -> Any:
     def take(self: Any, k: int, data: bytes) -> Any:
-        known = self.server.seats.row(k) is not None and not self.is_member(k)
+        known = self.server.table.row(k) is not None and not self.is_member(k)
         if known and int.from_bytes(data[5:9], "little") == self.n and len(data) > 9:
-            self.server._drawn = self.n, sorted({*self.server.cohort, k})
+            self.server._drawn = sorted({*self.server.cohort, k})
         return good(self, k, data)
 
     return take
@@ -57,24 +55,25 @@ def _(good: Any) -> Any:
 @fault(server.Server, "redraw", "answers are forgotten when the cohort changes", FLEET)
 def _(good: Any) -> Any:
     def redraw(self: Any, stay: Any = ()) -> None:
-        self._answers, self._uploads = {}, {}
+        self.answers, self._uploads = {}, {}
         good(self)
 
     return redraw
 
 
-@fault(coordinator.Coordinator, "_changed", "the record is made before the line of the log", FLEET)
+@fault(coordinator.Coordinator, "_become", "the record is made before the line of the log", FLEET)
 def _(good: Any) -> Any:
-    def changed(self: Any, changes: Any) -> None:
-        self.log.count += len(changes)
-        self._save()
-        self.log.count -= len(changes)
-        self.log.add(changes)
+    def become(self: Any, after: Any, changes: Any) -> None:
+        if not self.held:
+            self.log.count += len(changes)
+            self._save(after)
+            self.log.count -= len(changes)
+        good(self, after, changes)
 
-    return changed
+    return become
 
 
-@fault(change_log.ChangeLog, "open", "what a crash left in the log counts", FLEET)
+@fault(membership.ChangeLog, "open", "what a crash left in the log counts", FLEET)
 def _(good: Any) -> Any:
     def open(self: Any, count: int) -> None:
         self.count = count
@@ -85,19 +84,18 @@ def _(good: Any) -> Any:
 @fault(membership, "put_back", "rounds are counted back at a restore", FLEET)
 def _(good: Any) -> Any:
     def put_back(server: Any, state: Any, n: int, keep: bool) -> Any:
-        found = good(server, state, n, keep)
-        server.n = n
-        return found
+        after, changes = good(server, state, n, keep)
+        return replace(after, n=n), changes
 
     return put_back
 
 
 @fault(membership, "begin_all", "a restore leaves clients with their models", FLEET)
 def _(good: Any) -> Any:
-    return lambda server: None
+    return lambda server, now: now
 
 
-@fault(seats.Seats, "add", "who is added is a member of the open round", FLEET)
+@fault(members.MemberTable, "add", "who is added is a member of the open round", FLEET)
 def _(good: Any) -> Any:
     return lambda self, k, since: good(self, k, max(since - 1, 0))
 
@@ -105,15 +103,16 @@ def _(good: Any) -> Any:
 @fault(coordinator.Coordinator, "change", "a substitute gets the invitation of another", FLEET)
 def _(good: Any) -> Any:
     def change(self: Any, act: str, clients: Any) -> Any:
-        before = list(self._frames.values())
+        before = self.server.invite()
         found = good(self, act, clients)
-        self._frames = {k: f if f in before else before[0] for k, f in self._frames.items()}
+        wrong = next(iter(before.values()))
+        self.server._invited |= {k: wrong for k in self.server.invite() if k not in before}
         return found
 
     return change
 
 
-@fault(seats.SeatedCohorts, "cohort", "keys are drawn by seat, not by number", FLEET)
+@fault(members.RowCohorts, "cohort", "keys are drawn by row, not by number", FLEET)
 def _(good: Any) -> Any:
     def cohort(self: Any, n: Any) -> Any:
         rows = np.sort(self._rows(self.fleet.there(n)))
@@ -134,9 +133,8 @@ def _(good: Any) -> Any:
 
 @fault(coordinator.Coordinator, "_follow", "an old copy believes one client", FLEET)
 def _(good: Any) -> Any:
-    def follow(self: Any) -> None:
-        self.ahead |= dict.fromkeys((-1, -2, -3, -4), max(self.ahead.values()))
-        good(self)
+    def follow(self: Any, ahead: Any) -> None:
+        good(self, ahead | dict.fromkeys((-1, -2, -3, -4), max(ahead.values())))
 
     return follow
 
@@ -144,17 +142,20 @@ def _(good: Any) -> Any:
 @fault(server.Server, "_in_order", "the answer of who leaves counts twice", FLEET)
 def _(good: Any) -> Any:
     def in_order(self: Any) -> Any:
-        going = [self._row(k) for k in self._uploads if self.seats.standing(k) != seats.MEMBER]
+        going = [self._row(k) for k in self._uploads if self.table.standing(k) != members.MEMBER]
         return {row: values * (2 if row in going else 1) for row, values in good(self).items()}
 
     return in_order
 
 
-@fault(seats.Seats, "add", "the numbers of those who were removed are used again", FLEET)
+@fault(
+    members.MemberTable, "add",
+    "the numbers of those who were removed are used again", FLEET,
+)  # fmt: skip
 def _(good: Any) -> Any:
     def add(self: Any, k: int, since: int) -> Any:
         later = self.next
-        if self.standing(k) == seats.REMOVED:
+        if self.standing(k) == members.REMOVED:
             self.next = k
             self._rows.pop(k, None)
         row = good(self, k, since)
@@ -164,23 +165,27 @@ def _(good: Any) -> Any:
     return add
 
 
-@fault(client.Client, "_begin", "who begins anew learns from before it joined", FLEET)
+@fault(client.Client, "_exchange", "who begins anew learns from before it joined", FLEET)
 def _(good: Any) -> Any:
-    def begin(self: Any, n: int, message: Any) -> None:
-        position = self.position
-        good(self, n, message)
-        self.position = position
+    def exchange(self: Any, n: int, message: Any, begin: bool) -> Any:
+        position, learn = self.position, self._learn_now
+        if begin:
+            self._learn_now = lambda m: (self._replay(position, m), learn(m))
+        try:
+            return good(self, n, message, begin)
+        finally:
+            self.__dict__.pop("_learn_now", None)
 
-    return begin
+    return exchange
 
 
-@fault(seats.Seats, "to_arrays", "a restart readmits those who were excluded", FLEET)
+@fault(members.MemberTable, "to_arrays", "a restart readmits those who were excluded", FLEET)
 def _(good: Any) -> Any:
     def to_arrays(self: Any) -> Any:
         found = good(self)
         if found:
-            out = found["fleet.status"] == seats.EXCLUDED
-            found["fleet.status"] = np.where(out, seats.MEMBER, found["fleet.status"])
+            out = found["fleet.status"] == members.EXCLUDED
+            found["fleet.status"] = np.where(out, members.MEMBER, found["fleet.status"])
         return found
 
     return to_arrays
@@ -189,22 +194,30 @@ def _(good: Any) -> Any:
 @fault(coordinator.Coordinator, "commit", "a round that the disk refused is folded twice", FLEET)
 def _(good: Any) -> Any:
     def commit(self: Any) -> Any:
-        self._held = None
+        if (folded := self.server.folded) is not None:
+            self.server.now = replace(self.server.now, state=folded.state)
+            self.server.folded = None
         return good(self)
 
     return commit
 
 
-@fault(orders, "undone", "a change that the disk refused has happened all the same", FLEET)
+@fault(
+    coordinator.Coordinator, "_become",
+    "a change that the disk refused has happened all the same", FLEET,
+)  # fmt: skip
 def _(good: Any) -> Any:
-    @contextmanager
-    def undone(server: Any) -> Iterator[None]:
-        yield
+    def become(self: Any, after: Any, changes: Any) -> None:
+        try:
+            good(self, after, changes)
+        except OSError:
+            self.server.become(after)
+            raise
 
-    return undone
+    return become
 
 
-@fault(client.Member, "save", "an answer leaves though it could not be written", FLEET)
+@fault(member.Member, "save", "an answer leaves though it could not be written", FLEET)
 def _(good: Any) -> Any:
     def save(self: Any) -> bool:
         good(self)

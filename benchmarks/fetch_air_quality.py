@@ -2,7 +2,7 @@
 
 S. Chen, "Beijing Multi-Site Air Quality", UCI Machine Learning Repository, data set 501, CC BY 4.0:
 a zip with a zip of 12 files in it. What comes is checked (stations, header, rows, hours) before
-anything is written; a digest of its cells tells whether it is the data of docs/air_quality.md.
+anything is written; a digest of its cells tells whether it is the data of docs/tables.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     what = "the data" if same else "NOT the data"
-    print(f"{STATIONS} stations of {ROWS} rows in {given.folder}: {what} of docs/air_quality.md")
+    print(f"{STATIONS} stations of {ROWS} rows in {given.folder}: {what} of docs/tables.md")
     return 0
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from psofed import Experiment, PaperStream
-from psofed.core.fleet import Change
+from psofed.federation.membership import Change
 from psofed.methods import onlinefed, psofed
 from psofed.simulate.onerun import one_run
 

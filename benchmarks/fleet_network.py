@@ -15,15 +15,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from fleet_oracle import Oracle
-from fleet_world import Device, World
+from fleet_oracle import Device, Oracle, World
 from trials import close, same
 
 from helpers.network import RETRY, SERVER, Chance, Network, VirtualDisk, Weather
 from psofed.errors import InputError
-from psofed.protocol.change_log import LOG
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.protocol.membership import LOG
 
 
 class FullDisk(VirtualDisk):
@@ -151,21 +150,16 @@ class Fleet(Network):
 
     def _close(self) -> None:
         """Rule 6, on a disk that may be full: the round is then held."""
-        oracle = self.oracle
-        before = oracle.book.copy(), oracle.heard, oracle.tried, oracle.claims
-        if not oracle.held:
-            oracle.commit()
-        oracle.held.append(oracle.book.copy())
+        oracle, after = self.oracle, self.oracle.closed()
+        oracle.held.append(after)
         try:
             alive = self._survives(SERVER, self.weather.server_crash, self.server.commit)
         except OSError:
-            if not self.server.held:
-                oracle.book, oracle.heard, oracle.tried, oracle.claims = before
-                oracle.held = []
+            oracle.held *= self.server.held
             self._check()
             return
         if alive:
-            oracle.held = []
+            oracle.commit(after)
             oracle.save()
             self._check()
         else:

@@ -1,7 +1,8 @@
 """Rules 5 to 9, 17 and 18 told again, in sets and loops: who is a member when, and all models.
 
-It shares no code with seats, cohorts, server, ledger or client. It is told what arrives, what was
+It shares no code with table, cohorts, server, ledger or client. It is told what arrives, what was
 commanded and what is durable, and knows what must have become of it. PSO-Fed in lockstep only.
+It stands on a plan, its streams and one device by hand, as the deployment beside it does.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,94 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from fleet_world import BEGIN, INVITE, World
 from trials import close, same
+
+from psofed.experiment import Experiment, Features
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.samples import replay
+from psofed.methods import psofed
+
+WORLDS, ROUNDS, NUMBERS = 12, 100, 64  # plans, samples of a client, numbers that clients may have
+INVITE, BEGIN = 0, 3  # kinds of frames
+
+
+class World:
+    """A small plan, and by client and round: samples, windows and keys, as the rules have them."""
+
+    def __init__(self, number: int) -> None:
+        self.clients, dim = 3 + number % 4, 5 + number % 5
+        options = psofed.Options(
+            shared=1 + number % 3, scheme=("uncoordinated", "coordinated")[number % 2]
+        )
+        self.size = 1 + number % 3
+        self.plan = Deployment(
+            Experiment(clients=self.clients, cohort=self.size, rounds=ROUNDS, seed=number,
+                       dtype="float64", features=Features(dim=dim), methods=(options,)),
+            Deploy(wire="float64"),
+        )  # fmt: skip
+        method: Any = self.plan.method()
+        self.method, self.task, self.dim = method, method.task, dim
+        self.first = method.schedule.initial(np.arange(NUMBERS))
+        self.samples: dict[int, Any] = {}
+        self._keys: dict[int, list[float]] = {}
+
+    def window(self, k: int, n: int) -> Any:
+        """Rule 1: S(k, n) = (S(k, 0) + tau n) mod D."""
+        return (self.first[k % len(self.first)] + self.method.schedule.shift * n) % self.dim
+
+    def stream(self, k: int) -> Any:
+        """x, z and y of client k."""
+        if k not in self.samples:
+            x, y = replay(self.plan.experiment, k)(0, ROUNDS)
+            self.samples[k] = x, self.task.features(x), y
+        return self.samples[k]
+
+    def keys(self, n: int) -> list[float]:
+        """Rule 17: by number; of the first K, those of rule 1's cohort have the smallest."""
+        if n not in self._keys:
+            drawn = [
+                float(self.task.seeds.uniforms("fleet", client=k, round=n, count=1)[0])
+                for k in range(NUMBERS)
+            ]
+            chosen = {int(k) for k in self.task.cohorts.cohort(n)}
+            order = sorted(range(self.clients), key=lambda k: (k not in chosen, drawn[k]))
+            for k, key in zip(order, sorted(drawn[: self.clients]), strict=True):
+                drawn[k] = key
+            self._keys[n] = drawn
+        return self._keys[n]
+
+
+@cache
+def fleet_world(number: int) -> World:
+    """Made once."""
+    return World(number)
+
+
+@dataclass(frozen=True)
+class Device:
+    """Rules 5, 7 and 17 of one client: what its record must say."""
+
+    world: World
+    k: int
+    local: Any
+    last: int = -1
+    seen: int = 0  # the highest incarnation
+    upload: Any = None
+
+    def asked(self, kind: int, n: int, incarnation: int, body: bytes) -> Device | None:
+        """As it is after an invitation; None: it refuses."""
+        if incarnation < self.seen or n < self.last:
+            return None
+        if n == self.last:
+            return replace(self, seen=incarnation)
+        (_, z, y), world, values = self.world.stream(self.k), self.world, np.frombuffer(body, "<f8")
+        local = values.copy() if kind == BEGIN else self.local.copy()
+        for m in range(n if kind == BEGIN else self.last + 1, n + 1):
+            if m == n and kind != BEGIN:
+                local[world.window(self.k, n)] = values
+            local += world.method.step * (y[m] - local @ z[m]) * z[m]
+        upload = local[world.window(self.k, n + 1)]
+        return replace(self, local=local, last=n, seen=incarnation, upload=upload)
 
 
 @dataclass(frozen=True)
@@ -65,14 +153,9 @@ class Oracle:
         people = {k: Person() for k in range(world.clients)}
         self.book = Book(w, people, 0, world.clients, dict.fromkeys(names, 0), history={0: w})
         self.saved = self.book.copy()
-        self.most = world.clients  # who had to have a seat at once, so far
-        self.held: list[Book] = []  # a round that the disk does not take: what may be on it
+        self.most = world.clients  # who had to have a row at once, so far
+        self.held: list[Book] = []  # while the disk does not take a round: what may be on it
         self.forget()
-
-    @property
-    def n(self) -> int:
-        """The round that is open, or held."""
-        return self.book.n - bool(self.held)
 
     def forget(self) -> None:
         """Rule 6: what is not durable."""
@@ -138,7 +221,7 @@ class Oracle:
                 book.counts["lost"] -= 1
                 book.counts["refused"] += 1
             return self._reject(k, "late", tries=False)
-        if n > self.n:
+        if n > book.n:
             return self._reject(k, "early")
         if k not in self.cohort:
             return self._reject(k, "stranger")
@@ -148,6 +231,8 @@ class Oracle:
             book.counts["received"] += 1
             book.counts["repeated"] += 1
             return "repeated"
+        if self.held:
+            return self._reject(k, "late")
         self.heard[k] = body, np.frombuffer(body, "<f8")
         self.claims.pop(k, None)
         return "accepted"
@@ -157,7 +242,7 @@ class Oracle:
         if self.word(k) and k not in self.cohort:
             return self._reject(k, self.word(k).replace("no member", "stranger")), None
         self.claims.pop(k, None)
-        if said <= self.n + 1:
+        if said <= self.book.n + 1:
             return "hello", None
         self.claims[k] = said - 1
         present = sum(not p.word for p in self.book.people.values())
@@ -179,9 +264,9 @@ class Oracle:
         self.book.n, self.heard, self.tried = n, {}, set()
         self.book.history[n] = self.book.w
 
-    def commit(self) -> None:
+    def closed(self) -> Book:
         """Rule 9: fold in who was heard; everybody who was asked is accounted for."""
-        book, n, cohort = self.book, self.book.n, self.cohort
+        book, n, cohort = self.book.copy(), self.book.n, self.cohort
         uploads = {k: self.heard[k][1] for k in sorted(self.heard)}
         book.w = self.folded(book.w, n, uploads)
         for k in cohort:
@@ -198,8 +283,13 @@ class Oracle:
                 book.lost_at[k] = n
         book.behind = book.behind and 2 * len(uploads) <= len(cohort)
         book.journal[n] = uploads
-        self._skip(n + 1)
-        self.claims = {k: later for k, later in self.claims.items() if later > n + 1}
+        book.n, book.history[n + 1] = n + 1, book.w
+        return book
+
+    def commit(self, book: Book) -> None:
+        """Rule 6: the round is closed for good."""
+        self.book, self.held, self.heard, self.tried = book, [], {}, set()
+        self.claims = {k: later for k, later in self.claims.items() if later > book.n}
 
     def folded(self, w: Any, n: int, uploads: dict[int, Any]) -> Any:
         """Eq. (11)."""
@@ -243,24 +333,24 @@ class Oracle:
 
     def check(self, server: Any, lines: bytes | None) -> None:
         """The server is as it must be; an AssertionError if not."""
-        book, seats = self.book, server.server.seats
-        same(server.n, self.n, "the round")
+        book, table = self.book, server.server.table
+        same(server.n, book.n, "the round")
         close(server.server.state["w"], book.w, f"round {book.n}: the global model")
         same(server.missing, self.missing, f"who is waited for in round {book.n}")
         same(server.server.ledger.counts, book.counts, "the ledger's counters")
         told = sum(book.counts[name] for name in ("accepted", "refused", "lost"))
         same(book.counts["asked"], told, "the sum")
-        same(seats.next, book.next, "the next number")
-        same(seats.members(book.n).tolist(), self.members(book.n), "the members")
-        same(seats.members(book.n + 1).tolist(), self.members(book.n + 1), "the next members")
+        same(table.next, book.next, "the next number")
+        same(table.members(book.n).tolist(), self.members(book.n), "the members")
+        same(table.members(book.n + 1).tolist(), self.members(book.n + 1), "the next members")
         for k in range(book.next):
             same(server.is_member(k), not self.word(k), f"whether {k} is a member")
             if not self.word(k):
                 same(not server.server.begins(k), book.people[k].begun, f"whether {k} has begun")
-                heard = server.server.ledger.accepted[seats.row(k)]
+                heard = server.server.ledger.accepted[table.row(k)]
                 same(heard, book.heard.get(k, 0), f"how often {k} was heard")
         most = self.most + self.most // 8 + 1
-        same(len(seats) <= most, True, f"whether {len(seats)} seats are at most {most}")
-        same(len(server.server.ledger.accepted), len(seats), "the rows of the ledger")
+        same(len(table) <= most, True, f"whether {len(table)} rows are at most {most}")
+        same(len(server.server.ledger.accepted), len(table), "the rows of the ledger")
         found = [json.loads(line) for line in (lines or b"").splitlines()[: server.log.count]]
         same(found, book.log, "the log")

@@ -15,15 +15,15 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from fleet_network import Fleet, FullDisk
-from fleet_world import NUMBERS, WORLDS, Device, fleet_world
+from fleet_oracle import NUMBERS, WORLDS, Device, fleet_world
 from trials import Tally, close, in_a_row, same, weather
 
 from helpers.network import SERVER, Chance
+from psofed.cli.laws.executors import simulate
 from psofed.errors import InputError
-from psofed.protocol.change_log import LOG, changes
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deployment
-from psofed.verify.twin import simulate
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deployment
+from psofed.fleet.protocol.membership import LOG, changes
 
 END, MOST_ACTS = 14, 10  # rounds of a run, and things that happen to its fleet
 LEAP = 1000  # starts that an old copy is taken to have missed
@@ -128,7 +128,7 @@ class LivingFleet(Fleet):
 
     def _mistake(self) -> None:
         """A command that is not possible has changed nothing."""
-        book, here = self.oracle.book, self.server.server.seats.present
+        book, here = self.oracle.book, self.server.server.table.present
         removed = [k for k, p in book.people.items() if p.word == "removed"]
         wrong: list[tuple[str, list[int]]] = [
             ("add", [book.next, book.next]), ("add", [here[0]]), ("exclude", [here[0], here[0]]),

@@ -1,4 +1,4 @@
-"""Hostile messages: what strangers and insiders send beside honest clients, in memory and at a
+"""Hostile messages: what strangers and attackers send beside honest clients, in memory and at a
 broker. Nothing of it may change a model, end a server or block a client."""
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from trials import ROUNDS, WORLDS, Tally, close, same, undisturbed, world
 
-from helpers import stranger
-from helpers.devices import Mosquitto, Team, mosquitto, wait_for
+from helpers import programs, stranger
+from helpers.devices import Mosquitto, Team, wait_for
 from helpers.loopback import Line
 from helpers.network import Chance, VirtualDisk
 from helpers.runs import SMALL, assert_equal_to_the_engine
-from psofed.deploy import mqtt, server_loop
-from psofed.deploy.samples import replay
 from psofed.experiment import Experiment, Features
+from psofed.fleet import server_loop
+from psofed.fleet.address import down_topic, up_topic
+from psofed.fleet.protocol import coordinator, deployment, wire
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.samples import replay
 from psofed.methods import psofed
-from psofed.protocol import coordinator, deployment, seal, wire
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deploy, Deployment
-from psofed.sample_checks import outliers
+from psofed.stages.checks import outliers
 
 SECRET = bytes(range(32))
 SHARE, REPLIES = 16, 5  # of rule 16, told again: messages that wait, and answers in a second
@@ -69,7 +70,7 @@ class Siege:
         self.left = self.forged = self.jumps = 0
 
     def key(self, k: int) -> bytes | None:
-        """As `psofed keys` gives it to client k."""
+        """As `psofed deploy keys` gives it to client k."""
         return coordinator.derive(SECRET, k) if self.sealed else None
 
     def round(self) -> None:
@@ -80,7 +81,7 @@ class Siege:
                 for _ in range(int(self.chance.integers(3))):
                     self.disturb(k, frame)
                 answer, _ = self.members[k].take(frame)
-                self.link.arrive(mqtt.up_topic("p", k), answer or b"")
+                self.link.arrive(up_topic("p", k), answer or b"")
             if len(self.link.inbox) > SHARE * (len(self.members) + 1):
                 raise AssertionError(f"{len(self.link.inbox)} messages wait")
             while (event := self.link.get(0)) is not None:
@@ -104,22 +105,22 @@ class Siege:
         )
 
     def boast(self, k: int, frame: bytes) -> None:
-        """An insider says that it has taken part in the last round of all."""
+        """An attacker says that it has taken part in the last round of all."""
         hello = wire.encode(wire.Frame(wire.HELLO, self.plan.digest, wire.LAST_ROUND))
-        self.link.arrive(mqtt.up_topic("p", k), seal.seal(self.key(k), seal.UP, hello))
+        self.link.arrive(up_topic("p", k), wire.seal(self.key(k), wire.UP, hello))
 
     def leave(self, k: int, frame: bytes) -> None:
         """An upload is left at the broker."""
         self.left += 1
-        data = seal.seal(self.key(k), seal.UP, self.upload(k))
-        self.link.arrive(mqtt.up_topic("p", k), data, retain=True)
+        data = wire.seal(self.key(k), wire.UP, self.upload(k))
+        self.link.arrive(up_topic("p", k), data, retain=True)
 
     def flood(self, k: int, frame: bytes) -> None:
         """A client greets many times: this one, or another."""
         who = int(self.chance.integers(len(self.members)))
         hello = self.members[who].hello()
         for _ in range(FLOOD):
-            self.link.arrive(mqtt.up_topic("p", who), hello)
+            self.link.arrive(up_topic("p", who), hello)
 
     def jump(self, k: int, frame: bytes) -> None:
         """An invitation of the last start that a server can have: all later ones would be older."""
@@ -130,12 +131,12 @@ class Siege:
 
     def forge(self, k: int, frame: bytes) -> None:
         """An upload with a seal that was guessed."""
-        self._wrong(k, self.upload(k) + self.chance.bytes(seal.SIZE))
+        self._wrong(k, self.upload(k) + self.chance.bytes(wire.SEAL))
 
     def impersonate(self, k: int, frame: bytes) -> None:
-        """An insider uses its own key for another client."""
+        """An attacker uses its own key for another client."""
         other = (k + 1) % len(self.members)
-        self._wrong(k, seal.seal(self.key(other), seal.UP, self.upload(k)))
+        self._wrong(k, wire.seal(self.key(other), wire.UP, self.upload(k)))
 
     def reflect(self, k: int, frame: bytes) -> None:
         """What the server has said is said to the server."""
@@ -206,14 +207,13 @@ def besieged(acts: int, seed: int = 1) -> tuple[int, int]:
     It leaves messages, takes the names of sessions, claims to be ahead, invites with the last
     start of all, sends what is too large, and floods. The run ends with the engine's numbers.
     """
-    if not mosquitto():
-        raise FileNotFoundError("mosquitto is not installed")
+    mosquitto = programs.find("mosquitto")
     chance, done = np.random.default_rng(seed), 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         file = folder / "run.toml"
         file.write_text(SMALL.replace("rounds = 40", f"rounds = {max(acts, 10)}"))
-        digest, broker = deployment.read(file).digest, Mosquitto(folder)
+        digest, broker = deployment.read(file).digest, Mosquitto(mosquitto, folder)
         team = Team(folder, file, broker.url, serve=("--every", "0.2"))
         try:
             for who in ("server", 0, 1, 2):
@@ -233,7 +233,7 @@ def besieged(acts: int, seed: int = 1) -> tuple[int, int]:
 
 def _act(port: int, digest: int, number: int, chance: Any) -> None:
     k = int(chance.integers(3))
-    up, down = mqtt.up_topic("p", k), mqtt.down_topic("p", k)
+    up, down = up_topic("p", k), down_topic("p", k)
     boast = wire.encode(wire.Frame(wire.HELLO, digest, wire.LAST_ROUND))
     last = wire.Frame(wire.INVITE, digest, number, wire.LAST_INCARNATION, "float64", bytes(320))
     kind = number % 6

@@ -5,7 +5,7 @@
 
 A trial plants T samples of each of c clients in M of D = 200 entries of a model that was known
 before (cosine features of width 2, L inputs of deviation 1), rounds what is sent as the wire does,
-and gives the rest to psofed.audit. Shares are of samples:
+and gives the rest to psofed.privacy. Shares are of samples:
 
 - determined: noise and guess leave each input a deviation below 0.05 (Cramer and Rao at the truth,
   which needs no search). Another solution may exist far away;
@@ -29,12 +29,20 @@ from typing import Any
 import leaks_followed
 import numpy as np
 
-from psofed.audit.inversion import READ, invert, spread
-from psofed.audit.puzzle import Guess, Puzzle, Window, apart, beside, delayed, pose
 from psofed.core.features import cosine
 from psofed.core.seeds import Seeds
-from psofed.privacy.fixed_point import added, words
-from psofed.privacy.settings import Privacy
+from psofed.privacy.inversion import (
+    READ,
+    Guess,
+    InverseProblem,
+    apart,
+    delayed,
+    invert,
+    pose,
+    spread,
+)
+from psofed.stages.mask import added, words
+from psofed.stages.privacy import Privacy
 
 SEED, DIM, WIDTH = 20, 200, 2.0
 SIZE, ERROR = 0.3, 0.6  # deviations of the entries of a model, and of a = mu e
@@ -58,7 +66,8 @@ class Cell:
     def layout(self) -> Any:
         """Which inputs are the same unknown."""
         one = (delayed if self.line else apart)(self.terms, self.taps)
-        return beside(*[one] * self.clients)
+        offsets = np.arange(self.clients) * (one.max() + 1)  # each client has inputs of its own
+        return np.vstack([one + first for first in offsets])
 
     @property
     def unknowns(self) -> int:
@@ -69,8 +78,8 @@ class Cell:
         return self.unknowns <= MOST * self.shared and self.terms * self.clients <= TERMS
 
 
-def planted(cell: Cell, trial: int) -> tuple[Puzzle, Any, Any]:
-    """A puzzle and its solution u, a."""
+def planted(cell: Cell, trial: int) -> tuple[InverseProblem, Any, Any]:
+    """A problem and its solution u, a."""
     seeds = Seeds(SEED, trial)
     luck, layout = seeds.generator("planted"), cell.layout
     features = cosine(seeds, DIM, cell.taps, WIDTH)
@@ -87,8 +96,7 @@ def planted(cell: Cell, trial: int) -> tuple[Puzzle, Any, Any]:
         before = before.astype(cell.wire).astype(np.float64)
         after = (before + parts.sum(axis=0)).astype(cell.wire).astype(np.float64)
         change, noise = after - before, np.finfo(cell.wire).eps * np.abs(after) / 3 + 1e-16
-    window = Window(entries, change, noise=noise)
-    return pose(features, [window], layout, Guess(a=ERROR)), u, a
+    return pose(features, entries, change, layout, Guess(a=ERROR), noise), u, a
 
 
 def near(x: Any, truth: Any) -> Any:
@@ -102,12 +110,12 @@ def run(cell: Cell, trials: int) -> dict[str, Any]:
     rows, begin = [], time.process_time()
     longest = 0.0
     for i in range(trials):
-        puzzle, u, a = planted(cell, i)
-        row = [float((spread(puzzle, u, a) <= READ).mean())]
+        problem, u, a = planted(cell, i)
+        row = [float((spread(problem, u, a) <= READ).mean())]
         if cell.searched:
             start = time.process_time()
-            found = invert(puzzle, Seeds(SEED, i).generator("luck"), STARTS, BATCHES)
-            read, true = near(found.x, u[puzzle.layout])
+            found = invert(problem, Seeds(SEED, i).generator("luck"), STARTS, BATCHES)
+            read, true = near(found.x, u[problem.layout])
             sure = found.certain
             row += [float(read.mean()), float((sure & true).mean()), float((sure & ~true).mean())]
             longest = max(longest, time.process_time() - start)

@@ -11,20 +11,32 @@ memo: a client of the paper's stream sends its first upload after n samples, fou
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from psofed.audit import memo as first_upload
-from psofed.audit.inversion import READ, invert, spread
-from psofed.audit.puzzle import Guess, Puzzle, Window, apart, delayed, pose
 from psofed.core.features import cosine
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment
 from psofed.methods import memofed
+from psofed.privacy.inversion import (
+    READ,
+    Guess,
+    InverseProblem,
+    apart,
+    delayed,
+    invert,
+    pose,
+    spread,
+)
 from psofed.simulate.draws import draw
+
+sys.path.append(str(Path(__file__).parent.parent / "examples"))
+import first_upload
 
 SEED, DIM, TAPS, WIDTH = 20, 200, 4, 2.0
 SIZE, ERROR = 0.3, 0.6  # deviations of the entries of a model, and of a = mu e
@@ -93,11 +105,13 @@ def contacts(plan: Plan, trials: int) -> dict[str, Any]:
     for i in range(trials):
         told = story(plan, i)
         everything = np.arange(len(told.entries))
-        window = Window(told.entries, told.change, told.terms(everything), NOISE)
-        puzzle = pose(told.features, [window], told.layout, Guess(a=ERROR))
-        determined = spread(puzzle, told.u, told.a) <= READ
+        terms = told.terms(everything)
+        problem = pose(
+            told.features, told.entries, told.change, told.layout, Guess(a=ERROR), NOISE, terms
+        )
+        determined = spread(problem, told.u, told.a) <= READ
         found, wrong = attacked(told)
-        row = [len(told.a), puzzle.unknowns, puzzle.equations, wrong]
+        row = [len(told.a), problem.unknowns, problem.equations, wrong]
         for each in (determined, found):
             newest = each[told.rounds]
             row += [each.mean(), newest.mean(), np.delete(each, told.rounds).mean()]
@@ -146,9 +160,9 @@ def _solve(
     change = told.change[chosen] - ((contains[:, solved] * a[solved]) * z.T).sum(axis=1)
     off = contains[:, solved] * np.square(SLOPE * a[solved] * loose[solved])
     noise = np.sqrt(NOISE**2 + off.sum(axis=1))
-    window = Window(told.entries[chosen], change, contains[:, terms], noise)
-    puzzle = pose(told.features, [window], layout, Guess(a=ERROR), u[names])
-    found = invert(puzzle, luck, STARTS, 1)
+    entries, which = told.entries[chosen], contains[:, terms]
+    problem = pose(told.features, entries, change, layout, Guess(a=ERROR), noise, which, u[names])
+    found = invert(problem, luck, STARTS, 1)
     sure = found.certain
     u[told.layout[terms[sure]]] = found.x[sure]
     a[terms[sure]], loose[terms[sure]] = found.a[sure], found.spread[sure]
@@ -178,11 +192,11 @@ def memo(job: Upload, trials: int) -> dict[str, Any]:
     starts = 48 if n <= 6 else 16 if n <= 12 else 4
     for k in range(trials):
         x, y = chunk.x[k, :n], chunk.y[k, :n]
-        puzzle = posed(method, x, y, k)
-        u = np.empty(int(puzzle.layout.max()) + 1)
-        u[puzzle.layout] = x
-        left = spread(puzzle, u, y / n) * puzzle.std.mean() / deviation
-        found = invert(puzzle, Seeds(SEED, k).generator("luck"), starts, 1)
+        problem = posed(method, x, y)
+        u = np.empty(int(problem.layout.max()) + 1)
+        u[problem.layout] = x
+        left = spread(problem, u, y / n) * problem.std.mean() / deviation
+        found = invert(problem, Seeds(SEED, k).generator("luck"), starts, 1)
         miss = np.abs(found.x[:, None] - x).max(axis=-1)  # [found, true]
         nearest = miss.argmin(axis=0)
         labels = first_upload.labels(method, found.x, found.a, np.zeros(method.size))
@@ -192,19 +206,18 @@ def memo(job: Upload, trials: int) -> dict[str, Any]:
                      np.median(miss), np.median(np.abs(labels[nearest] - y))])  # fmt: skip
     names = "determined", "determined to 0.2", "found", "found to 0.2", "error of x", "error of y"
     means = dict(zip(names, np.mean(rows, axis=0).tolist(), strict=True))
-    counts = {"unknowns": puzzle.unknowns, "equations": puzzle.equations, "starts": starts}
+    counts = {"unknowns": problem.unknowns, "equations": problem.equations, "starts": starts}
     seconds = (time.process_time() - begin) / trials
     return {**asdict(job), **counts, "trials": trials, **means, "seconds": seconds}
 
 
-def posed(method: memofed.Method, x: Any, y: Any, k: int) -> Puzzle:
-    """The puzzle of the bytes that client k sends after these samples."""
-    client = method.client(k)
-    method.absorb(client, x, method.task.features(x), y)
-    method.receive(client, k, 0, np.empty(0))
-    sent = method.values.encode(method.upload(client, k, 0), up=True)
-    message = method.values.decode(sent, up=True)
-    return first_upload.puzzle(method, message, len(y))
+def posed(method: memofed.Method, x: Any, y: Any) -> InverseProblem:
+    """The problem of the bytes that a client sends after these samples."""
+    client = method.client()
+    method.at_client.learn(client, x, method.task.features(x), y)
+    method.at_client.receive(client, np.empty(0))
+    message = method.decode(method.encode(method.at_client.upload(client), up=True), up=True)
+    return first_upload.problem(method, message, len(y))
 
 
 PLANS = [Plan(mask, line, J) for mask in ("subset", "block") for line in (False, True)

@@ -1,4 +1,4 @@
-"""Learners on the paper's stream at equal bytes: the table of docs/own_learner.md.
+"""Learners on the paper's stream at equal bytes: the table of docs/extend.md.
 
 python benchmarks/learners.py --rounds 5000 --runs 5
 
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from psofed.compare.pilot import SEED as PILOT_SEED
+from psofed.compare.search import SEED as PILOT_SEED
 from psofed.experiment import Experiment
-from psofed.learners import linear, lms, network, nlms
+from psofed.federation.learners import linear, lms, network, nlms
 from psofed.methods import onlinefed, psofed
 from psofed.simulate import montecarlo
 

@@ -2,9 +2,9 @@
 
     python benchmarks/load.py [--clients 1000] [--rounds 2000] [--memory-rounds 10000]
 
-The server is the deployed one, a process of its own (`psofed serve`). The clients are real MQTT
-connections with the deployed wire format in one process and one thread (asyncio, a few lines of
-MQTT 3.1.1 of its own): they decode the invitation and send a valid upload at once, without
+The server is the deployed one, a process of its own (`psofed deploy serve`). The clients are real
+MQTT connections with the deployed wire format in one process and one thread (asyncio, a few lines
+of MQTT 3.1.1 of its own): they decode the invitation and send a valid upload at once, without
 learning, so that what is measured is server and broker. Round latency is from one commit to the
 next, as the server's log lines arrive. Memory is the server's resident set at 10 % and 100 %.
 """
@@ -25,10 +25,11 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from helpers import programs
 from helpers.devices import Mosquitto
 from helpers.processes import ENV
-from psofed.protocol import deployment as plans
-from psofed.protocol import wire
+from psofed.fleet.protocol import deployment as plans
+from psofed.fleet.protocol import wire
 
 SETTING = """
 clients = {clients}
@@ -115,7 +116,7 @@ async def play(clients: int, cohort: int, rounds: int) -> Result:
         folder = Path(name)
         file = folder / "run.toml"
         file.write_text(SETTING.format(clients=clients, rounds=rounds, cohort=cohort))
-        broker = Mosquitto(folder)
+        broker = Mosquitto(programs.find("mosquitto"), folder)
         loop, peers = asyncio.get_running_loop(), []
         try:
             digest = plans.read(file).digest
@@ -132,8 +133,8 @@ async def play(clients: int, cohort: int, rounds: int) -> Result:
 
 
 async def _serve(file: Path, folder: Path, url: str, cohort: int, rounds: int) -> Result:
-    command = [sys.executable, "-m", "psofed", "serve", file, "--state", folder / "s", "--broker",
-               url, "--log-json", "--deadline", "10"]  # fmt: skip
+    command = [sys.executable, "-m", "psofed", "deploy", "serve", file, "--state", folder / "s",
+               "--broker", url, "--log-json", "--deadline", "10"]  # fmt: skip
     server = await asyncio.create_subprocess_exec(
         *map(str, command), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENV
     )

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from psofed.compare import budget
 from psofed.experiment import Experiment
-from psofed.simulate import any_method, family, onerun, together
+from psofed.simulate import any_method, family, kernel, onerun
 
 RUNS, ROUNDS, CORES = 100, 5000, 2  # what the minutes are told for
 MARKS, FIRST = 1000, 20  # marks of a whole run; runs before the first one also compute levels
@@ -76,7 +76,7 @@ def comparison(share: float) -> Experiment:
 
 def groups(experiment: Experiment) -> list[list[str]]:
     """The titles of the methods that are compiled, take several runs at once, and neither."""
-    methods = experiment.start(any_method.faster(experiment.task(FIRST)))
+    methods = experiment.start(kernel.faster(experiment.task(FIRST)))
     return [[experiment.titles[j] for j in group] for group in onerun._groups(experiment, methods)]
 
 
@@ -96,14 +96,12 @@ def parts(experiment: Experiment, runs: int) -> dict[str, float]:
         def change(owner: Any, name: str, value: Any) -> None:
             stack.enter_context(patch.object(owner, name, value))
 
-        for owner in (together.JointSamples, any_method.RunSamples):
-            for name in ("__init__", "move_to", "of", "past"):
-                if hasattr(owner, name):
-                    change(owner, name, clock.watched(SAMPLES, getattr(owner, name)))
+        samples = any_method.RunSamples
+        for name in ("__init__", "move_to", "of", "past"):
+            change(samples, name, clock.watched(SAMPLES, getattr(samples, name)))
         change(onerun.Recorder, "see", clock.watched(TESTS, onerun.Recorder.see))
         change(family, "run", clock.watched(COMPILED.format(len(compiled)), family.run))
-        change(together, "play", clock.steps(cycle(stacked), together.play))
-        change(any_method, "play", clock.steps(cycle(others), any_method.play))
+        change(any_method, "play", clock.steps(cycle([*others * runs, *stacked]), any_method.play))
         clock("(the rest)", onerun.some_runs, experiment, range(FIRST, FIRST + runs))
     return clock.seconds
 
@@ -118,14 +116,9 @@ class Found:
     experiment: Experiment
 
     @property
-    def rls(self) -> float:
-        """Of the RLS methods."""
-        return sum(seconds for name, seconds in self.each.items() if "RLS" in name)
-
-    def minutes(self, rls: bool) -> float:
+    def minutes(self) -> float:
         """By the clock, for the comparison on all cores."""
-        a_round = self.total - (0 if rls else self.rls)
-        return (a_round * ROUNDS + self.once) * RUNS / CORES / 60
+        return (self.total * ROUNDS + self.once) * RUNS / CORES / 60
 
 
 def measured(experiment: Experiment, rounds: int, runs: int, repeats: int) -> Found:
@@ -149,14 +142,12 @@ def measured(experiment: Experiment, rounds: int, runs: int, repeats: int) -> Fo
 
 
 def measure(quick: bool) -> dict[str, float]:
-    """Milliseconds of a round with and without RLS methods, minutes of the whole comparison."""
+    """Milliseconds of a round, minutes of the whole comparison."""
     found = measured(comparison(0.2), 160 if quick else 400, 16, 1 if quick else 3)
     return {
         "methods": len(found.experiment.methods),
         "round_ms": 1e3 * found.total,
-        "round_without_rls_ms": 1e3 * (found.total - found.rls),
-        "minutes": found.minutes(rls=True),
-        "minutes_without_rls": found.minutes(rls=False),
+        "minutes": found.minutes,
     }
 
 
@@ -173,11 +164,9 @@ def show(found: Found) -> None:
         print(f"{1e3 * each[name]:8.4f} ms  {name}")
     print(f"\n{1e3 * sum(each.values()):8.4f} ms a round: the sum of all lines")
     count = len(found.experiment.methods)
-    for rls, title in ((True, "in which nothing is timed"), (False, "without RLS methods")):
-        a_round = found.total - (0 if rls else found.rls)
-        print(f"{1e3 * a_round:8.4f} ms a round: {count} methods, {title}")
-        job = f"for {RUNS} runs of {ROUNDS} rounds on {CORES} cores"
-        print(f"{found.minutes(rls):8.1f} minutes {job}")
+    print(f"{1e3 * found.total:8.4f} ms a round: {count} methods, in which nothing is timed")
+    job = f"for {RUNS} runs of {ROUNDS} rounds on {CORES} cores"
+    print(f"{found.minutes:8.1f} minutes {job}")
 
 
 def main() -> None:

@@ -25,18 +25,18 @@ from trials import Tally, _array, in_a_row, same, weather
 from helpers.network import SERVER, Chance, Network, Weather
 from helpers.onlooker import models
 from psofed.experiment import Experiment, Features
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.masking import Unmasking, bits
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.protocol.server import Server
 from psofed.methods import psofed
-from psofed.privacy import fixed_point, masks
-from psofed.privacy.fixed_point import mean as _mean
-from psofed.privacy.fixed_point import words as _words
-from psofed.privacy.masks import Pairs, derived
-from psofed.privacy.settings import Privacy
-from psofed.protocol import wire
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deploy, Deployment
-from psofed.protocol.server import Server
-from psofed.protocol.unmasking import Unmasking, bits
+from psofed.stages import mask as masks
+from psofed.stages.mask import Pairs, derived
+from psofed.stages.mask import mean as _mean
+from psofed.stages.mask import words as _words
+from psofed.stages.privacy import Privacy
 
 ROUNDS, WORLDS = 8, 24
 
@@ -223,10 +223,10 @@ MASKS: dict[str, Callable[[], Callable[[], None]]] = {
         Unmasking, "missing", property(_impatient)
     ),
     "values are rounded to a tenth": lambda: _swap(
-        fixed_point, "words", lambda values, scale, most: _words(np.round(values, 1), scale, most)
+        masks, "words", lambda values, scale, most: _words(np.round(values, 1), scale, most)
     ),
     "the mean is over the whole cohort": lambda: _swap(
-        fixed_point, "mean", lambda total, scale, most, count: _mean(total, scale, most, 6)
+        masks, "mean", lambda total, scale, most, count: _mean(total, scale, most, 6)
     ),
 }
 

@@ -22,11 +22,11 @@ from typing import Any
 from memofed_studies import STUDIES, Scale
 
 from psofed.compare import tuning
-from psofed.compare.lattice import Allowance
-from psofed.compare.pilot import Pilot
-from psofed.compare.target import bytes_to_target
+from psofed.compare.budget import Allowance
+from psofed.compare.search import Pilot, bytes_to_target
 from psofed.experiment import Experiment
-from psofed.methods import fedavg, memofed, onlinefed, psofed, raw
+from psofed.methods import fedavg, memofed, onlinefed, psofed
+from psofed.rivals import raw
 from psofed.simulate import montecarlo, pools
 from psofed.streams import change, drift
 
@@ -59,7 +59,7 @@ def measure(quick: bool) -> dict[str, float]:
     """What it costs a client and the server: multiply-adds over those of LMS, kB."""
     [method] = Experiment(methods=(memofed.Options(),)).start(Experiment().task(0))
     dim, size = method.T.shape  # type: ignore[attr-defined]
-    state, server = method.client(0), method.server()
+    state, server = method.client(), method.server()
     each = [a for a in server.values() if a.ndim and len(a) == method.task.places]
     return {
         "arithmetic": (dim * size + size**2 + size) / (2 * dim),

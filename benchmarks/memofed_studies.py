@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.attacks import labels, stuck
-from psofed.compare.target import bytes_to_target
-from psofed.core import whitening
+from psofed.compare.search import bytes_to_target
 from psofed.curves import Curves
-from psofed.defences import clip
 from psofed.experiment import Experiment
-from psofed.methods import adapting, memofed
-from psofed.methods.values import Values
+from psofed.methods import memofed
+from psofed.methods.memo import memory as adapting
+from psofed.methods.memo import messages, server
 from psofed.simulate import montecarlo
 from psofed.simulate.draws import draw
+from psofed.stages.attacks import labels, stuck
+from psofed.stages.defences import clip
 from psofed.streams import change, drift
 
 Array = NDArray[Any]
@@ -82,12 +82,12 @@ def at(curves: Curves, j: int, n: int) -> str:
 # Constants.
 
 MODULES: Mapping[str, Any] = {  # where each is looked up when it is used
-    **dict.fromkeys(("DAMP", "RECENT", "SAFE", "RELEASE"), memofed),
-    "FLAT": whitening, "TRUST": memofed.curvature,
+    **dict.fromkeys(("DAMP", "RECENT", "SAFE", "RELEASE"), server),
+    "FLAT": memofed, "OWN": messages,
 }  # fmt: skip
 VALUES: Mapping[str, tuple[float, ...]] = {
     "DAMP": (0.0075, 0.03, 0.12), "RECENT": (0.125, 0.5, 2.0), "SAFE": (0.3, 0.6, 0.9),
-    "RELEASE": (0.96, 0.99, 0.9975), "FLAT": (0.25e-4, 1e-4, 4e-4), "TRUST": (5.0, 20.0, 80.0),
+    "RELEASE": (0.96, 0.99, 0.9975), "FLAT": (0.25e-4, 1e-4, 4e-4), "OWN": (5.0, 20.0, 80.0),
 }  # fmt: skip
 OPTIONS: Mapping[str, tuple[float | int, ...]] = {
     "silent": (2, 10, 40), "ridge": (0.25, 1.0, 4.0), "size": (40, 80, 160), "bits": (2, 4, 8),
@@ -166,7 +166,7 @@ def sizes(scale: Scale) -> str:
         adds, held = dim * d + d * d + d, 8 * (dim * d + d * d) / 1000
         both = range(2 * i, 2 * i + 2)
         cells = [show(curves, j) for j in both for show in (end, kb)]
-        contact = 2 * Values(d, 4, "float32", 5).nbytes(up=True)
+        contact = 2 * messages.Values(d, 4, "float32", 5).nbytes(up=True)
         rows.append([f"{d}", *cells, f"{contact}", f"{adds:,}", f"{adds / (2 * dim):.0f}",
                      f"{held:.0f}"])  # fmt: skip
     head = [f"{what}, {b}" for b in BUDGETS for what in ("last fifth, dB", "kB to -12 dB")]
@@ -245,13 +245,13 @@ def revealed(scale: Scale) -> str:
     (chunk,) = draw(experiment, task, everybody=True).chunks()
     worst = []
     for k in range(20):
-        client, x, y = method.client(k), chunk.x[k, 0], chunk.y[k, 0]
-        method.learn(client, x, task.features(x[None])[0], y)
-        method.receive(client, k, 0, np.empty(0))
-        values, _, _ = method.values.split(method.upload(client, k, 0))
+        client, x, y = method.client(), chunk.x[k, :1], chunk.y[k, :1]
+        method.at_client.learn(client, x, task.features(x), y)
+        method.at_client.receive(client, np.empty(0))
+        values, _, _ = method.values.split(method.at_client.upload(client))
         assert values is not None
         found = _fitted(method, method.values.restore(values), np.random.default_rng(k))
-        worst.append(np.abs(found - np.append(x, y)).max())
+        worst.append(np.abs(found - np.append(x[0], y[0])).max())
     spread = [f"{v.std():.2f}" for v in (chunk.x, chunk.y)]
     row = [f"{np.quantile(worst, q):.2g}" for q in (0.1, 0.5, 0.9)]
     head = ["largest error of x and y, 10 %", "50 %", "90 % of clients"]

@@ -2,7 +2,7 @@
 
 python benchmarks/odd_station.py FOLDER
 
-The experiment of docs/air_quality.md (PSO-Fed, M = 40), learned with and without the defence clip
+The experiment of docs/tables.md (PSO-Fed, M = 40), learned with and without the defence clip
 on the same rounds; then the error of the frozen model and, by station, how often it was in
 quarantine and which weight it had on average.
 """
@@ -17,16 +17,16 @@ import numpy as np
 from air_quality import SENSOR
 
 from psofed.curves import to_db
-from psofed.data import reading, warmup
-from psofed.data.rounds import Rounds
-from psofed.defences import clip
 from psofed.experiment import Experiment
-from psofed.fit import fitting, handover
-from psofed.fit.plan import Plan
 from psofed.methods import psofed
-from psofed.simulate import any_method
-from psofed.simulate.draws import draw
-from psofed.simulate.evaluate import draw_test
+from psofed.simulate import any_method, kernel
+from psofed.simulate.draws import draw, draw_test
+from psofed.stages.defences import clip
+from psofed.streams.data import reading
+from psofed.streams.data import recipe as recipes
+from psofed.streams.data.rounds import Rounds
+from psofed.tables import fitting
+from psofed.tables.plan import Plan
 
 WIDTH, STEP = 2.739, 0.1  # what `psofed fit` finds on the warm-up
 
@@ -39,8 +39,8 @@ def main() -> None:
     plan = Plan(SENSOR, label_delay=24, methods=(psofed.Options(40),), width=WIDTH, step=STEP)
     table = reading.read(given.folder, plan.columns)
     span = fitting.spans(table, plan)
-    rounds = Rounds(table, warmup.learn(table, span.first, plan.limited))
-    made = handover.experiment(rounds, plan, span, given.folder)
+    rounds = Rounds(table, recipes.learn(table, span.first))
+    made = plan.experiment(rounds, span, given.folder)
     made = replace(made, methods=made.methods[:1])
     for defence in (None, clip.Options()):
         error, seen = learned(replace(made, defence=defence))
@@ -52,7 +52,7 @@ def main() -> None:
 
 def learned(experiment: Experiment) -> tuple[float, np.ndarray | None]:
     """The test error at the end, and of each client the share of quarantine and its weight."""
-    task = any_method.faster(experiment.task(0))
+    task = kernel.faster(experiment.task(0))
     draws = draw(experiment, task, everybody=True)
     (method,) = experiment.start(task)
     found = []
@@ -67,9 +67,9 @@ def learned(experiment: Experiment) -> tuple[float, np.ndarray | None]:
             return left
 
     if task.defence is not None:
-        watched = Watched(task.defence.options, task.defence.ward)
+        watched = Watched(task.defence.options, task.defence.setting)
         (method,) = experiment.start(replace(task, defence=watched))
-    for moment in any_method.play(draws, method, any_method.RunSamples(draws)):
+    for moment in any_method.play(method, any_method.RunSamples(draws)):
         last = moment
     judge = draw_test(experiment, task)
     mse = judge.mse(method.models(last.server, last.clients)[None], np.zeros(1))

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 import psofed
 from psofed.simulate.onerun import one_run
 from psofed.streams import paper
-from psofed.streams.chance import ClientChance
+from psofed.streams.own_laws import ClientChance
 
 PAPER = "sqrt(x1**2 + sin(pi*x4)**2) + (0.8 - 0.5*exp(-x2**2))*x3"
 

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from psofed import Experiment, FedAvg, Privacy, PSOFed
 from psofed.experiment import Features
-from psofed.methods.contract import Options
+from psofed.federation.options import Options
 from psofed.simulate.onerun import some_runs
 
 Array = NDArray[Any]

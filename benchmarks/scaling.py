@@ -39,7 +39,7 @@ CASES: dict[str, list[dict[str, int]]] = {
 }
 # Clients and rounds of the table of every method. Where everybody matters: fewer clients, and fewer
 # still where each has a D x D matrix, 0.3 MB.
-MANY, SOME, FEW, METHOD_ROUNDS = 10**6, 10**4, 10**3, 200
+MANY, SOME, METHOD_ROUNDS = 10**6, 10**4, 200
 
 
 @cache
@@ -47,7 +47,7 @@ def each_method() -> tuple[Any, ...]:
     """Those of a comparison; PAO-Fed whose clients decide by themselves; a policy."""
     from psofed.compare import budget
     from psofed.methods import paofed, psofed
-    from psofed.policies import importance
+    from psofed.rivals.policies import importance
 
     asked = paofed.Options(shared=40, availability=0.05)
     chosen = psofed.Options(shared=40, policy=importance.Options())
@@ -56,8 +56,6 @@ def each_method() -> tuple[Any, ...]:
 
 def most(options: Any) -> tuple[int, str]:
     """How many clients a method is measured with, and why not more."""
-    if options.name == "pdrls":
-        return FEW, "every client learns, with a D x D matrix"
     if options.policy is not None:
         return SOME, "the policy looks at every client"
     if options.name == "paofed" and options.all_matter:

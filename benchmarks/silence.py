@@ -2,10 +2,10 @@
 
     python benchmarks/silence.py [pace] [model] [fair] [--clients 20] [--seconds 10]
 
-pace: a server (`psofed serve`, live clock, `--every 0`) on a mosquitto and light clients with the
-deployed wire format in one process, and beside them the same once more. In one fleet 10 % of the
-clients are cut off and come back, then 50 %; in the other everybody stays. Ratios are of the rounds
-of the two in the same seconds, so that other work of the machine concerns both.
+pace: a server (`psofed deploy serve`, live clock, `--every 0`) on a mosquitto and light clients
+with the deployed wire format in one process, and beside them the same once more. In one fleet 10 %
+of the clients are cut off and come back, then 50 %; in the other everybody stays. Ratios are
+of the rounds of the two in the same seconds, so that other work of the machine concerns both.
 
 model: the deployed handlers without a network, PSO-Fed. Some clients fall asleep at a third of the
 run. Mean square error of the global model in dB at the end, on the data of all clients.
@@ -32,16 +32,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from load import Peer, _packet, _text
 
+from helpers import programs
 from helpers.devices import Mosquitto
 from helpers.processes import ENV
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment
+from psofed.fleet.protocol import deployment as plans
+from psofed.fleet.protocol import membership, wire
+from psofed.fleet.protocol.client import Client
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.server import Server
 from psofed.methods import psofed
-from psofed.protocol import deployment as plans
-from psofed.protocol import membership, naps, wire
-from psofed.protocol.client import Client
-from psofed.protocol.deployment import Deploy, Deployment
-from psofed.protocol.server import Server
 
 SETTING = """
 clients = {clients}
@@ -83,10 +84,14 @@ class Fleet:
         folder.mkdir()
         file = folder / "run.toml"
         file.write_text(SETTING.format(clients=clients))
-        self.digest, self.broker = plans.read(file).digest, Mosquitto(folder)
+        self.digest, self.broker = (
+            plans.read(file).digest,
+            Mosquitto(programs.find("mosquitto"), folder),
+        )
         self.peers: dict[int, Any] = {}
-        self.command = [sys.executable, "-m", "psofed", "serve", file, "--state", folder / "s",
-                        "--broker", self.broker.url, "--every", 0, *options]  # fmt: skip
+        self.command = [sys.executable, "-m", "psofed", "deploy", "serve", file, "--state",
+                        folder / "s", "--broker", self.broker.url, "--every", 0,
+                        *options]  # fmt: skip
         self.rounds = 0
 
     async def start(self, clients: int) -> None:
@@ -233,13 +238,13 @@ def error(
 ) -> Any:
     """Mean square error at the end: on all data, without that of the first `count`, on theirs."""
     given = plan(clients, shared, rounds, number)
-    server = Server(given.method(), seated=given.seated)
-    membership.seat(server)
+    server = Server(given.method(), bind=given.bind)
+    server.become(membership.rebound(server, server.table))
     x, y = samples(clients, rounds, odd, number)
     members = [Client(given.method(), k, Given(x[k], y[k])) for k in range(clients)]
     for n in range(rounds):
         if n == rounds // 3 and asleep:
-            naps.begin(server, range(asleep))
+            server.sleep(range(asleep))
         for k, data in server.invite().items():
             server.collect(k, n, members[k].take_part(n, data))
         server.commit()
@@ -276,12 +281,12 @@ def fair(clients: int = 100, rounds: int = 20_000) -> None:
 
     for share in (0.0, *SHARES):
         given = plan(clients, 5, 1, 0)
-        server = Server(given.method(), seated=given.seated)
-        membership.seat(server)
-        naps.begin(server, range(int(share * clients)))
+        server = Server(given.method(), bind=given.bind)
+        server.become(membership.rebound(server, server.table))
+        server.sleep(range(int(share * clients)))
         counts = np.zeros(clients, int)
         for n in range(1, rounds + 1):
-            server.skip(n)
+            server.become(server.now.skipped(n))
             counts[server.cohort] += 1
         awake = counts[int(share * clients) :]
         mean, left = awake.mean(), len(awake)

@@ -3,7 +3,7 @@
     python benchmarks/tables.py --folder FOLDER
     python benchmarks/tables.py --forms --rows 320000
 
-The table is that of docs/air_quality.md, 12 stations with 35,064 rows each, if FOLDER has it (see
+The table is that of docs/tables.md, 12 stations with 35,064 rows each, if FOLDER has it (see
 fetch_air_quality.py); else one of the same shape is made up. Each command is a process of its own:
 seconds of CPU and by the clock, the least of --repeat.
 
@@ -34,8 +34,8 @@ from fetch_air_quality import HEADER, ROWS, STATIONS
 HEAD = "time,sensor,a,b,c,d,e,f,wind,y"
 READ = """
 import json, re, sys, time
-from psofed.data import reading
-from psofed.data.columns import Columns
+from psofed.streams.data import reading
+from psofed.streams.data.columns import Columns
 begin = time.process_time()
 table = reading.read(sys.argv[1], Columns("y", ("time",), "sensor"))
 took = time.process_time() - begin
@@ -46,8 +46,8 @@ print(json.dumps([took, peak, table.rows, int(table.counts.sum())]))
 
 INPUTS = "PM2.5,PM10,SO2,NO2,CO,TEMP,PRES,DEWP,RAIN,wd,WSPM"
 OPTIONS = [
-    "--client", "station", "--time", "year,month,day,hour", "--target", "O3", "--inputs", INPUTS,
-    "--calendar", "hour,yearday", "--label-delay", "24",
+    "--client", "station", "--time", "year,month,day,hour", "--target", "O3",
+    "--set", f"inputs={INPUTS}", "--set", "calendar=hour,yearday", "--set", "label_delay=24",
 ]  # fmt: skip
 COMMANDS = {"fit_alone": ["fit", "--alone"], "fit": ["fit"], "advise": ["advise"]}
 WINDS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")

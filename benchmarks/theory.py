@@ -7,8 +7,8 @@ K = 100, D = 200, |S_n| = 4, mu = 0.75; Online-Fed and PSO-Fed with M = 1, 5, 40
 first on independent windows, for which the theory is made, then on the paper's AR(1) windows, for
 which it is not. Prints the deviation of each curve, the time of the predictions and peak memory.
 
-With --time: what `psofed theory` of the paper's setting takes, the curves alone and with sweeps and
-simulation (100 runs, 20 of each point of a sweep).
+With --time: what `psofed study theory` of the paper's setting takes, the curves alone and with
+sweeps and simulation (100 runs, 20 of each point of a sweep).
 """
 
 import argparse
@@ -25,7 +25,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from psofed.experiment import Experiment
-from psofed.report.summaries import align
+from psofed.report.files import Grid
 from psofed.simulate import montecarlo
 from psofed.streams import iid, paper
 from psofed.theory import prediction, study
@@ -70,15 +70,24 @@ def time_commands(rounds: int, jobs: int) -> None:
         file.write_text(f"rounds = {rounds}\n")
         for i, more in enumerate(([], ["--simulate"])):
             before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
-            command = ["theory", str(file), *more, "--jobs", str(jobs), "--out", f"{folder}/{i}"]
+            command = [
+                "study",
+                "theory",
+                str(file),
+                *more,
+                "--jobs",
+                str(jobs),
+                "--out",
+                f"{folder}/{i}",
+            ]
             subprocess.run(
                 [sys.executable, "-m", "psofed", *command], check=True, stdout=subprocess.DEVNULL
             )
             after, took = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter() - begin
             used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            name = " ".join(["psofed theory", *more])
+            name = " ".join(["psofed study theory", *more])
             rows.append([name, f"{took:.0f}", f"{used:.0f}", f"{after.ru_maxrss / 1e3:.0f}"])
-    print(align(rows))
+    print(Grid(rows))
 
 
 def compare(experiment: Experiment, jobs: int) -> None:
@@ -94,7 +103,7 @@ def compare(experiment: Experiment, jobs: int) -> None:
         numbers = (f"{gap['largest_db']:+.2f}", str(gap["at"]), f"{gap['rms_db']:.3f}")
         rows.append([title, *numbers, f"{gap['late_db']:+.3f}", f"{error:.3f}"])
     print(f"\nstream {experiment.stream.name!r}, world {experiment.world}, {curves.runs} runs")
-    print(align(rows))
+    print(Grid(rows))
     parts = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     mine, child = (resource.getrusage(who).ru_maxrss / 1e3 for who in parts)
     count, rounds = len(predictions), experiment.rounds

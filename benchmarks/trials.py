@@ -16,12 +16,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from helpers.network import Chance, CrashError, Network, VirtualDisk, Weather
 from helpers.onlooker import models
-from psofed.deploy.samples import replay
 from psofed.experiment import Experiment, Features
+from psofed.fleet.protocol import store, wire
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.samples import replay
 from psofed.methods import psofed
-from psofed.protocol import store, wire
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deploy, Deployment
 
 ROUNDS, WORLDS = 8, 16
 BATCH = 250  # trials of one task

@@ -23,20 +23,22 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from helpers import programs
 from helpers.devices import Mosquitto, wait_for
-from psofed.deploy import identity, mqtt
-from psofed.deploy.certificates import Identity
-from psofed.deploy.client_loop import Device
-from psofed.deploy.mqtt import Address, Link
-from psofed.deploy.samples import replay
-from psofed.deploy.server_loop import ServerLoop
 from psofed.experiment import Experiment
+from psofed.fleet.address import Address, down_topic, up_topic
+from psofed.fleet.authority import Authority
+from psofed.fleet.client_loop import Device
+from psofed.fleet.identity import Identity
+from psofed.fleet.mqtt import Link
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.protocol.store import StateFolder
+from psofed.fleet.samples import replay
+from psofed.fleet.server_loop import ServerLoop
 from psofed.methods import psofed
-from psofed.protocol import wire
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deploy, Deployment
-from psofed.protocol.store import StateFolder
 
 CLIENTS = COHORT = 4  # everybody takes part in every round
 WARM_UP, SPACE = 5, 0.2
@@ -102,10 +104,10 @@ def captured(folder: Path, shared: int, qos: int, tls: bool, spaced: bool, round
     config = ""
     if tls:
         files = folder / "keys"
-        identity.init(files, "p", ["127.0.0.1"], 8883)
+        Authority.make(files, "p", ["127.0.0.1"])
         config = (files / "mosquitto.conf").read_text() + "user root\n"
         config = config.replace("listener 8883", "listener PORT 127.0.0.1")
-    broker = Mosquitto(folder, config)
+    broker = Mosquitto(programs.find("mosquitto"), folder, config)
     address = Address("127.0.0.1", broker.port, tls)
     capture = Capture(broker.port)
     capture.start()
@@ -163,9 +165,9 @@ def _link(address: Address, k: int | None, qos: int, files: Path | None) -> Link
     who = None
     if files is not None:
         if k is not None:
-            identity.issue(files, name)
+            Authority(files).add(name)
         who = Identity(files / "ca.pem", files / f"{name}.pem", files / f"{name}.key")
-    topic = mqtt.up_topic("p", "+") if k is None else mqtt.down_topic("p", k)
+    topic = up_topic("p", "+") if k is None else down_topic("p", k)
     return Link(address, name, topic, 100_000, qos, who, clients=range(100))
 
 

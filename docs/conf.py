@@ -1,9 +1,7 @@
-"""How Sphinx makes the site; `psofed docs` calls it on a copy of this folder."""
+"""How Sphinx makes the site; `python3 dev.py docs` calls it on a copy of this folder."""
 
 import gc
-import inspect
 import sys
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,12 +11,11 @@ sys.path.insert(0, str(Path(__file__).parent / "_tools"))
 import site_api
 
 gc.set_threshold(200_000, 20, 100)  # trees of pages live long: looking for rubbish takes a fifth
-inspect.getsource = cache(inspect.getsource)  # asked for twice, for every function
 
 project = "psofed"
 author = copyright = "the psofed authors"
 version = release = psofed.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_click"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click"]
 highlight_language = "text"
 show_warning_types = True
 
@@ -52,8 +49,8 @@ toc_object_entries = False  # the menu of every page would hold them all
 # Several modules have an `Options`; in a signature any of them may be meant.
 suppress_warnings = ["ref.python"]
 python_maximum_signature_line_length = 88
-# Types of other libraries have no page here.
-nitpick_ignore_regex = [("py:.*", r"(?!psofed\.).*")]
+# Types of other libraries, and those that users never name, have no page here.
+nitpick_ignore_regex = [("py:(?!mod).*", ".*")]
 
 
 def setup(app):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections import defaultdict
 from functools import partial
@@ -13,8 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from helpers import cost, processes, schedule
+from helpers import cost, processes, programs, schedule, skips
 from helpers.command import Done, call
+from helpers.devices import Mosquitto
 
 # Compiling and shared machines make single examples slow; what counts is that they hold.
 # In CI the examples are the same every time: what fails there fails again here, with CI=true.
@@ -31,14 +31,26 @@ def pytest_xdist_make_scheduler(config, log):
     return schedule.Dealer(config, log)
 
 
+def pytest_addoption(parser):
+    text = "all settings of every method, not two of each"
+    parser.addoption("--thorough", action="store_true", help=text)
+
+
 def pytest_configure(config):
     """For all paths: a hook of this file is asked about those beside it only."""
     config.pluginmanager.register(schedule.Examples())
     config.pluginmanager.register(cost.Cost())
+    config.pluginmanager.register(skips.Skips())
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Those that take long come first: at the end they would run alone."""
+    if skips.HIDDEN in os.environ:
+        skips.keep_those_with_programs(config, items)
+    if not config.getoption("--thorough"):
+        more = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=more)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     items.sort(key=lambda item: not schedule.is_long(item))
 
 
@@ -101,12 +113,62 @@ def process(start):
     return run
 
 
+def installed(name):
+    """The path of a program; what needs one that is not here is skipped, with the reason."""
+    try:
+        return programs.find(name)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def mosquitto():
+    """The path of the broker, for a test that starts it in its own way."""
+    return installed("mosquitto")
+
+
+@pytest.fixture(scope="session")
+def mosquitto_sub():
+    """The path of a client that prints what it hears."""
+    return installed("mosquitto_sub")
+
+
+@pytest.fixture(scope="session")
+def openssl():
+    """The path of the program that makes and verifies certificates."""
+    return installed("openssl")
+
+
+@pytest.fixture(scope="session")
+def promtool():
+    """The path of the program that checks rules for alerts."""
+    return installed("promtool")
+
+
+@pytest.fixture
+def brokers(mosquitto, tmp_path):
+    """`brokers(folder, config)` starts a real broker, which ends with the test."""
+    started = []
+
+    def begin(folder=tmp_path, config=""):
+        started.append(Mosquitto(mosquitto, folder, config))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.stop()
+
+
+@pytest.fixture
+def broker(brokers):
+    """A real broker, which anybody may use."""
+    return brokers()
+
+
 @pytest.fixture(scope="session")
 def chromium():
     """A real browser without a screen."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
+    path = installed("chromium")
     from playwright.sync_api import sync_playwright
 
     # As root, as in containers, Chromium has no sandbox; and it shall look nothing up by itself.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 
 import pytest
@@ -42,3 +43,17 @@ def test_setting_up_names_every_step_once(dev, capsys, monkeypatch, tmp_path):
     dev.set_up()
     assert capsys.readouterr().err == ""
     assert len(calls) == 4
+
+
+def test_hidden_programs_are_not_found_and_all_others_are(dev, tmp_path):
+    first, second, hidden = (tmp_path / name for name in ("first", "second", "bin"))
+    for place, names in {first: ["promtool", "sh"], second: ["mosquitto", "sh", "sed"]}.items():
+        place.mkdir()
+        for name in names:
+            (place / name).touch(mode=0o755)
+    dev.hide_programs(hidden, f"{first}:{tmp_path / 'nowhere'}:{second}")
+    assert {path.name: path.readlink().parent for path in hidden.iterdir()} == {
+        "sh": first,
+        "sed": second,
+    }
+    assert shutil.which("sh", path=str(hidden)) == str(hidden / "sh")

@@ -13,14 +13,14 @@ from psofed.cli.init import PRESETS
 from psofed.compare import budget
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
+from psofed.fleet.protocol.deployment import Deployment
 from psofed.methods import psofed
-from psofed.protocol.deployment import Deployment
 from psofed.simulate import montecarlo
 
 
 def test_the_template_is_the_papers_setting():
     table = tomllib.loads(
-        files("psofed").joinpath("presets/paper.toml").read_text(encoding="utf-8")
+        files("psofed").joinpath("cli/presets/paper.toml").read_text(encoding="utf-8")
     )
     assert table["methods"][1].pop("shift") == psofed.Options(shared=1).tau
     assert experiments.parse(table) == Experiment()
@@ -29,7 +29,7 @@ def test_the_template_is_the_papers_setting():
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_is_an_experiment(preset, tmp_path):
     path = tmp_path / "x.toml"
-    path.write_text(files("psofed").joinpath(f"presets/{preset}.toml").read_text("utf-8"))
+    path.write_text(files("psofed").joinpath(f"cli/presets/{preset}.toml").read_text("utf-8"))
     experiment = experiments.read(path)
     assert experiment.methods[0].name == ("onlinefed" if experiment.privacy is None else "psofed")
 
@@ -41,7 +41,7 @@ def test_a_shared_world_of_run_0_survives_toml():
 
 @pytest.mark.parametrize("preset", ["private", "lean-private"])
 def test_the_private_presets_are_near_the_same_methods_without_masks_and_noise(preset):
-    table = files("psofed").joinpath(f"presets/{preset}.toml").read_text(encoding="utf-8")
+    table = files("psofed").joinpath(f"cli/presets/{preset}.toml").read_text(encoding="utf-8")
     private = replace(experiments.parse(tomllib.loads(table)), runs=1, rounds=600, test_samples=200)
     assert Deployment(private).masked
     assert private.privacy.epsilon == 4
@@ -51,7 +51,7 @@ def test_the_private_presets_are_near_the_same_methods_without_masks_and_noise(p
 
 
 def test_the_lean_presets_methods_cost_the_same():
-    table = files("psofed").joinpath("presets/lean.toml").read_text(encoding="utf-8")
+    table = files("psofed").joinpath("cli/presets/lean.toml").read_text(encoding="utf-8")
     experiment = experiments.parse(tomllib.loads(table))
     shares = {o.name: budget.cost(experiment, o).share for o in experiment.methods}
     assert shares.pop("onlinefed") == 1

@@ -13,7 +13,7 @@ import pytest
 
 import psofed
 from helpers import ROOT
-from psofed import meter
+from psofed.federation import progress
 from psofed.report import figures
 
 FOLDER = ROOT / "docs" / "notebooks"
@@ -129,14 +129,14 @@ def test_a_terminal_sees_progress_by_itself_and_a_log_does_not(
 def test_a_log_that_asks_for_progress_gets_lines(monkeypatch):
     screen = Screen(False)
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(meter, "EVERY", 0.0)
-    monkeypatch.setattr(meter, "TICK", 0.01)
-    with meter.metered("simulating", "runs", total=3) as shown:
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr(progress, "TICK", 0.01)
+    with progress.showing("simulating", "runs", total=3) as shown:
         shown.advance(1)
         for _ in range(500):
             if screen.getvalue():
                 break
-            meter.Event().wait(0.01)
+            progress.Event().wait(0.01)
     assert re.match(r"simulating: \d of 3 runs", screen.getvalue())
 
 

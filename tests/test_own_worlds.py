@@ -7,7 +7,7 @@ import pytest
 
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features, parse
-from psofed.learners import linear, network, nlms
+from psofed.federation.learners import linear, network, nlms
 from psofed.methods import fedavg, memofed, onlinefed, psofed
 from psofed.simulate import montecarlo, onerun
 
@@ -85,7 +85,7 @@ def test_titles_say_what_a_method_has_of_its_own():
 
 def test_progress_adds_up_to_one_run(monkeypatch):
     parts = []
-    monkeypatch.setattr("psofed.simulate.pulse.beat", parts.append)
+    monkeypatch.setattr("psofed.federation.progress.beat", parts.append)
     onerun.some_runs(experiment(*PLAIN, *OWN), [0, 1])
     assert sum(parts) == pytest.approx(2)
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import site_api
 
 import psofed
-from helpers import ROOT
-from psofed import extras, schema
+from psofed import extras
+from psofed.federation import schema
 from psofed.simulate import montecarlo
 from psofed.simulate.pools import threads
 
@@ -38,10 +39,10 @@ def curves():
 
 @pytest.mark.parametrize("package", KINDS)
 def test_everything_found_by_name_is_at_the_top_under_that_name(package):
-    names = schema.names(f"psofed.{package}")
+    group = f"psofed.{package}"
     there = {home: name for name, home in psofed._HOMES.items()}
-    for name in names:
-        public = there[f"psofed.{package}.{name}:Options"]
+    for name in schema.names(group):
+        public = there[f"{schema.load(group, name).__name__}:Options"]
         assert public == SPECIAL.get(name, public)
         if name not in SPECIAL:
             assert public.lower() == name + KINDS[package].lower()
@@ -53,7 +54,7 @@ def test_every_name_at_the_top_is_there_and_documented():
     for name in psofed.__all__:
         assert getattr(psofed, name) is not None
         assert name.startswith("_") or getattr(psofed, name).__doc__
-    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    page = site_api.index()
     for name in psofed._HOMES:
         assert f"`psofed.{name}`" in page, name
 
@@ -63,7 +64,7 @@ def test_no_name_at_the_top_is_that_of_a_module():
     modules = {path.stem for path in folder.glob("*.py")} | {
         path.parent.name for path in folder.glob("*/__init__.py")
     }
-    assert not modules & {*psofed.__all__, *psofed._OLD, *psofed._RENAMED}
+    assert not modules & {*psofed.__all__}
 
 
 def test_a_type_checker_sees_the_same_names():
@@ -74,19 +75,16 @@ def test_a_type_checker_sees_the_same_names():
         for alias in node.names:
             own = alias.name == alias.asname
             seen[alias.asname] = node.module if own else f"{node.module}:{alias.name}"
-    old = {name: psofed._HOMES[new] for name, new in psofed._OLD.items()}
-    assert seen == psofed._HOMES | psofed._RENAMED | old
+    assert seen == psofed._HOMES
 
 
 def test_importing_the_package_loads_nothing_else():
     code = "import psofed, sys; print(sorted(m for m in sys.modules if m.startswith(('psofed', 'numpy'))))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['psofed', 'psofed.version']"
+    assert done.stdout.strip() == "['psofed', 'psofed.core']"
 
 
-def test_an_old_name_works_and_names_the_new_one():
-    with pytest.warns(DeprecationWarning, match=r"psofed\.LocalOnly is now psofed\.Local"):
-        assert psofed.LocalOnly is psofed.Local
+def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no_such"):
         psofed.no_such  # noqa: B018
 
@@ -119,7 +117,7 @@ def _cluster():
 
 
 def _estimator(name):
-    from psofed import estimators
+    from psofed.tables import estimators
 
     return getattr(estimators, name)
 
@@ -316,17 +314,17 @@ def test_a_point_that_curves_do_not_have_is_refused_with_those_they_have(curves)
 def test_comparing_shows_its_tuning_only_where_progress_is_wanted(monkeypatch):
     from contextlib import contextmanager
 
-    from psofed import meter
+    from psofed.federation import progress
 
     seen = []
 
     @contextmanager
-    def metered(what, unit, **known):
-        seen.append(what)
-        yield meter.Meter(what, unit, meter.Pace(0.0))
+    def cell(job):
+        seen.append(job.what)
+        yield lambda: None
 
-    monkeypatch.setattr(meter, "metered", metered)
-    monkeypatch.setattr(meter, "interactive", lambda: True)
+    monkeypatch.setattr(progress, "_cell", cell)
+    monkeypatch.setattr(progress, "in_notebook", lambda: True)
     psofed.compare_methods(FEW, budget=1.0, tuning="quick", jobs=1, progress=False)
     assert seen == []
     psofed.compare_methods(FEW, budget=1.0, tuning="quick", jobs=1)

@@ -1,8 +1,9 @@
 """The documentation site: the Markdown of docs/, the command line and the docstrings, as HTML.
 
-The pages can be read on a code host as they are. The parts that only a site has (the menu, the
-reference from docstrings and --help, links to the documentation of a source file) are added to a
-copy.
+    python3 dev.py docs [FOLDER]
+
+The pages can be read on a code host as they are. What only a site has is added to a copy: the menu,
+and the pages that are written from the code (methods, keys of the files, command line, library).
 """
 
 from __future__ import annotations
@@ -13,64 +14,80 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+import fields_page
+import methods_page
 import notebooks
-from site_api import api_pages
+import site_api
 
 from psofed.errors import InputError
-from psofed.web import playground
+from psofed.report.web import playground
 
 NEEDS = ("sphinx", "myst_parser", "furo", "sphinx_click")
-PLAYGROUND = "playground.html"  # beside the pages: playground.md becomes another file of that name
+PLAYGROUND = "playground.html"
+OPEN = f"\nOn this site: [open the playground](site:_static/{PLAYGROUND}).\n"
 MARK = "objects.inv"  # a folder that holds it is a site, and may be replaced by a new one
-# Beside docs/ in a clone, and within it in a wheel: name there, and on the site.
+# Beside docs/: name there, and on the site.
 BESIDE = {
     "README.md": "readme.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+    "benchmarks/README.md": "benchmarks.md",
+}
+# Pages that are written from the code, and the source that other pages link to in their place.
+FROM_SOURCE = {
+    "src/psofed/methods": "methods.md",
+    "src/psofed/experiment.py": "fields.md",
+    "src/psofed/cli": "cli.md",
+    "src/psofed": "api.md",
 }
 # The four parts of the menu. A page that does not exist is left out; one that is not named here
 # goes to the last part, so that no page is lost.
 MENU = {
-    "Tutorial": ["tutorial", "paper_in_five_minutes", "your_own_method"],
-    "How to": [
-        "comparison", "own_function", "features", "own_learner", "adding_a_method", "tables",
-        "samples", "choosing_m", "deploy", "operations", "fleet", "securing_a_broker", "threats",
-        "privacy", "export", "cluster", "reports", "dashboard", "playground",
-    ],
+    "Start": ["tutorial", "partial_sharing", "paper_in_five_minutes", "your_own_method", "readme"],
+    "How to": ["experiments", "comparison", "tables", "extend", "deploy", "operate"],
     "Explanation": [
-        "partial_sharing", "readme", "paper", "theory", "protocol", "memofed", "air_quality",
-        "performance",
+        "paper", "theory", "memofed", "protocol", "privacy", "trust", "performance", "field",
     ],
-    "Reference": ["cli", "fields", "methods", "api", "glossary", "contributing", "changelog"],
+    "Reference": [
+        "cli", "fields", "methods", "api", "glossary", "contributing", "changelog", "security",
+        "benchmarks",
+    ],
 }  # fmt: skip
 # Where the title of a page is not clear enough in the menu.
-TITLES = {
-    "readme": "At a glance <readme>",
-    "air_quality": "On real data: ozone at twelve stations <air_quality>",
-}
-ADDED = {
-    "cli": """```{eval-rst}
+TITLES = {"readme": "At a glance <readme>"}
+CLI = """# The command line
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | a bug, or a check that failed |
+| 2 | an option, a file or a value that you gave is wrong; one line says which |
+| 130 | interrupted |
+
+Tab completes verbs, options and files after `eval "$(_PSOFED_COMPLETE=bash_source psofed)"`,
+in `~/.bashrc`; `zsh_source` and `fish_source` are for other shells.
+
+```{eval-rst}
 .. click:: psofed.cli.verbs:cli
    :prog: psofed
    :nested: full
 ```
-""",
-    "playground": f"\nOn this site: [open the playground](site:_static/{PLAYGROUND}).\n",
-    "api": "```{toctree}\n:maxdepth: 1\n\n{pages}\n```\n",
-}
+"""
 
 
 def build(docs: Path, out: Path) -> Path:
     """Build the site of `docs` into `out`, empty or an older site; returns its first page."""
     missing = [name for name in NEEDS if find_spec(name) is None]
     if missing:
-        right = "run: pip install '.[docs]' in a clone"
-        raise InputError("psofed docs", f"needs {', '.join(missing)}", right)
+        right = "build it with: python3 dev.py docs"
+        raise InputError("the site", f"needs {', '.join(missing)}", right)
     if out.exists() and not (out.is_dir() and (MARK in os.listdir(out) or not any(out.iterdir()))):
-        raise InputError(str(out), "is not empty and is not a site", "give a new folder as --out")
+        raise InputError(str(out), "is not empty and is not a site", "give a new folder")
     with tempfile.TemporaryDirectory(prefix="psofed-site-") as folder:
         source, html = Path(folder) / "source", Path(folder) / "html"
         lay_out(docs, source)
@@ -99,36 +116,40 @@ def lay_out(docs: Path, source: Path) -> None:
     """A copy of the pages, with what only the site has."""
     shutil.copytree(docs, source, ignore=shutil.ignore_patterns("__pycache__", "_build"))
     for name, page in BESIDE.items():
-        (source / name).unlink(missing_ok=True)
-        place = next(p for p in (docs / name, docs.parent / name) if p.exists())
-        text = (
-            place.read_text(encoding="utf-8")
-            .replace("](docs/", "](")
-            .replace("](src/", "](../src/")
-        )
+        text = (docs.parent / name).read_text(encoding="utf-8")
+        text = text.replace("](docs/", "](").replace("](../docs/", "](")
+        text = text.replace("](src/", "](../src/").replace("](benchmarks/", "](../benchmarks/")
         text = re.sub(r"\]\((?=\w+\.md)(?=[A-Z])", "](../", text)
         (source / page).write_text(text, encoding="utf-8")
     notebooks.pages(docs, source)
     (source / "_static" / PLAYGROUND).write_text(playground.render(), encoding="utf-8")
-    api = api_pages()
     (source / "api").mkdir()
-    for name, text in api.items():
-        (source / "api" / f"{name}.md").write_text(text, encoding="utf-8")
-    pages = "\n".join(f"api/{name}" for name in api)
+    for name, text in from_code().items():
+        (source / f"{name}.md").write_text(text, encoding="utf-8")
     for path in source.glob("*.md"):
         text = notebooks.linked(for_site(path.read_text(encoding="utf-8")))
-        text += "\n" + ADDED.get(path.stem, "").replace("{pages}", pages)
+        if path.stem == "partial_sharing":
+            text += OPEN
         if path.stem == "index":
             text += menu({p.stem for p in source.glob("*.md")})
         path.write_text(text, encoding="utf-8")
 
 
+@cache
+def from_code() -> dict[str, str]:
+    """The pages that are written from the code, by name."""
+    pages = {"methods": methods_page.page(), "fields": fields_page.page(), "cli": CLI}
+    return pages | {"api": site_api.index()} | site_api.api_pages()
+
+
 def for_site(text: str) -> str:
     """Links that lead out of docs/ on a code host, as the site has them.
 
-    >>> for_site("[`contract.py`](../src/psofed/methods/contract.py), [how](../CONTRIBUTING.md)")
-    '{py:mod}`contract.py <psofed.methods.contract>`, [how](contributing.md)'
+    >>> for_site("[`contract.py`](../src/psofed/federation/contract.py), [how](../CONTRIBUTING.md)")
+    '{py:mod}`contract.py <psofed.federation.contract>`, [how](contributing.md)'
     """
+    for place, page in FROM_SOURCE.items():
+        text = text.replace(f"](../{place})", f"]({page})")
     text = re.sub(r"\[([^]]+)\]\(\.\./src/([\w/]+)\.py\)", _module, text)
     text = re.sub(r"\[([^]]+)\]\(\.\./src/[\w/]+\.[ch]\)", r"`\1`", text)  # C has no page
     for name, page in BESIDE.items():
@@ -155,3 +176,16 @@ def menu(pages: set[str]) -> str:
         for title, names in parts.items()
         if names
     )
+
+
+def main() -> None:
+    """Build the site of this clone into the folder that is given, or into site/."""
+    docs = Path(__file__).resolve().parents[1]
+    try:
+        print(f"Open {build(docs, Path(sys.argv[1] if sys.argv[1:] else 'site'))}")
+    except InputError as error:
+        sys.exit(f"dev.py docs: {error}")
+
+
+if __name__ == "__main__":
+    main()

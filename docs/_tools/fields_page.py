@@ -3,50 +3,48 @@
 The meaning of a key is the comment beside its field. "Allowed" is the advice in the reader's error
 message for values that are too small, too large or of the wrong kind.
 
-python docs/_tools/fields_page.py docs/fields.md
+python docs/_tools/fields_page.py fields.md
 """
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from psofed import schema
-from psofed.core.feature_table import BASIS
-from psofed.core.fleet import Change
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.fit.plan import Plan
-from psofed.methods.contract import Common
+from psofed.federation import schema, texts
+from psofed.federation.feature_table import BASIS
+from psofed.federation.membership import Change
+from psofed.federation.options import Common
+from psofed.fleet.protocol.deployment import Deploy
 from psofed.methods.onlinefed import Options as OnlineFed
-from psofed.privacy.settings import Privacy
-from psofed.protocol.deployment import Deploy
-from psofed.validation import TABLES
+from psofed.settings import TABLES
+from psofed.stages.privacy import Privacy
+from psofed.tables.plan import Plan
 
 HEAD = """# Keys of the TOML files
 
-Written from the code by `python docs/_tools/fields_page.py docs/fields.md`. "Allowed" is the advice
+Written from the code by `python docs/_tools/fields_page.py fields.md`. "Allowed" is the advice
 that the reader gives when a value is wrong. An unknown key is an error that names the nearest known
 one. A key that is left out has its default.
 """
 EXPERIMENT = """## An experiment
 
-For `psofed run`, `compare`, `theory`, `serve` and `client`; `psofed init` writes one with comments.
+For `psofed run`, `compare`, `study` and `deploy`; `psofed init` writes one with comments.
 """
 LEARNER = """### `[learner]`
 
-What clients learn, and how; not given: `lms`. [own_learner.md](own_learner.md) is about them and
+What clients learn, and how; not given: `lms`. [extend.md](extend.md) is about them and
 about your own. `name` is one of these, or a file of yours:
 """
 ATTACK = """### `[attack]`
 
-What malicious clients do; not given: there are none. [threats.md](threats.md) is about attacks and
+What malicious clients do; not given: there are none. [trust.md](trust.md) is about attacks and
 defences. `name` is one of these, or a file of yours:
 """
 DEFENCE = """### `[defence]`
@@ -57,13 +55,13 @@ of yours:
 CHECK = """### `[check]`
 
 What clients do not learn from; not given: they learn from every sample in a simulation, and as
-`outliers` says from those that a device measures. [samples.md](samples.md) is about it. `name` is
+`outliers` says from those that a device measures. [trust.md](trust.md) is about it. `name` is
 one of these, or a file of yours:
 """
 FLEET = """### `[[fleet]]`
 
-Clients that join, leave and return; not given: the first ones stay. [fleet.md](fleet.md) is about
-it. One table for each change:
+Clients that join, leave and return; not given: the first ones stay.
+[experiments.md](experiments.md) is about it. One table for each change:
 """
 PRIVACY = """### `[privacy]`
 
@@ -75,7 +73,7 @@ METHODS = """### `[[methods]]`
 One table per curve. `name` is a method of [methods.md](methods.md), which lists the further keys of
 each method. Tables after it are its own: `[methods.policy]` selects its clients, and
 `[methods.features]` and `[methods.learner]` stand for those of the experiment
-([features.md](features.md)). All methods have:
+([extend.md](extend.md)). All methods have:
 """
 PLAN = """## A plan for a table
 
@@ -131,7 +129,10 @@ def page() -> str:
     parts += [PRIVACY, fields(Privacy, _privacy)]
     parts += [FLEET, fields(Change, _change)]
     parts += [METHODS, fields(Common, _with_method, ("policy", "features", "learner"))]
-    parts += ["### `[deploy]`\n\nFor `psofed serve` and `psofed client`.\n", fields(Deploy, Deploy)]
+    parts += [
+        "### `[deploy]`\n\nFor `psofed deploy serve` and `psofed deploy client`.\n",
+        fields(Deploy, Deploy),
+    ]
     parts += [PLAN, fields(Plan, _plan, ("columns", "methods", "form", "check"))]
     parts += ["### `[columns]`\n", fields(Columns, _columns)]
     parts += ["### `[form]`\n\nHow the file is written, where that is not to be found out.\n"]
@@ -255,12 +256,11 @@ def _default(field: Any) -> str:
 
 def comments(cls: Any) -> dict[str, str]:
     """The comment beside each field, including those of base classes."""
-    found: dict[str, str] = {}
-    for each in reversed(cls.__mro__):
-        if dataclasses.is_dataclass(each):
-            source = inspect.getsource(each)  # type: ignore[arg-type]
-            found |= dict(re.findall(r"^    (\w+): [^#\n]*#\s*(.+)$", source, re.MULTILINE))
-    return found
+    classes: list[Any] = [c for c in reversed(cls.__mro__) if dataclasses.is_dataclass(c)]
+    notes = (
+        texts.comments(each.__module__.removeprefix("psofed."), each.__name__) for each in classes
+    )
+    return {key: note.text for found in notes for key, note in found.items()}
 
 
 def allowed(build: Callable[..., Any], name: str, hint: Any) -> str:

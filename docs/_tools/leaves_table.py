@@ -1,31 +1,39 @@
-"""What leaves a client, by method: numbers from the code, words from here. Part of a page:
+"""What leaves a client, by method: a part of the page of methods.
 
-python docs/_tools/leaves_table.py docs/privacy.md
-
-A new method needs a row of words; whether masks can hide its uploads is asked of the code.
+Numbers come from the code, words from here: a new method needs a row of words. Whether masks can
+hide its uploads is asked of the code.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from math import inf
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from psofed import schema
 from psofed.errors import InputError
 from psofed.experiment import Experiment
+from psofed.federation import schema
+from psofed.federation.contract import ABSENT, Array, Message
+from psofed.federation.options import Options
+from psofed.federation.round import Sizes, relays
+from psofed.federation.stage import within
 from psofed.methods import psofed
-from psofed.methods.contract import Array, Options
-from psofed.methods.round import Sizes
-from psofed.privacy.settings import Level, Privacy
 from psofed.simulate.any_method import RunSamples, play
 from psofed.simulate.draws import draw
+from psofed.stages.privacy import Level, Privacy
 
-START, END = "<!-- leaves: start -->", "<!-- leaves: end -->"
+HEAD = """## What leaves a client
+
+All methods with their default options in the paper's setting: K = 100, |S_n| = 4, D = 200, L = 4,
+float32. *T* is the mean number of samples that a client has seen since its previous upload.
+*Unknowns* are their inputs and labels, (L + 1) T numbers; where inputs are the last L values of a
+signal, each sample adds one new value, 2 T + L - 1 unknowns in all. *Fresh* entries come down and
+go up at the same contact, so that they tell of the newest sample alone. "Not attacked" says that
+nobody has tried, "not read" that our attack failed; neither says that it is safe.
+[Privacy](privacy.md) explains the attacks, masks and noise.
+"""
 ROUNDS, CLIENTS = 120, 8  # that are played; what is counted does not depend on more clients
 
 
@@ -64,7 +72,7 @@ METHODS = {
     "paofed": Words("entries of a model after T samples", "uploads arrive late"),
     "pdlms": Words("entries of a model after one more sample, to neighbours", NOBODY),
     "pdrls": Words("entries of a model after one more sample, to neighbours", NOBODY),
-    "periodic": Words("entries of a model after T samples", UNDONE),
+    "periodic": Words("entries of a model after T samples", UNDONE, "up to a bound"),
     "psofed": Words("entries of a model after T samples", read="up to a bound"),
     "psorls": Words("entries of a model after T samples", UNDONE),
     "qsgd": Words("mu e z(x) of one sample, in levels", CODED),
@@ -97,10 +105,10 @@ class Heard(Sizes):
         self._rounds.clear()
         return super().traffic(*args, **more)
 
-    def of(self, messages: Any, count: int, up: bool) -> list[int]:
+    def of(self, message: Message, up: bool) -> Array:
         """Also keeps them."""
-        found = super().of(messages, count, up)
-        self.uploads += found if up else []
+        found = super().of(message, up)
+        self.uploads += found[message.length != ABSENT].tolist() if up else []
         return found
 
 
@@ -122,7 +130,7 @@ def count(options: Options) -> Counted:
     task = played.task(0)
     [method] = played.start(task)
     draws, heard = draw(played, task, everybody=True), Heard(method)
-    for _ in play(draws, method, RunSamples(draws), heard):
+    for _ in play(method, RunSamples(draws), heard):
         pass
     scale = paper.clients / CLIENTS if options.everybody else 1.0
     each = scale * len(heard.uploads) / ROUNDS
@@ -137,11 +145,11 @@ def fresh(options: Options) -> float:
     """Entries of an upload that came down at the same contact, on average; infinite: all."""
     paper = Experiment(methods=(options,))
     [method] = paper.start(paper.task(0))
-    if options.everybody or options.alone or method.relays:
+    if options.everybody or options.alone or relays(method):
         return 0.0
     if not method.idle:
         return inf  # the whole model came down, and has changed since by what is told here
-    if not isinstance(method, psofed.Method):
+    if not isinstance(within(method), psofed.Method):
         return 0.0
     clients, many = np.arange(paper.clients), np.ones(paper.clients, int)
     shares = []
@@ -190,9 +198,10 @@ def coordinated(options: Any) -> Options:
     return form
 
 
-def table() -> str:
-    """A row for each method."""
+def section() -> str:
+    """The part of the page: a row for each method."""
     lines = [
+        HEAD,
         "| method | numbers in an upload | bytes up a round | T | unknowns | of a signal | fresh"
         " | what an upload is | read by our attacks | masks | noise |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
@@ -200,25 +209,13 @@ def table() -> str:
     for name in schema.names("psofed.methods"):
         options, words = schema.load("psofed.methods", name).Options(), METHODS[name]
         found, masks = count(options), masked(options)
-        cells = [f"[{options.title()}](methods.md#{name})", found.upload]
+        cells = [f"[{options.title()}](#{name})", found.upload]
         cells += [*map(_short, found[1:]), words.tells]
         summed = f"{masks}: {_short(Experiment().cohort * found.unknowns)} unknowns"
         cells += [words.read, f"no: {words.masks}" if masks == "no" else summed, noised(options)]
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def _short(value: float) -> str:
     return "all" if value == inf else f"{value:,.0f}" if value else "-"
-
-
-def updated(page: str) -> str:
-    """The page with the table as it is now."""
-    before, _, rest = page.partition(START)
-    _, _, after = rest.partition(END)
-    return f"{before}{START}\n\n{table()}\n\n{END}{after}"
-
-
-if __name__ == "__main__":
-    file = Path(sys.argv[1])
-    file.write_text(updated(file.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,6 +1,6 @@
 """The page that lists methods and policies: written from the code, so that it agrees with it.
 
-python docs/_tools/methods_page.py docs/methods.md
+python docs/_tools/methods_page.py methods.md
 
 The module of a method or policy says where it comes from in four paragraphs of its docstring, in
 this order, after the first line: "Source: ...", "Faithful: ..." (what is as published), "Ours: ..."
@@ -15,15 +15,17 @@ from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
-from psofed import schema
+import leaves_table
+
 from psofed.experiment import Experiment
+from psofed.federation import schema
 from psofed.methods import onlinefed
 from psofed.simulate.any_method import RunSamples, play
 from psofed.simulate.draws import draw
 
 HEAD = """# Methods
 
-Written from the code by `python docs/_tools/methods_page.py docs/methods.md`. Symbols are the
+Written from the code by `python docs/_tools/methods_page.py methods.md`. Symbols are the
 paper's: w the server's model, w_k a client's, S_n the cohort, D features, M entries that travel, E
 local steps; U_k is what the upload of client k alone would change. Other ways to select clients are
 [at the end](#client-selection).
@@ -34,7 +36,7 @@ clients, down to each, and down once where all get the same (multicast). On a gr
 without a server, "up" counts every broadcast once, and "down" the bytes that are added if each
 neighbour gets its own copy. `psofed compare` sets the knob of a method to fit a budget. What
 uploads tell the server about samples is [a table of its
-own](privacy.md#what-leaves-a-client-by-method).
+own](#what-leaves-a-client).
 
 Each entry says where its method comes from, what here is as published, what is ours, and what could
 not be verified: original papers were not at hand for every detail.
@@ -67,7 +69,7 @@ def page() -> str:
     names = schema.names("psofed.methods")
     parts = [HEAD.format(rounds=ROUNDS), _overview(names)]
     parts += [_section(schema.load("psofed.methods", name), f"## {name}") for name in names]
-    return "\n".join([*parts, *_policies(names)])
+    return "\n".join([*parts, *_policies(names), leaves_table.section()])
 
 
 def _overview(names: list[str]) -> str:
@@ -110,7 +112,7 @@ def traffic(options: Any, clients: int = 8) -> tuple[float, float, float]:
     [method] = experiment.start(task)
     draws = draw(experiment, task, everybody=True)
     total = [0, 0, 0]
-    for moment in play(draws, method, RunSamples(draws)):
+    for moment in play(method, RunSamples(draws)):
         total = [a + b for a, b in zip(total, moment.traffic, strict=True)]
     scale = 100 / clients if options.everybody else 1.0  # where all of the 100 send
     up, down, multicast = (scale * value / ROUNDS for value in total)

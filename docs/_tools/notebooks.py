@@ -98,7 +98,7 @@ def pages(docs: Path, source: Path) -> None:
     for path in sorted((docs / "notebooks").glob("*.ipynb")):
         notebook = json.loads(path.read_text(encoding="utf-8"))
         text = markdown(notebook, path.stem, source / "pictures")
-        text = re.sub(r"\]\(\.\./(\w+\.md)", r"](\1", text)
+        text = re.sub(r"\]\(\.\./(\w+\.md|\.\./src)", r"](\1", text)
         text += f"\nThis page is a notebook: {{download}}`{path.name} <notebooks/{path.name}>`.\n"
         (source / f"{path.stem}.md").write_text(text, encoding="utf-8")
 

@@ -46,14 +46,15 @@ SYMBOLS = {
 # Folders in the order in which a reader would open them.
 LAYERS = (
     "core",
+    "federation",
     "methods",
+    "rivals",
+    "stages",
     "streams",
     "simulate",
-    "native",
     "theory",
-    "protocol",
-    "fit",
-    "estimators",
+    "fleet",
+    "tables",
 )
 
 

@@ -8,38 +8,69 @@ from __future__ import annotations
 
 import pkgutil
 import re
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import psofed
+from psofed import contract
 
 # The command line has its own page; the packages that it prints and draws with are not public.
-LEFT_OUT = ("psofed.__main__", "psofed.cli", "psofed.report", "psofed.web")
+# What is in a package of theirs is listed all the same.
+ABOUT = """Each module with its docstring; classes and functions of those that users import from.
+"""
+LEFT_OUT = ("psofed.__main__", "psofed.cli", "psofed.report", "psofed.report.web")
 
 
+def index() -> str:
+    """The page with the names at the top of the package; the others are below it."""
+    names = "\n".join(f"api/{name.partition('/')[2]}" for name in api_pages())
+    below = f"```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n"
+    return f"# The library\n\n{_homes()}\n## Packages\n\n{ABOUT}\n{below}"
+
+
+@cache
 def api_pages() -> dict[str, str]:
-    """The text of each page by its name: the top of the package, then its folders."""
-    top = [m for m in pkgutil.iter_modules(psofed.__path__, "psofed.") if m.name not in LEFT_OUT]
-    pages = {"psofed": _page("psofed", [m.name for m in top if not m.ispkg], _homes())}
-    for package in top:
-        if package.ispkg:
-            path = import_module(package.name).__path__
-            found = [m.name for m in pkgutil.iter_modules(path, package.name + ".")]
-            pages[package.name] = _page(package.name, found)
-    return pages
+    """The text of each page by its name: the top of the package, then its folders and theirs."""
+    return {f"api/{name}": text for name, text in _pages()}
 
 
-def _page(package: str, modules: list[str], more: str = "") -> str:
-    parts = [f"# {package}\n", _automodule(package), more]
+def _pages() -> Iterator[tuple[str, str]]:
+    files, folders = _inside("psofed", psofed.__path__)
+    yield "psofed", _page("psofed", files)
+    while folders:
+        name = folders.pop(0)
+        files, below = _inside(name, import_module(name).__path__)
+        if name not in LEFT_OUT:
+            yield name, _page(name, files)
+        folders = below + folders
+
+
+def _inside(package: str, path: Any) -> tuple[list[str], list[str]]:
+    """The modules and the packages that a package holds."""
+    found = [(m.name, m.ispkg) for m in pkgutil.iter_modules(path, f"{package}.")]
+    files = [name for name, folder in found if not folder and name not in LEFT_OUT]
+    return files, [name for name, folder in found if folder]
+
+
+def _page(package: str, modules: list[str]) -> str:
+    parts = [f"# {package}\n", _automodule(package)]
     parts += [f"## {name.removeprefix(package + '.')}\n\n{_automodule(name)}" for name in modules]
-    return "\n".join(filter(None, parts))
+    return "\n".join(parts)
 
 
 def _automodule(name: str) -> str:
-    # The package's own page lists the names that it exports; they are documented in their modules.
-    members = "" if name == "psofed" else "   :members:\n"
+    members = "   :members:\n" if name in _public() or name.startswith("psofed.core.") else ""
     return f"```{{eval-rst}}\n.. automodule:: {name}\n{members}```\n"
+
+
+@cache
+def _public() -> set[str]:
+    """The modules whose members users call: where the names at the top and of the contract are."""
+    names = (getattr(contract, name) for name in contract.__all__)
+    homes = {home.partition(":")[0] for home in psofed._HOMES.values()}
+    return homes | {getattr(thing, "__module__", "") for thing in names}
 
 
 def _homes() -> str:
@@ -105,31 +136,12 @@ def set_up(app: Any) -> None:
     for part in ("description", "options", "arguments"):
         app.connect(f"sphinx-click-process-{part}", _on_help)
     app.connect("env-check-consistency", _on_read)
-    app.connect("html-page-context", _on_page, priority=100)  # before the theme asks for the menu
 
 
 def _on_read(app: Any, env: Any) -> None:
     """All names are known now, and the same ones are looked for in thousands of signatures."""
     domain = env.domains.python_domain
     domain.find_obj = cache(domain.find_obj)
-
-
-_menus: dict[Any, Any] = {}
-
-
-def _on_page(app: Any, name: str, template: str, context: Any, doctree: Any) -> None:
-    """The menu of a page with source code, which stands in no menu, is made once per folder."""
-    if not name.startswith("_modules/") or "toctree" not in context:
-        return
-    make = context["toctree"]
-
-    def menu(**options: Any) -> Any:
-        key = (name.rpartition("/")[0], *sorted(options.items()))
-        if key not in _menus:
-            _menus[key] = make(**options)
-        return _menus[key]
-
-    context["toctree"] = menu
 
 
 def _on_docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: Any) -> None:

@@ -16,18 +16,17 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from warnings import warn
 
-from psofed.version import __version__ as __version__
+from psofed.core import __version__ as __version__
 
 # Loaded on first use, so that `import psofed` and `psofed --help` are fast. No name may be that of
 # a module in this folder, which would take its place as soon as it is imported.
 _HOMES = {
     # an experiment, and its curves
     "Experiment": "psofed.experiment",
-    "Features": "psofed.core.feature_table",
-    "Change": "psofed.core.fleet",
-    "Privacy": "psofed.privacy.settings",
+    "Features": "psofed.federation.feature_table",
+    "Change": "psofed.federation.membership",
+    "Privacy": "psofed.stages.privacy",
     "read": "psofed.experiment",
     "run": "psofed.simulate.montecarlo",
     "Curves": "psofed.curves",
@@ -42,36 +41,36 @@ _HOMES = {
     "predict_curves": "psofed.theory.prediction:curves",
     "Prediction": "psofed.theory.prediction",
     # your own table
-    "fit_table": "psofed.fit.fitting",
-    "load_model": "psofed.fit.model:load",
-    "Fit": "psofed.fit.outcome",
-    "Model": "psofed.fit.model",
+    "fit_table": "psofed.tables.fitting",
+    "load_model": "psofed.tables.model:load",
+    "Fit": "psofed.tables.outcome",
+    "Model": "psofed.tables.model",
     # what can go wrong
     "InputError": "psofed.errors",
     "MissingExtraError": "psofed.extras",
     # methods: the name in a file, as its authors write it
-    "ASOFed": "psofed.methods.asofed:Options",
+    "ASOFed": "psofed.rivals.asofed:Options",
     "Centralised": "psofed.methods.centralised:Options",
-    "CMFL": "psofed.methods.cmfl:Options",
-    "ETPSOFed": "psofed.methods.etpsofed:Options",
+    "CMFL": "psofed.rivals.cmfl:Options",
+    "ETPSOFed": "psofed.rivals.etpsofed:Options",
     "FedAvg": "psofed.methods.fedavg:Options",
-    "FedProx": "psofed.methods.fedprox:Options",
-    "FedSCR": "psofed.methods.fedscr:Options",
+    "FedProx": "psofed.rivals.fedprox:Options",
+    "FedSCR": "psofed.rivals.fedscr:Options",
     "Local": "psofed.methods.local:Options",
     "MemoFed": "psofed.methods.memofed:Options",
     "OnlineFed": "psofed.methods.onlinefed:Options",
     "PAOFed": "psofed.methods.paofed:Options",
-    "PdLMS": "psofed.methods.pdlms:Options",
-    "PdRLS": "psofed.methods.pdrls:Options",
-    "Periodic": "psofed.methods.periodic:Options",
+    "PdLMS": "psofed.rivals.pdlms:Options",
+    "PdRLS": "psofed.rivals.pdrls:Options",
+    "Periodic": "psofed.rivals.periodic:Options",
     "PSOFed": "psofed.methods.psofed:Options",
-    "PSORLS": "psofed.methods.psorls:Options",
-    "QSGD": "psofed.methods.qsgd:Options",
-    "Quantised": "psofed.methods.quantised:Options",
-    "Raw": "psofed.methods.raw:Options",
-    "Sketch": "psofed.methods.sketch:Options",
-    "Structured": "psofed.methods.structured:Options",
-    "TopK": "psofed.methods.topk:Options",
+    "PSORLS": "psofed.rivals.psorls:Options",
+    "QSGD": "psofed.rivals.qsgd:Options",
+    "Quantised": "psofed.rivals.quantised:Options",
+    "Raw": "psofed.rivals.raw:Options",
+    "Sketch": "psofed.rivals.sketch:Options",
+    "Structured": "psofed.rivals.structured:Options",
+    "TopK": "psofed.rivals.topk:Options",
     # streams: the same, and Stream
     "ChangeStream": "psofed.streams.change:Options",
     "DriftStream": "psofed.streams.drift:Options",
@@ -80,135 +79,127 @@ _HOMES = {
     "Stream": "psofed.streams.function:Options",
     "TableStream": "psofed.streams.table:Options",
     # policies: the same, and Policy
-    "FedCSPolicy": "psofed.policies.fedcs:Options",
-    "FOLBPolicy": "psofed.policies.folb:Options",
-    "ImportancePolicy": "psofed.policies.importance:Options",
-    "OptimalPolicy": "psofed.policies.optimal:Options",
+    "FedCSPolicy": "psofed.rivals.policies.fedcs:Options",
+    "FOLBPolicy": "psofed.rivals.policies.folb:Options",
+    "ImportancePolicy": "psofed.rivals.policies.importance:Options",
+    "OptimalPolicy": "psofed.rivals.policies.optimal:Options",
     # learners: the same, and Learner
-    "LinearLearner": "psofed.learners.linear:Options",
-    "LMSLearner": "psofed.learners.lms:Options",
-    "NetworkLearner": "psofed.learners.network:Options",
-    "NLMSLearner": "psofed.learners.nlms:Options",
-    "TorchLearner": "psofed.learners.torch:Options",
+    "LinearLearner": "psofed.federation.learners.linear:Options",
+    "LMSLearner": "psofed.federation.learners.lms:Options",
+    "NetworkLearner": "psofed.federation.learners.network:Options",
+    "NLMSLearner": "psofed.federation.learners.nlms:Options",
+    "TorchLearner": "psofed.federation.learners.torch:Options",
     # sample checks: the same, and Check
-    "OutliersCheck": "psofed.sample_checks.outliers:Options",
-    "NoneCheck": "psofed.sample_checks.none:Options",
-    "RangeCheck": "psofed.sample_checks.range:Options",
+    "OutliersCheck": "psofed.stages.checks.outliers:Options",
+    "NoneCheck": "psofed.stages.checks.none:Options",
+    "RangeCheck": "psofed.stages.checks.range:Options",
     # attacks: the same, and Attack
-    "AdaptiveAttack": "psofed.attacks.adaptive:Options",
-    "ALIEAttack": "psofed.attacks.alie:Options",
-    "CollusionAttack": "psofed.attacks.collusion:Options",
-    "ConstantAttack": "psofed.attacks.constant:Options",
-    "IPMAttack": "psofed.attacks.ipm:Options",
-    "LabelsAttack": "psofed.attacks.labels:Options",
-    "MinMaxAttack": "psofed.attacks.minmax:Options",
-    "OffsetAttack": "psofed.attacks.offset:Options",
-    "PerturbationAttack": "psofed.attacks.perturbation:Options",
-    "ScaleAttack": "psofed.attacks.scale:Options",
-    "StuckAttack": "psofed.attacks.stuck:Options",
+    "AdaptiveAttack": "psofed.stages.attacks.adaptive:Options",
+    "ALIEAttack": "psofed.stages.attacks.alie:Options",
+    "CollusionAttack": "psofed.stages.attacks.collusion:Options",
+    "ConstantAttack": "psofed.stages.attacks.constant:Options",
+    "IPMAttack": "psofed.stages.attacks.ipm:Options",
+    "LabelsAttack": "psofed.stages.attacks.labels:Options",
+    "MinMaxAttack": "psofed.stages.attacks.minmax:Options",
+    "OffsetAttack": "psofed.stages.attacks.offset:Options",
+    "PerturbationAttack": "psofed.stages.attacks.perturbation:Options",
+    "ScaleAttack": "psofed.stages.attacks.scale:Options",
+    "StuckAttack": "psofed.stages.attacks.stuck:Options",
     # defences: the same, and Defence
-    "CentredDefence": "psofed.defences.centred:Options",
-    "ClipDefence": "psofed.defences.clip:Options",
-    "KrumDefence": "psofed.defences.krum:Options",
-    "MedianDefence": "psofed.defences.median:Options",
-    "NoneDefence": "psofed.defences.none:Options",
-    "TrimmedDefence": "psofed.defences.trimmed:Options",
+    "CentredDefence": "psofed.stages.defences.centred:Options",
+    "ClipDefence": "psofed.stages.defences.clip:Options",
+    "KrumDefence": "psofed.stages.defences.krum:Options",
+    "MedianDefence": "psofed.stages.defences.median:Options",
+    "NoneDefence": "psofed.stages.defences.none:Options",
+    "TrimmedDefence": "psofed.stages.defences.trimmed:Options",
 }
-# Old names, which work for one version more, with a warning; `renamed` warns when it is called.
-_OLD = {"LocalOnly": "Local"}
-_RENAMED = {"predict": "psofed.theory.prediction:renamed"}
 __all__ = ["__version__", *_HOMES]
 
 if TYPE_CHECKING:
-    from psofed.attacks.adaptive import Options as AdaptiveAttack
-    from psofed.attacks.alie import Options as ALIEAttack
-    from psofed.attacks.collusion import Options as CollusionAttack
-    from psofed.attacks.constant import Options as ConstantAttack
-    from psofed.attacks.ipm import Options as IPMAttack
-    from psofed.attacks.labels import Options as LabelsAttack
-    from psofed.attacks.minmax import Options as MinMaxAttack
-    from psofed.attacks.offset import Options as OffsetAttack
-    from psofed.attacks.perturbation import Options as PerturbationAttack
-    from psofed.attacks.scale import Options as ScaleAttack
-    from psofed.attacks.stuck import Options as StuckAttack
     from psofed.compare.comparing import Comparison as Comparison
     from psofed.compare.comparing import compare_methods as compare_methods
     from psofed.compare.sweeping import SweepResult as SweepResult
     from psofed.compare.sweeping import sweep as sweep
-    from psofed.core.feature_table import Features as Features
-    from psofed.core.fleet import Change as Change
     from psofed.curves import Curves as Curves
-    from psofed.defences.centred import Options as CentredDefence
-    from psofed.defences.clip import Options as ClipDefence
-    from psofed.defences.krum import Options as KrumDefence
-    from psofed.defences.median import Options as MedianDefence
-    from psofed.defences.none import Options as NoneDefence
-    from psofed.defences.trimmed import Options as TrimmedDefence
     from psofed.errors import InputError as InputError
     from psofed.experiment import Experiment as Experiment
     from psofed.experiment import read as read
     from psofed.extras import MissingExtraError as MissingExtraError
-    from psofed.fit.fitting import fit_table as fit_table
-    from psofed.fit.model import Model as Model
-    from psofed.fit.model import load as load_model
-    from psofed.fit.outcome import Fit as Fit
-    from psofed.learners.linear import Options as LinearLearner
-    from psofed.learners.lms import Options as LMSLearner
-    from psofed.learners.network import Options as NetworkLearner
-    from psofed.learners.nlms import Options as NLMSLearner
-    from psofed.learners.torch import Options as TorchLearner
-    from psofed.methods.asofed import Options as ASOFed
+    from psofed.federation.feature_table import Features as Features
+    from psofed.federation.learners.linear import Options as LinearLearner
+    from psofed.federation.learners.lms import Options as LMSLearner
+    from psofed.federation.learners.network import Options as NetworkLearner
+    from psofed.federation.learners.nlms import Options as NLMSLearner
+    from psofed.federation.learners.torch import Options as TorchLearner
+    from psofed.federation.membership import Change as Change
     from psofed.methods.centralised import Options as Centralised
-    from psofed.methods.cmfl import Options as CMFL
-    from psofed.methods.etpsofed import Options as ETPSOFed
     from psofed.methods.fedavg import Options as FedAvg
-    from psofed.methods.fedprox import Options as FedProx
-    from psofed.methods.fedscr import Options as FedSCR
     from psofed.methods.local import Options as Local
-    from psofed.methods.local import Options as LocalOnly
     from psofed.methods.memofed import Options as MemoFed
     from psofed.methods.onlinefed import Options as OnlineFed
     from psofed.methods.paofed import Options as PAOFed
-    from psofed.methods.pdlms import Options as PdLMS
-    from psofed.methods.pdrls import Options as PdRLS
-    from psofed.methods.periodic import Options as Periodic
     from psofed.methods.psofed import Options as PSOFed
-    from psofed.methods.psorls import Options as PSORLS
-    from psofed.methods.qsgd import Options as QSGD
-    from psofed.methods.quantised import Options as Quantised
-    from psofed.methods.raw import Options as Raw
-    from psofed.methods.sketch import Options as Sketch
-    from psofed.methods.structured import Options as Structured
-    from psofed.methods.topk import Options as TopK
-    from psofed.policies.fedcs import Options as FedCSPolicy
-    from psofed.policies.folb import Options as FOLBPolicy
-    from psofed.policies.importance import Options as ImportancePolicy
-    from psofed.policies.optimal import Options as OptimalPolicy
-    from psofed.privacy.settings import Privacy as Privacy
-    from psofed.sample_checks.none import Options as NoneCheck
-    from psofed.sample_checks.outliers import Options as OutliersCheck
-    from psofed.sample_checks.range import Options as RangeCheck
+    from psofed.rivals.asofed import Options as ASOFed
+    from psofed.rivals.cmfl import Options as CMFL
+    from psofed.rivals.etpsofed import Options as ETPSOFed
+    from psofed.rivals.fedprox import Options as FedProx
+    from psofed.rivals.fedscr import Options as FedSCR
+    from psofed.rivals.pdlms import Options as PdLMS
+    from psofed.rivals.pdrls import Options as PdRLS
+    from psofed.rivals.periodic import Options as Periodic
+    from psofed.rivals.policies.fedcs import Options as FedCSPolicy
+    from psofed.rivals.policies.folb import Options as FOLBPolicy
+    from psofed.rivals.policies.importance import Options as ImportancePolicy
+    from psofed.rivals.policies.optimal import Options as OptimalPolicy
+    from psofed.rivals.psorls import Options as PSORLS
+    from psofed.rivals.qsgd import Options as QSGD
+    from psofed.rivals.quantised import Options as Quantised
+    from psofed.rivals.raw import Options as Raw
+    from psofed.rivals.sketch import Options as Sketch
+    from psofed.rivals.structured import Options as Structured
+    from psofed.rivals.topk import Options as TopK
     from psofed.simulate.montecarlo import Interrupted as Interrupted
     from psofed.simulate.montecarlo import finished_runs as finished_runs
     from psofed.simulate.montecarlo import run as run
+    from psofed.stages.attacks.adaptive import Options as AdaptiveAttack
+    from psofed.stages.attacks.alie import Options as ALIEAttack
+    from psofed.stages.attacks.collusion import Options as CollusionAttack
+    from psofed.stages.attacks.constant import Options as ConstantAttack
+    from psofed.stages.attacks.ipm import Options as IPMAttack
+    from psofed.stages.attacks.labels import Options as LabelsAttack
+    from psofed.stages.attacks.minmax import Options as MinMaxAttack
+    from psofed.stages.attacks.offset import Options as OffsetAttack
+    from psofed.stages.attacks.perturbation import Options as PerturbationAttack
+    from psofed.stages.attacks.scale import Options as ScaleAttack
+    from psofed.stages.attacks.stuck import Options as StuckAttack
+    from psofed.stages.checks.none import Options as NoneCheck
+    from psofed.stages.checks.outliers import Options as OutliersCheck
+    from psofed.stages.checks.range import Options as RangeCheck
+    from psofed.stages.defences.centred import Options as CentredDefence
+    from psofed.stages.defences.clip import Options as ClipDefence
+    from psofed.stages.defences.krum import Options as KrumDefence
+    from psofed.stages.defences.median import Options as MedianDefence
+    from psofed.stages.defences.none import Options as NoneDefence
+    from psofed.stages.defences.trimmed import Options as TrimmedDefence
+    from psofed.stages.privacy import Privacy as Privacy
     from psofed.streams.change import Options as ChangeStream
     from psofed.streams.drift import Options as DriftStream
     from psofed.streams.function import Options as Stream
     from psofed.streams.iid import Options as IIDStream
     from psofed.streams.paper import Options as PaperStream
     from psofed.streams.table import Options as TableStream
+    from psofed.tables.fitting import fit_table as fit_table
+    from psofed.tables.model import Model as Model
+    from psofed.tables.model import load as load_model
+    from psofed.tables.outcome import Fit as Fit
     from psofed.theory.prediction import Prediction as Prediction
     from psofed.theory.prediction import curves as predict_curves
-    from psofed.theory.prediction import renamed as predict
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OLD:
-        warn(f"psofed.{name} is now psofed.{_OLD[name]}", DeprecationWarning, stacklevel=2)
-        name = _OLD[name]
-    if name not in _HOMES | _RENAMED:
+    if name not in _HOMES:
         raise AttributeError(f"module 'psofed' has no attribute {name!r}")
-    module, _, attribute = (_HOMES | _RENAMED)[name].partition(":")
+    module, _, attribute = _HOMES[name].partition(":")
     return getattr(import_module(module), attribute or name)
 
 

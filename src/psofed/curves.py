@@ -11,12 +11,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed import notebook
+from psofed import extras
 from psofed.errors import InputError
 from psofed.experiment import TABLE_ROUNDS, Experiment
 from psofed.extras import need
-from psofed.methods.titles import settings
-from psofed.sample_checks.contract import by_name
+from psofed.federation.options import settings
+from psofed.stages.checks.contract import by_name
 
 Array = NDArray[Any]
 STEADY_SHARE = 0.2  # "steady" is the mean over this last part of the rounds
@@ -208,20 +208,20 @@ class Curves:
     def counted_runs(self) -> str:
         """How many runs of how many rounds, in words."""
         asked = self.experiment.runs
-        runs = notebook.counted(self.runs, "run")
+        runs = extras.counted(self.runs, "run")
         some = f"{self.runs:,} of {asked:,} runs" if self.runs < asked else runs
-        return f"{some} of {notebook.counted(int(self.rounds[-1]), 'round')}"
+        return f"{some} of {extras.counted(int(self.rounds[-1]), 'round')}"
 
     def _repr_html_(self) -> str:
         """For notebooks: where each method ends, and what it has sent."""
         rows = [
-            [title, notebook.estimate(*self.point(j, "steady")), f"{sent / 1000:,.4g}"]
+            [title, extras.estimate(*self.point(j, "steady")), f"{sent / 1000:,.4g}"]
             for j, (title, sent) in enumerate(zip(self.titles, self.cumulative[:, -1], strict=True))
         ]
         steady = f"Steady: mean test MSE of the last fifth of the rounds{SHOWN[self.runs > 1]}"
         note = f"{steady}, on {self.experiment.judged}."
         head = ["method", "steady, dB", "kB up and down"]
-        return notebook.table(f"Curves: {self.counted_runs()}", head, rows, note)
+        return extras.table(f"Curves: {self.counted_runs()}", head, rows, note)
 
 
 def _filled(values: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""One description of a run: TOML in, validated once, the same for every executor."""
+"""One description of a run: TOML in, and what every executor asks of it."""
 
 from __future__ import annotations
 
@@ -6,40 +6,36 @@ import dataclasses
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from psofed import notebook, plugins, schema, validation
-from psofed.attacks import contract as attacks
-from psofed.core import feature_table, features, fleet
-from psofed.core.feature_table import Features as Features
+from psofed import extras
+from psofed.core import features
 from psofed.core.features import FeatureMap
-from psofed.core.fleet import AwakeCohorts, Change, Chronicle, FleetCohorts
 from psofed.core.schedule import PresentCohorts, UniformCohorts
 from psofed.core.seeds import Seeds
-from psofed.core.several import SeveralMaps
-from psofed.core.vectorised import PROBES
-from psofed.defences import contract as defences
 from psofed.errors import InputError
-from psofed.learners import lms
-from psofed.learners.contract import Learner
-from psofed.methods import onlinefed, psofed
-from psofed.methods.contract import Method, Options, Task, start
-from psofed.methods.noisy import noise_of
-from psofed.methods.titles import settings, titles
-from psofed.privacy import settings as private
-from psofed.privacy.mechanism import Mechanism
-from psofed.privacy.settings import Privacy
-from psofed.sample_checks.contract import SampleCheck
-from psofed.streams import drawing, paper
-from psofed.streams.contract import Stream, about, measured
-from psofed.streams.switching import Switching
+from psofed.federation import feature_table, plugins, schema
+from psofed.federation import membership as fleet
+from psofed.federation.contract import Method, Task
+from psofed.federation.feature_table import Features as Features
+from psofed.federation.foreign import PROBES
+from psofed.federation.learners import lms
+from psofed.federation.membership import AwakeCohorts, FleetCohorts, FleetHistory
+from psofed.federation.options import settings
+from psofed.settings import Settings, no_features, no_targets
+from psofed.stages import privacy as private
+from psofed.stages.noise import noise_of
+from psofed.stages.privacy import Mechanism
+from psofed.stages.surroundings import Surroundings, start
+from psofed.streams import contract
+from psofed.streams.contract import about, measured
+from psofed.streams.synthetic import Switching
 
-MOST_MARKS = 10_000
 TABLE_ROUNDS = (100, 200, 500, 1000, 2000)  # those of the tables
 
 
@@ -52,7 +48,7 @@ class Unseen(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Experiment:
+class Experiment(Settings):
     """Everything that decides the numbers of a run. The defaults are the paper's setting.
 
     >>> Experiment(rounds=10, runs=2).cohort
@@ -62,44 +58,10 @@ class Experiment:
     psofed.errors.InputError: cohort is 101, but there are only 100 clients; use 1 to 100
     """
 
-    clients: int = 100  # K
-    rounds: int = 5000  # N, one sample per client and round
-    runs: int = 500  # independent Monte-Carlo runs
-    seed: int = 0  # seed of all random numbers
-    cohort: int = 4  # |S_n|, clients that take part in a round
-    absent: float = 0.0  # share of the clients that never take part; the test set includes them
-    step: float = 0.75  # step size mu; a method may have its own
-    dtype: Literal["float32", "float64"] = "float32"  # number format of the computation
-    evaluate_every: int | None = None  # rounds between two test errors; not set: 10,000 at most
-    test_samples: int = 2000  # from all clients
-    targets: Literal["clean", "noisy"] = "clean"  # of the test: f(x), or y as the paper prints it
-    world: int | None = None  # all runs share the clients, features and masks of this run
-    stream: Stream = field(default_factory=paper.Options)  # where samples come from
-    features: Features = field(default_factory=Features)  # from inputs to D numbers
-    learner: Learner = field(default_factory=lms.Options)  # what clients learn, and how
-    attack: attacks.Options | None = None  # what malicious clients do; not set: there are none
-    defence: defences.Options | None = None  # what the server does about it; not set: nothing
-    check: SampleCheck | None = None  # what clients do not learn from; not set: they do from all
-    privacy: Privacy | None = None  # what the server may learn of a client; not set: what is sent
-    fleet: tuple[Change, ...] = ()  # who joins and leaves, and when; not set: all clients stay
-    methods: tuple[Options, ...] = field(default_factory=lambda: paper_methods())  # one per curve
-
     def __post_init__(self) -> None:
-        validation.check(self)
-
-    @property
-    def dim(self) -> int:
-        """D, the number of parameters of the model."""
-        return self.learner.size(self.stream.taps, self.features.entries)
-
-    @property
-    def titles(self) -> list[str]:
-        """The methods' names, in order: with what tells them apart, where names would be equal.
-
-        >>> Experiment(methods=(psofed.Options(step=0.5), psofed.Options())).titles
-        ['PSO-Fed M=40 uncoordinated, step 0.5', 'PSO-Fed M=40 uncoordinated, step 0.75']
-        """
-        return titles(self.methods, self.step)
+        super().__post_init__()
+        if not isinstance(self.features.name, str):
+            self.draw_features(Seeds(0))  # tried now, so that mistakes are told at the start
 
     def only(self, which: Sequence[int]) -> Experiment:
         """The experiment with some of its methods, which keep the titles that they have here."""
@@ -108,20 +70,6 @@ class Experiment:
             return kept
         named = (replace(self.methods[j], label=self.titles[j]) for j in which)
         return replace(self, methods=tuple(named))
-
-    def alone(self, options: Options) -> Experiment:
-        """The experiment with this method, whose own features and learner become the experiment's.
-
-        >>> small = Experiment().alone(psofed.Options(5, features=Features(dim=50)))
-        >>> small.dim, small.methods[0].features
-        (50, None)
-        """
-        learner = self.learner if options.learner is None else options.learner
-        features = self.features if options.features is None else options.features
-        if options.features is None and not learner.featured:
-            features = Features()
-        plain = replace(options, features=None, learner=None) if options.apart else options
-        return replace(self, features=features, learner=learner, methods=(plain,))
 
     def shortened(self, rounds: int) -> Experiment:
         """The first rounds of it, without what changes in the fleet after them."""
@@ -148,16 +96,6 @@ class Experiment:
         return found
 
     @property
-    def gone(self) -> int:
-        """How many clients never take part."""
-        return round(self.absent * self.clients)
-
-    @property
-    def every(self) -> int:
-        """Rounds between two test errors: as given, or such that a curve has at most 10,000."""
-        return self.evaluate_every or -(-self.rounds // MOST_MARKS)
-
-    @property
     def evaluated(self) -> np.ndarray[Any, Any]:
         """The rounds n at which w_n is judged: 0, every, ..., the table's, and the last, N."""
         marks = np.arange(0, self.rounds + 1, self.every)
@@ -178,51 +116,43 @@ class Experiment:
         On a live clock it is not known beforehand which clients are there in a round.
         """
         seeds = Seeds(self.seed, run, self.world)
-        cohorts = UniformCohorts(seeds, self.clients, self.cohort, self.gone)
-        if not live and (present := about(self.stream).presence()) is not None:
-            cohorts = PresentCohorts(seeds, self.clients, self.cohort, self.gone, {}, *present)
-        history = Chronicle(self.clients, self.fleet)
-        if isinstance(self.stream, Switching) and self.stream.switches and not live:
-            awake = partial(self.stream.awake, seeds)
-            cohorts = AwakeCohorts(seeds, self.clients, self.cohort, roster=history, awake=awake)
-        elif self.fleet:
-            cohorts = FleetCohorts(seeds, self.clients, self.cohort, roster=history)
-        task = Task(
+        return Task(
             clients=self.clients,
             dim=self.dim,
             taps=self.stream.taps,
             step=self.step,
             seeds=seeds,
             features=self.draw_features(seeds).astype(self.dtype),
-            cohorts=cohorts,
+            cohorts=self._cohorts(seeds, live),
             dtype=self.dtype,
             wire=wire,
             learner=self.learner,
-            room=history.everybody if self.fleet else 0,
-            check=self.check,
-            privacy=self.privacy,
-            rounds=self.rounds,
-            longest=self.features.longest if self.learner.featured else None,
         )
-        return self.beset(task)
 
-    def beset(self, task: Task) -> Task:
-        """The task with the attack and the defence, for its clients and seeds."""
-        attack = defence = None
-        if self.attack is not None and self.attack.share:
-            maps = (
-                task.features.maps if isinstance(task.features, SeveralMaps) else (task.features,)
-            )
-            insiders = attacks.Insiders(
-                task.clients, task.dim, self.attack.share, task.seeds, task.taps, maps
-            )
-            attack = attacks.bind(self.attack, insiders)
-        if self.defence is not None and self.defence.acts:
-            ward = defences.Ward(task.clients, task.places, task.dim, task.cohorts.size)
-            defence = defences.bind(self.defence, ward)
-        if attack is None and defence is None:
-            return task
-        return replace(task, attack=attack, defence=defence)
+    def _cohorts(self, seeds: Seeds, live: bool) -> UniformCohorts:
+        size, stream = (self.clients, self.cohort), self.stream
+        awake = None
+        if isinstance(stream, Switching) and stream.switches and not live:
+            awake = partial(stream.awake, seeds)
+        if self.fleet or awake is not None:
+            history = FleetHistory(self.clients, self.fleet)
+            room = history.everybody if self.fleet else 0
+            if awake is not None:
+                return AwakeCohorts(seeds, *size, room=room, history=history, awake=awake)
+            return FleetCohorts(seeds, *size, room=room, history=history)
+        present = None if live else about(self.stream).presence()
+        if present is None:
+            return UniformCohorts(seeds, *size, self.gone)
+        first, stop, busy = present
+        return PresentCohorts(seeds, *size, self.gone, first=first, stop=stop, busy=busy)
+
+    @property
+    def around(self) -> Surroundings:
+        """What stands around each of the methods."""
+        longest = self.features.longest if self.learner.featured else None
+        return Surroundings(
+            self.check, self.privacy, self.attack, self.defence, self.rounds, longest
+        )
 
     def draw_features(self, seeds: Seeds) -> FeatureMap:
         """The map from x to z of one run, common to all clients: features, or the learner's own."""
@@ -239,12 +169,12 @@ class Experiment:
             return features.exponential(seeds, f.dim, self.stream.taps, f.width)
         if f.name != "gaussian":
             return f.own_map(seeds, self._few_inputs())
-        centres = drawing.snapshot(self.stream, seeds, "centres", self.clients, f.dim).x
+        centres = contract.snapshot(self.stream, seeds, "centres", self.clients, f.dim).x
         return features.gaussian(centres, f.width)
 
     def draw_test(self, seeds: Seeds) -> Unseen:
         """The test set of one run; clean and noisy targets are of the same inputs."""
-        drawn = drawing.snapshot(self.stream, seeds, "test", self.clients, self.test_samples)
+        drawn = contract.snapshot(self.stream, seeds, "test", self.clients, self.test_samples)
         later = about(self.stream).later(drawn.x)
         if self.targets == "clean":
             return Unseen(drawn.x, drawn.clean, later)
@@ -266,7 +196,7 @@ class Experiment:
         count, seeds = int(np.prod(PROBES)), Seeds(0)
         if measured(self.stream):
             return seeds.generator("probe").standard_normal((count, self.stream.taps))
-        return drawing.snapshot(self.stream, seeds, "probe", self.clients, count).x
+        return contract.snapshot(self.stream, seeds, "probe", self.clients, count).x
 
     @property
     def noises(self) -> list[Mechanism | None]:
@@ -274,19 +204,20 @@ class Experiment:
         found: dict[int, Mechanism | None] = {}
         for places, part in self.parts():
             task = part.task(0)
-            found |= {j: noise_of(o, task) for j, o in zip(places, part.methods, strict=True)}
+            known = task, self.privacy, self.rounds, part.around.longest
+            found |= {j: noise_of(o, *known) for j, o in zip(places, part.methods, strict=True)}
         return [found[j] for j in range(len(self.methods))]
 
     def start(self, task: Task) -> list[Method]:
         """The methods of the experiment, bound to one run."""
-        return [start(options, task) for options in self.methods]
+        return [start(options, task, self.around) for options in self.methods]
 
     def __repr__(self) -> str:
         names = self.titles[0] if len(self.methods) == 1 else f"{len(self.methods)} methods"
         return f"<Experiment: {names}, {', '.join(self._facts())}>"
 
     def _facts(self) -> list[str]:
-        counted = notebook.counted
+        counted = extras.counted
         runs = f"{counted(self.runs, 'run')} of {counted(self.rounds, 'round')}"
         who = f"{self.cohort:,} of {counted(self.clients, 'client')} in a round"
         noisy = [self.judged] if self.targets == "noisy" else []
@@ -297,7 +228,7 @@ class Experiment:
     def threat(self) -> str:
         """What malicious clients do, and what the server does about it; nothing where all is well.
 
-        >>> from psofed.attacks import scale
+        >>> from psofed.stages.attacks import scale
         >>> Experiment(attack=scale.Options(factor=-5)).threat
         '10 % of the clients are malicious: model times -5; no defence'
         """
@@ -316,7 +247,7 @@ class Experiment:
             for title, options in zip(self.titles, self.methods, strict=True)
         ]
         title = f"Experiment: {', '.join(self._facts())}, seed {self.seed}"
-        return notebook.table(title, ["method", "step", "name in a file"], rows)
+        return extras.table(title, ["method", "step", "name in a file"], rows)
 
     def to_table(self) -> dict[str, Any]:
         """The experiment as plain values: what `to_toml` writes and `read` reads."""
@@ -350,12 +281,6 @@ class Experiment:
         import tomli_w
 
         return tomli_w.dumps(self.to_table())
-
-
-def paper_methods() -> tuple[Options, ...]:
-    """The curves of the paper's figures (a) and (b)."""
-    windows = [psofed.Options(shared=m, scheme=s) for s in psofed.SCHEMES for m in (1, 5, 40)]
-    return (onlinefed.Options(), *windows)
 
 
 def given(experiment: Any) -> Experiment:
@@ -422,7 +347,7 @@ def parse(table: dict[str, Any]) -> Experiment:
     }
     experiment: Experiment = schema.build(Experiment, table, nested)
     if "features" in table and not experiment.learner.featured:
-        raise validation.no_features(experiment.learner)
+        raise no_features(experiment.learner)
     if "targets" in table and measured(experiment.stream):
-        raise validation.no_targets(experiment.targets)
+        raise no_targets(experiment.targets)
     return experiment

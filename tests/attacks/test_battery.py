@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from helpers.battery import exchange, prepare, small, stepwise
-from psofed import schema
-from psofed.attacks import alie, constant, labels, perturbation, scale, stuck
-from psofed.checks import of_attacks, of_defences
-from psofed.checks.rules import obey
-from psofed.compare import attacking
+from helpers.battery import exchange, holds, small, stepwise
+from psofed.cli.laws import executors, of_stages
+from psofed.compare import attacks as study
+from psofed.core.seeds import Seeds
 from psofed.errors import InputError
-from psofed.methods import local, periodic, psofed, topk
-from psofed.privacy.settings import Privacy
-from psofed.protocol.deployment import Deploy, Deployment
+from psofed.federation import schema
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.methods import local, psofed
+from psofed.rivals import periodic, topk
 from psofed.simulate import montecarlo
-from psofed.verify import executors
+from psofed.stages.attacks import alie, constant, labels, perturbation, scale, stuck
+from psofed.stages.attacks.contract import Attackers
+from psofed.stages.privacy import Privacy
+from psofed.stages.surroundings import attack_in
 
 MORE = (perturbation.Options(sigma=2.0, chance=0.5), stuck.Options(begin=7))
 DEFENCES = [schema.load("psofed.defences", n).Options() for n in schema.names("psofed.defences")]
@@ -28,16 +31,31 @@ UNUSUAL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("rule", of_attacks.RULES, ids=lambda rule: rule.__name__)
-@pytest.mark.parametrize("options", [*attacking.every_attack(), *MORE], ids=lambda o: o.describe())
+@pytest.mark.parametrize("rule", of_stages.ATTACK, ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("options", [*study.every_attack(), *MORE], ids=lambda o: o.describe())
 def test_every_attack_obeys_every_rule(options, rule):
-    obey(rule, options)
+    holds(rule, options)
 
 
-@pytest.mark.parametrize("rule", of_defences.RULES, ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("options", [*study.every_attack(), *MORE], ids=lambda o: o.describe())
+def test_a_share_of_nobody_is_clean_and_only_the_omniscient_are_not_deployed(options):
+    for method in of_stages.METHODS:
+        clean = small(method, rounds=20)
+        nobody = replace(clean, attack=replace(options, share=0.0))
+        assert np.array_equal(stepwise(nobody), stepwise(clean))
+        hurt = replace(clean, attack=replace(options, share=0.4))
+        alone = [attack_in(hurt.attack, hurt.task(run)).attackers.ids for run in (0, 1, 2)]
+        assert [len(ids) for ids in alone] == [2, 2, 2]
+        many = Attackers(5, hurt.dim, 0.4, Seeds(hurt.seed, (0, 1, 2)))
+        assert np.array_equal(many.ids, alone)
+    with pytest.raises(InputError) if options.omniscient else nullcontext():
+        Deployment(hurt)
+
+
+@pytest.mark.parametrize("rule", of_stages.DEFENCE, ids=lambda rule: rule.__name__)
 @pytest.mark.parametrize("options", DEFENCES, ids=lambda o: o.describe())
 def test_every_defence_obeys_every_rule(options, rule):
-    obey(rule, options)
+    holds(rule, options)
 
 
 @pytest.mark.parametrize("method", UNUSUAL, ids=lambda o: o.title())
@@ -54,7 +72,7 @@ def test_clients_that_learn_alone_are_harmed_by_labels_and_by_nothing_else():
     honest = stepwise(clean)
     for options, same in ((scale.Options(share=0.4), True), (labels.Options(share=0.4), False)):
         attacked = replace(clean, attack=options)
-        bad = prepare(attacked)[0].task.attack.insiders.ids
+        bad = attack_in(options, attacked.task(0)).attackers.ids
         found = stepwise(attacked)
         assert np.array_equal(found, honest) is same
         kept = np.setdiff1d(np.arange(5), bad)
@@ -65,10 +83,10 @@ def test_clients_that_learn_alone_are_harmed_by_labels_and_by_nothing_else():
 def test_the_malicious_are_as_many_as_the_share_says_in_every_run_of_every_size(share):
     world = small(psofed.Options(3), clients=20, attack=scale.Options(share=share))
     for run in range(5):
-        ids = prepare(world, run)[0].task.attack.insiders.ids
+        ids = attack_in(world.attack, world.task(run)).attackers.ids
         assert len(set(ids.tolist())) == round(share * 20)
     shared = replace(world, world=3)
-    one, other = (prepare(shared, run)[0].task.attack.insiders.ids for run in (0, 1))
+    one, other = (attack_in(shared.attack, shared.task(run)).attackers.ids for run in (0, 1))
     assert np.array_equal(one, other)  # who they are belongs to the world
 
 
@@ -91,7 +109,7 @@ def test_what_needs_the_models_of_others_is_neither_deployed_nor_verified():
 def test_under_masks_attacks_are_tried_without_a_defence_and_that_is_said():
     method = psofed.Options(3, "coordinated")
     world = small(method, clients=8, cohort=4, privacy=Privacy(masks=True))
-    found = attacking.plan(world, [constant.Options()], [0.4], attacking.usual_defence())
+    found = study.plan(world, [constant.Options()], [0.4], study.usual_defence())
     assert found.defences == (None,)
     assert [what for what, _ in found.left_out] == ["the defence clip"]
 

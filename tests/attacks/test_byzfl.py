@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from psofed.attacks import alie, ipm
-from psofed.attacks.contract import Insiders
-from psofed.attacks.contract import bind as attacking
 from psofed.core.seeds import Seeds
-from psofed.defences import centred, krum, median, trimmed
-from psofed.defences.contract import Ward, bind
+from psofed.stages.attacks import alie, ipm
+from psofed.stages.attacks.contract import Attackers
+from psofed.stages.attacks.contract import bind as attacking
+from psofed.stages.defences import centred, krum, median, trimmed
+from psofed.stages.defences.contract import Setting, bind
 
 CASES = range(30)
 
@@ -32,7 +32,7 @@ def members(number):
 
 
 def sent(options, own, bad):
-    attack = attacking(options, Insiders(20, own.shape[1], 0.1, Seeds(1)))
+    attack = attacking(options, Attackers(20, own.shape[1], 0.1, Seeds(1)))
     return attack.models(0, np.arange(len(own)), own, bad, np.zeros(own.shape[1]))[0]
 
 
@@ -42,7 +42,7 @@ def left(defence, state, n, changes):
 
 
 def folded(options, changes):
-    defence = bind(options, Ward(20, 20, changes.shape[1], len(changes)))
+    defence = bind(options, Setting(20, 20, changes.shape[1], len(changes)))
     return left(defence, defence.start(), 0, changes)
 
 
@@ -72,7 +72,7 @@ def test_defences_leave_what_byzfl_leaves(byzfl):
 
 def test_centred_clipping_without_memory_is_that_of_byzfl_round_by_round(byzfl):
     rng = np.random.default_rng(0)
-    ours = bind(centred.Options(tau=0.7, memory=0.0), Ward(20, 20, 5, 6))
+    ours = bind(centred.Options(tau=0.7, memory=0.0), Setting(20, 20, 5, 6))
     theirs, state = byzfl.CenteredClipping(L=1, tau=0.7), ours.start()
     for n in range(20):
         changes = rng.standard_normal((6, 5))

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psofed import schema
-from psofed.attacks import (
+from psofed.core.seeds import Seeds
+from psofed.federation import schema
+from psofed.stages.attacks import (
     alie,
     collusion,
     constant,
@@ -20,8 +21,7 @@ from psofed.attacks import (
     scale,
     stuck,
 )  # fmt: skip
-from psofed.attacks.contract import Insiders, bind
-from psofed.core.seeds import Seeds
+from psofed.stages.attacks.contract import Attackers, bind
 
 CLIENTS, DIM = 9, 5
 SEEDS = Seeds(7, 2)
@@ -88,7 +88,7 @@ def members(number, size=5):
     ("options", "formula"), FORMULAS, ids=lambda each: getattr(each, "name", "")
 )
 def test_what_is_sent_is_the_formula(options, formula):
-    attack = bind(options, Insiders(CLIENTS, DIM, 0.3, SEEDS))
+    attack = bind(options, Attackers(CLIENTS, DIM, 0.3, SEEDS))
     for n in range(12):
         own, w, bad, k = members(n)
         sent = attack.models(n, k, own, bad, w)
@@ -108,7 +108,7 @@ def test_every_attack_has_a_formula_here():
 def test_labels_are_multiplied_and_inputs_stay(factor):
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, 4, 3)), rng.standard_normal((2, 4))
-    attack = bind(labels.Options(factor=factor), Insiders(CLIENTS, DIM, 0.3, SEEDS))
+    attack = bind(labels.Options(factor=factor), Attackers(CLIENTS, DIM, 0.3, SEEDS))
     seen = attack.samples(np.array([1, 5]), np.arange(4), x, y)
     assert np.array_equal(seen[0], x)
     assert seen[1].tolist() == [[factor * v for v in row] for row in y.tolist()]
@@ -118,7 +118,7 @@ def test_a_stuck_sensor_gives_the_same_from_its_round_on_but_never_a_sample_that
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, 6, 3)), rng.standard_normal((2, 6))
     y[0, 4] = np.nan
-    attack = bind(stuck.Options(x=1.5, y=-2, begin=12), Insiders(CLIENTS, DIM, 0.3, SEEDS))
+    attack = bind(stuck.Options(x=1.5, y=-2, begin=12), Attackers(CLIENTS, DIM, 0.3, SEEDS))
     seen_x, seen_y = attack.samples(np.array([1, 5]), np.arange(10, 16), x, y)
     for i in range(2):
         for j, n in enumerate(range(10, 16)):
@@ -135,7 +135,7 @@ def test_a_min_max_model_is_as_far_as_honest_ones_are_apart_and_no_further(numbe
     bad[0] = False
     if not bad.any() or (~bad).sum() < 2:
         return
-    sent = bind(minmax.Options(), Insiders(CLIENTS, DIM, 0.3, SEEDS)).models(0, k, own, bad, w)
+    sent = bind(minmax.Options(), Attackers(CLIENTS, DIM, 0.3, SEEDS)).models(0, k, own, bad, w)
     honest = own[~bad]
     most = max(distance(a, b) for a in honest for b in honest)
     furthest = max(distance(sent[0], each) for each in honest)

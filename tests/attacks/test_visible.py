@@ -11,7 +11,7 @@ import psofed as library
 from psofed import AdaptiveAttack, Experiment, OnlineFed, ScaleAttack
 from psofed.compare import addresses
 from psofed.errors import InputError
-from psofed.learners import network
+from psofed.federation.learners import network
 
 TINY = """
 clients = 10
@@ -42,13 +42,13 @@ def tiny(tmp_path):
     ("verb", "file"),
     [
         (("run",), "summary.json"),
-        (("sweep", "--set", "shared=1,2"), "sweep.json"),
-        (("compare", "--no-tune", "--rounds", "100"), "comparison.json"),
+        (("study", "sweep", "--set", "shared=1,2"), "sweep.json"),
+        (("compare", "--tuning", "none", "--rounds", "100"), "comparison.json"),
     ],
 )
 @pytest.mark.usefixtures("sketched")
 def test_results_say_who_is_malicious_and_what_is_done_about_it(psofed, tiny, tmp_path, verb, file):
-    done = psofed(verb[0], tiny, *verb[1:], "--jobs", 1, "--out", "out")
+    done = psofed(*verb, tiny, "--jobs", 1, "--out", "out")
     assert done.returncode == 0, done.stderr
     assert SAID in done.stdout
     assert json.loads((tmp_path / "out" / file).read_text())["threat"] == SAID
@@ -65,7 +65,7 @@ def test_without_attack_and_defence_nothing_is_said():
 @pytest.mark.usefixtures("sketched")
 def test_options_of_an_attack_are_swept(psofed, tiny, tmp_path):
     sets = ("--set", "attack.share=0,0.2", "--set", "attack.factor=-1,-5", "--set", "tau=0.1,1")
-    done = psofed("sweep", tiny, *sets, "--jobs", 1, "--out", "out")
+    done = psofed("study", "sweep", tiny, *sets, "--jobs", 1, "--out", "out")
     assert done.returncode == 0, done.stderr
     table = json.loads((tmp_path / "out" / "sweep.json").read_text())
     assert table["settings"] == {
@@ -80,7 +80,7 @@ def test_options_of_an_attack_are_swept(psofed, tiny, tmp_path):
     assert ends[0, -1, 1] == ends[0, -5, 1]  # nobody is malicious
     assert ends[0.2, -1, 1] != ends[0.2, -5, 1]
     assert "threat" not in table
-    wrong = psofed("sweep", tiny, "--set", "attack.share=0,0.01", "--out", "no")
+    wrong = psofed("study", "sweep", tiny, "--set", "attack.share=0,0.01", "--out", "no")
     assert "attack.share is 0.01, which is nobody of 10 clients" in wrong.stderr
 
 
@@ -108,7 +108,7 @@ def test_also_a_method_that_the_file_names_is_left_out_of_a_comparison_with_the_
     psofed, tiny, tmp_path
 ):
     tiny.write_text(TINY + METHODS + '[[methods]]\nname = "raw"\n')
-    arguments = ("--no-tune", "--rounds", 100, "--jobs", 1, "--out", "out")
+    arguments = ("--tuning", "none", "--rounds", 100, "--jobs", 1, "--out", "out")
     done = psofed("compare", tiny, *arguments)
     assert done.returncode == 0, done.stderr
     why = "which sends no model that [attack] scale could change"

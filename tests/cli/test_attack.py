@@ -1,4 +1,4 @@
-"""`psofed attack`, as people type it: paired losses, with and without defences."""
+"""`psofed study attack`, as people type it: paired losses, with and without defences."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import psofed.attacks.scale
-import psofed.schema
+import psofed.federation.schema
+import psofed.stages.attacks.scale
 from helpers.command import call
 from helpers.skeletons import put
-from psofed.compare import attacking
+from psofed.compare import attacks as study
 from psofed.simulate import montecarlo
 from psofed.simulate.pools import threads
 
@@ -42,7 +42,9 @@ def tiny(tmp_path):
 
 
 def test_attacks_are_tried_at_every_share_with_and_without_a_defence(psofed, tiny, tmp_path):
-    done = psofed("attack", tiny, *SOME, "--shares", "0,0.04,0.1,0.3", "--jobs", 1, "--out", "out")
+    done = psofed(
+        "study", "attack", tiny, *SOME, "--shares", "0,0.04,0.1,0.3", "--jobs", 1, "--out", "out"
+    )
     assert done.returncode == 0, done.stderr
     out = tmp_path / "out"
     assert {path.name for path in out.iterdir()} == {
@@ -75,11 +77,11 @@ def test_a_loss_is_the_paired_difference_of_runs_on_the_same_draws():
         clients=10, rounds=30, runs=4, cohort=3, test_samples=20, evaluate_every=1,
         features=psofed.Features(dim=6), methods=(psofed.PSOFed(3),),
     )  # fmt: skip
-    flip = replace(attacking.every_attack()[0], share=0.3)
-    made = attacking.plan(world, [flip], [0.3])
+    flip = replace(study.every_attack()[0], share=0.3)
+    made = study.plan(world, [flip], [0.3])
     with threads(1) as workers:
-        steady = attacking.compute(made, workers, {}, lambda *_: None, lambda _: None)
-    result = attacking.AttackResult(made, tuple(steady))
+        steady = study.compute(made, workers, {}, lambda *_: None, lambda _: None)
+    result = study.AttackResult(made, tuple(steady))
     [_, row] = result.rows()
     bad = montecarlo.run(replace(world, attack=flip), 1)
     clean = montecarlo.run(world, 1)
@@ -93,12 +95,12 @@ def test_a_loss_is_the_paired_difference_of_runs_on_the_same_draws():
 
 
 def test_all_attacks_are_tried_unless_some_are_named_and_the_file_has_its_own_strength():
-    names = set(psofed.schema.names("psofed.attacks"))
-    found = attacking.every_attack()
+    names = set(psofed.federation.schema.names("psofed.attacks"))
+    found = study.every_attack()
     assert {each.name for each in found} == names
     assert len({each.describe() for each in found}) == len(found) > len(names)
-    own = psofed.attacks.scale.Options(factor=-2)
-    mine = attacking.every_attack(own)
+    own = psofed.stages.attacks.scale.Options(factor=-2)
+    mine = study.every_attack(own)
     assert [each for each in mine if each.name == "scale"] == [own]
 
 
@@ -116,7 +118,7 @@ def test_all_attacks_are_tried_unless_some_are_named_and_the_file_has_its_own_st
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_written(psofed, tiny, tmp_path, arguments, said):
-    done = psofed("attack", tiny, *arguments, "--out", "out")
+    done = psofed("study", "attack", tiny, *arguments, "--out", "out")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert said in done.stderr
@@ -124,7 +126,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(psofed, tiny, tmp_path, ar
 
 
 def test_what_was_finished_before_a_failure_is_kept(psofed, tiny, tmp_path, monkeypatch, sketched):
-    real, seen = attacking._steady, []
+    real, seen = study._steady, []
 
     def lost(experiment, mse):
         seen.append(experiment)
@@ -135,11 +137,11 @@ def test_what_was_finished_before_a_failure_is_kept(psofed, tiny, tmp_path, monk
     from psofed.errors import InputError
 
     psofed_error = InputError("disk", "is full", "free some space")
-    arguments = ("attack", tiny, *SOME, "--shares", "0.2", "--jobs", 1, "--out", "out")
-    monkeypatch.setattr(attacking, "_steady", lost)
+    arguments = ("study", "attack", tiny, *SOME, "--shares", "0.2", "--jobs", 1, "--out", "out")
+    monkeypatch.setattr(study, "_steady", lost)
     assert psofed(*arguments).returncode == 2
     assert len(list((tmp_path / "out/checkpoint").glob("part-*"))) == 2
-    monkeypatch.setattr(attacking, "_steady", real)
+    monkeypatch.setattr(study, "_steady", real)
     assert "holds an unfinished result" in psofed(*arguments).stderr
     other = psofed(*arguments[:-6], "--shares", "0.3", *arguments[-4:], "--resume")
     assert "was started with other attacks, shares" in other.stderr
@@ -158,7 +160,7 @@ def test_an_attack_of_ones_own_is_kept_beside_the_result(psofed, tiny, tmp_path,
     put(tmp_path, kind="attack")
     put(tmp_path, kind="defence", name="shield.py")
     own = ("--attack", "./mine.py:factor=-3", "--defence", "./shield.py", "--shares", "0.2")
-    done = psofed("attack", tiny, *own, "--jobs", 1, "--out", "out")
+    done = psofed("study", "attack", tiny, *own, "--jobs", 1, "--out", "out")
     assert done.returncode == 0, done.stderr
     assert (
         "With mine most=1, the worst case is mine factor=-3 by 20 % of the clients" in done.stdout

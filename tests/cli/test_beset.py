@@ -34,7 +34,7 @@ def file(tmp_path):
 
 
 def test_verify_honours_an_attack_and_a_defence(psofed, file):
-    done = psofed("verify", file("perturbation", '[defence]\nname = "median"\n'))
+    done = psofed("study", "verify", file("perturbation", '[defence]\nname = "median"\n'))
     assert done.returncode == 0, done.stderr
     assert "All within 1e-12" in done.stdout
 
@@ -43,26 +43,30 @@ def test_verify_honours_an_attack_and_a_defence(psofed, file):
 def test_an_attack_that_needs_to_know_what_others_send_is_refused_where_clients_are_alone(
     psofed, file, attack
 ):
-    for command in (("verify",), ("serve", *TO), ("client", "--id", 0, *TO)):
-        done = psofed(command[0], file(attack), *command[1:])
+    for command in (
+        ("study", "verify"),
+        ("deploy", "serve", *TO),
+        ("deploy", "client", "--id", 0, *TO),
+    ):
+        done = psofed(*command, file(attack))
         assert done.returncode == 2, command
         assert f"attack.name is '{attack}', whose clients know what others send" in done.stderr
 
 
 def test_a_client_with_samples_of_its_own_refuses_an_attack_on_the_stream(psofed, file):
-    done = psofed("client", file("labels"), "--id", 0, *TO, "--stream", "mine.csv")
+    done = psofed("deploy", "client", file("labels"), "--id", 0, *TO, "--stream", "mine.csv")
     assert done.returncode == 2
     assert "--stream is 'mine.csv', but [attack] labels changes samples of FILE's" in done.stderr
 
 
 def test_a_sweep_reaches_the_keys_of_an_attack_and_of_a_defence(psofed, file, sketched):
     both = file("perturbation", '[defence]\nname = "trimmed"\n')
-    done = psofed("sweep", both, "--set", "attack.sigma=0,5", "--out", "s")
+    done = psofed("study", "sweep", both, "--set", "attack.sigma=0,5", "--out", "s")
     assert done.returncode == 0, done.stderr
     assert "attack.sigma" in done.stdout
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("PSO-Fed")][:2]
     assert rows[0][-3] != rows[1][-3]
-    unknown = psofed("sweep", both, "--set", "attack.factor=0,5", "--out", "t")
+    unknown = psofed("study", "sweep", both, "--set", "attack.factor=0,5", "--out", "t")
     assert unknown.returncode == 2
     assert "attack.factor is not a setting of this experiment" in unknown.stderr
 
@@ -75,10 +79,10 @@ def test_what_an_attack_or_a_defence_looks_like_can_be_checked(psofed, name):
 
 
 def test_theory_predicts_noise_and_refuses_the_rest_before_it_writes(psofed, file, tmp_path):
-    done = psofed("theory", file("scale"), "--out", "t")
+    done = psofed("study", "theory", file("scale"), "--out", "t")
     assert done.returncode == 2
     assert "e.toml: attack.name is 'scale', but the theory knows noise in uploads" in done.stderr
     assert not (tmp_path / "t").exists()
-    done = psofed("theory", file("perturbation"), "--bounds")
+    done = psofed("study", "theory", file("perturbation"), "--bounds")
     assert done.returncode == 0, done.stderr
     assert "Malicious: 3 of 6 clients, noise of 0.5." in done.stdout

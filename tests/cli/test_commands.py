@@ -52,7 +52,7 @@ def wrong(result, *parts):
 def test_help_and_version_are_fast_and_import_nothing_heavy(process, psofed):
     assert process("--version").stdout == f"psofed, version {package.__version__}\n"
     shown = psofed("--help")
-    assert all(verb in shown.stdout for verb in ("reproduce", "run", "init", "verify"))
+    assert all(verb in shown.stdout for verb in ("reproduce", "run", "init", "check"))
     # A worker process imports `main` again, as the module that was started.
     for name, heavy in {"verbs": ("numpy", "rich"), "main": ("numpy", "rich", "click")}.items():
         code = f"import psofed.cli.{name}, sys; print([m for m in {heavy} if m in sys.modules])"
@@ -68,7 +68,7 @@ def test_reproduce_writes_all_that_it_promises(process, tmp_path):
     names = {path.name for path in (tmp_path / "r").iterdir()}
     pictures = {f"figure_{x}.{suffix}" for x in "ab" for suffix in ("png", "pdf")}
     assert names == pictures | {"curves.csv", "summary.json", "experiment.toml", "report.html"}
-    for claim in (
+    for words in (
         "Claim 1",
         "Claim 2",
         "Claim 3",
@@ -76,7 +76,7 @@ def test_reproduce_writes_all_that_it_promises(process, tmp_path):
         "steady - Online-Fed",
         "noise variance:",
     ):
-        assert claim in result.stdout
+        assert words in result.stdout
     assert "The claims are about 5,000 rounds, this is a verdict after 220" in result.stdout
     assert "The claims are about 5,000 rounds" in (tmp_path / "r" / "report.html").read_text()
     with open(tmp_path / "r" / "curves.csv", encoding="utf-8", newline="") as file:
@@ -89,7 +89,7 @@ def test_reproduce_writes_all_that_it_promises(process, tmp_path):
     assert float(last["cumulative"]) == 220 * 2 * 4 * 40 * 4
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
     assert summary["runs"] == 4
-    assert summary["command"].endswith("--rounds 220 --seed 0 --dtype float32 --runs 4")
+    assert summary["command"].endswith("--rounds 220 --seed 0 --runs 4")
     assert {"python", "psofed", "numpy"} == set(summary["versions"])
     assert [claim["number"] for claim in summary["claims"]] == [1, 2, 3]
     assert [m.get("traffic_share") for m in summary["methods"]][3] == 0.2
@@ -135,10 +135,10 @@ def test_init_writes_the_papers_setting_and_never_over_a_file(process, psofed, t
 
 
 def test_verify_replays_cases_and_draws_its_own(psofed):
-    result = psofed("verify", *GOLDEN)
+    result = psofed("study", "verify", *GOLDEN)
     assert result.returncode == 0
     assert result.stdout.count("ok") == len(GOLDEN)
-    table = json.loads(psofed("verify", "--random", 5, "--json").stdout)
+    table = json.loads(psofed("study", "verify", "--random", 5, "--json").stdout)
     assert table["passed"]
     assert len(table["cases"]) == 5
     for case in table["cases"]:
@@ -150,10 +150,10 @@ def test_verify_fails_when_a_case_is_not_met(psofed, tmp_path):
     case = json.loads(GOLDEN[0].read_text())
     case["expected"]["wk"][-1][0][0] += 1e-9
     (tmp_path / "bad.json").write_text(json.dumps(case))
-    result = psofed("verify", GOLDEN[1], "bad.json", "--json")
+    result = psofed("study", "verify", GOLDEN[1], "bad.json", "--json")
     assert result.returncode == 1
     assert [c["passed"] for c in json.loads(result.stdout)["cases"]] == [True, False]
-    assert "DIFFERS" in psofed("verify", "bad.json").stdout
+    assert "DIFFERS" in psofed("study", "verify", "bad.json").stdout
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_broken_case_is_named_with_file_and_field(psofed, tmp_path, change, pa
     case = json.loads(GOLDEN[0].read_text())
     change(case)
     (tmp_path / "broken.json").write_text(json.dumps(case))
-    wrong(psofed("verify", "broken.json"), "broken.json:", *parts)
+    wrong(psofed("study", "verify", "broken.json"), "broken.json:", *parts)
 
 
 def test_files_that_cannot_be_read_are_named(psofed, tmp_path, tiny):
@@ -185,9 +185,9 @@ def test_files_that_cannot_be_read_are_named(psofed, tmp_path, tiny):
     (tmp_path / "cut.toml").write_text(TINY[:-3])
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "list.json").write_text("[1, 2]")
-    wrong(psofed("verify", "cut.json"), "cut.json: is not JSON", "is the file complete?")
-    wrong(psofed("verify", "list.json"), "list.json: is not a JSON object")
-    wrong(psofed("verify", "none.json"), "none.json: cannot be read: No such file")
+    wrong(psofed("study", "verify", "cut.json"), "cut.json: is not JSON", "is the file complete?")
+    wrong(psofed("study", "verify", "list.json"), "list.json: is not a JSON object")
+    wrong(psofed("study", "verify", "none.json"), "none.json: cannot be read: No such file")
     wrong(psofed("run", "cut.toml"), "cut.toml: is not TOML", "line")
     wrong(psofed("run", "binary.toml"), "binary.toml: is not text")
     wrong(psofed("run", tmp_path), "cannot be read: Is a directory")
@@ -197,7 +197,7 @@ def test_a_case_that_diverges_fails_without_a_traceback(psofed, tmp_path):
     case = json.loads(GOLDEN[2].read_text())
     case["mu"] = 1e200
     (tmp_path / "wild.json").write_text(json.dumps(case))
-    result = psofed("verify", "wild.json")
+    result = psofed("study", "verify", "wild.json")
     assert result.returncode == 1
     assert "DIFFERS" in result.stdout
     assert not result.stderr
@@ -224,7 +224,7 @@ def test_a_label_is_text_whatever_it_looks_like(psofed, tmp_path):
 def test_a_wrong_option_is_explained(psofed):
     result = psofed("reproduce", "--runs", 0)
     assert result.returncode == 2
-    assert "Invalid value for '--runs'" in result.stderr
+    assert "--runs is 0; use a number above 0" in result.stderr
     assert "Traceback" not in result.stderr
     assert psofed("reproduc").returncode == 2
 
@@ -290,11 +290,11 @@ def test_ctrl_c_keeps_what_is_finished_and_says_so(start, psofed, tmp_path):
 
 def test_a_bug_shows_a_traceback_and_asks_for_a_report(tmp_path):
     code = (
-        "import psofed.case\n"
+        "import psofed.simulate.reference\n"
         "def boom(*_): raise RuntimeError('planted')\n"
-        "psofed.case.draw = boom\n"
+        "psofed.simulate.reference.draw = boom\n"
         "from psofed.cli.main import main\n"
-        "main(['verify'])"
+        "main(['study', 'verify'])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 1
@@ -326,34 +326,27 @@ def test_many_methods_fit_into_one_figure(psofed, tmp_path):
     assert "Warning" not in result.stderr
 
 
-def test_one_run_is_called_so_and_a_level_of_one_run_has_no_standard_error(psofed, tmp_path):
-    (tmp_path / "small.toml").write_text(
-        "clients = 4\ncohort = 2\nrounds = 5\ntest_samples = 20\n[features]\ndim = 4\n"
-        "[[methods]]\nname = 'psofed'\nshared = 2\n"
-    )
-    one = psofed("run", "small.toml", "--runs", 1, "--out", "one")
-    assert "\n1 run of 5 rounds; results in one" in one.stdout
-    three = psofed("run", "small.toml", "--runs", 3, "--out", "three")
+def test_one_run_is_called_so_and_a_level_of_one_run_has_no_standard_error(psofed, tiny):
+    one = psofed("run", tiny, "--runs", 1, "--out", "one")
+    assert "\n1 run of 30 rounds; results in one" in one.stdout
+    three = psofed("run", tiny, "--runs", 3, "--out", "three")
     assert "ridge regression" in three.stdout  # from one of the three
     assert "nan" not in three.stdout
 
 
 @pytest.mark.parametrize(
-    "command", [("run",), ("compare", "--no-tune"), ("sweep", "--set", "shared=1,2")]
+    "command",
+    [("run",), ("compare", "--tuning", "none"), ("study", "sweep", "--set", "shared=1,2")],
 )
-def test_ctrl_c_just_before_the_first_run_leaves_nothing(psofed, tmp_path, monkeypatch, command):
-    (tmp_path / "small.toml").write_text(
-        "clients = 4\ncohort = 2\nrounds = 100\ntest_samples = 20\n[features]\ndim = 10\n"
-        "[[methods]]\nname = 'psofed'\nshared = 2\n"
-    )
-
-    def stop(experiment):
+def test_ctrl_c_just_before_the_first_run_leaves_nothing(
+    psofed, tiny, tmp_path, monkeypatch, command
+):
+    def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("psofed.simulate.onerun.width", stop)
+    monkeypatch.setattr("psofed.simulate.montecarlo.showing_runs", stop)
     monkeypatch.setattr("os._exit", sys.exit)
-    verb, *rest = command
-    done = psofed(verb, "small.toml", *rest, "--runs", 2, "--out", "r")
+    done = psofed(*command, tiny, "--runs", 2, "--rounds", 100, "--out", "r")
     assert done.returncode == 130
     assert "nothing was written" in done.stderr
     assert not (tmp_path / "r").exists()
@@ -362,29 +355,25 @@ def test_ctrl_c_just_before_the_first_run_leaves_nothing(psofed, tmp_path, monke
 def test_rounds_that_a_table_does_not_have_are_refused_before_anything_begins(
     psofed, tmp_path, monkeypatch
 ):
-    from psofed.cli import work
-    from psofed.fit import example
+    from psofed.cli import run as command
+    from psofed.tables import example
 
     table = ("--target", "pollutant", "--time", "time", "--client", "station")
-    assert psofed("advise", example.path(), *table, "--out", "a").returncode == 0
-    monkeypatch.setattr(work, "compute", None)
-    monkeypatch.setattr(work, "warn_of_steps", None)
+    assert psofed("advise", example.PATH, *table, "--out", "a").returncode == 0
+    monkeypatch.setattr(command, "compute", None)
+    monkeypatch.setattr(command, "warn_of_steps", None)
     done = psofed("run", "a/run.toml", "--rounds", 100_000, "--out", "r")
     assert done.returncode == 2
     assert "rounds is 100000, but a round is a tick" in done.stderr
     assert not (tmp_path / "r").exists()
 
 
-def test_a_psofed_without_compiled_code_says_that_it_is_slow(psofed, tmp_path, monkeypatch):
-    from psofed import native
+def test_a_psofed_without_compiled_code_says_that_it_is_slow(psofed, tiny, monkeypatch):
+    from psofed.core import native
 
-    (tmp_path / "small.toml").write_text(
-        "clients = 4\ncohort = 2\nrounds = 20\ntest_samples = 20\n[features]\ndim = 10\n"
-        "[[methods]]\nname = 'psofed'\nshared = 2\n"
-    )
     told = "This psofed has no compiled code"
-    assert told not in psofed("run", "small.toml", "--runs", 1, "--out", "a").stderr
+    assert told not in psofed("run", tiny, "--runs", 1, "--out", "a").stderr
     monkeypatch.setattr(native, "library", lambda level=None: None)
-    done = psofed("run", "small.toml", "--runs", 1, "--out", "b")
+    done = psofed("run", tiny, "--runs", 1, "--out", "b")
     assert done.returncode == 0
     assert told in done.stderr

@@ -1,6 +1,5 @@
 """`serve`, `client` and `demo` as people use them: mistakes, and the proof at the end."""
 
-import itertools
 import re
 import socket
 import subprocess
@@ -11,54 +10,56 @@ from helpers import processes
 from helpers.devices import wait_for
 from helpers.runs import SMALL
 
+HERE = "--broker mqtt://127.0.0.1:1"
+FAR = "--broker mqtt://broker.example"
+TLS = "--broker mqtts://127.0.0.1:1"
+FILES = {
+    "a.toml": SMALL,
+    "b.toml": SMALL + "[deploy.more]\n",
+    "many.toml": "clients = 5\n",
+    "bad.csv": "a,b,c,d,y\n1,2,3,4,5\n1,2,x,4,5\n",
+    "few.csv": "1,2,3,4,5\n",
+    "big.csv": "1,2,3,4,5\n" * 39 + "1,2,3,4,5e20\n",
+}
+MISTAKES = [
+    (f"client a.toml --id -7 {HERE}", ["--id is -7", "0 to 2"]),
+    (f"client b.toml --id 0 {HERE}", ["b.toml", "deploy.more is not a known key"]),
+    (f"client many.toml --id 0 {HERE}", ["methods has 7 tables", "[deploy]"]),
+    ("client a.toml --id 0 --broker host", ["mqtt://HOST"]),
+    (f"client a.toml --id 0 {FAR}", ["plain text", "--plain"]),
+    (f"serve a.toml {FAR}", ["plain text", "--plain"]),
+    ("serve a.toml --listen 0.0.0.0:1", ["plain text"]),
+    (f"client a.toml --id 0 {HERE} --stream -", ['clock = "live"']),
+    (f"client a.toml --id 0 {HERE} --stream no.csv", ["no.csv cannot be read"]),
+    (f"client a.toml --id 0 {HERE} --stream bad.csv", ["bad.csv: line 3"]),
+    (f"client a.toml --id 0 {HERE} --stream few.csv", ["has 1 samples"]),
+    (f"client a.toml --id 0 {HERE} --stream big.csv", ["sample 39 a value is"]),
+    (f"client a.toml --id 0 {TLS}", ["needs certificates"]),
+    ("serve a.toml --rounds 41", ["--rounds is 41"]),
+    (f"serve a.toml {HERE} --ca x", ["belong together"]),
+    ("serve a.toml --state a.toml/x", ["cannot be used"]),
+]
+
 
 def test_mistakes_are_one_clear_line_each(psofed, tmp_path):
-    count = itertools.count()
-
-    def wrong(*arguments, parts):
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    for number, (words, parts) in enumerate(MISTAKES):
         # A folder of its own for each: here no process ends that would leave the last one free.
-        folders = {"s": f"s{next(count)}"}
-        result = psofed(*(folders.get(word, word) for word in arguments))
+        state = () if "--state" in words else ("--state", f"s{number}")
+        result = psofed("deploy", *words.split(), *state)
         assert result.returncode == 2, result.stderr
         assert len(result.stderr.strip().splitlines()) == 1, result.stderr
-        for part in parts:
-            assert part in result.stderr
-
-    (tmp_path / "a.toml").write_text(SMALL)
-    (tmp_path / "b.toml").write_text(SMALL + "[deploy.more]\n")
-    (tmp_path / "many.toml").write_text("clients = 5\n")
-    to = ("--state", "s", "--broker", "mqtt://127.0.0.1:1")
-    wrong("client", "a.toml", "--id", -7, *to, parts=["--id is -7", "0 to 2"])
-    wrong("client", "b.toml", "--id", 0, *to, parts=["b.toml", "deploy.more is not a known key"])
-    wrong("client", "many.toml", "--id", 0, *to, parts=["methods has 7 tables", "[deploy]"])
-    wrong("client", "a.toml", "--id", 0, "--state", "s", "--broker", "host", parts=["mqtt://HOST"])
-    far = ("--state", "s", "--broker", "mqtt://broker.example")
-    wrong("client", "a.toml", "--id", 0, *far, parts=["plain text", "--plain"])
-    wrong("serve", "a.toml", *far, parts=["plain text", "--plain"])
-    wrong("serve", "a.toml", "--state", "s", "--listen", "0.0.0.0:1", parts=["plain text"])
-    wrong("client", "a.toml", "--id", 0, *to, "--stream", "-", parts=['clock = "live"'])
-    wrong("client", "a.toml", "--id", 0, *to, "--stream", "no.csv", parts=["no.csv cannot be read"])
-    (tmp_path / "bad.csv").write_text("a,b,c,d,y\n1,2,3,4,5\n1,2,x,4,5\n")
-    wrong("client", "a.toml", "--id", 0, *to, "--stream", "bad.csv", parts=["bad.csv: line 3"])
-    (tmp_path / "few.csv").write_text("1,2,3,4,5\n")
-    wrong("client", "a.toml", "--id", 0, *to, "--stream", "few.csv", parts=["has 1 samples"])
-    wrong("serve", "a.toml", "--state", "a.toml/x", parts=["cannot be used"])
-    wrong("serve", "a.toml", "--state", "s", "--rounds", 41, parts=["--rounds is 41"])
-    for option in ("--every", "--deadline"):
-        result = psofed("serve", "a.toml", *to, option, "nan")
+        assert all(part in result.stderr for part in parts), result.stderr
+    for words in ("serve a.toml --every nan", "serve a.toml --deadline nan", f"client a.toml --id 0 {HERE} --rate nan"):  # fmt: skip
+        result = psofed("deploy", *words.split(), "--state", "t")
         assert (result.returncode, "not a finite number" in result.stderr) == (2, True)
-    assert psofed("client", "a.toml", "--id", 0, *to, "--rate", "nan").returncode == 2
-    (tmp_path / "big.csv").write_text("1,2,3,4,5\n" * 39 + "1,2,3,4,5e20\n")
-    wrong("client", "a.toml", "--id", 0, *to, "--stream", "big.csv", parts=["sample 39 a value is"])
-    wrong("serve", "a.toml", *to, "--ca", "x", parts=["belong together"])
-    tls = ("--state", "t", "--broker", "mqtts://127.0.0.1:1")
-    wrong("client", "a.toml", "--id", 0, *tls, parts=["needs certificates"])
 
 
 @pytest.mark.parametrize("option", ["--patience", "--spare"])
 def test_in_lockstep_the_whole_cohort_is_waited_for(psofed, tmp_path, option):
     (tmp_path / "a.toml").write_text(SMALL)
-    result = psofed("serve", "a.toml", "--state", "s", option, 2)
+    result = psofed("deploy", "serve", "a.toml", "--state", "s", option, 2)
     assert result.returncode == 2
     assert f"{option} is 2, but in lockstep the whole cohort is waited for" in result.stderr
     assert not (tmp_path / "s").exists()
@@ -68,7 +69,7 @@ def test_a_port_that_is_taken_is_one_clear_line(process, tmp_path):
     (tmp_path / "a.toml").write_text(SMALL)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
-        result = process("serve", "a.toml", "--state", "s", "--listen", where)
+        result = process("deploy", "serve", "a.toml", "--state", "s", "--listen", where)
     assert result.returncode == 2, result.stderr
     assert "cannot be used for listening" in result.stderr
     assert "Traceback" not in result.stderr
@@ -98,7 +99,7 @@ def test_the_demo_ends_with_the_proof(process, tmp_path):
     assert result.stdout.endswith("The deployment equals the simulation.\n")
     assert "236 of 236 uploads folded in" in result.stdout  # a round is void at the restore
     for act in ("fleet add 10", "fleet remove 8", "fleet remove 6", "restore --round 30"):
-        assert f"psofed {act}: " in result.stderr
+        assert f"psofed deploy {act}: " in result.stderr
     assert result.stderr.count("kill -9 the server") == 2
     assert "kill -9 client 3" in result.stderr
     assert "10 % of the clients are malicious: constant 9e+08; defence: clip" in result.stderr

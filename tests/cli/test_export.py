@@ -1,4 +1,4 @@
-"""`psofed export` as people use it."""
+"""`psofed deploy export` as people use it."""
 
 import json
 
@@ -7,14 +7,14 @@ import pytest
 from helpers.command import call
 from helpers.devices import free_port, listening, wait_for
 
-QUICK = ("--width", 2, "--step", 0.4, "--dim", 20, "--alone")
+QUICK = ("--set", "width=2", "--set", "step=0.4", "--set", "dim=20", "--alone")
 
 
 @pytest.fixture(scope="module")
 def fit(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fit")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("psofed.report.fits.can_draw", lambda: False)
+        patch.setattr("psofed.report.files.can_draw", lambda: False)
         done = call("fit", "--example", *QUICK, "--out", "fit", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / "fit" / "model.psofed"
@@ -28,34 +28,38 @@ def wrong(result, *parts):
 
 
 def test_a_model_is_exported_to_each_format(fit, process, psofed, tmp_path):
-    done = process("export", fit, "--to", "json")
+    done = process("deploy", "export", fit, "--to", "json")
     assert done.returncode == 0, done.stderr
     assert "PSO-Fed M=4 uncoordinated, shared model" in done.stdout
     assert "Inputs: temperature, wind, traffic, wind_from, sin hour, cos hour" in done.stdout
     made = json.loads((tmp_path / "model.json").read_text())["made_by"]
-    assert "psofed export" in made
+    assert "psofed deploy export" in made
     assert "--to json" in made
     for format, name in (("c", "model-mill.h"), ("onnx", "model-mill.onnx")):
-        assert psofed("export", fit, "--to", format, "--client", "mill").returncode == 0
+        assert psofed("deploy", "export", fit, "--to", format, "--client", "mill").returncode == 0
         assert (tmp_path / name).stat().st_size > 1000
     assert "static inline float model_mill_predict(" in (tmp_path / "model-mill.h").read_text()
 
 
 def test_mistakes_get_one_clear_line_and_no_file(fit, psofed, tmp_path):
-    wrong(psofed("export", fit, "--to", "xml"), "'xml' is not one of")
-    wrong(psofed("export", "none", "--to", "c"), "none", "cannot be read")
-    wrong(psofed("export", tmp_path, "--to", "c"), "is a folder without run.toml", "--plan")
-    wrong(psofed("export", fit, "--to", "c", "--client", "mil"), "did you mean 'mill'")
-    wrong(psofed("export", fit, "--to", "c", "--out", "no/x.h"), "x.h", "cannot be written")
-    wrong(psofed("export", fit, "--to", "c", "--out", tmp_path), "is a folder")
+    wrong(psofed("deploy", "export", fit, "--to", "xml"), "'xml' is not one of")
+    wrong(psofed("deploy", "export", "none", "--to", "c"), "none", "cannot be read")
+    wrong(
+        psofed("deploy", "export", tmp_path, "--to", "c"), "is a folder without run.toml", "--plan"
+    )
+    wrong(psofed("deploy", "export", fit, "--to", "c", "--client", "mil"), "did you mean 'mill'")
+    wrong(
+        psofed("deploy", "export", fit, "--to", "c", "--out", "no/x.h"), "x.h", "cannot be written"
+    )
+    wrong(psofed("deploy", "export", fit, "--to", "c", "--out", tmp_path), "is a folder")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_exists_is_replaced_only_by_force(fit, psofed, tmp_path):
     (tmp_path / "model.h").write_text("mine")
-    wrong(psofed("export", fit, "--to", "c"), "model.h", "exists already", "--force")
+    wrong(psofed("deploy", "export", fit, "--to", "c"), "model.h", "exists already", "--force")
     assert (tmp_path / "model.h").read_text() == "mine"
-    assert psofed("export", fit, "--to", "c", "--force").returncode == 0
+    assert psofed("deploy", "export", fit, "--to", "c", "--force").returncode == 0
     assert "static inline" in (tmp_path / "model.h").read_text()
 
 
@@ -66,15 +70,17 @@ def test_a_served_model_is_exported(psofed, process, start, tmp_path):
         "clients = 2\ncohort = 2\nrounds = 3\n[features]\ndim = 8\n"
         '[[methods]]\nname = "psofed"\nshared = 2\n[deploy]\nclock = "lockstep"\n'
     )
-    server = start("serve", "run.toml", "--state", "server", "--listen", f"127.0.0.1:{port}")
+    server = start(
+        "deploy", "serve", "run.toml", "--state", "server", "--listen", f"127.0.0.1:{port}"
+    )
     wait_for(lambda: listening(port), 60)
     url = f"mqtt://127.0.0.1:{port}"
     for k in range(2):
-        start("client", "run.toml", "--id", k, "--state", f"device{k}", "--broker", url)
+        start("deploy", "client", "run.toml", "--id", k, "--state", f"device{k}", "--broker", url)
     assert server.wait(120) == 0
-    done = psofed("export", "server", "--to", "onnx")
+    done = psofed("deploy", "export", "server", "--to", "onnx")
     assert done.returncode == 0, done.stderr
     assert "shared model after 3 rounds" in done.stdout
-    done = psofed("export", "device1", "--to", "c")
+    done = psofed("deploy", "export", "device1", "--to", "c")
     assert done.returncode == 0, done.stderr
     assert "device1_predict(" in (tmp_path / "device1.h").read_text()

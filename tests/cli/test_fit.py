@@ -2,11 +2,12 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
-from helpers import ROOT
-from psofed.fit import example
+from psofed.tables import example
+from psofed.tables.model import load as load_model
 
 
 def wrong(result, *parts):
@@ -17,7 +18,7 @@ def wrong(result, *parts):
         assert part in result.stderr.strip().splitlines()[-1]
 
 
-QUICK = ("--width", 2, "--step", 0.4, "--dim", 50)
+QUICK = ("--set", "width=2", "--set", "step=0.4", "--set", "dim=50")
 
 
 def test_fit_the_example_then_predict(psofed, tmp_path):
@@ -28,13 +29,13 @@ def test_fit_the_example_then_predict(psofed, tmp_path):
     assert "synthetic" in result.stderr
     names = {path.name for path in (tmp_path / "r").iterdir()}
     assert {"model.psofed", "plan.toml", "scores.csv", "clients.csv", "summary.json"} <= names
-    assert {"scores.png", "clients.pdf", "portrait.png", "portrait.pdf", "report.html"} <= names
+    assert {"portrait.png", "portrait.pdf", "report.html"} <= names
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
     assert summary["rows"] == len(example.rows())
     for part in ("RMSE", "MAE", "Intervals of 0.9, last part:", "best constant"):
         assert part in result.stdout
     asked = ("--interval", 0.9, "--out", "p.csv")
-    said = psofed("predict", "r/model.psofed", example.path(), *asked)
+    said = psofed("predict", "r/model.psofed", example.PATH, *asked)
     assert said.returncode == 0, said.stderr
     assert "RMSE" in said.stderr
     assert "are inside the interval of 0.9" in said.stderr
@@ -53,11 +54,48 @@ def test_advise_writes_a_plan_that_fit_reads(psofed, tmp_path):
     assert result.returncode == 0, result.stderr
     answer = json.loads(result.stdout)
     assert answer["recommended"]["largest_message"] <= 115
-    again = psofed("fit", example.path(), "--plan", "a/plan.toml", "--alone", "--json")
+    again = psofed("fit", example.PATH, "--plan", "a/plan.toml", "--alone", "--json")
     assert again.returncode == 0, again.stderr
     shown = json.loads(again.stdout)
     assert [s["method"] for s in shown["scores"]] == [answer["planned"]]
     assert (tmp_path / "a" / "run.toml").exists() == answer["federate"]
+
+
+@pytest.mark.usefixtures("sketched")
+def test_the_model_of_a_fit_has_never_seen_who_is_held_out(psofed, tmp_path):
+    asked = ("--hold-out", "hill", "--alone", "--out", "r", "--json")
+    done = psofed("fit", "--example", *QUICK, *asked)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    own = [row for row in example.rows() if row["station"] == "hill"]
+    assert shown["clients"] == 7
+    assert shown["rows"] == len(example.rows()) - len(own)
+    assert "hill" not in {entry["client"] for entry in shown["by_client"]}
+    wrong(
+        psofed("deploy", "export", "r/model.psofed", "--to", "json", "--client", "hill"),
+        "--client is 'hill'",
+    )
+    with open(tmp_path / "hill.csv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, own[0])
+        writer.writeheader()
+        writer.writerows(own)
+    said = psofed("predict", "r/model.psofed", "hill.csv", "--json")
+    assert json.loads(said.stdout)["rows"] == len(own)
+
+
+@pytest.mark.parametrize(
+    ("names", "parts"),
+    [
+        (("hil",), ["--hold-out is 'hil'", "did you mean 'hill'"]),
+        (("p", "q"), ["every client"]),
+    ],
+)
+def test_a_client_that_cannot_be_held_out_is_refused(psofed, tmp_path, names, parts):
+    (tmp_path / "t.csv").write_text(TABLE)
+    given = ("t.csv", "--time", "t", "--target", "y", "--client", "who")
+    given = given if "p" in names else ("--example",)
+    wrong(psofed("fit", *given, *(a for n in names for a in ("--hold-out", n))), *parts)
+    assert not (tmp_path / "results").exists()
 
 
 TABLE = "t,who,a,y\n" + "\n".join(f"{n},{k},{n % 7},{n % 5}" for n in range(200) for k in "pq")
@@ -73,7 +111,7 @@ TABLE = "t,who,a,y\n" + "\n".join(f"{n},{k},{n % 7},{n % 5}" for n in range(200)
         (("fit", "--time", "t", "--target", "y", "--client", "who", "--method", "psofed:shared=x"), ["shared"]),
         (("fit", "--time", "t", "--target", "y", "--client", "who", "--label-delay", 999), ["label"]),
         (("fit", "--time", "t", "--target", "y", "--client", "who", "--calendar", "hour"), ["time is a number"]),
-        (("fit", "--time", "t", "--target", "y", "--client", "who", "--missing", "a"), ["--missing"]),
+        (("fit", "--time", "t", "--target", "y", "--client", "who", "--set", "missing=a"), ["--set missing", "COLUMN"]),
         (("advise", "--time", "t", "--target", "y", "--client", "who", "--link", "x"), ["--link"]),
     ],
 )  # fmt: skip
@@ -88,7 +126,7 @@ def test_mistakes_get_one_clear_line_and_no_folder(psofed, tmp_path, change, par
 def test_lags_of_one_column_are_given_by_its_name(psofed, tmp_path):
     (tmp_path / "table.csv").write_text(TABLE)
     asked = ("--time", "t", "--target", "y", "--client", "who", *QUICK, "--alone", "--json")
-    done = psofed("fit", "table.csv", *asked, "--lags", "1,a:4,a:9")
+    done = psofed("fit", "table.csv", *asked, "--lags", 1, "--set", "lags_of.a=4,9")
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)
     assert shown["inputs"] == ["a", "a[-1]", "a[-4]", "a[-9]"]
@@ -96,20 +134,28 @@ def test_lags_of_one_column_are_given_by_its_name(psofed, tmp_path):
         "fit", "table.csv", "--plan", f"{shown['folder']}/plan.toml", "--alone", "--json"
     )
     assert json.loads(again.stdout)["inputs"] == shown["inputs"]
-    wrong(psofed("fit", "table.csv", *asked, "--lags", "a:x"), "--lags has 'x'")
+    wrong(psofed("fit", "table.csv", *asked, "--lags", "x"), "--lags is 'x'")
 
 
 def test_predict_refuses_an_interval_that_it_cannot_keep(psofed, tmp_path):
-    legacy = ROOT / "tests" / "legacy" / "model.psofed"
-    wrong(psofed("predict", legacy, "--example", "--interval", 0.9), "no radii", "fit it again")
-    wrong(psofed("predict", legacy, "--example", "--interval", 0.7), "interval is 0.7", "use 0.5")
+    done = psofed(
+        "fit", "--example", *QUICK, "--method", "psofed:shared=10", "--alone", "--out", "r"
+    )
+    assert done.returncode == 0, done.stderr
+    without = replace(load_model(tmp_path / "r" / "model.psofed"), radius=None, own_radius=None)
+    without.save(tmp_path / "m.psofed")
+    for level, parts in (
+        (0.9, ("no radii", "fit it again")),
+        (0.7, ("interval is 0.7", "use 0.5")),
+    ):
+        wrong(psofed("predict", "m.psofed", "--example", "--interval", level), *parts)
 
 
 @pytest.mark.usefixtures("sketched")
 def test_predict_names_the_column_that_is_missing_and_the_file_that_is_no_model(psofed, tmp_path):
     (tmp_path / "table.csv").write_text(TABLE)
-    asked = ("--time", "t", "--target", "y", "--client", "who", "--dim", 20, "--out", "r")
-    done = psofed("fit", "table.csv", *asked, "--alone", "--width", 1, "--step", 0.5)
+    asked = ("--time", "t", "--target", "y", "--client", "who", "--set", "dim=20", "--out", "r")
+    done = psofed("fit", "table.csv", *asked, "--alone", "--set", "width=1", "--set", "step=0.5")
     assert done.returncode == 0, done.stderr
     (tmp_path / "other.csv").write_text("t,who,b\n0,p,1\n")
     wrong(psofed("predict", "r/model.psofed", "other.csv"), "other.csv: row 1: column 'a'")
@@ -149,7 +195,7 @@ def test_a_forgotten_client_stops_the_fit_and_nothing_is_written(psofed, tmp_pat
     roles = ("--time", "t", "--target", "y", "--alone", *QUICK, "--out", "r")
     wrong(psofed("fit", "table.csv", *roles), "loses 200 of 400 rows", "did you mean 'who', 2")
     assert not (tmp_path / "r").exists()
-    done = psofed("fit", "table.csv", *roles, "--allow-loss")
+    done = psofed("fit", "table.csv", *roles, "--set", "allow_loss=true")
     assert done.returncode == 0, done.stderr
     assert "dropped: 200" in done.stdout
     assert "allow_loss = true" in (tmp_path / "r" / "plan.toml").read_text()
@@ -158,7 +204,7 @@ def test_a_forgotten_client_stops_the_fit_and_nothing_is_written(psofed, tmp_pat
 @pytest.mark.usefixtures("sketched")
 def test_options_of_the_form_are_kept_in_the_plan(psofed, tmp_path):
     (tmp_path / "table.csv").write_text(TABLE.replace(",", ";") + "\n")
-    options = ("--sep", ";", "--decimal", ",", "--marker", "-999")
+    options = ("--set", "sep=;", "--set", "decimal=,", "--set", "markers=-999")
     done = psofed("fit", "table.csv", *ROLES, *QUICK, *options, "--out", "r")
     assert done.returncode == 0, done.stderr
     assert "WARNING: marker -999 matched no cell." in done.stderr
@@ -167,4 +213,4 @@ def test_options_of_the_form_are_kept_in_the_plan(psofed, tmp_path):
     assert (tmp_path / "again" / "plan.toml").read_text() == (
         tmp_path / "r" / "plan.toml"
     ).read_text()
-    wrong(psofed("fit", "table.csv", *ROLES, "--sep", ",,"), "sep is ',,'")
+    wrong(psofed("fit", "table.csv", *ROLES, "--set", "sep=,,"), "--set sep is ',,'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from unittest import mock
@@ -10,24 +11,46 @@ from unittest import mock
 import click
 import pytest
 
-from psofed.cli.groups import GROUPS, REST, ByTask
-from psofed.cli.verbs import cli
+from helpers import ROOT
+from psofed.cli.verbs import cli, deploy, study
+
+CONTEXT = click.Context(cli)
+GROUPS = {(): cli, ("study",): study, ("deploy",): deploy}
+VERBS = {
+    (*words, name): group.get_command(CONTEXT, name)
+    for words, group in GROUPS.items()
+    for name in group.list_commands(CONTEXT)
+}
 
 
 def test_every_command_is_in_a_group_on_purpose():
-    listed = [name for names in GROUPS.values() for name in names]
-    assert len(listed) == len(set(listed))
-    assert set(cli.commands) <= set(listed), "name it in GROUPS of cli/groups.py"
+    files = sorted((ROOT / "src" / "psofed" / "cli").glob("*.py"))
+    verbs = {f.stem for f in files if re.search(r"^@click\.(command|group)\(", f.read_text(), re.M)}
+    assert verbs | {"verbs"} == {file for group in GROUPS.values() for file in group.files.values()}
 
 
-def test_help_lists_commands_by_task_with_whole_sentences(psofed):
-    text = psofed("--help").stdout
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("serve", "it is `psofed deploy serve`"), ("study swep", "did you mean 'sweep'?")],
+)
+def test_a_verb_that_is_elsewhere_or_misspelt_is_named(psofed, words, said):
+    done = psofed(*words.split())
+    assert (done.returncode, said in done.stderr) == (2, True)
+
+
+def test_the_first_screen_has_a_dozen_verbs():
+    assert len(cli.files) == 12
+
+
+@pytest.mark.parametrize("words", GROUPS)
+def test_help_lists_commands_by_task_with_whole_sentences(psofed, words):
+    text = psofed(*words, "--help").stdout
     assert "..." not in text.replace("[ARGS]...", "")
-    titles = [f"\n{title}:\n" for title in GROUPS]
+    titles = [f"\n{title}:\n" for title in GROUPS[words].tasks]
     assert sorted(titles, key=text.index) == titles
     plain = " ".join(text.split())
-    for name, command in cli.commands.items():
-        summary = command.get_short_help_str(1000)
+    for name in GROUPS[words].files:
+        summary = VERBS[(*words, name)].get_short_help_str(1000)
         assert f" {name} {summary}" in plain
         assert summary.endswith(".")
 
@@ -35,31 +58,20 @@ def test_help_lists_commands_by_task_with_whole_sentences(psofed):
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_help_fits_the_terminal(psofed, width):
     with mock.patch.object(shutil, "get_terminal_size", return_value=os.terminal_size((width, 40))):
-        for words in ([], *([name] for name in cli.commands)):
+        for words in ((), *VERBS):
             for line in psofed(*words, "--help").stdout.splitlines():
                 assert len(line) <= width, line
 
 
-def test_a_command_of_no_group_is_listed_last():
-    group = ByTask("g", {n: click.Command(n, help="Does it.") for n in ("new", "run", "init")})
-    text = group.get_help(click.Context(group))
-    assert text.index("init") < text.index("run") < text.index(REST) < text.index("new")
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_script_asks_psofed_itself(psofed, shell):
-    done = psofed("completion", shell)
-    assert done.returncode == 0
-    assert "_PSOFED_COMPLETE=" + f"{shell}_complete" in done.stdout
-
-
 def test_tab_completes_commands_and_options(process):
     words = {"_PSOFED_COMPLETE": "bash_complete", "COMP_CWORD": "1", "COMP_WORDS": "psofed re"}
-    done = process(env=os.environ | words)
-    assert done.stdout.split() == ["plain,reproduce", "plain,report", "plain,restore"]
+    assert process(env=os.environ | words).stdout.split() == ["plain,reproduce"]
+    words |= {"COMP_CWORD": "2", "COMP_WORDS": "psofed deploy re"}
+    assert process(env=os.environ | words).stdout.split() == ["plain,restore"]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_the_script_is_valid_bash(psofed):
-    script = psofed("completion", "bash").stdout
+def test_the_script_for_completion_is_valid_bash(process):
+    script = process(env=os.environ | {"_PSOFED_COMPLETE": "bash_source"}).stdout
+    assert "_PSOFED_COMPLETE=bash_complete" in script
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)

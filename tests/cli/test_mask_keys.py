@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from psofed.deploy import client_loop
+from psofed.fleet import client_loop
 
 RUN = """\
 clients = 3
@@ -31,33 +31,29 @@ def started(monkeypatch):
 
 @pytest.fixture
 def keys(psofed, tmp_path):
-    """Clients 0 and 1 with keys that were made here, client 2 with its own."""
+    """Keys of three clients."""
     (tmp_path / "run.toml").write_text(MASKED)
     (tmp_path / "open.toml").write_text(RUN)
-    for command in (("init", "run.toml"), ("client", "0"), ("client", "1"), ("token", "2")):
-        assert psofed("keys", *command).returncode == 0
-    enrol = psofed("keys", "enrol", "2", "--token", "keys/2.token", "--folder", "device")
-    assert "device/2.key and 2.mask, which stay here" in enrol.stdout
-    said = psofed("keys", "sign", "device/2.csr").stdout
-    assert "keys/masks.json. When all clients are in it, give it to every device" in said
+    for command in (("make", "run.toml"), ("add", "0"), ("add", "1"), ("add", "2")):
+        done = psofed("deploy", "keys", *command)
+        assert done.returncode == 0
+    assert "keys/masks.json. When all clients are in it, give it to every device" in done.stdout
     return tmp_path / "keys"
 
 
-def masks(k, folder="keys"):
-    return "--mask-key", f"{folder}/{k}.mask", "--masks", "keys/masks.json", "--ca", "keys/ca.pem"
+def masks(k):
+    return "--mask-key", f"keys/{k}.mask", "--masks", "keys/masks.json", "--ca", "keys/ca.pem"
 
 
 def client(psofed, k, *more, file="run.toml"):
-    return psofed("client", file, "--id", k, "--state", f"s{k}", *HERE, *more)
+    return psofed("deploy", "client", file, "--id", k, "--state", f"s{k}", *HERE, *more)
 
 
-def test_clients_that_were_given_keys_and_one_that_made_its_own_share_secrets(
-    keys, psofed, started
-):
-    for k, folder in ((0, "keys"), (1, "keys"), (2, "device")):
-        result = client(psofed, k, *masks(k, folder))
+def test_clients_that_were_given_keys_share_secrets(keys, psofed, started):
+    for k in range(3):
+        result = client(psofed, k, *masks(k))
         assert result.returncode == 0, result.stderr
-    pairs = [device.member.client.hiding.pairs.keys for device in started]
+    pairs = [device.member.client.masking.pairs.keys for device in started]
     for i, j in ((0, 1), (0, 2), (1, 2)):
         assert pairs[i][j] == pairs[j][i]
     assert len({pairs[0][1], pairs[0][2], pairs[1][2]}) == 3
@@ -81,26 +77,24 @@ def test_a_client_asks_for_mask_keys_where_there_are_masks_and_only_there(keys, 
     tls = ("--cert", "keys/0.pem", "--key", "keys/0.key", "--broker", "mqtts://127.0.0.1:1")
     assert client(psofed, 0, *masks(0), *tls).returncode == 0
     assert client(psofed, 1, file="open.toml").returncode == 0
-    assert [device.member.client.hiding is None for device in started] == [False, True]
+    assert [device.member.client.masking is None for device in started] == [False, True]
 
 
 def test_the_list_says_who_has_a_mask_key(keys, psofed):
-    lines = [line.split() for line in psofed("keys", "list").stdout.splitlines()]
+    lines = [line.split() for line in psofed("deploy", "keys", "list").stdout.splitlines()]
     assert [words[0] for words in lines if words[-2:] == ["mask", "key"]] == ["0", "1", "2"]
-    rows = json.loads(psofed("keys", "list", "--json").stdout)
+    rows = json.loads(psofed("deploy", "keys", "list", "--json").stdout)
     assert {row["name"] for row in rows if row["mask"]} == {"0", "1", "2"}
 
 
 def test_a_renewal_says_whether_the_directory_is_new(keys, psofed):
     before = (keys / "masks.json").read_bytes()
-    assert "mask" not in psofed("keys", "renew", "0").stdout
+    assert "mask" not in psofed("deploy", "keys", "renew", "0").stdout
     assert (keys / "masks.json").read_bytes() == before
-    own = psofed("keys", "renew", "2", "--new-mask")
-    assert (own.returncode, "has no mask key of 2 that was made here" in own.stderr) == (2, True)
-    asked = psofed("keys", "renew", "0", "--new-mask").stdout
+    asked = psofed("deploy", "keys", "renew", "0", "--new-mask").stdout
     assert "Wrote keys/0.mask for the device (--mask-key 0.mask), and keys/masks.json" in asked
-    assert psofed("keys", "revoke", "1").returncode == 0
-    assert "Wrote keys/1.mask" in psofed("keys", "renew", "1").stdout
+    assert psofed("deploy", "keys", "revoke", "1").returncode == 0
+    assert "Wrote keys/1.mask" in psofed("deploy", "keys", "renew", "1").stdout
     assert (keys / "masks.json").read_bytes() != before
 
 

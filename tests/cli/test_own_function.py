@@ -60,11 +60,11 @@ def test_own_functions_run_and_are_reported_and_read_back(psofed, folder):
     assert written.features.dim == 6
     summary = json.loads((folder / "out" / "summary.json").read_text())
     assert summary["experiment"]["stream"]["taps"] == 3
-    assert psofed("report", "out").returncode == 0
+    assert psofed("study", "report", "out").returncode == 0
 
 
 def test_own_functions_have_a_theory(psofed, folder):
-    done = psofed("theory", "own.toml", "--out", "out")
+    done = psofed("study", "theory", "own.toml", "--out", "out")
     assert done.returncode == 0, done.stderr
     assert "D = 6: sampled" in done.stdout
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from psofed.cli import printing
-from psofed.report.grid import Grid
+from psofed.report.files import Grid
 
 WIDE = Grid(
     [["method", *(f"n={100 * i}" for i in range(1, 20)), "steady"],

@@ -1,4 +1,4 @@
-"""`psofed privacy`, as people type it: files, frames from a broker, state folders, tables."""
+"""`psofed study privacy`, as people type it: files, state folders, tables."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ import json
 import re
 
 import pytest
-
-from helpers.devices import Mosquitto, Team, wait_for
-from helpers.processes import end_in_order, start
-from psofed.audit.captured import CAPTURE
 
 RUN = """
 clients = 2
@@ -60,24 +56,26 @@ def file(tmp_path):
 
 @pytest.mark.usefixtures("sketched")
 def test_a_file_is_audited_with_a_figure_and_the_way_it_was_made(psofed, file, tmp_path):
-    done = psofed("privacy", file, "--out", "out")
+    done = psofed("study", "privacy", file, "--out", "out")
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "experiment.toml", "privacy.json", "privacy.txt", "privacy.png", "privacy.pdf"
+        "experiment.toml", "privacy.json", "privacy.txt", "privacy.png", "privacy.pdf", "report.html"
     }  # fmt: skip
     assert re.search(r"PSO-Fed M=30 coordinated +100.0 % +100.0 % .* readable", done.stdout)
     assert '"not by our attacks" is no proof' in done.stdout
     table = json.loads((tmp_path / "out" / "privacy.json").read_text())
     assert {"read", "error", "unknowns", "equations", "versions", "command"} <= table.keys()
     assert (table["read"], table["equations"], table["gauge"]) == (1.0, 30, "readable")
-    assert psofed("privacy", file, "--out", "out").returncode == 2  # nothing is overwritten
+    assert (
+        psofed("study", "privacy", file, "--out", "out").returncode == 2
+    )  # nothing is overwritten
 
 
 @pytest.mark.usefixtures("sketched")
 def test_with_and_without_privacy_stand_side_by_side(psofed, file):
     text = RUN.replace("clients = 2", "clients = 6").replace("cohort = 2", "cohort = 6")
     file.write_text(text + "[privacy]\nmasks = true\n")
-    done = psofed("privacy", file, "--rounds", 4, "--clients", 1, "--json")
+    done = psofed("study", "privacy", file, "--rounds", 4, "--clients", 1, "--json")
     assert done.returncode == 0, done.stderr
     table = json.loads(done.stdout)
     (plain,), (masked,) = table["methods"], table["with_privacy"]
@@ -95,7 +93,7 @@ def test_the_columns_of_a_table_are_read_in_their_units(psofed, tmp_path):
         for t in range(40) for i, who in enumerate("pq") if not (who == "q" and t % 6 == 1)
     ]  # fmt: skip
     (tmp_path / "readings.csv").write_text("\n".join(["t,who,celsius,hpa,load", *rows]) + "\n")
-    done = psofed("privacy", "table.toml", "--rounds", 10, "--clients", 2, "--json")
+    done = psofed("study", "privacy", "table.toml", "--rounds", 10, "--clients", 2, "--json")
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)["methods"]
     assert found["read"] == 1
@@ -110,52 +108,18 @@ def test_the_columns_of_a_table_are_read_in_their_units(psofed, tmp_path):
         assert column["read"][0] == pytest.approx(value, abs=0.01)
 
 
-@pytest.mark.usefixtures("sketched")
-def test_frames_of_a_real_broker_and_the_folder_of_its_server_are_attacked(psofed, file, tmp_path):
-    broker = Mosquitto(tmp_path)
-    words = CAPTURE.partition(" > ")[0].replace("HOST", "127.0.0.1").replace("RUN", "p")
-    host = words.replace("-h 127.0.0.1", f"-h 127.0.0.1 -p {broker.port}")
-    team = Team(tmp_path, file, broker.url)
-    with (tmp_path / "frames.jsonl").open("wb") as frames:
-        listener = start("sh", "-c", f"exec {host}", stdout=frames)
-    try:
-        wait_for(lambda: "as" in (tmp_path / "mosquitto.log").read_text())
-        for who in (0, 1, "server"):
-            team.start(who)
-        wait_for(lambda: team.running["server"].poll() is not None, 60)
-    finally:
-        team.stop()
-        end_in_order([listener], 10)
-        broker.stop()
-    done = psofed("privacy", file, "--frames", "frames.jsonl", "--json")
-    assert done.returncode == 0, done.stderr
-    table = json.loads(done.stdout)
-    assert (table["read"], table["rounds"], table["methods"][0]["samples"]) == (1.0, 8, 16)
-    done = psofed("privacy", "--state", "server", "--json")
-    assert done.returncode == 0, done.stderr
-    table = json.loads(done.stdout)
-    assert table["read"] > 0.9
-    assert table["rounds"] == 7
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["nowhere.toml"], "nowhere.toml"),
-        (["run.toml", "--frames", "nowhere"], "cannot be read"),
-        (["run.toml", "--frames", "lines"], "line 1 is no message"),
-        (["run.toml", "--frames", "others"], "has no invitation of this run"),
-        (["--frames", "lines"], "--frames needs FILE"),
         (["--state", "."], "has no snapshot|keeps no snapshot"),
         (["--state", "nowhere"], "is no state folder"),
-        (["live.toml", "--frames", "others"], "deploy.clock"),
+        (["live.toml", "--state", "."], "deploy.clock"),
     ],
 )
 def test_what_cannot_be_audited_is_refused_in_a_line(psofed, file, tmp_path, words, said):
     (tmp_path / "live.toml").write_text(RUN + 'clock = "live"\n')
-    (tmp_path / "lines").write_text("not a message\n")
-    (tmp_path / "others").write_text('{"topic": "p/0/u", "payload": "00"}\n')
-    done = psofed("privacy", *words)
+    done = psofed("study", "privacy", *words)
     assert done.returncode == 2, done.stdout
     assert re.search(said, done.stderr), done.stderr
     assert not (tmp_path / "results").exists()

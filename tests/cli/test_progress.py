@@ -8,14 +8,13 @@ import time
 
 import pytest
 
-from psofed import meter
-from psofed.cli import progress
+from psofed.federation import progress
 
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(meter, "EVERY", 0.1)
-    monkeypatch.setattr(meter, "TICK", 0.01)
+    monkeypatch.setattr(progress, "EVERY", 0.1)
+    monkeypatch.setattr(progress, "TICK", 0.01)
 
 
 def test_a_short_job_says_nothing(psofed, capsys):
@@ -37,9 +36,9 @@ def test_a_log_has_lines_also_while_nothing_is_finished(quick, capsys):
 
 def test_lines_get_rarer_in_a_long_job(quick, capsys, monkeypatch):
     clock = iter(range(10**6))
-    monkeypatch.setattr(meter, "EVERY", 10)
-    monkeypatch.setattr(meter, "monotonic", lambda: float(next(clock)))
-    monkeypatch.setattr(meter, "TICK", 1e-4)
+    monkeypatch.setattr(progress, "EVERY", 10)
+    monkeypatch.setattr(progress, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(progress, "TICK", 1e-4)
     with progress.counting("learning, rounds"):
         while next(clock) < 3600:
             time.sleep(0.001)
@@ -61,11 +60,3 @@ def test_a_terminal_shows_a_bar_that_goes_away(monkeypatch):
     text = screen.getvalue()
     assert "500 of 1000 rounds, roughly" in text
     assert text.endswith(("\x1b[2K", "\x1b[1A\x1b[2K"))
-
-
-def test_the_pilot_of_a_comparison_knows_its_workers(psofed, tmp_path):
-    from psofed.simulate import pools
-
-    pool = pools.threads(5)
-    with progress.metered("tuning", "runs", total=3) as shown, progress.counted(pool, shown):
-        assert shown.pace.workers == 5

@@ -1,4 +1,4 @@
-"""`psofed sweep` and `psofed cite`, as people type them."""
+"""`psofed study sweep` and `psofed --cite`, as people type them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tiny(tmp_path):
 
 def test_a_sweep_writes_its_table_figure_curves_and_report(psofed, tiny, tmp_path):
     sets = ("--set", "methods.shared=1,3", "--set", "step=0.2,0.4", "--set", "width=1,2")
-    done = psofed("sweep", tiny, *sets, "--seed", 3, "--out", "out")
+    done = psofed("study", "sweep", tiny, *sets, "--seed", 3, "--out", "out")
     assert done.returncode == 0, done.stderr
     assert "12 curves, 2 runs of 12 rounds, all on the same draws" in done.stdout
     out = tmp_path / "out"
@@ -60,7 +60,9 @@ def test_a_sweep_writes_its_table_figure_curves_and_report(psofed, tiny, tmp_pat
 
 
 def test_as_json_it_prints_the_table_only(psofed, tiny):
-    done = psofed("sweep", tiny, "--set", "shared=1,3", "--json", "--rounds", 8, "--runs", 3)
+    done = psofed(
+        "study", "sweep", tiny, "--set", "shared=1,3", "--json", "--rounds", 8, "--runs", 3
+    )
     table = json.loads(done.stdout)
     assert (table["rounds"], table["runs"]) == (8, 3)
     assert table["folder"] == "results/tiny-sweep"
@@ -70,9 +72,9 @@ def test_as_json_it_prints_the_table_only(psofed, tiny):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("shared", "--set is 'shared', which is not KEY=A,B,C"),
-        ("shared=", "--set is 'shared=', which is not KEY=A,B,C"),
-        ("shared=1,,2", "--set has an empty value"),
+        ("shared", "--set is 'shared', which is not KEY=VALUE"),
+        ("shared=", "--set is 'shared=', which is not KEY=VALUE"),
+        ("shared=1,,2", "--set shared has an empty value"),
         ("methods.prox=1", "methods.prox is an option of none of these methods"),
         ("shared=1,99", "methods.shared is 99, but dim is 6"),
         ("features.name=cosine,sinus", "features.name is 'sinus'"),
@@ -80,7 +82,7 @@ def test_as_json_it_prints_the_table_only(psofed, tiny):
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_written(psofed, tiny, tmp_path, text, said):
-    done = psofed("sweep", tiny, "--set", text, "--out", "out")
+    done = psofed("study", "sweep", tiny, "--set", text, "--out", "out")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert said in done.stderr
@@ -88,12 +90,12 @@ def test_a_mistake_is_one_line_and_nothing_is_written(psofed, tiny, tmp_path, te
 
 
 def test_a_setting_is_given_once(psofed, tiny):
-    done = psofed("sweep", tiny, "--set", "shared=1", "--set", "shared=2")
+    done = psofed("study", "sweep", tiny, "--set", "shared=1", "--set", "shared=2")
     assert (done.returncode, "is given twice" in done.stderr) == (2, True)
 
 
 def test_a_sweep_that_was_stopped_goes_on(psofed, tiny, tmp_path, monkeypatch):
-    from psofed.cli import sweep as command
+    from psofed.cli import studies as command
 
     real, seen = command.compute, []
 
@@ -103,20 +105,20 @@ def test_a_sweep_that_was_stopped_goes_on(psofed, tiny, tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         return real(experiment, part, how)
 
-    arguments = ("sweep", tiny, "--set", "width=1,2,3", "--out", "out")
+    arguments = ("study", "sweep", tiny, "--set", "width=1,2,3", "--out", "out")
     monkeypatch.setattr(command, "compute", lost)
     assert psofed(*arguments).returncode == 2
     assert (tmp_path / "out" / "checkpoint" / "identity.json").exists()
     again = psofed(*arguments)
     assert again.returncode == 2
     assert "holds an unfinished result; continue with --resume" in again.stderr
-    other = psofed("sweep", tiny, "--set", "width=7,2,3", "--out", "out", "--resume")
+    other = psofed("study", "sweep", tiny, "--set", "width=7,2,3", "--out", "out", "--resume")
     assert "was started with other settings" in other.stderr
     monkeypatch.setattr(command, "compute", real)
     done = psofed(*arguments, "--resume")
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "out" / "checkpoint").exists()
-    whole = psofed("sweep", tiny, "--set", "width=1,2,3", "--out", "whole")
+    whole = psofed("study", "sweep", tiny, "--set", "width=1,2,3", "--out", "whole")
     assert whole.returncode == 0
     assert (tmp_path / "out" / "curves.csv").read_bytes() == (
         tmp_path / "whole" / "curves.csv"
@@ -124,7 +126,7 @@ def test_a_sweep_that_was_stopped_goes_on(psofed, tiny, tmp_path, monkeypatch):
 
 
 def test_what_is_cited_is_what_the_repository_says(psofed):
-    shown = psofed("cite").stdout
+    shown = psofed("--cite").stdout
     entries = re.findall(r"^@(\w+)\{(\w+),$", shown, re.MULTILINE)
     assert [kind for kind, _ in entries] == ["inproceedings", "software"]
     assert shown.count("{") == shown.count("}")

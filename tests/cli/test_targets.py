@@ -1,12 +1,11 @@
-"""`--targets` as people type it: every command, every place where an error is shown, and mistakes."""
+"""`--set targets=` as people type it: every command, every place where an error is shown, and mistakes."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from psofed import experiment as experiments
-from psofed.report import html, results
+from psofed.report import beside
 
 TOML = """
 clients = 5
@@ -69,35 +68,35 @@ def ends(folder):
 @pytest.mark.usefixtures("sketched")
 def test_a_run_says_everywhere_which_targets_it_was_tested_on(psofed, file, tmp_path):
     for targets, words in (("clean", "noise-free targets"), ("noisy", "noisy targets")):
-        done = psofed("run", file, "--targets", targets, "--out", targets)
+        done = psofed("run", file, "--set", f"targets={targets}", "--out", targets)
         assert done.returncode == 0, done.stderr
         assert f"Errors are on {words}; ± is one standard error" in done.stdout
         assert ("test MSE in dB (noisy)" in done.stdout) == (targets == "noisy")
         assert experiments.read(tmp_path / targets / "experiment.toml").targets == targets
-        [section] = html.gathered([results.gather(tmp_path / targets)])["sections"]
-        assert section["targets"] == words
-        assert section["facts"].endswith(f" · {words}")
-        assert f"on {words}" in section["tables"][0]["note"]
+        page = beside.read(tmp_path / targets)
+        assert page["targets"] == words
+        assert page["facts"].endswith(f" · {words}")
+        (table,) = (part for part in page["parts"] if part["title"] == "Test error")
+        assert f"on {words}" in table["note"]
     pairs = zip(ends(tmp_path / "clean"), ends(tmp_path / "noisy"), strict=True)
     assert all(a < b for a, b in pairs)
     # Side by side they are said not to be comparable.
-    clean, noisy = (results.gather(tmp_path / name) for name in ("clean", "noisy"))
-    mixed = html.gathered([clean, noisy])
-    [note] = mixed["notes"]
+    pages = [beside.read(tmp_path / name) | {"name": name} for name in ("clean", "noisy")]
+    [note] = beside.warnings(pages)
     assert "noise-free targets: clean; noisy targets: noisy" in note
-    assert ["targets", "noise-free", "noisy"] in mixed["differs"]
-    assert html.gathered([noisy, replace(noisy, name="other")])["notes"] == []
+    assert ["targets", "noise-free", "noisy"] in beside.differences([p["settings"] for p in pages])
+    assert beside.warnings([pages[1], pages[1] | {"name": "other"}]) == []
 
 
 @pytest.mark.usefixtures("sketched")
 def test_reproduce_judges_the_claims_on_noisy_targets_too(psofed, tmp_path):
-    asked = ("--runs", 2, "--rounds", 120, "--targets", "noisy")
+    asked = ("--runs", 2, "--rounds", 120, "--set", "targets=noisy")
     done = psofed("reproduce", *asked, "--out", "r")
     assert done.returncode == 0, done.stderr
     assert "as measured here on noisy targets" in done.stdout
     assert "differences in dB are smaller" in done.stdout
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
-    assert "--targets noisy" in summary["command"]
+    assert "--set targets=noisy" in summary["command"]
     assert len(summary["claims"]) == 3
     other = psofed("reproduce", *asked[:4], "--out", "r", "--resume")
     assert other.returncode == 2  # another experiment
@@ -105,20 +104,21 @@ def test_reproduce_judges_the_claims_on_noisy_targets_too(psofed, tmp_path):
 
 @pytest.mark.usefixtures("sketched")
 def test_sweep_and_theory_take_targets_and_show_them(psofed, file, tmp_path):
-    done = psofed("sweep", file, "--set", "shared=1,2", "--targets", "noisy", "--out", "s")
+    done = psofed(
+        "study", "sweep", file, "--set", "shared=1,2", "--set", "targets=noisy", "--out", "s"
+    )
     assert done.returncode == 0, done.stderr
     assert "the last fifth of the rounds, noisy targets." in done.stdout
-    both = psofed("sweep", file, "--set", "targets=clean,noisy", "--out", "both")
+    both = psofed("study", "sweep", file, "--set", "targets=clean,noisy", "--out", "both")
     assert "PSO-Fed M=2 uncoordinated, targets noisy" in both.stdout
     assert (
         json.loads((tmp_path / "both" / "sweep.json").read_text())["targets"] == "targets as named"
     )
-    theory = psofed("theory", file, "--targets", "noisy", "--out", "t")
+    theory = psofed("study", "theory", file, "--set", "targets=noisy", "--out", "t")
     assert theory.returncode == 0, theory.stderr
     assert "Errors are on noisy targets." in theory.stdout
-    [section] = html.gathered([results.gather(tmp_path / "t")])["sections"]
-    assert section["targets"] == "noisy targets"
-    refused = psofed("theory", file, "--bounds", "--targets", "noisy")
+    assert beside.read(tmp_path / "t")["targets"] == "noisy targets"
+    refused = psofed("study", "theory", file, "--bounds", "--set", "targets=noisy")
     assert refused.returncode == 2
 
 
@@ -128,12 +128,11 @@ def test_a_table_has_the_targets_that_were_measured_and_no_others(psofed, table,
     done = psofed("run", table, "--out", "r")
     assert done.returncode == 0, done.stderr
     assert "Errors are on measured targets" in done.stdout
-    [section] = html.gathered([results.gather(tmp_path / "r")])["sections"]
-    assert section["targets"] == "measured targets"
+    assert beside.read(tmp_path / "r")["targets"] == "measured targets"
     for targets in ("clean", "noisy"):
-        refused = psofed("run", table, "--targets", targets, "--out", "s")
+        refused = psofed("run", table, "--set", f"targets={targets}", "--out", "s")
         assert refused.returncode == 2
-        assert f"--targets is '{targets}', but a table has only the targets" in refused.stderr
+        assert f"--set targets is '{targets}', but a table has only the targets" in refused.stderr
         (tmp_path / "named.toml").write_text(f'targets = "{targets}"\n{TABLE}')
         refused = psofed("run", tmp_path / "named.toml", "--out", "s")
         assert refused.returncode == 2

@@ -8,36 +8,20 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from psofed import methods, schema
-from psofed.compare import budget, pilot, tuning
-from psofed.compare.budget import (
-    Cost,
-    Fitted,
-    completed,
-    cost,
-    everything,
-    fit,
-    reference_bytes,
-)
-from psofed.compare.target import bytes_to_target
-from psofed.core.fleet import Change
+from psofed import methods
+from psofed.compare import budget, search, tuning
+from psofed.compare.budget import Cost, Fitted, completed, cost, everything, fit, reference_bytes
+from psofed.compare.search import bytes_to_target
 from psofed.curves import Curves
 from psofed.experiment import Experiment, Features
-from psofed.learners import lms
-from psofed.methods import (
-    etpsofed,
-    fedavg,
-    local,
-    memofed,
-    onlinefed,
-    psofed,
-    quantised,
-    sketch,
-    topk,
-)
-from psofed.methods.contract import Common
-from psofed.report import comparison as words
-from psofed.report import comparison_section, html, results
+from psofed.federation import schema
+from psofed.federation.learners import lms
+from psofed.federation.membership import Change
+from psofed.federation.options import Common
+from psofed.methods import fedavg, local, memofed, onlinefed, psofed
+from psofed.report import beside
+from psofed.report import comparisons as words
+from psofed.rivals import etpsofed, quantised, sketch, topk
 from psofed.simulate import montecarlo, pools
 from psofed.streams import iid
 from psofed.streams.contract import about, measured, varies
@@ -127,7 +111,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from psofed.methods import psofed
-from psofed.methods.contract import Common, Knob
+from psofed.contract import Common, Knob
 
 
 @dataclass(frozen=True)
@@ -150,12 +134,14 @@ class Method(psofed.Method):
 def test_a_method_from_outside_is_fitted_by_the_knob_that_it_declares(tmp_path, monkeypatch):
     (tmp_path / "tenths.py").write_text(TENTHS)
     monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
+    schema._homes.cache_clear()
     try:
         (tenths,) = (o for o in everything(20) if o.name == "tenths")
         for share, left_out in ((1.0, 0), (0.35, 7), (0.1, 9)):
             assert fit(SMALL, tenths, share).options == replace(tenths, left_out=left_out)
         assert fit(SMALL, tenths, 0.05).why == "costs 10 % at the least"
     finally:
+        schema._homes.cache_clear()
         sys.modules.pop("psofed.methods.tenths", None)
 
 
@@ -190,7 +176,7 @@ def test_a_quick_search_takes_the_step_that_ends_lowest_on_another_seed():
     ]
     seen = []
     entries = tuning.tune_quickly(SMALL, fitted, lambda e: seen.append(e.seed) or pools.threads(1))
-    assert seen == [pilot.SEED + SMALL.seed]
+    assert seen == [search.SEED + SMALL.seed]
     for entry in entries:
         assert entry.options.step == entry.step
         ends = {trial.step: trial.error for trial in entry.trials}
@@ -283,7 +269,7 @@ kept = 2
 @pytest.mark.long
 def test_the_command_compares_and_keeps_fedavg_beside_pso_fed(psofed, tmp_path):
     (tmp_path / "small.toml").write_text(TOML)
-    words = "--runs 3 --budget 0.3 --target -1 --out out --jobs 1 --quick"
+    words = "--runs 3 --budget 0.3 --target -1 --out out --jobs 1 --tuning quick"
     result = psofed("compare", "small.toml", *words.split())
     assert result.returncode == 0, result.stderr
     for title in ("Online-Fed", "PSO-Fed M=3 uncoordinated", "Top-2", "FedAvg E=4"):
@@ -294,14 +280,16 @@ def test_the_command_compares_and_keeps_fedavg_beside_pso_fed(psofed, tmp_path):
     }
     tables = {"experiment.toml", "comparison.json", "comparison.txt", "frontier.csv", "curves.csv"}
     assert {path.name for path in folder.iterdir()} == pictures | tables | {"report.html"}
-    assert html.render([results.gather(folder)]) == (folder / "report.html").read_bytes()
+    page = beside.read(folder)
+    assert beside.render([page], ["out"]) == (folder / "report.html").read_text()
     table = json.loads((folder / "comparison.json").read_text())
     assert table["answer"] in result.stdout
     # Ranges are 95 % intervals in the file and in the report.
     lines = (folder / "comparison.txt").read_text().splitlines()
     printed = {line.split("  ")[0]: line for line in lines}
-    lowest, ranking = comparison_section.build(results.gather(folder))["tables"]
-    assert sorted(lowest["rows"]) == sorted(ranking["rows"])
+    (ranking,) = (
+        part for part in page["parts"] if isinstance(part, dict) and "Fewest bytes" in part["title"]
+    )
     place = ranking["head"].index("steady, dB")
     for method, row in zip(table["methods"], ranking["rows"], strict=True):
         mean, error = method["steady_db"]["value"], 1.96 * method["steady_db"]["stderr"]

@@ -8,29 +8,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from psofed.compare import budget, kept, lattice, tuning
+from psofed.compare import budget, tuning
+from psofed.compare.budget import Allowance
 from psofed.compare.comparing import compare_methods
-from psofed.compare.halving import PLAIN, Search
-from psofed.compare.lattice import Allowance
-from psofed.compare.pilot import SEED, Pilot
+from psofed.compare.search import PLAIN, SEED, Pilot, Search
 from psofed.curves import to_db
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.learners import lms
-from psofed.methods import (
-    cmfl,
-    fedavg,
-    fedprox,
-    fedscr,
-    memofed,
-    onlinefed,
-    psofed,
-    qsgd,
-    raw,
-    sketch,
-    structured,
-    topk,
-)
+from psofed.federation.learners import lms
+from psofed.methods import fedavg, memofed, onlinefed, psofed
+from psofed.rivals import cmfl, fedprox, fedscr, qsgd, raw, sketch, structured, topk
 from psofed.simulate import montecarlo, pools
 
 SMALL = Experiment(
@@ -42,7 +29,7 @@ SHORT = replace(SMALL, rounds=100)
 NEAR = 0.5  # dB
 
 
-def silent(*_):
+def silent(*_, **__):
     return lambda done, total: None
 
 
@@ -64,10 +51,12 @@ def steady(options, runs):
     return to_db(curves.mse[:, late].mean(axis=1))
 
 
-BASELINES = (
-    fedavg.Options(), fedprox.Options(), psofed.Options(4), topk.Options(), qsgd.Options(),
-    sketch.Options(), structured.Options(shared=4), fedscr.Options(block=4), cmfl.Options(),
+BASELINES = [fedavg.Options(), fedprox.Options(), psofed.Options(4), topk.Options()]
+OTHERS = (
+    qsgd.Options(), sketch.Options(), structured.Options(shared=4), fedscr.Options(block=4),
+    cmfl.Options(),
 )  # fmt: skip
+BASELINES += [pytest.param(options, marks=pytest.mark.thorough) for options in OTHERS]
 
 
 @pytest.mark.parametrize("options", BASELINES, ids=lambda o: o.name)
@@ -75,7 +64,7 @@ def test_no_wider_grid_and_no_other_option_beats_what_is_reported(options):
     found = searched(options)
     (best,) = [e for e in found.entries if e.options.name == options.name and "error" in e.aims]
     rivals = [best.options]
-    for setting in lattice.plain(SMALL, options, FIFTH).settings:
+    for setting in budget.settings(SMALL, options, FIFTH).settings:
         for mu in (best.step / 4, best.step / 2, best.step, 2 * best.step, 4 * best.step):
             rivals += [replace(setting, step=mu, average=a) for a in (False, True)]
     named = [replace(o, label=str(i)) for i, o in enumerate(rivals)]
@@ -134,7 +123,7 @@ def test_budget_fit_and_count_are_in_the_same_total(options, total):
 
 def test_a_setting_beside_another_differs_in_one_option_and_fits():
     here = topk.Options(kept=2, local_steps=5)
-    for other in lattice.neighbours(SMALL, here, FIFTH):
+    for other in budget.neighbours(SMALL, here, FIFTH):
         assert (other.kept == here.kept) or other.kept in (1, 5)
         assert budget.cost(SMALL, other).share <= 0.2001
 
@@ -167,10 +156,10 @@ def test_gifts_are_shown_where_they_help_and_named():
 
 
 def test_an_option_at_the_end_of_its_choices_is_marked_unless_it_ends_there_by_nature():
-    assert lattice.edges(SMALL, topk.Options(kept=16, local_steps=3)) == ()
-    assert lattice.edges(SMALL, topk.Options(kept=1, local_steps=15)) == ()
-    assert lattice.edges(SMALL, fedprox.Options(2, prox=0.1)) == ("prox",)
-    assert lattice.edges(SMALL, fedprox.Options(2, prox=0.01)) == ()
+    assert budget.edges(SMALL, topk.Options(kept=16, local_steps=3)) == ()
+    assert budget.edges(SMALL, topk.Options(kept=1, local_steps=15)) == ()
+    assert budget.edges(SMALL, fedprox.Options(2, prox=0.1)) == ("prox",)
+    assert budget.edges(SMALL, fedprox.Options(2, prox=0.01)) == ()
 
 
 def test_controls_and_the_reference_are_shown_whatever_they_cost():
@@ -196,11 +185,11 @@ def test_a_comparison_from_python_is_that_of_the_command():
 def test_what_was_searched_is_kept_for_a_comparison_that_goes_on(gifts):
     found = searched(fedavg.Options(), experiment=SHORT, gifts=gifts)
     asked = {"budget": 0.2, "target": None}
-    written = kept.text(SHORT, asked, found)
-    assert kept.read(written, SHORT, asked) == found
-    assert kept.read(written, replace(SHORT, runs=50), asked) == found
+    written = tuning.to_text(SHORT, asked, found)
+    assert tuning.from_text(written, SHORT, asked) == found
+    assert tuning.from_text(written, replace(SHORT, runs=50), asked) == found
     for other in (replace(SHORT, seed=1), replace(SHORT, rounds=101)):
-        assert kept.read(written, other, asked) is None
-    assert kept.read(written, SHORT, asked | {"budget": 0.1}) is None
-    assert kept.read(written[:-9], SHORT, asked) is None
-    assert kept.read("", SHORT, asked) is None
+        assert tuning.from_text(written, other, asked) is None
+    assert tuning.from_text(written, SHORT, asked | {"budget": 0.1}) is None
+    assert tuning.from_text(written[:-9], SHORT, asked) is None
+    assert tuning.from_text("", SHORT, asked) is None

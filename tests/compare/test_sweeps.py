@@ -14,7 +14,7 @@ import psofed
 from psofed.compare import addresses, sweeping
 from psofed.errors import InputError
 from psofed.methods import psofed as psofed_method
-from psofed.report import sweep_figures, sweep_files
+from psofed.report import sweeps
 from psofed.simulate import montecarlo
 
 FEW = psofed.Experiment(
@@ -172,11 +172,11 @@ def test_a_point_that_is_not_there_is_refused(found):
 
 
 def test_lines_of_the_figure_hold_every_point_once(found):
-    axis = sweep_figures.chosen(found, "shared")
-    lines = sweep_figures.lines(found, axis)
+    axis = sweeps.chosen(found, "shared")
+    lines = sweeps.lines(found, axis)
     assert sum(len(line.x) for line in lines) == 12
     assert {line.label for line in lines} >= {"PSO-Fed uncoordinated, step 0.2, width 1.0"}
-    assert sweep_figures.chosen(found, None).place.key == "features.width"
+    assert sweeps.chosen(found, None).place.key == "features.width"
     with pytest.raises(InputError, match="was not swept"):
         found.plot(x="cohort")
     assert found.plot()._repr_png_().startswith(b"\x89PNG")
@@ -186,7 +186,7 @@ def test_a_sweep_over_texts_is_drawn_too():
     made = psofed.sweep(FEW, {"features.name": ["cosine", "gaussian"]}, jobs=1)
     axes = made.plot().axes[0]
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["cosine", "gaussian"]
-    assert "features.name" in str(sweep_files.blocks(made)[0])
+    assert "features.name" in str(sweeps.blocks(made)[0])
 
 
 def test_what_was_finished_of_a_sweep_is_kept(monkeypatch):
@@ -210,11 +210,11 @@ def test_the_best_point_is_named_with_those_near_it():
     def end(name, value, error):
         return {"method": name, "steady_db": {"value": value, "stderr": error}}
 
-    assert sweep_files.sentence([end("a", -5, 0.1), end("b", -5.1, 0.1)]).endswith(
+    assert sweeps.sentence([end("a", -5, 0.1), end("b", -5.1, 0.1)]).endswith(
         "b ends lowest, at -5.10 ±0.10 dB; 1 more within two standard errors of it."
     )
-    assert sweep_files.sentence([end("a", None, None)]) == "All points have diverged."
-    assert "single run" in sweep_files.sentence([end("a", -1.0, None)])
+    assert sweeps.sentence([end("a", None, None)]) == "All points have diverged."
+    assert "single run" in sweeps.sentence([end("a", -1.0, None)])
 
 
 def test_functions_have_names_in_titles_and_not_addresses():

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed.core.fleet import Change, Chronicle, FleetCohorts
 from psofed.core.schedule import UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
+from psofed.federation.membership import Change, FleetCohorts, FleetHistory
 
 
 def cohorts(clients, size, *changes, seed=0):
-    return FleetCohorts(Seeds(seed), clients, size, roster=Chronicle(clients, changes))
+    return FleetCohorts(Seeds(seed), clients, size, history=FleetHistory(clients, changes))
 
 
 @given(st.integers(1, 30), st.data())
@@ -72,4 +72,4 @@ def test_many_rounds_at_once_are_the_rounds_one_by_one(seed):
 )
 def test_a_change_that_makes_no_sense_is_refused(change, words):
     with pytest.raises(InputError, match=words):
-        Chronicle(3, [Change(5, **change)])
+        FleetHistory(3, [Change(5, **change)])

@@ -8,13 +8,13 @@ import pytest
 import psofed
 from psofed.core.features import OwnMap, cosine
 from psofed.core.seeds import Seeds
-from psofed.core.vectorised import vectorised
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
+from psofed.federation.foreign import vectorised
 from psofed.methods import fedavg, memofed, onlinefed
 from psofed.methods import psofed as pso
 from psofed.simulate import family
-from psofed.simulate.family import knows
+from psofed.simulate.family import supports
 from psofed.simulate.onerun import one_run
 from psofed.streams import iid
 from psofed.theory import moments
@@ -39,7 +39,7 @@ def test_the_papers_features_drawn_by_a_user_give_the_papers_curves():
     methods = SMALL.methods[:3]  # MEMO-Fed takes moments in closed form, or from draws
     ours = replace(SMALL, methods=methods, dtype="float64")
     own = replace(ours, features=Features(waves, dim=12, drawn=True))
-    assert [knows(method) for method in own.start(own.task(0))] == [True, True, False]
+    assert [supports(method) for method in own.start(own.task(0))] == [True, True, False]
     assert np.allclose(one_run(own, 2).mse, one_run(ours, 2).mse, rtol=1e-9)
     assert np.allclose(one_run(own, 2).floors, one_run(ours, 2).floors, rtol=1e-6)
 

@@ -9,24 +9,22 @@ from hypothesis import strategies as st
 
 from helpers.mistakes import is_named
 from psofed import experiment as experiments
-from psofed import native
-from psofed.core import whitening
-from psofed.core.features import Bumps, Linear, Waves
+from psofed.cli.laws.executors import compare_methods
+from psofed.core import native
+from psofed.core.features import Bumps, Linear, Waves, Whitened, guess, whiten
 from psofed.core.seeds import Seeds
-from psofed.core.whitening import Whitened
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.export import origin
-from psofed.learners import lms, nlms
+from psofed.federation.learners import lms, nlms
+from psofed.fleet.protocol import in_memory
+from psofed.fleet.protocol.deployment import Deployment
 from psofed.methods import centralised, fedavg, memofed, onlinefed, psofed
-from psofed.protocol import in_memory
-from psofed.protocol.deployment import Deployment
-from psofed.simulate import any_method, family, maps
+from psofed.simulate import any_method, family, kernel
 from psofed.simulate.draws import draw
 from psofed.simulate.onerun import one_run, some_runs
 from psofed.streams import iid
+from psofed.tables.export import origin
 from psofed.theory import prediction
-from psofed.verify.executors import compare_methods
 
 SMALL = Experiment(
     clients=6, cohort=2, rounds=40, runs=1, dtype="float64", test_samples=100,
@@ -44,7 +42,7 @@ def drawn(features, seed=0, taps=4):
     """The map of an experiment with these features, and its guess of the inputs' law."""
     world = replace(SMALL, features=features, methods=(onlinefed.Options(),), seed=seed)
     found = world.draw_features(Seeds(seed))
-    return found, (np.zeros(taps), whitening.guess(taps, features.spread, features.correlation))
+    return found, (np.zeros(taps), guess(taps, features.spread, features.correlation))
 
 
 @given(
@@ -96,7 +94,7 @@ def test_the_compiled_map_is_the_one_in_numpy_and_samples_do_not_mix(base, size,
     dim = 60 if isinstance(base, str) else 8
     features = Features(base, dim, basis="whitened", size=min(size, dim))
     found = drawn(features)[0].astype(dtype)
-    fast = maps.compiled(found, dtype)
+    fast = kernel.compiled(found, dtype)
     x = np.random.default_rng(0).standard_normal((3, 7, 4)).astype(dtype)
     u, close = found(x), {"float32": 1e-5, "float64": 1e-13}[dtype]
     assert u.shape == (3, 7, found.dim)
@@ -152,7 +150,7 @@ def test_a_deployment_in_memory_has_the_models_of_the_simulation():
     draws = draw(world, method.task, everybody=True)
     (chunk,) = draws.chunks()
     sent = in_memory.run(plan.world.start(plan.world.task(0, "float64"))[0], chunk.x, chunk.y)
-    moments = any_method.play(draws, method, any_method.RunSamples(draws))
+    moments = any_method.play(method, any_method.RunSamples(draws))
     w = np.array([moment.server["w"].copy() for moment in moments])
     assert np.abs(sent.models - w).max() <= 1e-12
     assert np.abs(w[-1]).max() > 0.01
@@ -214,18 +212,18 @@ def test_windows_have_to_fit_the_basis():
 def test_features_that_vanish_under_the_guess_are_refused():
     far = Bumps(np.full((3, 2), 1e9), 1.0)
     with pytest.raises(InputError, match="vanish"):
-        whitening.whiten(far, np.eye(2), 2, 1.0, 1e-4)
-    one = whitening.whiten(Linear(1), np.eye(1), 1, 1.0, 1e-4)
+        whiten(far, np.eye(2), 2, 1.0, 1e-4)
+    one = whiten(Linear(1), np.eye(1), 1, 1.0, 1e-4)
     assert one.dim == 1
 
 
-def test_the_kernel_has_whitened_maps_of_those_that_it_knows():
+def test_the_kernel_has_whitened_maps_of_those_that_it_supports():
     known = [
         Whitened(Waves(np.ones((2, 1)), np.ones(2)), np.eye(2)),
         Whitened(Linear(1), np.eye(2)),
     ]
-    assert [maps.knows(each) for each in known] == [True, False]
-    assert family.knows(SMALL.start(SMALL.task(0))[0]) == native.available()
+    assert [kernel.supports(each) for each in known] == [True, False]
+    assert family.supports(SMALL.start(SMALL.task(0))[0]) == native.available()
 
 
 def test_a_model_in_a_basis_is_exported_as_one_of_the_features():

@@ -5,32 +5,31 @@ import time
 import numpy as np
 
 from helpers.hostile import HOSTILE
-from helpers.stage import TOKEN
-from psofed.deploy import mqtt
+from psofed.fleet import mqtt
 from psofed.methods import psofed as pso
 
 
-def test_texts_from_outside_are_texts(stage, tab):
+def test_texts_from_outside_are_texts(stage, open_page):
     shown = stage(methods=(pso.Options(shared=3, label=HOSTILE[0]),))
     shown.play(2)
-    shown.dashboard._hub._board.about["run"] = HOSTILE[1]
+    shown.board.about["run"] = HOSTILE[1]
     for text in HOSTILE:
-        shown.dashboard.watch.tell(text)
-    page = tab(f"http://127.0.0.1:{shown.port}/")
+        shown.board.tell(text)
+    page = open_page(shown)
     page.get_by_text(HOSTILE[2].strip()).wait_for()
     for text in HOSTILE[:3]:
         shown.server._handle(mqtt.Event("down", data=text))
-        shown.dashboard.watch.tick()
+        shown.state()
         page.get_by_role("heading", level=1).get_by_text(f"No broker: {text};").wait_for()
     assert page.locator("header p").inner_text().startswith(f"Run {HOSTILE[1]}: {HOSTILE[0]}")
     assert page.evaluate("window.hacked") is None
     assert page.locator("#main script, #main img, #main svg[onload]").count() == 0
 
 
-def test_a_thousand_clients_can_be_sorted_and_found_by_keyboard_too(stage, tab):
+def test_a_thousand_clients_can_be_sorted_and_found_by_keyboard_too(stage, open_page):
     shown = stage(clients=1000, cohort=3)
     shown.play(40)
-    page = tab(f"http://127.0.0.1:{shown.port}/")
+    page = open_page(shown)
     page.locator(".map.dense i").nth(999).wait_for()
     assert page.locator("#clients tbody tr").count() == 50
     page.get_by_role("button", name="accepted").focus()
@@ -51,25 +50,9 @@ def test_a_thousand_clients_can_be_sorted_and_found_by_keyboard_too(stage, tab):
     assert time.monotonic() - begun < 2
 
 
-def test_a_phone_shows_it_without_scrolling_sideways(stage, tab):
+def test_a_phone_shows_it_without_scrolling_sideways(stage, open_page):
     shown = stage(methods=(pso.Options(shared=3, label="M" * 300),))
     shown.play(30)
-    page = tab(f"http://127.0.0.1:{shown.port}/", viewport={"width": 375, "height": 700})
+    page = open_page(shown, viewport={"width": 375, "height": 700})
     page.locator(".u-over").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == 375
-
-
-def test_the_token_is_asked_for_once_and_is_in_no_address(stage, tab):
-    shown = stage(token=TOKEN)
-    shown.play(2)
-    page = tab(f"http://127.0.0.1:{shown.port}/", expect=("401",))
-    page.get_by_label("Token").fill("wrong")
-    page.keyboard.press("Enter")
-    page.get_by_text("That is not the token.").wait_for()
-    page.get_by_label("Token").fill(TOKEN)
-    page.get_by_role("button", name="Look").click()
-    page.get_by_role("heading", name="Round 2").wait_for()
-    assert page.url == f"http://127.0.0.1:{shown.port}/"
-    assert page.evaluate("document.cookie") == ""
-    page.reload()
-    page.get_by_role("heading", name="Round 2").wait_for()

@@ -6,12 +6,11 @@ import re
 import socket
 import time
 
-import numpy as np
 import pytest
 
 from helpers.devices import Team, free_port, listening, wait_for
-from psofed.protocol.deployment import read as read_plan
-from psofed.verify.twin import deployed
+from psofed.cli.laws.executors import deployed
+from psofed.fleet.protocol.deployment import read as read_plan
 
 SETTING = """
 clients = 3
@@ -28,7 +27,7 @@ shared = 4
 wire = "float64"
 """
 
-DOWN = ("net::ERR_", "EventSource")  # what a browser says while the server is down
+DOWN = ("net::ERR_",)  # what a browser says while the server is down
 
 
 class Played(Team):
@@ -81,20 +80,15 @@ def client_state(page, k):
 
 def is_sound(state):
     """No number contradicts another."""
-    counts, rows = state["counts"], state["rows"]
-    columns = state["about"]["columns"]
+    counts, columns = state["counts"], state["about"]["columns"]
     assert counts["asked"] == counts["accepted"] + counts["refused"] + counts["lost"]
     assert counts["asked"] == 2 * state["n"]
     for name in ("accepted", "refused", "lost"):
         j = columns.index(name)
         assert sum(one[j] for one in state["clients"].values()) == counts[name]
-    table = np.array([[r[0], *r[3:]] for r in rows])
-    assert (np.diff(table, axis=0) >= 0).all()
-    assert (np.diff(table[:, 0]) > 0).all()
-    assert table[-1, 0] < state["n"]
-    assert table[-1, 1] <= state["up"]
-    assert table[-1, 3] <= counts["accepted"]
-    return True
+    rounds = [row[0] for row in state["rows"]]
+    assert rounds == list(range(rounds[0], state["n"]))
+    assert sum(row[2] for row in state["rows"]) <= state["up"]
 
 
 @pytest.mark.long
@@ -112,54 +106,40 @@ def test_the_page_shows_a_commit_within_two_seconds_and_who_is_gone_and_back(tea
         timeout=15_000
     )
     assert client_state(page, 1).inner_text() == "gone"
-    page.get_by_text("client 1 does not answer", exact=True).wait_for()
     assert client_state(page, 0).inner_text() == "answering"
     team.start(1)
-    page.get_by_text("client 1 is back", exact=True).wait_for(timeout=15_000)
-    assert client_state(page, 1).inner_text() == "back"
     n = team.n()
     until(page, f"shown.n > {n + 3}", 15.0)
+    page.get_by_role("heading", name="all 3 clients heard").wait_for()
 
 
 @pytest.mark.long
-def test_kills_of_the_server_keep_the_history_and_contradict_nothing(team, tab):
+def test_kills_of_the_server_contradict_nothing_and_a_page_finds_it_again(team, tab):
     team.start_all()
-    one, other = (tab(f"http://127.0.0.1:{team.port}/", expect=DOWN) for _ in range(2))
-    for page in (one, other):
-        until(page, "shown && shown.rows.length > 20", 20.0)
+    page = tab(f"http://127.0.0.1:{team.port}/", expect=DOWN)
+    until(page, "shown && shown.n > 20", 20.0)
     for start in (2, 3):
-        before = one.evaluate("shown.rows")
-        counts = one.evaluate("shown.counts")
+        before, n = page.evaluate("shown.counts"), page.evaluate("shown.n")
         team.kill("server")
-        one.get_by_role("heading", name="No connection to the server").wait_for()
-        time.sleep(0.5)
+        page.get_by_role("heading", name="No connection to the server").wait_for()
         team.start("server")
-        for page in (one, other):
-            last = before[-1][0]
-            until(page, f"linked && shown.start === {start} && shown.n > {last + 8}", 30.0)
-            after = page.evaluate("shown.rows")
-            assert after[: len(before)] == before
-            again = page.evaluate("shown.counts")
-            assert all(again[name] >= counts[name] for name in ("asked", "accepted"))
-        assert is_sound(team.state())
-    one.reload()
-    until(one, "shown && shown.rows.length > 30", 10.0)
-    assert one.evaluate("shown.rows")[: len(before)] == before
-    one.get_by_text("the server was started again (start 3)").wait_for()
-    lost = one.evaluate("shown.n - shown.rows.length")
-    assert 0 <= lost <= 2 * 10, "of each kill a few rounds at most are not remembered"
+        until(page, f"linked && shown.start === {start} && shown.n > {n + 8}", 30.0)
+        again = page.evaluate("shown.counts")
+        assert all(again[name] >= before[name] for name in ("asked", "accepted"))
+        is_sound(team.state())
     team.running["server"].terminate()
-    one.get_by_role("heading", name="The server was stopped").wait_for()
     assert team.running["server"].wait(20) == 0
+    page.get_by_role("heading", name="No connection to the server: it was stopped").wait_for()
     team.stop()
     folders = [team.folder / str(k) for k in range(3)]
     state, _ = deployed(read_plan(team.file), team.folder / "server", folders)
-    assert state.ledger.counts == one.evaluate("shown.counts")
+    counts = page.evaluate("shown.counts")
+    assert all(state.ledger.counts[name] >= counts[name] for name in ("asked", "accepted"))
 
 
 def test_mistakes_about_the_dashboard_are_one_clear_line_each(psofed, tmp_path):
     (tmp_path / "a.toml").write_text(SETTING)
-    serve = ("serve", "a.toml", "--state", "s", "--listen", f"127.0.0.1:{free_port()}")
+    serve = ("deploy", "serve", "a.toml", "--state", "s", "--listen", f"127.0.0.1:{free_port()}")
 
     def wrong(*more, parts):
         result = psofed(*serve, *more)
@@ -173,16 +153,8 @@ def test_mistakes_about_the_dashboard_are_one_clear_line_each(psofed, tmp_path):
         taken.listen()
         port = taken.getsockname()[1]
         wrong("--dashboard", port, parts=[f"cannot listen at 127.0.0.1:{port}", "another port"])
-    wrong("--dashboard", "0.0.0.0:0", parts=["can be read by others", "--dashboard-token-file"])
+    wrong("--dashboard", "0.0.0.0:0", parts=["can be read by everybody there", "--plain"])
     wrong("--dashboard", "here", parts=["--dashboard is 'here'", "HOST:PORT"])
-    wrong("--dashboard", "0", "--dashboard-token-file", "none", parts=["none cannot be read"])
-    wrong("--dashboard-token-file", "none", parts=["without a --dashboard"])
-    (tmp_path / "token").write_text("a-token-of-some-length\n")
-    (tmp_path / "token").chmod(0o644)
-    wrong("--dashboard", "0", "--dashboard-token-file", "token", parts=["chmod 600 token"])
-    (tmp_path / "token").write_text("short\n")
-    (tmp_path / "token").chmod(0o600)
-    wrong("--dashboard", "0", "--dashboard-token-file", "token", parts=["too short"])
 
 
 def test_the_demo_opens_no_browser_where_nobody_looks(monkeypatch):

@@ -78,8 +78,8 @@ def serve():
 
 
 def test_the_twelve_files_come_out_of_the_inner_archive_and_can_be_fitted(serve, tmp_path):
-    from psofed.data import reading as tables
-    from psofed.data.columns import Columns
+    from psofed.streams.data import reading as tables
+    from psofed.streams.data.columns import Columns
 
     url = serve(archive({name: station(name) for name in NAMES}))
     folder = tmp_path / "new" / "air"

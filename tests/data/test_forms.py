@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed.data import reading as tables
-from psofed.data import textfile
-from psofed.data.columns import Columns
-from psofed.data.form import Form
-from psofed.data.times import AmbiguousError, compact, form_of
 from psofed.errors import InputError
-from psofed.fit import fitting
+from psofed.streams.data import reading as tables
+from psofed.streams.data import textfile
+from psofed.streams.data.columns import Columns
+from psofed.streams.data.textfile import Form
+from psofed.streams.data.times import AmbiguousError, compact, form_of
+from psofed.tables import fitting
 
 pandas = pytest.importorskip("pandas")
 LONG = Columns(target="y", time=("t",), client="who")
@@ -175,7 +175,7 @@ def test_options_decide_what_is_not_clear(tmp_path):
         table = tables.read(path, columns, form=Form(decimal=sign))
         assert next(table.read(0))[0][0, 1] == value
     path = write(tmp_path, "t;y\n1 of March 2024;7\n")
-    with pytest.raises(InputError, match="or give --time-format"):
+    with pytest.raises(InputError, match="or give --set time_format"):
         tables.read(path, columns)
     table = tables.read(path, columns, form=Form(time_format="%d of %B %Y"))
     assert table.start == 1709251200.0

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed.data import losses, survey, textfile, warmup
-from psofed.data import reading as tables
-from psofed.data.cells import Batch
-from psofed.data.columns import Columns
-from psofed.data.form import Form
-from psofed.data.rounds import Rounds
-from psofed.data.spool import Spool
 from psofed.errors import InputError
+from psofed.streams.data import reading as tables
+from psofed.streams.data import recipe as recipes
+from psofed.streams.data import rounds, textfile
+from psofed.streams.data.columns import Batch, Columns
+from psofed.streams.data.rounds import Rounds, crowded
+from psofed.streams.data.table import Spool
+from psofed.streams.data.textfile import Form
 
 LONG = Columns(target="y", time=("t",), client="who")
 
@@ -56,7 +56,7 @@ def test_each_column_is_explained_and_those_that_cannot_help_are_left_out(tmp_pa
         "a": ("number", ""),
         "y": ("target", ""),
     }
-    text = "\n".join("  ".join(row) for row in survey.lines(table.findings))
+    text = "\n".join("  ".join(row) for row in table.report)
     assert "a  number  0.0 %  0 to 4" in text
     assert "firmware  category  0.0 %  2 values" in text
 
@@ -91,9 +91,9 @@ def test_a_forgotten_client_is_refused_with_the_column_that_may_be_it(tmp_path):
     with pytest.raises(
         InputError, match=r"loses 160 of 200 rows: .*no --client: did you mean"
     ) as e:
-        losses.check(table, allowed=False)
+        rounds.check(table, allowed=False)
     assert "'who', 5 values" in str(e.value) or "'serial', 5 values" in str(e.value)
-    losses.check(table, allowed=True)
+    rounds.check(table, allowed=True)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_forgotten_client_is_refused_with_the_column_that_may_be_it(tmp_path):
         ([f"{n % 20},p,{n}" for n in range(40)], {}, "is 'who' the column of the client"),
         ([f"{n if n % 3 else ''},p,{n}" for n in range(40)], {}, "column 't' of the time is empty"),
         ([f"{n},{'p' if n % 3 else ''},{n}" for n in range(40)], {}, "of the client is empty"),
-        ([f"{n},p,{n}" for n in range(40)], {"tick": 5.0}, "give a shorter --tick"),
+        ([f"{n},p,{n}" for n in range(40)], {"tick": 5.0}, "give a shorter --set tick"),
         ([f"{n},p{n},{n}" for n in range(40)], {}, "40 of 40 clients with fewer than 10 rows"),
     ],
 )
@@ -110,8 +110,8 @@ def test_a_table_that_would_lose_much_is_refused_with_the_cause(tmp_path, lines,
     path = write(tmp_path / "t.csv", ["t,who,y", *lines])
     table = tables.read(path, Columns("y", ("t",), "who", **columns))
     with pytest.raises(InputError, match=found) as error:
-        losses.check(table, allowed=False)
-    assert "--allow-loss" in str(error.value)
+        rounds.check(table, allowed=False)
+    assert "--set allow_loss=true" in str(error.value)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from("pq"), st.integers(0, 3)),
@@ -124,11 +124,11 @@ def test_rows_in_are_rows_used_and_rows_reported_in_any_order(rows, dice):
     counts = []
     for some in (frame, shuffled):
         table = tables.read(some, Columns("y", ("t",), "who", inputs=("a",), tick=2.0))
-        rounds = Rounds(table, warmup.learn(table, table.rounds))
+        rounds = Rounds(table, recipes.learn(table, table.rounds))
         for _ in rounds.blocks():
             pass
         assert table.rows == rounds.samples + table.drops.total + rounds.drops.total == len(rows)
-        assert losses.crowded(table) == rounds.drops.total
+        assert crowded(table) == rounds.drops.total
         counts.append((rounds.samples, table.drops.total))
         table.spool.close()
     assert counts[0] == counts[1]
@@ -136,7 +136,7 @@ def test_rows_in_are_rows_used_and_rows_reported_in_any_order(rows, dice):
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=300), st.integers(1, 4))
 def test_rows_are_sorted_in_runs_and_equal_times_stay_in_order(times, width):
-    from psofed.data import spool as module
+    from psofed.streams.data import table as module
 
     before, module.SORTED, rows_before, module.ROWS = module.SORTED, 16, module.ROWS, 4
     try:
@@ -158,7 +158,7 @@ def test_rows_are_sorted_in_runs_and_equal_times_stay_in_order(times, width):
 
 
 def test_sorting_takes_memory_that_does_not_grow_with_the_table(tmp_path, monkeypatch):
-    monkeypatch.setattr("psofed.data.spool.SORTED", 100_000)
+    monkeypatch.setattr("psofed.streams.data.table.SORTED", 100_000)
     peaks = []
     for rows in (20_000, 80_000):
         path = tmp_path / "t.csv"
@@ -178,15 +178,17 @@ def test_hostile_sizes_are_refused_with_the_limit_and_the_option(tmp_path, monke
     columns = Columns("y", ("t",))
     line = tmp_path / "line.csv"
     line.write_text("t,y\n1," + "9" * 300_000 + "\n")
-    with pytest.raises(InputError, match=r"more than 100,000 bytes.*--allow-large"):
+    with pytest.raises(InputError, match=r"more than 100,000 bytes.*--set large=true"):
         tables.read(line, columns)
     bomb = tmp_path / "bomb.csv.gz"
     bomb.write_bytes(gzip.compress(b"t,y\n" + b"1,1\n" * 200_000))
-    with pytest.raises(InputError, match=r"unpacks to more than 300 times.*--allow-large"):
+    with pytest.raises(InputError, match=r"unpacks to more than 300 times.*--set large=true"):
         tables.read(bomb, columns)
     assert tables.read(bomb, columns, form=Form(large=True)).rows == 200_000
     many = tmp_path / "many.csv"
     monkeypatch.setattr(textfile, "LONGEST", 10**7)
     many.write_text(",".join(f"c{i}" for i in range(20_000)) + "\n")
-    with pytest.raises(InputError, match=r"has 20,000 columns; give 10,000 at most.*--allow-large"):
+    with pytest.raises(
+        InputError, match=r"has 20,000 columns; give 10,000 at most.*--set large=true"
+    ):
         tables.read(many, columns)

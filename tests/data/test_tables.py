@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed.data import columns as roles
-from psofed.data import reading as tables
-from psofed.data import warmup
-from psofed.data.columns import Columns
-from psofed.data.encoder import Past, forward
-from psofed.data.rounds import Delay, Rounds
-from psofed.data.spool import Spool
 from psofed.errors import InputError
+from psofed.streams.data import columns as roles
+from psofed.streams.data import reading as tables
+from psofed.streams.data import recipe as recipes
+from psofed.streams.data.columns import Columns
+from psofed.streams.data.recipe import Past, forward
+from psofed.streams.data.rounds import Delay, Rounds
+from psofed.streams.data.table import Spool
 
 LONG = Columns(target="y", time=("t",), client="who")
 
@@ -29,7 +29,7 @@ def read(tmp_path, text, columns=LONG, **options):
 
 
 def samples(table, stop=None, origin=None):
-    rounds = Rounds(table, warmup.learn(table, stop or table.rounds), origin)
+    rounds = Rounds(table, recipes.learn(table, stop or table.rounds), origin)
     blocks = list(rounds.blocks())
     return rounds, blocks
 
@@ -89,6 +89,16 @@ def test_parquet_says_the_same(tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 nonsense")
     with pytest.raises(InputError, match=r"bad\.parquet: row 2: cannot be read as Parquet"):
         tables.read(tmp_path / "bad.parquet", LONG)
+
+
+def test_a_part_has_the_rows_of_its_clients(tmp_path):
+    lines = ["t,who,a,y", *(f"{n},{who},{n},{n}" for n in range(10) for who in "pqr"), ",p,1,1"]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    table = tables.read(tmp_path / "t.csv", Columns(target="y", time=("t",), client="who"))
+    part = table.part([2, 0])
+    assert (part.clients, table.clients) == (["r", "p"], ["p", "q", "r"])
+    assert (table.rows, part.rows) == (31, 21)  # all but the other's: 20, and one without a time
+    assert len(np.concatenate([rows for k in range(2) for rows, _ in part.read(k)])) == 20
 
 
 def test_a_wide_table_is_split_by_its_header(tmp_path):
@@ -188,7 +198,7 @@ def test_clients_may_start_late_stop_and_tick_at_their_own_rate(tmp_path):
 
 def encoded(tmp_path, text, columns):
     table = read(tmp_path, text, columns)
-    encoder = warmup.learn(table, table.rounds)
+    encoder = recipes.learn(table, table.rounds)
     rounds = Rounds(table, encoder, dtype=np.float64)
     (block,) = rounds.blocks()
     return encoder, block, rounds
@@ -224,7 +234,7 @@ def test_lags_look_back_by_time_and_see_no_label_before_it_is_known(tmp_path):
 def test_categories_are_those_of_the_warm_up(tmp_path):
     text = "t,wind,y\n0,N,1\n1,S,2\n2,E,3\n3,N,4"
     table = read(tmp_path, text, Columns(target="y", time=("t",)))
-    encoder = warmup.learn(table, 2)
+    encoder = recipes.learn(table, 2)
     assert encoder.names == ["wind=N", "wind=S"]
     (block,) = Rounds(table, encoder).blocks()
     assert block.x[:, 0].tolist() == [[1, 0], [0, 1], [0, 0], [1, 0]]
@@ -241,7 +251,7 @@ def test_calendar_inputs_are_waves(tmp_path):
 def test_scaling_is_frozen_after_the_warm_up(tmp_path):
     lines = ["t,a,y"] + [f"{t},{t % 2 if t < 10 else 1000},{t % 2}" for t in range(20)]
     table = read(tmp_path, "\n".join(lines), Columns(target="y", time=("t",)))
-    encoder = warmup.learn(table, 10)
+    encoder = recipes.learn(table, 10)
     assert encoder.centre.tolist() == [0.5, 0.5]
     assert encoder.scale.tolist() == [0.5, 0.5]
 
@@ -249,8 +259,8 @@ def test_scaling_is_frozen_after_the_warm_up(tmp_path):
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=60), st.integers(1, 59))
 def test_moments_of_parts_make_the_moments_of_the_whole(values, cut):
     whole = np.array(values)[:, None]
-    parts = warmup.merge(warmup.moments(whole[:cut]), warmup.moments(whole[cut:]))
-    for ours, theirs in zip(parts, warmup.moments(whole), strict=True):
+    parts = recipes.merge(recipes.moments(whole[:cut]), recipes.moments(whole[cut:]))
+    for ours, theirs in zip(parts, recipes.moments(whole), strict=True):
         assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-3)
 
 
@@ -294,10 +304,10 @@ def test_lags_do_not_depend_on_how_the_rows_are_cut(lag, cuts):
 def test_a_label_arrives_so_many_rounds_later(tmp_path):
     text = "t,a,y\n" + "\n".join(f"{t},{t},{t}" for t in range(700))
     table = read(tmp_path, text, Columns(target="y", time=("t",), inputs=("a",)))
-    rounds = Rounds(table, warmup.learn(table, 700), dtype=np.float64)
+    rounds = Rounds(table, recipes.learn(table, 700), dtype=np.float64)
     delay = Delay(300, 1, 1, np.float64)
     arrived = np.concatenate([delay(block)[1] for block in rounds.blocks()])[:, 0]
-    real = rounds.encoder.restore(arrived)
+    real = rounds.recipe.restore(arrived)
     assert np.isnan(real[:300]).all()
     assert real[300:] == pytest.approx(np.arange(400))
 
@@ -305,7 +315,7 @@ def test_a_label_arrives_so_many_rounds_later(tmp_path):
 def test_a_long_silence_costs_no_rounds_and_no_labels(tmp_path):
     lines = ["t,a,y"] + [f"{t},{t % 3},{t % 2}" for t in (*range(300), *range(10**6, 10**6 + 300))]
     table = read(tmp_path, "\n".join(lines), Columns(target="y", time=("t",)))
-    rounds = Rounds(table, warmup.learn(table, 300))
+    rounds = Rounds(table, recipes.learn(table, 300))
     delay = Delay(1000, 1, 1)
     blocks = list(rounds.blocks(linger=1000))
     arrived = [delay(block)[1] for block in blocks]
@@ -333,7 +343,7 @@ def test_memory_does_not_grow_with_the_table(tmp_path):
             file.writelines(f"{i // 4},{i % 4},{i % 7},{i % 5},{i % 3}\n" for i in range(rows))
         tracemalloc.start()
         table = tables.read(path, LONG)
-        for _ in Rounds(table, warmup.learn(table, 100)).blocks():
+        for _ in Rounds(table, recipes.learn(table, 100)).blocks():
             pass
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
@@ -347,8 +357,8 @@ def test_a_column_may_have_lags_of_its_own(tmp_path):
     columns = Columns("y", ("t",), lags=(1,), lags_of={"b": (1, 5)},
                       ranges={"a": (-1, 1), "b": (-1, 1)})  # fmt: skip
     table = tables.read(path, columns)
-    rounds = Rounds(table, warmup.learn(table, 20), dtype=np.float64)
-    assert rounds.encoder.names == ["a", "b", "a[-1]", "b[-1]", "b[-5]"]
+    rounds = Rounds(table, recipes.learn(table, 20), dtype=np.float64)
+    assert rounds.recipe.names == ["a", "b", "a[-1]", "b[-1]", "b[-5]"]
     (block,) = rounds.blocks()
     assert not block.has[:5].any()
     # Scaled by 1 / sqrt(3), and clipped at 6.
@@ -387,4 +397,4 @@ def test_a_column_without_a_value_in_the_warm_up_is_named_with_its_place(tmp_pat
     path.write_text("t,a,y\n" + "\n".join(f"{n},{cell(n)},{n}" for n in range(100)))
     table = tables.read(path, Columns("y", ("t",), inputs=("a",)))
     with pytest.raises(InputError, match=found):
-        warmup.learn(table, 20)
+        recipes.learn(table, 20)

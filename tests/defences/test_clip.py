@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psofed import Experiment, OnlineFed, PSOFed
-from psofed.attacks import adaptive, collusion, constant, labels, scale
 from psofed.curves import to_db
-from psofed.defences import clip
-from psofed.defences.contract import Ward
 from psofed.simulate import montecarlo
+from psofed.stages.attacks import adaptive, collusion, constant, labels, scale
+from psofed.stages.defences import clip
+from psofed.stages.defences.contract import Setting
+from psofed.stages.surroundings import attack_in
 
 K, D, COHORT = 20, 12, 4
 
@@ -23,7 +24,7 @@ class Server:
     """A defence, and clients whose changes are noise unless said otherwise."""
 
     def __init__(self, seed, **options):
-        self.defence = clip.Defence(clip.Options(**options), Ward(K, K, D, COHORT))
+        self.defence = clip.Defence(clip.Options(**options), Setting(K, K, D, COHORT))
         self.state, self.rng = self.defence.start(), np.random.default_rng(seed)
         self.entries = np.broadcast_to(np.arange(D), (COHORT, D))
 
@@ -175,7 +176,9 @@ def test_what_an_adaptive_attacker_sends_is_mostly_folded_in_whole_and_does_harm
     def watched(self, state, n, k, changes, entries):
         left = original(self, state, n, k, changes, entries)
         for ids, U, kept in zip(k, changes, left, strict=True):  # run by run
-            bad = np.isin(ids, attacked.task(len(tried) % 2).attack.insiders.ids)
+            bad = np.isin(
+                ids, attack_in(attacked.attack, attacked.task(len(tried) % 2)).attackers.ids
+            )
             tried.append((U[bad] == kept[bad]).all(axis=-1).tolist())
         return left
 

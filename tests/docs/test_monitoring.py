@@ -9,10 +9,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from helpers import ROOT
-from helpers.devices import wait_for
 from helpers.stage import Stage
-from psofed.dashboard.metrics import exposition
-from psofed.deploy.alarms import ALARMS
+from psofed.fleet.alarms import ALARMS
+from psofed.fleet.dashboard.metrics import exposition
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML, which the extra docs brings")
 FOLDER = ROOT / "docs" / "monitoring"
@@ -21,9 +20,6 @@ BOARD = json.loads((FOLDER / "grafana.json").read_text())
 ASKED = [rule["expr"] for rule in RULES]
 SHOWN = [target["expr"] for panel in BOARD["panels"] for target in panel["targets"]]
 SHOWN += [json.dumps(BOARD[part]) for part in ("templating", "annotations")]
-needs_promtool = pytest.mark.skipif(
-    not shutil.which("promtool"), reason="needs promtool, of Debian's package prometheus"
-)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +28,7 @@ def exported(tmp_path_factory):
     stage = Stage(tmp_path_factory.mktemp("stage") / "server")
     try:
         stage.play(3)
-        whole = wait_for(lambda: shown if (shown := stage.state())["n"] == 3 else None)
+        whole = stage.state()
     finally:
         stage.close()
     whole |= {"certificates": {"own": 30}, "seen": [-8.5, 1.5, 4], "reasons": {"late": 1}}
@@ -91,19 +87,18 @@ def test_the_dashboard_for_grafana_is_whole():
 
 
 def test_the_page_lists_the_rules_with_whom_they_wake():
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(Psofed\w+)` \|[^|]*\| (yes|no) \|", page, re.MULTILINE)
     wakes = {"page": "yes", "ticket": "no"}
     assert rows == [(rule["alert"], wakes[rule["labels"]["severity"]]) for rule in RULES]
 
 
-@needs_promtool
-def test_rules_fire_at_the_values_that_are_written_and_not_before(tmp_path):
+def test_rules_fire_at_the_values_that_are_written_and_not_before(promtool, tmp_path):
     for path in (FOLDER / "alerts.yml", ROOT / "tests" / "docs" / "alerts_test.yml"):
         shutil.copy(path, tmp_path)
     for command in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
         done = subprocess.run(
-            ["promtool", *command], cwd=tmp_path, capture_output=True, text=True, timeout=60
+            [promtool, *command], cwd=tmp_path, capture_output=True, text=True, timeout=60
         )
         assert done.returncode == 0, done.stdout + done.stderr
 

@@ -7,18 +7,18 @@ import time
 import pytest
 
 from helpers import ROOT
-from helpers.devices import mosquitto
 from helpers.loopback import disk, play
 from helpers.pages import Shell, blocks
-from helpers.runs import needs_mosquitto
 from psofed.experiment import Experiment, Features
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.member import Member
 from psofed.methods import psofed
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deploy, Deployment
 
-PAGE = ROOT / "docs" / "operations.md"
-LOOKS = re.compile(r"(tail|grep|curl|psofed (fleet|keys) list|psofed restore \w+ --list)\b")
+PAGE = ROOT / "docs" / "operate.md"
+LOOKS = re.compile(
+    r"(tail|grep|curl|psofed deploy (fleet|keys) list|psofed deploy restore \w+ --list)\b"
+)
 SECONDS = 30.0  # until what a command looks at has happened
 # On loopback only; as root mosquitto would become a user who may not read the folder of a test.
 BROKER = """\
@@ -30,11 +30,11 @@ CURL = "exec {python} -c 'import sys, urllib.request as u; print(u.urlopen(sys.a
 
 
 @pytest.fixture
-def shell(tmp_path):
+def shell(tmp_path, mosquitto):
     opened = Shell(tmp_path)
     for name, text in {"mosquitto": BROKER, "curl": CURL}.items():
         script = tmp_path / "bin" / name
-        script.write_text("#!/bin/sh\n" + text.format(mosquitto=mosquitto(), python=sys.executable))
+        script.write_text("#!/bin/sh\n" + text.format(mosquitto=mosquitto, python=sys.executable))
         script.chmod(0o755)
     yield opened
     opened.close()
@@ -59,7 +59,6 @@ def test_numbers_may_differ_but_not_words_and_not_small_numbers():
 
 
 @pytest.mark.long
-@needs_mosquitto
 def test_the_commands_of_the_page_do_what_it_says(shell):
     found = blocks(PAGE)
     for block, after in zip(found, [*found[1:], None], strict=True):

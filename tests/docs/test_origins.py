@@ -3,7 +3,7 @@
 import pytest
 from methods_page import POINTS, points
 
-from psofed import schema
+from psofed.federation import schema
 
 FOLDERS = ("psofed.methods", "psofed.policies")
 EVERY = [(folder, name) for folder in FOLDERS for name in schema.names(folder)]

@@ -5,15 +5,16 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import build_site
 import numpy as np
 import pytest
-from methods_page import page
 
 from helpers import ROOT
+from helpers.pages import blocks
 from psofed import experiment as experiments
-from psofed import schema
-from psofed.checks.subject import subjects
-from psofed.protocol import in_memory
+from psofed.cli.laws.rules import subjects
+from psofed.federation import schema
+from psofed.fleet.protocol import in_memory
 from psofed.simulate.draws import draw
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -50,9 +51,10 @@ def test_every_file_that_the_paper_index_names_exists():
         assert (ROOT / "src" / "psofed" / name).exists(), name
 
 
-def test_the_page_of_methods_is_what_the_code_says():
-    written = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
-    assert written == page(), "run: python docs/_tools/methods_page.py docs/methods.md"
+def test_the_page_of_methods_has_a_section_for_each_method_and_policy():
+    page = build_site.from_code()["methods"]
+    for folder, mark in (("psofed.methods", "##"), ("psofed.policies", "###")):
+        assert {n for n in schema.names(folder) if f"\n{mark} {n}\n" not in page} == set()
 
 
 def test_the_experiment_of_all_methods_has_all_methods():
@@ -62,11 +64,10 @@ def test_the_experiment_of_all_methods_has_all_methods():
 
 @pytest.fixture
 def worked_example(tmp_path):
-    """The file of docs/adding_a_method.md and its experiment, somewhere outside the package."""
-    text = (ROOT / "docs" / "adding_a_method.md").read_text(encoding="utf-8")
-    for language, name in (("python", "signs.py"), ("toml", "signs.toml")):
-        code = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)[0]
-        (tmp_path / name).write_text(code)
+    """The file of docs/extend.md and its experiment, somewhere outside the package."""
+    for block in blocks(ROOT / "docs" / "extend.md"):
+        if block.what in ("signs.py", "signs.toml"):
+            (tmp_path / block.what).write_text(block.text)
     return tmp_path / "signs.toml"
 
 

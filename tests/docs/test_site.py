@@ -4,6 +4,8 @@ opens without a network."""
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
@@ -11,9 +13,9 @@ import build_site as site
 import pytest
 from site_api import restructured
 
+import psofed
 from helpers import ROOT
 from helpers.pages import PAGES, prose
-from psofed.cli.docs import sources
 from psofed.errors import InputError
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -129,9 +131,13 @@ def test_no_markup_of_sphinx_is_left_in_the_text(built):
 
 
 def test_the_reference_has_the_verbs_and_the_functions(built, html):
-    assert {"cmdoption-psofed-run-runs", "psofed-keys-init"} <= html[built / "cli.html"].ids
+    assert {"cmdoption-psofed-run-runs", "psofed-deploy-keys-make"} <= html[built / "cli.html"].ids
     core = html[built / "api" / "psofed.core.html"].ids
     assert {"psofed.core.equations.fold", "psofed.core.equations.lms"} <= core
+    known = {name for page in html.values() for name in page.ids}
+    homes = {name: home.split(":") for name, home in psofed._HOMES.items()}
+    for name, (module, *attribute) in homes.items():
+        assert ".".join([module, *(attribute or [name])]) in known, name
 
 
 def test_the_search_box_works_without_a_network(tab, built):
@@ -164,7 +170,7 @@ def test_a_folder_that_is_no_site_is_not_replaced(tmp_path):
 
 def test_what_is_missing_is_said_with_the_way_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setattr(site, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install '\.\[docs\]' in a clone"):
+    with pytest.raises(InputError, match=r"python3 dev\.py docs"):
         site.build(ROOT / "docs", tmp_path / "site")
 
 
@@ -198,5 +204,12 @@ def test_a_docstring_with_a_list_and_a_formula_keeps_them():
     ]
 
 
-def test_in_a_clone_the_pages_are_those_of_the_clone():
-    assert sources() == ROOT / "docs"
+def test_the_site_is_built_by_a_task_of_the_clone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    command = [sys.executable, ROOT / "docs" / "_tools" / "build_site.py", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (
+        done.stderr
+        == f"dev.py docs: {tmp_path} is not empty and is not a site; give a new folder\n"
+    )

@@ -12,4 +12,4 @@ import pytest
 def estimators():
     for name in ("sklearn", "river"):
         pytest.importorskip(name)
-    return import_module("psofed.estimators")
+    return import_module("psofed.tables.estimators")

@@ -13,7 +13,7 @@ from psofed.errors import InputError
 @pytest.mark.parametrize("name", ["federated", "regressor", "stream"])
 def test_the_examples_in_the_docstrings_are_right(estimators, name):
     # Whoever collects doctests would have to import them all.
-    done = doctest.testmod(import_module(f"psofed.estimators.{name}"))
+    done = doctest.testmod(import_module(f"psofed.tables.estimators.{name}"))
     assert done.failed == 0
     assert done.attempted > 0
 
@@ -98,7 +98,7 @@ def test_river_features_may_come_late_and_in_any_order(estimators):
 
 
 def test_a_column_that_is_constant_up_to_rounding_has_no_scale(estimators):
-    from psofed.estimators.regressor import _scale
+    from psofed.tables.estimators.regressor import _scale
 
     values = np.full((7, 2), [0.1, 1e8 / 3])
     mean, spread = _scale(values, True)

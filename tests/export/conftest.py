@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from helpers.raw_rows import Asked, asked
-from psofed.fit import example, fitting
-from psofed.fit import model as models
-from psofed.fit.model import Model
+from psofed.tables import example, fitting
+from psofed.tables import model as models
+from psofed.tables.model import Model
 
 RULES = {"temperature": "hold", "wind": "indicator", "traffic": "skip"}
 LAGS = {"temperature": [1, 24], "wind": [1], "traffic": [1], "pollutant": [24]}
@@ -26,7 +26,7 @@ class Fitted:
 
     @property
     def scale(self):
-        return float(self.model.recipe.encoder.scale[-1])
+        return float(self.model.recipe.scale[-1])
 
 
 @pytest.fixture(scope="package")
@@ -49,7 +49,7 @@ def fitted(tmp_path_factory):
         lags_of={"temperature": (24,)}, target_lags=(24,), missing=RULES, markers=("-999.9",), label_delay=3,
         warmup=0.3, dim=60, width=3.0, step=0.4, compare=False,
     )  # fmt: skip
-    model = models.of(done)
+    model = done.model
     path = folder / "model.psofed"
     path.write_bytes(model.to_bytes())
     wanted = asked(table, RULES, LAGS)

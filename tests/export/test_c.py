@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed.export import c_header, formats, json_text, origin
+from psofed.tables import export as formats
+from psofed.tables.export import c_header, origin, portable
 
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1")
 MAIN = """
@@ -77,7 +78,7 @@ def test_names_and_texts_of_any_kind_become_c(fitted, gcc, tmp_path):
         if e.kind == "category":
             e = replace(e, column=next(columns), text=next(texts))
         entries.append(e)
-    strange = replace(model, entries=tuple(entries), command="psofed export '*/' --to c")
+    strange = replace(model, entries=tuple(entries), command="psofed deploy export '*/' --to c")
     assert [a.name for a in strange.arguments if a.is_text] == ["a b", "a-b"]
     main = """
 #include <stdio.h>
@@ -128,6 +129,6 @@ def test_any_file_name_gives_an_identifier(text):
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_a_number_in_the_files_is_the_number_of_the_model(value):
-    (shown,) = json_text.short(np.array([value], np.float32))
+    (shown,) = portable.short(np.array([value], np.float32))
     assert np.float32(shown) == np.float32(value)
     assert re.search(r"[.e]", repr(shown))  # C takes no `1f`

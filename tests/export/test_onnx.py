@@ -7,12 +7,12 @@ import pytest
 
 from helpers.json_reader import predict
 from psofed.core.features import Waves
-from psofed.data.cells import Missing
-from psofed.data.columns import Columns
-from psofed.data.recipe import Recipe
 from psofed.errors import InputError
-from psofed.export import formats, origin, portable
-from psofed.export.portable import Portable
+from psofed.streams.data.columns import Columns, Missing
+from psofed.streams.data.recipe import Recipe
+from psofed.tables import export as formats
+from psofed.tables.export import origin, portable
+from psofed.tables.export.portable import Portable
 
 onnx = pytest.importorskip("onnx", reason="needs the extra onnx")
 runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
@@ -29,7 +29,7 @@ def answers(data, asked, rows=slice(None)):
 
 @pytest.fixture(scope="module")
 def graph(fitted):
-    return formats.render(origin.load(fitted.path, command="psofed export it"), "onnx")
+    return formats.render(origin.load(fitted.path, command="psofed deploy export it"), "onnx")
 
 
 def test_the_graph_says_what_the_product_says_and_nothing_where_it_says_nothing(fitted, graph):
@@ -62,12 +62,14 @@ def test_the_kernel_is_four_nodes_in_float32_and_the_file_says_how_it_was_made(f
     types = {onnx.TensorProto.DataType.Name(t.data_type) for t in model.graph.initializer}
     assert types <= {"FLOAT", "INT64"}
     about = {p.key: p.value for p in model.metadata_props}
-    assert "psofed export it" in about["made_by"]
+    assert "psofed deploy export it" in about["made_by"]
     meanings = json.loads(about["inputs"])
     assert "24 ticks (86400 s) ago" in meanings["temperature[-24]"]
     assert "since 1970" in meanings["sin hour"]
     assert "no memory" in model.doc_string
-    assert formats.render(origin.load(fitted.path, command="psofed export it"), "onnx") == graph
+    assert (
+        formats.render(origin.load(fitted.path, command="psofed deploy export it"), "onnx") == graph
+    )
 
 
 def test_a_large_centre_loses_no_digits(fitted):

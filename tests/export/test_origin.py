@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 
 from psofed.core.features import Waves
-from psofed.data.columns import Columns
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.export import formats, origin, portable
-from psofed.export.portable import Portable
-from psofed.fit import model as models
+from psofed.fleet.protocol import deployment as plans
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.protocol.store import StateFolder
 from psofed.methods import psofed
-from psofed.protocol import deployment as plans
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.store import StateFolder
 from psofed.streams import table
+from psofed.streams.data.columns import Columns
+from psofed.tables import export as formats
+from psofed.tables import model as models
+from psofed.tables.export import origin, portable
+from psofed.tables.export.portable import Portable
 
 RUN = """
 clients = 3
@@ -80,7 +81,7 @@ def test_the_folder_of_a_running_server_gives_its_model_on_scaled_inputs(run):
 def test_the_folder_of_a_client_gives_its_own_model(run):
     folder, _, _, members = run
     model = origin.load(folder / "c1", plan=folder / "run.toml")
-    np.testing.assert_allclose(model.w, members[1].client.state["w"], rtol=1e-6)
+    np.testing.assert_allclose(model.w, members[1].client.state["w"][0], rtol=1e-6)
     assert model.whose.endswith("own model of 1")
     assert origin.load(folder / "c1", "1", folder / "run.toml").whose == model.whose
 
@@ -173,7 +174,7 @@ def test_files_that_are_no_models_and_own_models_that_are_not_there_are_refused(
     ],
 )
 def test_inputs_that_one_name_would_mix_up_are_refused(columns):
-    from psofed.data.recipe import Recipe
+    from psofed.streams.data.recipe import Recipe
 
     inputs = columns["inputs"]
     recipe = Recipe(Columns("y", ("t",), **columns), dict.fromkeys((*inputs, "y"), (0.0, 1.0)))

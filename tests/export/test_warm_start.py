@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from helpers.loopback import disk, plan, play
-from psofed.deploy.samples import replay
 from psofed.errors import InputError
-from psofed.export import formats, origin, warm_start
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.protocol.store import StateFolder
+from psofed.fleet.samples import replay
 from psofed.methods import memofed
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.store import StateFolder
+from psofed.tables import export as formats
+from psofed.tables.export import origin
 
 
 @pytest.fixture
@@ -34,18 +35,18 @@ def test_folder_export_and_array_give_the_same_model(learned, tmp_path):
     exported = tmp_path / "model.json"
     exported.write_bytes(formats.render(origin.load(folder), "json"))
     for path in (folder, exported, folder / "model.npy"):
-        assert np.abs(warm_start.weights(made, path) - w).max() < 1e-6
+        assert np.abs(origin.weights(made, path) - w).max() < 1e-6
 
 
 def test_clients_of_a_warm_server_begin_with_its_model(learned):
     made, folder, w = learned
     server = Coordinator(made, disk())
-    server.warm(warm_start.weights(made, folder))
+    server.warm(origin.weights(made, folder))
     k, frame = next(iter(server.frames().items()))
     member = Member(made, k, disk(), replay(made.experiment, k))
     begun = []
-    real = member.client.method.welcomed
-    member.client.method.welcomed = lambda *given: begun.append(given[3]) or real(*given)
+    real = member.client.method.receive
+    member.client.method.receive = lambda *given: begun.append(given[3].row(0)) or real(*given)
     member.take(frame)
     assert np.abs(begun[0] - w).max() < 1e-6
 
@@ -53,16 +54,16 @@ def test_clients_of_a_warm_server_begin_with_its_model(learned):
 def test_a_model_of_other_features_is_refused(learned, tmp_path):
     _, folder, _ = learned
     with pytest.raises(InputError, match="was learned with other features"):
-        warm_start.weights(plan(seed=3), folder)
+        origin.weights(plan(seed=3), folder)
     table = json.loads(formats.render(origin.load(folder), "json"))
     short = tmp_path / "short.json"
     short.write_text(json.dumps(table | {"w": table["w"][:4]}))
     with pytest.raises(InputError, match="has numbers of shape"):
-        warm_start.weights(plan(), short)
+        origin.weights(plan(), short)
     for text in ("{}", "[", json.dumps({"W": 3})):
         short.write_text(text)
         with pytest.raises(InputError, match="is no exported model"):
-            warm_start.weights(plan(), short)
+            origin.weights(plan(), short)
 
 
 def test_a_warm_start_needs_a_new_folder_and_a_method_with_one_model(learned):

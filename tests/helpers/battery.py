@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from psofed import schema
-from psofed.checks.bench import exchange, fits, prepare, samples, simulate, small, stepwise
+from psofed.cli.laws import rules
+from psofed.cli.laws.drivers import exchange, fits, prepare, samples, simulate, small, stepwise
 from psofed.experiment import Features
-from psofed.learners import nlms
-from psofed.policies import fedcs, folb, importance, optimal
+from psofed.federation import schema
+from psofed.federation.learners import nlms
+from psofed.rivals.policies import fedcs, folb, importance, optimal
 
 __all__ = ["exchange", "fits", "prepare", "samples", "simulate", "small", "stepwise"]
 
@@ -133,10 +134,16 @@ VARIANTS = {
     ],
 }
 
-METHODS = [
-    schema.load("psofed.methods", name).Options(**options)
+USUAL = 2  # settings of each method that are always tried; the others with `pytest --thorough`
+SETTINGS = {
+    name: [schema.load("psofed.methods", name).Options(**each) for each in VARIANTS.get(name, [{}])]
     for name in schema.names("psofed.methods")
-    for options in VARIANTS.get(name, [{}])
+}
+METHODS = [options for some in SETTINGS.values() for options in some]
+TRIED = [
+    pytest.param(options, marks=[pytest.mark.thorough] * (i >= USUAL))
+    for some in SETTINGS.values()
+    for i, options in enumerate(some)
 ]
 
 POLICIES = [
@@ -147,7 +154,14 @@ POLICIES = [
     fedcs.Options(share=1.0, deadline=0.05),
     folb.Options(),
 ]
-every_method = pytest.mark.parametrize("options", METHODS, ids=lambda o: f"{o.name}-{o.title()}")
+every_method = pytest.mark.parametrize("options", TRIED, ids=lambda o: f"{o.name}-{o.title()}")
+
+
+def holds(rule, *arguments):
+    """The rule holds; if it does not apply, the test is skipped with the reason."""
+    if reason := rules.why_not(rule, *arguments):
+        pytest.skip(reason)
+    rule(*arguments)
 
 
 def same(one, other, tolerance=1e-12, **changes):

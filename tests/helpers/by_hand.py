@@ -8,7 +8,7 @@ from math import cos, sqrt
 
 import numpy as np
 
-from psofed.checks.bench import prepare, samples, simulate, small
+from psofed.cli.laws.drivers import prepare, samples, simulate, small
 from psofed.experiment import Features
 
 STEP = 0.75

@@ -1,24 +1,25 @@
 """Real brokers with certificates, and what their peers need."""
 
-from helpers.devices import Mosquitto, wait_for
-from psofed.deploy import revocation
-from psofed.deploy.certificates import Identity
-
-
-def secured(folder):
-    """A mosquitto with the configuration that `psofed keys` has written."""
-    text = (folder / "mosquitto.conf").read_text()
-    text = text.replace("listener 8883", "listener PORT 127.0.0.1")
-    # As root mosquitto becomes another user, who may not read the folder of a test.
-    return Mosquitto(folder, text + "user root\n")
+from helpers.devices import wait_for
+from psofed.fleet import mosquitto
+from psofed.fleet.authority import Authority
+from psofed.fleet.identity import Identity
 
 
 def reread(broker):
     """Tell a mosquitto to read its files again, and wait until it has begun: others wait behind."""
     log = broker.config.with_suffix(".log")
     before = log.read_text().count("Reloading config.")
-    revocation.reload(broker.process.pid)
+    mosquitto.reload(broker.process.pid)
     wait_for(lambda: log.read_text().count("Reloading config.") > before)
+
+
+def authority(folder, clients=(), **more):
+    """An authority for a broker on this machine, and certificates of these clients."""
+    made = Authority.make(folder, "p", ["127.0.0.1"], **more)
+    for k in clients:
+        made.add(str(k))
+    return made
 
 
 def who(folder, name):

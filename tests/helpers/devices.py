@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import time
 from pathlib import Path
 
 from helpers.processes import ENV, PSOFED, end, end_in_order, start
-
-
-def mosquitto():
-    """The program, or None."""
-    return shutil.which("mosquitto", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
 
 
 def free_port():
@@ -36,10 +29,13 @@ def listening(port):
 
 
 class Mosquitto:
-    """A broker of its own, which can be stopped and started again at the same port."""
+    """A broker of its own, which can be stopped and started again at the same port.
 
-    def __init__(self, folder: Path, config: str = ""):
-        self.port, self.process = free_port(), None
+    `program` is where mosquitto is: in tests the fixture `broker` or `brokers` says so.
+    """
+
+    def __init__(self, program: str, folder: Path, config: str = ""):
+        self.program, self.port, self.process = program, free_port(), None
         self.config = folder / "mosquitto.conf"
         text = (
             config
@@ -50,7 +46,7 @@ class Mosquitto:
 
     def start(self):
         # As root it would become another user, who may not read the folder of a test.
-        command = [mosquitto(), "-c", str(self.config)]
+        command = [self.program, "-c", str(self.config)]
         with self.config.with_suffix(".log").open("ab") as log:
             self.process = start(*command, stdout=log, stderr=log)
         try:
@@ -73,18 +69,23 @@ class Team:
     def __init__(self, folder: Path, file: Path, url: str, serve=(), client=()):
         self.folder, self.file, self.url = folder, file, url
         self.serve, self.more, self.running = serve, client, {}
-        self.trees = {}  # by who: the source of an earlier version, which it is
 
     def start(self, who):
         """`who` is "server" or a client's number."""
         more = self.more(who) if callable(self.more) else self.more
         verb = ["serve", *self.serve] if who == "server" else ["client", "--id", who, *more]
         broker = ["--broker", self.url] if self.url else []
-        command = [*PSOFED, verb[0], self.file, "--state", self.folder / str(who), *broker]
-        tree = self.trees.get(who)
-        env = ENV if tree is None else ENV | {"PYTHONPATH": str(tree)}
+        command = [
+            *PSOFED,
+            "deploy",
+            verb[0],
+            self.file,
+            "--state",
+            self.folder / str(who),
+            *broker,
+        ]
         with (self.folder / f"{who}.log").open("ab") as log:
-            self.running[who] = start(*command, *verb[1:], stdout=log, stderr=log, env=env)
+            self.running[who] = start(*command, *verb[1:], stdout=log, stderr=log, env=ENV)
 
     def kill(self, who):
         """kill -9: whatever it was doing, it does no more."""

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psofed.checks.bench import prepare, samples, simulate, small
+from psofed.cli.laws.drivers import prepare, samples, simulate, small
 from psofed.experiment import Features
 
 K, D, N = 6, 12, 45

@@ -4,9 +4,10 @@ from copy import deepcopy
 
 import numpy as np
 
-from psofed.checks.bench import prepare, samples
+from psofed.cli.laws.drivers import prepare, samples
+from psofed.federation.contract import BEFORE, rows
 
-ROWS = {"last": 0, "mail": 2, "full": 2}  # arrays over clients in the states of servers
+ROWS = {"code last": 0, "mail": 2, "full": 2}  # arrays over clients in the states of servers
 
 
 class ByHand:
@@ -18,9 +19,13 @@ class ByHand:
         self.changes = sorted(experiment.fleet, key=lambda change: change.round)
         self.members = set(range(experiment.clients))
         self.server = self.method.server()
-        self.clients = [self.method.client(k) for k in range(len(self.x))]
+        self.clients = [self.fresh() for _ in self.x]
         self.has_model, self.anew = set(self.members), set()
         self.bytes = [0, 0]  # up, down
+
+    def fresh(self):
+        """A client before round 0, as a stack of one."""
+        return {name: array[None].copy() for name, array in self.method.client().items()}
 
     def play(self):
         """The global models, the local ones and the bytes so far before every round."""
@@ -36,7 +41,9 @@ class ByHand:
         yield self.now()
 
     def now(self):
-        stacked = {name: np.stack([c[name] for c in self.clients]) for name in self.clients[0]}
+        stacked = {
+            name: np.concatenate([c[name] for c in self.clients]) for name in self.clients[0]
+        }
         model = self.method.models(self.server, stacked).copy()
         return model, stacked.get("w", np.empty(0)), list(self.bytes)
 
@@ -64,26 +71,37 @@ class ByHand:
         method, up = self.method, {}
         cohort = [k for k in method.cohort(n, self.server).tolist() if k in self.members]
         new = [k for k in cohort if k in self.anew]
+        first = n - n % method.pace
         for k in cohort:
             if k in new:
-                self.clients[k] = method.client(k)
+                self.clients[k] = self.fresh()
                 self.has_model.add(k)
-            send, read = (
-                (method.welcome, method.welcomed) if k in new
-                else (method.download, method.receive)
-            )  # fmt: skip
-            read(self.clients[k], k, n, self.sent(send(self.server, k, n), False))
+            # Who keeps what does not come down begins with all entries.
+            keeps = k in new and method.idle and method.entrywise
+            when, one = BEFORE if keeps else first, np.array([k])
+            if first == n or k in new:
+                down = self.sent(method.download(self.server, one, when).row(0), False)
+                method.receive(self.clients[k], one, when, self.message([down]))
         self.anew -= set(new)
         self.learn(n, cohort)
-        for k in cohort:
-            up[k] = self.sent(method.upload(self.clients[k], k, n), True)
-        method.fold(self.server, n, up, dict.fromkeys(up, 1 / max(len(up), 1)))
+        if (n + 1) % method.pace == 0:
+            for k in cohort:
+                up[k] = self.sent(method.upload(self.clients[k], np.array([k]), n).row(0), True)
+        message = self.message(list(up.values()))
+        weights = np.where(message.heard, 1 / max(len(up), 1), 0.0)
+        method.fold(self.server, np.array(list(up), np.intp), n, message, weights)
+
+    def message(self, parts):
+        return rows(parts, self.method.task.dtype)
 
     def learn(self, n, cohort=()):
         method = self.method
         for k in self.has_model if method.idle else cohort:
-            x = self.x[k, n]
-            method.learn(self.clients[k], x, method.task.features(x), self.y[k, n])
+            x, y = self.x[k, n : n + 1], self.y[k, n : n + 1]
+            sample = x, method.task.features(x), y
+            if method.lazy:
+                sample = tuple(each[:, None] for each in sample)
+            method.learn(self.clients[k], *sample)
 
     def sent(self, message, up):
         if message is None:

@@ -1,4 +1,4 @@
-"""Predictions from an exported JSON file alone, as docs/export.md has it."""
+"""Predictions from an exported JSON file alone, as docs/tables.md has it."""
 
 from __future__ import annotations
 

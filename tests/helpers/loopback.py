@@ -1,11 +1,18 @@
 """A deployment without a network: its plan, its disks in memory, and links that hand over at once."""
 
+from dataclasses import replace
+
 from helpers.network import Chance, VirtualDisk
-from psofed.deploy import mqtt
-from psofed.deploy.inbox import Inbox
 from psofed.experiment import Experiment, Features
+from psofed.fleet import mqtt
+from psofed.fleet.address import Address, speaker
+from psofed.fleet.inbox import Inbox
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.samples import replay
 from psofed.methods import psofed
-from psofed.protocol.deployment import Deploy, Deployment
 
 K = 5
 
@@ -28,11 +35,78 @@ def disk():
     return VirtualDisk("memory", Chance(0, 0))
 
 
+def altered(frame, **changes):
+    """A frame in which some fields are others."""
+    return wire.encode(replace(wire.decode(frame, 10_000), **changes))
+
+
+def balanced(server):
+    """Every question and every message is accounted for; the counts."""
+    counts = server.server.ledger.counts
+    assert counts["asked"] == counts["accepted"] + counts["refused"] + counts["lost"]
+    assert counts["received"] == counts["accepted"] + counts["repeated"] + counts["rejected"]
+    return counts
+
+
+class World:
+    """A server and its clients on disks in memory, of which each can be started again."""
+
+    def __init__(self, deploy=None, secret=None, given=None, **changes):
+        self.plan, self.secret = given or plan(deploy, **changes), secret
+        self.disks, self.members = {}, {}
+        self.start()
+        for k in range(self.plan.experiment.clients):
+            self.member(k)
+
+    def start(self, **more):
+        server = self.disks.setdefault(-1, disk())
+        self.server = Coordinator(self.plan, server, self.secret, **more)
+        return self.server
+
+    def member(self, k, given=None):
+        given, files = given or self.plan, self.disks.setdefault(k, disk())
+        live = given.deploy.clock == "live"
+        key = None if self.secret is None else wire.derive(self.secret, k)
+        source = None if live else replay(given.experiment, k)
+        self.members[k] = Member(given, k, files, source, key)
+        return self.members[k]
+
+    def first(self):
+        """The first who is asked, the question, and its answer."""
+        k, frame = next(iter(self.server.frames().items()))
+        return k, frame, self.members[k].take(frame)[0]
+
+    def answer(self, *clients):
+        """These have answered, or all who are asked."""
+        frames = self.server.frames()
+        for k in clients or frames:
+            assert self.server.take(k, self.members[k].take(frames[k])[0]) == "accepted"
+
+    def rounds(self, count=1):
+        """Rounds in which nothing is lost; what became of them."""
+        return [play(self.server, self.members) for _ in range(count)]
+
+    @property
+    def table(self):
+        return self.server.server.table
+
+    @property
+    def cohort(self):
+        return self.server.server.cohort
+
+    @property
+    def model(self):
+        return self.server.server.model
+
+    def balanced(self):
+        return balanced(self.server)
+
+
 class Line(mqtt.Link):
     """A link without a broker: what is sent is handed to somebody, who may answer."""
 
     def __init__(self, given=()):
-        self.address, self.inbox = mqtt.Address("nowhere", 1), Inbox()
+        self.address, self.inbox = Address("nowhere", 1), Inbox()
         self.retained, self.oversized, self.untimely, self._lost = 0, 0, "", []
         self.muted, self._dropped, self.papers, self.alert = {}, {}, None, ""
         self.up, self.sent, self.hand = True, [], lambda topic, data: None
@@ -54,7 +128,7 @@ def connect(server, devices, run="p"):
     """Messages between the loops of a server and of devices, handled at once."""
 
     def down(topic, data):
-        k = mqtt.speaker(topic)
+        k = speaker(topic)
         devices[k]._network(mqtt.Event("message", topic, data))
 
     server.link.hand = down

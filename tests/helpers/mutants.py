@@ -12,18 +12,17 @@ import numpy as np
 
 from psofed import experiment as experiments
 from psofed.core.seeds import Seeds
-from psofed.data import reading as tables
-from psofed.data import recipe as recipes
-from psofed.data import warmup
-from psofed.data.columns import Columns
-from psofed.data.live import Live
-from psofed.data.recipe import Recipe
-from psofed.data.rounds import Rounds
-from psofed.deploy.samples import MalformedError, NamedCells, lines
 from psofed.errors import InputError
-from psofed.fit import fitting, handover, plan
-from psofed.fit.plan import Plan
-from psofed.protocol import deployment as plans
+from psofed.fleet.protocol import deployment as plans
+from psofed.fleet.samples import MalformedError, NamedCells, lines
+from psofed.streams.data import reading as tables
+from psofed.streams.data import recipe as recipes
+from psofed.streams.data.columns import Columns
+from psofed.streams.data.recipe import Recipe
+from psofed.streams.data.rounds import Rounds
+from psofed.streams.table import Live
+from psofed.tables import fitting, plan
+from psofed.tables.plan import Plan
 
 NASTY = (
     "", "NA", "nan", "NaN", "inf", "-inf", "1e308", "-1e308", "1e30", "1e-320", "abc", "0x10", "1_0",
@@ -127,18 +126,16 @@ def table(number: int, folder: Path, learn: bool = False) -> str:
 def _use(read: tables.Table, columns: Columns, learn: bool, path: Path) -> str:
     """Every row is a sample or counted among the dropped."""
     try:
-        rounds = Rounds(read, warmup.learn(read, max(read.rounds // 3, 1)))
+        rounds = Rounds(read, recipes.learn(read, max(read.rounds // 3, 1)))
         values = [block.x[block.has] for block in rounds.blocks()]
         assert all(np.isfinite(v).all() for v in values)
         dropped = read.drops.total + rounds.drops.total
         assert read.rows == rounds.samples + dropped, (read.rows, rounds.samples, dropped)
-        fitting.check_inputs(rounds.encoder, read)
-        recipe = recipes.of(read, rounds.encoder)
-        _one_by_one(recipe, path)
+        _one_by_one(rounds.recipe, path)
         if learn:
             plan = Plan(columns, allow_loss=True, dim=8, width=1.0, step=0.3, warmup=0.3)
             done = fitting.fit(read, plan)
-            made = handover.experiment(rounds, done.plan, done.span, path)
+            made = done.plan.experiment(rounds, done.span, path)
             drawn = made.stream.samples(Seeds(0), np.arange(made.clients), 0, made.rounds)
             assert np.isfinite(drawn.x).all()
             known = ~np.isnan(drawn.y)

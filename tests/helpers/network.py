@@ -13,10 +13,11 @@ from typing import Any
 
 from helpers.onlooker import Onlooker
 from psofed.core.seeds import Seeds
-from psofed.deploy.samples import replay
-from psofed.protocol.client import Member, Source
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deployment
+from psofed.fleet.protocol.client import Source
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deployment
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.samples import replay
 
 SERVER = -1
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.protocol.client import Source
-from psofed.protocol.deployment import Deployment
+from psofed.federation.stage import within
+from psofed.fleet.protocol.client import Source
+from psofed.fleet.protocol.deployment import Deployment
 
 Array = NDArray[Any]
 
@@ -77,7 +78,7 @@ def models(
 
     Each w_k is that of a lazy client: as it was after the last round in which it took part.
     """
-    method: Any = plan.method()
+    method: Any = within(plan.method())
     D, K, tau = method.task.dim, plan.experiment.clients, method.schedule.shift
     w, local, seen = np.zeros(D), np.zeros((K, D)), [0] * K
     masks = [method.schedule.initial(k)[0] for k in range(K)]

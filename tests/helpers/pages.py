@@ -86,10 +86,10 @@ SHELL = re.compile(r"(?<!&)&(?!&)|[$;|`]|^\s*(for|if|while|cd|export)\b", re.MUL
 def pieces(text: str) -> list[str]:
     """A shell's text cut into commands, as far as each could be run without what is around it.
 
-    >>> pieces("psofed run a.toml --runs 2 && psofed report a > b  # both")
-    ['psofed run a.toml --runs 2', 'psofed report a > b']
-    >>> pieces("psofed serve a.toml & wait")
-    ['psofed serve a.toml & wait']
+    >>> pieces("psofed run a.toml --runs 2 && psofed study report a > b  # both")
+    ['psofed run a.toml --runs 2', 'psofed study report a > b']
+    >>> pieces("psofed deploy serve a.toml & wait")
+    ['psofed deploy serve a.toml & wait']
     """
     joined = re.sub(r"\\\n\s*", " ", text)
     documents = re.findall(r"^[^\n]*<<'END'\n.*?^END$", joined, re.MULTILINE | re.DOTALL)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from psofed import native
+from psofed.core import native
 
 
 @contextmanager

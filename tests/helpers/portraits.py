@@ -1,10 +1,10 @@
 """A quick fit of the example table, with a portrait."""
 
-from psofed.data import reading as tables
-from psofed.data.columns import Columns
-from psofed.fit import example, fitting
-from psofed.fit.plan import Plan
 from psofed.methods import psofed
+from psofed.streams.data import reading as tables
+from psofed.streams.data.columns import Columns
+from psofed.tables import example, fitting
+from psofed.tables.plan import Plan
 
 COLUMNS = Columns(
     target="pollutant", time=("time",), client="station", calendar=("hour", "weekday"),
@@ -29,7 +29,7 @@ INTERVALS = {
 
 
 def fitted():
-    table = tables.read(example.path(), COLUMNS)
+    table = tables.read(example.PATH, COLUMNS)
     methods = (psofed.Options(10),)
     plan = Plan(COLUMNS, label_delay=6, dim=40, width=2.0, step=0.4, methods=methods)
     return fitting.fit(table, plan)

@@ -1,11 +1,9 @@
 """Small deployed runs, and what must come of them."""
 
 import numpy as np
-import pytest
 
-from helpers.devices import mosquitto
-from psofed.protocol import deployment as plans
-from psofed.verify.twin import deployed, simulate
+from psofed.cli.laws.executors import deployed, simulate
+from psofed.fleet.protocol import deployment as plans
 
 FULL = """
 clients = 10
@@ -29,11 +27,6 @@ SMALL = (
 )
 
 LIVE = SMALL.replace('wire = "float64"', 'clock = "live"')
-
-
-needs_mosquitto = pytest.mark.skipif(
-    not mosquitto(), reason="needs mosquitto: apt-get install mosquitto"
-)
 
 
 def assert_equal_to_the_engine(team, rounds):

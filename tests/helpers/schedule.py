@@ -12,8 +12,8 @@ TOGETHER = (
     "tests/compare/test_search.py",
     "tests/docs/test_site.py",
     "tests/estimators/",
-    "tests/fit/test_fit.py",
-    "tests/fit/test_served.py",
+    "tests/tables/test_fit.py",
+    "tests/tables/test_served.py",
     "tests/report/",
     "tests/test_wheel.py",
 )

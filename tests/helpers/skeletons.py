@@ -19,7 +19,7 @@ name = "./mine.py"
 
 
 def skeleton(kind: str) -> str:
-    return files("psofed").joinpath(f"presets/{kind}.template").read_text(encoding="utf-8")
+    return files("psofed").joinpath(f"cli/presets/{kind}.template").read_text(encoding="utf-8")
 
 
 def put(

@@ -2,33 +2,36 @@
 
 import http.client
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 from helpers.loopback import Line, connect, disk, plan
-from psofed.dashboard.screen import Dashboard
-from psofed.deploy import mqtt
-from psofed.deploy.client_loop import Device
-from psofed.deploy.samples import replay
-from psofed.deploy.server_loop import ServerLoop
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.store import StateFolder
-
-TOKEN = "a-token-of-some-length"
+from psofed.cli.serve import dashboard_page
+from psofed.fleet import mqtt
+from psofed.fleet.client_loop import Device
+from psofed.fleet.dashboard.board import COLUMNS, Board
+from psofed.fleet.dashboard.listener import Dashboard
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.protocol.store import StateFolder
+from psofed.fleet.samples import replay
+from psofed.fleet.server_loop import ServerLoop
 
 
 class Stage:
-    """A server without a network, in this process, and its dashboard."""
+    """A server without a network, in this process, its dashboard, and what its log was told."""
 
-    def __init__(self, folder, token=None, shown=True, **changes):
+    def __init__(self, folder, shown=True, **changes):
         self.plan = plan(rounds=10_000, **changes)
         self.folder = StateFolder(folder)
+        self.said, self.devices, self.mse = [], {}, -1.5
         self.server = ServerLoop(Coordinator(self.plan, self.folder), Line())
-        self.devices = {}
-        self.dashboard = Dashboard("0", token) if shown else None
-        self.mse = -1.5
+        self.server.on_news = self.said.append
+        self.dashboard = Dashboard("0") if shown else None
         if shown:
-            self.dashboard.open(self.server, self.folder.path, None)
-            self.server.on_close = lambda closed: self.dashboard.watch.close(closed, self.mse)
+            self.board = Board(self.server)
+            self.dashboard.open(self.board, dashboard_page("p"))
+            self.server.on_close = lambda closed: self.board.close(closed, self.mse)
         self.server._handle(mqtt.Event("up"))
 
     def play(self, rounds):
@@ -42,7 +45,15 @@ class Stage:
         self.server.run(self.server.coordinator.n + rounds)
 
     def get(self, path, method="GET", body=None, **headers):
-        """The reply and its body."""
+        """The reply and its body, while the loop does what it does all the time."""
+        with ThreadPoolExecutor(1) as other:
+            asked = other.submit(self._request, path, method, body, headers)
+            while not asked.done():
+                self.server._handle(None)
+                time.sleep(0.001)
+            return asked.result()
+
+    def _request(self, path, method, body, headers):
         line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         try:
             line.request(method, path, body, headers)
@@ -52,12 +63,20 @@ class Stage:
             line.close()
 
     def state(self):
-        self.server._handle(None)  # as the loop does all the time
         return json.loads(self.get("/state.json")[1])
+
+    def rows(self):
+        """By client: what is shown of it, by name."""
+        clients = self.state()["clients"].items()
+        return {int(k): dict(zip(COLUMNS, row, strict=True)) for k, row in clients}
 
     @property
     def port(self):
-        return self.dashboard.listener.server_port
+        return self.dashboard.server_port
+
+    @property
+    def url(self):
+        return self.dashboard.url
 
     @property
     def ledger(self):

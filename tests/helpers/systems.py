@@ -1,15 +1,17 @@
 """Small systems for the theory, whose answers are known or can be had by brute force."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from psofed.core.schedule import GivenCohorts, Rotating
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
+from psofed.federation.contract import Task
 from psofed.methods import onlinefed, psofed
-from psofed.methods.contract import Task
 from psofed.streams import iid
-from psofed.theory import dense, moments, reduced
-from psofed.theory.noise import Sampled
+from psofed.theory import moments
+from psofed.theory.exact import fourth
 from psofed.theory.system import System
 
 
@@ -60,12 +62,28 @@ WORLD = Experiment(
 )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """N(P, m) over windows z [J, n, D] with targets f [J, n] and noise variances v [J]."""
+
+    z: np.ndarray
+    f: np.ndarray
+    v: np.ndarray
+
+    def __call__(self, P, m, squares):
+        flat = self.z.reshape(-1, self.z.shape[-1])
+        error = self.f - (self.z @ m[:, :, None])[:, :, 0]
+        weights = ((flat @ P) * flat).sum(axis=1)
+        weights += (np.square(error) + self.v[:, None]).reshape(-1)
+        return flat.T @ (flat * weights[:, None]) / len(flat)
+
+
 def equal_clients(small):
     """Four clients with the very same windows."""
     x, f, noise = moments.sample(small.experiment, small.task, 3000, "equal", np.arange(1))
     z = np.repeat(small.task.features(x), 4, axis=0)
     f, v = np.repeat(f, 4, axis=0), np.full(4, np.square(noise).mean())
-    exact = dense.fourth(z, f, v)
+    exact = fourth(z, f, v)
     c = np.square(f).mean(axis=1)
     data = moments.Moments(np.arange(4), exact.R, exact.r, c, v, False, 3000, np.zeros((2, 8)))
-    return exact, reduced.population(data, Sampled(z, f, v), np.float64, 1e-14)
+    return exact, moments.population(data, Sampled(z, f, v), np.float64, 1e-14)

@@ -6,29 +6,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helpers.battery import METHODS, POLICIES, small
+from helpers.battery import METHODS, POLICIES, small, stepwise
+from helpers.network import Chance, VirtualDisk
 from psofed import experiment as experiments
-from psofed import provenance
-from psofed.checks import drivers
-from psofed.checks.drivers import STREAMS, deployment, expected_live, live, stacked
+from psofed.cli.laws import drivers
+from psofed.cli.laws.drivers import STREAMS, deployment, expected_live, live
+from psofed.cli.laws.executors import compare_methods, simulate
 from psofed.compare import budget
-from psofed.deploy import judge
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.export import origin
-from psofed.fit import plan
-from psofed.learners import linear, network, nlms
+from psofed.federation.learners import linear, network, nlms
+from psofed.fleet import samples
+from psofed.fleet.protocol.client import Client
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.protocol.store import StateFolder
 from psofed.methods import fedavg, memofed, onlinefed, psofed
-from psofed.protocol.client import Client
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deploy, Deployment
-from psofed.protocol.store import StateFolder
-from psofed.simulate import montecarlo
-from psofed.simulate.evaluate import draw_test
+from psofed.simulate import finished, montecarlo
+from psofed.simulate.draws import draw_test
 from psofed.streams import change
+from psofed.tables import plan
+from psofed.tables.export import origin
 from psofed.theory import prediction
-from psofed.verify.executors import compare_methods
-from psofed.verify.twin import simulate
 
 NETWORK = network.Options(hidden=2)  # D = 13
 
@@ -76,7 +76,7 @@ def test_all_methods_but_those_that_need_a_linear_model_are_here():
 def test_every_driver_gives_the_same_networks_in_every_round(options):
     stream = "steady" if options.gapless else "gaps"
     experiment = world(options, NETWORK, stream)
-    expected = stacked(experiment)
+    expected = stepwise(experiment)
     assert np.isfinite(expected).all()
     assert apart(expected[-1], expected[0]) > 1e-3
     for driver in (drivers.compiled, drivers.messages, drivers.tables):
@@ -88,7 +88,7 @@ def test_a_deployed_network_is_the_simulated_one_and_learns_on_a_live_clock(opti
     if options.simulated:
         return
     experiment = world(options, NETWORK)
-    assert apart(drivers.deployed(experiment), stacked(experiment)) <= 1e-12
+    assert apart(drivers.deployed(experiment), stepwise(experiment)) <= 1e-12
     if not options.not_live:
         found = live(experiment)
         assert apart(found, expected_live(experiment)) <= 1e-12
@@ -98,7 +98,7 @@ def test_a_deployed_network_is_the_simulated_one_and_learns_on_a_live_clock(opti
 @pytest.mark.parametrize("policy", POLICIES[::2], ids=lambda p: p.name)
 def test_policies_choose_clients_that_learn_a_network(policy):
     options = fedavg.Options(local_steps=2, policy=policy)
-    models = stacked(world(options, NETWORK, rounds=20))
+    models = stepwise(world(options, NETWORK, rounds=20))
     assert np.isfinite(models).all()
     assert apart(models[-1], models[0]) > 1e-3
 
@@ -162,13 +162,14 @@ def test_floors_are_for_linear_models_only():
 
 def test_a_client_answers_by_its_learner():
     plan = Deployment(world(psofed.Options(3), NETWORK), Deploy(clock="live"))
-    client = Client(plan.method(), 0)
+    member = Member(plan, 0, VirtualDisk("state", Chance(0, 0)))
+    client = member.client
     x = np.random.default_rng(0).standard_normal((40, 4))
     client.learn(x, np.sin(x[:, 0]))
     wanted = NETWORK.predict(client.state["w"], x)
     np.testing.assert_allclose(client.predict(x), wanted)
-    assert client.answer(x[0]).y == pytest.approx(wanted[0])
-    assert client.confidence.labels == 40
+    assert member.answer(x[0]).y == pytest.approx(wanted[0])
+    assert member.confidence.labels == 40
 
 
 def test_the_executors_of_an_experiment_are_compared():
@@ -211,14 +212,14 @@ def test_a_budget_is_of_the_learners_size():
     names = {options.name for options in budget.everything(199, made.learner)}
     assert "memofed" not in names
     assert {"psofed", "fedavg", "asofed", "centralised"} <= names
-    assert budget.unfit(made.learner) == ["memofed", "pdrls", "psorls"]
+    assert budget.unfit(made.learner) == ["memofed"]  # those with RLS are never compared
     assert budget.unfit(Experiment().learner) == []
 
 
 def test_a_comparison_says_where_the_grid_of_steps_was_too_short(psofed, tmp_path, monkeypatch):
     monkeypatch.setattr(network.Options, "steps", (0.3, 0.5))
     (tmp_path / "e.toml").write_text(FILE.replace("rounds = 40", "rounds = 100"))
-    done = psofed("compare", "e.toml", "--quick", "--runs", 2, "--out", "c", "--jobs", 1)
+    done = psofed("compare", "e.toml", "--tuning", "quick", "--runs", 2, "--out", "c", "--jobs", 1)
     assert done.returncode == 0, done.stderr
     (said,) = [line for line in done.stdout.splitlines() if line.startswith("* At the end of")]
     assert all(name in said for name in ("Online-Fed", "PSO-Fed M=3", "FedAvg E="))
@@ -253,7 +254,7 @@ OWN = '''
 from dataclasses import dataclass
 from typing import ClassVar
 import numpy as np
-from psofed.learners.contract import Line
+from psofed.federation.learners.contract import Line
 
 
 @dataclass(frozen=True)
@@ -278,15 +279,15 @@ def test_the_command_line_runs_verifies_and_reports_a_network(psofed, tmp_path):
     assert done.returncode == 0, done.stderr
     again = experiments.read(tmp_path / "r" / "experiment.toml")
     assert again == experiments.read(tmp_path / "e.toml")
-    result = psofed("verify", "e.toml", "--json")
+    result = psofed("study", "verify", "e.toml", "--json")
     assert result.returncode == 0
     (row,) = json.loads(result.stdout)["cases"]
     assert row["against"] == "lockstep"
     assert row["differences"]["messages"]["global"] <= 1e-12
-    theory = psofed("theory", "e.toml")
+    theory = psofed("study", "theory", "e.toml")
     assert theory.returncode == 2
     assert "e.toml: learner.name is 'network', but the theory is that of LMS" in theory.stderr
-    page = psofed("report", "r")
+    page = psofed("study", "report", "r")
     assert page.returncode == 0
     assert "learner network" in (tmp_path / "r" / "report.html").read_text()
 
@@ -295,7 +296,7 @@ def test_an_own_learner_is_a_file_beside_the_experiment(psofed, tmp_path):
     (tmp_path / "signs.py").write_text(OWN)
     text = FILE.replace('name = "network"\nhidden = 3', 'name = "./signs.py"\nscale = 0.5')
     (tmp_path / "e.toml").write_text(text)
-    assert psofed("verify", "e.toml").returncode == 0
+    assert psofed("study", "verify", "e.toml").returncode == 0
     done = psofed("run", "e.toml", "--out", "r", "--jobs", 1)
     assert done.returncode == 0, done.stderr
     made = experiments.read(tmp_path / "e.toml")
@@ -303,7 +304,7 @@ def test_an_own_learner_is_a_file_beside_the_experiment(psofed, tmp_path):
     assert (made.learner.linear, made.learner.descends, made.dim) == (True, False, 200)
     (tmp_path / "again.toml").write_text(made.to_toml())
     assert experiments.read(tmp_path / "again.toml").learner == made.learner
-    (used,) = provenance.identity(made)["plugins"]
+    (used,) = finished.identity(made)["plugins"]
     assert used["path"].endswith("signs.py")
     (tmp_path / "e.toml").write_text(text + '[[methods]]\nname = "fedprox"\n')
     refused = psofed("run", "e.toml", "--out", "s")
@@ -316,7 +317,7 @@ def test_a_server_judges_and_a_state_is_not_exported(tmp_path):
     plan = deployment(world(psofed.Options(3), NETWORK, test_samples=50), "lockstep")
     method = plan.method()
     w = method.server()["w"] + 0.1
-    found = 10 ** (judge.test_set(plan, None)(w) / 10)
+    found = 10 ** (samples.test_set(plan, None)(w) / 10)
     assert found == pytest.approx(draw_test(plan.experiment, method.task).mse(w))
     folder = StateFolder(tmp_path / "server")
     server = Coordinator(plan, folder)

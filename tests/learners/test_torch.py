@@ -16,16 +16,17 @@ from helpers import ROOT
 from helpers.battery import small
 from helpers.pages import blocks
 from psofed import experiment as experiments
-from psofed.checks import drivers
-from psofed.checks.drivers import deployment, stacked
+from psofed.cli.laws import drivers
+from psofed.cli.laws.drivers import deployment, stepwise
+from psofed.cli.laws.executors import compare_methods
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.learners import network
-from psofed.learners import torch as modules
-from psofed.methods import fedavg, fedprox, onlinefed, psofed
+from psofed.federation.learners import network
+from psofed.federation.learners import torch as modules
+from psofed.methods import fedavg, onlinefed, psofed
+from psofed.rivals import fedprox
 from psofed.simulate import montecarlo
-from psofed.verify.executors import compare_methods
 
 NETS = """
 import torch
@@ -141,7 +142,7 @@ def test_without_pytorch_the_error_says_what_to_install(monkeypatch):
 
 
 def test_reading_the_package_does_not_import_pytorch():
-    code = "import sys, psofed, psofed.learners.torch; sys.exit('torch' in sys.modules)"
+    code = "import sys, psofed, psofed.federation.learners.torch; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -166,9 +167,9 @@ def test_a_module_is_a_function_of_its_flat_parameters(nets, name):
     w, x, tiny = rng.standard_normal((3, dim)), rng.standard_normal((3, 4)), 1e-5
     steps = tiny * np.eye(dim)[:, None]
     rise = (learner.predict(w + steps, x) - learner.predict(w - steps, x)).T
-    np.testing.assert_allclose(learner.gradient(w, x), rise / (2 * tiny), atol=1e-7)
-    each = [learner.gradient(w[i], x[i]) for i in range(3)]
-    np.testing.assert_allclose(learner.gradient(w, x), each, atol=1e-13)
+    np.testing.assert_allclose(learner.direction(w, x), rise / (2 * tiny), atol=1e-7)
+    each = [learner.direction(w[i], x[i]) for i in range(3)]
+    np.testing.assert_allclose(learner.direction(w, x), each, atol=1e-13)
     together = learner.predict(w[0], x)
     np.testing.assert_allclose(together, [learner.predict(w[0], one) for one in x], atol=1e-13)
     first = learner.initial(Seeds(1), 4, dim)
@@ -210,7 +211,7 @@ def test_the_numpy_network_is_the_same_as_one_of_pytorch(nets, hidden, seed):
     assert theirs.size(3, 0) == dim
     w, x = rng.standard_normal((2, dim)), rng.standard_normal((2, 3))
     np.testing.assert_allclose(ours.predict(w, x), theirs.predict(w, x), atol=1e-12)
-    np.testing.assert_allclose(ours.gradient(w, x), theirs.gradient(w, x), atol=1e-12)
+    np.testing.assert_allclose(ours.direction(w, x), theirs.direction(w, x), atol=1e-12)
 
 
 def test_a_module_learns_and_its_file_is_written_back(nets, tmp_path):
@@ -231,7 +232,7 @@ def test_executors_agree_on_a_module_and_so_does_its_deployment(nets):
         assert found.passed, found
     experiment = world(nets, psofed.Options(3), rounds=drivers.ROUNDS)
     found = drivers.deployed(experiment)
-    assert np.abs(found - stacked(experiment)).max() <= 1e-12
+    assert np.abs(found - stepwise(experiment)).max() <= 1e-12
     assert deployment(experiment, "live").digest != deployment(experiment, "lockstep").digest
 
 
@@ -246,7 +247,7 @@ def test_a_function_of_a_notebook_runs_and_says_that_it_cannot_be_written(nets):
 
 
 def test_the_example_of_the_page_learns(nets, tmp_path):
-    page = ROOT / "docs" / "own_learner.md"
+    page = ROOT / "docs" / "extend.md"
     net, toml = (b.text for b in blocks(page) if b.what.endswith("_of_the_page_learns"))
     (tmp_path / "net.py").write_text(net)
     (tmp_path / "e.toml").write_text(toml)

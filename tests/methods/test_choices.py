@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.battery import exchange, same, simulate, small
-from psofed import schema
 from psofed.core.schedule import Groups, Rotating
 from psofed.errors import InputError
-from psofed.methods import asofed, cmfl, etpsofed, fedscr, onlinefed, pdlms, psofed
-from psofed.methods.contract import geometric
+from psofed.federation import schema
+from psofed.federation.options import geometric
+from psofed.methods import onlinefed, psofed
+from psofed.rivals import asofed, cmfl, etpsofed, fedscr, pdlms
 
 CLASSES = [schema.load("psofed.methods", name).Options for name in schema.names("psofed.methods")]
 

@@ -1,26 +1,28 @@
-"""Drivers of the rounds on special occasions; four mistakes that were once made are planted, and the
-rules of `psofed.checks` have to notice each.
+"""Drivers of the rounds on special occasions; three mistakes that were once made are planted, and
+the rules of `psofed.cli.laws` have to notice each.
 """
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from helpers.battery import small
-from psofed.checks import drivers, of_deployments
-from psofed.checks.drivers import expected_live, live, stacked, world
-from psofed.checks.rules import BrokenError
+from psofed.cli.laws import drivers
+from psofed.cli.laws.drivers import expected_live, live, stepwise, world
 from psofed.errors import InputError
 from psofed.experiment import Features
-from psofed.fit import fitting
-from psofed.methods import contract, fedavg, onlinefed, paofed, periodic, psofed, raw
-from psofed.policies import fedcs
-from psofed.protocol import in_memory
-from psofed.protocol.client import MOST_WAITING, Client
-from psofed.protocol.server import RefusedError, Server
-from psofed.simulate.draws import draw
-from psofed.simulate.evaluate import draw_test
+from psofed.federation.clients import stacked
+from psofed.federation.stage import within
+from psofed.fleet.protocol import folding, in_memory
+from psofed.fleet.protocol.client import MOST_WAITING, Client
+from psofed.fleet.protocol.server import Server
+from psofed.fleet.protocol.wire import RefusedError
+from psofed.methods import fedavg, onlinefed, paofed, psofed
+from psofed.rivals import raw
+from psofed.rivals.policies import fedcs
+from psofed.simulate.draws import draw, draw_test
+from psofed.tables import player
+
+ZERO = np.array([0])
 
 
 def apart(found, expected):
@@ -37,15 +39,15 @@ def test_samples_that_wait_are_bounded_and_those_passed_over_are_counted():
     assert len(client.waiting[1]) == MOST_WAITING
     again = Client(method, 0)
     again.restore(client.to_arrays())
-    down = method.encode(method.download(method.server(), 0, 0), up=False)
+    down = method.encode(method.download(method.server(), ZERO, 0).row(0), up=False)
     answer = client.take_part(0, down)
     assert again.take_part(0, down) == answer
     assert again.passed == 3000 - MOST_WAITING
     assert not len(again.waiting[1])
-    alone = method.client(0)
+    alone = stacked(method.client(), 1)
     z = method.task.features(x)
     for i in range(3000 - MOST_WAITING, 3000):
-        method.learn(alone, x[i], z[i], y[i])
+        method.learn(alone, x[i : i + 1], z[i : i + 1], y[i : i + 1])
     np.testing.assert_array_equal(client.state["w"], alone["w"])
 
 
@@ -62,13 +64,13 @@ def test_a_live_clock_costs_less_than_a_decibel_whatever_is_shared(shared):
         sources = [
             in_memory._Samples(x[k], y[k]) if clock == "lockstep" else None for k in range(6)
         ]
-        clients = [Client(method, k, source) for k, source in enumerate(sources)]
+        team = [Client(method, k, source) for k, source in enumerate(sources)]
         server = Server(method)
         for n in range(250):
-            for k, client in enumerate(clients if clock == "live" else ()):
+            for k, client in enumerate(team if clock == "live" else ()):
                 client.learn(x[k, n : n + 1], y[k, n : n + 1])
             for k, invitation in server.invite().items():
-                server.collect(k, n, clients[k].take_part(n, invitation))
+                server.collect(k, n, team[k].take_part(n, invitation))
             server.commit()
         errors.append(10 * np.log10(draw_test(experiment, task).mse(server.model)))
     assert errors[1] < errors[0] + 1
@@ -88,7 +90,7 @@ def test_who_relays_samples_sends_the_newest_and_counts_the_others():
 def test_a_client_that_missed_the_beginning_of_a_block_does_not_upload_an_older_one():
     method, _ = drivers.prepare(world(fedavg.Options(local_steps=4), "steady"))
     client = Client(method, 0)
-    down = method.encode(method.download(method.server(), 0, 8), up=False)
+    down = method.encode(method.download(method.server(), ZERO, 8).row(0), up=False)
     client.take_part(8, down)
     again = Client(method, 0)
     again.restore(client.to_arrays())
@@ -108,39 +110,27 @@ def test_a_policy_needs_a_sample_of_everybody_in_every_round():
 
 
 def test_the_battery_notices_clients_that_do_not_learn_on_a_live_clock(monkeypatch):
-    good = Client.now
-    monkeypatch.setattr(Client, "now", lambda self, *a: good(self, *a) if self.source else None)
+    good = Client._learn_now
+    monkeypatch.setattr(
+        Client, "_learn_now", lambda self, n: good(self, n) if self.source else None
+    )
     experiment = world(onlinefed.Options(), "steady")
     assert not live(experiment).any()
     assert apart(live(experiment), expected_live(experiment)) > 0.01
 
 
 def test_the_battery_notices_rounds_without_an_answer_that_are_not_folded(monkeypatch):
-    good = Server._fold
+    good = folding.folded
     monkeypatch.setattr(
-        Server, "_fold", lambda self, up, *a: good(self, up, *a) if up else self.state
+        folding, "folded", lambda m, state, n, up: good(m, state, n, up) if up else state
     )
     experiment = world(paofed.Options(shared=5, delay=0.9, longest=6, decay=0.9), "gaps")
-    assert apart(drivers.deployed(experiment), stacked(experiment)) > 1e-3
-    assert apart(drivers.messages(experiment), stacked(experiment)) > 1e-3
+    assert apart(drivers.deployed(experiment), stepwise(experiment)) > 1e-3
+    assert apart(drivers.messages(experiment), stepwise(experiment)) > 1e-3
 
 
 def test_the_battery_notices_averaging_that_a_driver_forgets(monkeypatch):
-    monkeypatch.setattr(
-        fitting, "start", lambda o, task: contract.start(replace(o, average=False), task)
-    )
+    forgetful = property(lambda self: within(self.method).models(self.server, {}))
+    monkeypatch.setattr(player.Player, "shared", forgetful)
     experiment = world(psofed.Options(shared=3, average=True), "steady")
-    assert apart(drivers.tables(experiment), stacked(experiment)) > 1e-3
-
-
-def test_the_battery_notices_windows_that_are_guessed(monkeypatch):
-    def guessed(self, server, n, uploads):
-        return np.concatenate([self.schedule.entries(k, n + 1) for k in uploads] or [[]]).astype(
-            int
-        )
-
-    monkeypatch.setattr(periodic.Method, "touched", guessed)
-    with pytest.raises(BrokenError, match="an entry moves that is not among them"):
-        of_deployments.touched_entries_are_those_that_move(
-            periodic.Options(shared=2, local_steps=4)
-        )
+    assert apart(drivers.tables(experiment), stepwise(experiment)) > 1e-3

@@ -1,7 +1,5 @@
 """Methods without a common download: asynchronous visits, graphs without a server, RLS clients."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,10 +8,13 @@ from psofed.core import equations
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.methods import asofed, graphs, local, onlinefed, pdlms, pdrls, psofed, psorls
-from psofed.protocol import in_memory
-from psofed.protocol.client import Client
-from psofed.protocol.server import Server
+from psofed.federation.clients import stacked
+from psofed.federation.contract import rows
+from psofed.fleet.protocol import in_memory
+from psofed.fleet.protocol.client import Client
+from psofed.fleet.protocol.server import Server
+from psofed.methods import local, onlinefed, psofed
+from psofed.rivals import asofed, pdlms, pdrls, psorls
 from psofed.simulate import any_method
 
 
@@ -47,7 +48,7 @@ def test_aso_fed_is_what_it_says_visit_by_visit(barrier):
     K, _, D = z.shape
     w, w_k, c, v, h, o = np.zeros(D), *(np.zeros((K, D)) for _ in range(5))
     r, visits = np.ones(K), np.zeros(K)
-    for n, moment in enumerate(any_method.play(draws, method, any_method.RunSamples(draws))):
+    for n, moment in enumerate(any_method.play(method, any_method.RunSamples(draws))):
         assert np.abs(moment.server["w"] - w).max() <= 1e-12
         if n == draws.rounds:
             break
@@ -98,7 +99,7 @@ def graph_of(options, neighbours, **changes):
     """The models of a method on a graph of our own, before each round."""
     method, draws = prepare(small(options, **changes))
     own = type(method)(options, method.task, neighbours)
-    play = any_method.play(draws, own, any_method.RunSamples(draws))
+    play = any_method.play(own, any_method.RunSamples(draws))
     return np.array([own.models(m.server, m.clients).copy() for m in play]), own, draws
 
 
@@ -160,12 +161,12 @@ def test_the_receivers_own_values_fill_the_gaps(selection):
 
 def test_models_are_those_that_the_next_round_begins_with_and_asking_changes_nothing():
     method, draws = prepare(small(pdlms.Options(shared=3)))
-    for n, moment in enumerate(any_method.play(draws, method, any_method.RunSamples(draws))):
+    for n, moment in enumerate(any_method.play(method, any_method.RunSamples(draws))):
         before = {key: value.copy() for key, value in (moment.server | moment.clients).items()}
         models = method.models(moment.server, moment.clients)
         after = moment.server | moment.clients
         assert all(np.array_equal(before[key], after[key]) for key in before)
-        for k in range(5):
+        for k in np.arange(5)[:, None]:
             client = {"w": moment.clients["w"][k].copy()}
             method.receive(client, k, n, method.download(moment.server, k, n))
             assert np.array_equal(client["w"], models[k])
@@ -176,20 +177,20 @@ def test_a_lost_broadcast_leaves_its_weight_to_the_receiver():
     method, _ = prepare(small(options))
     phi = np.random.default_rng(0).normal(size=(5, 10))
     server = method.server()
-    rows = {k: method.upload({"w": phi[k]}, k, 0) for k in range(5)}
-    del rows[2]
-    rows[4] = None
-    method.fold(server, 0, rows, {})
+    k = np.array([0, 1, 3, 4])
+    sent = [method.upload({"w": phi[[j]]}, np.array([j]), 0).row(0) for j in k]
+    method.fold(server, k, 0, rows([*sent[:3], None]), np.zeros(4))
     models = method.models(server, {"w": phi})
     for k in range(5):
         others = [j for j in (0, 1, 3) if j != k]
         own = 5 - len(others)
         assert np.allclose(models[k], (own * phi[k] + phi[others].sum(axis=0)) / 5)
-        data = method.encode(method.download(server, k, 1), up=False)
-        client = {"w": phi[k].copy()}
-        method.receive(client, k, 1, method.decode(data, up=False))
-        assert np.array_equal(client["w"], models[k])
-    assert method.download(server, 0, 2) is None  # nothing was said in round 1
+        one = np.array([k])
+        data = method.encode(method.download(server, one, 1).row(0), up=False)
+        client = {"w": phi[one].copy()}
+        method.receive(client, one, 1, rows([method.decode(data, up=False)]))
+        assert np.array_equal(client["w"], models[one])
+    assert method.download(server, one, 2).row(0) is None  # nothing was said in round 1
 
 
 @pytest.mark.parametrize(
@@ -215,12 +216,12 @@ def test_a_broadcast_costs_once_and_a_copy_for_each_neighbour_costs_the_sum_of_d
 @pytest.mark.parametrize("clients", [1, 2, 3, 4, 7, 40])
 def test_graphs_are_symmetric_connected_and_their_weights_are_shares(clients):
     for nodes in (
-        graphs.ring(clients, 2),
-        graphs.ring(clients, 4),
-        graphs.ring(clients, 100),
-        graphs.complete(clients),
-        graphs.star(clients),
-        graphs.geometric(Seeds(3), clients),
+        pdlms.ring(clients, 2),
+        pdlms.ring(clients, 4),
+        pdlms.ring(clients, 100),
+        pdlms.complete(clients),
+        pdlms.star(clients),
+        pdlms.geometric(Seeds(3), clients),
     ):
         linked = np.eye(clients)
         for k, near in enumerate(nodes):
@@ -228,19 +229,19 @@ def test_graphs_are_symmetric_connected_and_their_weights_are_shares(clients):
             linked[k, list(near)] = 1
         assert (linked == linked.T).all()
         assert np.linalg.matrix_power(linked, clients).all()
-        for form in (graphs.metropolis, graphs.uniform):
+        for form in (pdlms.metropolis, pdlms.uniform):
             sums = [sum(shares) for shares in form(nodes)]
             assert all(0 <= total < 1 for total in sums)
-    assert graphs.ring(clients, 100) == graphs.complete(clients)
+    assert pdlms.ring(clients, 100) == pdlms.complete(clients)
 
 
 def test_a_geometric_graph_belongs_to_the_world_and_a_shorter_reach_would_break_it():
-    first = graphs.geometric(Seeds(1, run=4), 30)
-    assert first == graphs.geometric(Seeds(1, run=7, shared_world=4), 30)
-    assert first != graphs.geometric(Seeds(1, run=7), 30)
+    first = pdlms.geometric(Seeds(1, run=4), 30)
+    assert first == pdlms.geometric(Seeds(1, run=7, shared_world=4), 30)
+    assert first != pdlms.geometric(Seeds(1, run=7), 30)
     far = np.random.default_rng(0).random((20, 20))
     far = far + far.T
-    near = far < graphs.connecting(far)
+    near = far < pdlms.connecting(far)
     assert not np.linalg.matrix_power((near | np.eye(20, dtype=bool)).astype(float), 20).all()
 
 
@@ -304,10 +305,10 @@ def test_a_regular_client_stays_bounded_where_nothing_excites_it():
     for regular, low, high in ((0.0, 1e4, np.inf), (0.5, 1.9, 2.3)):
         options = psorls.Options(shared=3, regular=regular)
         method, _ = prepare(small(options))
-        client = method.client(0)
+        client = stacked(method.client(), 1)
         for _ in range(1000):
-            method.learn(client, None, np.zeros(10), 0.0)
-        size = np.linalg.eigvalsh(client["Q"])
+            method.learn(client, np.zeros((1, 4)), np.zeros((1, 10)), np.zeros(1))
+        size = np.linalg.eigvalsh(client["Q"][0])
         assert low < size.min() <= size.max() < high
         assert not client["w"].any()
 
@@ -338,35 +339,3 @@ def test_a_graph_of_all_pairs_has_a_limit():
     with pytest.raises(InputError, match="2000 clients at most"):
         Experiment(clients=2001, methods=(pdlms.Options(graph="complete"),))
     assert Experiment(clients=2001, methods=(psofed.Options(), pdlms.Options())).clients == 2001
-
-
-@pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize(
-    "options",
-    [
-        psorls.Options(shared=3),
-        psorls.Options(shared=3, average=True),
-        psorls.Options(shared=3, idle=False),
-        pdrls.Options(shared=3, degree=2, regular=0.1),
-    ],
-    ids=lambda o: o.title(),
-)
-def test_gains_that_are_computed_ahead_are_those_of_each_round(options, gaps):
-    method, draws = prepare(small(options, rounds=90))
-
-    def samples():
-        """Without a third of them, if there are gaps; in chunks of a few rounds."""
-        for chunk in draws.chunks(32):
-            rest = (np.arange(chunk.y.size) % 3 > 0).reshape(chunk.y.shape) | (not gaps)
-            yield replace(chunk, y=np.where(rest, chunk.y, np.nan))
-
-    def models():
-        given = any_method.RunSamples(replace(draws, gaps=gaps))
-        given.chunks = samples()
-        given.chunk = given.before = next(given.chunks)
-        played = any_method.play(replace(draws, gaps=gaps), method, given)
-        return np.array([method.models(moment.server, moment.clients) for moment in played])
-
-    found = models()
-    method.lazy = method.foresees = False
-    assert np.abs(found - models()).max() <= 1e-12 * np.abs(found).max()

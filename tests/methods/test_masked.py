@@ -7,7 +7,7 @@ import pytest
 
 import psofed
 from psofed import Experiment, FedAvg, FedProx, OnlineFed, Privacy, PSOFed
-from psofed.verify.executors import compare_methods
+from psofed.cli.laws.executors import compare_methods
 
 METHODS = (
     PSOFed(5, "coordinated"), PSOFed(5, "coordinated", selection="stochastic", idle=False),

@@ -3,14 +3,17 @@
 import numpy as np
 import pytest
 
-from psofed.core import whitening
+from psofed.core import coding
+from psofed.core.features import guess, whitened
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.methods import coding, curvature, memofed, onlinefed
-from psofed.protocol import in_memory
-from psofed.protocol.client import Client
-from psofed.protocol.server import Server
+from psofed.federation.clients import stacked
+from psofed.fleet.protocol import in_memory
+from psofed.fleet.protocol.client import Client
+from psofed.fleet.protocol.server import Server
+from psofed.methods import memofed, onlinefed
+from psofed.methods.memo.messages import Curvature
 from psofed.simulate import any_method
 from psofed.simulate.draws import draw
 from psofed.simulate.onerun import one_run
@@ -50,7 +53,7 @@ def test_with_the_newest_sample_only_and_no_basis_it_is_online_fed(cohort):
 def test_one_client_that_is_heard_often_has_the_ridge_regression_of_its_samples():
     options = memofed.Options(**EXACT, size=6, ridge=0.5)
     method, draws, x, y = prepare(small(options, clients=1, cohort=1, rounds=400))
-    *_, last = any_method.play(draws, method, any_method.RunSamples(draws))
+    *_, last = any_method.play(method, any_method.RunSamples(draws))
     u = method.task.features(x[0]) @ method.T
     ridge = np.linalg.solve(u.T @ u + np.diag(method.prior), u.T @ y[0])
     assert np.abs(last.server["c"] - ridge).max() < 1e-2 * np.abs(ridge).max()
@@ -92,17 +95,17 @@ def test_the_bytes_spent_are_never_more_than_the_bytes_saved_up(budget):
 def test_a_contact_costs_what_the_specification_says():
     experiment = Experiment(runs=1, rounds=10, methods=(memofed.Options(least=1),))
     (method,) = experiment.start(experiment.task(0))
-    client, server = method.client(0), method.server()
-    rows = method.task.features(np.zeros((1, 4), "float32"))
+    client, server, k = stacked(method.client(), 1), method.server(), np.array([0])
+    z = method.task.features(np.zeros((1, 1, 4), "float32"))
     for contact in range(1, 9):
-        method.learn(client, np.ones(4), rows[0], 1.0)
-        down = method.download(server, 0, contact)
-        method.receive(client, 0, contact, down)
-        up = method.upload(client, 0, contact)
+        method.learn(client, np.ones((1, 1, 4)), z, np.ones((1, 1)))
+        down = method.download(server, k, contact)
+        method.receive(client, k, contact, down)
+        up = method.upload(client, k, contact)
         told = contact in (1, 4)
-        assert len(method.encode(up, True)) == 41 + 10 * told
-        assert len(method.encode(down, False)) == (1 if contact == 1 else 41)
-        method.fold(server, contact, {0: up}, {0: 1.0})
+        assert len(method.encode(up.row(0), True)) == 41 + 10 * told
+        assert len(method.encode(down.row(0), False)) == (1 if contact == 1 else 41)
+        method.fold(server, k, contact, up, np.ones(1))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -128,7 +131,7 @@ def test_both_ends_agree_on_the_references_whatever_is_lost(seed):
         for k in taken:
             agreed += 1
             for name in ("r", "h"):
-                assert np.array_equal(server.state[name][k], clients[k].state[name])
+                assert np.array_equal(server.state[name][k], clients[k].state[name][0])
     assert agreed > 50
     u = method.task.features(x) @ method.T
     A, q = np.einsum("kna,knb->ab", u, u), np.einsum("kna,kn->a", u, y)
@@ -159,9 +162,9 @@ def test_a_curvature_that_is_far_too_small_is_noticed_and_mended(step):
 def test_the_basis_whitens_the_law_it_assumes():
     experiment = small(memofed.Options())
     task = experiment.task(0)
-    law = whitening.guess(4, 1.0, 0.5)
+    law = guess(4, 1.0, 0.5)
     R = task.features.correlation(np.zeros(4), law)
-    T, penalty = whitening.whitened(R, 7)
+    T, penalty = whitened(R, 7)
     values = np.linalg.eigvalsh(R)[::-1][:7]
     assert np.allclose(T.T @ R @ T, np.diag(values * penalty), atol=1e-8)
     assert np.allclose(values[:4] * penalty[:4], 1, atol=0.05)
@@ -173,9 +176,9 @@ def test_the_basis_whitens_the_law_it_assumes():
 @pytest.mark.parametrize("signal", [True, False])
 def test_moments_give_back_the_curvature_of_gaussian_inputs(signal):
     features = small(memofed.Options()).draw_features(Seeds(0))
-    law = whitening.guess(4, 0.8, 0.3)
-    T, _ = whitening.whitened(features.correlation(np.zeros(4), law), 6)
-    known = curvature.Curvature(features, T, law, signal)
+    law = guess(4, 0.8, 0.3)
+    T, _ = whitened(features.correlation(np.zeros(4), law), 6)
+    known = Curvature(features, T, law, signal)
     mean = np.full(4, 0.4) if signal else np.array([0.1, -0.3, 0.5, 0.0])
     told = known.moments(mean, law + np.outer(mean, mean))
     assert len(told) == known.numbers == (5 if signal else 14)
@@ -244,13 +247,13 @@ def test_clients_that_have_too_few_samples_do_not_move_the_references(seed, adap
             few, spent = few + (len(answer) == 1), spent + len(answer) + len(invitation)
         before, heard = (
             server.state["contacts"].copy(),
-            {k: len(a) > 1 for k, a in server._answers.items()},
+            {k: len(a) > 1 for k, a in server.answers.items()},
         )
         server.commit()
         for k, counts in heard.items():
             assert server.state["contacts"][k] == before[k] + counts == clients[k].state["contacts"]
             for name in ("r", "h"):
-                assert np.array_equal(server.state[name][k], clients[k].state[name])
+                assert np.array_equal(server.state[name][k], clients[k].state[name][0])
     assert few > 5
     assert server.state["spent"] == spent
 
@@ -259,7 +262,7 @@ def test_a_live_client_says_that_it_has_too_few_samples_and_the_server_goes_on()
     options = memofed.Options(budget=None, size=6, silent=0)
     method, _, x, y = prepare(small(options, clients=1, cohort=1, rounds=20))
     client, server = Client(method, 0), Server(method)
-    server.n = 10  # rounds went by in which nobody answered
+    server.become(server.now.skipped(10))  # rounds went by in which nobody answered
     for due, count in enumerate([2, 2, 3]):
         answer = client.take_part(server.n, server.invite()[0])
         assert len(answer) == 1

@@ -8,13 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psofed import Experiment
-from psofed.attacks import labels
-from psofed.defences import clip, krum
 from psofed.errors import InputError
-from psofed.methods.contract import start
+from psofed.federation.contract import whole
+from psofed.fleet.protocol.server import Server
+from psofed.fleet.protocol.wire import RefusedError
 from psofed.methods.memofed import Options as MEMOFed
-from psofed.protocol.server import RefusedError, Server
 from psofed.simulate import montecarlo
+from psofed.stages.attacks import labels
+from psofed.stages.defences import clip, krum
+from psofed.stages.surroundings import start
 
 SMALL = Experiment(
     clients=10, cohort=4, rounds=300, runs=2, seed=3, evaluate_every=10, test_samples=200,
@@ -51,14 +53,14 @@ def test_only_the_defence_of_which_it_has_a_form_is_taken():
 
 def handlers(options, defence=None):
     plan = replace(SMALL, methods=(options,), defence=defence, dtype="float64")
-    return start(options, plan.task(0))
+    return start(options, plan.task(0), plan.around)
 
 
 def told(method, chance, contacts, size=1.0):
     """An upload with values of about this size."""
     values = method.values.quantise(size * chance.normal(size=method.size))
     moments = None
-    if method._more(contacts):
+    if method.exchange.more(contacts):
         moments = np.array([0.0, *method.curvature.guess[0]])
     return method.values.upload(values, moments, None)
 
@@ -71,7 +73,7 @@ def test_the_sums_are_those_of_all_clients_by_their_weights(seed, forget, size):
     for n in range(60):
         k = int(chance.integers(10))
         message = told(method, chance, int(server["contacts"][k]), size if k == 3 else 1.0)
-        method.fold(server, n, {k: message}, {k: 1.0})
+        method.fold(server, np.array([k]), n, whole(message[None]), np.ones(1))
     weight = server["weight"]
     np.testing.assert_allclose(weight, server["trust"] * server["due"], atol=1e-9)
     for name in ("B", "g", "Br"):
@@ -97,7 +99,8 @@ def answers(server, chance, liar=None):
         g = 1 - server.state["r"][k] + 0.1 * chance.normal(size=method.size)
         values = method.values.quantise(g + server.state["r"][k] - server.state["h"][k])
         contacts = int(server.state["contacts"][k])
-        moments = np.array([0.0, *method.curvature.guess[0]]) if method._more(contacts) else None
+        told = method.exchange.more(contacts)
+        moments = np.array([0.0, *method.curvature.guess[0]]) if told else None
         data = method.encode(method.values.upload(values, moments, None), up=True)
         server.collect(k, server.n, bytes([SCALE]) + data[1:] if k == liar else data)
 
@@ -132,7 +135,7 @@ def test_who_behaves_again_counts_again():
     answers(server, chance, liar=liar)
     server.commit()
     again = Server(server.method)
-    again.restore(server.to_arrays())
+    again.restore(server.now.to_arrays())
     assert again.state["trust"][liar] == 0, "a server that restarts has not forgotten"
     for _ in range(60):  # what it says is the difference to what the server has heard
         answers(again, chance)

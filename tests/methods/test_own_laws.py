@@ -6,20 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.battery import exchange, prepare, samples, simulate, small
+from psofed.contract import coding, whole
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.learners import network
-from psofed.methods import (
+from psofed.federation.clients import stacked
+from psofed.federation.learners import network
+from psofed.methods import fedavg, paofed, psofed
+from psofed.rivals import (
     asofed,
     cmfl,
-    coding,
     etpsofed,
-    fedavg,
     fedscr,
-    paofed,
     pdlms,
     pdrls,
-    psofed,
     psorls,
     qsgd,
     quantised,
@@ -28,7 +27,7 @@ from psofed.methods import (
     structured,
     topk,
 )
-from psofed.policies import importance
+from psofed.rivals.policies import importance
 from psofed.simulate import any_method
 from psofed.simulate.draws import draw
 
@@ -98,9 +97,7 @@ def test_an_upload_has_as_many_bytes_as_its_formula_says(options, expected):
     experiment = Experiment(clients=3, cohort=1, rounds=3, methods=(options,))
     task = experiment.task(0)
     [method] = experiment.start(task)
-    play = any_method.play(
-        draw(experiment, task, True), method, any_method.RunSamples(draw(experiment, task, True))
-    )
+    play = any_method.play(method, any_method.RunSamples(draw(experiment, task, True)))
     assert [moment.traffic[0] for moment in play][1:] == [expected] * 3
 
 
@@ -120,13 +117,10 @@ def test_quantisers_are_unbiased_and_bounded(bits):
 def unbiased(options, count=4000):
     """The mean of what the server reads from one update, over clients and rounds, as z-scores."""
     method, _ = prepare(small(options))
-    h = np.linspace(-1, 2, 10)
-    read = np.array(
-        [
-            method.unpack(method.pack(method.client(0), h, k, n), k, n)
-            for k in range(4)
-            for n in range(count // 4)
-        ]
+    h, k, client = np.linspace(-1, 2, 10), np.arange(4), stacked(method.client(), 4)
+    four = np.tile(h, (4, 1))
+    read = np.concatenate(
+        [method.unpack(method.pack(client, four, k, n), k, n) for n in range(count // 4)]
     )
     return (read.mean(axis=0) - h) / (read.std(axis=0) / np.sqrt(len(read)) + 1e-12)
 
@@ -160,30 +154,57 @@ def test_positions_come_back_and_are_never_longer_than_a_bitmap(dim, data):
     assert len(encoded) <= -(-dim // 8)
 
 
+@pytest.mark.parametrize(
+    ("count", "dim", "data"),
+    [
+        (3, 8, bytes([0b11110000])), (3, 8, bytes([0b11000000])), (3, 8, bytes(2)),
+        (3, 7, bytes([0b11100001])), (1, 9, bytes([0b11110000])), (2, 9, bytes([0b11001000])),
+        (2, 9, bytes([0b10001000])), (2, 9, bytes([0b10000100, 1])),
+    ],
+    ids=[
+        "one bit more", "one bit less", "a byte more", "a bit beyond", "a position beyond",
+        "not in order", "twice the same", "padded",
+    ],
+)  # fmt: skip
+def test_positions_that_nobody_would_send_are_refused(count, dim, data):
+    with pytest.raises(ValueError, match=r"positions|bits are set|bytes were expected"):
+        coding.decode_positions(data, count, dim)
+
+
+@pytest.mark.parametrize("kept", [1, 9])
+def test_top_k_is_refused_with_other_positions_than_k(kept):
+    method, _ = prepare(small(topk.Options(kept=kept)))
+    data = method.encode(np.concatenate([np.arange(kept), np.ones(kept)]), up=True)
+    assert method.decode(data, up=True)[kept:].tolist() == [1.0] * kept
+    for bad in (b"\x7f" + data[1:], data + bytes(8), data[1:], data[:-8]):
+        with pytest.raises(ValueError, match=r"positions|bits are set|bytes were expected"):
+            method.decode(bad, up=True)
+
+
 def test_error_feedback_forgets_nothing():
     method, _ = prepare(small(topk.Options(kept=2)))
-    client, rng = method.client(0), np.random.default_rng(1)
-    updates = rng.normal(size=(50, 10))
+    client, rng, k = stacked(method.client(), 1), np.random.default_rng(1), np.array([0])
+    updates = rng.normal(size=(50, 1, 10))
     read = sum(
-        method.unpack(method.pack(client, h.copy(), 0, n), 0, n) for n, h in enumerate(updates)
+        method.unpack(method.pack(client, h.copy(), k, n), k, n) for n, h in enumerate(updates)
     )
     assert np.allclose(read + client["residual"], updates.sum(axis=0))
 
 
 def test_both_ends_remember_the_same_after_every_message():
     method, draws = prepare(small(quantised.Options(shared=3, bits=3, reference="last")))
-    for moment in any_method.play(draws, method, any_method.RunSamples(draws)):
-        assert np.array_equal(moment.server["last"], moment.clients["last"])
-    assert moment.server["last"].any()
+    for moment in any_method.play(method, any_method.RunSamples(draws)):
+        assert np.array_equal(moment.server["code last"], moment.clients["code last"])
+    assert moment.server["code last"].any()
 
 
 def test_blocks_that_stay_behind_are_sent_later():
     method, _ = prepare(small(fedscr.Options(block=2, threshold=1.2)))
-    client, rng = method.client(0), np.random.default_rng(1)
-    updates = rng.normal(size=(50, 10))
-    messages = [method.pack(client, h.copy(), 0, n) for n, h in enumerate(updates)]
-    assert 0 < np.mean([m[:5].mean() for m in messages]) < 1
-    read = sum(method.unpack(m, 0, n) for n, m in enumerate(messages))
+    client, rng, k = stacked(method.client(), 1), np.random.default_rng(1), np.array([0])
+    updates = rng.normal(size=(50, 1, 10))
+    messages = [method.pack(client, h.copy(), k, n) for n, h in enumerate(updates)]
+    assert 0 < np.mean([m.values[0, :5].mean() for m in messages]) < 1
+    read = sum(method.unpack(m, k, n) for n, m in enumerate(messages))
     assert np.allclose(read + client["residual"], updates.sum(axis=0))
 
 
@@ -199,32 +220,32 @@ def test_random_spaces_prefer_no_direction(form):
     method, _ = prepare(
         small(structured.Options(form=form, shared=5, rows=2 if form == "lowrank" else None))
     )
-    z, read = np.linspace(-1, 2, 10), []
+    z, read, k = np.linspace(-1, 2, 10), [], np.array([0])
     for n in range(6000):
-        client = method.client(0)
-        method.receive(client, 0, n, np.zeros(10))
-        method.learn(client, None, z, 1.0)
-        read.append(method.unpack(method.upload(client, 0, n), 0, n) / method.step)
+        client = stacked(method.client(), 1)
+        method.receive(client, k, n, whole(np.zeros((1, 10))))
+        method.learn(client, None, z[None], np.ones(1))
+        read.append(method.unpack(method.upload(client, k, n), k, n)[0] / method.step)
     score = (np.mean(read, axis=0) - z / 2) / (np.std(read, axis=0) / np.sqrt(len(read)) + 1e-12)
     assert np.abs(score).max() < 5
 
 
 def test_delays_have_their_law_and_what_is_too_late_is_lost():
     method, _ = prepare(small(paofed.Options(shared=5, delay=0.5, longest=3)))
-    delays = np.array([method._delay(k, n) for k in range(5) for n in range(2000)])
+    delays = method._delay(np.arange(5)[:, None], np.arange(2000)).ravel()
     for i in range(1, 6):
         assert abs((delays >= i).mean() - 0.5**i) < 5 * np.sqrt(0.5**i / len(delays))
     late = prepare(small(paofed.Options(shared=5, delay=1.0)))[0]
     server = late.server()
-    late.fold(server, 0, {0: np.ones(5)}, {0: 1.0})
+    late.fold(server, np.array([0]), 0, whole(np.ones((1, 5))), np.ones(1))
     assert not server["w"].any()
 
 
 def test_only_a_share_of_the_updates_passes_cmfl():
     method, draws = prepare(small(cmfl.Options(keep=0.5, local_steps=1), rounds=600))
-    up = np.array(
-        [m.traffic[0] for m in any_method.play(draws, method, any_method.RunSamples(draws))]
-    )[200:]
+    up = np.array([m.traffic[0] for m in any_method.play(method, any_method.RunSamples(draws))])[
+        200:
+    ]
     share = (up - 2 * 8).sum() / (2 * 80 * len(up))  # without the agreements; float64 on this wire
     assert 0.4 < share < 0.7  # a half, and those that are forced
 
@@ -234,7 +255,7 @@ def test_the_model_of_all_samples_is_their_ridge_regression(ridge):
     method, draws = prepare(small(raw.Options(solver="ridge", ridge=ridge)))
     x, y = samples(draws)
     sums, other = ridge * np.eye(10), np.zeros(10)
-    for n, moment in enumerate(any_method.play(draws, method, any_method.RunSamples(draws))):
+    for n, moment in enumerate(any_method.play(method, any_method.RunSamples(draws))):
         expected = np.linalg.solve(sums, other)
         assert np.abs(method.models(moment.server, {}) - expected).max() <= 1e-9
         for k in method.cohort(n, moment.server) if n < draws.rounds else ():

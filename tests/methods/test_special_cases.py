@@ -15,18 +15,14 @@ from helpers.battery import (
     simulate,
     small,
 )
-from psofed.methods import (
-    centralised,
+from psofed.fleet.protocol import in_memory
+from psofed.methods import centralised, fedavg, local, onlinefed, paofed, psofed
+from psofed.rivals import (
     cmfl,
     etpsofed,
-    fedavg,
     fedprox,
     fedscr,
-    local,
-    onlinefed,
-    paofed,
     periodic,
-    psofed,
     qsgd,
     quantised,
     raw,
@@ -34,7 +30,6 @@ from psofed.methods import (
     structured,
     topk,
 )
-from psofed.protocol import in_memory
 
 
 @given(st.integers(1, 5), st.integers(0, 10), st.booleans(), st.sampled_from(["subset", "block"]))

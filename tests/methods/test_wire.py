@@ -12,35 +12,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from helpers.battery import METHODS, exchange, prepare, simulate, small
-from psofed.checks import of_deployments, of_methods
-from psofed.checks.bench import played
-from psofed.checks.drivers import Crew, world
-from psofed.checks.rules import obey
+from helpers.battery import METHODS, exchange, holds, prepare, simulate, small
+from psofed.cli.laws import of_handlers, of_methods
+from psofed.cli.laws.drivers import Crew, played, world
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.learners import network
-from psofed.methods import (
-    cmfl,
-    codes,
-    fedavg,
-    memofed,
-    onlinefed,
-    paofed,
-    pdlms,
-    psofed,
-    quantised,
-    raw,
-    sketch,
-    wired,
-)
-from psofed.methods.contract import Coded
-from psofed.policies import importance, optimal
-from psofed.protocol import wire
-from psofed.protocol.deployment import Deploy, Deployment
+from psofed.federation.bases import Paced
+from psofed.federation.clients import stacked
+from psofed.federation.learners import network
+from psofed.federation.options import Coded
+from psofed.federation.round import closes, opens
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.methods import fedavg, memofed, onlinefed, paofed, psofed
+from psofed.rivals import cmfl, pdlms, quantised, raw, sketch
+from psofed.rivals.policies import importance, optimal
+from psofed.simulate import family
+from psofed.stages import codes, surroundings
+from psofed.tables import player as stretches
 
 ONE_OF_EACH = {o.name: replace(o, wire=None) for o in METHODS if o.coded and not o.average}
 VALUES = arrays(np.float32, st.integers(1, 30), elements=st.floats(-1e6, 1e6, width=32))
+# The bits of every float16 that is a number or infinite: `floats(width=16)` rejects most that it draws.
+HALVES = st.integers(0, 0x7C00) | st.integers(0x8000, 0xFC00)
 
 
 @pytest.mark.parametrize("options", ONE_OF_EACH.values(), ids=lambda o: o.name)
@@ -48,9 +42,9 @@ def test_both_ends_remember_the_same_whenever_a_block_has_ended(options):
     options = replace(options, wire="2 bit", **{"delay": 0.0} if options.name == "paofed" else {})
     method, draws = prepare(small(options))
     for n, moment in enumerate(played(method, draws)):
-        if method.begins(n):
-            np.testing.assert_array_equal(moment.server["last"], moment.clients["last"])
-    assert moment.server["last"].any()
+        if opens(method, n):
+            np.testing.assert_array_equal(moment.server["code last"], moment.clients["code last"])
+    assert moment.server["code last"].any()
 
 
 @given(VALUES, st.sampled_from([2, 4, 7]))
@@ -76,25 +70,42 @@ def test_a_code_is_as_long_as_its_formula_says_and_does_not_depend_on_the_unit(v
         np.testing.assert_array_equal(scaled[1:], message[1:])
 
 
+@pytest.mark.parametrize("bits", ["4 bit", "2 bit"])
+@pytest.mark.parametrize("dim", [1, 2, 3, 4, 5, 12])
+def test_a_message_without_values_is_told_from_one_with_values_however_short_these_are(dim, bits):
+    """CMFL sends its agreement alone or before w_k, and a model of few entries is a few bits."""
+    tiny = {"features": Features(dim=dim)}
+    for numbers in ("float16", "float32", "float64"):
+        made = small(cmfl.Options(local_steps=1, wire=bits), **tiny)
+        (method,) = made.start(made.task(0, wire=numbers))
+        code = method.code.make(np.linspace(-1, 1, dim), numbers)
+        for message in (np.array([0.75]), np.concatenate([[0.75], code])):
+            data = method.encode(message, up=True)
+            np.testing.assert_array_equal(method.decode(data, up=True), message)
+            with pytest.raises(ValueError, match=r"values|bytes|buffer|multiple"):
+                method.decode(data[:-1], up=True)
+
+
 @pytest.mark.parametrize("wire", ["float16", "4 bit"])
 def test_what_is_not_a_number_stays_one_and_breaks_nothing(wire):
     method, _ = prepare(small(fedavg.Options(1, wire=wire)))
     server = method.server()
     server["w"][3] = np.inf
-    message = method.download(server, 0, 0)
-    assert not np.isfinite(message).all()
-    method.encode(message, up=False)
+    message = method.download(server, np.array([0]), 0)
+    assert not np.isfinite(message.values).all()
+    method.encode(message.row(0), up=False)
 
 
-@given(arrays(np.float64, 10, elements=st.floats(width=16, allow_nan=False)))
+@given(arrays(np.uint16, 10, elements=HALVES).map(lambda bits: bits.view(np.float16).astype(float)))
 def test_what_float16_can_represent_travels_as_it_is(values):
     for options in (fedavg.Options(1), cmfl.Options("literal", 0.0, local_steps=1)):
         one, other = (prepare(small(replace(options, wire=w)))[0] for w in (None, "float16"))
-        messages = []
+        messages, k = [], np.array([0])
         for method in (one, other):
-            server, client = method.server(), method.client(0)
+            server, client = method.server(), stacked(method.client(), 1)
             server["w"][:] = client["w"][:] = values
-            messages.append((method.download(server, 0, 0), method.upload(client, 0, 0)))
+            both = method.download(server, k, 0), method.upload(client, k, 0)
+            messages.append([message.row(0) for message in both])
         np.testing.assert_array_equal(messages[0][0], messages[1][0])
         np.testing.assert_array_equal(messages[0][1], messages[1][1])
 
@@ -111,13 +122,13 @@ def test_float32_stays_compiled_where_numbers_are_float32_and_only_there():
     for dtype, compiled in (("float32", True), ("float64", False)):
         experiment = small(onlinefed.Options(wire="float32"), dtype=dtype)
         (method,) = experiment.start(experiment.task(0))
-        assert method.compiled == method.scripted == compiled
+        assert family.supports(method) == stretches.supports(method) == compiled
     for form in ("float16", "4 bit"):
         experiment = small(onlinefed.Options(wire=form), dtype="float32")
         (method,) = experiment.start(experiment.task(0))
-        assert not method.compiled
-        assert not method.scripted
-        assert method.stacked
+        assert not family.supports(method)
+        assert not stretches.supports(method)
+        assert method.several
 
 
 @pytest.mark.parametrize(
@@ -126,7 +137,7 @@ def test_float32_stays_compiled_where_numbers_are_float32_and_only_there():
 def test_many_bits_are_the_method_itself(options, monkeypatch):
     exact, errors = simulate(small(options)), []
     for bits in (12, 16, 20):
-        monkeypatch.setattr(wired.Coded, "coder", lambda *_, b=bits: (codes.Symmetric(b), True))
+        monkeypatch.setattr(surroundings, "Symmetric", lambda _, b=bits: codes.Symmetric(b))
         errors.append(np.abs(simulate(small(replace(options, wire="4 bit"))) - exact).max())
     assert errors[0] > 4 * errors[1] > 16 * errors[2]
     assert errors[2] < 1e-4
@@ -141,9 +152,9 @@ def test_differences_are_not_multicast_and_rounded_models_are():
 def test_only_the_downlink_of_a_method_with_a_code_of_its_own_is_coded():
     experiment = Experiment(clients=3, cohort=1, rounds=3, methods=(sketch.Options(wire="4 bit"),))
     (method,) = experiment.start(experiment.task(0))
-    down = method.download(method.server(), 0, 0)
-    assert len(method.encode(down, up=False)) == 102
-    assert method.downloads(0, 0) == (len(down),) == (201,)
+    down = method.download(method.server(), np.array([0]), 0)
+    assert len(method.encode(down.row(0), up=False)) == 102
+    assert down.length.tolist() == [201]
 
 
 REFUSED = {
@@ -179,20 +190,19 @@ def test_other_models_are_coded_too(form, learner):
     base = Experiment(clients=4, cohort=4, rounds=40, runs=1, methods=options, test_samples=20)
     experiment = replace(base, **changes)
     for method in experiment.start(experiment.task(0)):
-        server, clients = method.server(), [method.client(k) for k in range(4)]
+        server, clients, k = method.server(), stacked(method.client(), 4), np.arange(4)
         rng = np.random.default_rng(0)
         for n in range(6):
-            uploads = {}
-            for k, client in enumerate(clients):
-                method.receive(client, k, n, method.download(server, k, n))
-                x = rng.normal(size=(1, method.task.taps)).astype(np.float32)
-                method.learn(client, x[0], method.task.features(x)[0], np.float32(1.0))
-                uploads[k] = method.upload(client, k, n)
-            method.fold(server, n, uploads, dict.fromkeys(uploads, 0.25))
+            if opens(method, n):
+                method.receive(clients, k, n, method.download(server, k, n))
+            x = rng.normal(size=(4, method.task.taps)).astype(np.float32)
+            method.learn(clients, x, method.task.features(x), np.ones(4, np.float32))
+            if closes(method, n):
+                shares = np.full(4, 0.25, np.float32)
+                method.fold(server, k, n, method.upload(clients, k, n), shares)
         assert np.isfinite(server["w"]).all()
         if form == "2 bit":
-            for k, client in enumerate(clients):
-                np.testing.assert_array_equal(server["last"][k], client["last"])
+            np.testing.assert_array_equal(server["code last"], clients["code last"])
 
 
 def test_frames_tell_the_form_of_the_method():
@@ -209,7 +219,7 @@ class OwnMethod(fedavg.Method):
 
 
 @dataclass(frozen=True)
-class OwnOptions(fedavg.Paced):
+class OwnOptions(Paced):
     """A method from outside that says that its messages are models."""
 
     name: ClassVar[str] = "own"
@@ -229,11 +239,11 @@ class SilentOptions(OwnOptions):
 
 
 @pytest.mark.parametrize("form", ["float16", "2 bit"])
-@pytest.mark.parametrize("rule", [of_methods.engine_lockstep_and_messages_agree,
-                                  of_methods.messages_survive_the_wire,
-                                  of_deployments.lockstep_deployment_agrees])  # fmt: skip
+@pytest.mark.parametrize("rule", [of_methods.every_driver_agrees,
+                                  of_handlers.messages_survive_the_wire,
+                                  of_methods.lockstep_deployment_agrees])  # fmt: skip
 def test_a_method_from_outside_may_declare_what_it_sends(form, rule):
-    obey(rule, OwnOptions(wire=form))
-    if rule is of_methods.engine_lockstep_and_messages_agree:
+    holds(rule, OwnOptions(wire=form))
+    if rule is of_methods.every_driver_agrees:
         with pytest.raises(InputError, match="does not declare which of its messages"):
             small(SilentOptions(wire=form))

@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from helpers.plain import uncompiled
-from psofed import native
-from psofed.data.cells import Batch, Missing, numbers
+from psofed.core import native
 from psofed.errors import InputError
+from psofed.streams.data.columns import Batch, Missing, numbers
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="nothing is compiled here")
 written = st.one_of(

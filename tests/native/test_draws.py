@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.plain import uncompiled
-from psofed import native
+from psofed.core import native
 from psofed.core.seeds import Seeds, subsets
-from psofed.streams.inputs import Laws, autoregress
+from psofed.streams.synthetic import Laws, autoregress
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="nothing is compiled here")
 words = st.integers(0, 2**63 - 1)

@@ -1,6 +1,5 @@
 """The compiled library: what it is made of, what it agrees with, and psofed without it."""
 
-import ctypes
 import os
 import runpy
 import shutil
@@ -8,16 +7,16 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import pytest
 
 import psofed
 from helpers.plain import uncompiled
-from psofed import native
-from psofed.core import features
+from psofed.core import features, native
 from psofed.core.seeds import Seeds
-from psofed.simulate import kernel, layout, maps
+from psofed.simulate import kernel
 from psofed.simulate.onerun import one_run
 
 ROOT = Path(__file__).parents[2]
@@ -40,10 +39,39 @@ def experiment(dtype):
     )  # fmt: skip
 
 
-@compiled
-@both
-def test_the_job_has_the_same_size_here_and_in_c(dtype):
-    assert native.function("job_size", dtype)() == ctypes.sizeof(native._structure(layout.Job))
+KINDS = {int: "int64_t", float: "double"}
+HEADER = """
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#define REAL {real}
+#define NAME(name) name
+#include "job.h"
+#define KIND(field) _Generic((field), int64_t: "int64_t", double: "double", default: "other")
+#define SAY(type, field) printf("%s %s %zu %zu %s\\n", #type, #field, offsetof(type, field), \\
+    sizeof(((type *)0)->field), KIND(((type *)0)->field));
+int main(void) {{ {body} return 0; }}
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize("real", ["float", "double"])
+def test_every_field_of_the_job_is_where_c_has_it(real, tmp_path):
+    """Name, offset, size and kind: two fields that are exchanged have the same total size."""
+    kinds = [*get_type_hints(kernel.Job).values(), kernel.Job]
+    fields = [(kind, name, hint) for kind in kinds for name, hint in get_type_hints(kind).items()]
+    body = " ".join(f"SAY({kind.__name__}, {name})" for kind, name, _ in fields)
+    (tmp_path / "job.c").write_text(HEADER.format(real=real, body=body))
+    where = str(native.FOLDER)
+    command = ["gcc", "-iquote", where, str(tmp_path / "job.c"), "-o", str(tmp_path / "job")]
+    subprocess.check_call(command)
+    printed = subprocess.check_output([tmp_path / "job"], text=True).splitlines()
+    expected = []
+    for kind, name, hint in fields:
+        place = getattr(native._structure(kind), name)
+        said = KINDS.get(hint, "other")
+        expected.append(f"{kind.__name__} {name} {place.offset} {place.size} {said}")
+    assert printed == expected
 
 
 @compiled
@@ -93,15 +121,15 @@ def test_sums_of_products_are_those_of_numpy(dtype, count, dim, more):
 def test_features_are_the_same_with_and_without_the_library(dim):
     x = np.random.default_rng(0).normal(size=(40, 3))
     for z in (features.cosine(Seeds(0), dim, 3, 2.0), features.gaussian(x[:dim], 2.0)):
-        found = maps.compiled(z, x.dtype)(x)
+        found = kernel.compiled(z, x.dtype)(x)
         with uncompiled():
-            assert np.abs(found - maps.compiled(z, x.dtype)(x)).max() < 1e-14
+            assert np.abs(found - kernel.compiled(z, x.dtype)(x)).max() < 1e-14
 
 
 def test_a_library_of_other_sources_is_refused_and_not_used(tmp_path):
     here = tmp_path / "psofed"
-    shutil.copytree(native.FOLDER.parent, here, ignore=shutil.ignore_patterns("__pycache__"))
-    (here / "native" / "rounds.h").write_text("/* changed since it was compiled */")
+    shutil.copytree(native.FOLDER.parents[1], here, ignore=shutil.ignore_patterns("__pycache__"))
+    (here / "core" / "native" / "rounds.h").write_text("/* changed since it was compiled */")
     done = subprocess.run(
         [sys.executable, "-m", "psofed", "reproduce", "--runs", "1", "--out", "r"],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,

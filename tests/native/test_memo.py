@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from helpers.plain import uncompiled
-from psofed import native
+from psofed.core import coding, native
 from psofed.core.features import Bumps, Waves
 from psofed.experiment import Experiment, Features
-from psofed.methods import coding, memofed, pdrls, psorls, quadratics
-from psofed.simulate import any_method, maps
+from psofed.methods import memofed
+from psofed.methods.memo import server
+from psofed.rivals import pdrls
+from psofed.simulate import any_method, kernel
 from psofed.simulate.draws import draw
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="nothing is compiled here")
@@ -27,7 +29,7 @@ def test_companded_values_are_the_same_codes(v, bits):
 
 def quadratic(rng, dim):
     root = rng.normal(size=(dim, dim))
-    return quadratics.Quadratic(root @ root.T + np.eye(dim), *rng.normal(size=(2, dim)))
+    return server.Quadratic(root @ root.T + np.eye(dim), *rng.normal(size=(2, dim)))
 
 
 @given(st.integers(1, 30), st.integers(0, 2**32 - 1))
@@ -35,7 +37,7 @@ def test_a_quadratic_is_replaced_in_the_sums(dim, seed):
     def after():
         rng = np.random.default_rng(seed)
         sums, old = quadratic(rng, dim), quadratic(rng, dim)
-        return quadratics.renew(sums, 3.0, 5.0, old, *rng.normal(size=(3, dim))), *sums, *old
+        return server.renew(sums, 3.0, 5.0, old, *rng.normal(size=(3, dim))), *sums, *old
 
     found = after()
     with uncompiled():
@@ -48,15 +50,15 @@ def test_the_minimum_is_the_solution(dim, seed):
     rng = np.random.default_rng(seed)
     A, b, _ = quadratic(rng, dim)
     prior = rng.uniform(size=dim)
-    found = quadratics.minimum(A, 1.5, prior, b)
+    found = server.minimum(A, 1.5, prior, b)
     with uncompiled():
-        plain = quadratics.minimum(A, 1.5, prior, b)
+        plain = server.minimum(A, 1.5, prior, b)
     assert np.abs(found - plain).max() <= 1e-12 * max(np.abs(plain).max(), np.abs(b).max())
 
 
 def test_a_matrix_that_is_not_positive_is_solved_all_the_same():
     A, b = np.array([[1.0, 3.0], [3.0, 1.0]]), np.array([1.0, 2.0])
-    assert np.allclose(A @ quadratics.minimum(A, 1.0, np.zeros(2), b), b)
+    assert np.allclose(A @ server.minimum(A, 1.0, np.zeros(2), b), b)
 
 
 @given(st.integers(1, 21), st.integers(1, 6), st.integers(0, 2**32 - 1), st.floats(1e-3, 1e5))
@@ -78,7 +80,7 @@ def test_features_of_one_run_are_those_of_the_map(taps, dtype, close):
     W, b, x = rng.normal(size=(11, taps)), rng.uniform(0, 7, 11), rng.normal(size=(2, 5, taps))
     for features in (Waves(W, b), Bumps(W, 1.5)):
         exact, given = features.astype(dtype), x.astype(dtype)
-        fast = maps.compiled(exact, np.dtype(dtype))
+        fast = kernel.compiled(exact, np.dtype(dtype))
         for one in (given, given[0], given[:, 1], given[0, :0]):
             assert fast(one).shape == exact(one).shape
             assert np.allclose(fast(one), features(one.astype(float)), atol=close)
@@ -86,12 +88,7 @@ def test_features_of_one_run_are_those_of_the_map(taps, dtype, close):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        memofed.Options(budget=None, bits=None, size=6, silent=0),
-        psorls.Options(shared=4),
-        psorls.Options(shared=4, idle=False),
-        pdrls.Options(shared=4, degree=2),
-    ],
+    [memofed.Options(budget=None, bits=None, size=6, silent=0), pdrls.Options(shared=4, degree=2)],
     ids=lambda o: o.title(),
 )
 def test_a_run_is_the_same_where_nothing_is_compiled(options):
@@ -103,7 +100,7 @@ def test_a_run_is_the_same_where_nothing_is_compiled(options):
         task = settings.task(0)
         (method,) = settings.start(task)
         draws = draw(settings, task, everybody=True)
-        played = any_method.play(draws, method, any_method.RunSamples(draws))
+        played = any_method.play(method, any_method.RunSamples(draws))
         return np.array([method.models(at.server, at.clients) for at in played])
 
     found = models()

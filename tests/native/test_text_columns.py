@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from psofed import native
-from psofed.data.text_columns import columns
+from psofed.core import native
+from psofed.streams.data.textfile import columns
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="nothing is compiled here")
 signs = st.text(st.sampled_from('ab1"",,;\n\n\r é\udc80\0'), max_size=24)

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from psofed import plugins, schema
 from psofed.errors import InputError
+from psofed.federation import plugins, schema
+from psofed.federation.workers import Packed, pack
 
 
 @pytest.fixture
@@ -153,7 +154,7 @@ def test_ours_come_first_then_entry_points_then_files(write, inside, monkeypatch
     assert found.__name__ == "their_methods"
     assert plugins.of(found.Options).version == "their-package 1.2"
     assert "not a module" in refusal("odd", lambda name: schema.load("psofed.methods", name))
-    monkeypatch.setattr(schema, "_found", set())
+    monkeypatch.setattr(schema, "_warned", set())
     with pytest.warns(UserWarning, match="'fedavg' is psofed's own"):
         assert schema.load("psofed.methods", "fedavg").__name__ == "psofed.methods.fedavg"
     said = refusal("signal", lambda name: schema.load("psofed.methods", name))
@@ -181,7 +182,7 @@ def test_another_process_gets_the_source_with_the_objects(write, inside):
         "mine.py",
         "class C:\n    def __init__(self, x): self.x = x\n    def f(self): return 1 / self.x\n",
     )
-    packed = plugins.pack([plugins.module("./mine.py").C(0)])
+    packed = pack([plugins.module("./mine.py").C(0)])
     (inside / "packed").write_bytes(__import__("pickle").dumps(packed))
     path.unlink()
     code = """
@@ -204,10 +205,10 @@ def test_a_process_with_another_version_of_a_package_refuses_it(write, inside, m
     __import__("versioned")
     thing = sys.modules["versioned"].C()
     plugins.of(type(thing))
-    packed = plugins.pack(thing)
+    packed = pack(thing)
     assert type(packed.unpack()) is type(thing)
     (other,) = packed.sources
-    altered = plugins.Packed(packed.data, (replace(other, digest="0"),))
+    altered = Packed(packed.data, (replace(other, digest="0"),))
     with pytest.raises(InputError, match="install the same everywhere"):
         altered.unpack()
 
@@ -216,12 +217,16 @@ def test_an_entry_point_is_written_by_its_name_and_a_bare_package_is_refused(
     write, inside, monkeypatch
 ):
     monkeypatch.setattr(sys, "path", [*sys.path, str(inside)])
-    write("offered_pack/__init__.py", "class Options: pass")
+    groups = [*schema.HOMES, "psofed.features"]
+    for i in range(len(groups)):
+        write(f"offered_pack_{i}/__init__.py", "class Options: pass")
     write("bare_pack/__init__.py", "class Options: pass")
     write("offered-1.0.dist-info/METADATA", "Name: offered\nVersion: 1.0\n")
-    write("offered-1.0.dist-info/entry_points.txt", "[psofed.streams]\noffer = offered_pack\n")
-    made = schema.load("psofed.streams", "offer")
-    assert plugins.spelled(made.Options) == "offer"
+    points = (f"[{group}]\noffer{i} = offered_pack_{i}\n" for i, group in enumerate(groups))
+    write("offered-1.0.dist-info/entry_points.txt", "".join(points))
+    for i, group in enumerate(groups):
+        made = plugins.entry(group, f"offer{i}")
+        assert plugins.spelled(made.Options) == f"offer{i}"
     bare = __import__("bare_pack")
     with pytest.raises(InputError, match="put it into a module with a dotted name"):
         plugins.spelled(bare.Options)

@@ -1,10 +1,11 @@
-"""Handlers of an own method that break the contract while it runs: refused by name, or right."""
+"""Handlers of an own method that break the contract: refused by name, noticed, or right."""
 
 import numpy as np
 import pytest
 
 from helpers.skeletons import experiment, put
 from psofed import experiment as experiments
+from psofed.cli.laws.rules import subjects
 from psofed.errors import InputError
 from psofed.simulate import montecarlo
 
@@ -12,7 +13,7 @@ UPLOAD = 'return client["w"].copy()\n'
 DOWNLOAD = 'return server["w"].copy()\n'
 RECEIVE = 'client["w"][:] = message\n'
 LEARN = 'self.learner.learn(client["w"], z, y, self.step)\n'
-FOLD = 'server["w"] += self.gain * (shares @ (models - server["w"]))\n'
+FOLD = 'server["w"] += self.gain * sum(changes)\n'
 
 
 def added(code):
@@ -29,33 +30,31 @@ REFUSED = [
     ((UPLOAD, 'return "w"\n'), "upload returns a str, not None or numbers [m]"),
     ((UPLOAD, 'return client["w"][None]\n'), "upload returns an array of float32 of shape [1, 6]"),
     ((UPLOAD, 'return client["w"] * 1j\n'), "upload returns an array of complex64"),
-    ((UPLOAD, 'return client["w"][:1]\n'), "upload returns 1 entries, not 6 as `lengths` says"),
-    (
-        (UPLOAD, 'return client["w"] * (np.nan if n == 5 else 1)\n'),
-        "upload returns NaN or infinity",
-    ),
     ((UPLOAD, "return [[1.0], [1.0, 2.0]]\n"), "upload returns a ragged list"),
-    ((DOWNLOAD, 'return server["w"] + np.inf\n'), "download returns NaN or infinity"),
     ((DOWNLOAD, "return 5\n"), "download returns a int"),
     ((RECEIVE, 'client["seen"] = message\n'), "receive adds state 'seen'"),
     ((LEARN, 'client["w"] = client["w"][:-1]\n'), "learn makes state 'w', an array of float32"),
-    ((LEARN, 'client["w"] *= np.nan\n'), "learn makes NaN of a state and a sample without any"),
-    ((FOLD, 'server["w"] *= np.nan\n'), "fold makes NaN or infinity"),
-    ((FOLD, 'server["w"] = None\n'), "fold has None as state 'w'"),
-    ((FOLD, 'server["w"] = server["w"][None]\n'), "models returns an array of float32 of shape [1"),
-    ((FOLD, 'del server["w"]\n'), "models finds no 'w' in the state"),
-    (added('models(self, server, clients):\nreturn server["w"][:5]'), "models returns an array"),
-    (added('models(self, server, clients):\nreturn server["w"] * np.nan'), "models gives NaN"),
-    (added("encode(self, message, up):\nreturn 'abc'"), "encode returns a str, not bytes"),
-    (added("encode(self, message, up):\nreturn b'ab'"), "encode gives 2 bytes that decode cannot"),
-    (added("encode(self, message, up):\nreturn b'abcd'"), "encode gives bytes of 1 entries"),
-    (added("cohort(self, n, server):\nreturn [0, 99]"), "cohort names client 99, of 0 to 4"),
-    (added("cohort(self, n, server):\nreturn [1, 1]"), "cohort names a client twice: [1, 1]"),
-    (
-        added("cohort(self, n, server):\nreturn None"),
-        "cohort gives None, not a list of whole numbers",
-    ),
-    (added("client(self, k):\nreturn None"), "client gives None, not a dict of arrays"),
+    (added("cohort(self, n, server):\nreturn [0, 1]"), "cohort returns a list, not an array"),
+    (added("cohort(self, n, server):\nreturn None"), "cohort returns None, not an array"),
+]
+# What no shape shows, and the rule that notices it.
+NOTICED = [
+    ((UPLOAD, 'return client["w"][:1]\n'), "Decoding gives back"),
+    ((UPLOAD, 'return client["w"] * (np.nan if n == 5 else 1)\n'), "Models stay finite"),
+    ((DOWNLOAD, 'return server["w"] + np.inf\n'), "Models stay finite"),
+    ((LEARN, 'client["w"] *= np.nan\n'), "Models stay finite"),
+    ((FOLD, 'server["w"] *= np.nan\n'), "Models stay finite"),
+    ((FOLD, 'server["w"] = None\n'), "Models stay finite"),
+    ((FOLD, 'server["w"] = server["w"][None]\n'), "Models stay finite"),
+    ((FOLD, 'del server["w"]\n'), "Models stay finite"),
+    (added('models(self, server, clients):\nreturn server["w"][:5]'), "Models stay finite"),
+    (added('models(self, server, clients):\nreturn server["w"] * np.nan'), "Models stay finite"),
+    (added("encode(self, values, up):\nreturn 'abc'"), "Decoding gives back"),
+    (added("encode(self, values, up):\nreturn b'ab'"), "Decoding gives back"),
+    (added("encode(self, values, up):\nreturn b'abcd'"), "Decoding gives back"),
+    (added("cohort(self, n, server):\nreturn np.array([0, 99])"), "A cohort is an array"),
+    (added("cohort(self, n, server):\nreturn np.array([1, 1])"), "A cohort is an array"),
+    (added("client(self):\nreturn None"), "A cohort is an array"),
 ]
 NUMPY = (
     "from typing import Any, ClassVar\n",
@@ -69,6 +68,13 @@ def test_what_breaks_the_contract_is_refused_with_file_handler_and_rule(tmp_path
         mse(tmp_path, NUMPY, change)
     assert told in str(refused.value)
     assert str(refused.value).startswith(str(tmp_path / "mine.py"))
+
+
+@pytest.mark.parametrize(("change", "rule"), NOTICED)
+def test_what_no_shape_shows_is_noticed_by_the_check(tmp_path, change, rule):
+    (first, *_) = subjects(str(put(tmp_path, NUMPY, change)))
+    told = {v.rule: v.reason for v in first.verdicts() if v.outcome == "failed"}
+    assert any(name.startswith(rule) for name in told), told
 
 
 def test_a_broken_handler_ends_a_command_without_a_traceback(psofed, tmp_path):
@@ -85,7 +91,7 @@ MEANT = [
     [(UPLOAD, 'return client["w"].tolist()\n')],
     [(RECEIVE, 'client["w"] = message\n')],
     [(DOWNLOAD, 'return server["w"]\n'), (RECEIVE, 'client["w"][:] = message; message *= 0\n')],
-    [(FOLD, 'server["w"] = list(server["w"] + self.gain * (shares @ (models - server["w"])))\n')],
+    [(FOLD, 'server["w"] = server["w"] + self.gain * sum(changes)\n')],
 ]
 
 
@@ -102,7 +108,7 @@ def test_whole_numbers_in_a_message_keep_the_weights_of_the_fold(tmp_path):
 
 
 def test_a_state_that_is_replaced_is_still_there_in_the_next_round(tmp_path):
-    first = added('client(self, k):\nreturn {"w": self.task.initial(), "seen": self.task.zeros(1)}')
+    first = added('client(self):\nreturn {"w": self.task.initial(), "seen": self.task.zeros(1)}')
     slower = 'self.learner.learn(client["w"], z, y, self.step / float(client["seen"][0]))\n'
     lost = LEARN, 'client["seen"] = client["seen"] + 1\n        ' + slower
     kept = LEARN, 'client["seen"] += 1\n        ' + slower
@@ -116,17 +122,23 @@ def test_a_step_that_is_too_large_is_still_a_result(tmp_path):
     assert not np.isfinite(curves.mse[0, -1])
 
 
-INVITED = "return Invited(sorted(order[: self.size].tolist()))\n"
-ADMITTED = "return Admitted({k: 1 / len(scores) for k in scores})\n"
+INVITED = "return policies.Invited(sorted(order[: self.size].tolist()))\n"
+ADMITTED = "return policies.Admitted({k: 1 / len(scores) for k in scores})\n"
 NO_POLICY = [
     ((INVITED, "return order\n"), "invite returns an array of int64 of shape [5], not Invited"),
-    ((INVITED, "return Invited([0, 99])\n"), "invite names client 99, of 0 to 4"),
-    ((INVITED, "return Invited([1, 1])\n"), "invite names a client twice"),
-    ((INVITED, "return Invited([0.5])\n"), "invite gives [0.5], not a list of whole numbers"),
+    ((INVITED, "return policies.Invited([0, 99])\n"), "invite names client 99, of 0 to 4"),
+    ((INVITED, "return policies.Invited([1, 1])\n"), "invite names a client twice"),
+    (
+        (INVITED, "return policies.Invited([0.5])\n"),
+        "invite gives [0.5], not a list of whole numbers",
+    ),
     ((ADMITTED, "return None\n"), "admit returns None, not Admitted"),
-    ((ADMITTED, "return Admitted({})\n"), "who has uploaded; give 0 to those who shall not count"),
-    ((ADMITTED, "return Admitted(dict.fromkeys(range(5), 1.0))\n"), "who did not ask"),
-    ((ADMITTED, "return Admitted(dict.fromkeys(scores, np.nan))\n"), "the weight nan"),
+    (
+        (ADMITTED, "return policies.Admitted({})\n"),
+        "who has uploaded; give 0 to those who shall not count",
+    ),
+    ((ADMITTED, "return policies.Admitted(dict.fromkeys(range(5), 1.0))\n"), "who did not ask"),
+    ((ADMITTED, "return policies.Admitted(dict.fromkeys(scores, np.nan))\n"), "the weight nan"),
 ]
 
 
@@ -141,24 +153,33 @@ def test_what_a_policy_does_wrong_is_not_told_as_the_methods_mistake(tmp_path, c
     assert str(refused.value).startswith(str(tmp_path / "own.py"))
 
 
-SAMPLES = "return Samples(x, f(x), noise)\n"
-SNAPSHOT = "return Samples(x, f(x), np.sqrt(self.noise) * drawn[:, -1])\n"
+SAMPLES = "return streams.Samples(x, f(x), noise)\n"
+SNAPSHOT = "return streams.Samples(x, f(x), np.sqrt(self.noise) * drawn[:, -1])\n"
 NO_STREAM = [
     ((SAMPLES, "return x, f(x), noise\n"), "samples returns a tuple, not Samples"),
     (
-        (SAMPLES, "return Samples(x[..., :2], f(x), noise)\n"),
+        (SAMPLES, "return streams.Samples(x[..., :2], f(x), noise)\n"),
         "samples gives x the shape [5, 12, 2]",
     ),
-    ((SAMPLES, "return Samples(x, f(x).T, noise.T)\n"), "samples gives clean the shape [12, 5]"),
-    ((SAMPLES, "return Samples(x * 1j, f(x), noise)\n"), "not an array of real numbers"),
-    ((SAMPLES, "return Samples(list(x), f(x), noise)\n"), "samples gives a list as x"),
-    ((SAMPLES, "return Samples(x * np.nan, f(x), noise)\n"), "samples gives NaN or infinity"),
+    (
+        (SAMPLES, "return streams.Samples(x, f(x).T, noise.T)\n"),
+        "samples gives clean the shape [12, 5]",
+    ),
+    ((SAMPLES, "return streams.Samples(x * 1j, f(x), noise)\n"), "not an array of real numbers"),
+    ((SAMPLES, "return streams.Samples(list(x), f(x), noise)\n"), "samples gives a list as x"),
+    (
+        (SAMPLES, "return streams.Samples(x * np.nan, f(x), noise)\n"),
+        "samples gives NaN or infinity",
+    ),
     ((SNAPSHOT, "return None\n"), "snapshot returns None, not Samples"),
     (
-        (SNAPSHOT, "return Samples(x[:3], f(x)[:3], f(x)[:3])\n"),
+        (SNAPSHOT, "return streams.Samples(x[:3], f(x)[:3], f(x)[:3])\n"),
         "snapshot gives x the shape [3, 3]",
     ),
-    ((SNAPSHOT, "return Samples(x, f(x) + np.inf, f(x))\n"), "snapshot gives NaN or infinity"),
+    (
+        (SNAPSHOT, "return streams.Samples(x, f(x) + np.inf, f(x))\n"),
+        "snapshot gives NaN or infinity",
+    ),
 ]
 
 

@@ -12,16 +12,15 @@ import pytest
 
 from helpers.skeletons import TOML, experiment, put, skeleton
 from psofed import experiment as experiments
-from psofed import plugins
-from psofed.checks.drivers import MemoryDisk
+from psofed.cli.laws.drivers import MemoryDisk
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
+from psofed.federation import plugins
+from psofed.fleet.protocol import deployment
 from psofed.methods import onlinefed
-from psofed.protocol import deployment
-from psofed.report import files
+from psofed.report import runs
 from psofed.simulate import montecarlo, pools
-from psofed.simulate.accumulate import Accumulator
-from psofed.simulate.checkpoint import Checkpoint
+from psofed.simulate.finished import Accumulator, Checkpoint
 from psofed.streams import paper
 
 MARK = "@dataclass(frozen=True)\n"
@@ -67,7 +66,7 @@ def test_what_a_notebook_made_is_not_written_but_its_result_is_and_says_so(tmp_p
     made = Experiment(clients=5, rounds=6, runs=1, test_samples=20, methods=(options,))
     with pytest.raises(InputError, match="was made in a notebook or a script; put it into a file"):
         made.to_toml()
-    found = files.render(montecarlo.run(made, 1), "python", {})
+    found = runs.render(montecarlo.run(made, 1), "python", {})
     text = found["experiment.toml"].decode()
     assert text.startswith("# This file cannot be read back: ")
     assert tomllib.loads(text)["methods"][0]["name"] == "__main__:Mine"
@@ -104,7 +103,7 @@ def test_a_stream_that_is_written_nowhere_is_refused_when_it_is_written():
         made = Experiment(clients=4, rounds=5, runs=1, test_samples=10, stream=stream)
         with pytest.raises(InputError, match=words):
             made.to_toml()
-        found = files.render(montecarlo.run(made, 1), "python", {})
+        found = runs.render(montecarlo.run(made, 1), "python", {})
         assert "cannot be read back" in found["experiment.toml"].decode()
 
 
@@ -131,7 +130,7 @@ def test_who_reads_a_result_or_a_report_imports_nothing(tmp_path, psofed):
     (tmp_path / "imported").unlink()
     (tmp_path / "mine.py").unlink()
     plugins.loaded.clear()
-    done = psofed("report", "result")
+    done = psofed("study", "report", "result")
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "imported").exists()
     assert not plugins.loaded
@@ -203,7 +202,7 @@ DEPLOYED = TOML + '[deploy]\nwire = "float64"\n'
 
 def test_both_ends_of_a_deployment_must_have_the_same_file_wherever_it_lies(tmp_path):
     for name in ("server", "client", "other"):
-        put(tmp_path / name, *([("* (shares", "* 1 * (shares")] if name == "other" else []))
+        put(tmp_path / name, *([("* sum(", "* 1 * sum(")] if name == "other" else []))
         experiment(tmp_path / name, DEPLOYED)
     server, client, other = (
         deployment.read(tmp_path / name / "mine.toml") for name in ("server", "client", "other")
@@ -213,7 +212,7 @@ def test_both_ends_of_a_deployment_must_have_the_same_file_wherever_it_lies(tmp_
 
 
 def test_a_state_folder_keeps_the_file_and_imports_it_only_if_told(tmp_path):
-    from psofed.export import origin
+    from psofed.tables.export import origin
 
     put(tmp_path, marked(tmp_path))
     plan = deployment.read(experiment(tmp_path, DEPLOYED))
@@ -241,7 +240,7 @@ def test_a_fit_takes_a_method_from_a_file_beside_the_working_folder(tmp_path, ps
 def test_the_theory_says_that_it_does_not_cover_the_method(tmp_path, psofed):
     put(tmp_path)
     experiment(tmp_path)
-    done = psofed("theory", "mine.toml")
+    done = psofed("study", "theory", "mine.toml")
     assert done.returncode == 2
     assert "none that the theory covers" in done.stderr
 
@@ -257,12 +256,11 @@ def test_the_theory_says_that_it_does_not_cover_the_method(tmp_path, psofed):
         (("gain: float = 1.0", "gain: list[float] = 1.0"), "gain is list[float]"),
         (('f"Mine gain', 'f"Mine\\ngain'), "describe() gives one line of text, but it gives"),
         (('f"Mine gain={self.gain:g}"', "1 / 0"), "it raises ZeroDivisionError"),
-        (("class Method(Plain)", "class Methods(Plain)"), "which has no Method"),
-        (("def upload", "def uploads"), "Method has every handler of its contract, but it has no"),
-        (("def learn", "def learns"), "it has no learn"),
+        (("class Method(OneClient)", "class Methods(OneClient)"), "which has no Method"),
+        (("def upload", "def uploads"), "Method has everything of its contract, but it has no"),
+        (("def receive", "def receives"), "it has no receive"),
         (("def fold(\n        self, server", "def fold(\n        self, more, server"), "it has fold("),
-        (("common = True", "common = compiled = True"), "does not declare `compiled`"),
-        (("class Method(Plain)", "class Method"), "but it has no cohort, begins, "),
+        (("class Method(OneClient)", "class Method"), "but it has no cohort, server, client, "),
     ],
 )  # fmt: skip
 def test_a_broken_contract_is_told_at_the_start_with_its_rule(tmp_path, psofed, change, words):

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed import schema
 from psofed.core.seeds import Seeds
-from psofed.policies import fedcs, importance, optimal
-from psofed.policies.contract import Federation
+from psofed.federation import schema
+from psofed.federation.policy import Federation
+from psofed.rivals.policies import fedcs, importance, optimal
 
 DRAWS = 4_000  # a mean that is off by 0.07 standard deviations of one draw is noticed
 

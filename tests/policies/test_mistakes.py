@@ -10,15 +10,11 @@ from helpers.mistakes import is_named
 from psofed import experiment as experiments
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.methods import (
-    centralised,
-    cmfl,
-    psofed,
-    quantised,
-    raw,
-)
-from psofed.policies import fedcs, importance, optimal
-from psofed.protocol.server import Server
+from psofed.fleet.protocol.server import Server
+from psofed.methods import centralised, psofed
+from psofed.rivals import cmfl, quantised, raw
+from psofed.rivals.policies import fedcs, importance, optimal
+from psofed.simulate import family
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.describe())
@@ -28,8 +24,8 @@ def test_a_policy_survives_toml_and_shows_in_the_title(policy):
     assert one.methods[0].title() == f"PSO-Fed M=3 uncoordinated, {policy.describe()}"
     assert replace(one.methods[0], label="mine").title() == "mine"
     with_policy, without = one.start(one.task(0))
-    assert not with_policy.compiled
-    assert without.compiled
+    assert not family.supports(with_policy)
+    assert family.supports(without)
 
 
 def test_a_policy_is_read_from_its_own_table(tmp_path):

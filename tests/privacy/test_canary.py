@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from psofed import Privacy, PSOFed
-from psofed.checks.bench import prepare, small
+from psofed.cli.laws.drivers import prepare, small
 from psofed.experiment import Features
-from psofed.methods.noisy import PUBLIC, SPENT
-from psofed.privacy.settings import Level
+from psofed.federation.clients import stacked
+from psofed.stages.noise import PUBLIC, SPENT
+from psofed.stages.privacy import Level
 
 TRIALS, ROUNDS, CONFIDENCE = 20_000, 6, 0.99
 
@@ -32,8 +33,10 @@ def _likelihood(method, level, planted):
     """The logarithm of the likelihood ratio of what many clients sent, all with the same data."""
     random, k = np.random.default_rng(planted), np.arange(TRIALS)
     data = np.random.default_rng(5)
-    real, told = _stack(method), np.zeros(TRIALS)
-    guesses = _stack(method), _stack(method)  # of somebody who knows all but what is planted
+    real, told = stacked(method.client(), TRIALS), np.zeros(TRIALS)
+    guesses = [
+        stacked(method.client(), TRIALS) for _ in range(2)
+    ]  # of somebody who knows all but what is planted
     for n in range(ROUNDS):
         x, y = data.normal(size=4), 0.3 * data.normal()
         canary = n == 0 or level == "client"
@@ -41,9 +44,11 @@ def _likelihood(method, level, planted):
         z = method.task.features(x)
         for client, here in ((real, planted), (guesses[0], False), (guesses[1], True)):
             if here or not canary:
-                method.learn(client, x, np.broadcast_to(z, (TRIALS, 10)), np.full(TRIALS, y))
+                many = np.broadcast_to(z, (TRIALS, 10))
+                method.learn(client, np.tile(x, (TRIALS, 1)), many, np.full(TRIALS, y))
         method._drawn = lambda k, n, shape: method.sigma * random.standard_normal(shape)
-        sent, window = method.upload(real, k, n), method.entries(0, n, up=True)
+        sent = method.upload(real, k, n).values
+        window = method.entries(k[:1], n, up=True)[0]
         for sign, guess in zip((1, -1), guesses, strict=True):
             public = guess[PUBLIC][:, window]
             mean = public + method._clipped(guess["w"][:, window] - public)
@@ -51,10 +56,6 @@ def _likelihood(method, level, planted):
             guess["w"][:, window] = guess[PUBLIC][:, window] = sent
     assert (real[SPENT] == ROUNDS).all()
     return told
-
-
-def _stack(method):
-    return {name: np.stack([array] * TRIALS) for name, array in method.client(0).items()}
 
 
 def _proven(there, without, delta):

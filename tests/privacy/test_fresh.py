@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from psofed.deploy.samples import replay
 from psofed.experiment import Experiment
+from psofed.fleet.protocol.client import Client
+from psofed.fleet.protocol.server import Server
+from psofed.fleet.samples import replay
 from psofed.methods import psofed
-from psofed.protocol.client import Client
-from psofed.protocol.server import Server
 
 FIRST, LAST = 20, 25  # by then a client has learned from some twenty samples since its last contact
 

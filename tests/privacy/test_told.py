@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from helpers.command import call
-from helpers.devices import wait_for
 from helpers.stage import Stage
 from psofed import Experiment, FedAvg, Privacy, PSOFed
-from psofed.checks.bench import small
-from psofed.protocol.client import Member
-from psofed.report.summaries import promise
+from psofed.cli.laws.drivers import small
+from psofed.fleet.protocol.member import Member
+from psofed.report.runs import promise
 
 CLIENT = Privacy(epsilon=2.0, level="client", uploads=4)
 
@@ -28,19 +27,18 @@ def test_a_budget_is_told_as_it_is_spent(stage):
     for k, device in stage.devices.items():
         device.on_news = news[k].append
     stage.play(3)
-    early = wait_for(lambda: (e := stage.state()["epsilon"])[0] > 0 and e)
-    assert early[0] <= early[1] == 2.0
+    early = stage.state()["epsilon"]
+    assert 0 < early[0] <= early[1] == 2.0
     stage.play(40)
-    wait_for(lambda: stage.state()["epsilon"] == [2.0, 2.0])
+    assert stage.state()["epsilon"] == [2.0, 2.0]
     metrics = stage.get("/metrics")[1]
     assert 'psofed_epsilon{what="spent"} 2.0' in metrics
     for k, device in stage.devices.items():
-        client = device.member.client
-        assert client.exhausted
-        assert client.spent == pytest.approx(2.0)
+        assert device.member.exhausted
+        assert device.member.spent == pytest.approx(2.0)
         assert [line for line in news[k] if "epsilon 2 is spent" in line] == news[k][-1:]
     again = Member(stage.plan, 0, stage.devices[0].member.store.disk)
-    assert again.client.exhausted, "a restart does not bring the budget back"
+    assert again.exhausted, "a restart does not bring the budget back"
 
 
 def test_a_dashboard_without_a_budget_has_none(tmp_path):
@@ -55,7 +53,7 @@ def test_a_client_with_a_budget_tells_nothing_that_has_no_noise(tmp_path, flag):
     path = tmp_path / "run.toml"
     path.write_text(small(PSOFed(3), privacy=CLIENT).to_toml(), encoding="utf-8")
     where = ("--id", 0, "--state", "k", "--broker", "mqtt://127.0.0.1:1")
-    done = call("client", path, *where, flag, cwd=tmp_path)
+    done = call("deploy", "client", path, *where, flag, cwd=tmp_path)
     assert done.returncode == 2
     assert f"{flag} is given, but these numbers have no noise" in done.stderr
     assert not (tmp_path / "k").exists()

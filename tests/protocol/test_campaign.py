@@ -18,7 +18,7 @@ PARTS = {
     "sieges": ("sieges: 0 of 25",),
     "fleets": ("fleets: 0 of 50",),
     "masks": ("masks: 0 of 500",),
-    "insiders": ("insiders: 0 of 2",),
+    "attackers": ("attackers: 0 of 2",),
 }
 
 

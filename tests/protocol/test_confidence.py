@@ -6,10 +6,10 @@ import pytest
 from helpers.network import Chance, VirtualDisk
 from psofed.core.conformal import LEVELS
 from psofed.experiment import Experiment, Features
+from psofed.fleet.protocol.confidence import WAITING, Confidence
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.member import Member
 from psofed.methods import centralised, onlinefed, psofed
-from psofed.protocol.client import Member
-from psofed.protocol.confidence import WAITING, Confidence
-from psofed.protocol.deployment import Deploy, Deployment
 
 
 def plan(options=None, clock="live"):
@@ -36,22 +36,22 @@ def test_nine_of_ten_labels_are_inside_the_interval_of_nine_tenths(options):
     x, y = samples(3000)
     inside = []
     for i in range(len(y)):
-        ends = member.client.answer(x[i]).interval(0.9)
+        ends = member.answer(x[i]).interval(0.9)
         inside += [] if ends is None else [ends[0] <= y[i] <= ends[1]]
         member.client.learn(x[i : i + 1], y[i : i + 1])
     assert np.mean(inside) == pytest.approx(0.9, abs=0.01)
-    assert member.client.confidence.coverage(0.9) == pytest.approx(np.mean(inside), abs=0.005)
+    assert member.confidence.coverage(0.9) == pytest.approx(np.mean(inside), abs=0.005)
 
 
 def test_no_interval_is_given_before_there_are_enough_labels():
-    client = Member(plan(), 0, disk()).client
+    member = Member(plan(), 0, disk())
     x, y = samples(20)
-    assert client.answer(x[0]).interval(0.5) is None
-    client.learn(x[:9], y[:9])
-    assert client.answer(x[0]).interval(0.9) is None
-    client.learn(x[9:10], y[9:10])
-    assert client.answer(x[0]).interval(0.9) is not None
-    assert client.answer(x[0]).interval(0.99) is None
+    assert member.answer(x[0]).interval(0.5) is None
+    member.client.learn(x[:9], y[:9])
+    assert member.answer(x[0]).interval(0.9) is None
+    member.client.learn(x[9:10], y[9:10])
+    assert member.answer(x[0]).interval(0.9) is not None
+    assert member.answer(x[0]).interval(0.99) is None
 
 
 def test_a_late_label_is_compared_with_the_answer_that_was_given():
@@ -76,10 +76,10 @@ def test_radii_survive_a_restart():
     member = Member(plan(), 0, folder)
     member.client.learn(*samples(200))
     member.save()
-    again = Member(plan(), 0, folder).client
+    again = Member(plan(), 0, folder)
     x = samples(1)[0][0]
-    assert again.answer(x) == member.client.answer(x)
-    assert again.confidence.coverage(0.9) == member.client.confidence.coverage(0.9)
+    assert again.answer(x) == member.answer(x)
+    assert again.confidence.coverage(0.9) == member.confidence.coverage(0.9)
 
 
 def test_a_record_without_radii_is_read_and_they_are_learned_anew():
@@ -89,8 +89,8 @@ def test_a_record_without_radii_is_read_and_they_are_learned_anew():
     arrays = member.client.to_arrays()
     old = {name: a for name, a in arrays.items() if not name.startswith("radius.")}
     member.store.save({**old, "incarnation": np.array(0)})
-    again = Member(plan(), 0, folder).client
-    assert again.position == 200
+    again = Member(plan(), 0, folder)
+    assert again.client.position == 200
     assert again.confidence.labels == 0
     assert again.answer(samples(1)[0][0]).interval(0.9) is None
 

@@ -1,48 +1,55 @@
 """Deployments expect malicious clients: which have a defence, what it stops, what a kill costs."""
 
-import importlib
-
 import numpy as np
 import pytest
 
 from helpers.battery import VARIANTS
-from helpers.loopback import disk, plan, play
-from psofed.attacks import constant
+from helpers.loopback import World, balanced, disk, plan
 from psofed.curves import to_db
-from psofed.defences import clip, median, none
-from psofed.defences.contract import Ward
-from psofed.deploy.samples import replay
 from psofed.errors import InputError
 from psofed.experiment import Features
-from psofed.methods import centralised, fedavg, onlinefed, raw
+from psofed.federation import schema
+from psofed.federation.contract import exchanged
+from psofed.federation.stage import around
+from psofed.fleet.protocol import durable, wire
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy
+from psofed.fleet.protocol.store import SELDOM, SLOTS
+from psofed.fleet.samples import replay
+from psofed.methods import centralised, fedavg, onlinefed
 from psofed.methods import psofed as pso
-from psofed.protocol import coordinator as coordinators
-from psofed.protocol import wire
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deploy
-from psofed.protocol.store import SELDOM, SLOTS
+from psofed.rivals import raw
+from psofed.stages.attacks import constant
+from psofed.stages.defence import OWN, Defended
+from psofed.stages.defences import clip, median, none
+from psofed.stages.defences.contract import Setting
+from psofed.stages.surroundings import attack_in
 
-LIVE = Deploy(clock="live")
+LIVE, LIVE64 = Deploy(clock="live"), Deploy(clock="live", wire="float64")
 TEN = {"clients": 10, "cohort": 4, "features": Features(dim=50), "dtype": "float32"}
 HUGE = constant.Options(value=9e8, share=0.1)
 
 
+def defence_of(server):
+    stages = around(server.server.method)
+    return next((stage.defence for stage in stages if isinstance(stage, Defended)), None)
+
+
 def test_a_live_deployment_has_a_defence_and_a_lockstep_one_does_as_its_file_says():
     assert plan(LIVE).defence == "Defence: clip"
-    assert isinstance(Coordinator(plan(LIVE), disk()).server.guard.defence, clip.Defence)
+    assert isinstance(defence_of(Coordinator(plan(LIVE), disk())), clip.Defence)
     assert plan().defence == "Defence: none, the file has no table [defence]"
-    assert Coordinator(plan(), disk()).server.guard is None
+    assert defence_of(Coordinator(plan(), disk())) is None
     assert plan(defence=clip.Options(3.0)).defence == "Defence: clip 3"
 
 
 def test_a_file_or_a_method_without_a_fold_turns_it_off():
     off = plan(LIVE, defence=none.Options())
     assert off.defence == "Defence: none, as the file says"
-    assert Coordinator(off, disk()).server.guard is None
+    assert defence_of(Coordinator(off, disk())) is None
     whole = plan(LIVE, methods=(centralised.Options(),))
     assert "the server of centralised has no fold that one could change" in whole.defence
-    assert Coordinator(whole, disk()).server.guard is None
+    assert defence_of(Coordinator(whole, disk())) is None
 
 
 def test_a_live_server_may_change_its_defence_without_its_clients():
@@ -52,20 +59,19 @@ def test_a_live_server_may_change_its_defence_without_its_clients():
 
 @pytest.mark.parametrize("name", sorted(VARIANTS))
 def test_every_method_that_goes_live_goes_live_with_it(name):
-    options = importlib.import_module(f"psofed.methods.{name}").Options()
+    options = schema.load("psofed.methods", name).Options()
     if options.simulated or options.not_live:
-        pytest.skip("it does not")
-    given = plan(LIVE, methods=(options,), features=Features(dim=40))
-    server, members = Coordinator(given, disk()), [Member(given, k, disk()) for k in range(5)]
-    sources = [replay(given.experiment, k) for k in range(5)]
+        pytest.skip("it does not go live")
+    world = World(LIVE, methods=(options,), features=Features(dim=40))
+    sources = [replay(world.plan.experiment, k) for k in range(5)]
     for n in range(6):
-        for member, source in zip(members, sources, strict=True):
-            member.client.learn(*source(8 * n, 8 * n + 8))
-        play(server, members)
-    counts = server.server.ledger.counts
+        for k, source in enumerate(sources):
+            world.members[k].client.learn(*source(8 * n, 8 * n + 8))
+        world.rounds()
+    counts = world.balanced()
     assert counts["asked"] == counts["accepted"]
     assert counts["asked"] >= 12 or name == "memofed", "which waits for more samples"
-    assert np.isfinite(server.server.model).all()
+    assert np.isfinite(world.model).all()
 
 
 def test_a_check_of_samples_does_not_change_what_the_defence_sees():
@@ -76,31 +82,30 @@ def test_a_check_of_samples_does_not_change_what_the_defence_sees():
 
 def served(rounds, **changes):
     """A live run in memory, a sample for each client before each round: its server, its error."""
-    given = plan(LIVE, **TEN, **changes)
-    server = Coordinator(given, disk())
-    members = [Member(given, k, disk()) for k in range(10)]
+    world = World(LIVE, **TEN, **changes)
+    given, server = world.plan, world.server
     sources = [replay(given.experiment, k) for k in range(10)]
     for n in range(rounds):
-        for member, source in zip(members, sources, strict=True):
-            member.client.learn(*source(n, n + 1))
+        for k, source in enumerate(sources):
+            world.members[k].client.learn(*source(n, n + 1))
         for k, frame in server.frames().items():
-            answer, _ = members[k].take(frame)
+            answer, _ = world.members[k].take(frame)
             if answer is not None:
                 server.take(k, answer)
         server.commit()
     task = given.method().task
     test = given.experiment.draw_test(task.seeds)
-    return server, float(
-        to_db(np.mean((task.features(test.x) @ server.server.model - test.y) ** 2))
-    )
+    errors = task.features(test.x) @ world.model - test.y
+    return server, float(to_db(np.mean(errors**2)))
 
 
 def test_one_of_ten_that_sends_9e8_is_found_and_does_no_harm():
     clean = served(300, defence=none.Options())[1]
     server, error = served(300, attack=HUGE)
     assert error < clean + 0.5
-    (attacker,) = server.plan.method().task.attack.insiders.ids.tolist()
-    opinion = server.server.guard.opinion()
+    task = server.plan.method().task
+    (attacker,) = attack_in(HUGE, task).attackers.ids.tolist()
+    opinion = server.server.opinion()
     assert np.flatnonzero(opinion.quarantined).tolist() == [attacker]
     assert opinion.reason[attacker] == "its changes are at least 50 times the usual size"
     assert not any(reason for k, reason in enumerate(opinion.reason) if k != attacker)
@@ -108,7 +113,7 @@ def test_one_of_ten_that_sends_9e8_is_found_and_does_no_harm():
 
 
 def test_nobody_gets_in_before_it_is_known_what_is_usual():
-    defence = clip.Defence(clip.Options(), Ward(10, 10, 4, 4))
+    defence = clip.Defence(clip.Options(), Setting(10, 10, 4, 4))
     state, k, entries = defence.start(), np.arange(4), np.broadcast_to(np.arange(4), (4, 4))
     silent = np.zeros((4, 4))
     alone = silent.copy()
@@ -139,7 +144,7 @@ def upload(server, k, values):
 def test_no_answers_together_end_a_server(clock, options):
     most = 1.7e308
     given = plan(Deploy(wire="float64", clock=clock, bound=most), cohort=5, methods=(options,))
-    entries, folder = len(given.method().upload(given.method().client(0), 0, 0)), disk()
+    entries, folder = exchanged(given.method(), up=True).shape[-1], disk()
     server, left_out = Coordinator(given, folder), 0
     for n in range(6):
         for k in list(server.missing):
@@ -154,13 +159,14 @@ def test_no_answers_together_end_a_server(clock, options):
     ledger = server.server.ledger
     assert left_out > 0
     assert ledger.reasons["together"] == ledger.refused.sum() == left_out
-    counts = ledger.counts
-    assert counts["asked"] == counts["accepted"] + counts["refused"] + counts["lost"] == 30
-    assert counts["received"] == counts["accepted"] + counts["rejected"] == 30
+    counts = balanced(server)
+    assert counts["asked"] == counts["received"] == 30
+    assert not counts["repeated"]
 
 
 def arrays_of(server):
-    return {name: a.copy() for name, a in server.server.guard.state.items()}
+    state = server.server.state.items()
+    return {name: a.copy() for name, a in state if name.startswith(OWN)}
 
 
 def committed(server, rounds, rng):
@@ -171,45 +177,38 @@ def committed(server, rounds, rng):
 
 
 def test_a_kill_costs_a_small_federation_nothing():
-    given, folder, rng = (
-        plan(Deploy(clock="live", wire="float64")),
-        disk(),
-        np.random.default_rng(0),
-    )
+    given, folder, rng = plan(LIVE64), disk(), np.random.default_rng(0)
     server = Coordinator(given, folder)
     committed(server, 70, rng)
     again = Coordinator(given, folder)
     for name, array in arrays_of(server).items():
-        np.testing.assert_array_equal(again.server.guard.state[name], array)
+        np.testing.assert_array_equal(again.server.state[name], array)
     assert not any(slot in folder.files for slot in SELDOM)
 
 
 def test_a_kill_costs_a_large_one_a_few_rounds_of_a_slow_memory_and_nothing_else():
     many = {"clients": 1000, "cohort": 4, "features": Features(dim=100)}
-    given, folder, rng = (
-        plan(Deploy(clock="live", wire="float64"), **many), disk(), np.random.default_rng(0),
-    )  # fmt: skip
+    given, folder, rng = plan(LIVE64, **many), disk(), np.random.default_rng(0)
     server = Coordinator(given, folder)
-    committed(server, coordinators.OFTEN, rng)
-    then = arrays_of(server)["memory"]
+    committed(server, durable.OFTEN, rng)
+    then = arrays_of(server)[f"{OWN}memory"]
     committed(server, 5, rng)
     assert max(len(folder.files[slot]) for slot in SLOTS) < 150_000 < then.nbytes
     again = Coordinator(given, folder)
     for name, array in arrays_of(server).items():
-        wanted = then if name == "memory" else array
-        np.testing.assert_array_equal(again.server.guard.state[name], wanted)
+        wanted = then if name == f"{OWN}memory" else array
+        np.testing.assert_array_equal(again.server.state[name], wanted)
     assert then.any()
 
 
 def test_another_defence_begins_anew():
     folder, rng = disk(), np.random.default_rng(0)
-    wire64 = Deploy(clock="live", wire="float64")
-    committed(Coordinator(plan(wire64), folder), 10, rng)
-    other = plan(wire64, cohort=2, defence=none.Options())
+    committed(Coordinator(plan(LIVE64), folder), 10, rng)
+    other = plan(LIVE64, cohort=2, defence=none.Options())
     assert Coordinator(other, folder).n == 10
-    back = Coordinator(plan(wire64), folder)
+    back = Coordinator(plan(LIVE64), folder)
     assert back.n == 10
-    assert not back.server.guard.state["contacts"].any(), "what it knew is gone with the record"
+    assert not back.server.state[f"{OWN}contacts"].any(), "what it knew is gone with the record"
     assert np.isfinite(back.server.model).all()
 
 

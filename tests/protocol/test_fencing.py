@@ -5,33 +5,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.battery import every_method
-from helpers.loopback import K, Line, connect, disk, plan, play
-from psofed.deploy.client_loop import Device
-from psofed.deploy.samples import replay
-from psofed.deploy.server_loop import ServerLoop
-from psofed.protocol import wire
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deploy
-
-
-def as_start(frame, incarnation):
-    """The same invitation, as if from another start of the server."""
-    found = wire.decode(frame, 10_000)
-    return wire.encode(wire.Frame(**vars(found) | {"incarnation": incarnation}))
+from helpers.loopback import K, Line, World, altered, connect, play
+from psofed.fleet.client_loop import Device
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.server_loop import ServerLoop
 
 
 def cast(**changes):
-    given_plan = plan(**changes)
-    experiment = given_plan.experiment
-    members = [Member(given_plan, k, disk(), replay(experiment, k)) for k in range(K)]
-    return Coordinator(given_plan, disk()), members
+    world = World(**changes)
+    return world.server, world.members
 
 
 def test_one_forged_invitation_does_not_fence_a_client_off_for_ever():
     server, members = cast(cohort=K)
     play(server, members)
-    forged = as_start(server.frames()[0], wire.LAST_INCARNATION)
+    forged = altered(server.frames()[0], incarnation=wire.LAST_INCARNATION)
     answer, why = members[0].take(forged)
     assert answer is None
     assert "cannot follow 1" in why
@@ -44,7 +35,7 @@ def test_many_restarts_may_be_missed_and_the_operator_can_pass_a_forged_start():
     server, members = cast(cohort=K)
     play(server, members)
     frame = server.frames()[0]
-    assert members[0].take(as_start(frame, 1 + wire.MISSED))[1] == "answered"
+    assert members[0].take(altered(frame, incarnation=1 + wire.MISSED))[1] == "answered"
     answer, why = members[0].take(frame)
     assert answer is None
     assert f"--start {wire.MISSED + 2}" in why
@@ -60,7 +51,7 @@ def test_a_start_is_believed_if_it_is_not_lower_and_not_far_higher(found, seen):
     if seen <= found <= most:
         wire.check_start(found, seen)
     else:
-        with pytest.raises(wire.WireError) as refused:
+        with pytest.raises(wire.RefusedError) as refused:
             wire.check_start(found, seen)
         assert refused.value.reason == ("fenced" if found < seen else "jump")
 
@@ -68,8 +59,8 @@ def test_a_start_is_believed_if_it_is_not_lower_and_not_far_higher(found, seen):
 def test_after_a_first_invitation_that_was_forged_there_are_higher_numbers_left():
     server, members = cast(cohort=K)
     frame = server.frames()[0]
-    assert members[0].take(as_start(frame, wire.LAST_INCARNATION))[0] is None
-    assert members[0].take(as_start(frame, wire.LAST_INCARNATION // 2))[1] == "answered"
+    assert members[0].take(altered(frame, incarnation=wire.LAST_INCARNATION))[0] is None
+    assert members[0].take(altered(frame, incarnation=wire.LAST_INCARNATION // 2))[1] == "answered"
     later = Coordinator(server.plan, server.store.disk, start=wire.LAST_INCARNATION // 2 + 1)
     assert members[0].take(later.frames()[0])[1] == "repeated"
 
@@ -78,23 +69,18 @@ def test_after_a_first_invitation_that_was_forged_there_are_higher_numbers_left(
 def test_no_frame_is_larger_than_the_largest(options):
     for clock in ("lockstep", "live"):
         try:
-            given_plan = plan(Deploy(wire="float64", clock=clock), methods=(options,))
-            server = Coordinator(given_plan, disk())
+            world = World(Deploy(wire="float64", clock=clock), methods=(options,))
         except ValueError:
             continue  # this one cannot be deployed so
-        source = given_plan.experiment
-        members = [
-            Member(given_plan, k, disk(), replay(source, k) if clock == "lockstep" else None)
-            for k in range(K)
-        ]
+        largest = world.plan.largest
         for _ in range(12):
-            for k, frame in server.frames().items():
-                answer, _ = members[k].take(frame)
-                assert len(frame) <= given_plan.largest
-                assert answer is None or len(answer) <= given_plan.largest
+            for k, frame in world.server.frames().items():
+                answer, _ = world.members[k].take(frame)
+                assert len(frame) <= largest
+                assert answer is None or len(answer) <= largest
                 if answer is not None:
-                    server.take(k, answer)
-            server.commit()
+                    world.server.take(k, answer)
+            world.server.commit()
 
 
 def lost_record(ahead):
@@ -107,7 +93,7 @@ def lost_record(ahead):
     files = server.store.disk.files
     del files[f"record.{server.store.sequence % 2}"]
     loop = ServerLoop(Coordinator(server.plan, server.store.disk), Line())
-    connect(loop, {member.k: Device(member, Line()) for member in members})
+    connect(loop, {k: Device(member, Line()) for k, member in members.items()})
     return loop
 
 
@@ -129,14 +115,14 @@ def test_a_server_that_lost_its_newest_record_waits_and_says_what_it_looks_like(
         assert "nobody else says so" in said[0]
     else:
         assert "the server's newest record was lost" in said[0]
-        assert "`psofed restore STATE`" in said[0]
+        assert "`psofed deploy restore STATE`" in said[0]
         assert "--deadline" in said[0]
     assert set(loop.coordinator.missing) == set(ahead), "the others have repeated their answers"
 
 
 def test_a_lost_record_can_be_gone_on_with_as_with_an_old_copy():
     loop = lost_record((0, 1, 2, 3, 4))
-    loop.coordinator.revive()  # psofed restore STATE
+    loop.coordinator.revive()  # psofed deploy restore STATE
     loop.run(9)
     assert loop.coordinator.n == 9
     assert loop.coordinator.ahead == {}

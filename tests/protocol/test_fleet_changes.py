@@ -1,43 +1,19 @@
 """A fleet that changes: who joins, leaves and returns, as server and clients handle it."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
-from helpers.loopback import disk, plan
-from psofed.deploy.samples import replay
+from helpers.loopback import World as Fleet
+from helpers.loopback import plan
 from psofed.errors import InputError
+from psofed.fleet.protocol import wire
 from psofed.methods import memofed, psofed
-from psofed.protocol import wire
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
 
-
-class World:
-    """A server and clients on disks in memory; those who are asked answer at once."""
-
-    def __init__(self, **options):
-        self.plan, self.disks = plan(**{"rounds": 300} | options), {}
-        self.server, self.members = self.start(), {}
-        for k in range(self.plan.experiment.clients):
-            self.member(k)
-
-    def start(self):
-        self.server = Coordinator(self.plan, self.disks.setdefault(-1, disk()))
-        return self.server
-
-    def member(self, k):
-        source = replay(self.plan.experiment, k)
-        self.members[k] = Member(self.plan, k, self.disks.setdefault(k, disk()), source)
-        return self.members[k]
-
-    def rounds(self, count):
-        for _ in range(count):
-            for k, frame in self.server.frames().items():
-                answer, _ = self.members[k].take(frame)
-                assert self.server.take(k, answer) == "accepted"
-            self.server.commit()
+LAST = "code last"
+World = partial(Fleet, rounds=300)
 
 
 def test_a_client_that_joins_begins_with_the_model_of_the_server_and_is_then_like_the_others():
@@ -78,13 +54,13 @@ def test_who_is_removed_in_the_open_round_is_replaced_and_the_others_get_the_sam
 
 def test_who_has_answered_leaves_after_the_round():
     world = World()
-    k, frame = next(iter(world.server.frames().items()))
-    world.server.take(k, world.members[k].take(frame)[0])
+    k, _, answer = world.first()
+    world.server.take(k, answer)
     assert world.server.change("exclude", [k])[0].round == 1
-    assert k in world.server.server.cohort
+    assert k in world.cohort
     world.rounds(1)
     for _ in range(10):
-        assert k not in world.server.server.cohort
+        assert k not in world.cohort
         world.rounds(1)
     world.server.change("readmit", [k])
     world.rounds(20)
@@ -109,18 +85,17 @@ def test_changes_survive_a_restart_and_the_rounds_go_on_as_without_it():
     assert (ends[0] == ends[1]).all()
 
 
-def test_the_seats_of_those_who_were_removed_are_used_again():
+def test_the_rows_of_those_who_were_removed_are_used_again():
     world = World()
     for k in range(5, 60):
         world.server.change("add", [k])
         world.member(k)
         world.rounds(2)
         world.server.change("remove", [k - 5])
-    assert len(world.server.server.seats) <= 8
-    assert world.server.server.seats.next == 60
-    assert len(world.server.server.ledger.accepted) == len(world.server.server.seats)
-    counts = world.server.server.ledger.counts
-    assert counts["asked"] == counts["accepted"] + counts["refused"] + counts["lost"]
+    assert len(world.table) <= 8
+    assert world.table.next == 60
+    assert len(world.server.server.ledger.accepted) == len(world.table)
+    world.balanced()
 
 
 def test_all_clients_of_a_change_are_changed_or_none():
@@ -129,7 +104,7 @@ def test_all_clients_of_a_change_are_changed_or_none():
         world.server.change("exclude", [0, 9])
     with pytest.raises(InputError, match="4 is the last member"):
         world.server.change("remove", [0, 1, 2, 3, 4])
-    assert world.server.server.seats.present == [0, 1, 2, 3, 4]
+    assert world.table.present == [0, 1, 2, 3, 4]
     assert world.disks[-1].read("fleet.jsonl") is None
 
 
@@ -183,7 +158,7 @@ def test_one_clients_answers_can_be_left_out_later():
 
 
 def replay_from(world, n, without):
-    from psofed.protocol.snapshots import replayed
+    from psofed.fleet.protocol.snapshots import replayed
 
     snapshots = world.server.snapshots
     rounds = snapshots.answers(n, world.server.n)
@@ -196,8 +171,7 @@ def test_an_old_copy_of_the_server_goes_on_behind_the_rounds_that_its_clients_kn
     copy = dict(world.disks[-1].files)
     world.rounds(20)
     world.disks[-1].files = copy
-    world.server = Coordinator(world.plan, world.disks[-1], start=1000)
-    world.server.revive()
+    world.start(start=1000).revive()
     world.start()
     for _ in range(60):
         for k, frame in world.server.frames().items():
@@ -275,23 +249,23 @@ def test_of_a_client_that_was_removed_nothing_is_remembered():
     assert not any(k in table for table in tables for k in (0, 1))
 
 
-def test_an_order_that_cannot_be_done_as_a_whole_has_changed_nothing():
+def test_an_operation_that_cannot_be_done_as_a_whole_has_changed_nothing():
     world = World()
     world.server.snapshots.every = 4
     world.rounds(9)
     files = world.disks[-1]
     files.write("snapshot.12", files.read("snapshot.8"))  # of a newer server than this one
-    before, frames = world.server.server.to_arrays(), world.server.frames()
+    before, frames = world.server.server.now.to_arrays(), world.server.frames()
     with pytest.raises(InputError, match="restore is 12, but that round was not reached"):
         world.server.put_back(12)
-    after = world.server.server.to_arrays()
+    after = world.server.server.now.to_arrays()
     assert before.keys() == after.keys()
     assert all((before[name] == after[name]).all() for name in before)
     assert world.server.frames() == frames
     world.rounds(3)
 
 
-def test_a_question_that_a_removed_client_slept_through_is_not_counted_for_who_gets_its_seat():
+def test_a_question_that_a_removed_client_slept_through_is_not_counted_for_who_gets_its_row():
     world = World()
     world.rounds(3)
     gone = world.server.missing[0]
@@ -299,15 +273,14 @@ def test_a_question_that_a_removed_client_slept_through_is_not_counted_for_who_g
     world.server.change("remove", [gone])
     world.server.change("add", [5])
     world.member(5)
-    for k, frame in world.server.frames().items():
-        world.server.take(k, world.members[k].take(frame)[0])
+    world.answer()
     closed, server = world.server.commit(), world.server.server
     assert closed.missing == (gone,)
-    assert server.ledger.lost[server.seats.row(5)] == 0
+    assert server.ledger.lost[server.table.row(5)] == 0
     assert server.ledger.counts["lost"] == 1
-    world.server.change("add", [6])  # now its seat is free
-    assert len(server.seats) == 6
-    assert gone not in server.seats
+    world.server.change("add", [6])  # now its row is free
+    assert len(server.table) == 6
+    assert gone not in server.table
 
 
 def test_the_only_client_that_is_awake_can_be_excluded():
@@ -323,9 +296,9 @@ def test_the_only_client_that_is_awake_can_be_excluded():
 def same_memories(world):
     """Whether server and clients agree on what travelled last, where members have begun."""
     server = world.server.server
-    rows = {k: row for k in world.members if server.seats.begun[row := server.seats.row(k)]}
+    rows = {k: row for k in world.members if server.table.begun[row := server.table.row(k)]}
     return [
-        np.array_equal(server.state["last"][row], world.members[k].client.state["last"])
+        np.array_equal(server.state[LAST][row], world.members[k].client.state[LAST][0])
         for k, row in rows.items()
     ]
 
@@ -346,8 +319,8 @@ def test_after_an_old_copy_who_has_answered_its_open_round_begins_anew_all_the_s
 def test_clients_that_send_differences_cannot_keep_them_at_a_restore():
     world = World(methods=(psofed.Options(shared=3, wire="4 bit"),))
     world.rounds(10)
-    k, frame = next(iter(world.server.frames().items()))
-    world.server.take(k, world.members[k].take(frame)[0])
+    k, _, answer = world.first()
+    world.server.take(k, answer)
     with pytest.raises(InputError, match="--keep-clients is not possible with psofed"):
         world.server.put_back(1, keep=True)
     world.server.put_back(1)

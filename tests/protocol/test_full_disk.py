@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.full_disk import FullDisk
-from helpers.loopback import K, Line, connect, disk, plan, play
-from psofed.deploy.client_loop import Device
-from psofed.deploy.desk import Desk
-from psofed.deploy.samples import replay
-from psofed.deploy.server_loop import ServerLoop
+from helpers.loopback import K, Line, World, connect, disk, plan, play
+from psofed.cli.laws.executors import simulate
 from psofed.errors import InputError
-from psofed.protocol import coordinator as coordinators
-from psofed.protocol import store
-from psofed.protocol.change_log import LOG, changes
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deploy
-from psofed.verify.twin import simulate
+from psofed.fleet.client_loop import Device
+from psofed.fleet.protocol import durable, store
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.protocol.membership import LOG, changes
+from psofed.fleet.requests import Requests
+from psofed.fleet.samples import replay
+from psofed.fleet.server_loop import ServerLoop
+from psofed.stages.defence import OWN
 
 RECORD, PLAN = 7, 3  # steps that can fail: writes, and before or after a sync or rename
 
@@ -35,11 +35,11 @@ def answered(server, members):
         assert server.take(k, members[k].take(frame)[0]) == "accepted"
 
 
-def unbroken(given, rounds):
-    server, members = Coordinator(given, disk()), team(given)
-    for _ in range(rounds):
-        play(server, members)
-    return server
+def unbroken(given):
+    """The server of the same plan after eight rounds, none of which met a full disk."""
+    world = World(given=given)
+    world.rounds(8)
+    return world.server
 
 
 def ready():
@@ -64,10 +64,10 @@ def steps(work):
 def assert_as_unbroken(server, members):
     while server.n < 8:
         play(server, members)
-    wanted = unbroken(server.plan, 8)
-    found = server.server.to_arrays()
-    assert found.keys() == wanted.server.to_arrays().keys()
-    for name, array in wanted.server.to_arrays().items():
+    wanted = unbroken(server.plan)
+    found = server.server.now.to_arrays()
+    assert found.keys() == wanted.server.now.to_arrays().keys()
+    for name, array in wanted.server.now.to_arrays().items():
         assert np.array_equal(found[name], array), name
     assert np.array_equal(server.traffic, wanted.traffic)
 
@@ -103,7 +103,7 @@ def test_a_server_that_is_killed_while_a_round_is_held_repeats_it():
         assert server.n in (3, 4)
         while server.n < 8:
             play(server, members)
-        assert np.array_equal(server.server.model, unbroken(server.plan, 8).server.model)
+        assert np.array_equal(server.server.model, unbroken(server.plan).server.model)
 
 
 ACTS = {
@@ -118,7 +118,7 @@ def test_a_change_of_the_fleet_that_the_disk_refuses_has_not_happened(act):
     refused = 0
     for first in range(steps(ACTS[act])):
         server, members, full = ready()
-        frames = dict(server._frames)
+        frames = server.server.invite()
         full.fail(first)
         try:
             ACTS[act](server)
@@ -127,16 +127,16 @@ def test_a_change_of_the_fleet_that_the_disk_refuses_has_not_happened(act):
         else:
             continue  # it was only model.npy, which the next commit writes
         full.mend()
-        assert server._frames == frames
+        assert server.server.invite() == frames
         server.commit()
         assert_as_unbroken(server, members)
         again = Coordinator(server.plan, full)
         assert (again.n, again.log.count) == (8, 0)
-        before = again.server.seats.changes
+        before = again.server.table.changes
         ACTS[act](again) if act != "restore" else again.put_back(again.snapshots.rounds()[-1])
         logged = changes(full.read(LOG), again.log.count, "state")
         assert len(logged) == (2 if act != "restore" else 1)
-        assert again.server.seats.changes > before or act == "restore"
+        assert again.server.table.changes > before or act == "restore"
     assert refused >= RECORD
 
 
@@ -153,21 +153,21 @@ def test_no_change_is_made_while_a_round_is_held():
         server.change("exclude", [1])
 
 
-def test_an_operator_whose_wish_the_disk_refuses_is_told_that_nothing_was_changed(tmp_path):
+def test_an_operator_whose_request_the_disk_refuses_is_told_that_nothing_was_changed(tmp_path):
     server, _, full = ready()
-    (tmp_path / "wish.1").write_text('{"act": "exclude", "clients": [1]}')
+    (tmp_path / "request.1").write_text('{"act": "exclude", "clients": [1]}')
     full.fail(0)
-    assert Desk(server, tmp_path).look(lambda line: None) is None
+    assert Requests(server, tmp_path).look(lambda line: None) is None
     full.mend()
-    told = json.loads((tmp_path / "done.1").read_text())["error"]
+    told = json.loads((tmp_path / "reply.1").read_text())["error"]
     assert "state/new: No space left on device" in told[1]
     assert told[2].startswith("nothing was changed")
     assert server.is_member(1)
 
 
 def test_what_a_defence_remembers_is_survived_too(monkeypatch):
-    monkeypatch.setattr(coordinators, "LARGE", 0)
-    monkeypatch.setattr(coordinators, "OFTEN", 1)
+    monkeypatch.setattr(durable, "LARGE", 0)
+    monkeypatch.setattr(durable, "OFTEN", 1)
     given, full = plan(Deploy(clock="live", wire="float64"), cohort=K), FullDisk()
     server, members = Coordinator(given, full), [Member(given, k, disk()) for k in range(K)]
     for i in range(20):
@@ -181,10 +181,11 @@ def test_what_a_defence_remembers_is_survived_too(monkeypatch):
             full.mend()
             server.commit()
         full.mend()
-    kept = server.server.guard.state
+    kept = server.server.state
     again = Coordinator(given, full)
     assert again.n == 20
-    assert all(np.array_equal(again.server.guard.state[name], kept[name]) for name in kept)
+    assert any(name.startswith(OWN) for name in kept)
+    assert all(np.array_equal(again.server.state[name], kept[name]) for name in kept)
 
 
 @pytest.mark.parametrize("first", range(RECORD))
@@ -216,7 +217,7 @@ def test_an_answer_that_is_not_durable_does_not_leave_and_is_the_same_later(firs
     server.commit()
     while server.n < 8:
         play(server, members)
-    assert np.array_equal(server.server.model, unbroken(given, 8).server.model)
+    assert np.array_equal(server.server.model, unbroken(given).server.model)
 
 
 def test_an_answer_to_a_round_that_is_not_open_is_early_while_one_is_held():
@@ -239,7 +240,7 @@ def test_the_loops_go_on_by_themselves_and_end_as_the_simulation(faults, where):
     disks = [FullDisk() for _ in range(K + 1)]
     with pytest.MonkeyPatch.context() as patch:
         for module in ("server_loop", "client_loop"):
-            patch.setattr(f"psofed.deploy.{module}.RETRY", 0.001)
+            patch.setattr(f"psofed.fleet.{module}.RETRY", 0.001)
         server = ServerLoop(Coordinator(given, disks[K]), Line())
         members = team(given, disks[:K])
         devices = {k: Device(member, Line()) for k, member in enumerate(members)}
@@ -288,9 +289,7 @@ def test_a_client_that_ends_with_a_full_disk_says_what_is_lost():
     full.fail(0)
     device._save()
     device.stop()
-    with pytest.raises(
-        InputError, match=r"state cannot be written \(state/new: No space left.*lost"
-    ):
+    with pytest.raises(InputError, match=r"state cannot be written \(state/new: No space.*lost"):
         device.run()
 
 

@@ -4,20 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.loopback import K, disk, plan, play
-from psofed.deploy import muster
-from psofed.deploy.samples import replay
+from helpers.loopback import K, World, disk, plan
 from psofed.errors import InputError
-from psofed.export import origin
+from psofed.federation.records import DTYPES, pack, unpack
+from psofed.fleet import requests
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.protocol.store import SLOTS
+from psofed.fleet.samples import replay
 from psofed.methods import onlinefed
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deploy
-from psofed.protocol.store import SLOTS
-from psofed.records import DTYPES, pack, unpack
+from psofed.tables.export import origin
 
 LIVE = Deploy(clock="live", wire="float64")
 PLANS = {
@@ -29,22 +30,20 @@ PLANS = {
 
 def ran(given, joined=False):
     """The newest records of a server and of a client that have done something."""
-    disks = [disk() for _ in range(K + 2)]
-    live = given.deploy.clock == "live"
-    source = (lambda k: None) if live else (lambda k: replay(given.experiment, k))
-    members = [Member(given, k, disks[k], source(k)) for k in range(K + 1)]
-    server = Coordinator(given, disks[-1])
+    world, live = World(given=given), given.deploy.clock == "live"
+    world.member(K)
     if joined:
-        server.change("add", [K])
-        server.change("exclude", [1])
+        world.server.change("add", [K])
+        world.server.change("exclude", [1])
     for n in range(4):
-        for k, member in enumerate(members if live else []):
+        for k, member in world.members.items() if live else ():
             x, y = replay(given.experiment, min(k, K - 1))(3 * n, 3 * n + 3)
             member.client.learn(x, y)
-        play(server, members)
-    members[0].client.learn(*replay(given.experiment, 0)(0, 2)) if live else None
-    members[0].save()
-    stores = server.store, members[0].store
+        world.rounds()
+    if live:
+        world.members[0].client.learn(*replay(given.experiment, 0)(0, 2))
+    world.members[0].save()
+    stores = world.server.store, world.members[0].store
     return [unpack(one.disk.files[SLOTS[one.sequence % 2]]) for one in stores]
 
 
@@ -108,7 +107,7 @@ def test_a_servers_record_is_sound_or_refused_with_one_line(name, joined, data):
     record = data.draw(changed(RECORDS[name, joined][0]))
     server = loaded(lambda files: Coordinator(PLANS[name], files), record)
     if server is not None:
-        assert all(np.isfinite(array).all() for array in server.server.state.values())
+        assert all(np.isfinite(array).all() for array in server.server.now.own.values())
         if name == "lockstep":
             server.commit()
             assert np.isfinite(server.server.model).all()
@@ -124,7 +123,7 @@ def test_a_clients_record_is_sound_or_refused_with_one_line(name, joined, data):
     if member is not None:
         state = member.client.state
         assert all(np.isfinite(a).all() for name, a in state.items() if name != "check.last")
-        forecast = member.client.answer(np.zeros(4))
+        forecast = member.answer(np.zeros(4))
         assert np.isfinite([forecast.y, *forecast.radii]).all()
         assert member.save()
 
@@ -152,26 +151,6 @@ def test_the_line_says_which_file_and_array_what_was_found_and_what_is_right(nam
     assert str(caught.value).startswith(f"memory/record.1: {line}")
 
 
-def test_what_older_records_do_not_have_is_as_it_was_at_the_start():
-    for clock, joined in RECORDS:
-        server, client = RECORDS[clock, joined]
-        kept = {key: a for key, a in server.arrays.items() if key not in ("traffic", "lost", "later",
-                "refused", "accepted_at") and not key.startswith("defence.")}  # fmt: skip
-        assert loaded(
-            lambda files, c=clock: Coordinator(PLANS[c], files), replace(server, arrays=kept)
-        )
-        kept = {
-            key: a
-            for key, a in client.arrays.items()
-            if not key.startswith(("state.check", "waiting.", "radius."))
-        }
-        source = None if clock != "lockstep" else replay(PLANS[clock].experiment, 0)
-        assert loaded(
-            lambda files, c=clock, s=source: Member(PLANS[c], 0, files, s),
-            replace(client, arrays=kept),
-        )
-
-
 def test_a_client_that_has_seen_no_sample_starts_again():
     for given_plan in PLANS.values():
         files = disk()
@@ -181,7 +160,7 @@ def test_a_client_that_has_seen_no_sample_starts_again():
 
 @given(data=st.data())
 def test_what_others_read_from_a_folder_is_sound_or_refused_with_one_line(tmp_path_factory, data):
-    """`psofed export` and `psofed fleet list`, beside a server or without one."""
+    """`psofed deploy export` and `psofed deploy fleet list`, beside a server or without one."""
     which = data.draw(st.integers(0, 1))
     record = data.draw(changed(RECORDS["lockstep", True][which]))
     role = data.draw(
@@ -189,8 +168,8 @@ def test_what_others_read_from_a_folder_is_sound_or_refused_with_one_line(tmp_pa
     )
     folder = tmp_path_factory.mktemp("state")
     (folder / "record.0").write_bytes(pack(replace(record, about=record.about | {"role": role})))
-    (folder / "run.toml").write_text(PLANS["lockstep"].to_toml())
-    for read in (origin.load, muster.read, muster.toml):
+    (folder / "run.toml").write_text(tomli_w.dumps(PLANS["lockstep"].to_table()))
+    for read in (origin.load, requests.members, requests.history):
         assert str(folder) in refusal(read, folder)
 
 
@@ -204,13 +183,12 @@ def refusal(read, folder):
 
 @pytest.mark.parametrize("w", [np.zeros(9), np.zeros((10, 1)), np.zeros(10, np.float32), None])
 def test_a_snapshot_that_cannot_be_is_refused_and_nothing_is_changed(w):
-    run, server = PLANS["lockstep"], Coordinator(PLANS["lockstep"], disk())
-    members = [Member(run, k, disk(), replay(run.experiment, k)) for k in range(K)]
-    for _ in range(3):
-        play(server, members)
+    world = World(given=PLANS["lockstep"])
+    world.rounds(3)
+    server = world.server
     name = f"snapshot.{server.snapshots.rounds()[0]}"
     record = unpack(server.store.disk.files[name])
-    arrays = {"n": record.arrays["n"], **({} if w is None else {"state.w": w})}
+    arrays = {} if w is None else {"state.w": w}
     server.store.disk.files[name] = pack(replace(record, arrays=arrays))
     before, n = server.server.model.copy(), server.n
     with pytest.raises(InputError, match=r"the snapshot: the array 'w' (has|is missing)"):

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.loopback import disk, plan
-from psofed.protocol import wire
-from psofed.protocol.client import Member
-from psofed.protocol.coordinator import Coordinator
-from psofed.protocol.deployment import Deploy
-from psofed.protocol.reports import Report, Running, summary
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.confidence import Report, Running, summary
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy
+from psofed.fleet.protocol.member import Member
 
 LIVE = Deploy(clock="live")
 errors = st.floats(1e-6, 1e6)
@@ -50,7 +50,7 @@ def test_a_client_that_tells_its_errors_adds_twelve_bytes_that_are_counted():
     assert (len(alone), len(both)) == (21, 29)
     server = Coordinator(member.plan, disk())
     assert server.take(0, alone) == server.take(0, both) == "hello"
-    running = member.client.confidence.running
+    running = member.confidence.running
     assert server.errors[0] == Report(np.float32(running.square), 40, 0)
     assert 0 < running.square < 10
     assert server.coverage[0][0] == 40

@@ -9,10 +9,10 @@ import sys
 import numpy as np
 import pytest
 
-from psofed import records
 from psofed.errors import InputError
-from psofed.protocol import store
-from psofed.protocol.store import StateFolder, Store
+from psofed.federation import records
+from psofed.fleet.protocol import store
+from psofed.fleet.protocol.store import StateFolder, Store
 
 ABOUT = {"run": "p", "role": "server", "digest": "00000001"}
 
@@ -81,29 +81,36 @@ def test_the_folder_of_another_run_is_refused(tmp_path):
     folder.close()
 
 
-def test_a_newer_record_is_refused_by_name_and_the_generation_before_it_is_not_gone_on_from(
-    tmp_path, monkeypatch
+@pytest.mark.parametrize("version", [records.VERSION - 1, records.VERSION + 1])
+def test_a_record_of_another_version_is_refused_by_name_and_the_one_before_it_is_not_gone_on_from(
+    tmp_path, monkeypatch, version
 ):
     saved(tmp_path, 1.0, 2.0)
     with monkeypatch.context() as patch:
-        patch.setattr(records, "VERSION", 3)
-        saved(tmp_path, 3.0)
+        kept, folder = opened(tmp_path)
+        kept.load()
+        patch.setattr(records, "VERSION", version)
+        kept.save({"w": np.full(3, 3.0)})
+        folder.close()
     kept, folder = opened(tmp_path)
-    line = "has record.1, which was written by psofed .* with record version 3; .* up to 2: upgrade"
+    line = f"has record.1, which was written by psofed .* with record version {version}; .* reads"
     with pytest.raises(InputError, match=line):
         kept.load()
     folder.close()
 
 
 def test_a_folder_is_used_by_one_process_at_a_time_and_is_free_after_a_kill(tmp_path):
-    code = f"from psofed.protocol.store import StateFolder; f = StateFolder({str(tmp_path)!r}); print(1, flush=True); input()"
+    code = f"from psofed.fleet.protocol.store import StateFolder; f = StateFolder({str(tmp_path)!r}); print(1, flush=True); input()"
     other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
     assert other.stdout.readline() == b"1\n"
     with pytest.raises(InputError, match="is in use by another process; stop"):
         StateFolder(tmp_path)
     other.kill()
     other.communicate()
-    StateFolder(tmp_path).close()
+    folder = StateFolder(tmp_path)
+    with pytest.raises(InputError, match="in use"):
+        StateFolder(tmp_path)
+    folder.close()
 
 
 def test_a_folder_that_cannot_be_made_is_an_input_error(tmp_path):

@@ -6,10 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psofed.core import payload
-from psofed.experiment import Experiment, Features
-from psofed.methods import psofed
-from psofed.protocol import seal, wire
-from psofed.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol import wire
 
 
 def frame(**fields):
@@ -38,7 +35,7 @@ def test_every_frame_survives_the_wire(frame):
 def test_other_bytes_are_refused_or_are_a_frame(data, limit):
     try:
         frame = wire.decode(data, limit)
-    except wire.WireError as error:
+    except wire.RefusedError as error:
         reason = error.reason
     else:
         reason = ""
@@ -50,7 +47,7 @@ def test_other_bytes_are_refused_or_are_a_frame(data, limit):
 @given(frames, st.integers(1, 100))
 def test_a_frame_above_the_limit_is_refused_unread(frame, cut):
     data = wire.encode(frame)
-    with pytest.raises(wire.WireError, match=r"received \d+ bytes") as caught:
+    with pytest.raises(wire.RefusedError, match=r"received \d+ bytes") as caught:
         wire.decode(data, len(data) - cut)
     assert caught.value.reason == "size"
 
@@ -75,7 +72,7 @@ def test_values_of_every_type_are_little_endian(type):
 def test_a_frame_of_another_protocol_says_which_end_to_upgrade(version, where, frame):
     data = wire.encode(frame)
     data = bytes([version << 4 | data[0] & 15]) + data[1:]
-    with pytest.raises(wire.WireError) as caught:
+    with pytest.raises(wire.RefusedError) as caught:
         wire.decode(data, len(data))
     assert caught.value.reason == "version"
     assert str(caught.value) == (
@@ -101,45 +98,13 @@ def test_frames_are_byte_for_byte_those_of_earlier_versions(frame, data):
 
 
 def test_keys_and_seals_are_those_of_earlier_versions():
-    key = seal.derive(bytes(32), 3)
+    key = wire.derive(bytes(32), 3)
     assert key.hex() == "58225377ebce77246d709d7d341c97d75df1dc18a581ac48af44d4adb0b52922"
-    sealed = {way: seal.seal(key, way, b"frame")[5:].hex() for way in (seal.UP, seal.DOWN)}
-    assert sealed == {seal.UP: "ec9cb34a1adaa03a", seal.DOWN: "dc97856274bbf149"}
-
-
-def plan(deploy=None, **changes):
-    settings = {"clients": 5, "cohort": 2, "rounds": 30, "dtype": "float64"}
-    settings |= {"features": Features(dim=10), "methods": (psofed.Options(shared=3),)}
-    return Deployment(Experiment(**settings | changes), deploy or Deploy())
-
-
-def test_the_digest_tells_apart_what_both_ends_must_agree_on():
-    others = [
-        plan(seed=1),
-        plan(clients=6),
-        plan(cohort=3),
-        plan(step=0.5),
-        plan(features=Features(dim=11)),
-        plan(features=Features(dim=10, width=1.0)),
-        plan(features=Features(name="exponential", dim=10)),
-        plan(methods=(psofed.Options(shared=2),)),
-        plan(methods=(psofed.Options(shared=3, shift=3),)),
-        plan(methods=(psofed.Options(shared=3, scheme="coordinated"),)),
-        plan(Deploy(run="q")),
-        plan(Deploy(wire="float64")),
-        plan(Deploy(clock="live")),
-    ]
-    digests = [each.digest for each in [plan(), *others]]
-    assert len(set(digests)) == len(digests)
-
-
-def test_the_digest_is_the_same_for_what_only_one_end_needs():
-    labelled = psofed.Options(shared=3, label="mine")
-    for same in (plan(rounds=9), plan(runs=1), plan(test_samples=7), plan(methods=(labelled,))):
-        assert same.digest == plan().digest
+    sealed = {way: wire.seal(key, way, b"frame")[5:].hex() for way in (wire.UP, wire.DOWN)}
+    assert sealed == {wire.UP: "ec9cb34a1adaa03a", wire.DOWN: "dc97856274bbf149"}
 
 
 def test_a_number_that_does_not_fit_is_not_sent():
     for n, incarnation in ((2**32, 0), (0, 2**24), (-1, 0)):
-        with pytest.raises(wire.WireError, match="too large"):
+        with pytest.raises(wire.RefusedError, match="too large"):
             wire.encode(wire.Frame(wire.UPLOAD, 0, n, incarnation))

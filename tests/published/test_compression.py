@@ -7,7 +7,7 @@ import pytest
 
 from helpers.by_hand import STEP, agrees, drawn, federated, local_block
 from psofed.core.seeds import subsets
-from psofed.methods import qsgd, sketch, structured, topk
+from psofed.rivals import qsgd, sketch, structured, topk
 
 DIMS = [12, 16]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.drawn import D, K, N, agree, drawn
-from psofed.methods import pdlms, pdrls
+from psofed.rivals import pdlms, pdrls
 
 
 def ring(degree):

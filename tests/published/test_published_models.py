@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from helpers.drawn import D, K, N, agree, drawn
-from psofed.methods import asofed, cmfl, fedavg, fedprox, fedscr
+from psofed.methods import fedavg
+from psofed.rivals import asofed, cmfl, fedprox, fedscr
 
 
 def blocks(world, every, exchange, prox=0.0):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from helpers.drawn import D, K, N, agree, drawn
-from psofed.methods import etpsofed, onlinefed, paofed, periodic, psofed, psorls
+from psofed.methods import onlinefed, paofed, psofed
+from psofed.rivals import etpsofed, periodic, psorls
 
 
 def turning(world, options):

@@ -8,7 +8,7 @@ import pytest
 from helpers.by_hand import agrees, drawn, local_block
 from psofed.core.seeds import subsets
 from psofed.methods import fedavg
-from psofed.policies import fedcs, folb, importance, optimal
+from psofed.rivals.policies import fedcs, folb, importance, optimal
 
 STEPS = pytest.mark.parametrize("steps", [1, 3])
 

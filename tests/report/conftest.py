@@ -3,14 +3,14 @@
 import pytest
 
 from helpers.opened import CHARTS, SMALL
-from psofed.report import files
+from psofed.report import runs
 from psofed.simulate import montecarlo
 
 
 @pytest.fixture(scope="session")
 def result():
     """The files of a run."""
-    return files.render(montecarlo.run(SMALL), "psofed run experiment.toml --runs 4", {})
+    return runs.render(montecarlo.run(SMALL), "psofed run experiment.toml --runs 4", {})
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed.report.grid import Grid
+from psofed.report.files import Grid
 
 CELL = st.text("abc 0123.", max_size=12).map(str.strip)
 

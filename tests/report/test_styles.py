@@ -14,27 +14,34 @@ from matplotlib.figure import Figure
 import psofed
 from psofed.errors import InputError
 from psofed.report import styles
+from psofed.report.charts import Chart, Curve, Sheet
+from psofed.report.figures import draw
 
 INCHES = {"ieee-column": 3.5, "ieee-page": 7.16, "slides": 12.8}
 every_style = pytest.mark.parametrize("style", INCHES)
 
 
+def of_windows(*shared, rounds=30):
+    """Curves of Online-Fed, and of PSO-Fed with each number of shared entries."""
+    methods = (psofed.OnlineFed(), *(psofed.PSOFed(shared=m) for m in shared))
+    experiment = psofed.Experiment(
+        clients=6, cohort=2, rounds=rounds, runs=3, test_samples=30, methods=methods,
+        features=psofed.Features(dim=20),
+    )  # fmt: skip
+    return psofed.run(experiment, 1)
+
+
 @pytest.fixture(scope="module")
 def curves():
-    methods = (psofed.OnlineFed(), *(psofed.PSOFed(shared=m) for m in (1, 2, 3, 5)))
-    return psofed.run(
-        psofed.Experiment(
-            clients=6, cohort=2, rounds=30, runs=3, test_samples=30, methods=methods,
-            features=psofed.Features(dim=8),
-        ),
-        1,
-    )  # fmt: skip
+    return of_windows(1, 2, 3, 5)
 
 
 @every_style
 def test_a_style_has_its_width_and_a_legend_beside_the_axes(curves, style):
     figure = curves.plot(style=style)
-    assert figure.get_size_inches()[0] == INCHES[style]
+    width, height = figure.get_size_inches()
+    assert width == INCHES[style]
+    assert style != "slides" or width / height == pytest.approx(16 / 9)
     figure.draw_without_rendering()
     [legend], [axes] = figure.legends, figure.axes
     assert not legend.get_window_extent().overlaps(axes.get_window_extent())
@@ -44,11 +51,9 @@ def test_a_style_has_its_width_and_a_legend_beside_the_axes(curves, style):
         assert box.x1 <= whole.x1 + 1
         assert box.y0 >= whole.y0 - 1
         assert box.y1 <= whole.y1 + 1
-
-
-def test_slides_are_sixteen_to_nine(curves):
-    width, height = curves.plot(style="slides").get_size_inches()
-    assert width / height == pytest.approx(16 / 9)
+    assert axes.texts
+    for name in axes.texts:  # of levels
+        assert name.get_window_extent().y0 >= axes.get_window_extent().y0 - 1
 
 
 @every_style
@@ -121,12 +126,7 @@ def test_a_notebooks_picture_is_as_wide_as_its_page(curves):
 
 
 def test_many_curves_are_told_apart_by_colour_and_dashes_together():
-    methods = [psofed.PSOFed(shared=m) for m in range(1, 21)]
-    many = psofed.Experiment(
-        clients=2, cohort=1, rounds=2, runs=1, test_samples=10, methods=tuple(methods),
-        features=psofed.Features(dim=20),
-    )  # fmt: skip
-    [axes] = psofed.run(many, 1).plot().axes
+    [axes] = of_windows(*range(1, 20), rounds=2).plot().axes
     shown = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
     assert len({(line.get_color(), str(line._unscaled_dash_pattern)) for line in shown}) == 20
 
@@ -153,14 +153,7 @@ def test_a_place_where_nothing_can_be_drawn_is_refused(
 def test_a_legend_in_axes_of_ones_own_covers_no_curve_and_no_name_is_cut(count):
     from matplotlib import pyplot
 
-    made = psofed.run(
-        psofed.Experiment(
-            clients=2, cohort=1, rounds=40, runs=2, test_samples=10,
-            methods=tuple(psofed.PSOFed(shared=m) for m in range(1, count + 1)),
-            features=psofed.Features(dim=20),
-        ),
-        1,
-    )  # fmt: skip
+    made = of_windows(*range(1, count), rounds=40)
     figure, axes = pyplot.subplots(figsize=(5, 4))
     made.plot(ax=axes)
     figure.draw_without_rendering()
@@ -174,10 +167,10 @@ def test_a_legend_in_axes_of_ones_own_covers_no_curve_and_no_name_is_cut(count):
     pyplot.close(figure)
 
 
-def test_slides_with_many_curves_keep_the_names_of_the_levels_inside(curves):
-    figure = curves.plot(style="slides")
-    figure.draw_without_rendering()
+def test_a_level_beyond_the_top_of_a_chart_is_not_drawn_above_it():
+    levels = [("within", 0.5, ""), ("far above", 9.0, "")]
+    chart = Chart("", "x", "y", [Curve("a", [1, 2], [0.4, 0.6])], levels, bottom=0, top=0.7)
+    figure = draw(Sheet([chart]))
+    figure.draw_without_rendering()  # pytest makes the warning of a layout that fails an error
     [axes] = figure.axes
-    assert axes.texts
-    for name in axes.texts:
-        assert name.get_window_extent().y0 >= axes.get_window_extent().y0 - 1
+    assert [text.get_text() for text in axes.texts] == ["within"]

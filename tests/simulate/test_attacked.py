@@ -1,4 +1,4 @@
-"""Attacks in the compiled engine: the same numbers as through the handlers."""
+"""Attacks and defences in simulations of several runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from psofed import Experiment, OnlineFed, PSOFed
-from psofed.attacks import alie, collusion, constant, ipm, offset, perturbation, scale
-from psofed.defences import clip
-from psofed.simulate import draws, family, montecarlo
+from psofed.simulate import draws, montecarlo
+from psofed.simulate.onerun import one_run, some_runs
+from psofed.stages.attacks import alie, collusion, constant, ipm, offset, perturbation, scale
+from psofed.stages.defences import clip
 
 SMALL = Experiment(
     clients=12, cohort=4, rounds=60, runs=3, dtype="float64", test_samples=100,
@@ -26,31 +27,30 @@ MIXED = (
 )  # fmt: skip
 
 
+def assert_alone(experiment):
+    """The runs, computed together, are those computed one by one, to the bit."""
+    for number, run in enumerate(some_runs(experiment, [0, 1, 2])):
+        alone = one_run(experiment, number)
+        assert np.array_equal(run.mse, alone.mse)
+        assert np.array_equal(run.traffic, alone.traffic)
+
+
 @pytest.mark.parametrize("attack", MIXED, ids=lambda a: a.name)
-@pytest.mark.parametrize(("dtype", "far"), [("float64", 1e-12), ("float32", 2e-4)])
-def test_the_engine_attacks_as_the_handlers_do(monkeypatch, attack, dtype, far):
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_an_attacked_run_is_the_same_whatever_stands_beside_it(attack, dtype):
     attacked = replace(SMALL, dtype=dtype, attack=attack)
-    compiled = montecarlo.run(attacked, 1)
-    monkeypatch.setattr(family, "knows", lambda method: False)
-    handled = montecarlo.run(attacked, 1)
-    np.testing.assert_allclose(compiled.mse_db, handled.mse_db, atol=far)
-    np.testing.assert_array_equal(compiled.cumulative, handled.cumulative)
-    clean = montecarlo.run(replace(SMALL, dtype=dtype), 1)
-    assert (np.abs(clean.mse_db - compiled.mse_db).max(axis=1) > 0.01).all()  # it is attacked
+    assert_alone(attacked)
+    clean, found = (montecarlo.run(e, 1) for e in (replace(attacked, attack=None), attacked))
+    assert (np.abs(clean.mse_db - found.mse_db).max(axis=1) > 0.01).all()  # it is attacked
 
 
 @pytest.mark.parametrize("attack", [None, *MIXED[:2], MIXED[5]], ids=lambda a: a and a.name)
-@pytest.mark.parametrize(("dtype", "far"), [("float64", 1e-9), ("float32", 0.05)])
-def test_the_engine_defends_as_the_handlers_do(monkeypatch, attack, dtype, far):
-    """Reviews choose and compare, so that single precision may choose otherwise."""
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_defended_run_is_the_same_whatever_stands_beside_it(attack, dtype):
     defended = replace(SMALL, rounds=120, dtype=dtype, attack=attack, defence=clip.Options())
-    compiled = montecarlo.run(defended, 1)
-    monkeypatch.setattr(family, "knows", lambda method: False)
-    handled = montecarlo.run(defended, 1)
-    np.testing.assert_allclose(compiled.mse_db, handled.mse_db, atol=far)
-    np.testing.assert_array_equal(compiled.cumulative, handled.cumulative)
-    open_to_all = montecarlo.run(replace(defended, defence=None), 1)
-    assert np.abs(open_to_all.mse_db - handled.mse_db).max() > 0.01  # it does something
+    assert_alone(defended)
+    found, open_to_all = (montecarlo.run(e, 1) for e in (defended, replace(defended, defence=None)))
+    assert np.abs(open_to_all.mse_db - found.mse_db).max() > 0.01  # it does something
 
 
 def test_nobody_malicious_is_to_the_bit_nobody():

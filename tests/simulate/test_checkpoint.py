@@ -16,9 +16,10 @@ from helpers.processes import end
 from psofed import experiment as experiments
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
+from psofed.federation.records import CHECKPOINT
 from psofed.methods import onlinefed, psofed
-from psofed.simulate import checkpoint, montecarlo
-from psofed.simulate.checkpoint import Checkpoint, DamagedError
+from psofed.simulate import finished, montecarlo
+from psofed.simulate.finished import Checkpoint, DamagedError
 from psofed.simulate.onerun import one_run
 
 SMALL = Experiment(
@@ -68,7 +69,7 @@ def same(a, b):
 def test_what_was_finished_is_not_repeated_and_the_result_is_the_same(
     tmp_path, monkeypatch, seconds
 ):
-    monkeypatch.setattr(checkpoint, "SECONDS", seconds)
+    monkeypatch.setattr(finished, "SECONDS", seconds)
     whole = montecarlo.run(SMALL)
     with pytest.raises(montecarlo.Interrupted):
         montecarlo.run(SMALL, 1, store=store(tmp_path), on_run=stop_after(5))
@@ -90,9 +91,9 @@ def test_more_runs_can_be_added_to_what_is_there(tmp_path):
 @given(st.data())
 def test_a_damaged_file_is_detected(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("c") / "file"
-    checkpoint.write(path, {"a": np.arange(20.0), "b": np.ones((2, 3))}, durable=False)
+    finished.write(path, {"a": np.arange(20.0), "b": np.ones((2, 3))}, durable=False)
     good = path.read_bytes()
-    assert np.array_equal(checkpoint.read(path)["a"], np.arange(20.0))
+    assert np.array_equal(finished.read(path)["a"], np.arange(20.0))
     if data.draw(st.booleans()):
         path.write_bytes(good[: data.draw(st.integers(0, len(good) - 1))])
     else:
@@ -101,16 +102,16 @@ def test_a_damaged_file_is_detected(tmp_path_factory, data):
             good[:i] + bytes([good[i] ^ (1 << data.draw(st.integers(0, 7)))]) + good[i + 1 :]
         )
     with pytest.raises(DamagedError):
-        checkpoint.read(path)
+        finished.read(path)
 
 
 @pytest.mark.parametrize("victim", ["total", "total.old", "run-9", "all"])
 def test_damaged_checkpoints_are_reported_and_skipped(tmp_path, monkeypatch, victim):
-    monkeypatch.setattr(checkpoint, "SECONDS", 0)
+    monkeypatch.setattr(finished, "SECONDS", 0)
     with pytest.raises(montecarlo.Interrupted):
         montecarlo.run(SMALL, 1, store=store(tmp_path), on_run=stop_after(9))
     whole = montecarlo.run(SMALL)
-    folder = tmp_path / checkpoint.NAME
+    folder = tmp_path / CHECKPOINT
     files = [p for p in folder.iterdir() if p.name != "identity.json"]
     harmed = files if victim == "all" else [folder / victim]
     harmed = [path for path in harmed if path.exists()]
@@ -155,17 +156,17 @@ def test_another_version_is_not_resumed(tmp_path):
 
 def test_a_disk_that_fills_up_in_the_middle_keeps_the_finished_runs(tmp_path, monkeypatch):
     kept = store(tmp_path)
-    written = checkpoint.write
+    written = finished.write
 
     def fails_later(path, arrays, durable):
         if path.name == "run-6":
             raise OSError(28, "No space left on device")
         written(path, arrays, durable)
 
-    monkeypatch.setattr(checkpoint, "write", fails_later)
+    monkeypatch.setattr(finished, "write", fails_later)
     with pytest.raises(OSError, match="No space left"):
         montecarlo.run(SMALL, 1, store=kept)
-    monkeypatch.setattr(checkpoint, "write", written)
+    monkeypatch.setattr(finished, "write", written)
     whole, numbers = montecarlo.run(SMALL), counted(monkeypatch)
     assert same(montecarlo.run(SMALL, store=store(tmp_path, begin=False)), whole)
     assert 0 not in numbers
@@ -203,7 +204,7 @@ def test_a_process_that_is_killed_at_random_goes_on_to_the_same_bytes(
     (tmp_path / "e.toml").write_text(TOML.replace("runs = 120", "runs = 160"))
     assert psofed("run", "e.toml", "--out", "whole").returncode == 0
     command = ("run", "e.toml", "--out", "killed", "--resume")
-    pick, folder, kills = random.Random(1), tmp_path / "killed" / checkpoint.NAME, 0
+    pick, folder, kills = random.Random(1), tmp_path / "killed" / CHECKPOINT, 0
 
     def written():
         return sorted(path.name for path in folder.glob("*"))
@@ -220,7 +221,7 @@ def test_a_process_that_is_killed_at_random_goes_on_to_the_same_bytes(
     assert kills >= 1
     for path in (tmp_path / "whole").iterdir():
         assert path.read_bytes() == (tmp_path / "killed" / path.name).read_bytes(), path.name
-    assert not (tmp_path / "killed" / checkpoint.NAME).exists()
+    assert not (tmp_path / "killed" / CHECKPOINT).exists()
 
 
 def test_the_command_line_resumes_refuses_and_starts_anew(tmp_path, psofed):
@@ -236,7 +237,7 @@ def test_the_command_line_resumes_refuses_and_starts_anew(tmp_path, psofed):
     other = psofed("run", "e.toml", "--out", "r", "--resume")
     assert other.returncode == 2
     assert "experiment.seed was 3 and is 0" in other.stderr
-    assert (folder / checkpoint.NAME / "run-0").exists()  # the other experiment's runs are kept
+    assert (folder / CHECKPOINT / "run-0").exists()  # the other experiment's runs are kept
     anew = psofed("run", "e.toml", "--out", "r", "--force", "--runs", 2, "--json")
     assert anew.returncode == 0, anew.stderr
     assert json.loads(anew.stdout)["runs"] == 2
@@ -253,7 +254,7 @@ def test_the_command_line_resumes_refuses_and_starts_anew(tmp_path, psofed):
 
 
 def test_fewer_runs_than_are_finished_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "SECONDS", 0)
+    monkeypatch.setattr(finished, "SECONDS", 0)
     four, two = replace(SMALL, runs=4), replace(SMALL, runs=2)
     montecarlo.run(four, store=store(tmp_path, four))
     again = store(tmp_path, two, begin=False)

@@ -8,21 +8,16 @@ import pytest
 
 from helpers.battery import METHODS
 from helpers.fleet_by_hand import ByHand
-from psofed.attacks import labels, scale
-from psofed.checks.bench import played, prepare, samples, small
-from psofed.core.fleet import Change
-from psofed.defences import clip
+from psofed.cli.laws.drivers import played, prepare, small
+from psofed.cli.laws.executors import compare_methods
 from psofed.errors import InputError
 from psofed.experiment import parse, read
+from psofed.federation.membership import Change
 from psofed.methods import fedavg, local, memofed, psofed
-from psofed.policies import importance
-from psofed.sample_checks import outliers
-from psofed.simulate import family
-from psofed.simulate.draws import draw
+from psofed.rivals.policies import importance
 from psofed.simulate.onerun import one_run
-from psofed.streams.contract import Samples
-from psofed.theory import coverage
-from psofed.verify.executors import compare_methods
+from psofed.stages.checks import outliers
+from psofed.theory import prediction
 
 # Joins, leaves, returns, and two restores, one with void rounds and one that clients survive.
 STORY = (
@@ -116,52 +111,9 @@ def test_one_client_that_is_not_in_a_list_is_told_to_be_in_one():
 
 def test_the_theory_and_the_messages_refuse_a_fleet_that_changes():
     experiment = small(psofed.Options(3), fleet=STORY)
-    for asked in (lambda: coverage.check(experiment), lambda: compare_methods(experiment, 30)):
+    for asked in (lambda: prediction.check(experiment), lambda: compare_methods(experiment, 30)):
         with pytest.raises(InputError, match=r"^fleet is given"):
             asked()
-
-
-COMPILED = [o for o in METHODS if prepare(small(o))[0].compiled]
-
-
-@pytest.mark.parametrize("options", COMPILED, ids=lambda o: o.title())
-def test_the_engine_gives_what_the_lockstep_executor_gives(options):
-    story = [c for c in STORY if c.void is None or not options.average]
-    experiment = small(options, fleet=tuple(story))
-    method, draws = prepare(experiment)
-    assert family.knows(method)
-    expected = told(experiment)
-    w, local = (np.array(column) for column in list(zip(*expected, strict=True))[:2])
-    assert np.abs(family.replay(draws, [method]).w[:, 0] - w).max() <= 1e-12
-    one_by_one = replace(draws, source=at_hand(draws))
-    found = family.replay(one_by_one, [method], lazy=False).local[:, :, 0]
-    assert np.abs(found - local).max() <= 1e-12
-    marks = np.arange(31)
-    few = draw(experiment, method.task, everybody=False)  # those who are ever selected
-    for some in (draws, few):
-        sent = np.cumsum(family.traffic(some, [method], marks)[:, 0], axis=1)
-        assert sent.T.tolist() == [bytes_.tolist() for _, _, bytes_ in expected]
-    assert np.abs(family.replay(few, [method]).w[:, 0] - w).max() <= 1e-12
-
-
-def at_hand(draws):
-    x, y = samples(draws)
-    return lambda rows, first, stop, memory: Samples(
-        x[:rows, first:stop], y[:rows, first:stop], 0 * y[:rows, first:stop]
-    )
-
-
-@pytest.mark.parametrize("attack", [scale.Options(share=0.2), labels.Options(share=0.4)])
-@pytest.mark.parametrize("defence", [None, clip.Options()])
-def test_attacks_and_defences_are_the_same_in_a_fleet_that_changes(attack, defence):
-    options = psofed.Options(3)
-    experiment = small(options, fleet=STORY, attack=attack, defence=defence, rounds=60)
-    method, draws = prepare(experiment)
-    assert family.knows(method)
-    w = np.array([model for model, _, _ in told(experiment)])
-    assert np.abs(family.replay(draws, [method]).w[:, 0] - w).max() <= 1e-9 * np.abs(w).max()
-    honest = np.array([model for model, _, _ in told(small(options, fleet=STORY, rounds=60))])
-    assert np.abs(honest - w).max() > 1e-3
 
 
 @pytest.mark.parametrize("options", CHANGING, ids=lambda o: f"{o.name}-{o.title()}")

@@ -5,14 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from psofed import schema
-from psofed.core import equations
+from psofed.core import coding, equations
 from psofed.core.schedule import Ahead, Sequential, Stochastic, UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
-from psofed.methods import coding, etpsofed, fedavg, local, onlinefed, qsgd, quantised, topk
-from psofed.methods.contract import Rows, stack
-from psofed.simulate import any_method, montecarlo
+from psofed.federation import schema
+from psofed.federation.contract import OneClient, nothing, rows
+from psofed.federation.stage import Lifted, Stage
+from psofed.methods import fedavg, local, onlinefed
+from psofed.rivals import etpsofed, qsgd, quantised, topk
+from psofed.simulate import any_method, kernel, montecarlo
 from psofed.simulate.draws import draw
 
 SMALL = Experiment(
@@ -22,8 +24,38 @@ SMALL = Experiment(
 
 
 def models(method, draws):
-    plays = any_method.play(draws, method, any_method.RunSamples(draws))
+    plays = any_method.play(method, any_method.RunSamples(draws))
     return np.array([method.models(m.server, m.clients).copy() for m in plays])
+
+
+class Apart(Stage):
+    """The handlers, asked for one client after another."""
+
+    def _each(self, client, k):
+        for i in range(len(k)):
+            yield i, slice(i, i + 1), {name: array[i : i + 1] for name, array in client.items()}
+
+    def _join(self, parts, k):
+        if not parts:
+            return nothing(k)
+        return rows([part.row(0) for part in parts], self.task.dtype)
+
+    def download(self, server, k, n):
+        return self._join([self.inner.download(server, k[i : i + 1], n) for i in range(len(k))], k)
+
+    def receive(self, client, k, n, message):
+        for i, here, one in self._each(client, k):
+            row = message.row(i)
+            self.inner.receive(one, k[here], n, rows([row], self.task.dtype))
+
+    def learn(self, client, x, z, y):
+        for _, here, one in self._each(client, y):
+            self.inner.learn(one, x[here], z[here], y[here])
+
+    def upload(self, client, k, n):
+        return self._join(
+            [self.inner.upload(one, k[h], n) for _, h, one in self._each(client, k)], k
+        )
 
 
 @pytest.mark.parametrize("name", schema.names("psofed.methods"))
@@ -34,23 +66,29 @@ def test_a_stack_of_clients_gives_what_each_gives_alone(name):
     task = experiment.task(0)
     (method,) = experiment.start(task)
     draws = draw(experiment, task, everybody=True)
-    apart = type(method).__new__(type("Apart", (type(method),), {}))
-    apart.__dict__.update(experiment.start(task)[0].__dict__)
-    assert not apart.stacked
+    apart = Apart(*experiment.start(task))
     assert np.abs(models(method, draws) - models(apart, draws)).max() <= 1e-12
 
 
-def test_a_subclass_that_changes_a_handler_for_one_client_still_works():
-    class Halved(fedavg.Method):
-        def upload(self, client, k, n):
+def test_a_method_for_one_client_at_a_time_is_lifted_to_stacks():
+    class Halved(OneClient):
+        def download(self, server, k, n):
             assert isinstance(k, int)
-            return client["w"] / 2 if self.ends(n) else None
+            return server["w"].copy()
 
-    task = SMALL.task(0)
+        def receive(self, client, k, n, message):
+            client["w"][:] = message
+
+        def upload(self, client, k, n):
+            return client["w"] / 2
+
+        def fold(self, server, n, uploads, weights):
+            server["w"] += sum(weights[k] * (m - server["w"]) for k, m in uploads.items())
+
+    task, options = SMALL.task(0), SMALL.methods[0]
     draws = draw(SMALL, task, everybody=True)
-    assert fedavg.Method(SMALL.methods[0], task).stacked
-    halved = models(Halved(SMALL.methods[0], task), draws)
-    plain = models(fedavg.Method(SMALL.methods[0], task), draws)
+    halved = models(Lifted(Halved(options, task)), draws)
+    plain = models(fedavg.Method(options, task), draws)
     assert np.allclose(halved[3], plain[3] / 2, atol=1e-14)
 
 
@@ -72,7 +110,7 @@ def test_the_compiled_step_is_the_learners(dtype, close, dim):
     rng = np.random.default_rng(dim)
     w, z = (rng.standard_normal((5, dim)).astype(dtype) for _ in range(2))
     y, other = rng.standard_normal(5).astype(dtype), w.copy()
-    errors = any_method.Fast().learn(w, z, y, 0.1), equations.lms(other, z, y, 0.1)
+    errors = kernel.Fast().learn(w, z, y, 0.1), equations.lms(other, z, y, 0.1)
     assert np.allclose(*errors, rtol=close, atol=close * dim)
     assert np.allclose(w, other, rtol=close, atol=close * dim)
     assert w.dtype == errors[0].dtype == dtype
@@ -111,17 +149,3 @@ def test_the_fast_rotation_is_the_walsh_hadamard_matrix(power):
     expected = v @ coding.signs(power) / np.sqrt(2**power)
     assert np.allclose(coding.hadamard(v), expected, atol=1e-12)
     assert np.allclose(coding.hadamard(v[0]), expected[0], atol=1e-12)
-
-
-def test_uploads_are_stacked_whatever_form_they_come_in():
-    array, weights = np.arange(6.0).reshape(3, 2), {1: 0.5, 4: 0.25, 7: 0.25}
-    rows = Rows(np.array([1, 4, 7]), array)
-    plain = dict(rows.items()) | {9: None, 11: np.empty(0)}
-    for uploads in (rows, plain):
-        ks, messages, shares = stack(uploads, weights)
-        assert ks.tolist() == [1, 4, 7]
-        assert np.array_equal(messages, array)
-        assert shares.tolist() == [0.5, 0.25, 0.25]
-    ragged = stack({1: np.ones(2), 4: np.ones(3)}, weights)[1]
-    assert [len(message) for message in ragged] == [2, 3]
-    assert not len(stack({1: None}, weights)[0])

@@ -9,11 +9,10 @@ from hypothesis.extra.numpy import arrays
 from psofed.curves import Curves, to_db
 from psofed.experiment import Experiment, Features
 from psofed.methods import centralised, local, onlinefed, psofed
-from psofed.report import claims, summaries
+from psofed.report import claims, runs
 from psofed.simulate import family, montecarlo
-from psofed.simulate.accumulate import Accumulator, OneRun
-from psofed.simulate.draws import draw
-from psofed.simulate.evaluate import draw_test
+from psofed.simulate.draws import draw, draw_test
+from psofed.simulate.finished import Accumulator, OneRun
 from psofed.simulate.onerun import one_run
 
 SMALL = Experiment(
@@ -145,7 +144,7 @@ def replace_experiment(curves, other):
 def test_one_run_has_no_standard_error_and_still_a_table():
     curves = montecarlo.run(replace(SMALL, runs=1))
     assert np.isnan(curves.stderr).all()
-    assert "±" not in summaries.text(curves)
+    assert "±" not in str(runs.grid(curves))
 
 
 def test_a_claim_that_is_false_is_said_to_be_false():
@@ -175,7 +174,7 @@ def test_decibels_are_taken_last():
 def test_a_step_that_is_too_large_diverges_without_a_warning_and_the_table_says_so():
     curves = montecarlo.run(replace(SMALL, step=30.0, rounds=400))
     assert not np.isfinite(curves.mse[:, -1]).any()
-    assert summaries.text(curves).count("diverged") >= len(SMALL.methods)
+    assert str(runs.grid(curves)).count("diverged") >= len(SMALL.methods)
 
 
 def test_a_million_clients_cost_only_those_that_are_selected():
@@ -221,7 +220,7 @@ def test_curves_become_a_frame_with_a_row_for_each_method_and_mark():
 def test_the_engine_judges_an_average_as_the_handlers_do(options, monkeypatch):
     averaged = replace(SMALL, dtype="float64", methods=(replace(options, average=True), options))
     compiled = one_run(averaged, 3)
-    monkeypatch.setattr(family, "knows", lambda method: False)
+    monkeypatch.setattr(family, "supports", lambda method: False)
     handled = one_run(averaged, 3)
     np.testing.assert_allclose(compiled.mse, handled.mse, rtol=1e-12)
     assert np.array_equal(compiled.traffic, handled.traffic)

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psofed import native
-from psofed.checks import drivers
-from psofed.checks.bench import prepare, small, stepwise
+from psofed.cli.laws import drivers
+from psofed.cli.laws.drivers import prepare, small, stepwise
+from psofed.core import native
 from psofed.experiment import Experiment, Features
-from psofed.learners import linear, lms, nlms
-from psofed.methods import fedavg, fedprox, memofed, onlinefed, psofed
-from psofed.simulate import any_method, family
+from psofed.federation.learners import linear, lms, nlms
+from psofed.methods import fedavg, memofed, onlinefed, psofed
+from psofed.rivals import fedprox
+from psofed.simulate import family, kernel
 from psofed.simulate.onerun import _groups, one_run, some_runs
-from psofed.theory import coverage
+from psofed.theory import prediction
 
 needs_engine = pytest.mark.skipif(not native.available(), reason="nothing is compiled here")
 METHODS = (
@@ -43,7 +44,7 @@ def test_the_engine_has_the_models_of_the_handlers(dim, epsilon, stream, seed):
             options = replace(options, shared=min(options.shared, dim), allow_uneven=True)
         experiment = small(options, **world)
         method, draws = prepare(experiment)
-        assert family.knows(method)
+        assert family.supports(method)
         found = family.replay(draws, [method]).w[:, 0]
         assert np.abs(found - stepwise(experiment)).max() <= 1e-12
 
@@ -66,7 +67,7 @@ def test_the_compiled_step_is_the_learners(dtype, close, dim):
     w, z = (rng.standard_normal((2, 5, dim)).astype(dtype) for _ in range(2))
     y, other = rng.standard_normal((2, 5)).astype(dtype), w.copy()
     learner = nlms.Options(0.2)
-    errors = any_method.FastNormalised(0.2).learn(w, z, y, 0.9), learner.learn(other, z, y, 0.9)
+    errors = kernel.FastNormalised(0.2).learn(w, z, y, 0.9), learner.learn(other, z, y, 0.9)
     assert np.allclose(*errors, rtol=close, atol=close * dim)
     assert np.allclose(w, other, rtol=close, atol=close * dim)
     assert w.dtype == errors[0].dtype == dtype
@@ -78,7 +79,7 @@ def test_what_is_compiled_and_what_takes_several_runs():
         clients=8, cohort=2, rounds=20, runs=2, test_samples=40, features=Features(dim=12),
         learner=nlms.Options(), methods=methods,
     )  # fmt: skip
-    groups = _groups(world, world.start(any_method.faster(world.task(0))))
+    groups = _groups(world, world.start(kernel.faster(world.task(0))))
     assert groups == (([0], [1, 2], [3]) if native.available() else ([], [0, 1, 2], [3]))
     inputs = replace(world, learner=linear.Options(), features=Features())
     assert _groups(inputs, inputs.start(inputs.task(0)))[1] == [0, 1, 2]
@@ -89,7 +90,7 @@ def test_what_is_compiled_and_what_takes_several_runs():
 
 def test_the_theory_knows_that_it_is_not_about_it():
     world = small(psofed.Options(3), learner=nlms.Options())
-    assert coverage.uncovered(world) == world.titles
+    assert prediction.uncovered(world) == world.titles
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Elsewhere(lms.Options):
 def test_a_learner_that_begins_elsewhere_is_not_taken_for_lms():
     world = replace(small(onlinefed.Options(), learner=Elsewhere()), rounds=3)
     method, _ = prepare(world)
-    assert not family.knows(method)
+    assert not family.supports(method)
     assert (
         one_run(world, 0).mse[0, 0] != one_run(replace(world, learner=lms.Options()), 0).mse[0, 0]
     )

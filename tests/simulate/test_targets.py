@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psofed import experiment as experiments
-from psofed.checks.drivers import deployment
-from psofed.deploy import judge
+from psofed.cli.laws.drivers import deployment
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.learners import lms, network
+from psofed.federation.learners import lms, network
+from psofed.fleet import samples
 from psofed.methods import fedavg, local, onlinefed, psofed
-from psofed.provenance import identity
-from psofed.simulate import evaluate, montecarlo
+from psofed.simulate import draws, montecarlo
+from psofed.simulate.finished import identity
 from psofed.simulate.onerun import one_run
 from psofed.streams import change, drift, iid, paper
 from psofed.theory import prediction
@@ -55,7 +55,7 @@ def test_a_model_is_judged_by_its_plain_mean_square_error(seed, count, learner, 
     w = np.random.default_rng(seed).standard_normal((2, made.dim))
     z = task.features(drawn.x)
     plain = [np.mean((f + drawn.noise - learner.predict(each, z)) ** 2) for each in w]
-    found = evaluate.draw_test(made, task).mse(w, a)
+    found = draws.draw_test(made, task).mse(w, a)
     assert np.allclose(found, plain, rtol=1e-7)
 
 
@@ -84,7 +84,7 @@ def test_every_way_to_run_a_method_honours_the_targets(method):
 
 
 def test_the_ridge_floor_is_judged_as_the_methods_are_and_the_noise_line_stays():
-    (ridge, noise), (noisy_ridge, same) = (evaluate.floors(each, 2) for each in (SMALL, NOISY))
+    (ridge, noise), (noisy_ridge, same) = (draws.floors(each, 2) for each in (SMALL, NOISY))
     assert noise == same
     assert noisy_ridge == pytest.approx(ridge + noise, rel=0.5)
     assert noisy_ridge > ridge
@@ -115,11 +115,14 @@ def test_a_deployed_server_tests_on_the_targets_that_its_file_names(tmp_path):
     ]
     w = np.full(10, 0.1)
     for plan in plans:
-        expected = evaluate.draw_test(plan.experiment, plan.method().task).mse(w)
-        assert 10 ** (judge.test_set(plan, None)(w) / 10) == pytest.approx(expected)
+        expected = draws.draw_test(plan.experiment, plan.method().task).mse(w)
+        assert 10 ** (samples.test_set(plan, None)(w) / 10) == pytest.approx(expected)
     assert plans[0].digest == plans[1].digest  # devices need not know
-    assert [judge.targets(plan, None) for plan in plans] == ["noise-free targets", "noisy targets"]
-    assert judge.targets(plans[0], tmp_path / "test.csv") == "measured targets"
+    assert [samples.targets(plan, None) for plan in plans] == [
+        "noise-free targets",
+        "noisy targets",
+    ]
+    assert samples.targets(plans[0], tmp_path / "test.csv") == "measured targets"
 
 
 def test_a_file_keeps_the_targets_and_only_where_they_are_not_clean(tmp_path):

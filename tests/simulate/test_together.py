@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from helpers.battery import METHODS
-from psofed import native
+from helpers.battery import METHODS, TRIED
+from psofed.core import native
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.methods import fedavg, pdlms, quantised, topk
+from psofed.methods import fedavg, memofed, psofed
+from psofed.rivals import pdlms, quantised, topk
 from psofed.simulate import onerun
 from psofed.simulate.onerun import _groups, one_run, some_runs
 from psofed.streams import change
@@ -34,7 +35,7 @@ def assert_alone(experiment, numbers):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("options", METHODS, ids=lambda options: options.title())
+@pytest.mark.parametrize("options", TRIED, ids=lambda options: options.title())
 def test_a_run_is_the_same_whatever_stands_beside_it(options, dtype):
     assert_alone(replace(SMALL, methods=(options,), dtype=dtype), [5, 0])
 
@@ -57,7 +58,7 @@ def test_any_runs_of_any_methods_are_what_they_are_alone(numbers, methods, round
     assert_alone(experiment, numbers)
 
 
-@pytest.mark.parametrize("options", METHODS, ids=lambda options: options.title())
+@pytest.mark.parametrize("options", TRIED, ids=lambda options: options.title())
 def test_a_step_is_the_same_whatever_steps_stand_beside_it(options):
     options = replace(options, label="")
     averaged = (False, True) if options.serves else (False,)
@@ -89,7 +90,7 @@ def test_what_an_experiment_may_bring_changes_nothing_of_that(options, change_of
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("options", METHODS, ids=lambda options: options.title())
+@pytest.mark.parametrize("options", TRIED, ids=lambda options: options.title())
 def test_clients_that_never_take_part_need_no_place_and_change_nothing(options, dtype, monkeypatch):
     many = replace(SMALL, clients=60, rounds=12, dtype=dtype, methods=(options,))
     assert not onerun.few(many)
@@ -98,6 +99,17 @@ def test_clients_that_never_take_part_need_no_place_and_change_nothing(options, 
     for a, b in zip(few, some_runs(many, [1, 2]), strict=True):
         assert np.array_equal(a.mse, b.mse, equal_nan=True)
         assert np.array_equal(a.traffic, b.traffic)
+
+
+def test_methods_are_what_they_are_alone_where_most_clients_are_never_selected():
+    """Compiled, several runs at once, one by one: places of clients are those of each group."""
+    many = replace(SMALL, clients=500, rounds=20)
+    methods = psofed.Options(3), memofed.Options(), fedavg.Options()
+    found = one_run(replace(many, methods=methods), 1)
+    for j, options in enumerate(methods):
+        alone = one_run(replace(many, methods=(options,)), 1)
+        assert np.array_equal(found.mse[j], alone.mse[0]), options.title()
+        assert np.array_equal(found.traffic[:, j], alone.traffic[:, 0]), options.title()
 
 
 def test_a_graph_that_is_drawn_anew_in_each_run_is_not_computed_together():

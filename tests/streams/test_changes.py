@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from psofed.experiment import Experiment, Features
-from psofed.methods import centralised, fedavg, local, onlinefed, paofed, pdlms, psofed
+from psofed.methods import centralised, fedavg, local, onlinefed, paofed, psofed
+from psofed.rivals import pdlms
 from psofed.simulate import any_method, family
-from psofed.simulate.draws import draw
-from psofed.simulate.evaluate import draw_test
+from psofed.simulate.draws import draw, draw_test
 from psofed.simulate.onerun import one_run
 from psofed.streams import change, drift, paper
 from psofed.streams.contract import blend, varies
@@ -30,15 +30,6 @@ def test_an_abrupt_change_leaves_the_inputs_and_what_was_before_as_they_were():
     assert np.array_equal(plain.x, changed.x)
     assert np.array_equal(plain.y[:, :25], changed.y[:, :25])
     assert np.array_equal(changed.clean[:, 25:], paper.f(plain.x[:, 25:, ::-1]))
-
-
-def test_a_stream_in_blocks_is_the_stream_as_a_whole_while_f_drifts():
-    stream = drift.Options(period=700)
-    seeds, ids = small(stream).task(0).seeds, np.arange(3)
-    whole = stream.samples(seeds, ids, 0, 600, np.float64)
-    first = stream.samples(seeds, ids, 0, 256, np.float64)
-    rest = stream.samples(seeds, ids, 256, 600, np.float64, first.memory)
-    assert np.allclose(np.hstack([first.y, rest.y]), whole.y, atol=1e-14)
 
 
 def test_a_drift_goes_there_and_back():
@@ -68,7 +59,7 @@ def test_kernel_and_lockstep_judge_a_changing_f_alike(stream, every):
     shares = blend(stream, marks)
     fast = family.run(draws, experiment.start(task), marks, test, shares).mse
     for j, method in enumerate(experiment.start(task)):
-        play = any_method.play(draws, method, any_method.RunSamples(draws))
+        play = any_method.play(method, any_method.RunSamples(draws))
         models = np.array([moment.server["w"].copy() for moment in play])
         slow = [test.mse(models[n], a) for n, a in zip(marks, shares, strict=True)]
         assert np.allclose(fast[j], slow, rtol=1e-9)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psofed.errors import InputError
-from psofed.streams.expression import FUNCTIONS, LONGEST, Expression
+from psofed.streams.function import FUNCTIONS, LONGEST, Expression
 
 X = np.random.default_rng(0).normal(size=(7, 3))
 NAMES = {name: function for name, (_, function) in FUNCTIONS.items()}

@@ -1,7 +1,6 @@
 """The stream of an own f: one definition for learning, test set, floor and theory."""
 
 import pickle
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import psofed
-from psofed.checks import of_streams
-from psofed.checks.rules import NotApplicableError
+from psofed.cli.laws import of_samples
+from psofed.cli.laws.rules import why_not
 from psofed.core.seeds import Seeds
 from psofed.methods import fedavg, onlinefed
 from psofed.methods import psofed as pso
 from psofed.simulate import montecarlo
-from psofed.simulate.evaluate import floors
+from psofed.simulate.draws import floors
 from psofed.simulate.onerun import one_run
 from psofed.streams import change, drift, function, iid, paper
 from psofed.streams.contract import BLOCK, varies
@@ -167,8 +166,8 @@ EVERY = {
 
 @pytest.mark.parametrize("name", EVERY)
 def test_the_rules_of_streams_hold_for_every_form(name):
-    for rule in of_streams.RULES:
-        with suppress(NotApplicableError):
+    for rule in of_samples.STREAM:
+        if not why_not(rule, EVERY[name]):
             rule(EVERY[name])
 
 

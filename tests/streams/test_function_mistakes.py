@@ -9,8 +9,8 @@ import pytest
 
 import psofed
 from psofed.core.seeds import Seeds
-from psofed.deploy.samples import replay
 from psofed.errors import InputError
+from psofed.fleet.samples import replay
 from psofed.methods import fedavg, onlinefed
 from psofed.simulate import montecarlo, pools
 from psofed.simulate.draws import draw

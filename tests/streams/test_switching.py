@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.battery import METHODS
-from psofed.checks.bench import exchange, played, prepare, small, stepwise
-from psofed.core.fleet import Change
+from psofed.cli.laws.drivers import exchange, played, prepare, small, stepwise
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import parse, read
+from psofed.federation.membership import Change
+from psofed.federation.round import relays
 from psofed.methods import fedavg, psofed
 from psofed.simulate import family
 from psofed.streams import change, drift, function, iid, paper
@@ -89,7 +90,7 @@ def test_nobody_is_asked_while_off_and_messages_agree(options):
     for n in range(30):
         assert on[method.task.cohorts.there(n), n].all()
         assert on[method.task.cohorts.cohort(n), n].all()
-    if not method.relays and not options.simulated:
+    if not relays(method) and not options.simulated:
         assert np.abs(stepwise(experiment) - exchange(experiment).models).max() <= 1e-12
 
 
@@ -105,7 +106,7 @@ def test_cohorts_of_many_rounds_are_those_of_each(fleet):
 def test_the_engine_has_clients_that_are_switched_off():
     experiment = small(psofed.Options(3), stream=SHAKY)
     method, draws = prepare(experiment)
-    assert family.knows(method)
+    assert family.supports(method)
     assert np.abs(family.replay(draws, [method]).w[:, 0] - stepwise(experiment)).max() <= 1e-12
 
 

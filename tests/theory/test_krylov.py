@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.systems import WORLD
-from psofed.theory import bounds, krylov, prediction, reduced, steady
+from psofed.theory import moments, prediction, steady
+from psofed.theory.system import bounds
 
 
 def recursion(seed, size, rounds):
@@ -30,18 +31,18 @@ def test_the_recursion_is_where_it_is_after_n_rounds(seed, size, rounds):
     def agree(values):
         return np.ptp(values) < 1e-5 * scale
 
-    found = krylov.seen(lambda x: L @ x + b, g, rounds, agree)
+    found = steady.seen(lambda x: L @ x + b, g, rounds, agree)
     assert found == pytest.approx(g @ x, abs=1e-3 * scale)
 
 
 def test_a_recursion_that_does_nothing_is_nowhere():
-    assert krylov.seen(lambda x: 0.5 * x, np.ones(3), 10, lambda values: True) == 0
+    assert steady.seen(lambda x: 0.5 * x, np.ones(3), 10, lambda values: True) == 0
 
 
 def test_what_needs_too_many_vectors_is_not_a_number(monkeypatch):
-    monkeypatch.setattr(krylov, "MOST", 10)
+    monkeypatch.setattr(steady, "MOST", 10)
     L, b, _, g = recursion(0, 50, 3000)
-    assert np.isnan(krylov.seen(lambda x: L @ x + b, g, 3000, lambda values: False))
+    assert np.isnan(steady.seen(lambda x: L @ x + b, g, 3000, lambda values: False))
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +58,8 @@ def test_a_tighter_tolerance_changes_a_sweep_by_less_than_was_promised(
     medium, share, shared, coordinated
 ):
     system = prediction.systems(medium)["PSO-Fed M=3 uncoordinated"]
-    limits = bounds.bounds(medium.experiment, medium.task, medium.moments)
-    setting = steady.Setting(shared, coordinated, share * limits.alone)
+    limits = bounds(medium.experiment, medium.task, medium.moments)
+    setting = steady.SweepPoint(shared, coordinated, share * limits.alone)
     loose, tight, double = (
         steady.quasi_static(
             system, data, medium.test, limits, [setting], 2000, tolerance=tolerance
@@ -66,7 +67,7 @@ def test_a_tighter_tolerance_changes_a_sweep_by_less_than_was_promised(
         for data, tolerance in (
             (medium.population, steady.TOLERANCE),
             (medium.population, steady.TOLERANCE / 50),
-            (reduced.population(medium.moments, kind=np.float64), steady.TOLERANCE / 50),
+            (moments.population(medium.moments, kind=np.float64), steady.TOLERANCE / 50),
         )
     )
     # Not by rounding either.
@@ -76,8 +77,8 @@ def test_a_tighter_tolerance_changes_a_sweep_by_less_than_was_promised(
 
 def test_covariances_are_those_of_the_recursion_round_by_round(medium):
     system = prediction.systems(medium)["PSO-Fed M=3 uncoordinated"]
-    data = reduced.population(medium.moments, kind=np.float64)
-    setting = steady.Setting(2, False, 0.75)
+    data = moments.population(medium.moments, kind=np.float64)
+    setting = steady.SweepPoint(2, False, 0.75)
     recursion = steady.AveragedRecursion(steady._setting(system, setting), data)
     means = steady._means(system, data, [setting], 300, None)
     state = recursion.start()._replace(means=means)

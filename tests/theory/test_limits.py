@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 
 from helpers.systems import WORLD, equal_clients, given_system
 from psofed.experiment import Experiment, Features
-from psofed.learners import nlms
-from psofed.methods import fedavg, onlinefed, psofed, psorls
-from psofed.theory import bounds, dense, moments, prediction, reduced, steady, study
-from psofed.theory.staff import staff
+from psofed.federation.learners import nlms
+from psofed.federation.workers import in_parallel
+from psofed.methods import fedavg, onlinefed, psofed
+from psofed.rivals import psorls
+from psofed.theory import moments, prediction, steady, study
+from psofed.theory.exact import DenseRecursion
+from psofed.theory.system import Bounds, alarms, bounds, is_lonely, mean_square_limit, norms
 
 
 def brute_limit(z, average):
@@ -37,21 +40,20 @@ def test_the_mean_square_limit_is_where_the_map_of_covariances_stops_contracting
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(200, dim)) @ rng.normal(size=(dim, dim))
     z /= np.sqrt(np.square(z).sum(axis=1).mean())
-    assert bounds._limit(z, average) == pytest.approx(brute_limit(z, average), rel=2e-3)
+    assert mean_square_limit(z, average) == pytest.approx(brute_limit(z, average), rel=2e-3)
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_covariances_settle_below_the_limit_and_grow_above_it(small, whole):
     exact, _ = equal_clients(small)
     x, _, _ = moments.sample(small.experiment, small.task, 3000, "equal", np.arange(1))
-    limit = bounds._limit(small.task.features(x[0]), 2 if whole else 1)
+    limit = mean_square_limit(small.task.features(x[0]), 2 if whole else 1)
 
     def growth(step):
         # One window for all: M = D, or an entry so rarely that clients learn alone.
         system = given_system([list(range(8)) if whole else [0]], 1, 8, 4, 2, step)
         sizes = [
-            np.trace(state.covariance)
-            for state in dense.DenseRecursion(system, exact).trajectory(500)
+            np.trace(state.covariance) for state in DenseRecursion(system, exact).trajectory(500)
         ]
         return sizes[-1] / sizes[-201]
 
@@ -60,7 +62,7 @@ def test_covariances_settle_below_the_limit_and_grow_above_it(small, whole):
 
 
 def test_verdicts_follow_the_limits():
-    b = bounds.Bounds(2.4, 1.7, 1.98, 3.2, 0.8, 1.15, 1000, 1e-11)
+    b = Bounds(2.4, 1.7, 1.98, 3.2, 0.8, 1.15, 1000, 1e-11)
 
     def verdicts(masks, cohort, idle=True):
         steps = (1.7, 1.8, 2.0, 3.1, 3.3)
@@ -80,12 +82,10 @@ def test_verdicts_follow_the_limits():
 def test_clients_that_exchange_much_bear_more_than_one_that_learns_alone(small):
     exact, _ = equal_clients(small)
     x, _, _ = moments.sample(small.experiment, small.task, 3000, "equal", np.arange(1))
-    alone = bounds._limit(small.task.features(x[0]))
+    alone = mean_square_limit(small.task.features(x[0]))
     system = given_system([list(range(7))], 1, 8, 4, 4, 1.2 * alone)
-    assert not bounds.is_lonely(system)
-    sizes = [
-        np.trace(state.covariance) for state in dense.DenseRecursion(system, exact).trajectory(600)
-    ]
+    assert not is_lonely(system)
+    sizes = [np.trace(state.covariance) for state in DenseRecursion(system, exact).trajectory(600)]
     assert sizes[-1] < 1.05 * sizes[300]
 
 
@@ -94,18 +94,18 @@ def test_alarms_go_off_above_the_limits_and_not_below():
     both = (onlinefed.Options(), psofed.Options(shared=5))
     experiment = Experiment(clients=30, features=Features(dim=80), methods=both)
     task = replace(experiment, dtype="float64").task(0)
-    limits = bounds.bounds(experiment, task, moments.moments(experiment, task, 50))
-    quiet = bounds.alarms(replace(experiment, step=0.9 * limits.alone))
+    limits = bounds(experiment, task, moments.moments(experiment, task, 50))
+    quiet = alarms(replace(experiment, step=0.9 * limits.alone))
     assert quiet == []
-    [alarm] = bounds.alarms(replace(experiment, step=1.15 * limits.alone))
+    [alarm] = alarms(replace(experiment, step=1.15 * limits.alone))
     assert alarm.title == "PSO-Fed M=5 uncoordinated"
     assert alarm.limit == pytest.approx(limits.alone, rel=0.1)
-    assert len(bounds.alarms(replace(experiment, step=1.15 * limits.averaged))) == 2
+    assert len(alarms(replace(experiment, step=1.15 * limits.averaged))) == 2
 
 
 def test_the_papers_norms_are_those_of_the_matrices(small):
     system = prediction.systems(small)["PSO-Fed M=3 coordinated"]
-    A, B, H = bounds.norms(system, small.moments)
+    A, B, H = norms(system, small.moments)
     p, q, K, D = system.p, 3 / 8, 4, 8
     eye = np.eye(K + 1)
     full_A, full_B = eye * (1 - p * q), eye.copy()
@@ -124,14 +124,14 @@ def test_the_papers_norms_are_those_of_the_matrices(small):
 def test_the_quasi_static_mse_is_where_the_recursion_is(small):
     rough = replace(small, fourth=None)
     known = prediction.systems(small)
-    data = reduced.population(small.moments, kind=np.float64)
-    limits = bounds.bounds(small.experiment, small.task, small.moments)
+    data = moments.population(small.moments, kind=np.float64)
+    limits = bounds(small.experiment, small.task, small.moments)
     system = known["PSO-Fed M=3 uncoordinated"]
     wanted = [
-        steady.Setting(8, True, 0.75),
-        steady.Setting(3, False, 0.75),
-        steady.Setting(3, True, 0.75),
-        steady.Setting(3, True, 5.0),
+        steady.SweepPoint(8, True, 0.75),
+        steady.SweepPoint(3, False, 0.75),
+        steady.SweepPoint(3, True, 0.75),
+        steady.SweepPoint(3, True, 5.0),
     ]
     found = steady.quasi_static(system, data, small.test, limits, wanted, 600)
     long = replace(rough, experiment=replace(WORLD, rounds=620, evaluate_every=1))
@@ -153,7 +153,7 @@ def test_sweeps_are_simulated_at_the_step_of_the_theory_and_with_the_usual_windo
         psofed.Options(shared=3, idle=False),
     )
     world = prediction.world(replace(WORLD, methods=methods, step=0.9, rounds=60))
-    with staff(world, jobs=1) as workers:
+    with in_parallel(world, jobs=1) as workers:
         by_step, by_share = study.sweeps(workers, study.judge(workers, radii=False))
     assert by_step.lines == ["Online-Fed", "PSO-Fed M=2 uncoordinated"]
     assert by_step.step is None
@@ -183,10 +183,10 @@ def test_a_method_that_the_theory_does_not_know_is_warned_of_only_where_lms_dive
     entered = (fedavg.Options(), psorls.Options(shared=4), onlinefed.Options())
     features = Features(unscaled, dim=8)
     experiment = Experiment(clients=5, features=features, methods=entered, step=1e-5)
-    assert bounds.alarms(experiment) == []
-    known, other = bounds.alarms(replace(experiment, step=0.75))
+    assert alarms(experiment) == []
+    known, other = alarms(replace(experiment, step=0.75))
     assert (known.title, known.sure) == ("Online-Fed", True)
     assert (other.title, other.sure) == ("FedAvg E=5", False)
     assert other.limit < 0.1
     learned = replace(experiment, step=0.75, learner=nlms.Options(), methods=entered[:1])
-    assert bounds.alarms(learned) == []
+    assert alarms(learned) == []

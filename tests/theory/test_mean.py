@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from helpers import ensemble
 from helpers.systems import given_moments, given_system, linear_case
-from psofed import case as cases
-from psofed.methods import psofed
+from psofed.core import schedule
 from psofed.simulate import reference
+from psofed.simulate import reference as cases
 from psofed.theory import mean
 
 
@@ -112,8 +112,8 @@ def test_unequal_exchange_counts_can_be_unstable_at_every_step_below_eq_14():
         assert radius(step, shift=2) > 1 + 1e-5  # entries are exchanged twice or once in two rounds
     for step in np.geomspace(1e-3, 0.9 * limit, 10):
         assert radius(step, shift=1) < 1  # each entry three times in four rounds
-    assert psofed.is_even(4, 3, 1, block=False)
-    assert not psofed.is_even(4, 3, 2, block=False)
+    assert schedule.is_even(4, 3, 1, block=False)
+    assert not schedule.is_even(4, 3, 2, block=False)
 
 
 def test_nearly_singular_correlations_can_be_unstable_below_eq_14_with_even_windows():

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from helpers import ensemble
-from helpers.systems import WORLD, equal_clients, given_moments, given_system
+from helpers.systems import WORLD, Sampled, equal_clients, given_moments, given_system
 from psofed.experiment import Experiment
+from psofed.federation import workers
 from psofed.methods import onlinefed, psofed
 from psofed.simulate import montecarlo
-from psofed.streams import iid, inputs, paper
-from psofed.theory import dense, mean, prediction, reduced, staff
-from psofed.theory.noise import Sampled, closure
+from psofed.streams import iid, paper, synthetic
+from psofed.theory import mean, moments, prediction, reduced
+from psofed.theory.exact import DenseRecursion
 
 
 def stream_of(world):
@@ -20,8 +21,8 @@ def stream_of(world):
     laws = world.experiment.stream.laws(world.task.seeds, np.arange(world.task.clients))
 
     def sample(rng, count):
-        each = inputs.Laws(*(np.tile(law, count) for law in laws))
-        x = inputs.autoregress(each, rng.normal(size=(len(each.theta), 4)))[:, ::-1]
+        each = synthetic.Laws(*(np.tile(law, count) for law in laws))
+        x = synthetic.autoregress(each, rng.normal(size=(len(each.theta), 4)))[:, ::-1]
         noise = np.sqrt(each.noise) * rng.normal(size=len(x))
         shape = (count, world.task.clients)
         return world.task.features(x).reshape(*shape, -1), (paper.f(x) + noise).reshape(shape)
@@ -72,7 +73,7 @@ def test_the_reduced_recursion_is_exact_for_equal_clients_with_common_windows(
     exact, data = equal_clients(small)
     system = given_system(masks, shift, 8, clients=4, cohort=2, step=0.75, idle=idle)
     both = zip(
-        dense.DenseRecursion(system, exact).trajectory(100),
+        DenseRecursion(system, exact).trajectory(100),
         reduced.ReducedRecursion(system, data).trajectory(100),
         strict=True,
     )
@@ -84,7 +85,7 @@ def test_the_reduced_recursion_is_exact_for_equal_clients_with_common_windows(
 def test_the_reduced_recursion_is_near_the_exact_one_for_unequal_clients_with_windows_of_their_own(
     small, predicted
 ):
-    data = reduced.population(small.moments, kind=np.float64)
+    data = moments.population(small.moments, kind=np.float64)
     rough = [
         prediction.one(replace(small, fourth=None), t, s, data)
         for t, s in prediction.systems(small).items()
@@ -97,12 +98,12 @@ def test_the_reduced_recursion_is_near_the_exact_one_for_unequal_clients_with_wi
 
 
 def test_the_means_of_all_recursions_are_those_of_the_mean_recursion(small):
-    data = reduced.population(small.moments, kind=np.float64, tail=1e-14)
+    data = moments.population(small.moments, kind=np.float64, tail=1e-14)
     for system in prediction.systems(small).values():
         exact = mean.MeanRecursion(system, small.moments.R, small.moments.r).trajectory(30)
         states = reduced.ReducedRecursion(system, data).trajectory(30)
         four = replace(small.fourth, R=small.moments.R, r=small.moments.r)
-        full = dense.DenseRecursion(system, four).trajectory(30)
+        full = DenseRecursion(system, four).trajectory(30)
         for m, state, all_models in zip(exact, states, full, strict=True):
             assert np.allclose(m.server, state.means.server, atol=1e-12)
             assert np.allclose(m.server[0], all_models.mean[:8], atol=1e-12)
@@ -112,7 +113,7 @@ def test_single_precision_is_good_to_a_thousandth_of_a_db(small):
     rough = replace(small, fourth=None)
     for title, system in prediction.systems(small).items():
         single, double = (
-            prediction.one(rough, title, system, reduced.population(small.moments, kind=kind))
+            prediction.one(rough, title, system, moments.population(small.moments, kind=kind))
             for kind in (np.float32, np.float64)
         )
         assert np.abs(single.mse_db - double.mse_db).max() < 1e-3
@@ -126,20 +127,20 @@ def test_the_closure_is_exact_where_all_windows_have_the_same_energy():
     data = given_moments(R)
     P, squares = 0.3 * np.eye(5), np.zeros(3)
     m, f, v = np.zeros((3, 5)), np.zeros((3, 4000)), np.zeros(3)
-    by_closure = closure(data, np.float64, rank=0)(P, m, squares)
+    by_closure = moments.closure(data, np.float64, rank=0)(P, m, squares)
     assert np.allclose(by_closure, Sampled(z, f, v)(P, m, squares), atol=1e-12)
 
 
 def test_processes_give_what_one_process_gives(small, monkeypatch):
     rough = replace(small, fourth=None)
     alone = prediction.predict(rough)
-    monkeypatch.setattr(staff, "HEAVY", 0)
+    monkeypatch.setattr(workers, "HEAVY", 0)
     seen = []
     together = prediction.predict(rough, 2, lambda done, total: seen.append((done, total)))
     assert [p.title for p in together] == [p.title for p in alone]
     for a, b in zip(alone, together, strict=True):
         assert np.allclose(a.mse, b.mse, rtol=1e-5)
-    assert staff._here == {}  # that was another process
+    assert workers._here == {}  # that was another process
     assert all(total == len(alone) * WORLD.rounds for _, total in seen)
 
 

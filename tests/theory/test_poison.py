@@ -9,20 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.systems import WORLD, equal_clients, given_system
-from psofed.attacks import labels, perturbation, scale
-from psofed.attacks.contract import Insiders, bind
 from psofed.core.seeds import Seeds
-from psofed.defences import median
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.learners import linear
+from psofed.federation.learners import linear
+from psofed.federation.workers import in_parallel
 from psofed.methods import onlinefed, psofed
-from psofed.privacy.settings import Privacy
-from psofed.report import theory_words
+from psofed.report import theory as words
 from psofed.simulate import montecarlo
+from psofed.stages.attacks import labels, perturbation, scale
+from psofed.stages.attacks.contract import Attackers, bind
+from psofed.stages.defences import median
+from psofed.stages.privacy import Privacy
 from psofed.streams import function
-from psofed.theory import bounds, coverage, dense, prediction, reduced, study
-from psofed.theory.staff import staff
+from psofed.theory import prediction, reduced, study, system
+from psofed.theory.exact import DenseRecursion
 
 NOISE = perturbation.Options(sigma=0.5, chance=0.5, share=0.4)
 LINEAR = Experiment(
@@ -45,9 +46,7 @@ def linear_world():
 
 def poisoned(world, attack):
     """The same world with another attack: what is known of its data stays."""
-    experiment = replace(world.experiment, attack=attack)
-    task = experiment.beset(replace(world.task, attack=None))
-    return replace(world, experiment=experiment, task=task)
+    return replace(world, experiment=replace(world.experiment, attack=attack))
 
 
 def test_theory_and_simulation_of_malicious_clients_agree_within_three_standard_errors(
@@ -90,12 +89,10 @@ def test_more_noise_and_more_of_it_is_worse_in_every_round(linear_world, chance,
 
 
 def attacked(system, share=0.5, sigma=0.7, chance=0.3):
-    """The system, whose task has an attack."""
-    task = system.method.task
-    insiders = Insiders(system.total, system.dim, share, Seeds(3))
+    """The system with malicious clients, and who they are."""
+    attackers = Attackers(system.total, system.dim, share, Seeds(3))
     options = perturbation.Options(sigma=sigma, chance=chance, share=share)
-    system.method.task = replace(task, attack=bind(options, insiders))
-    return system, insiders.ids
+    return replace(system, attack=bind(options, attackers)), attackers.ids
 
 
 @pytest.mark.parametrize("masks", [[[0, 2]], [[0, 1], [1, 2], [0, 3], [2, 3]]])
@@ -113,7 +110,7 @@ def test_the_reduced_recursion_with_noise_is_exact_for_equal_clients_with_common
     for masks in ([[1, 4, 6]], [list(range(8))]):
         system, _ = attacked(given_system(masks, 1, 8, clients=4, cohort=2, step=0.75))
         both = zip(
-            dense.DenseRecursion(system, exact).trajectory(60),
+            DenseRecursion(system, exact).trajectory(60),
             reduced.ReducedRecursion(system, data).trajectory(60),
             strict=True,
         )
@@ -126,7 +123,7 @@ def test_a_sweep_of_a_small_world_ends_where_its_curves_end(linear_world):
         linear_world.experiment, rounds=400, evaluate_every=1, methods=LINEAR.methods[:2]
     )
     world = replace(linear_world, experiment=known)
-    with staff(world, 1) as workers:
+    with in_parallel(world, 1) as workers:
         judged = study.judge(workers, radii=False)
         by_step, by_share = study.sweeps(workers, judged)
     assert by_step.lines == [p.title() for p in known.methods]
@@ -154,7 +151,7 @@ def test_what_the_theory_does_not_know_is_refused_by_name(change, words):
         prediction.curves(experiment)
     # Nobody is malicious: then it does not matter.
     if "attack" in change:
-        coverage.check(replace(experiment, attack=replace(change["attack"], share=0.0)))
+        prediction.check(replace(experiment, attack=replace(change["attack"], share=0.0)))
 
 
 def test_a_step_is_unsafe_for_sure_only_where_the_theory_knows_what_happens():
@@ -165,7 +162,7 @@ def test_a_step_is_unsafe_for_sure_only_where_the_theory_knows_what_happens():
         ({"attack": scale.Options(share=0.5)}, False),
         ({"defence": median.Options()}, False),
     ):
-        [alarm] = bounds.alarms(replace(plain, **change))
+        [alarm] = system.alarms(replace(plain, **change))
         assert alarm.sure is sure
 
 
@@ -173,4 +170,4 @@ def test_a_linear_f_leaves_no_bias_and_no_number_that_is_none(linear_world):
     long = replace(LINEAR, rounds=600, methods=LINEAR.methods[:1])
     [p] = prediction.predict(replace(linear_world, experiment=long))
     assert (p.bias >= 0).all()
-    assert theory_words._bias(p) == "none"
+    assert words._bias(p) == "none"

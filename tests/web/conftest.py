@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from helpers.playing import until
-from psofed.web import playground
-from psofed.web.page import page
+from psofed.report.page import document
+from psofed.report.web import playground
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def bench(tab, tmp_path):
     """A tab in which the worker's scripts stand ready, but nothing runs."""
     path = tmp_path / "bench.html"
     scripts = ("dom.js", *playground.WORKER)
-    path.write_text(page("bench", {}, scripts), encoding="utf-8")
+    path.write_text(document("bench", {}, scripts), encoding="utf-8")
     return tab(path)
 
 

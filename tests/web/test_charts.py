@@ -9,7 +9,7 @@ import re
 import pytest
 
 from helpers.hostile import HOSTILE
-from psofed.web.page import CHARTS, asset, embed, page
+from psofed.report.page import CHARTS, asset, document, embed
 
 DRAW = "const chart = new LineChart(document.getElementById('main'), DATA);"
 
@@ -20,11 +20,11 @@ def chart_page(tmp_path, monkeypatch):
 
     def make(spec):
         monkeypatch.setattr(
-            "psofed.web.page.asset", lambda name: DRAW if name == "draw.js" else asset(name)
+            "psofed.report.page.asset", lambda name: DRAW if name == "draw.js" else asset(name)
         )
         path = tmp_path / "page.html"
         path.write_text(
-            page("chart", spec, (*CHARTS, "draw.js"), ("uPlot.min.css",)), encoding="utf-8"
+            document("chart", spec, (*CHARTS, "draw.js"), ("uPlot.min.css",)), encoding="utf-8"
         )
         return path
 

@@ -10,12 +10,12 @@ import pytest
 
 from helpers import GOLDEN
 from helpers.playing import FIRST, answer
-from psofed import case as cases
 from psofed.core.features import Waves
+from psofed.report.page import asset
+from psofed.report.web import playground
 from psofed.simulate import reference
+from psofed.simulate import reference as cases
 from psofed.streams import paper
-from psofed.web import playground
-from psofed.web.page import asset
 
 NEAR = {"rtol": 0, "atol": 1e-9}
 

@@ -15,8 +15,8 @@ import pytest
 from helpers import ROOT, processes
 from helpers.playing import FIRST, curve, hash_of, settle, slide, until
 from psofed.cli.verbs import cli
-from psofed.web import playground
-from psofed.web.hosting import hosting
+from psofed.report.web import playground
+from psofed.report.web.hosting import hosting
 
 
 def test_settings_live_in_the_address_and_come_back(open_play):
@@ -137,7 +137,9 @@ def test_the_site_has_the_page_that_the_command_writes(process, tmp_path):
     written = (tmp_path / "page.html").read_bytes()
     site.lay_out(ROOT / "docs", tmp_path / "site")
     assert (tmp_path / "site" / "_static" / site.PLAYGROUND).read_bytes() == written
-    assert f"site:_static/{site.PLAYGROUND}" in (tmp_path / "site" / "playground.md").read_text()
+    assert (
+        f"site:_static/{site.PLAYGROUND}" in (tmp_path / "site" / "partial_sharing.md").read_text()
+    )
     assert len(written) < 200_000
 
 
@@ -148,7 +150,7 @@ def test_the_page_is_opened_in_a_browser_if_there_is_one(monkeypatch, tmp_path, 
     out = tmp_path / "page.html"
     cli.main(["play", "--out", str(out)], standalone_mode=False)
     assert opened == [out.as_uri()]
-    assert ("No browser" in capsys.readouterr().out) is not found
+    assert ("No browser" in capsys.readouterr().err) is not found
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

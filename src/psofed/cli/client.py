@@ -1,4 +1,4 @@
-"""`psofed client FILE.toml --id K`: one device of a deployment."""
+"""`psofed deploy client FILE.toml --id K`: one device of a deployment."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.broker_options import Finite, identity, on_stop, options, patiently, say
+from psofed.cli.printing import patiently, say
+from psofed.cli.serve import identity, on_stop
+from psofed.cli.verbs import FILE, Finite, broker_options
 
 if TYPE_CHECKING:
-    from psofed.protocol.confidence import Forecast
-    from psofed.protocol.deployment import Deployment
+    from psofed.fleet.protocol.confidence import Forecast
+    from psofed.fleet.protocol.deployment import Deployment
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @click.option("--id", "who", metavar="K", required=True,
               help="Number of this client, from 0 on, or its name in a table.")  # fmt: skip
-@click.option("--state", type=click.Path(path_type=Path), required=True, help="State folder.")
+@click.option("--state", type=FILE, required=True, help="State folder.")
 @click.option("--broker", metavar="URL", required=True, help="mqtt:// or mqtts://HOST:PORT.")
 @click.option("--stream", metavar="SOURCE", default="paper", show_default=True,
               help='Where samples come from. "paper": the stream in FILE. "-": lines of standard'
@@ -38,11 +40,11 @@ if TYPE_CHECKING:
 @click.option("--tell-errors", is_flag=True,
               help="Tell the server each minute, in 21 bytes, the mean square error of this client"
               " and how many samples it has refused; its dashboard shows it.")  # fmt: skip
-@click.option("--mask-key", type=click.Path(path_type=Path), metavar="FILE",
-              help="Own mask key, for [privacy] masks = true (`psofed keys`).")  # fmt: skip
-@click.option("--masks", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--mask-key", type=FILE, metavar="FILE",
+              help="Own mask key, for [privacy] masks = true (`psofed deploy keys`).")  # fmt: skip
+@click.option("--masks", type=FILE, metavar="FILE",
               help="Mask keys of all clients, signed by the authority of --ca.")  # fmt: skip
-@options
+@broker_options
 def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> None:
     """Run client K of the run in FILE: learn from samples, take part when invited.
 
@@ -54,8 +56,9 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     reconnects by itself.
     """
     from psofed.core import conformal
-    from psofed.deploy import client_loop, mask_keys, mqtt, secret
-    from psofed.protocol import deployment as plans
+    from psofed.fleet import client_loop, private
+    from psofed.fleet.address import Address
+    from psofed.fleet.protocol import deployment as plans
     from psofed.streams.contract import about
 
     plan, level = plans.read(file), wishes["interval"]
@@ -65,7 +68,7 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     names = stream.clients_named()
     k = _number(names, who, plan.deploy.clock == "live")
     _check_measured(plan, wishes["stream"])
-    address = mqtt.Address.parse(broker)
+    address = Address.parse(broker)
     if warning := address.check(wishes["plain"]):
         say(f"Warning: {warning}")
     lockstep = plan.deploy.clock == "lockstep"
@@ -74,12 +77,14 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     certified = None
     if pairs is None or address.tls or wishes["cert"] or wishes["key"]:  # --ca alone is for masks
         certified = identity(wishes["ca"], wishes["cert"], wishes["key"])
-    key = None if wishes["secret"] is None else secret.read(wishes["secret"], k)
+    key = None if wishes["secret"] is None else private.read_secret(wishes["secret"], k)
     device = client_loop.device(
         plan, k, state, address, (), source, wishes["qos"], certified, key,
         measured=wishes["stream"] != "paper", pairs=pairs,
     )  # fmt: skip
     if pairs is not None:
+        from psofed.fleet import mask_keys
+
         mask_keys.claim(wishes["mask_key"], state)
     device.on_news, device.member.tells = say, wishes["tell_coverage"]
     device.member.tells_errors = wishes["tell_errors"]
@@ -92,14 +97,14 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     learned = device.member.client.position
     name = f" ({names[k]})" if k < len(names) else ""
     say(f"Client {k}{name} of run {plan.deploy.run}, {learned} samples learned so far")
-    _private(device.member.client)
+    _private(device.member)
     device.run()
     if checked := device.member.client.checked:
-        from psofed.sample_checks.contract import in_words
+        from psofed.stages.checks.contract import in_words
 
         say(f"The check of samples: {in_words(checked)}")
-    _private(device.member.client)
-    confidence = device.member.client.confidence
+    _private(device.member)
+    confidence = device.member.confidence
     if confidence.labels:
         inside, count = confidence.coverage(level), confidence.labels
         say(f"{inside:.3f} of {count:,} labels were inside the interval of {level:g}")
@@ -117,11 +122,10 @@ def _check_told(plan: Deployment, wishes: dict[str, Any]) -> None:
             raise InputError(f"--{flag.replace('_', '-')}", found, "leave it out")
 
 
-def _private(client: Any) -> None:
+def _private(member: Any) -> None:
     """What is promised of what leaves this client, and how much of it is spent."""
-    if client.spent is not None:
-        noise = client.method.noise
-        say(f"Privacy: {noise.in_words()}; epsilon {client.spent:.3g} is spent so far")
+    if member.spent is not None:
+        say(f"Privacy: {member.noise.in_words()}; epsilon {member.spent:.3g} is spent so far")
 
 
 def _number(names: Sequence[str], who: str, live: bool) -> int:
@@ -143,8 +147,8 @@ def _number(names: Sequence[str], who: str, live: bool) -> int:
 
 def _pairs(plan: Deployment, k: int, wishes: dict[str, Any]) -> Mapping[int, bytes] | None:
     """What this client shares with the others, if uploads are masked."""
-    from psofed.deploy import mask_keys
     from psofed.errors import InputError
+    from psofed.extras import need
 
     key, masks, ca = wishes["mask_key"], wishes["masks"], wishes["ca"]
     if not plan.masked:
@@ -155,8 +159,11 @@ def _pairs(plan: Deployment, k: int, wishes: dict[str, Any]) -> Mapping[int, byt
         return None
     if not (key and masks and ca):
         found = "are needed: FILE has masks = true under [privacy]"
-        right = "give all three, as `psofed keys client` says; --ca also with mqtt://"
+        right = "give all three, as `psofed deploy keys add` says; --ca also with mqtt://"
         raise InputError("--mask-key, --masks and --ca", found, right)
+    need("cryptography", "deploy", "mask keys")
+    from psofed.fleet import mask_keys
+
     mask_keys.claim(key, wishes["state"])
     return mask_keys.pairs(key, masks, ca, k, plan.experiment.clients, plan.deploy.run)
 
@@ -182,8 +189,8 @@ def _predicted(forecast: Forecast, level: float, restore: Callable[[float], floa
 
 def _source(plan: Deployment, k: int, stream: str) -> Any:
     """Lockstep: sample n for round n, from the experiment or from row n of a table."""
-    from psofed.deploy import samples
     from psofed.errors import InputError
+    from psofed.fleet import samples
 
     if stream == "paper":
         return samples.replay(plan.experiment, k)
@@ -206,7 +213,7 @@ def _source(plan: Deployment, k: int, stream: str) -> Any:
 
 def _samples(plan: Deployment, member: Any, stream: str, rate: float) -> Iterator[Any]:
     """Live: samples as they arrive, or a file or the experiment's stream at a given rate."""
-    from psofed.deploy import samples
+    from psofed.fleet import samples
 
     ours, position = plan.experiment.stream, member.client.position
     if stream == "-":
@@ -220,7 +227,7 @@ def _samples(plan: Deployment, member: Any, stream: str, rate: float) -> Iterato
 
 
 def _paced(source: Any, start: int, end: int | None, rate: float) -> Iterator[Any]:
-    from psofed.deploy.samples import Sample
+    from psofed.fleet.samples import Sample
 
     begin, count = time.monotonic(), 0
     while end is None or start + count < end:

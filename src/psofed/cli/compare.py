@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli import printing
-from psofed.cli.progress import counted, counting, metered, say
-from psofed.cli.work import (
-    Wishes,
-    changed,
-    compute,
-    leave_interrupted,
-    options,
-    runs_asked,
-    targets_option,
-)
+from psofed.cli.printing import say
+from psofed.cli.run import Wishes, compute, leave_interrupted
+from psofed.cli.verbs import FILE, common, experiment_options
 from psofed.errors import InputError
+from psofed.federation.progress import counting, in_turn, showing
 
 if TYPE_CHECKING:
-    from psofed.compare.budget import Fitted
-    from psofed.compare.lattice import Allowance
+    from psofed.compare.budget import Allowance, Fitted
     from psofed.compare.tuning import Entry, Tuned
     from psofed.experiment import Experiment
 
 RUNS = 100
-FLAGS = ("quick", "no_tune", "no_gifts")
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("file", required=False, type=FILE)
 @click.option(
     "--budget",
     type=click.FloatRange(0, 1, min_open=True),
@@ -42,24 +32,6 @@ FLAGS = ("quick", "no_tune", "no_gifts")
     show_default=True,
     metavar="SHARE",
     help="Traffic of each method, at most, as a share of Online-Fed's.",
-)
-@click.option(
-    "--runs",
-    type=click.IntRange(min=2),
-    metavar="N",
-    help=f"Number of independent runs. [default: {RUNS}]",
-)
-@click.option(
-    "--rounds",
-    type=click.IntRange(min=100),
-    metavar="N",
-    help="Number of rounds. [default: FILE's, or 5000]",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Seed of all random numbers. [default: FILE's, or 0]",
 )
 @click.option(
     "--target",
@@ -72,19 +44,24 @@ FLAGS = ("quick", "no_tune", "no_gifts")
     type=click.Choice(["unicast", "up", "multicast"]),
     default="unicast",
     show_default=True,
-    help="Bytes that count. unicast: up and down, each download once per member. up: uploads only."
-    " multicast: as unicast, but a download that is equal for all members counts once.",
+    help="Bytes that count. unicast: up and down, each download once per member. up:"
+    " uploads only. multicast: as unicast, but a download that is equal for all members"
+    " counts once.",
 )
-@click.option("--quick", is_flag=True, help="Set each knob to the budget; try a few steps only.")
-@click.option("--no-tune", is_flag=True, help="Set each knob to the budget; use the steps in FILE.")
 @click.option(
-    "--no-gifts",
-    is_flag=True,
-    help="Do not try coded values, a whitened basis and normalised LMS with each method.",
+    "--tuning",
+    type=click.Choice(["fair", "plain", "quick", "none"]),
+    default="fair",
+    show_default=True,
+    help="fair: search options, steps and averaging of each method, with coded values, a"
+    " whitened basis and normalised LMS for all. plain: without these. quick: set each"
+    " knob to the budget and try a few steps. none: the same with the steps in FILE.",
 )
-@targets_option
-@options
-def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -> None:
+@experiment_options("FILE's, or the paper's", runs=str(RUNS))
+@common("precision")
+def compare(
+    file: Path | None, budget: float, target: float | None, total: Any, tuning: str, **options: Any
+) -> None:  # fmt: skip
     """Compare methods on the same streams, features and cohorts, at equal traffic.
 
     Searches each method's options, step and averaging on other seeds, within the given share of
@@ -94,32 +71,26 @@ def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -
     paper's setting. Writes two tables and figures: the error over rounds, the error over bytes, and
     the bytes that each method needs for each error.
     """
-    from psofed.compare import kept
-    from psofed.compare.lattice import Allowance
-    from psofed.report import files
-    from psofed.simulate.checkpoint import Checkpoint
+    from psofed.compare import tuning as searches
+    from psofed.compare.budget import Allowance
+    from psofed.simulate.finished import Checkpoint
 
-    names = ("rounds", "seed", "targets", "target", "total", *FLAGS)
-    asked = {key: wishes.pop(key) for key in names}
-    how = Wishes(**wishes)
-    if asked["target"] is not None and not abs(asked["target"]) < 1000:
-        raise InputError("--target", f"is {asked['target']}", "use a number of dB, such as -11")
-    if asked["quick"] and asked["no_tune"]:
-        raise InputError("--quick", "is given beside --no-tune", "give one of the two")
-    experiment, unfit = _experiment(file, asked)
-    experiment = replace(experiment, runs=runs_asked(runs, RUNS, how))
-    name = f"{file.stem}-compare" if file else "compare"
-    out = how.out or files.default_folder(Path("results") / name, how.resume)
-    folder = files.ResultFolder(out, how.force, how.resume)
-    allowed = Allowance(budget, asked["total"])
-    question = {"budget": budget, **{key: asked[key] for key in ("target", "total", *FLAGS)}}
-    known = Checkpoint.beside(out) if how.resume else ""
+    how = Wishes(**options)
+    if target is not None and not abs(target) < 1000:
+        raise InputError("--target", f"is {target}", "use a number of dB, such as -11")
+    experiment, unfit = _experiment(file, how)
+    folder = how.folder(f"{file.stem}-compare" if file else "compare")
+    allowed = Allowance(budget, total)
+    question = {"budget": budget, "target": target, "total": total, "tuning": tuning}
+    known = Checkpoint.beside(folder.path) if how.resume else ""
     try:
-        found = kept.read(known, experiment, question) or _tuned(experiment, allowed, how, asked)
+        found = searches.from_text(known, experiment, question) or _tuned(
+            experiment, allowed, how, target, tuning
+        )
     except BaseException:
         folder.discard()
         raise
-    beside = kept.text(experiment, question, found)
+    beside = searches.to_text(experiment, question, found)
     found = found._replace(left_out=[*unfit, *found.left_out])
     every = experiment.evaluate_every or max(experiment.rounds // 1000, 1)
     methods = tuple(entry.options for entry in found.entries)
@@ -127,12 +98,12 @@ def compare(file: Path | None, budget: float, runs: int | None, **wishes: Any) -
     curves, done, store = compute(experiment, folder, how, beside)
     if curves is None or not done:
         leave_interrupted(folder, store)
-    command = _command(file, budget, curves.experiment, asked)
-    _write(curves, found, allowed, folder, command, asked, how)
+    command = _command(file, question, curves.experiment, how)
+    _write(curves, found, allowed, folder, command, tuning, how)
     store.remove()
 
 
-def _experiment(file: Path | None, asked: Any) -> tuple[Experiment, list[tuple[str, str]]]:
+def _experiment(file: Path | None, how: Wishes) -> tuple[Experiment, list[tuple[str, str]]]:
     """What to compare on, with the methods to compare, and those that cannot be attacked."""
     from psofed import experiment as experiments
     from psofed.compare import budget
@@ -148,58 +119,57 @@ def _experiment(file: Path | None, asked: Any) -> tuple[Experiment, list[tuple[s
     if not own and (strange := budget.unfit(experiment.learner)):
         say(f"Left out, for the learner {experiment.learner.name}: {', '.join(strange)}.")
     made = replace(experiment, methods=methods)
-    return changed(made, asked["rounds"], asked["seed"], asked["targets"]), unfit
+    return how.changed(made, RUNS, {"runs": 2, "rounds": 100}), unfit
 
 
-def _tuned(experiment: Experiment, allowed: Allowance, how: Wishes, asked: Any) -> Tuned:
+def _tuned(
+    experiment: Experiment, allowed: Allowance, how: Wishes, target: float | None, tuning: str
+) -> Tuned:
     """Each method as it is compared: at its best, or as it was asked for."""
     from psofed.compare.comparing import enough, fit_all
     from psofed.compare.tuning import Tuned, untuned
 
-    if not asked["quick"] and not asked["no_tune"]:
-        found = _searched(experiment, allowed, how, asked)
+    if tuning in ("fair", "plain"):
+        found = _searched(experiment, allowed, how, target, tuning == "fair")
         enough([entry.options for entry in found.entries], found.left_out, allowed, "--budget")
         return found
     with counting("fitting to the budget") as on_step:
         fitted = fit_all(experiment, allowed, "--budget", on_step)
     kept = [f for _, f in fitted]
-    entries = untuned(experiment, kept) if asked["no_tune"] else _quickly(experiment, kept, how)
+    entries = untuned(experiment, kept) if tuning == "none" else _quickly(experiment, kept, how)
     left_out = [(title, f.why) for title, f in fitted if f.options is None]
-    return Tuned(entries, asked["target"], left_out)
+    return Tuned(entries, target, left_out)
 
 
-def _searched(experiment: Experiment, allowed: Allowance, how: Wishes, asked: Any) -> Tuned:
-    from psofed.compare.pilot import Pilot
+def _searched(
+    experiment: Experiment, allowed: Allowance, how: Wishes, target: float | None, gifts: bool
+) -> Tuned:
+    from psofed.compare.search import Pilot
     from psofed.compare.tuning import tune
-    from psofed.meter import in_turn
     from psofed.simulate import pools
 
     with pools.local(experiment, how.jobs) as workers, in_turn() as told:
         pilot = Pilot(experiment, allowed, workers)
-        return tune(experiment, pilot, asked["target"], not asked["no_gifts"], told)
+        return tune(experiment, pilot, target, gifts, told)
 
 
 def _quickly(experiment: Experiment, fitted: list[Fitted], how: Wishes) -> list[Entry]:
     from psofed.compare.tuning import QUICK_RUNS, tune_quickly
     from psofed.simulate import pools
 
-    with metered("tuning steps", "pilot runs", total=QUICK_RUNS) as meter:
-
-        def pool(pilot: Experiment) -> AbstractContextManager[pools.Pool]:
-            return counted(pools.local(pilot, how.jobs), meter)
-
-        return tune_quickly(experiment, fitted, pool, meter.advance)
+    with showing("tuning steps", "pilot runs", total=QUICK_RUNS, runs=True) as job:
+        local = partial(pools.local, jobs=how.jobs)
+        return tune_quickly(experiment, fitted, local, job.advance)
 
 
-def _command(file: Path | None, budget: float, experiment: Experiment, asked: Any) -> str:
-    parts = ["psofed compare", str(file) if file else "", f"--budget {budget:g}"]
+def _command(file: Path | None, question: Any, experiment: Experiment, how: Wishes) -> str:
+    parts = ["psofed compare", str(file) if file else "", f"--budget {question['budget']:g}"]
     parts += [f"--runs {experiment.runs}", f"--rounds {experiment.rounds}"]
-    parts += [f"--seed {asked['seed']}"] if asked["seed"] is not None else []
-    parts += [f"--targets {asked['targets']}"] if asked["targets"] else []
-    parts += [f"--target {asked['target']:g}"] if asked["target"] is not None else []
-    parts += [f"--total {asked['total']}"] if asked["total"] != "unicast" else []
-    parts += [f"--{key.replace('_', '-')}" for key in FLAGS if asked[key]]
-    return " ".join(filter(None, parts))
+    parts += [f"--seed {how.seed}"] if how.seed is not None else []
+    parts += [f"--target {question['target']:g}"] if question["target"] is not None else []
+    parts += [f"--total {question['total']}"] if question["total"] != "unicast" else []
+    parts += [f"--tuning {question['tuning']}"] if question["tuning"] != "fair" else []
+    return " ".join(filter(None, parts)) + how.sets()
 
 
 def _write(
@@ -208,17 +178,14 @@ def _write(
     allowed: Allowance,
     folder: Any,
     command: str,
-    asked: Any,
+    tuning: str,
     how: Wishes,
 ) -> None:
     from psofed.compare.comparing import finished
-    from psofed.report import comparison as words
+    from psofed.report import comparisons as words
 
-    tuning: Any = "none" if asked["no_tune"] else "quick" if asked["quick"] else "fair"
-    result = finished(curves, found, allowed, tuning, command)
+    searched: Any = "fair" if tuning == "plain" else tuning
+    result = finished(curves, found, allowed, searched, command)
     folder.write(words.render(result))
-    if how.as_json:
-        print(json.dumps(words.to_table(result) | {"folder": str(folder.path)}, indent=2))
-        return
-    printing.show(*words.blocks(result))
-    printing.show(f"\n{curves.counted_runs()}; results in {folder.path}")
+    end = f"\n{curves.counted_runs()}; results in {folder.path}"
+    how.show(folder, lambda: words.to_table(result), *words.blocks(result), end)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.progress import say
+from psofed.cli.printing import say
 
 if TYPE_CHECKING:
-    from psofed.protocol.deployment import Deployment
+    from psofed.fleet.protocol.deployment import Deployment
 
 CLIENTS = 10
 JOINS, REMOVED, DIES, CRASHES = 10, 8, 6, 3  # clients to whom something happens
@@ -55,7 +55,7 @@ def demo(
 
 def _play(folder: Path, text: str, rounds: int, opened: bool | None) -> None:
     from psofed.errors import InputError
-    from psofed.protocol import deployment as plans
+    from psofed.fleet.protocol import deployment as plans
 
     file = folder / "run.toml"
     try:
@@ -114,8 +114,8 @@ def _terminated(*_: object) -> None:
 def _text(rounds: int, shared: int, threat: dict[str, str | None]) -> str:
     import tomli_w
 
-    from psofed import schema
-    from psofed.cli.attack import parsed
+    from psofed.cli.studies import parsed
+    from psofed.federation import schema
 
     given = {kind: parsed(kind, text) for kind, text in threat.items() if text is not None}
     more = {kind: schema.table(options) for kind, options in given.items()}
@@ -151,7 +151,7 @@ class Team:
             rest = ["serve", "--listen", here, *shown, *kept, "--log-json", *pace]
         else:
             rest = ["client", "--id", who, "--broker", f"mqtt://{here}"]
-        command = [sys.executable, "-m", "psofed", rest[0], str(self.file), *rest[1:]]
+        command = [sys.executable, "-m", "psofed", "deploy", rest[0], str(self.file), *rest[1:]]
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
         with (self.folder / f"{who}.log").open("a") as log:
             self.running[who] = subprocess.Popen(
@@ -184,14 +184,15 @@ class Team:
         if again:
             self.start(who)
 
-    def wish(self, words: str, **wish: Any) -> None:
+    def request(self, words: str, **request: Any) -> None:
         """What an operator does with a command; here without waiting for a process to start."""
-        from psofed import schema
-        from psofed.core.fleet import Change
-        from psofed.deploy import desk
+        from psofed.federation import schema
+        from psofed.federation.membership import Change
+        from psofed.fleet import requests
 
-        changes = [schema.build(Change, table) for table in desk.ask(self.folder / "server", wish)]
-        say(f"  psofed {words}: {'; '.join(desk.in_words(changes))}")
+        tables = requests.ask(self.folder / "server", request)
+        changes = [schema.build(Change, table) for table in tables]
+        say(f"  psofed deploy {words}: {'; '.join(requests.in_words(changes))}")
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """What the server reports, until it ends by itself."""
@@ -245,16 +246,16 @@ def _accidents(team: Team, rounds: int, settled: str) -> dict[int, Callable[[], 
     """What happens after which round."""
 
     def join() -> None:
-        team.wish(f"fleet add {JOINS}", act="add", clients=[JOINS])
+        team.request(f"fleet add {JOINS}", act="add", clients=[JOINS])
         team.start(str(JOINS))
 
     def die() -> None:
         team.kill(str(DIES), again=False)
-        team.wish(f"fleet remove {DIES}", act="remove", clients=[DIES])
+        team.request(f"fleet remove {DIES}", act="remove", clients=[DIES])
 
     def go_back() -> None:
         n = rounds // 2 // team.every * team.every
-        team.wish(f"restore --round {n}", restore=n)
+        team.request(f"restore --round {n}", restore=n)
 
     crashes = {
         rounds // 3: lambda: team.kill("server"),
@@ -265,7 +266,7 @@ def _accidents(team: Team, rounds: int, settled: str) -> dict[int, Callable[[], 
         return crashes
     return crashes | {
         rounds // 6: join,
-        rounds * 5 // 12: lambda: team.wish(
+        rounds * 5 // 12: lambda: team.request(
             f"fleet remove {REMOVED}", act="remove", clients=[REMOVED]
         ),
         rounds * 7 // 12: die,
@@ -276,8 +277,8 @@ def _accidents(team: Team, rounds: int, settled: str) -> dict[int, Callable[[], 
 def _prove(plan: Deployment, folder: Path, rounds: int, bytes_moved: int) -> None:
     import numpy as np
 
-    from psofed.case import TOLERANCE
-    from psofed.verify.twin import deployed, simulate, with_history
+    from psofed.cli.laws.executors import deployed, simulate, with_history
+    from psofed.simulate.reference import TOLERANCE
 
     say("Simulating the same history ...")
     folders = [folder / str(k) for k in range(CLIENTS + 1) if (folder / str(k)).is_dir()]

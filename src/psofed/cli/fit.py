@@ -1,75 +1,291 @@
-"""`psofed fit TABLE`: a shared model from a table, with scores."""
+"""`psofed fit` and `psofed advise`: a model from a table, and what suits it."""
 
 from __future__ import annotations
 
-import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli import printing, table_options
-from psofed.cli.progress import counting
+from psofed.cli import printing
+from psofed.cli.printing import say
+from psofed.cli.verbs import FILE, Command, common, fields
+from psofed.federation import texts
+from psofed.federation.progress import EVERY, counting
+
+if TYPE_CHECKING:
+    from psofed.report.files import ResultFolder
+    from psofed.streams.data.table import Table
+    from psofed.tables.choices import Limits
+    from psofed.tables.plan import Plan
+
+EXAMPLE: dict[str, Any] = {"label_delay": 6, "warmup": 0.2}
+FORM = ", ".join(texts.comments("streams.data.textfile", "Form"))
+ROLES = ("client", "time", "target", "inputs", "drop", "lags", "target_lags", "calendar")
+PLAN = click.option("--plan", "plan_file", type=FILE, metavar="FILE",
+                    help="TOML file with such settings; options override it.")  # fmt: skip
+
+
+def set_option(names: str) -> Callable[[Command], Command]:
+    """--set for a table."""
+    return click.option(
+        "--set", "settings", multiple=True, metavar="KEY=VALUE",
+        help=f"A setting by its name, as a plan has it; may be repeated: {names}.",
+    )  # fmt: skip
+
+
+def _names(*more: str) -> str:
+    plan = [
+        *texts.comments("tables.plan", "Plan"),
+        *texts.comments("streams.data.columns", "Columns"),
+    ]
+    left_out = ("columns", "form", "methods", "target", "time", "client")
+    return ", ".join([name for name in (*more, *plan) if name not in left_out]) + f", {FORM}"
 
 
 @click.command()
-@click.argument("table", type=click.Path(path_type=Path), required=False)
-@table_options.options
-@click.option("--method", "methods", multiple=True, metavar="NAME[:KEY=VALUE,..]",
-              help="Method with its options, e.g. psofed:shared=20; may be repeated."
-              " [default: psofed with M = D/5]")  # fmt: skip
+@click.argument("table", type=FILE, required=False)
+@fields("streams.data.columns.Columns", *ROLES)
+@fields("tables.plan.Plan", "label_delay")
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    metavar="NAME[:KEY=VALUE,..]",
+    help="Method with its options, e.g. psofed:shared=20; may be repeated."
+    " [default: psofed with M = D/5]",
+)
 @click.option("--alone", is_flag=True, help="Run the given methods only, without controls.")
-@click.option("--hold-out", "held", multiple=True, metavar="CLIENT",
-              help="Learn without this client, then show what the model is worth to it from its"
-              " first row on; may be repeated.")  # fmt: skip
-@click.option("--newcomers", is_flag=True, help="The same for each client in turn.")
-def fit(
-    table: Path | None, methods: tuple[str, ...], alone: bool, held: tuple[str, ...],
-    newcomers: bool, **wishes: Any,
-) -> None:  # fmt: skip
+@click.option(
+    "--hold-out",
+    "held",
+    multiple=True,
+    metavar="CLIENT",
+    help="Learn without this client; may be repeated.",
+)
+@set_option(_names())
+@PLAN
+@common("example", "out", "force", "json")
+def fit(table: Path | None, alone: bool, held: tuple[str, ...], **options: Any) -> None:
     """Learn a shared model from TABLE (CSV, .csv.gz, .parquet, or a folder with a file per client).
 
     Every sample is predicted before its label is learned, and a label is learned only when it is
     known. Writes the model, scores and figures. For comparison it also scores full sharing,
     learning alone, centralised learning, a linear model and persistence.
     """
-    from psofed.fit import fitting
-    from psofed.fit import newcomers as arriving
-    from psofed.report import arrivals, fits
-    from psofed.report.files import plain
+    from psofed.report import fits
+    from psofed.tables import fitting
 
-    if held and newcomers:
-        raise click.UsageError("Give --hold-out or --newcomers, not both.")
-    wanted = table_options.asked(table, methods, wishes)
-    with table_options.results(wanted, "fit", wishes) as folder:
-        rows, found = table_options.read(wanted), None
-        if held or newcomers:
-            groups = arriving.check(held, rows.clients, wanted.plan, newcomers)
-        others = [k for k in range(len(rows.clients)) if not held or k not in groups[0]]
-        known = rows.part(others) if held else rows
-        done = fitting.fit(known, wanted.plan, not alone, counting)
-        if held or newcomers:
-            found = arriving.study(rows, done.plan if held else wanted.plan, groups, counting)
-        more = {} if found is None else arrivals.summary(found)
-        files = fits.render(done, table_options.command(), more)
-        files |= {} if found is None else arrivals.render(found)
-        folder.write(files, (*fits.FILES, *arrivals.FILES))
+    asked = Asked.of(table, options)
+    with asked.results("fit") as folder:
+        rows = fitting.without(asked.read(), held)
+        done = fitting.fit(rows, asked.plan, not alone, counting)
+        folder.write(fits.render(done, command()), fits.FILES)
     out = folder.path
-    if wishes["as_json"]:
-        summary = fits.summary(done, table_options.command())
-        print(json.dumps(summary | plain(more) | {"folder": str(out)}, indent=2))
+    if asked.as_json:
+        printing.as_json(fits.summary(done, command()), out)
         return
     printing.show(*fits.blocks(done))
     if not alone:
         printing.show("", *fits.client_blocks(done))
-    if found is not None:
-        printing.show("", *arrivals.blocks(found))
     if held:
-        printing.show(f"held out of all other scores and of the model: {', '.join(held)}")
-    plan = done.plan
-    inputs = f"width {plan.width:g}, step {plan.step:g}, {done.encoder.taps} inputs"
+        printing.show(f"held out of the scores and of the model: {', '.join(held)}")
+    plan, taps = done.plan, done.recipe.taps
+    inputs = f"width {plan.width:g}, step {plan.step:g}, {taps} input{'s' * (taps > 1)}"
     learned = f"learned from round {done.span.first}, frozen at {done.span.frozen}"
     printing.show(f"\nD = {plan.dim}, {inputs}; {learned}", *done.notes)
     printing.show(
         f"results in {out}; use the model with: psofed predict {out / 'model.psofed'} TABLE"
     )
+
+
+@click.command()
+@click.argument("table", type=FILE, required=False)
+@fields("streams.data.columns.Columns", "client", "time", "target")
+@click.option("--link", metavar="NAME",
+              help="Type of link, which limits messages: lorawan-dr0 .. lorawan-dr5, nb-iot, ble,"
+              " satellite or ethernet. [default: no limits]")  # fmt: skip
+@fields("tables.choices.Limits", "bytes_per_day")
+@set_option(_names("payload", "target_error", "within"))
+@PLAN
+@common("example", "out", "force", "json")
+def advise(table: Path | None, link: str | None, **options: Any) -> None:
+    """Say whether to federate for TABLE, and with which setting: the cheapest of the good ones.
+
+    Tunes D, kernel width and step on the warm-up and runs many settings of method, M and E on the
+    same data, with learning alone, a linear model and persistence as candidates like the others.
+    Recommends the cheapest that is nearly as good as the best of all, and says what sharing gains,
+    for which clients, and how sure that is. A candidate is chosen by its error before the last part
+    of the rounds; all errors are those of the last part. Writes the advice, a figure, plan.toml
+    (for `psofed fit --plan`) and, if it says to federate, run.toml (for `psofed run`,
+    `deploy serve` and `deploy client`).
+    """
+    from psofed.report import advice as words
+    from psofed.tables import advice as advising
+    from psofed.tables.choices import Limits
+
+    asked = Asked.of(table, options, Limits)
+    limits = _limits(link, asked.limits)
+    with asked.results("advice") as folder:
+        search_dim = "dim" not in asked.given["plan"]
+        read = asked.read()
+        advice = advising.advise(read, asked.plan, limits, counting, search_dim, asked.source)
+        folder.write(words.render(advice, command()), words.FILES)
+    out = folder.path
+    if asked.as_json:
+        printing.as_json(words.summary(advice, command()), out)
+        return
+    printing.show(*words.blocks(advice), *advice.notes)
+    printing.show(f"\nresults in {out}; continue with: psofed fit TABLE --plan {out / 'plan.toml'}")
+    if advice.experiment is not None:
+        printing.show(
+            f"or with {out / 'run.toml'}: psofed run, psofed deploy serve, psofed deploy client"
+        )
+
+
+def _limits(link: str | None, limits: Limits) -> Limits:
+    from psofed.tables import plan
+
+    if link is None:
+        return limits
+    found = plan.find(link)
+    say(f"{found.name}: {found.payload} bytes a message ({found.source}).")
+    payload = min(limits.payload or found.payload, found.payload)
+    return replace(limits, payload=payload, messages=found.per_day)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A table, a plan and a folder, as the command line gives them."""
+
+    source: Path
+    plan: Plan
+    given: dict[str, dict[str, Any]]  # what options say, by table of the plan
+    limits: Any  # of the link, if they can be given
+    example: bool
+    out: Path | None
+    force: bool
+    as_json: bool
+
+    @classmethod
+    def of(cls, table: Path | None, options: dict[str, Any], limits: Any = None) -> Asked:
+        """What is asked; options override the plan's file, and that the defaults."""
+        from psofed.errors import InputError
+        from psofed.streams.data.columns import Columns
+        from psofed.streams.data.textfile import Form
+        from psofed.tables import example
+        from psofed.tables.plan import Plan
+
+        rest = {key: options.pop(key) for key in ("example", "out", "force", "as_json")}
+        file, methods = options.pop("plan_file"), options.pop("methods", ())
+        if rest["example"] == (table is not None):
+            raise click.UsageError("Give a TABLE, or --example.")
+        classes = {"plan": Plan, "columns": Columns, "form": Form}
+        classes |= {"limits": limits} if limits else {}
+        settings = typed(options)
+        given = texts.assigned(classes, settings, {"check": _check})
+        if methods:
+            read = (texts.named("psofed.methods", "--method", text) for text in methods)
+            given["plan"]["methods"] = tuple(read)
+        for name in ("time", "target"):
+            if not (rest["example"] or file or name in given["columns"]):
+                raise click.UsageError(f"Missing option '--{name}' (or --plan, or --example).")
+        try:
+            plan = _plan(file, rest["example"], given)
+            made = limits(**given["limits"]) if limits else None
+        except InputError as error:
+            raise blamed(error, settings) from None
+        return cls(example.PATH if table is None else table, plan, given, made, **rest)
+
+    @contextmanager
+    def results(self, verb: str) -> Iterator[ResultFolder]:
+        """The folder for results: opened before the work begins, removed again if it fails."""
+        from psofed.report import files
+
+        name = "example" if self.example else self.source.name.split(".")[0]
+        default = files.default_folder(Path("results") / f"{name}-{verb}", False)
+        folder = files.ResultFolder(self.out or default, self.force)
+        try:
+            yield folder
+        except BaseException:
+            folder.discard()
+            raise
+
+    def read(self) -> Table:
+        """The table, read with progress lines."""
+        from psofed.report.files import Grid
+        from psofed.streams.data import reading
+
+        if self.example:
+            say("The table of the example is synthetic, not measured.")
+        plan = self.plan
+        table = reading.read(self.source, plan.columns, on_rows=_reading(), form=plan.form)
+        clients = "1 client" if len(table.clients) == 1 else f"{len(table.clients)} clients"
+        unit = " s" if table.calendar else ""
+        rounds = f"{table.rounds:,} rounds of {table.tick:g}{unit}"
+        say(f"Read {table.rows:,} rows of {clients}: {rounds}.")
+        for line in table.said:
+            say(line[:1].upper() + line[1:] + ".")
+        columns = Grid(table.report, left=(0, 1, 4), least=(3, 2))
+        printing.show(columns, beside=True)
+        return table
+
+
+def _plan(file: Path | None, example: bool, given: dict[str, dict[str, Any]]) -> Plan:
+    from psofed.streams.data.columns import parse
+    from psofed.streams.data.textfile import form_of
+    from psofed.tables import example as examples
+    from psofed.tables import plan as plans
+
+    known: dict[str, Any] = {}
+    columns, form = given["columns"], given["form"]
+    if file is not None:
+        before = plans.read(file)
+        known = dict(vars(before))
+        columns = before.columns.to_table() | columns
+        form = before.form.to_table() | form
+    elif example:
+        known, columns = EXAMPLE, examples.COLUMNS.to_table() | columns
+    known = known | given["plan"]
+    return plans.Plan(**known | {"columns": parse(columns), "form": form_of("form", form)})
+
+
+def _check(text: str) -> Any:
+    return texts.named("psofed.sample_checks", "--set check", text)
+
+
+def typed(options: dict[str, Any]) -> list[texts.Assignment]:
+    """What was given, by options of its own and with --set."""
+    own = {key: text for key, text in options.items() if key != "settings" and text is not None}
+    flags = [texts.Assignment(k, text, f"--{k.replace('_', '-')}") for k, text in own.items()]
+    return flags + texts.settings(options["settings"])
+
+
+def blamed(error: Any, settings: list[texts.Assignment]) -> Any:
+    """The error, with the name that was typed for the key that it is about."""
+    for setting in settings:
+        error = error if error.where else setting.blame(error)
+    return error
+
+
+def command() -> str:
+    """The command line as it was typed."""
+    return "psofed " + " ".join(sys.argv[1:])
+
+
+def _reading() -> Callable[[int], None]:
+    """A line every few seconds; the number of rows is not known before the end of the file."""
+    last = monotonic()
+
+    def show(rows: int) -> None:
+        nonlocal last
+        if monotonic() - last >= EVERY:
+            last = monotonic()
+            say(f"reading: {rows:,} rows")
+
+    return show

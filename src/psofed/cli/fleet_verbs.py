@@ -1,4 +1,4 @@
-"""`psofed fleet add|remove|exclude|readmit|list STATE`: the members of a deployment."""
+"""`psofed deploy fleet ... STATE` and `psofed deploy restore STATE`: members, earlier models."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import Any
 
 import click
 
+from psofed.cli.verbs import Sentences
+
 _state = click.argument("state", type=click.Path(path_type=Path))
 _clients = click.argument("clients", metavar="K...", nargs=-1, required=True,
                           type=click.IntRange(min=0))  # fmt: skip
 _json = click.option("--json", "as_json", is_flag=True, help="Print the changes as JSON.")
 
 
-@click.group()
+@click.group(cls=Sentences)
 def fleet() -> None:
     """Add and remove clients of a deployment while it runs, and list them.
 
-    STATE is the state folder of the server. A running server does what is wished within a second;
+    STATE is the state folder of the server. A running server does what is asked within a second;
     if none runs, the folder itself is changed. Clients need no new file: they are told.
     """
 
@@ -38,8 +40,8 @@ def add(state: Path, clients: tuple[int, ...], count: int | None, as_json: bool)
 
     if clients and count is not None:
         raise InputError("--count", "is given with numbers", "give one of them")
-    wish: dict[str, Any] = {"clients": list(clients)} if clients else {"count": count or 1}
-    _do(state, {"act": "add", **wish}, as_json)
+    request: dict[str, Any] = {"clients": list(clients)} if clients else {"count": count or 1}
+    _do(state, {"act": "add", **request}, as_json)
 
 
 @fleet.command()
@@ -69,16 +71,16 @@ def readmit(state: Path, clients: tuple[int, ...], as_json: bool) -> None:
     _do(state, {"act": "readmit", "clients": list(clients)}, as_json)
 
 
-def _do(state: Path, wish: dict[str, Any], as_json: bool) -> None:
-    from psofed import schema
-    from psofed.core.fleet import Change
-    from psofed.deploy import desk
+def _do(state: Path, request: dict[str, Any], as_json: bool) -> None:
+    from psofed.federation import schema
+    from psofed.federation.membership import Change
+    from psofed.fleet import requests
 
-    changes = desk.ask(state, wish)
+    changes = requests.ask(state, request)
     if as_json:
         print(json.dumps(changes))
         return
-    for line in desk.in_words([schema.build(Change, change) for change in changes]):
+    for line in requests.in_words([schema.build(Change, change) for change in changes]):
         print(line[0].upper() + line[1:])
 
 
@@ -90,12 +92,12 @@ def _do(state: Path, wish: dict[str, Any], as_json: bool) -> None:
               " `psofed run` simulates what happened.")  # fmt: skip
 def list_(state: Path, as_json: bool, as_toml: bool) -> None:
     """Show the clients of a deployment: members, those who were excluded, and since when."""
-    from psofed.deploy import muster
+    from psofed.fleet import requests
 
     if as_toml:
-        print(muster.toml(state), end="")
+        print(requests.history(state), end="")
         return
-    found = muster.read(state)
+    found = requests.members(state)
     if as_json:
         print(json.dumps(found))
         return
@@ -111,3 +113,48 @@ def list_(state: Path, as_json: bool, as_toml: bool) -> None:
         last = "-" if row["last"] < 0 else row["last"]
         print(f"{row['client']:>8}  {row['standing']:<9} {row['since']:>8} {row['answers']:>8}"
               f" {last:>8} {row['lost']:>8}")  # fmt: skip
+
+
+@click.command()
+@_state
+@click.option("--round", "n", type=click.IntRange(min=0), metavar="N",
+              help="Go back to the snapshot of round N. [default: STATE is an old copy]"
+              )  # fmt: skip
+@click.option("--without", type=click.IntRange(min=0), multiple=True, metavar="K",
+              help="Fold the answers since round N in again, but for those of client K; may be"
+              " repeated.")  # fmt: skip
+@click.option("--keep-clients", is_flag=True,
+              help="Clients keep their models. [default: they begin anew, with the restored one]"
+              )  # fmt: skip
+@click.option("--list", "listed", is_flag=True, help="Only list the rounds with a snapshot.")
+def restore(
+    state: Path, n: int | None, without: tuple[int, ...], keep_clients: bool, listed: bool
+) -> None:
+    """Put an earlier model of the server in STATE into service, or an old copy of its folder.
+
+    With --round, the model of that round is in service from the next round on: the numbers of
+    rounds go on, and what clients answer to earlier ones is refused. The server may run.
+
+    Without --round, STATE is an old copy of the folder of a server that is lost. It must be
+    stopped. Start it then with `psofed deploy serve`: it asks its clients how far they are, and
+    goes on.
+    """
+    from psofed.errors import InputError
+    from psofed.fleet import requests
+
+    if listed:
+        print(" ".join(map(str, requests.snapshots(state))) or "There is no snapshot yet.")
+        return
+    if n is None and (without or keep_clients):
+        raise InputError("--round", "is missing", "give it with --without and --keep-clients")
+    if n is None:
+        last = requests.revive(state)
+        print(f"The copy has round {last}. Start it with `psofed deploy serve`; it goes on"
+              " behind the last round that its clients have seen.")  # fmt: skip
+        return
+    request = {"restore": n, "without": list(without), "keep": keep_clients}
+    change = requests.ask(state, request)[0]
+    what = f" without the answers of {', '.join(map(str, without))}" if without else ""
+    clients = "keep their models" if keep_clients else "begin anew at their next contact"
+    print(f"The model of round {n}{what} is in service from round {change['round']} on; clients"
+          f" {clients}.")  # fmt: skip

@@ -1,16 +1,21 @@
-"""`psofed keys ...`: certificates and their life, the broker's configuration, keys of seals."""
+"""`psofed deploy keys ...`: certificates and their life, the broker's configuration, seals."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from psofed.cli.verbs import Sentences
 
-@click.group()
+if TYPE_CHECKING:
+    from psofed.fleet.authority import Authority
+
+
+@click.group(cls=Sentences)
 def keys() -> None:
     """Make, renew and revoke the certificates of a deployment; configure mosquitto for them."""
 
@@ -18,22 +23,16 @@ def keys() -> None:
 _path = click.Path(path_type=Path)
 _folder = click.option("--folder", type=_path, default=Path("keys"), show_default=True,
                        help="Folder of keys and certificates.")  # fmt: skip
-_passphrase = click.option("--passphrase-file", "passphrase", type=_path, metavar="FILE",
-                           help="File with the passphrase of the authority's key.")  # fmt: skip
+_days = click.option("--days", type=click.IntRange(1, 36500), metavar="N",
+                     help="Days for which it is valid. [default: 825, or as before]")  # fmt: skip
 _reload = click.option("--reload", "pid", type=click.IntRange(min=2), metavar="PID",
                        help="Process of mosquitto, which is told to read the files again."
                        )  # fmt: skip
 
 
-def _days(default: str) -> Callable[..., Any]:
-    return click.option("--days", type=click.IntRange(1, 36500), metavar="N",
-                        help=f"Days for which it is valid. [default: {default}]")  # fmt: skip
-
-
 @keys.command()
 @click.argument("file", type=_path, required=False)
 @_folder
-@_passphrase
 @click.option("--run", metavar="NAME",
               help="Name of the run, as under [deploy]. [default: that of FILE, or p]"
               )  # fmt: skip
@@ -41,13 +40,8 @@ def _days(default: str) -> Callable[..., Any]:
               help="Name or address of the broker's machine; may be repeated.")  # fmt: skip
 @click.option("--port", type=click.IntRange(1, 65535), default=8883, show_default=True,
               metavar="N", help="Port of the broker.")  # fmt: skip
-def init(
-    file: Path | None,
-    folder: Path,
-    passphrase: Path | None,
-    run: str | None,
-    hosts: tuple[str, ...],
-    port: int,
+def make(
+    file: Path | None, folder: Path, run: str | None, hosts: tuple[str, ...], port: int
 ) -> None:
     """Make an authority, certificates for broker and server, mosquitto.conf and its ACL.
 
@@ -55,174 +49,115 @@ def init(
     run; without it, those above 4 MB. If FILE has [privacy] masks = true, every client gets a mask
     key besides its certificate, and the authority signs a directory of them.
     """
-    from psofed.deploy import identity
-    from psofed.protocol import deployment, seal
+    from psofed.fleet import mosquitto
+    from psofed.fleet.protocol import deployment, wire
 
-    largest, masks = identity.LARGEST, False
+    largest, masks = mosquitto.LARGEST, False
     if file is not None:
         plan = deployment.read(file)
-        run, largest = run or plan.deploy.run, plan.largest + seal.SIZE
+        run, largest = run or plan.deploy.run, plan.largest + wire.SEAL
         masks = plan.masked
     run, hosts = run or "p", (*hosts, "localhost", "127.0.0.1")
     deployment.Deploy(run=run)  # refuses a name that does not fit a topic
-    identity.init(folder, run, list(hosts), port, largest, passphrase, masks)
+    _authorities().make(folder, run, list(hosts), port, largest, masks)
+    where = "" if folder == Path("keys") else f" --folder {folder}"
     print(f"Wrote {folder}. Keep {folder}/ca.key secret. Start the broker: mosquitto -c "
-          f"{folder}/mosquitto.conf. Next: psofed keys client 0")  # fmt: skip
+          f"{folder}/mosquitto.conf. Next: psofed deploy keys add 0{where}")  # fmt: skip
 
 
 @keys.command()
 @click.argument("name")
 @_folder
-@_passphrase
-@_days("825")
-def client(name: str, folder: Path, passphrase: Path | None, days: int | None) -> None:
+@_days
+def add(name: str, folder: Path, days: int | None) -> None:
     """Make the certificate of client NAME (its number), which is valid for that client only."""
-    from psofed.deploy import identity, signing
-
-    identity.client(folder, name, days or signing.DAYS, passphrase)
+    _authorities()(folder).add(name, days)
     files = f"--ca ca.pem --cert {name}.pem --key {name}.key"
     print(f"Wrote {folder}/{name}.pem and .key. Give them and ca.pem to the device: {files}")
-    _masked(folder, name, here=True)
+    _tell_masks(folder, name)
 
 
 @keys.command()
 @click.argument("name")
 @_folder
-@click.option("--hours", type=click.FloatRange(min=0, max=8760, min_open=True), default=24,
-              show_default=True, metavar="N", help="Hours for which it can be used.")  # fmt: skip
-def token(name: str, folder: Path, hours: float) -> None:
-    """Make a token with which a device becomes client NAME (its number), once."""
-    from psofed.deploy import enrolment
-
-    path = enrolment.token(folder, name, hours)
-    print(f"Wrote {path}, for one use within {hours:g} hours. Give it and ca.pem to the device:"
-          f" psofed keys enrol {name} --token {path.name}")  # fmt: skip
-
-
-@keys.command()
-@click.argument("name")
-@click.option("--token", "file", type=_path, required=True, metavar="FILE",
-              help="File with the token of this client.")  # fmt: skip
-@_folder
-def enrol(name: str, file: Path, folder: Path) -> None:
-    """On the device: make its private key, and a request for the certificate of client NAME.
-
-    The key never leaves the device, and the token need not go back.
-    """
-    from psofed.deploy import enrolment, mask_keys
-
-    path = enrolment.request(folder, name, file)
-    masked = mask_keys.file(folder, name).exists()
-    stays = f".key and {name}.mask, which stay" if masked else ".key, which stays"
-    print(f"Wrote {folder}/{name}{stays} here, and {path}. Give that to the authority:"
-          f" psofed keys sign {path.name}")  # fmt: skip
-
-
-@keys.command()
-@click.argument("request", type=_path)
-@_folder
-@_passphrase
-@_days("90")
-def sign(request: Path, folder: Path, passphrase: Path | None, days: int | None) -> None:
-    """Make the certificate for a REQUEST of a device that was given a token."""
-    from psofed.deploy import enrolment
-
-    name, again = enrolment.sign(folder, request, days or enrolment.DAYS, passphrase)
-    print(f"Wrote {folder}/{name}.pem. Give it to the device: --ca ca.pem --cert {name}.pem"
-          f" --key {name}.key")  # fmt: skip
-    _masked(folder, name)
-    _restored(folder, name, again)
-
-
-@keys.command()
-@click.argument("name")
-@_folder
-@_passphrase
-@_days("as before")
+@_days
 @click.option("--same-key", is_flag=True, help="Keep the private key.")
 @click.option("--new-mask", is_flag=True,
               help="Make a new mask key, too; otherwise it stays, unless it was revoked."
               )  # fmt: skip
 @_reload
 def renew(
-    name: str,
-    folder: Path,
-    passphrase: Path | None,
-    days: int | None,
-    same_key: bool,
-    new_mask: bool,
-    pid: int | None,
+    name: str, folder: Path, days: int | None, same_key: bool, new_mask: bool, pid: int | None
 ) -> None:
     """Make a new certificate for NAME: a client's number, server or broker.
 
-    The old one stays valid until its end. A device that made its own key keeps it.
+    The old one stays valid until its end.
     """
-    from psofed.deploy import identity, revocation
+    from psofed.fleet import mosquitto
 
-    again = revocation.denied(folder, name)
-    new = identity.renew(folder, name, days, same_key, passphrase, new_mask)
-    what = f"{folder}/{name}.pem and .key" if new else f"{folder}/{name}.pem; the key stays"
-    if name == identity.BROKER:
+    authority = _authorities()(folder)
+    again = mosquitto.denied(folder, name)
+    authority.renew(name, days, same_key, new_mask)
+    what = f"{folder}/{name}.pem; the key stays" if same_key else f"{folder}/{name}.pem and .key"
+    if name == "broker":
         print(f"Wrote {what}. Copy to the broker. {_then(pid)}")
         _reread(pid)
     else:
-        whose = "server" if name == identity.SERVER else "device"
+        whose = "server" if name == "server" else "device"
         print(f"Wrote {what}. Copy to the {whose}, which takes it without a restart")
     if new_mask or again:
-        _masked(folder, name, here=True)
-    _restored(folder, name, again)
+        _tell_masks(folder, name)
+    if again:  # so would have a connection of the revoked certificate that is still open
+        print(f"{folder}/acl gives {name} its rights back: copy it to the broker. Restart the"
+              " broker, which ends connections of the revoked certificate")  # fmt: skip
 
 
 @keys.command()
 @click.argument("name")
 @_folder
-@_passphrase
 @_reload
-def revoke(name: str, folder: Path, passphrase: Path | None, pid: int | None) -> None:
+def revoke(name: str, folder: Path, pid: int | None) -> None:
     """Revoke all certificates of NAME: a client's number, or server.
 
     The broker refuses them from then on, and the rules take the rights of a client that is
     connected.
     """
-    from psofed.deploy import revocation
-
-    count = len(revocation.revoke(folder, name, passphrase))
+    count = _authorities()(folder).revoke(name)
     said = f"Revoked {count} certificate{'s' if count > 1 else ''} of {name} in {folder}/crl.pem"
-    if not revocation.listed(folder):
-        print(f"{said} and acl. Add to mosquitto.conf and restart the broker: crlfile"
-              f" {folder.resolve()}/crl.pem")  # fmt: skip
-    else:
-        print(f"{said} and acl. Copy both to the broker. {_then(pid)}")
-        _reread(pid)
+    print(f"{said} and acl. Copy both to the broker. {_then(pid)}")
+    _reread(pid)
 
 
-def _masked(folder: Path, name: str, here: bool = False) -> None:
+def _authorities() -> type[Authority]:
+    """The class; an error that says what to install without the package that it needs."""
+    from psofed.extras import need
+
+    need("cryptography", "deploy", "keys")
+    from psofed.fleet.authority import Authority
+
+    return Authority
+
+
+def _tell_masks(folder: Path, name: str) -> None:
     """Where clients have mask keys: the directory is new, and all have to have the same."""
-    from psofed.deploy import mask_keys
+    from psofed.fleet import mask_keys
 
     if mask_keys.wanted(folder):
-        made = f"{folder}/{name}.mask for the device (--mask-key {name}.mask), and " * here
-        print(f"Wrote {made}{folder}/{mask_keys.DIRECTORY}. When all clients are in it, give it to"
-              f" every device, which then starts anew: --masks {mask_keys.DIRECTORY}")  # fmt: skip
-
-
-def _restored(folder: Path, name: str, again: bool) -> None:
-    """Who was revoked has rights again, and so would a connection that is still open."""
-    if again:
-        print(f"{folder}/acl gives {name} its rights back: copy it to the broker. Restart the"
-              " broker, which ends connections of the revoked certificate")  # fmt: skip
+        print(f"Wrote {folder}/{name}.mask for the device (--mask-key {name}.mask), and"
+              f" {folder}/{mask_keys.DIRECTORY}. When all clients are in it, give it to every"
+              f" device, which then starts anew: --masks {mask_keys.DIRECTORY}")  # fmt: skip
 
 
 def _then(pid: int | None) -> str:
-    return f"Process {pid} is told" if pid else "Then: kill -HUP $(pidof mosquitto)"
+    return f"Process {pid} was notified" if pid else "Then: kill -HUP $(pidof mosquitto)"
 
 
 def _reread(pid: int | None) -> None:
     """After what was done is said: if this fails, that holds all the same."""
-    from psofed.deploy import revocation
+    from psofed.fleet import mosquitto
 
     if pid is not None:
-        revocation.reload(pid)
+        mosquitto.reload(pid)
 
 
 @keys.command("list")
@@ -233,16 +168,10 @@ def show(folder: Path, as_json: bool) -> None:
 
     Those of clients that have a mask key say so.
     """
-    from datetime import UTC, datetime
+    made = _authorities()(folder).made()
+    from psofed.fleet import mask_keys
 
-    from psofed.deploy import certificates, mask_keys, revocation, signing
-    from psofed.errors import InputError
-
-    known = certificates.known(folder)
-    if not known:
-        raise InputError(str(folder), "has no certificates", "make them with `psofed keys init`")
-    now, gone = datetime.now(UTC), revocation.serials(signing.Library(), folder)
-    masked = {str(k) for k in mask_keys.numbers(folder)}
+    now, masked = datetime.now(UTC), {str(k) for k in mask_keys.numbers(folder)}
     rows: list[dict[str, Any]] = [
         {
             "name": each.name,
@@ -250,10 +179,10 @@ def show(folder: Path, as_json: bool) -> None:
             "begins": each.begin.isoformat(),
             "ends": each.end.isoformat(),
             "days": (each.end - now).days,
-            "revoked": each.serial in gone,
+            "revoked": each.revoked,
             "mask": each.name in masked,
         }
-        for each in known
+        for each in made
     ]
     if as_json:
         print(json.dumps(rows, indent=2))
@@ -273,12 +202,11 @@ def secret(name: str | None, folder: Path) -> None:
 
     With --secret, server and clients seal every message with 8 bytes, and refuse others.
     """
-    from psofed.deploy import identity
-    from psofed.deploy import secret as secrets
+    from psofed.fleet import identity, private
 
     if name is None:
-        path = secrets.make(folder)
-        print(f"Wrote {path}. Only the server needs it. Next: psofed keys secret 0")
+        path = private.make_secret(folder)
+        print(f"Wrote {path}. Only the server needs it. Next: psofed deploy keys secret 0")
     else:
-        path = secrets.give(folder, identity.number(name))
+        path = private.give_secret(folder, identity.client_number(name))
         print(f"Wrote {path}. Give it to the device: --secret {path.name}")

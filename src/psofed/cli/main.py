@@ -7,8 +7,9 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from psofed import __version__, plugins
+from psofed import __version__
 from psofed.errors import InputError
+from psofed.federation import plugins
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

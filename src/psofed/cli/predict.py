@@ -1,4 +1,4 @@
-"""`psofed predict MODEL TABLE`: predictions of a saved model for new rows."""
+"""`psofed predict` and `psofed deploy export`: what a saved model answers, here and elsewhere."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from typing import Any
 
 import click
 
-from psofed.cli import table_options
-from psofed.cli.progress import say
+from psofed.cli.fit import FORM, blamed, command, set_option, typed
+from psofed.cli.printing import say
+from psofed.cli.verbs import FILE, common
+from psofed.federation import texts
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("table", type=click.Path(path_type=Path), required=False)
-@click.option("--example", is_flag=True, help="Use the synthetic table in the package.")
+@click.argument("model", type=FILE)
+@click.argument("table", type=FILE, required=False)
 @click.option("--own", is_flag=True, help="Use a client's own model where the file has one.")
 @click.option("--interval", type=float, metavar="LEVEL",
               help="Add two columns: the interval that holds this share of the targets, e.g."
               " 0.9.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path),
+@click.option("--out", type=FILE,
               help="CSV file for the predictions. [default: print them]")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the error and the counts as JSON.")
-@table_options.form_options
+@set_option(FORM)
+@common("example", "json")
 def predict(
     model: Path, table: Path | None, example: bool, own: bool, interval: float | None,
-    out: Path | None, as_json: bool, **wishes: Any,
+    out: Path | None, as_json: bool, settings: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Predict the target of every row of TABLE with a MODEL that `psofed fit` has saved.
 
@@ -38,16 +39,15 @@ def predict(
     inputs. Where the target is given, the RMSE is reported, and how many targets are inside their
     intervals. Radii are those of the fit, and are not learned any more.
     """
-    from psofed.fit import example as examples
-    from psofed.fit import model as models
+    from psofed.tables import example as examples
+    from psofed.tables import model as models
 
     if example == (table is not None):
         raise click.UsageError("Give a TABLE, or --example.")
     loaded = models.load(model)
     recipe = loaded.recipe
-    rows, rounds = models.predict(
-        loaded, examples.path() if example else table, own, table_options.form(wishes), interval
-    )
+    source = examples.PATH if example else table
+    rows, rounds = models.predict(loaded, source, own, _form(settings), interval)
     count, judged, inside, squares = 0, 0, 0, 0.0
     with _output(out, as_json) as write:
         more = [] if interval is None else ["low", "high"]
@@ -81,6 +81,18 @@ def predict(
         say(f"The interval of {what} has the largest radius of the clients that it knows.")
 
 
+def _form(settings: tuple[str, ...]) -> Any:
+    """How the file is written, as far as the options tell."""
+    from psofed.errors import InputError
+    from psofed.streams.data.textfile import Form
+
+    given = typed({"settings": settings})
+    try:
+        return Form(**texts.assigned({"form": Form}, given)["form"])
+    except InputError as error:
+        raise blamed(error, given) from None
+
+
 def _time(value: float, calendar: bool) -> str:
     return datetime.fromtimestamp(value, UTC).isoformat() if calendar else f"{value:.12g}"
 
@@ -99,3 +111,45 @@ def _output(out: Path | None, quiet: bool) -> Any:
     except OSError as error:
         found = f"cannot be written: {error.strerror}"
         raise InputError(str(out), found, "give another --out") from None
+
+
+@click.command()
+@click.argument("model", type=FILE)
+@click.option("--to", "format", type=click.Choice(["onnx", "c", "json"]), required=True,
+              help="onnx: a graph for ONNX runtimes. c: a C99 header. json: all numbers."
+              )  # fmt: skip
+@click.option("--out", type=FILE, metavar="FILE",
+              help="File to write. [default: MODEL's name with the suffix of the format]"
+              )  # fmt: skip
+@click.option("--client", metavar="NAME", help="Export the own model of this client.")
+@click.option("--plan", type=FILE, metavar="FILE",
+              help="The file of the run, if MODEL is a state folder without one.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+def export(
+    model: Path, format: str, out: Path | None, client: str | None, plan: Path | None, force: bool
+) -> None:
+    """Write MODEL in a form that needs no psofed: for ONNX runtimes, microcontrollers, anything.
+
+    MODEL is a file that `psofed fit` has saved, or the state folder of a deployed server or client.
+    The scaling of inputs is included. What needs a memory or the time (lags, held values, the
+    calendar) becomes an input that the caller gives.
+    """
+    from psofed.errors import InputError
+    from psofed.federation import records
+    from psofed.tables import export as formats
+    from psofed.tables.export import origin
+
+    out = out or formats.default_name(model, format, client)
+    if out.is_dir():
+        raise InputError(str(out), "is a folder", "give a file as --out")
+    if out.exists() and not force:
+        raise InputError(str(out), "exists already", "give another --out, or --force")
+    made = origin.load(model, client, plan, command())
+    data = formats.render(made, format, out.stem)
+    try:
+        records.write(out, data)
+    except OSError as error:
+        found = f"cannot be written: {error.strerror}"
+        raise InputError(str(out), found, "give another --out") from None
+    print(f"Wrote {out}, {len(data):,} bytes: {made.whose}.")
+    print("Inputs: " + ", ".join(argument.name for argument in made.arguments))

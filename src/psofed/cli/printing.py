@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import io
+import json
 import os
 import re
 import shutil
 import sys
 import textwrap
+from pathlib import Path
+from typing import Any, TextIO
 
-from psofed.report.grid import Block, Grid
+from psofed.report.files import Block, Grid
 
 NARROW = 40  # a terminal that says that it is narrower is not believed
 STYLES = {
@@ -40,6 +44,27 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
         raise error
     found = error.object[error.start : error.end]
     return "".join(PLAIN.get(sign, "?") for sign in found), error.end
+
+
+def patiently(line: str, stream: TextIO) -> bool:
+    """Print a line; a disk that is full loses it or delays it, but ends nothing. Whether it was."""
+    try:
+        print(line, file=stream, flush=True)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EROFS):
+            raise
+        return False
+    return True
+
+
+def say(line: str) -> None:
+    """Print a line on standard error, apart from the result."""
+    patiently(line, sys.stderr)
+
+
+def as_json(table: dict[str, Any], folder: Path) -> None:
+    """Print a result for other programs."""
+    print(json.dumps(table | {"folder": str(folder)}, indent=2))
 
 
 def show(*blocks: Block, beside: bool = False) -> None:

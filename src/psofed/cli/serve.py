@@ -1,26 +1,33 @@
-"""`psofed serve FILE.toml`: the server of a deployment."""
+"""`psofed deploy serve FILE.toml`: the server of a deployment."""
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.broker_options import Finite, identity, on_stop, options, patiently, say
+from psofed.cli.printing import patiently, say
+from psofed.cli.verbs import FILE, Finite, broker_options
 
 if TYPE_CHECKING:
-    from psofed.dashboard.screen import Dashboard
-    from psofed.deploy.mqtt import Address
-    from psofed.protocol.coordinator import Closed, Coordinator
-    from psofed.protocol.deployment import Deployment
+    from psofed.fleet.address import Address
+    from psofed.fleet.dashboard.board import Board
+    from psofed.fleet.dashboard.listener import Dashboard
+    from psofed.fleet.identity import Identity
+    from psofed.fleet.protocol.coordinator import Coordinator
+    from psofed.fleet.protocol.deployment import Deployment
+    from psofed.fleet.protocol.durable import Closed
+    from psofed.fleet.server_loop import ServerLoop
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--state", type=click.Path(path_type=Path), required=True, help="State folder.")
+@click.argument("file", type=FILE)
+@click.option("--state", type=FILE, required=True, help="State folder.")
 @click.option("--broker", metavar="URL",
               help="mqtt:// or mqtts://HOST:PORT. [default: start an embedded broker]")  # fmt: skip
 @click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:1883", show_default=True,
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
 @click.option("--spare", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
               help="Ask N more members in each round than the cohort has, and close it when as"
               " many as that have answered (live).")  # fmt: skip
-@click.option("--test", type=click.Path(path_type=Path),
+@click.option("--test", type=FILE,
               help="CSV file of test samples. [default: lockstep the experiment's, live none]"
               )  # fmt: skip
 @click.option("--start", type=click.IntRange(min=1, max=2**24 - 1), default=1, metavar="N",
@@ -48,27 +55,25 @@ if TYPE_CHECKING:
               " was.")  # fmt: skip
 @click.option("--snapshots", type=click.IntRange(min=1), default=100, show_default=True,
               metavar="N", help="Rounds from one snapshot of the model to the next"
-              " (`psofed restore`).")  # fmt: skip
+              " (`psofed deploy restore`).")  # fmt: skip
 @click.option("--keep", type=click.IntRange(min=0), default=50, show_default=True, metavar="N",
               help="Snapshots that are kept; 0 makes none.")  # fmt: skip
-@click.option("--from", "origin", type=click.Path(path_type=Path), metavar="MODEL",
+@click.option("--from", "origin", type=FILE, metavar="MODEL",
               help="Begin with this model: a state folder, a file of `psofed fit`, an export as"
               " JSON, or a .npy file. Only for a new state folder.")  # fmt: skip
 @click.option("--log-json", is_flag=True, help="Print one line of JSON per round.")
 @click.option("--dashboard", metavar="[HOST:]PORT",
-              help="Serve a dashboard for browsers; port 0 takes any free port.")  # fmt: skip
-@click.option("--dashboard-token-file", type=click.Path(path_type=Path), metavar="FILE",
-              help="File with the token of the dashboard, required if other machines can reach it."
-              " [default: $PSOFED_DASHBOARD_TOKEN]")  # fmt: skip
-@options
+              help="Serve a dashboard for browsers, and metrics; port 0 takes any free port."
+              )  # fmt: skip
+@broker_options
 def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: Any) -> None:
     """Run the server of the run in FILE: in each round invite, collect, fold and commit.
 
     The state folder holds all state. A server that is started again continues after its last
     commit. model.npy in the folder is the global model. SIGTERM and Ctrl-C stop it cleanly.
     """
-    from psofed.deploy.mqtt import Address
-    from psofed.protocol import deployment as plans
+    from psofed.fleet.address import Address
+    from psofed.fleet.protocol import deployment as plans
 
     plan = plans.read(file)
     rounds = last_round(plan, wishes["rounds"])
@@ -109,23 +114,26 @@ def run(
     plan: Deployment, state: Path, address: Address, rounds: int | None, embedded: bool, wishes: Any
 ) -> None:
     """Start everything, serve the rounds, stop everything."""
-    from psofed.deploy import mqtt, secret
-    from psofed.deploy.broker import Broker
-    from psofed.deploy.desk import Desk
-    from psofed.deploy.roll_call import RollCall
-    from psofed.deploy.server_loop import ServerLoop
-    from psofed.protocol import seal
-    from psofed.protocol.coordinator import Coordinator
-    from psofed.protocol.store import StateFolder, starting
+    from psofed.fleet import mqtt, private
+    from psofed.fleet.address import up_topic
+    from psofed.fleet.broker import Broker
+    from psofed.fleet.dashboard.listener import Dashboard
+    from psofed.fleet.protocol import wire
+    from psofed.fleet.protocol.coordinator import Coordinator
+    from psofed.fleet.protocol.store import StateFolder, starting
+    from psofed.fleet.requests import Requests
+    from psofed.fleet.server_loop import ServerLoop
+    from psofed.fleet.timeouts import Timeouts
 
-    key = None if wishes["secret"] is None else secret.read(wishes["secret"])
-    largest = plan.largest + seal.SIZE
+    key = None if wishes["secret"] is None else private.read_secret(wishes["secret"])
+    largest = plan.largest + wire.SEAL
     broker = Broker(address, largest) if embedded else None
     who = identity(wishes["ca"], wishes["cert"], wishes["key"])
     if address.tls and who is not None:
         who.check("server")
-    dashboard = open_dashboard(wishes["dashboard"], wishes["dashboard_token_file"])
-    topic = mqtt.up_topic(plan.deploy.run, "+")
+    where = wishes["dashboard"]
+    dashboard = None if where is None else Dashboard(where, wishes["plain"])
+    topic = up_topic(plan.deploy.run, "+")
     link = mqtt.Link(address, "server", topic, largest, wishes["qos"], who)
     folder = StateFolder(state)
     w = None if wishes["origin"] is None else _known(plan, wishes["origin"])
@@ -136,7 +144,7 @@ def run(
         if wishes["spare"]:
             coordinator.over_select(wishes["spare"])
         plan.keep(folder)
-    link.clients = coordinator.server.seats
+    link.clients = coordinator.server.table
     coordinator.snapshots.every = wishes["snapshots"]
     coordinator.snapshots.most = 0 if plan.settled else wishes["keep"]
     for note in [*folder.notes, *coordinator.store.notes, *coordinator.seldom.notes]:
@@ -145,24 +153,22 @@ def run(
     deadline, every = wishes["deadline"] or (10.0 if live else None), wishes["every"]
     every = (1.0 if live else 0.0) if every is None else every
     log = Log(coordinator, wishes["test"], wishes["log_json"])
-    desk = Desk(coordinator, state)
-    server = ServerLoop(coordinator, link, deadline, every, log.round, say, desk=desk)
-    server.roll_call = RollCall(wishes["patience"]) if live else None
+    requests = Requests(coordinator, state)
+    server = ServerLoop(coordinator, link, deadline, every, log.round, log.news, requests=requests)
+    server.timeouts = Timeouts(wishes["patience"]) if live else None
     on_stop(server.stop)
     if broker is not None:
         broker.open()
     if dashboard is not None:
-        log.show(server, dashboard, state, rounds)
+        log.show(server, dashboard, rounds)
     link.open()
     where = f"round {coordinator.n}, start {coordinator.incarnation}"
     tested = f"; MSE on {log.targets}" if log.targets else ""
     say(f"Serving run {plan.deploy.run} from {where}{tested}")
     say(plan.defence)
     try:
-        log.watch(server)
         server.run(rounds)
     finally:
-        log.close()
         link.close()
         if dashboard is not None:
             dashboard.close()
@@ -173,83 +179,55 @@ def run(
 
 def _known(plan: Deployment, path: Path) -> Any:
     """The model to begin with."""
-    from psofed.export import warm_start
+    from psofed.tables.export import origin
 
     if path.suffix == ".npy":
         say(f"Warning: {path} does not say with which features it was learned")
-    return warm_start.weights(plan, path)
+    return origin.weights(plan, path)
 
 
-def open_dashboard(where: str | None, token_file: Path | None) -> Dashboard | None:
-    """Take the dashboard's port before anything else begins, if one is wanted."""
-    import os
+def dashboard_page(run: str) -> str:
+    """The page that shows a board."""
+    from psofed.report.page import CHART_STYLES, CHARTS, document
 
-    from psofed.errors import InputError
-
-    if where is None:
-        if token_file is not None:
-            right = "add one, e.g. --dashboard 8080"
-            raise InputError("--dashboard-token-file", "is given without a --dashboard", right)
-        return None
-    from psofed.dashboard.screen import Dashboard
-    from psofed.deploy import private
-
-    token = os.environ.get("PSOFED_DASHBOARD_TOKEN") or None
-    if token_file is not None:
-        token = private.read(token_file, "put the token there, on one line").strip()
-    return Dashboard(where, token)
+    styles = (*CHART_STYLES, "dashboard.css")
+    return document(f"psofed: {run}", {}, (*CHARTS, "dashboard.js"), styles, connects=True)
 
 
 class Log:
-    """What is said about each round: a line, or a live view on a terminal."""
+    """What is said about each round, and shown by a dashboard."""
 
     def __init__(self, coordinator: Coordinator, test: Path | None, as_json: bool) -> None:
-        from psofed.deploy.judge import targets, test_set
+        from psofed.fleet.samples import targets, test_set
 
         self.coordinator, self.as_json = coordinator, as_json
         self.judge = test_set(coordinator.plan, test)
         self.targets = targets(coordinator.plan, test) if self.judge is not None else ""
-        self.view: Any = None
-        self.watched: Any = None
+        self.board: Board | None = None
 
-    def show(self, server: Any, dashboard: Dashboard, state: Path, rounds: int | None) -> None:
+    def show(self, server: ServerLoop, dashboard: Dashboard, rounds: int | None) -> None:
         """Also show it in browsers."""
-        dashboard.open(server, state, rounds, self.targets)
-        for warning in dashboard.warnings:
-            say(f"Warning: {state}: {warning}")
-        self.watched = dashboard.watch
-        server.on_news = self.news
+        from psofed.fleet.dashboard.board import Board
+
+        self.board = Board(server, rounds, self.targets)
+        dashboard.open(self.board, dashboard_page(self.coordinator.plan.deploy.run))
         say(f"Dashboard at {dashboard.url}")
-        if warning := dashboard.listener.access.warning:
-            say(f"Warning: {warning}")
+        if dashboard.warning:
+            say(f"Warning: {dashboard.warning}")
 
     def news(self, line: str) -> None:
         """A message of the server, also shown on the dashboard."""
-        self.watched.tell(line)
+        if self.board is not None:
+            self.board.tell(line)
         say(line)
-
-    def watch(self, server: Any) -> None:
-        """Show the status while it runs, if there is a terminal."""
-        if sys.stderr.isatty() and not self.as_json:
-            from psofed.cli.view import View
-
-            self.view = View(server, self.targets)
-            self.view.open()
-
-    def close(self) -> None:
-        """End the view."""
-        if self.view is not None:
-            self.view.close()
 
     def round(self, closed: Closed) -> None:
         """One line about a round."""
         mse = self.judge(self.coordinator.server.model) if self.judge is not None else None
-        if self.watched is not None:
-            self.watched.close(closed, mse)
+        if self.board is not None:
+            self.board.close(closed, mse)
         counts = self.coordinator.server.ledger.counts
-        if self.view is not None:
-            self.view.update(closed, mse, counts)
-        elif self.as_json:
+        if self.as_json:
             totals = {f"total_{key}": counts[key] for key in ("accepted", "refused", "lost")}
             table = {**vars(closed), "mse_db": mse, **totals}
             patiently(json.dumps(table), sys.stdout)
@@ -261,3 +239,21 @@ class Log:
                 f" {closed.up} bytes up, {closed.down} down{error}",
                 sys.stdout,
             )
+
+
+def identity(ca: Path | None, cert: Path | None, key: Path | None) -> Identity | None:
+    """The identity that the options name, all three or none."""
+    from psofed.errors import InputError
+    from psofed.fleet.identity import Identity
+
+    if ca is None and cert is None and key is None:
+        return None
+    if ca is None or cert is None or key is None:
+        raise InputError("--ca, --cert and --key", "belong together", "give all three")
+    return Identity(ca, cert, key)
+
+
+def on_stop(stop: Callable[[], None]) -> None:
+    """Stop cleanly on SIGTERM and Ctrl-C."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop())

@@ -1,4 +1,4 @@
-"""`psofed theory FILE.toml`: predictions before a run, and how well they hold."""
+"""`psofed study theory FILE.toml`: predictions before a run, and how well they hold."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from psofed.cli import printing
-from psofed.cli.progress import counting, progress, say
-from psofed.cli.work import retargeted, targets_option
+from psofed.cli.run import Wishes
+from psofed.cli.verbs import FILE, common, fields
 from psofed.errors import InputError
+from psofed.federation.progress import counting
 
 if TYPE_CHECKING:
     from psofed.curves import Curves
     from psofed.experiment import Experiment
-    from psofed.report.theory_words import Findings
     from psofed.theory.study import Study
 
 RUNS = 100
@@ -28,7 +28,7 @@ SWEEP_RUNS = 20
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @click.option(
     "--simulate",
     is_flag=True,
@@ -40,33 +40,9 @@ SWEEP_RUNS = 20
     is_flag=True,
     help="Compute the limits of the step only: takes seconds, writes no files.",
 )
-@click.option(
-    "--world",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Number of the run whose clients, features and windows are used. [default: FILE's, or 0]",
-)
-@click.option(
-    "--runs",
-    type=click.IntRange(min=2),
-    metavar="N",
-    help="Number of runs of the simulation. [default: FILE's, at most 100]",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of processes. [default: all cores]",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Folder for the results. [default: a new folder in results/]",
-)
-@targets_option
-@click.option("--force", is_flag=True, help="Write into a folder that is not empty.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")  # fmt: skip
-def theory(file: Path, **wishes: Any) -> None:
+@fields("settings.Settings", "runs", default=f"FILE's, at most {RUNS}")
+@common("set", "jobs", "out", "force", "json")
+def theory(file: Path, simulate: bool, only_bounds: bool, **options: Any) -> None:
     """Predict the experiment in FILE: which steps are safe, how fast it learns, where it ends.
 
     Prints the limits of the step with a verdict for each method, the convergence rate of the mean
@@ -75,31 +51,33 @@ def theory(file: Path, **wishes: Any) -> None:
     theory_step and theory_shared: the MSE at the end against the step and against M.
     """
     from psofed import experiment as experiments
-    from psofed.report import files
-    from psofed.theory import coverage, prediction
+    from psofed.theory import prediction
 
-    how = _Wishes(file=file, **wishes)
-    if how.only_bounds and (how.simulate or how.out or how.force or how.targets):
+    how = Wishes(**options)
+    tests = any(text.startswith("targets=") for text in how.settings)
+    if only_bounds and (simulate or tests or how.out or how.force):
         raise click.UsageError(
-            "--bounds writes no files and tests nothing; do not use it with --simulate, --targets,"
-            " --out or --force"
+            "--bounds writes no files and tests nothing: leave out --simulate, --out, --force and"
+            " --set targets"
         )
-    read = retargeted(experiments.read(file), how.targets)
-    experiment = prediction.fix_world(read, how.world)
-    how = replace(how, runs=how.runs or max(min(experiment.runs, RUNS), 2))
+    read = experiments.read(file)
+    runs = max(min(read.runs, RUNS), 2)
+    experiment = prediction.fix_world(how.changed(read, runs, {"runs": 2}), None)
     try:
-        coverage.check(experiment)
+        prediction.check(experiment)
     except InputError as error:
         raise error.inside(where=str(file)) from None
-    if not coverage.knows(experiment):
+    if not prediction.supports(experiment):
         found, right = "has none that the theory covers", "use psofed or onlinefed"
         raise InputError("methods", found, right, str(file))
-    folder = None
-    if not how.only_bounds:
-        out = how.out or files.default_folder(Path("results") / f"{file.stem}-theory", False)
-        folder = files.ResultFolder(out, how.force)
+    folder = None if only_bounds else how.folder(f"{file.stem}-theory")
+    # The folder holds the experiment, with its world, so the command that repeats it starts there.
+    command = f"psofed study theory {file.name} --bounds{how.sets()}"
+    if folder is not None:
+        simulated = f" --simulate --runs {experiment.runs}" if simulate else ""
+        command = f"psofed study theory experiment.toml{simulated}"
     try:
-        _work(experiment, how, folder)
+        _work(experiment, how, folder, simulate, command)
     except BaseException as error:
         if folder is not None:
             folder.discard()
@@ -108,49 +86,41 @@ def theory(file: Path, **wishes: Any) -> None:
         raise
 
 
-@dataclass(frozen=True)
-class _Wishes:
-    file: Path
-    simulate: bool
-    only_bounds: bool
-    world: int | None
-    runs: int | None
-    jobs: int | None
-    out: Path | None
-    targets: str | None
-    force: bool
-    as_json: bool
-
-
-def _work(experiment: Experiment, how: _Wishes, folder: Any) -> None:
+def _work(experiment: Experiment, how: Wishes, folder: Any, simulate: bool, command: str) -> None:
     from threadpoolctl import threadpool_limits
 
-    from psofed.report import theory_words as words
+    from psofed.report import theory as words
 
     with threadpool_limits(1):
-        study = _study(experiment, how, sweeps=folder is not None and how.simulate)
+        study = _study(experiment, how, folder is not None, simulate)
         curves: Curves | None = None
         simulated: list[Curves] = []
-        if folder is not None and how.simulate:
+        if simulate:
             curves, simulated = _simulate(study, how)
-    found = words.Findings(study, curves, simulated, _command(how))
-    if folder is not None:
-        folder.write(words.render(found), words.FILES)
-    _show(found, folder, how)
+    found = words.Findings(study, curves, simulated, command)
+    if folder is None:
+        if how.as_json:
+            print(json.dumps(words.to_table(found), indent=2))
+        else:
+            printing.show(*words.blocks(found))
+        return
+    folder.write(words.render(found), words.FILES)
+    end = f"\nresults in {folder.path}"
+    how.show(folder, lambda: words.to_table(found), *words.blocks(found), end)
 
 
-def _study(experiment: Experiment, how: _Wishes, sweeps: bool) -> Study:
+def _study(experiment: Experiment, how: Wishes, curves: bool, sweeps: bool) -> Study:
     """All that needs no simulation, by processes that are started once."""
+    from psofed.federation.workers import in_parallel
     from psofed.theory import prediction
     from psofed.theory import study as studies
-    from psofed.theory.staff import staff
 
     with ExitStack() as stack:
         with counting("moments and limits, %") as on_percent:
             world = prediction.world(experiment)
-            workers = stack.enter_context(staff(world, how.jobs or os.cpu_count() or 1))
-            study = studies.judge(workers, not how.only_bounds, _percent(on_percent))
-        if how.only_bounds:
+            workers = stack.enter_context(in_parallel(world, how.jobs or os.cpu_count() or 1))
+            study = studies.judge(workers, curves, _percent(on_percent))
+        if not curves:
             return study
         with counting("predicting, rounds") as on_round:
             study = replace(study, predictions=prediction.predictions(workers, on_round))
@@ -164,15 +134,15 @@ def _percent(tell: Callable[[int, int], None]) -> Callable[[float], None]:
     return lambda share: tell(int(100 * share), 100)
 
 
-def _simulate(study: Study, how: _Wishes) -> tuple[Curves, list[Curves]]:
+def _simulate(study: Study, how: Wishes) -> tuple[Curves, list[Curves]]:
     """The same world by Monte Carlo: the curves, and the points of the sweeps."""
     import numpy as np
 
     known = {p.title for p in study.predictions}
     experiment = study.world.experiment
     which = [j for j, title in enumerate(experiment.titles) if title in known]
-    wanted = how.runs or RUNS
-    experiment = replace(experiment.only(which), runs=wanted)
+    wanted = experiment.runs
+    experiment = experiment.only(which)
     curves = _run(experiment, how, "simulating")
     if not study.sweeps:
         return curves, []
@@ -184,30 +154,8 @@ def _simulate(study: Study, how: _Wishes) -> tuple[Curves, list[Curves]]:
     return curves, [together.only(range(a, b)) for a, b in zip([0, *ends], ends, strict=False)]
 
 
-def _run(experiment: Experiment, how: _Wishes, what: str) -> Curves:
-    from psofed.simulate import montecarlo, pools
+def _run(experiment: Experiment, how: Wishes, what: str) -> Curves:
+    from psofed.simulate import montecarlo
 
-    with progress(experiment, pools.threads(how.jobs), what=what) as (pool, on_run):
-        return montecarlo.run(experiment, pool=pool, on_run=on_run)
-
-
-def _command(how: _Wishes) -> str:
-    # The folder holds the experiment, with its world, so the command that repeats it starts there.
-    simulate = f" --simulate --runs {how.runs}" if how.simulate else ""
-    bounds = " --bounds" if how.only_bounds else ""
-    return f"psofed theory {how.file.name if bounds else 'experiment.toml'}{simulate}{bounds}"
-
-
-def _show(found: Findings, folder: Any, how: _Wishes) -> None:
-    from psofed.report import files
-    from psofed.report import theory_words as words
-
-    if how.as_json:
-        place = {"folder": str(folder.path)} if folder is not None else {}
-        print(json.dumps(words.to_table(found) | place, indent=2))
-        return
-    printing.show(*words.blocks(found))
-    if folder is not None:
-        printing.show(f"\nresults in {folder.path}")
-        if not files.can_draw():
-            say("No figures: they need matplotlib (pip install '.[plot]' in a clone).")
+    with montecarlo.showing_runs(experiment, what=what) as on_run:
+        return montecarlo.run(experiment, how.jobs, on_run=on_run)

@@ -1,51 +1,218 @@
-"""All verbs of `psofed`, in the order of its help."""
+"""`psofed`: its verbs by task, each loaded when asked, and options that several of them have."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
 import click
 
 from psofed import __version__
-from psofed.cli.advise import advise
-from psofed.cli.attack import attack
-from psofed.cli.check import check
-from psofed.cli.cite import cite
-from psofed.cli.client import client
-from psofed.cli.compare import compare
-from psofed.cli.completion import completion
-from psofed.cli.demo import demo
-from psofed.cli.docs import docs
-from psofed.cli.export import export
-from psofed.cli.fit import fit
-from psofed.cli.fleet_verbs import fleet
-from psofed.cli.groups import ByTask
-from psofed.cli.init import init
-from psofed.cli.keys import keys
-from psofed.cli.play import play
-from psofed.cli.predict import predict
-from psofed.cli.privacy import privacy
-from psofed.cli.report import report
-from psofed.cli.reproduce import reproduce
-from psofed.cli.restore import restore
-from psofed.cli.run import run
-from psofed.cli.serve import serve
-from psofed.cli.sweep import sweep
-from psofed.cli.theory import theory
-from psofed.cli.verify import verify
+from psofed.federation.texts import comments
+
+WHOLE = 1000  # characters of a summary: none is cut
 
 
-@click.group(
-    cls=ByTask, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
-)
-@click.version_option(__version__, prog_name="psofed")
-def cli() -> None:
-    """Online federated learning of nonlinear regression on streams, when every byte counts.
+class Sentences(click.Group):
+    """A group that lists each command with its whole first sentence, where click would cut it."""
+
+    def sections(self, ctx: click.Context) -> dict[str, list[str]]:
+        """The commands by title."""
+        return {"Commands": self.list_commands(ctx)}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The titles, one after the other, with their commands."""
+        width = max(map(len, self.list_commands(ctx)))
+        for title, names in self.sections(ctx).items():
+            verbs = [(name, self.get_command(ctx, name)) for name in names]
+            rows = [(n.ljust(width), v.get_short_help_str(WHOLE)) for n, v in verbs if v]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+class Verbs(Sentences):
+    """A group whose commands are listed by task: title, then each verb and the file it is in."""
+
+    def __init__(self, tasks: dict[str, dict[str, str]], **more: Any) -> None:
+        self.tasks = tasks
+        self.files = {name: file for verbs in tasks.values() for name, file in verbs.items()}
+        super().__init__(**more)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All verbs, in the order of the list."""
+        return list(self.files)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb of that name, from its file."""
+        if cmd_name not in self.files:
+            return None
+        found: click.Command = getattr(
+            import_module(f"psofed.cli.{self.files[cmd_name]}"), cmd_name
+        )
+        return found
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """The verb that the first word names; another word is answered with those near to it."""
+        if args[0] not in self.files and not ctx.resilient_parsing:
+            from psofed.errors import nearest
+
+            inside = {name: f"{g.name} {name}" for g in (study, deploy) for name in g.files}
+            known = {**inside, **{name: name for name in self.files}}
+            right = nearest(args[0], list(known.values()))
+            if args[0] in inside:
+                right = f"it is `psofed {inside[args[0]]}`"
+            ctx.fail(f"No such command {args[0]!r}; {right}")
+        return super().resolve_command(ctx, args)
+
+    def sections(self, ctx: click.Context) -> dict[str, list[str]]:
+        """The verbs of each task."""
+        return {title: list(verbs) for title, verbs in self.tasks.items()}
+
+
+Command = Callable[..., Any]
+FILE = click.Path(path_type=Path)
+METAVARS = {"int": "N", "float": "NUMBER", "str": "NAME", "tuple[str, ...]": "NAME,..",
+            "tuple[int, ...]": "N,.."}  # fmt: skip
+
+
+def fields(where: str, *names: str, default: str = "") -> Callable[[Command], Command]:
+    """Options that set fields of a class such as "settings.Settings", with what is said there.
+
+    Their texts are read by the types of the fields, like those of --set.
+    """
+    notes = comments(*where.rsplit(".", 1))
+    end = f" [default: {default}]" if default else ""
+
+    def add(command: Command) -> Command:
+        for name in reversed(names):
+            kind, text = notes[name]
+            shown: Any = {
+                "metavar": METAVARS[kind],
+                "help": f"{text[0].upper()}{text[1:].rstrip('.')}.{end}",
+            }
+            command = click.option(f"--{name.replace('_', '-')}", name, **shown)(command)
+        return command
+
+    return add
+
+
+class Finite(click.FloatRange):
+    """A finite number in a range; nan and inf are refused."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
+
+
+COMMON = {
+    "set": click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+                        help="Any other setting of the experiment, such as step=0.5, targets=noisy,"
+                        " features.width=2 or methods.shared=5; may be repeated."),
+    "precision": click.option("--precision", type=float, metavar="DB",
+                              help="Run until every steady MSE has a standard error below DB"
+                              " decibels."),
+    "jobs": click.option("--jobs", type=click.IntRange(min=1), metavar="N",
+                         help="Number of threads. [default: all cores]"),
+    "cluster": click.option("--cluster", metavar="ADDRESS",
+                            help='Compute on the Dask cluster at ADDRESS; "local" starts one on'
+                            ' this machine.'),
+    "out": click.option("--out", type=FILE,
+                        help="Folder for the results. [default: a new folder in results/]"),
+    "resume": click.option("--resume", is_flag=True,
+                           help="Continue from the runs that are finished."),
+    "force": click.option("--force", is_flag=True, help="Write into a folder that is not empty."),
+    "json": click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    "example": click.option("--example", is_flag=True,
+                            help="Use the synthetic table in the package."),
+    "qos": click.option("--qos", type=click.IntRange(0, 1), default=0, show_default=True,
+                        help="MQTT level of delivery. 0: fewest bytes, lost messages are asked for"
+                        " again. 1: MQTT repeats them."),
+    "plain": click.option("--plain", is_flag=True,
+                          help="Allow mqtt:// to other machines, unencrypted."),
+    "secret": click.option("--secret", type=FILE, metavar="FILE",
+                           help="Seal every message with 8 bytes that only holders of the key can"
+                           " make (`psofed deploy keys secret`)."),
+    "ca": click.option("--ca", type=FILE, help="Certificate of the authority (mqtts://)."),
+    "cert": click.option("--cert", type=FILE, help="Own certificate (mqtts://)."),
+    "key": click.option("--key", type=FILE, help="Private key of the certificate."),
+}  # fmt: skip
+
+
+def common(*names: str) -> Callable[[Command], Command]:
+    """Options that several verbs have."""
+
+    def add(command: Command) -> Command:
+        for name in reversed(names):
+            command = COMMON[name](command)
+        return command
+
+    return add
+
+
+broker_options = common("qos", "plain", "secret", "ca", "cert", "key")
+
+
+def experiment_options(default: str = "FILE's", runs: str = "") -> Callable[[Command], Command]:
+    """The options of every verb that runs an experiment, but for its precision."""
+    count = fields("settings.Settings", "runs", default=runs or default)
+    of = fields("settings.Settings", "rounds", "seed", default=default)
+    rest = common("set", "jobs", "cluster", "out", "resume", "force", "json")
+    return lambda command: count(of(rest(command)))
+
+
+def _cite(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        text = files("psofed").joinpath("cli/presets/citation.bib").read_text(encoding="utf-8")
+        click.echo(text.replace("VERSION", __version__), nl=False)
+        ctx.exit()
+
+
+cli = Verbs(
+    {
+        "Experiments": {
+            "reproduce": "run", "init": "init", "run": "run", "compare": "compare",
+            "study": "verbs",
+        },
+        "Your own table": {"fit": "fit", "predict": "predict", "advise": "fit"},
+        "A deployment": {"demo": "demo", "deploy": "verbs"},
+        "To look and to check": {"play": "pages", "check": "verify"},
+    },
+    help="""Online federated learning of nonlinear regression on streams, when every byte counts.
 
     Start with `psofed reproduce`: the paper's figures, with error bars, traffic and a verdict.
-    """
+    """,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    params=[
+        click.Option(["--cite"], is_flag=True, is_eager=True, expose_value=False, callback=_cite,
+                     help="Print the paper and this software as BibTeX and exit."),
+    ],
+)  # fmt: skip
+click.version_option(__version__, prog_name="psofed")(cli)
 
-
-for _verb in (
-    reproduce, run, compare, sweep, attack, privacy, theory, report, play, fit, predict, export,
-    advise, init, check, verify, serve, client, fleet, restore, demo, keys, docs, completion, cite,
-):  # fmt: skip
-    cli.add_command(_verb)
+study = Verbs(
+    {
+        "An experiment": {
+            "sweep": "studies", "theory": "theory", "attack": "studies", "privacy": "privacy",
+            "verify": "verify",
+        },
+        "Results": {"report": "pages"},
+    },
+    name="study",
+    help="Look closer: sweep settings, predict, attack, eavesdrop, compare executors and results.",
+)  # fmt: skip
+deploy = Verbs(
+    {
+        "At the server": {
+            "keys": "keys", "serve": "serve", "fleet": "fleet_verbs", "restore": "fleet_verbs",
+        },
+        "On a device": {"client": "client", "export": "predict"},
+    },
+    name="deploy",
+    help="Run it on real devices: keys, server, clients, the fleet, models for microcontrollers.",
+)  # fmt: skip

@@ -1,24 +1,27 @@
-"""`psofed verify [CASE.json | FILE.toml ...]`: all executors give the same models, to 1e-12."""
+"""`psofed study verify` and `psofed check`: three executors side by side, the laws of a plug-in."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import click
 
+from psofed.cli.verbs import FILE, common
+
 ROUNDS = 50  # of an experiment, for each of its methods
 
 
 @click.command()
-@click.argument("cases", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("cases", nargs=-1, type=FILE)
 @click.option("--random", "count", type=click.IntRange(min=1), default=25, show_default=True,
               metavar="N", help="Number of random cases if none are given.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               metavar="N", help="Seed of the random cases.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+@common("json")
 def verify(cases: tuple[Path, ...], count: int, seed: int, as_json: bool) -> None:
     """Run CASES through all three executors and show the largest differences.
 
@@ -27,20 +30,21 @@ def verify(cases: tuple[Path, ...], count: int, seed: int, as_json: bool) -> Non
     learner, are compared. Without CASES, small random ones are drawn and the executors are compared
     with the dense reference. The exit code is 0 only if every difference is at most 1e-12.
     """
-    from psofed import case, experiment
-    from psofed.verify.executors import compare, compare_methods
+    from psofed import experiment
+    from psofed.cli.laws.executors import compare, compare_methods
+    from psofed.simulate import reference
 
     results = []
     for path in cases:
         if path.suffix == ".toml":
             results += compare_methods(experiment.read(path), ROUNDS)
         else:
-            results.append(compare(case.read(path)))
+            results.append(compare(reference.read(path)))
     if not cases:
-        results = [compare(case.draw(i, seed)) for i in range(count)]
+        results = [compare(reference.draw(i, seed)) for i in range(count)]
     passed = all(result.passed for result in results)
     if as_json:
-        table: dict[str, Any] = {"tolerance": case.TOLERANCE, "passed": passed}
+        table: dict[str, Any] = {"tolerance": reference.TOLERANCE, "passed": passed}
         table["cases"] = [vars(result) | {"passed": result.passed} for result in results]
         print(json.dumps(table, indent=2))
     else:
@@ -49,9 +53,9 @@ def verify(cases: tuple[Path, ...], count: int, seed: int, as_json: bool) -> Non
 
 
 def _print(results: list[Any], passed: bool) -> None:
-    from psofed.case import TOLERANCE
     from psofed.cli import printing
-    from psofed.report.grid import Grid
+    from psofed.report.files import Grid
+    from psofed.simulate.reference import TOLERANCE
 
     rows = [["case", "against", "reference", "engine", "messages", ""]]
     for result in results:
@@ -61,3 +65,39 @@ def _print(results: list[Any], passed: bool) -> None:
     said = "Largest difference over all rounds, global and local models."
     within = f"All within {TOLERANCE:g}." if passed else f"NOT all within {TOLERANCE:g}."
     printing.show(Grid(rows, least=(1,)), f"{said} {within}")
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@common("json")
+def check(files: tuple[str, ...], as_json: bool) -> None:
+    """Try every rule of its contract over the method, stream, attack or the like in FILE.
+
+    FILE is a Python file, the dotted name of a module, or a name of psofed's own. A setting may
+    follow: `psofed check mine.py:shared=3,idle=false`. The rules are those that psofed's own obey.
+    The exit code is 0 only if every rule holds.
+    """
+    from psofed.cli.laws.rules import subjects
+
+    counts: Counter[str] = Counter()
+    tables = []
+    for file in files:
+        for subject in subjects(file):
+            entry: dict[str, Any] = {"file": file, "subject": subject.title, "verdicts": []}
+            tables.append(entry)
+            if not as_json:
+                print(f"{file}: {subject.title}")
+            for verdict in subject.verdicts():
+                counts[verdict.outcome] += 1
+                entry["verdicts"].append(vars(verdict))
+                if not as_json:
+                    print(f"  {verdict.line()}", flush=True)
+    passed = not counts["failed"]
+    if as_json:
+        print(json.dumps({"passed": passed, "checked": tables}, indent=2))
+    else:
+        parts = [f"{counts[key]} {key}" for key in ("ok", "failed", "not applicable")]
+        print(
+            f"{', '.join(parts)}. " + ("Every rule holds." if passed else "NOT every rule holds.")
+        )
+    sys.exit(0 if passed else 1)

@@ -14,8 +14,11 @@ import numpy as np
 
 from psofed.errors import InputError, nearest
 from psofed.experiment import Experiment
-from psofed.methods.contract import Options
-from psofed.schema import Named
+from psofed.federation import texts
+from psofed.federation.options import Options
+from psofed.federation.schema import Named
+from psofed.settings import no_targets
+from psofed.streams.contract import measured
 
 TABLES = ("stream", "features", "attack", "defence", "privacy", "methods")
 # Not swept, with the reason and what to do instead.
@@ -29,6 +32,9 @@ FIXED = {
     "fleet": ("is a list of tables", "give it once, for the experiment"),
     "policy": ("is a table", "give several methods, each with its policy"),
 }
+
+
+LISTS = {key: FIXED[key] for key in ("label", "name", "fleet", "policy")}  # of many values
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ def axes(experiment: Experiment, settings: Mapping[str, Any]) -> list[Axis]:
     return found
 
 
-def place(experiment: Experiment, key: str) -> Place:
+def place(experiment: Experiment, key: str, fixed: Mapping[str, tuple[str, str]] = FIXED) -> Place:
     """Where the setting of this name stands.
 
     >>> place(Experiment(), "shared").key, place(Experiment(), "width").key
@@ -112,8 +118,8 @@ def place(experiment: Experiment, key: str) -> Place:
     part, dot, field = key.rpartition(".")
     readings = [p for p in known if p.key == key] if dot or key in _plain(experiment) else []
     readings = readings or [p for p in known if not dot and p.field == key]
-    if field in FIXED and part in ("", "methods"):
-        found, right = FIXED[field]
+    if field in fixed and part in ("", "methods"):
+        found, right = fixed[field]
         raise InputError(key, found, right)
     if len(readings) > 1:
         both = " or ".join(p.key for p in readings)
@@ -225,3 +231,31 @@ def _named(field: str, found: list[Axis]) -> str:
     if name == "methods.step" and "step" in keys:
         return "step"
     return name if name in keys else next((k for k in keys if k.endswith(f".{name}")), name)
+
+
+def changed(experiment: Experiment, given: Iterable[texts.Assignment]) -> Experiment:
+    """The experiment with settings of these names, each with one value.
+
+    >>> changed(Experiment(), [texts.Assignment("width", "3", "--set width")]).features.width
+    3
+    """
+    for setting in given:
+        try:
+            experiment = _changed(experiment, setting)
+        except InputError as error:
+            raise setting.blame(error) from None
+    return experiment
+
+
+def _changed(experiment: Experiment, setting: texts.Assignment) -> Experiment:
+    found, given = place(experiment, setting.key, LISTS), texts.value(setting.text)
+    change: dict[str, Any] = {found.field: tuple(given) if isinstance(given, list) else given}
+    if found.key == "targets" and measured(experiment.stream):
+        raise no_targets(str(given))
+    if found.part == "experiment":
+        return replace(experiment, **change)
+    if found.part != "methods":
+        table = replace(getattr(experiment, found.part), **change)
+        return replace(experiment, **{found.part: table})
+    methods = (replace(m, **change) if found.of(m) else m for m in experiment.methods)
+    return replace(experiment, methods=tuple(methods))

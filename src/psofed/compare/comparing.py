@@ -11,24 +11,29 @@ from typing import Any, Literal
 
 import numpy as np
 
-from psofed import meter, notebook
+from psofed import extras
 from psofed.compare import budget as budgets
-from psofed.compare.budget import Fitted
-from psofed.compare.halving import Aim
-from psofed.compare.lattice import Allowance
-from psofed.compare.pilot import OnPart, Pilot
-from psofed.compare.target import Reached, bytes_to_target, cumulative_bytes, default_target
+from psofed.compare.budget import Allowance, Fitted
+from psofed.compare.search import (
+    Aim,
+    OnPart,
+    Pilot,
+    Reached,
+    bytes_to_target,
+    cumulative_bytes,
+    default_target,
+)
 from psofed.compare.tuning import QUICK_RUNS, Entry, Tuned, tune, tune_quickly, untuned
 from psofed.curves import Curves
 from psofed.errors import InputError
 from psofed.experiment import Experiment, given
 from psofed.extras import need
-from psofed.methods.contract import Options
+from psofed.federation.options import Options
+from psofed.federation.progress import in_turn, interactive, showing
 from psofed.simulate import montecarlo
 from psofed.simulate.pools import threads
-from psofed.simulate.watched import counted
 
-PICTURES = {"bytes": "over_bytes", "rounds": "over_rounds"}
+PICTURES = ("bytes", "rounds")
 TOTALS = ("unicast", "up", "multicast")
 HOW = ("fair", "quick", "none")
 How = Literal["fair", "quick", "none"]
@@ -109,8 +114,8 @@ class Comparison:
         if over not in PICTURES:
             raise InputError("over", f"is {over!r}", 'use "bytes" or "rounds"')
         need("matplotlib", "plot", "figures")
-        pictures = import_module("psofed.report.comparison_figures")
-        figure = getattr(pictures, PICTURES[over])(self)
+        sheet = import_module("psofed.report.comparisons").sheet(self, over)
+        figure = import_module("psofed.report.figures").draw(sheet)
         if path is not None:
             import_module("psofed.report.figures").save(figure, path)
         return figure
@@ -130,13 +135,13 @@ class Comparison:
             rows.append([
                 row["method"], "-" if row["step"] is None else f"{row['step']:.3g}",
                 f"{100 * row['traffic_share']:.3g} %",
-                notebook.estimate(row["steady_db"], row["stderr_db"]),
+                extras.estimate(row["steady_db"], row["stderr_db"]),
                 f"{sent / 1000:,.4g}" if np.isfinite(sent) else "not reached",
             ])  # fmt: skip
         head = ["method", "step", "traffic", "steady, dB", f"kB to {self.target:g} dB"]
         why = "".join(f" Left out: {title}, {reason}." for title, reason in self.left_out)
-        note = f"{notebook.counted(self.curves.runs, 'run')}, ± one standard error.{why}"
-        return notebook.table(f"Methods {self._where()}", head, rows, note)
+        note = f"{extras.counted(self.curves.runs, 'run')}, ± one standard error.{why}"
+        return extras.table(f"Methods {self._where()}", head, rows, note)
 
 
 def fit_all(
@@ -197,7 +202,7 @@ def compare_methods(
     methods, unfit = budgets.attacked(experiment, methods)
     every = experiment.evaluate_every or max(experiment.rounds // 1000, 1)
     experiment = replace(experiment, methods=methods, evaluate_every=every)
-    shown = meter.interactive() if progress is None else progress
+    shown = interactive() if progress is None else progress
     allowed = Allowance(budget, total)
     if tuning == "fair":
         found = _searched(experiment, allowed, target, gifts, jobs, shown)
@@ -228,15 +233,15 @@ def _searched(
     jobs: int | None, shown: bool,
 ) -> Tuned:  # fmt: skip
     """Each method at its best; how far that is can be seen where it is wanted."""
-    with threads(jobs) as workers, _meters(shown) as told:
+    with threads(jobs) as workers, _in_turn(shown) as told:
         return tune(experiment, Pilot(experiment, allowed, workers), target, gifts, told)
 
 
 @contextmanager
-def _meters(shown: bool) -> Iterator[Callable[..., OnPart]]:
-    """One meter after another, if they are wanted."""
-    with meter.in_turn() as told:
-        yield told if shown else lambda *_: lambda done, total: None
+def _in_turn(shown: bool) -> Iterator[Callable[..., OnPart]]:
+    """The progress of one part after another, if it is wanted."""
+    with in_turn() as told:
+        yield told if shown else lambda *_, **__: lambda done, total: None
 
 
 def _short(
@@ -251,10 +256,8 @@ def _short(
     if not shown:
         entries = tune_quickly(experiment, kept, lambda _: threads(jobs), lambda done, total: None)
         return Tuned(entries, target, left_out)
-    with meter.metered("tuning steps", "pilot runs", total=QUICK_RUNS) as told:
-        entries = tune_quickly(
-            experiment, kept, lambda _: counted(threads(jobs), told), told.advance
-        )
+    with showing("tuning steps", "pilot runs", total=QUICK_RUNS, runs=True) as job:
+        entries = tune_quickly(experiment, kept, lambda _: threads(jobs), job.advance)
     return Tuned(entries, target, left_out)
 
 

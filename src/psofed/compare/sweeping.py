@@ -9,13 +9,13 @@ from os import PathLike, cpu_count
 from time import perf_counter
 from typing import Any
 
-from psofed import notebook
+from psofed import extras
 from psofed.compare.addresses import Axis, axes, experiments
 from psofed.curves import Curves
 from psofed.errors import InputError
 from psofed.experiment import Experiment, given
 from psofed.extras import need
-from psofed.pace import duration
+from psofed.federation.progress import duration
 from psofed.simulate import montecarlo
 from psofed.simulate.onerun import one_run
 
@@ -136,7 +136,8 @@ class SweepResult:
     def plot(self, path: str | PathLike[str] | None = None, x: str | None = None) -> Any:
         """The steady MSE against the setting `x`: the first with numbers, if it is not given."""
         need("matplotlib", "plot", "figures")
-        figure = import_module("psofed.report.sweep_figures").figure(self, x)
+        sheet = import_module("psofed.report.sweeps").sheet(self, x)
+        figure = import_module("psofed.report.figures").draw(sheet)
         if path is not None:
             import_module("psofed.report.figures").save(figure, path)
         return figure
@@ -147,7 +148,7 @@ class SweepResult:
 
     def __repr__(self) -> str:
         count = sum(len(curves.titles) for curves in self.curves)
-        return f"<SweepResult of {self._axes()}: {notebook.counted(count, 'curve')}>"
+        return f"<SweepResult of {self._axes()}: {extras.counted(count, 'curve')}>"
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -155,13 +156,13 @@ class SweepResult:
         known = list(zip(keys, self.plan.axes, strict=True))
         rows = [
             [row["method"], *("" if row[k] is None else a.shown(row[k]) for k, a in known),
-             notebook.estimate(row["steady_db"], row["stderr_db"]), f"{row['kilobytes']:,.4g}"]
+             extras.estimate(row["steady_db"], row["stderr_db"]), f"{row['kilobytes']:,.4g}"]
             for row in self.rows()
         ]  # fmt: skip
         head = ["method", *keys, "steady, dB", "kB up and down"]
         judged = self.plan.base.judged
         note = f"Steady: mean test MSE of the last fifth of the rounds, {judged}; the same draws."
-        return notebook.table(f"Sweep of {self._axes()}", head, rows, note)
+        return extras.table(f"Sweep of {self._axes()}", head, rows, note)
 
 
 def _fits(curves: Curves, j: int, own: Mapping[Any, Any]) -> bool:

@@ -1,30 +1,44 @@
-"""Each method as it is compared: at its best, at the best of a short search, or as it is."""
+"""Each method as it is compared: at its best, at the best of a short search, or as it is.
+
+What was found can be kept as text beside a checkpoint, for a comparison that goes on later.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from psofed.compare import lattice
-from psofed.compare.budget import Cost, Fitted, cost, pilot_rounds
-from psofed.compare.halving import AIMS, GIFTED, Aim, Search, Who, Winner
-from psofed.compare.lattice import Allowance
-from psofed.compare.pilot import SEED, OnPart, Pilot
-from psofed.compare.target import default_target
+from psofed.compare import budget
+from psofed.compare.budget import Allowance, Cost, Fitted, cost, pilot_rounds
+from psofed.compare.search import (
+    AIMS,
+    GIFTED,
+    SEED,
+    Aim,
+    OnPart,
+    Pilot,
+    Search,
+    Who,
+    Winner,
+    default_target,
+)
 from psofed.curves import STEADY_SHARE, to_db
 from psofed.errors import InputError
-from psofed.experiment import Experiment
-from psofed.methods.contract import Options
+from psofed.experiment import Experiment, parse
+from psofed.extras import versions
+from psofed.federation import plugins
+from psofed.federation.options import Options
 from psofed.simulate import montecarlo
 from psofed.simulate.pools import Pool
 
 WORTH_DB, WORTH_BYTES = 0.1, 0.9
 QUICK_RUNS, QUICK_ROUNDS = 3, 1500  # of the short search
-Told = Callable[..., OnPart]  # a name, and how many workers there are, if there are any
+Told = Callable[..., OnPart]  # a name, and whether its parts are runs
 
 
 class Trial(NamedTuple):
@@ -73,7 +87,7 @@ def tune(
     found, allowed = {}, pilot.allowed
     on_part = told("fitting to the budget")
     for i, (title, options) in enumerate(zip(experiment.titles, experiment.methods, strict=True)):
-        found[title] = lattice.plain(experiment, options, allowed)
+        found[title] = budget.settings(experiment, options, allowed)
         on_part(i + 1, len(experiment.methods))
     left_out = [(title, each.why) for title, each in found.items() if not each.settings]
     contestants = {
@@ -97,7 +111,9 @@ def _check_steps(experiment: Experiment) -> None:
     """Refuse a search of steps where a promise of privacy holds for small ones only."""
     if experiment.privacy is not None and experiment.privacy.hides_samples:
         found = "has epsilon, which holds for small steps only, and tuning tries larger ones"
-        right = "leave [privacy] out, use --no-tune, or `psofed sweep FILE --set step=...`"
+        right = (
+            "leave [privacy] out, use --tuning none, or `psofed study sweep FILE --set step=...`"
+        )
         raise InputError("privacy", found, right)
 
 
@@ -118,7 +134,7 @@ def _gifted(
         for aim in AIMS:
             who = title, aim
             best = winners[who].score.options if who in winners else options
-            settings = lattice.gifted(experiment, [lattice.bare(best)], pilot.allowed)
+            settings = budget.gifted(experiment, [budget.bare(best)], pilot.allowed)
             if settings:
                 found[who], steps[who] = settings, best.step
         on_part(i + 1, len(experiment.methods))
@@ -144,7 +160,7 @@ def _entries(
         tried = (Trial(s.options.step, s.options.average, s.error, s.bytes) for s in trials)
         yield Entry(
             options, sent._replace(share=score.share), options.step, tuple(tried), (aim,), gifted,
-            lattice.edges(experiment, options),
+            budget.edges(experiment, options),
         )  # fmt: skip
 
 
@@ -216,3 +232,43 @@ def untuned(experiment: Experiment, fitted: Sequence[Fitted]) -> list[Entry]:
             if (o := f.options) is not None
         ]
     )
+
+
+def to_text(experiment: Experiment, asked: dict[str, Any], found: Tuned) -> str:
+    """The search for this experiment; nothing where methods come from outside."""
+    if not all(plugins.is_ours(type(entry.options)) for entry in found.entries):
+        return ""
+    tuned = replace(experiment, methods=tuple(entry.options for entry in found.entries))
+    names = ("cost", "step", "trials", "aims", "gifted", "edges")
+    entries = [{name: getattr(entry, name) for name in names} for entry in found.entries]
+    kept = {
+        **_question(experiment, asked), "methods": tuned.to_table()["methods"], "entries": entries,
+        "target": found.target, "left_out": found.left_out,
+    }  # fmt: skip
+    return json.dumps(kept)
+
+
+def from_text(text: str, experiment: Experiment, asked: dict[str, Any]) -> Tuned | None:
+    """The search that `text` holds, if it answers this question."""
+    try:
+        kept = json.loads(text)
+        question = json.loads(json.dumps(_question(experiment, asked)))
+        if {key: kept.get(key) for key in question} != question:
+            return None
+        methods = parse(question["experiment"] | {"methods": kept["methods"]}).methods
+        entries = [_entry(o, e) for o, e in zip(methods, kept["entries"], strict=True)]
+        return Tuned(entries, kept["target"], [(title, why) for title, why in kept["left_out"]])
+    except (ValueError, KeyError, TypeError):  # a file that is not whole is no answer
+        return None
+
+
+def _question(experiment: Experiment, asked: dict[str, Any]) -> dict[str, Any]:
+    """What decides a search: not the number of runs, which may grow."""
+    table = replace(experiment, runs=1).to_table()
+    return {"experiment": table, "asked": asked, "versions": versions()}
+
+
+def _entry(options: Any, table: dict[str, Any]) -> Entry:
+    trials = tuple(Trial(*trial) for trial in table["trials"])
+    aims, edges = tuple(table["aims"]), tuple(table["edges"])
+    return Entry(options, Cost(*table["cost"]), table["step"], trials, aims, table["gifted"], edges)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed import native
+from psofed.core import native
 
 Window = NDArray[np.intp]
 FEW = 32

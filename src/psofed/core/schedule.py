@@ -167,8 +167,14 @@ class UniformCohorts:
     clients: int
     size: int
     absent: int = 0  # clients that never take part
+    room: int = 0  # rows of arrays over clients, if not all have one
     changes: ClassVar[bool] = False  # whether clients join and leave
     _parts: dict[int, Indices] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def places(self) -> int:
+        """Rows of arrays over clients."""
+        return self.room or self.clients
 
     def present(self) -> Indices:
         """The clients that may take part, in order; the absent ones are drawn once."""
@@ -265,6 +271,11 @@ class GivenCohorts:
     clients: int = 0
     size: int = 1
 
+    @property
+    def places(self) -> int:
+        """Rows of arrays over clients."""
+        return self.clients
+
     def there(self, n: int) -> Indices:
         return np.arange(self.clients)
 
@@ -309,7 +320,7 @@ class Ahead:
         if k.ndim > 1:
             return self.draw(k, n)
         rows = members.searchsorted(k)
-        if (members.take(rows, mode="clip") == k).all():
+        if len(members) and (members.take(rows, mode="clip") == k).all():
             found: NDArray[Any] = drawn[rows]
             return found
         self.rounds = 0  # the members are not the task's cohorts: do not draw ahead

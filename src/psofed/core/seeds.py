@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psofed import native
+from psofed.core import native
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)

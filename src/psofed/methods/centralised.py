@@ -13,25 +13,14 @@ Each round costs (L + 1) values up per client and nothing down.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from psofed.core.schedule import Indices
-from psofed.methods.contract import (
-    Array,
-    Common,
-    Learns,
-    Message,
-    Messages,
-    Plain,
-    State,
-    Task,
-    Who,
-    stack,
-)
+from psofed.federation.contract import Array, Message, Plain, State, Task, nothing, sized, some
+from psofed.federation.options import Common, Learns
 
 
 @dataclass(frozen=True)
@@ -54,64 +43,50 @@ class Options(Common):
 class Method(Plain):
     """Eq. (3) minimised by one learner that sees the samples of all clients."""
 
-    setup = 0  # clients need no seed
-    relays = True
-    stacked = scripted = True
-
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.sequential = options.form == "sequential"
-        self.scripted = type(self).scripted and not self.sequential
 
     def cohort(self, n: int, server: State) -> Indices:
+        """Everybody."""
         return self.task.cohorts.there(n)
 
-    def client(self, k: int) -> State:
+    def client(self) -> State:
         """The newest sample, and whether it has not been sent yet."""
         return {"sample": self.task.zeros(self.task.taps + 1), "fresh": np.zeros((), bool)}
 
-    def download(self, server: State, k: Who, n: int) -> Message:
-        return None
+    def download(self, server: State, k: Indices, n: int) -> Message:
+        """Nothing comes down."""
+        return nothing(k)
 
-    def receive(self, client: State, k: Who, n: int, message: Message) -> None:
+    def receive(self, client: State, k: Indices, n: int, message: Message) -> None:
         """Nothing comes down."""
 
-    def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
+    def learn(self, client: State, x: Array, z: Array, y: Array) -> None:
         """Keep the newest sample, to be sent."""
         client["sample"][..., :-1] = x
         client["sample"][..., -1] = y
         client["fresh"][...] = True
 
-    def upload(self, client: State, k: Who, n: int) -> Messages:
+    def upload(self, client: State, k: Indices, n: int) -> Message:
         """The sample, once. A client without a new one reports nothing, and still counts."""
-        fresh, rows = client["fresh"].copy(), client["sample"].copy()
+        fresh = client["fresh"].copy()
         client["fresh"][...] = False
-        if fresh.all():
-            return rows
-        nothing = self.task.zeros(0)
-        if not fresh.ndim:
-            return nothing
-        each = zip(rows.reshape(-1, rows.shape[-1]), fresh.ravel().tolist(), strict=True)
-        return [row if one else nothing for row, one in each]
+        return some(client["sample"].copy(), fresh)
 
-    def lengths(self, n: int) -> tuple[int, ...] | None:
-        return 0, self.task.taps + 1
-
-    def fold(
-        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
-    ) -> None:
+    def fold(self, server: State, k: Indices, n: int, message: Message, weights: Array) -> None:
         """Eq. (5) for all samples: w <- w + mu sum_k a_k e_k z_k at one w, or one after another."""
-        _, samples, share = stack(uploads, weights)
-        if not len(samples):
+        if not message.heard.any():
             return
-        w = server["w"]
+        w, samples = server["w"], message.values
         z, y = self.task.features(samples[..., :-1].astype(w.dtype)), samples[..., -1]
         if self.sequential:
-            for i in range(y.shape[-1]):
+            for i in np.flatnonzero(message.heard.any(axis=tuple(range(k.ndim - 1)))):
                 self.learner.learn(w, z[..., i, :].copy(), y[..., i].copy(), self.step)
-        elif w.ndim == 1:
-            prediction, g = self.learner.both(w, z)
-            w += self.step * (share * (y - prediction)) @ g
-        else:
-            prediction, g = self.learner.both(w[..., None, :], z)
-            w += ((self.step * (share * (y - prediction)))[..., None, :] @ g)[..., 0, :]
+            return
+        prediction, g = self.learner.both(w[..., None, :], z)
+        w += ((self.step * (weights * (y - prediction)))[..., None, :] @ g)[..., 0, :]
+
+    def decode(self, data: bytes, up: bool) -> Array:
+        """One sample, or nothing."""
+        return sized(super().decode(data, up), 0, self.task.taps + 1)

@@ -14,14 +14,14 @@ Unverified: nothing that the result depends on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from psofed.core.schedule import Indices
-from psofed.methods.contract import Array, Common, Message, Plain, State
+from psofed.federation.contract import Array, Message, Plain, State
+from psofed.federation.options import Common
 
 
 @dataclass(frozen=True)
@@ -41,38 +41,21 @@ class Options(Common):
 
 
 class Method(Plain):
-    """Eq. (10) without an exchange; judged by the mean error of the clients' own models."""
+    """Learning without an exchange; judged by the mean error of the clients' own models."""
 
-    idle = stacked = scripted = True
-    setup = 0
+    idle = True
 
     def cohort(self, n: int, server: State) -> Indices:
-        return np.empty(0, np.intp)
-
-    def download(self, server: State, k: int, n: int) -> Message:
-        return None
-
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
-        """There are no downloads."""
-
-    def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
-        """Eq. (10)."""
-        self.learner.learn(client["w"], z, y, self.step)
-
-    def upload(self, client: State, k: int, n: int) -> Message:
-        return None
-
-    def entries(self, k: Indices, n: Indices, up: bool) -> Indices:
         """Nobody takes part."""
-        return np.empty((*k.shape, 0), np.intp)
+        return self.task.cohorts.cohort(n)[..., :0]
 
-    def lengths(self, n: int) -> tuple[int, ...] | None:
-        return ()
+    def entries(self, k: Indices, n: Any, up: bool) -> Indices:
+        """Nothing travels."""
+        return np.empty((*np.shape(k), 0), np.intp)
 
-    def fold(
-        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
-    ) -> None:
+    def fold(self, server: State, k: Indices, n: int, message: Message, weights: Array) -> None:
         """There is no global model."""
 
-    def models(self, server: State, clients: State) -> Array:
+    def models(self, server: State | None, clients: State) -> Array:
+        """w_k for all k."""
         return clients["w"]

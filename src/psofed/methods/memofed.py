@@ -30,30 +30,27 @@ numbers that are sent. That is no guarantee of privacy (docs/privacy.md).
 
 A client needs D d + d^2 + d multiply-adds a sample: 22,480 at D = 200 and d = 80, 56 times the 2 D
 of LMS. It stores D d numbers for T (128 kB in float64) and d^2 for A_k; LMS stores D numbers. There
-is no step to tune, but there are constants, here and in `whitening`, `curvature` and `adapting`.
+is no step to tune, but there are constants: in `core/features.py` and in the files of `memo`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from psofed.core import payload, whitening
+from psofed.core.features import FLAT, guess, plain_basis, whitened
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
-from psofed.methods import curvature, forgetting, quadratics, statistics, trust
-from psofed.methods.adapting import Adaptive
-from psofed.methods.contract import Array, Common, Knob, Learns, Message, Plain, State, Task
-from psofed.methods.forgetting import Fixed
-from psofed.methods.values import Values
+from psofed.federation.contract import Array, Message, Plain, State, Task, rows
+from psofed.federation.options import Common, Knob, Learns
+from psofed.methods.memo import memory
+from psofed.methods.memo.memory import AdaptiveForgetting, Forgetting
+from psofed.methods.memo.messages import Curvature, MemoExchange, Values
+from psofed.methods.memo.server import MemoServer, RobustWeights
 
-DAMP = 0.03  # added to the curvature: flat directions would amplify the rounding of messages
-RECENT = 0.5  # contacts per client over which kappa is measured
-SAFE = 0.6  # of the measured curvature: Newton steps tolerate almost a factor of two
-RELEASE = 0.99  # of kappa is kept from one fold to the next
 SILENT = 10  # contacts of the whole system before which a model is not worth sending
 
 
@@ -82,6 +79,7 @@ class Options(Common):
     silent: int = SILENT  # contacts of the whole system before a model is sent to new clients
     least: int | None = None  # samples before anything leaves a client; not set: d / 2 + 2
     adapt: bool = False  # forget when f changes, or as long as it drifts
+    clip: float | None = None  # the defence clip, in the server's own form; not set: none
 
     @classmethod
     def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
@@ -93,13 +91,19 @@ class Options(Common):
         """The weight of a client is how many rounds there were."""
         return "its server counts the samples of a client from the first round on"
 
+    def defended(self, defence: Any) -> Self | None:
+        """The same with the defence clip as weights of quadratics; None for any other defence."""
+        return replace(self, clip=defence.clip) if defence.name == "clip" else None
+
     def describe(self) -> str:
         """The traffic, and what differs from the defaults."""
         budget = "" if self.budget is None else f" {self.budget:g} B a round"
         forget = f", forgets {self.forget:g}" if self.forget < 1 else ""
         size = f" d={self.size}" if self.size != Options.size else ""
         bits = f" {self.bits} bit" if self.bits and self.bits != Options.bits else ""
-        return f"MEMO-Fed{budget}{size}{bits}{forget}" + (", adapts" if self.adapt else "")
+        clip = "" if self.clip is None else f", clip {self.clip:g}"
+        adapt = ", adapts" if self.adapt else ""
+        return f"MEMO-Fed{budget}{size}{bits}{forget}{adapt}{clip}"
 
     def check(self, dim: int, clients: int) -> None:
         """Numbers in their ranges."""
@@ -121,6 +125,8 @@ class Options(Common):
             raise InputError("silent", f"is {self.silent}", "use 0 contacts or more")
         if self.least is not None and self.least < 1:
             raise InputError("least", f"is {self.least}", "use a number of samples, from 1 on")
+        if self.clip is not None and not self.clip > 0:
+            raise InputError("clip", f"is {self.clip}", "use a number above 0, or leave it out")
         least, kept = self.floor(dim), np.inf if self.forget == 1 else 1 / (1 - self.forget)
         if kept < least * (1 - 1e-9):
             found = f"is {self.forget:g}, which remembers {kept:.3g} samples, below `least`"
@@ -146,260 +152,153 @@ class Method(Plain):
     """
 
     idle = lazy = True
-    defends = ("clip",)
+    several = False
 
     def __init__(self, options: Options, task: Task) -> None:
         super().__init__(options, task)
         self.options = options
-        guess = whitening.guess(task.taps, options.spread, options.correlation)
-        self.T, penalty = whitening.plain(task.dim)
+        law = guess(task.taps, options.spread, options.correlation)
+        self.T, penalty = plain_basis(task.dim)
         if options.basis == "whitened":
-            R = task.features.correlation(np.zeros(task.taps), guess)
-            self.T, penalty = whitening.whitened(R, options.size, epsilon=whitening.FLAT)
-        self.size = len(penalty)
-        self.prior = options.ridge * penalty
+            R = task.features.correlation(np.zeros(task.taps), law)
+            self.T, penalty = whitened(R, options.size, epsilon=FLAT)
+        self.size, self.prior = len(penalty), options.ridge * penalty
         signal = options.inputs == "signal"
         # The curvature decides the speed, not the result: the precision of the task is enough.
         T = self.T.astype(task.dtype)
-        self.curvature = curvature.Curvature(task.features, T, guess, signal)
-        self.tells = options.curvature == "moments"
-        self.values = Values(self.size, options.bits, task.wire, self.curvature.numbers)
-        self._sizes = self.values.nbytes(up=False), self.values.nbytes(up=True)
+        self.curvature = Curvature(task.features, T, law, signal)
+        moments = self.curvature.numbers if options.curvature == "moments" else 0
+        self.values = Values(self.size, options.bits, task.wire, moments, options.adapt)
         least = options.floor(task.dim)
-        self._least = forgetting.count(options.forget, least) * (1 - 1e-9)  # but for roundings
-        self.memory = (Adaptive if options.adapt else Fixed)(options.forget, least)
-        self.trust = trust.start(task)
-        self._fading = "sum_B", "sum_Br", "sum_g", "weight", *(["due"] if self.trust else [])
-        self._bases: dict[Any, Array] = {}
-        self._offers: dict[int, tuple[int, bytes, Array]] = {}
-
-    # What a contact costs, and who is contacted.
+        forgetting = AdaptiveForgetting if options.adapt else Forgetting
+        self.exchange = MemoExchange(
+            self.T, self.values, self.curvature, forgetting(options.forget, least)
+        )
+        enough = memory.effective(options.forget, least) * (1 - 1e-9)  # but for roundings
+        self.at_client = MemoClient(self.exchange, enough)
+        robust = None if options.clip is None else RobustWeights(task.clients, options.clip / 2)
+        self.at_server = MemoServer(
+            self.exchange,
+            self.prior,
+            self.step,
+            task.clients,
+            options.silent,
+            options.guard,
+            robust,
+        )
 
     def cohort(self, n: int, server: State) -> Indices:
         """Those of S_n that were heard least recently, as many as the unused budget allows."""
         members = super().cohort(n, server)
-        members = members[self.memory.ready(server, members, n)]
-        if self.options.budget is None:
-            return members
-        left = self.options.budget * (n + 1) - server["spent"]
-        chosen = []
-        for k in members[np.argsort(server["heard"][members], kind="stable")].tolist():
-            left -= self._cost(server, k)
-            if left < 0:
-                break
-            chosen.append(k)
-        return np.array(sorted(chosen), np.intp)
-
-    def _cost(self, server: State, k: int) -> int:
-        """Bytes of a contact with client k, at most."""
-        moments = self._more(int(server["contacts"][k]))
-        most = self._sizes[1] + 2 * self.curvature.numbers * moments + self.options.adapt
-        return self._down(server, k) + most
-
-    def _down(self, server: State, k: int) -> int:
-        """Bytes that go down to client k."""
-        silent = self._is_silent(server, int(server["contacts"][k]))
-        return len(payload.NOTHING) if silent else self._sizes[0] + self.memory.drifts(server)
-
-    def _is_silent(self, server: State, contacts: int) -> bool:
-        """Whether a client of so many contacts gets no model yet."""
-        return contacts == 0 and bool(server["contacts"].sum() < self.options.silent)
-
-    def _more(self, contacts: int) -> bool:
-        """Whether the next contact sends the moments: contacts 1, 4, 16, 64, ... do."""
-        number = contacts + 1
-        return self.tells and number & (number - 1) == 0 and number.bit_length() % 2 == 1
-
-    # State.
+        return self.at_server.chosen(server, members, n, self.options.budget)
 
     def server(self) -> State:
         """c, kappa and the sums; of every client B_k, g_k, r_k, h_k and when it was heard."""
-        K, d = self.task.places, self.size
-        return {
-            "c": np.zeros(d), "kappa": np.ones(()), "secant": np.zeros(2),
-            "sum_B": np.zeros((d, d)), "sum_Br": np.zeros(d), "sum_g": np.zeros(d),
-            "B": np.zeros((K, d, d)), "Br": np.zeros((K, d)), "g": np.zeros((K, d)),
-            "r": np.zeros((K, d)), "h": np.zeros((K, d)), "weight": np.zeros(K),
-            "contacts": np.zeros(K, np.int64), "heard": np.full(K, -1),
-            "now": np.zeros((), np.int64), "spent": np.zeros(()), **self.memory.server(K, d),
-            **(self.trust.server(K, d) if self.trust else {}),
-        }  # fmt: skip
+        return self.at_server.start(self.task.places)
 
-    def client(self, k: int) -> State:
+    def client(self) -> State:
         """A_k, q_k, n_k, sums of the inputs, r_k and h_k, and both before the last contact."""
-        d = self.size
-        return statistics.empty(d, self.task.taps) | {
+        return self.at_client.start(self.task.taps)
+
+    def download(self, server: State, k: Indices, n: int) -> Message:
+        """Whether the contacts folded so far are odd, and Q(c - r_k)."""
+        return rows([self.at_server.offer(server, one, n) for one in k.tolist()])
+
+    def receive(self, client: State, k: Indices, n: int, message: Message) -> None:
+        """r_k <- r_k + Q(c - r_k), after undoing a contact that was never folded."""
+        for i in range(len(k)):
+            came = message.row(i)
+            if came is not None:
+                self.at_client.receive(_one(client, i), came)
+
+    def learn(self, client: State, x: Array, z: Array, y: Array) -> None:
+        """u = T^T z is added to the statistics: of each client, samples in a row."""
+        for i in range(len(y)):
+            self.at_client.learn(_one(client, i), x[i], z[i], y[i])
+
+    def upload(self, client: State, k: Indices, n: int) -> Message:
+        """Q(g_k + r_k - h_k), and at some contacts the moments of the inputs."""
+        return rows([self.at_client.upload(_one(client, i)) for i in range(len(k))])
+
+    def fold(self, server: State, k: Indices, n: int, message: Message, weights: Array) -> None:
+        """The quadratic of each client that was heard replaces its old one; c minimises the sum."""
+        told = {int(one): message.row(i) for i, one in enumerate(k)}
+        self.at_server.fold(server, n, {one: m for one, m in told.items() if m is not None})
+
+    def models(self, server: State | None, clients: State) -> Array:
+        """w = T c; of clients, T r_k, the model that came down last."""
+        w = clients["r"] @ self.T.T if server is None else self.T @ server["c"]
+        return w.astype(self.task.dtype)
+
+    def encode(self, values: Array, up: bool) -> bytes:
+        return self.values.encode(values, up)
+
+    def decode(self, data: bytes, up: bool) -> Array:
+        return self.values.decode(data, up)
+
+
+class MemoClient:
+    """Handlers for the state of one client."""
+
+    def __init__(self, exchange: MemoExchange, least: float) -> None:
+        self.exchange, self.least = exchange, least
+        self.values, self.memory = exchange.values, exchange.memory
+        self._bases: dict[Any, Array] = {}
+
+    def start(self, taps: int) -> State:
+        """A_k, q_k, n_k, sums of the inputs, r_k and h_k, and both before the last contact."""
+        d = self.exchange.size
+        return memory.empty(d, taps) | {
             "r": np.zeros(d), "h": np.zeros(d), "old_r": np.zeros(d), "old_h": np.zeros(d),
             "contacts": np.zeros((), np.int64), **self.memory.client(d),
         }  # fmt: skip
 
-    # The client.
-
-    def learn(self, client: State, x: Array, z: Array, y: Any) -> None:
-        """u = T^T z is added to the statistics, of one client or of several in a stack."""
-        if self.options.adapt and z.ndim > 1:
-            for i in range(len(z)):
-                one = {name: array[i, ...] for name, array in client.items()}
-                self.learn(one, x[i], z[i], y[i])
-            return
-        x, u = x.astype(np.float64), z.astype(np.float64) @ self.T
-        if not self.memory.drops(client, u[None], np.asarray(y)[None]):
-            statistics.add(client, x, u, np.asarray(y), self.memory.of(client))
-
-    def absorb(self, client: State, x: Array, z: Array, y: Array) -> None:
-        """`learn` for many samples of one client, one after the other."""
+    def learn(self, state: State, x: Array, z: Array, y: Array) -> None:
+        """u = T^T z of samples in a row is added to the statistics."""
         u = z @ self._basis(z.dtype)
-        new = self.memory.drops(client, u, y)
-        statistics.add_many(client, x[new:], u[new:], y[new:], self.memory.of(client))
+        new = self.memory.drops(state, u, y)
+        memory.add_many(state, x[new:], u[new:], y[new:], self.memory.of(state))
 
     def _basis(self, dtype: Any) -> Array:
         """T in the precision of the features, which is enough for a sum of many samples."""
         if dtype not in self._bases:
-            self._bases[dtype] = self.T.astype(dtype)
+            self._bases[dtype] = self.exchange.T.astype(dtype)
         return self._bases[dtype]
 
-    def receive(self, client: State, k: int, n: int, message: Message) -> None:
+    def receive(self, state: State, message: Array) -> None:
         """r_k <- r_k + Q(c - r_k), after undoing a contact that was never folded."""
-        if message is None:
-            return
-        lost = client["contacts"] > 0 if not len(message) else client["contacts"] % 2 != message[0]
+        entries = self.values.entries
+        lost = state["contacts"] > 0 if not len(message) else state["contacts"] % 2 != message[0]
         if lost:
-            client["r"][:], client["h"][:] = client["old_r"], client["old_h"]
-            client["contacts"] -= 1
-        client["old_r"][:], client["old_h"][:] = client["r"], client["h"]
-        self.memory.receives(client, bool(lost), len(message) > 1 + self.values.entries)
+            state["r"][:], state["h"][:] = state["old_r"], state["old_h"]
+            state["contacts"] -= 1
+        state["old_r"][:], state["old_h"][:] = state["r"], state["h"]
+        self.memory.receives(state, bool(lost), len(message) > 1 + entries)
         if len(message):
-            client["r"] += self.values.restore(message[1 : 1 + self.values.entries])
+            state["r"] += self.values.restore(message[1 : 1 + entries])
 
-    def upload(self, client: State, k: int, n: int) -> Message:
+    def upload(self, state: State) -> Array:
         """Q(g_k + r_k - h_k), and at some contacts the moments of the inputs.
 
         With fewer samples than `least` it sends nothing of them, and the contact does not count.
         """
-        r, h = client["r"], client["h"]
-        if client["n"] < self._least:
-            r[:] = client["old_r"]
-            return self.values.only(float(client["n"])) if self.options.adapt else np.empty(0)
-        if client["contacts"] == 0:
+        r, h = state["r"], state["h"]
+        if state["n"] < self.least:
+            r[:] = state["old_r"]
+            return self.values.only(float(state["n"])) if self.values.counts else np.empty(0)
+        if state["contacts"] == 0:
             h[:] = r
-        count = max(float(client["n"]), 1.0)
-        g = (client["q"] - client["A"] @ r) / count
+        count = max(float(state["n"]), 1.0)
+        g = (state["q"] - state["A"] @ r) / count
         values = self.values.quantise(g + r - h)
         h += self.values.restore(values)
         moments = None
-        if self._more(int(client["contacts"])):
-            moments = self.curvature.moments(client["s"] / count, client["C"] / count)
-        client["contacts"] += 1
-        told = count if self.memory.tells(client) else None
-        return self.values.upload(values, moments, told)
+        if self.exchange.more(int(state["contacts"])):
+            moments = self.exchange.curvature.moments(state["s"] / count, state["C"] / count)
+        state["contacts"] += 1
+        return self.values.upload(values, moments, count if self.memory.tells(state) else None)
 
-    # The server.
 
-    def download(self, server: State, k: int, n: int) -> Array:
-        """Whether the contacts folded so far are odd, and Q(c - r_k)."""
-        contacts = int(server["contacts"][k])
-        if self._is_silent(server, contacts):
-            return np.empty(0)
-        away = server["c"] - server["r"][k]
-        offered, known = self._offers.get(k), away.tobytes()
-        if offered is not None and offered[:2] == (n, known):
-            return offered[2]  # asked for again, as when the round is folded
-        drifts = [1.0] if self.memory.drifts(server) else []
-        message = np.concatenate(([contacts % 2], self.values.quantise(away), drifts))
-        self._offers[k] = n, known, message
-        return message
-
-    def downloads(self, k: int, n: int) -> tuple[int | None, ...]:
-        """No message while there is no useful model, or the bit and d values, and of a drift."""
-        return 0, 1 + self.values.entries, *([2 + self.values.entries] * self.options.adapt)
-
-    def own(self, client: State) -> Message:
-        """T r_k: the model that came down last."""
-        return (self.T @ client["r"]).astype(self.task.dtype)
-
-    def fold(
-        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
-    ) -> None:
-        """The quadratic of each client that was heard replaces its old one; c minimises the sum."""
-        told = {k: m for k, m in uploads.items() if m is not None}
-        down = {k: self.download(server, k, n) for k in told}
-        heard = [k for k, message in told.items() if self._has_values(server, k, n, message)]
-        if not heard:
-            return
-        beta = self.memory.now(server)
-        if beta < 1:
-            fade = beta ** (n - int(server["now"]))
-            for name in self._fading:
-                server[name] *= fade
-        server["now"][...] = n
-        for k in heard:
-            server["spent"] += self._down(server, k) + self.values.uploaded(len(told[k]))
-            self._hear(server, k, n, down[k], told[k])
-        before = server["weight"].copy()
-        self.memory.discount(server)
-        if self.trust:
-            self.trust.review(server, before)
-        true, assumed = server["secant"].tolist()
-        ratio = SAFE * true / assumed if self.options.guard and assumed > 0 else 1.0
-        kappa = max(1.0, ratio, RELEASE * float(server["kappa"]))
-        server["kappa"][...] = kappa
-        b = server["sum_g"] + kappa * server["sum_Br"]
-        server["c"][:] = quadratics.minimum(server["sum_B"], kappa, self.prior, b)
-        self.memory.follow(server, n)
-
-    def _has_values(self, server: State, k: int, n: int, message: Array) -> bool:
-        """Whether client k had enough samples; if not, this costs bytes, and others come first."""
-        values, _, count = self.values.split(message)
-        if values is not None:
-            return True
-        server["spent"] += self._down(server, k) + self.values.uploaded(len(message))
-        self.memory.waits(server, k, n, count)
-        server["heard"][k] = n
-        return False
-
-    def _hear(self, server: State, k: int, n: int, down: Array, message: Array) -> None:
-        """Client k at its new reference, sometimes with a new B_k; its part of the sums."""
-        values, moments, told = self.values.split(message)
-        assert values is not None
-        model, drifts = down[1 : 1 + self.values.entries], len(down) > 1 + self.values.entries
-        count, weight = self.memory.hear(server, k, n, told, drifts), float(server["weight"][k])
-        r, h, g, B, Br = (server[name][k] for name in ("r", "h", "g", "B", "Br"))
-        first = not server["contacts"][k]
-        dr = self.values.restore(model) if len(model) else np.zeros(self.size)
-        r += dr
-        if first:
-            h[:], B[:] = r, np.eye(self.size) / self.step
-        h += self.values.restore(values)
-        if moments is not None:
-            server["sum_B"] -= weight * B
-            B[:] = self.curvature.matrix(moments, count)
-            B += DAMP * np.eye(self.size)
-            server["sum_B"] += weight * B
-        sums = quadratics.Quadratic(server["sum_B"], server["sum_g"], server["sum_Br"])
-        old = quadratics.Quadratic(B, g, Br)
-        if self.trust:
-            count = self.trust.hear(server, k, count, r, h - r)
-        true, assumed = quadratics.renew(sums, weight, count, old, r, h - r, dr)
-        if not first and moments is None:
-            # Averaged over recent contacts, so that new samples average out.
-            server["secant"] *= 1 - 1 / max(RECENT * self.task.clients, 1)
-            server["secant"] += -count * true, count * assumed
-        server["weight"][k], server["heard"][k] = count, n
-        server["contacts"][k] += 1
-
-    def models(self, server: State, clients: State) -> Array:
-        """w = T c."""
-        return (self.T @ server["c"]).astype(self.task.dtype)
-
-    def lengths(self, n: int) -> tuple[int, ...] | None:
-        """Values, with moments or not, with a count or not; or nothing."""
-        return self.values.lengths(self.options.adapt)
-
-    def numbers(self, upload: Array) -> Array:
-        return self.values.numbers(upload)
-
-    def encode(self, message: Array, up: bool) -> bytes:
-        return self.values.encode(message, up)
-
-    def decode(self, data: bytes, up: bool) -> Array:
-        return self.values.decode(data, up)
+def _one(client: State, i: int) -> State:
+    """The state of one client; an ellipsis keeps numbers as views, so that they can change."""
+    return {name: array[i, ...] for name, array in client.items()}

@@ -21,8 +21,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from psofed.core.schedule import Rotating
+from psofed.federation.contract import Task
+from psofed.federation.options import Coded, Common
 from psofed.methods import psofed
-from psofed.methods.contract import Coded, Common, Task
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Options(Common):
     role: ClassVar[Literal["reference", "method", "control"]] = "reference"
     expected: ClassVar[bool] = True
     coded: ClassVar[Coded] = "both"
+    sums: ClassVar[bool] = True
 
     def describe(self) -> str:
         return "Online-Fed"
@@ -41,11 +43,6 @@ class Options(Common):
 class Method(psofed.Method):
     """Eq. (7): PSO-Fed that shares every entry."""
 
-    stacked = compiled = scripted = entrywise = sums = True
-
     def __init__(self, options: Options, task: Task) -> None:
-        everything = psofed.Options(
-            shared=task.dim, scheme="coordinated", idle=False, step=options.step,
-            policy=options.policy,
-        )  # fmt: skip
+        everything = psofed.Options(task.dim, "coordinated", idle=False, step=options.step)
         super().__init__(everything, task, Rotating(np.arange(task.dim)[None], 0, task.dim))

@@ -27,12 +27,14 @@ import numpy as np
 from psofed.core import equations
 from psofed.core.schedule import Ahead, Indices
 from psofed.errors import InputError
+from psofed.federation.bases import Windows
+from psofed.federation.contract import Array, Message, State, Task
+from psofed.federation.options import Coded
 from psofed.methods import psofed
-from psofed.methods.contract import Array, Coded, Message, State, Task, Who, stack
 
 
 @dataclass(frozen=True)
-class Options(psofed.Options):
+class Options(Windows):
     """The options of PSO-Fed; availability (none: the cohorts), delays, weights decay^l."""
 
     name: ClassVar[str] = "paofed"
@@ -93,21 +95,17 @@ class Method(psofed.Method):
     of an entry that comes with several delays, only the shortest delay counts.
     """
 
-    stacked = True
-    restless = True  # what is under way arrives
+    entrywise = False
 
     def __init__(self, options: Options, task: Task) -> None:
-        super().__init__(options, task)
         self.options = options
-        if options.window == "same":
-            self.up = self.down
+        super().__init__(options, task)
         self.late = Ahead(self._delay, task.cohorts, count=1)
         self.several = options.availability is None  # else cohorts have different sizes
 
-    @property
-    def waits(self) -> bool:
-        """Also where what comes down is what goes up: nothing would have been learned between."""
-        return super().waits or self.options.window == "same"
+    def _window(self, up: bool, k: Indices, n: Any) -> Indices:
+        """S_{k,n} down, S_{k,n+1} or S_{k,n} up."""
+        return super()._window(up and self.options.window == "next", k, n)
 
     def cohort(self, n: int, server: State) -> Indices:
         """Those who are available: each with its probability, or the cohort."""
@@ -123,33 +121,35 @@ class Method(psofed.Method):
         late = {"mail": self.task.zeros(slots, slots, K, self.shared)}
         return super().server() | late | {"full": np.zeros((slots, slots, K), bool)}
 
-    def upload(self, client: State, k: Who, n: int) -> Message:
-        """S_{k,n+1} w_{k,n+1}, or S_{k,n} w_{k,n+1}."""
-        return equations.share(client["w"], self.up(k, n))
-
-    def entries(self, k: Indices, n: Indices, up: bool) -> Indices:
-        """S_{k,n} down, S_{k,n+1} or S_{k,n} up."""
-        return super().entries(k, n, up and self.options.window == "next")
-
-    def fold(
-        self, server: State, n: int, uploads: Mapping[int, Message], weights: Mapping[int, float]
-    ) -> None:
+    def fold(self, server: State, k: Indices, n: int, message: Message, weights: Array) -> None:
         """Store the uploads, then fold in what arrives in this round."""
-        slots, one = self.options.longest + 1, server["w"].ndim == 1
+        one = k.ndim == 1
         w, mail, full = (server[name][None] if one else server[name] for name in STATE)
-        ks, messages, _ = stack(uploads, weights)
-        if len(ks):
-            delay = self.late(ks, n)
-            kept = delay < slots  # the others are lost
-            run = np.broadcast_to(np.arange(len(w))[:, None], np.atleast_2d(ks).shape)
-            place = run[kept[None] if one else kept], (n + delay[kept]) % slots, delay[kept]
-            mail[(*place, ks[kept])], full[(*place, ks[kept])] = messages[kept], True
-        here = full[:, n % slots]  # [run, delay, client]
+        if k.size:
+            some = k, self.late(k, n), message.values, message.heard
+            self._store(mail, full, n, *(each[None] if one else each for each in some))
+        self._arrive(w, mail, full, n)
+
+    def _store(
+        self, mail: Array, full: Array, n: int, k: Indices, delay: Indices, values: Array,
+        heard: Array,
+    ) -> None:  # fmt: skip
+        """Uploads [run, s, M] wait for the round in which they arrive, or are lost."""
+        slots = self.options.longest + 1
+        run, i = np.nonzero(heard & (delay < slots))
+        late = delay[run, i]
+        place = run, (n + late) % slots, late, k[run, i]
+        mail[place], full[place] = values[run, i], True
+
+    def _arrive(self, w: Array, mail: Array, full: Array, n: int) -> None:
+        """The sum over l of alpha_l times the mean of what arrives in round n with delay l."""
+        slot = n % (self.options.longest + 1)
+        here = full[:, slot]  # [run, delay, client]
         change, free = np.zeros_like(w), np.ones_like(w)
         for late in np.flatnonzero(here.any(axis=(0, 2))).tolist():
             members, share = _first(here[:, late])
-            window = self.up.draw(members, n - late)
-            news = mail[np.arange(len(w))[:, None], n % slots, late, members]
+            window = self._window(True, members, n - late)
+            news = mail[np.arange(len(w))[:, None], slot, late, members]
             news = news - equations.share(w, window)
             # Entries that a shorter delay has brought do not count.
             weight = (self.options.decay**late * share[..., None]).astype(w.dtype)
@@ -160,17 +160,12 @@ class Method(psofed.Method):
         here[:] = False
         w += change
 
-    def touched(self, server: State, n: int, uploads: Mapping[int, Message]) -> Any:
-        """The windows that arrive in this round, whenever they were sent."""
-        slots = self.options.longest + 1
-        ks, _, _ = stack(uploads, dict.fromkeys(uploads, 0.0))
-        found = np.zeros(self.task.dim, bool)
-        if len(ks):
-            found[self.up(ks[self.late(ks, n) == 0], n)] = True
-        for late in range(1, slots):
-            members = np.flatnonzero(server["full"][n % slots, late])
-            found[self.up.draw(members, n - late)] = True
-        return found
+    def decode(self, data: bytes, up: bool) -> Array:
+        """M values."""
+        values = super().decode(data, up)
+        if len(values) != self.shared:
+            raise ValueError(f"{len(values)} values, not {self.shared}")
+        return values
 
     def _delay(self, k: Any, n: Any) -> Indices:
         """l of each client; above l_max it is lost."""

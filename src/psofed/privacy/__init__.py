@@ -1,1 +1,1 @@
-"""What a server may learn of a client: the table [privacy], masks, and what noise is worth."""
+"""The honest-but-curious server: which samples it can reconstruct from its clients' messages."""

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from psofed.curves import Curves, Estimate, to_db
 from psofed.experiment import Experiment
+from psofed.federation.bases import SCHEMES
 from psofed.methods import psofed
+from psofed.report.files import Grid
 
 ROUNDS = 5000  # what the claims are about
 SAME_DB = 0.5  # "similar" or "competitive" MSE: the largest difference in dB
 EQUAL_DB = 0.2  # "equally effective": the largest difference in dB
 SAME_RATE = 1.25  # "similar convergence rate": the largest ratio of the rounds needed
+WORDS = {True: "yes", False: "no", None: "?"}
+SIGNS = {
+    True: "✓\N{NO-BREAK SPACE}yes",
+    False: "✗\N{NO-BREAK SPACE}no",
+    None: "?\N{NO-BREAK SPACE}open",
+}
 NEAR_DB = 1.0  # a curve has converged when it stays this close, in dB, to Online-Fed's steady MSE
 
 
@@ -63,37 +73,31 @@ def is_paper(experiment: Experiment) -> bool:
 
 def judge(curves: Curves) -> tuple[Claim, ...]:
     """The three claims, measured on the curves of `psofed reproduce`."""
-    find = _Finder(curves)
-    online, small = find("onlinefed"), [find("psofed", 1, s) for s in psofed.SCHEMES]
-    large = [find("psofed", 40, s) for s in psofed.SCHEMES]
-    first = Claim(
-        1,
-        "competitive MSE at lower cost",
-        (
-            _ends_alike(curves, small, online, "M = 1 ends at a similar MSE as Online-Fed"),
-            _slower(curves, small, online),
-            _improves(curves, large, online),
-            _same_rate(curves, large, online),
-        ),
+    keys = [(o.name, *o.sharing) for o in curves.experiment.methods]
+    online = next(j for j, o in enumerate(curves.experiment.methods) if o.name == "onlinefed")
+    small, middle, large = (
+        [keys.index(("psofed", shared, scheme)) for scheme in SCHEMES] for shared in (1, 5, 40)
     )
-    second = Claim(
-        2,
-        "M = 40 behaves as Online-Fed at 1/5 of its load",
-        (
-            _fifth(curves, large, online),
-            _ends_alike(curves, large, online, "M = 40 ends at the same MSE as Online-Fed"),
-            _on_the_way(curves, large, online),
-        ),
+    near = partial(_within, SAME_DB)
+    first = (
+        _ends(curves, small, online, "M = 1 ends at a similar MSE as Online-Fed", near),
+        _rates(curves, small, online, "M = 1 converges more slowly",
+               lambda ratios: min(ratios) > SAME_RATE),
+        _ends(curves, large, online, "M = 40 ends slightly below Online-Fed", _below),
+        _rates(curves, large, online, "M = 40 converges at a similar rate",
+               lambda ratios: max(ratios) <= SAME_RATE),
+    )  # fmt: skip
+    second = (
+        _fifth(curves, large, online),
+        _ends(curves, large, online, "M = 40 ends at the same MSE as Online-Fed", near),
+        _on_the_way(curves, large, online),
     )
-    third = Claim(
-        3,
-        "coordinated starts faster at M = 1, no difference for M >= 5",
-        (
-            _leads(curves, *small),
-            *(_equal(curves, m, *(find("psofed", m, s) for s in psofed.SCHEMES)) for m in (5, 40)),
-        ),
+    third = (_leads(curves, *small), _equal(curves, 5, *middle), _equal(curves, 40, *large))
+    return (
+        Claim(1, "competitive MSE at lower cost", first),
+        Claim(2, "M = 40 behaves as Online-Fed at 1/5 of its load", second),
+        Claim(3, "coordinated starts faster at M = 1, no difference for M >= 5", third),
     )
-    return first, second, third
 
 
 def caution(rounds: int, targets: str) -> list[str]:
@@ -118,20 +122,15 @@ def text(claims: tuple[Claim, ...]) -> str:
     lines = []
     for claim in claims:
         lines.append(f"Claim {claim.number}: {claim.title}: {claim.verdict.upper()}")
-        for f in claim.findings:
-            word = {True: "yes", False: "no", None: "?"}[f.holds]
-            lines.append(f"  [{word:>3}] {f.says}: {f.measured}")
+        lines += [f"  [{WORDS[f.holds]:>3}] {f.says}: {f.measured}" for f in claim.findings]
     return "\n".join(lines)
 
 
-class _Finder:
-    """The row of a method in the curves."""
-
-    def __init__(self, curves: Curves) -> None:
-        self.keys = [(o.name, *o.sharing) for o in curves.experiment.methods]
-
-    def __call__(self, name: str, shared: int | None = None, scheme: str = "") -> int:
-        return self.keys.index((name, shared, scheme))
+def grid(claim: Claim) -> Grid:
+    """A claim as a table, for a page."""
+    rows = [[f.says, f.measured, SIGNS[f.holds]] for f in claim.findings]
+    title = f"Claim {claim.number}: {claim.title}: {claim.verdict}"
+    return Grid([["the paper says", "measured here", "holds"], *rows], title=title)
 
 
 def _show(estimate: Estimate) -> str:
@@ -154,17 +153,15 @@ def _below(*estimates: Estimate) -> bool | None:
 
 
 def _pairs(texts: list[str]) -> str:
-    return ", ".join(f"{t} {s}" for t, s in zip(texts, psofed.SCHEMES, strict=True))
+    return ", ".join(f"{t} {s}" for t, s in zip(texts, SCHEMES, strict=True))
 
 
-def _after(curves: Curves) -> str:
-    return f" after {curves.rounds[-1]} rounds"
-
-
-def _ends_alike(curves: Curves, methods: list[int], online: int, says: str) -> Finding:
+def _ends(
+    curves: Curves, methods: list[int], online: int, says: str, holds: Callable[..., bool | None]
+) -> Finding:
     steady = [curves.difference(j, online, "steady") for j in methods]
-    measured = _pairs([_show(e) for e in steady]) + _after(curves)
-    return Finding(says, measured, _within(SAME_DB, *steady))
+    measured = f"{_pairs([_show(e) for e in steady])} after {curves.rounds[-1]} rounds"
+    return Finding(says, measured, holds(*steady))
 
 
 def _on_the_way(curves: Curves, methods: list[int], online: int) -> Finding:
@@ -181,12 +178,6 @@ def _on_the_way(curves: Curves, methods: list[int], online: int) -> Finding:
     return Finding(says, measured, _within(SAME_DB, *gaps.values()))
 
 
-def _improves(curves: Curves, methods: list[int], online: int) -> Finding:
-    steady = [curves.difference(j, online, "steady") for j in methods]
-    measured = _pairs([_show(e) for e in steady]) + _after(curves)
-    return Finding("M = 40 ends slightly below Online-Fed", measured, _below(*steady))
-
-
 def _rounds_to_converge(curves: Curves, j: int, online: int) -> int | None:
     """The first evaluated round from which the curve stays near Online-Fed's steady MSE.
 
@@ -201,7 +192,9 @@ def _rounds_to_converge(curves: Curves, j: int, online: int) -> int | None:
     return int(curves.rounds[first]) if first < len(curves.rounds) else None
 
 
-def _rates(curves: Curves, methods: list[int], online: int) -> tuple[str, list[float]]:
+def _rates(
+    curves: Curves, methods: list[int], online: int, says: str, holds: Callable[[list[float]], bool]
+) -> Finding:
     """How many times Online-Fed's rounds each method needs; infinite if it does not get there."""
     base = _rounds_to_converge(curves, online, online)
     texts, ratios = [], []
@@ -209,17 +202,8 @@ def _rates(curves: Curves, methods: list[int], online: int) -> tuple[str, list[f
         rounds = _rounds_to_converge(curves, j, online)
         ratios.append(np.inf if rounds is None or not base else rounds / base)
         texts.append("not reached" if rounds is None else f"{rounds} rounds ({ratios[-1]:.1f}x)")
-    return f"{_pairs(texts)}; Online-Fed {base} rounds, to within {NEAR_DB:g} dB of its end", ratios
-
-
-def _slower(curves: Curves, methods: list[int], online: int) -> Finding:
-    measured, ratios = _rates(curves, methods, online)
-    return Finding("M = 1 converges more slowly", measured, min(ratios) > SAME_RATE)
-
-
-def _same_rate(curves: Curves, methods: list[int], online: int) -> Finding:
-    measured, ratios = _rates(curves, methods, online)
-    return Finding("M = 40 converges at a similar rate", measured, max(ratios) <= SAME_RATE)
+    measured = f"{_pairs(texts)}; Online-Fed {base} rounds, to within {NEAR_DB:g} dB of its end"
+    return Finding(says, measured, holds(ratios))
 
 
 def _fifth(curves: Curves, methods: list[int], online: int) -> Finding:

@@ -1,4 +1,4 @@
-"""Learning curves as figures, readable in grey and by colour-blind people. Needs matplotlib."""
+"""Curves and charts as figures, readable in grey and by colour-blind people. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from psofed.curves import Curves
 from psofed.errors import InputError
-from psofed.report.summaries import FLOORS
+from psofed.report.charts import FLOORS, Chart, Curve, Dots, Sheet
+
+if TYPE_CHECKING:
+    from psofed.curves import Curves
 
 # Okabe and Ito's colours, ordered by lightness, each with a line style of its own.
 STYLES = [
@@ -27,6 +29,13 @@ STYLES = [
     ("#56B4E9", (0, (4, 1, 1, 1, 1, 1))),
     ("#E69F00", (0, (2, 2))),
 ]
+MARKERS = "osD^vPX*<>ph"
+FAINT = "#b8b8b8"  # curves of no group: nobody tells twenty lines apart
+THIN = {"color": "0.45", "linewidth": 0.9, "linestyle": (0, (1, 1.5))}
+SMALL: dict[str, Any] = {"textcoords": "offset points", "va": "top", "fontsize": 8, "color": "0.35",
+                         "parse_math": False}  # fmt: skip
+LEAST = (5.6, 3.6)  # inches
+BROAD = 45  # letters of a name that leaves no room for another beside it
 SHOWN = 760  # pixels of a picture in a notebook
 INSIDE = 10  # curves whose names fit into the axes; with more curves the legend is outside
 
@@ -64,7 +73,7 @@ def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: s
     figure = Picture(figsize=(7.2, 4.6), layout="constrained", dpi=150)
     axes = figure.add_subplot()
     draw_curves(axes, curves, range(len(curves.titles)) if which is None else which)
-    finish(axes, f"{title} ({runs_of(curves)})" if title else runs_of(curves))
+    _finish(axes, f"{title} ({runs_of(curves)})" if title else runs_of(curves))
     return figure
 
 
@@ -93,11 +102,8 @@ def runs_of(curves: Curves) -> str:
     return "1 run" if curves.runs == 1 else f"mean of {curves.runs} runs, band: 1 standard error"
 
 
-def finish(axes: Any, title: str, below: int = 0) -> None:
-    """What all figures share: a faint grid, a title on the left, a legend.
-
-    The legend is where there is room, or below the figure in `below` columns.
-    """
+def _finish(axes: Any, title: str) -> None:
+    """A faint grid, a title on the left, and a legend where there is room."""
     axes.grid(color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
@@ -105,11 +111,7 @@ def finish(axes: Any, title: str, below: int = 0) -> None:
     curves = len(axes.get_legend_handles_labels()[0])
     if not curves:
         return
-    if below:
-        legend = axes.get_figure().legend(
-            loc="outside lower center", ncols=below, frameon=False, fontsize=9, handlelength=3.2
-        )
-    elif curves <= INSIDE:
+    if curves <= INSIDE:
         legend = axes.legend(frameon=False, fontsize=9, handlelength=3.2)
     else:
         figure = axes.get_figure()
@@ -117,8 +119,7 @@ def finish(axes: Any, title: str, below: int = 0) -> None:
         legend = figure.legend(
             loc="outside right upper", frameon=False, fontsize=8, handlelength=3.4
         )
-    for text in legend.get_texts():
-        text.set_parse_math(False)  # a label is plain text, not a formula
+    _plain(legend)
 
 
 def _draw_floors(axes: Any, curves: Curves, small: float) -> None:
@@ -135,6 +136,138 @@ def _draw_floors(axes: Any, curves: Curves, small: float) -> None:
             fontsize=small,
             color="0.35",
         )
+
+
+def draw(sheet: Sheet) -> Picture:
+    """The panels of a sheet; if all have the same legend, it stands below them."""
+    panels = sheet.panels
+    rows, columns = -(-len(panels) // sheet.columns), min(len(panels), sheet.columns)
+    wide, high = sheet.size or (7.2, 4.6 + 0.09 * max(_length(panel) for panel in panels))
+    size = max(wide * columns, LEAST[0]), max(high * rows, LEAST[1])
+    picture = Picture(figsize=size, layout="constrained", dpi=150)
+    places = picture.subplots(rows, columns, squeeze=False, sharey=sheet.alike).ravel()
+    for axes, panel in zip(places, panels, strict=False):
+        draw_dots(axes, panel) if isinstance(panel, Dots) else draw_chart(axes, panel)
+        _frame(axes, panel.title)
+    for axes, panel in zip(places, panels, strict=False):
+        if isinstance(panel, Chart):  # when all have been drawn, as they may share an axis
+            low, high = axes.get_ylim()
+            low = low if panel.bottom is None else panel.bottom
+            axes.set_ylim(low, high if panel.top is None else min(high, panel.top))
+        if sheet.alike and not axes.get_subplotspec().is_first_col():
+            axes.set_ylabel("")
+    for axes in places[len(panels) :]:
+        axes.set_visible(False)
+    if sheet.title:
+        picture.suptitle(sheet.title, fontsize=10, parse_math=False)
+    some = places[: len(panels)]
+    labels = [axes.get_legend_handles_labels()[1] for axes in some]
+    if all(each == labels[0] for each in labels):
+        handles = some[0].get_legend_handles_labels()
+        _plain(picture.legend(*handles, loc="outside lower center", **_look(labels[0])))
+        return picture
+    for axes, each in zip(some, labels, strict=True):
+        if len(each) > 1:
+            _plain(axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=4.5,
+                               **_look(each)))  # fmt: skip
+    return picture
+
+
+def _look(labels: Sequence[str]) -> dict[str, Any]:
+    """A legend in two columns, or in one if names are long."""
+    short = max(map(len, labels), default=0) < BROAD
+    return {"frameon": False, "fontsize": 8, "handlelength": 3.2, "ncols": 2 if short else 1}
+
+
+def _length(panel: Chart | Dots) -> int:
+    return 2 * len(panel.names) if isinstance(panel, Dots) else len(panel.series)
+
+
+def _frame(axes: Any, title: str) -> None:
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(title, fontsize=9, loc="left", parse_math=False)
+
+
+def _plain(legend: Any) -> None:
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a label is plain text, not a formula
+
+
+def draw_chart(axes: Any, chart: Chart) -> None:
+    """The chart of a page: bands or bars of one error, levels across it, marks along it."""
+    strong = set(chart.groups[0][1]) if chart.groups else set(range(len(chart.series)))
+    dotted = any(s.points for s in chart.series)  # then lines have no marks of their own
+    for i in sorted(range(len(chart.series)), key=lambda i: i in strong):
+        _draw_series(axes, chart.series[i], i in strong, 0 if dotted else len(strong))
+    seen = [level for level in chart.levels if chart.top is None or level[1] <= chart.top]
+    for i, (name, value, _) in enumerate(seen):
+        axes.axhline(value, **THIN)
+        place, side = ((0.99, "right"), (0.01, "left"), (0.5, "center"))[i % 3]  # near ones apart
+        axes.annotate(name, (place, value), (0, -3), ("axes fraction", "data"), ha=side, **SMALL)
+    for name, value in chart.marks:
+        axes.axvline(value, **THIN)
+        axes.annotate(name, (value, 0.98), (-3, 0), ("data", "axes fraction"), ha="right",
+                      rotation=90, **SMALL)  # fmt: skip
+    if chart.log:
+        axes.set_xscale("log")
+        known = np.concatenate([np.asarray(s.x, float) for s in chart.series] or [np.ones(1)])
+        axes.set_xlim(left=0.9 * known[known > 0].min(initial=1e9))
+    if chart.ticks:
+        axes.set_xticks(*zip(*chart.ticks, strict=True))
+        axes.minorticks_off()
+    if chart.log_y:
+        axes.set_yscale("log")
+    axes.set_xlabel(chart.x, fontsize=9, parse_math=False)
+    axes.set_ylabel(chart.y, fontsize=9, parse_math=False)
+
+
+def _draw_series(axes: Any, series: Curve, strong: bool, many: int) -> None:
+    colour, dashes = style(series.style)
+    x, y = np.asarray(series.x, float), np.array(series.y, float)
+    y[~np.isfinite(y)] = np.nan
+    error = None if series.error is None else np.nan_to_num(np.asarray(series.error, float))
+    look: dict[str, Any] = {"color": colour, "label": " " + series.label, "linewidth": 1.5}
+    if not strong:
+        known = axes.get_legend_handles_labels()[1]
+        look = {
+            "color": FAINT,
+            "linewidth": 0.9,
+            "label": None if " others" in known else " others",
+        }
+        axes.plot(x, y, **look)
+    elif series.points:
+        hollow, size = series.stress < 0, 9 if series.stress > 0 else 4.5
+        axes.errorbar(x, y, error, fmt=MARKERS[series.style % len(MARKERS)], capsize=2,
+                      markersize=size, markerfacecolor="white" if hollow or error is not None
+                      else colour, elinewidth=1, **look | {"linewidth": 1.0})  # fmt: skip
+    else:
+        if error is not None:
+            axes.fill_between(x, y - error, y + error, color=colour, alpha=0.25, linewidth=0)
+        if many:
+            every = max(len(x) // 9, 1)
+            look |= {"marker": MARKERS[series.style % len(MARKERS)], "markersize": 4,
+                     "markerfacecolor": "white", "markeredgewidth": 0.9,
+                     "markevery": (series.style * every // many % every, every)}  # fmt: skip
+        axes.plot(x, y, linestyle=dashes, **look)
+
+
+def draw_dots(axes: Any, panel: Dots) -> None:
+    """Values as marks in the row of their name; rings are larger, so that none hides another."""
+    places = np.arange(len(panel.names))
+    for i, (label, values) in enumerate(panel.values.items()):
+        axes.plot(np.array(values, float), places, "xso^"[i % 4], color=style(i)[0],
+                  markersize=(5, 7, 10, 7)[i % 4], label=" " + label, markerfacecolor="none"
+                  )  # fmt: skip
+    if panel.level is not None:
+        axes.axvline(panel.level, color="0.2", linewidth=1.0, linestyle=(0, (4, 2)))
+    if panel.log:
+        axes.set_xscale("log")
+    axes.set_yticks(places, panel.names, fontsize=8, parse_math=False)
+    axes.invert_yaxis()
+    axes.set_xlabel(panel.x, fontsize=9)
 
 
 def save(figure: Figure, path: Any) -> None:

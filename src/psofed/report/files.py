@@ -1,44 +1,27 @@
-"""A result folder: all of its files, or none; with the command and versions that made them."""
+"""A result as text and as a folder: tables, csv and json; all of its files, or none."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from io import StringIO
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from psofed.curves import Curves
 from psofed.errors import InputError
-from psofed.experiment import Experiment
-from psofed.extras import have
-from psofed.provenance import changed, versions, written
-from psofed.report import claims, summaries
-from psofed.report.html import with_report
-from psofed.simulate import checkpoint
+from psofed.extras import have, versions
+from psofed.federation.records import CHECKPOINT, IDENTITY
 
+if TYPE_CHECKING:
+    from psofed.federation.plugins.known import Written
 
-def render(
-    curves: Curves, command: str, figures: dict[str, tuple[list[int], str]]
-) -> dict[str, bytes]:
-    """Every file of a result by name. `figures` gives the rows and the title of each picture."""
-    made = written(curves.experiment.to_table)
-    files = made.sources | {
-        "experiment.toml": made.toml.encode(),
-        "curves.csv": curves_csv(curves).encode(),
-        "summary.json": (json.dumps(summary(curves, command), indent=2) + "\n").encode(),
-    }
-    files = with_report(files)
-    if not can_draw():
-        return files
-    from psofed.report.figures import both, learning_curves
-
-    for name, (which, title) in figures.items():
-        files |= both(learning_curves(curves, which, title), name)
-    return files
+GAP = "  "
+ROOM = 20  # columns that a cell of words needs at least, to be wrapped
 
 
 def can_draw() -> bool:
@@ -46,29 +29,14 @@ def can_draw() -> bool:
     return have("matplotlib")
 
 
-def summary(curves: Curves, command: str) -> dict[str, Any]:
-    """What `summary.json` holds: how it was made, the table, the floors and the claims."""
-    experiment = curves.experiment
-    made = written(experiment.to_table)
-    table: dict[str, Any] = {
-        "command": command,
-        "versions": versions(),
-        "seed": experiment.seed,
-        "runs": curves.runs,
-        "runs_asked": experiment.runs,
-        "rounds": experiment.rounds,
-        "targets": experiment.judged,
-        "experiment": made.table,
-        "methods": summaries.summary(curves),
-        "floors_db": {k: {"value": v.value, "stderr": v.stderr} for k, v in curves.floors.items()},
-    }
-    if experiment.threat:
-        table["threat"] = experiment.threat
-    if made.plugins:
-        table["plugins"] = made.plugins
-    if claims.is_paper(experiment):
-        table["claims"] = [claim.to_table() for claim in claims.judge(curves)]
-    return plain(table)
+def summary(
+    command: str, made: Written, more: Mapping[str, Any], name: str = "experiment"
+) -> dict[str, Any]:
+    """A result for scripts: how it was made, and what is known of it."""
+    table = {"command": command, "versions": versions(), name: made.table, **more}
+    told = {"plugins": made.plugins, "threat": table.pop("threat", "")}
+    found: dict[str, Any] = plain(table | {key: value for key, value in told.items() if value})
+    return found
 
 
 def plain(value: Any) -> Any:
@@ -82,40 +50,27 @@ def plain(value: Any) -> Any:
     return value
 
 
-def curves_csv(curves: Curves) -> str:
-    """The curves as a long table: what curves.csv holds."""
-    lines: list[str] = []
-    for about, columns in curves.tables():
-        own = {key: cell(value) for key, value in about.items() if key not in columns}
-        lines = lines or [_line([*own, *columns])]
-        begin = _line(own.values())  # once for all rounds: it takes longer than their numbers
-        cells = (map(str, map(cell, column.tolist())) for column in columns.values())
-        lines += [f"{begin},{','.join(row)}" for row in zip(*cells, strict=True)]
-    return "\n".join([*lines, ""])
+def json_text(table: Any) -> str:
+    """A table as a file for scripts."""
+    return json.dumps(table, indent=2) + "\n"
 
 
-def _line(cells: Iterable[Any]) -> str:
+def csv_text(rows: Iterable[Mapping[str, Any]], columns: Iterable[str] = ()) -> str:
+    """Rows as a csv file, in the columns of all of them."""
+    buffer, table = StringIO(), list(rows)
+    keys = list(columns) or list(dict.fromkeys(key for row in table for key in row))
+    writer = csv.DictWriter(buffer, keys, lineterminator="\n")
+    writer.writeheader()
+    for row in table:
+        writer.writerow({key: cell(value) for key, value in row.items()})
+    return buffer.getvalue()
+
+
+def csv_line(cells: Iterable[Any]) -> str:
     """A line of a csv file, without its end."""
     buffer = StringIO()
     csv.writer(buffer, lineterminator="").writerow(cells)
     return buffer.getvalue()
-
-
-def is_finished(path: Path, experiment: Experiment) -> bool:
-    """Whether the folder holds the whole result of this experiment, with nothing left to do."""
-    if (path / checkpoint.NAME / checkpoint.IDENTITY).exists():
-        return False
-    try:
-        summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    made = written(experiment.to_table)
-    differences = changed(summary.get("plugins", []), made.plugins)
-    if differences and len(made.plugins) == len(summary.get("plugins", [])):
-        found = f"holds the result of another plug-in: {differences[0]}"
-        raise InputError(str(path), found, "give another --out, or start again with --force")
-    same = summary.get("experiment") == plain(made.table)
-    return same and summary.get("runs") == experiment.runs
 
 
 def cell(value: Any) -> Any:
@@ -125,6 +80,136 @@ def cell(value: Any) -> Any:
     if not abs(value) < float("inf"):
         return ""
     return int(value) if value.is_integer() else f"{value:.9g}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows of cells, the heading first, that know which columns may be left out on a screen."""
+
+    rows: list[list[str]]
+    left: tuple[int, ...] = (0,)  # columns to the left; the others are to the right
+    least: tuple[int, ...] = ()  # columns that may be left out, the least important first
+    where: str = ""  # the file that holds them all
+    title: str = ""  # on a page
+    note: str = ""  # on a page, below
+    bars: bool = False  # on a page, numbers have bars on one scale
+
+    def __str__(self) -> str:
+        """The whole table, as wide as it is.
+
+        >>> print(Grid([["method", "dB"], ["Online-Fed", "-11.9"], ["PSO-Fed", "-9"]]))
+        method         dB
+        -----------------
+        Online-Fed  -11.9
+        PSO-Fed        -9
+        """
+        return _aligned(self.rows, self.left)
+
+    def within(self, width: int) -> str:
+        """No line is wider, as far as words allow: words wrap, columns are left out or stacked.
+
+        >>> grid = Grid([["method", "bytes", "dB"], ["Online-Fed", "800", "-11.9"]], least=(1,),
+        ...             where="all.csv")
+        >>> print(grid.within(19))
+        method         dB
+        -----------------
+        Online-Fed  -11.9
+        Not shown: bytes; see all.csv.
+        """
+        kept = list(range(len(self.rows[0])))
+        for column in (None, *self.least):
+            if column is not None:
+                kept.remove(column)
+            text = self._of(kept, width)
+            if max(map(len, text.splitlines())) <= width:
+                return "\n".join([text, *self._note(kept)])
+        return self._stacked()
+
+    def _of(self, kept: list[int], width: int) -> str:
+        """Some of the columns; the last one is wrapped if it is one of words."""
+        rows = [[row[i] for i in kept] for row in self.rows]
+        left = tuple(place for place, column in enumerate(kept) if column in self.left)
+        used = sum(max(map(len, column)) + len(GAP) for column in zip(*rows, strict=True))
+        room = width - used + max(len(row[-1]) for row in rows) + len(GAP)
+        if len(kept) - 1 in left[1:] and room >= ROOM:
+            rows = [line for row in rows for line in _split(row, room)]
+        return _aligned(rows, left)
+
+    def _note(self, kept: list[int]) -> list[str]:
+        missing = [head for i, head in enumerate(self.rows[0]) if i not in kept]
+        if not missing:
+            return []
+        see = f"; see {self.where}" if self.where else ""
+        return [f"Not shown: {'; '.join(missing)}{see}."]
+
+    def _stacked(self) -> str:
+        """Every row as lines of their own: where not even the important columns fit."""
+        head, *rows = self.rows
+        size = max(map(len, head[1:]), default=0)
+        lines = [f"{head[0]}:"] if head[0] else []
+        for first, *rest in rows:
+            lines.append(first)
+            cells = zip(head[1:], rest, strict=True)
+            lines += [f"{GAP}{name.ljust(size)}{GAP}{cell}".rstrip() for name, cell in cells]
+        return "\n".join(lines)
+
+
+def _split(row: list[str], room: int) -> list[list[str]]:
+    """The row with its last cell on as many lines as it needs."""
+    first, *more = textwrap.wrap(row[-1], room) or [""]
+    return [[*row[:-1], first], *([*[""] * (len(row) - 1), line] for line in more)]
+
+
+def _aligned(rows: list[list[str]], left: tuple[int, ...]) -> str:
+    """Columns padded to equal width: some to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        padded = enumerate(zip(row, widths, strict=True))
+        cells = [c.ljust(width) if i in left else c.rjust(width) for i, (c, width) in padded]
+        lines.append(GAP.join(cells).rstrip())
+    lines.insert(1, "-" * max(map(len, lines)))
+    return "\n".join(lines)
+
+
+Block = str | Grid
+
+
+def joined(blocks: Iterable[Block]) -> str:
+    """All of it as text, with whole tables."""
+    return "\n".join(map(str, blocks))
+
+
+def shown(value: float | None, digits: int = 2, sign: str = "") -> str:
+    """A number; what is none has diverged.
+
+    >>> shown(-1.5), shown(0.5, 1, "+"), shown(None)
+    ('-1.50', '+0.5', 'diverged')
+    """
+    known = value is not None and abs(value) < float("inf")
+    return format(value, f"{sign}.{digits}f") if known else "diverged"
+
+
+def with_error(value: float | None, error: float | None, sign: str = "") -> str:
+    """A value with its standard error, if both are known.
+
+    >>> with_error(-1.5, 0.1), with_error(-1.5, float("nan"))
+    ('-1.50 ±0.10', '-1.50')
+    """
+    text = shown(value, sign=sign)
+    known = error is not None and abs(error) < float("inf") and text != "diverged"
+    return f"{text} ±{error:.2f}" if known else text
+
+
+def ratio(value: float | None) -> str:
+    """An error over a variance.
+
+    >>> ratio(0.25), ratio(1e9), ratio(float("nan"))
+    ('0.250', 'diverged', '-')
+    """
+    if value is None or value != value:
+        return "-"
+    return f"{value:.3f}" if value < 1000 else "diverged"
 
 
 class ResultFolder:
@@ -148,11 +233,11 @@ class ResultFolder:
     def _refuse(self, path: Path, resume: bool) -> None:
         """Refuse a folder whose files would be lost."""
         names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
-        unfinished = (path / checkpoint.NAME / checkpoint.IDENTITY).exists()
+        unfinished = is_unfinished(path)
         if unfinished and not resume:
             right = "continue with --resume, or start again with --force"
             raise InputError(str(path), "holds an unfinished result", right)
-        if names - {checkpoint.NAME} and not unfinished:
+        if names - {CHECKPOINT} and not unfinished:
             found = "has other files and nothing to resume" if resume else "is not empty"
             raise InputError(str(path), found, "give another --out, or --force")
 
@@ -185,6 +270,11 @@ class ResultFolder:
         for folder in self._made:
             with suppress(OSError):
                 folder.rmdir()
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether the folder holds runs that can be continued."""
+    return (path / CHECKPOINT / IDENTITY).exists()
 
 
 def default_folder(path: Path, resume: bool) -> Path:

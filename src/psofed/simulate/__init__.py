@@ -1,1 +1,1 @@
-"""Executors on this machine: the dense reference, the compiled engine, Monte Carlo around it."""
+"""Executors on this machine, in C and in NumPy, with Monte Carlo around them: `onerun.py`."""

@@ -1,73 +1,34 @@
-"""Any method of the contract, round by round, clients stacked along the first axis."""
+"""The executor in NumPy: any method of the contract, round by round, its clients as a stack.
+
+Methods whose handlers take several runs at once compute them so: arrays are [run, client, ...], not
+[client, ...]. Each run has the numbers that it has alone, whatever stands beside it: nothing is
+summed over runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from psofed import native
-from psofed.core import equations
-from psofed.core.fleet import FleetCohorts
+from psofed.core import native
+from psofed.core.features import OwnMap
 from psofed.core.schedule import Indices
-from psofed.learners import lms, nlms
-from psofed.methods import checked
-from psofed.methods import round as rounds
-from psofed.methods.contract import Method, State, Task
-from psofed.methods.defending import defended
-from psofed.methods.members import Clients, Members
-from psofed.methods.poisoning import poisoned
-from psofed.methods.round import Sizes
-from psofed.methods.selection import ByPolicy
-from psofed.simulate import kernel, maps
-from psofed.simulate.draws import Draws
-from psofed.simulate.terms import Membership, SinceBegun
+from psofed.core.several import PlacedCohorts, PlacedSeeds, SeveralMaps
+from psofed.federation import round as rounds
+from psofed.federation.clients import Clients, EachRound, Lessons, Members, RoundSamples, stacked
+from psofed.federation.contract import Array, Method, State, Task
+from psofed.federation.membership import Change, FleetCohorts, FleetHistory, cleared, row_axes
+from psofed.federation.round import Sizes
+from psofed.simulate import kernel
+from psofed.simulate.draws import CHUNK_SAMPLES, Chunk, Draws
+from psofed.stages import check
+from psofed.stages.defence import OWN
+from psofed.streams.contract import BLOCK as DRAWN
 
-Array = NDArray[Any]
-BLOCK = 32  # rounds whose features are computed at once; divides the rounds of a chunk
-
-
-class Fast(lms.Options):
-    """LMS, compiled for a stack of clients."""
-
-    lms = descends = True
-
-    def learn(self, w: Array, z: Array, y: Any, step: Any) -> Any:
-        """`equations.lms`."""
-        if not _rows(w, z, y):
-            return equations.lms(w, z, y, step)
-        return kernel.learn_rows(w, z, y, step)
-
-
-class FastNormalised(nlms.Options):
-    """Normalised LMS, compiled for a stack of clients."""
-
-    normalised = descends = True
-
-    def learn(self, w: Array, z: Array, y: Any, step: float) -> Any:
-        """That of `nlms`."""
-        if not _rows(w, z, y):
-            return super().learn(w, z, y, step)
-        return kernel.learn_rows(w, z, y, step, self.epsilon)
-
-
-def _rows(w: Array, z: Array, y: Any) -> bool:
-    """Whether these are arrays as the compiled code needs them."""
-    if w.ndim < 2 or w.size != z.size or not w.dtype == z.dtype == y.dtype:
-        return False
-    return bool(w.flags.c_contiguous and z.flags.c_contiguous and y.flags.c_contiguous)
-
-
-def faster(task: Task) -> Task:
-    """The same task, with a compiled learner if there is one."""
-    learner = task.learner
-    if not (learner.in_engine and native.available()):
-        return task
-    fast = FastNormalised(learner.epsilon) if isinstance(learner, nlms.Options) else Fast()
-    return replace(task, learner=fast)
+BLOCK = 8  # rounds of several runs whose features are computed at once; of one run, more
 
 
 class Moment(NamedTuple):
@@ -79,21 +40,106 @@ class Moment(NamedTuple):
     runs: int = 0  # that it is of, if of several
 
 
-class RunSamples:
-    """x, z and y of all clients, round by round, shared by the methods that run in lockstep."""
+def placed(task: Task, draws: Draws) -> Task:
+    """The task of one run, its clients named by their places."""
+    cohorts: Any = task.cohorts
+    seeds = PlacedSeeds(task.seeds.seed, task.seeds.run, task.seeds.shared_world, draws.ids)
+    drawn, room = draws.members.reshape(-1, cohorts.size), len(draws.ids)
+    known = PlacedCohorts(seeds, task.clients, cohorts.size, cohorts.absent, room, drawn=drawn)
+    return replace(task, seeds=seeds, cohorts=known)
 
-    def __init__(self, draws: Draws) -> None:
-        self.chunks, self.gaps = draws.chunks(), draws.gaps
-        self.chunk = self.before = next(self.chunks)
-        self.features = maps.compiled(draws.features, self.chunk.x.dtype)
-        self.begin = -BLOCK
+
+def joined(tasks: list[Task], draws: list[Draws]) -> Task:
+    """The tasks of several runs as one, their clients named by their places."""
+    first: Any = tasks[0]
+    cohorts: Any = [task.cohorts for task in tasks]
+    room = max(len(each.ids) for each in draws)
+    everybody = all(np.array_equal(each.ids, np.arange(first.clients)) for each in draws)
+    ids = None if everybody else np.stack([_filled(each.ids, room) for each in draws])
+    runs: Any = tuple(task.seeds.run for task in tasks)
+    seeds = PlacedSeeds(first.seeds.seed, runs, first.seeds.shared_world, ids)
+    size = first.cohorts.size
+    members = np.stack([each.members.reshape(-1, size) for each in draws], axis=1)
+    known = PlacedCohorts(
+        seeds, first.clients, size, first.cohorts.absent, room, drawn=members,
+        all_places=np.stack([each.present() for each in cohorts]) if everybody else None,
+    )  # fmt: skip
+    several = SeveralMaps(tuple(task.features for task in tasks), JointFeatures(tasks))
+    return replace(first, seeds=seeds, cohorts=known, features=several)
+
+
+def _filled(ids: Array, room: int) -> Array:
+    """With clients that nobody asks for."""
+    return np.concatenate([ids, np.zeros(room - len(ids), ids.dtype)])
+
+
+class JointFeatures:
+    """z of several runs: x [run, ..., L] to z [run, ..., D]."""
+
+    def __init__(self, tasks: list[Task]) -> None:
+        self.maps = [task.features for task in tasks]
+        self.dim, self.dtype = tasks[0].features.dim, np.dtype(tasks[0].dtype)
+        known = all(kernel.supports(each) and not isinstance(each, OwnMap) for each in self.maps)
+        self.tables: list[Any] = []
+        if known and native.available():
+            self.tables = [kernel.feature_map(each, self.dtype) for each in self.maps]
+            self.structs = [native.struct(each) for each in self.tables]
+        self.own = [kernel.outside(each) for each in self.maps]
+
+    def __call__(self, x: Array) -> Array:
+        return self.blocks(x[None])[0]
+
+    def blocks(self, x: Array) -> Array:
+        """The same with an axis before that of the runs."""
+        if not self.tables:
+            return _applied(self.maps, x)
+        if self.own[0] is not None:
+            x = _applied(self.own, x)
+        flat = x.reshape(*x.shape[:2], -1, x.shape[-1])
+        z = np.empty((*x.shape[:-1], self.dim), self.dtype)
+        kernel.fill_features_of_runs(np.ascontiguousarray(flat, self.dtype), self.structs, z)
+        return z
+
+
+def _applied(features: Sequence[Any], x: Array) -> Array:
+    """The map of each run for its part of x [round, run, ...]."""
+    some = [np.stack([each(row) for row in x[:, r]]) for r, each in enumerate(features)]
+    return np.stack(some, axis=1)
+
+
+class RunSamples:
+    """x, z and y of a run, round by round, shared by the methods that run in lockstep.
+
+    With `task`, that of several runs at once, there are as many `draws`. `everybody`: somebody asks
+    for the features of all clients; else they are computed for those who are asked for.
+    """
+
+    def __init__(self, *draws: Draws, task: Task | None = None, everybody: bool = True) -> None:
+        self.draws, self.gaps, self.everybody = draws, draws[0].gaps, everybody
+        self.runs = len(draws) if task is not None else 0
+        self.room = max(len(each.ids) for each in draws)
+        length = max(CHUNK_SAMPLES // max(self.room * len(draws), 1) // DRAWN, 1) * DRAWN
+        self.chunks = [each.chunks(length) for each in draws]
+        self.parts = self.before = [next(each) for each in self.chunks]
+        self.dtype: Any = self.parts[0].x.dtype if task is None else task.dtype
+        self.features: Any = None if task is None else task.features
+        if task is None:
+            self.features = kernel.compiled(draws[0].features, self.dtype)
+        self.rows = np.arange(len(draws))[:, None]
+        self.block = BLOCK if self.runs else 4 * BLOCK  # divides the rounds of a chunk
+        self.begin = -self.block
         self.x = self.z = self.y = np.empty(0)
         self.some: dict[Any, tuple[Array, Array, Array]] = {}
 
+    @property
+    def first(self) -> int:
+        """The first round of the chunk that is loaded."""
+        return self.parts[0].first
+
     def move_to(self, n: int) -> None:
         """Load the samples of round n; rounds are asked for in order."""
-        if n - self.chunk.first >= self.chunk.y.shape[1]:
-            self.before, self.chunk = self.chunk, next(self.chunks)
+        if n - self.first >= self.parts[0].y.shape[1]:
+            self.before, self.parts = self.parts, [next(each) for each in self.chunks]
 
     def known(self, n: int) -> Indices | None:
         """Those who have a sample."""
@@ -104,28 +150,42 @@ class RunSamples:
 
         For some clients they are remembered: other methods ask for the same ones.
         """
-        if not self.begin <= n < self.begin + BLOCK:
+        if not self.begin <= n < self.begin + self.block:
             self._fill(n)
         i = n - self.begin
         if clients is None:
             return self.x[i], self.z[i], self.y[i]
         key = n, clients.tobytes()
         if key not in self.some:
-            self.some[key] = self.x[i][clients], self.z[i][clients], self.y[i][clients]
+            here: Any = (self.rows, clients) if self.runs else clients
+            x, y = self.x[i][here], self.y[i][here]
+            self.some[key] = x, self.z[i][here] if self.everybody else self.features(x), y
         return self.some[key]
 
     def _fill(self, n: int) -> None:
-        i = (n - self.chunk.first) // BLOCK * BLOCK
-        self.begin = self.chunk.first + i
+        i = (n - self.first) // self.block * self.block
+        self.begin, here = self.first + i, slice(i, i + self.block)
         self.some.clear()
         # Round by round in memory, as methods read them.
-        self.x = np.ascontiguousarray(self.chunk.x[:, i : i + BLOCK].swapaxes(0, 1))
-        self.y = np.ascontiguousarray(self.chunk.y[:, i : i + BLOCK].T)
-        self.z = self.features(self.x)
+        self.x = self._by_round([part.x[:, here] for part in self.parts])
+        self.y = self._by_round([part.y[:, here] for part in self.parts])
+        if self.everybody:
+            features = self.features.all_at_once.blocks if self.runs else self.features
+            self.z = features(self.x)
+
+    def _by_round(self, parts: list[Array]) -> Array:
+        """Arrays [client, round, ...] of each run as one, [round, client, ...] if it is one."""
+        if not self.runs:
+            return np.ascontiguousarray(parts[0].swapaxes(0, 1))
+        rounds, rest = parts[0].shape[1], parts[0].shape[2:]
+        found = np.zeros((rounds, self.runs, self.room, *rest), self.dtype)
+        for r, part in enumerate(parts):
+            found[:, r, : len(part)] = part.swapaxes(0, 1)
+        return found
 
     def past(self, k: int, start: int, stop: int) -> tuple[Array, Array, Array]:
         """x, z and y of one client in rounds start..stop-1 of this chunk or the one before."""
-        chunk = self.chunk if start >= self.chunk.first else self.before
+        chunk: Chunk = self.parts[0] if start >= self.first else self.before[0]
         here = slice(start - chunk.first, stop - chunk.first)
         x, y = chunk.x[k, here], chunk.y[k, here]
         if self.gaps:
@@ -138,135 +198,155 @@ class WhenAsked:
 
     def __init__(self, clients: Clients, samples: RunSamples, begun: Array | None = None) -> None:
         self.clients, self.samples = clients, samples
-        self.position = [0] * len(next(iter(clients.states.values())))
-        self.begun = np.ones(len(self.position), bool) if begun is None else begun
+        self.position = [0] * clients.count
+        self.begun = np.ones(clients.count, bool) if begun is None else begun
 
-    def before(self, n: int, members: Members) -> None:
+    def known(self, n: int) -> Indices | None:
+        return self.samples.known(n)
+
+    def before(self, n: int, k: Indices, new: Collection[int]) -> None:
         """Before the samples of an old chunk are discarded, all clients learn from them."""
-        for k in members.new:
-            self.position[k] = n
-        if n and n == self.samples.chunk.first:
-            for k in np.flatnonzero(self.begun).tolist():
-                self._catch_up(k, n)
+        for one in new:
+            self.position[one] = n
+        if n and n == self.samples.first:
+            for one in np.flatnonzero(self.begun).tolist():
+                self._catch_up(self.clients.states, one, one, n)
 
     def now(self, n: int, members: Members) -> None:
         """The newest sample, and those before it if they were not learned from yet."""
-        for k in members.ids:
-            self._catch_up(k, n + 1)
+        for row, one in enumerate(members.k.tolist()):
+            self._catch_up(members.stack, row, one, n + 1)
 
-    def _catch_up(self, k: int, stop: int) -> None:
+    def _catch_up(self, states: State, row: int, k: int, stop: int) -> None:
         if self.position[k] < stop:
             past = self.samples.past(k, self.position[k], stop)
-            self.clients.method.absorb(self.clients.state(k), *past)
+            alone = {name: array[row : row + 1] for name, array in states.items()}
+            self.clients.method.learn(alone, *(each[None] for each in past))
             self.position[k] = stop
 
 
-class ForeseenWhenAsked(WhenAsked):
-    """Lessons of lazy clients whose gains do not depend on the download: all are computed before.
-
-    What is learned does, so the newest sample is learned from after it.
-    """
-
-    def before(self, n: int, members: Members) -> None:
-        super().before(n, members)
-        self.newest = [self._foreseen(k, n + 1, self._count(k, n)) for k in members.ids]
-
-    def now(self, n: int, members: Members) -> None:
-        for k, newest in zip(members.ids, self.newest, strict=True):
-            self.clients.method.correct(self.clients.state(k), *newest)
-
-    def _count(self, k: int, n: int) -> int:
-        """The samples that client k has in round n."""
-        return len(self.samples.past(k, n, n + 1)[2]) if self.samples.gaps else 1
-
-    def _catch_up(self, k: int, stop: int) -> None:
-        if self.position[k] < stop:
-            self._foreseen(k, stop, 0)
-
-    def _foreseen(self, k: int, stop: int, newest: int) -> tuple[Array, Array, Array]:
-        """Learn from all samples but the newest; these, with their gains."""
-        client, method = self.clients.state(k), self.clients.method
-        _, z, y = self.samples.past(k, self.position[k], stop)
-        self.position[k] = stop
-        gains, older = method.foresee(client, z), len(y) - newest
-        method.correct(client, gains[:older], z[:older], y[:older])
-        return gains[older:], z[older:], y[older:]
-
-
-class Foreseen:
-    """Lessons in which one client after another computes the gains of a block of rounds ahead."""
-
-    def __init__(self, clients: Clients, samples: RunSamples) -> None:
-        self.clients, self.samples = clients, samples
-        self.begin = -BLOCK
-        self.gains: Array = np.empty(0)
-
-    def before(self, n: int, members: Members) -> None:
-        """Everything older has been learned."""
-
-    def now(self, n: int, members: Members) -> None:
-        """Everybody learns, with the gains of this round."""
-        _, z, y = self.samples.of(n, None)
-        method = self.clients.method
-        if self.begin != self.samples.begin:
-            self.begin = self.samples.begin
-            block: Array = self.samples.z.swapaxes(0, 1)
-            if self.gains.shape != block.shape:
-                self.gains = np.empty(block.shape)
-            for k, inputs in enumerate(block):
-                self.gains[k] = method.foresee(self.clients.state(k), inputs)
-        members.put_back()
-        gains = self.gains[:, n - self.begin]
-        method.correct(self.clients.states, gains[None], z[None], y[None])
-        members.fetch()
-
-
-def play(
-    draws: Draws, method: Method, samples: RunSamples, sizes: Sizes | None = None
-) -> Iterator[Moment]:
+def play(method: Method, samples: RunSamples, sizes: Sizes | None = None) -> Iterator[Moment]:
     """The moments before rounds 0, 1, ..., N. State is live: the next step changes it."""
-    server, sizes = method.server(), sizes or Sizes(method)
-    together = method.stacked and method.policy is None
-    clients = Clients(method, range(len(draws.ids)), together=together)
-    cohorts = method.task.cohorts
-    terms = (
-        Membership(method, cohorts.roster, server) if isinstance(cohorts, FleetCohorts) else None
-    )
-    lessons = _lessons(clients, samples, terms)
-    who: rounds.Selection = rounds.Uniform(method, samples)
-    if method.policy is not None:
-        who = ByPolicy(method, method.policy, sizes)
-    guard = defended(method)
-    both = poisoned(method, server, guard), guard
-    sent = 0, 0, 0
-    for n in range(draws.rounds):
-        yield Moment(server, clients.states, sent)
+    runs, count = samples.runs, samples.draws[0].rounds
+    server = stacked(method.server(), runs) if runs else method.server()
+    clients, cohorts = Clients(method, samples.room, runs), method.task.cohorts
+    fleet = None
+    if isinstance(cohorts, FleetCohorts):
+        fleet = Membership(method, cohorts.history, server)
+    lessons, sizes = _lessons(clients, samples, fleet), sizes or Sizes(method)
+    sent: Any = (0, 0, 0)
+    for n in range(count):
+        yield Moment(server, clients.states, sent, runs)
         samples.move_to(n)
-        if terms is None or terms.turn(n):
-            sent = rounds.play(n, server, clients, who, lessons, sizes, *both, terms)
+        if fleet is None:
+            sent = rounds.play(n, server, clients, lessons, sizes)
+        elif fleet.turn(n):
+            sent = rounds.play(n, server, clients, lessons, sizes, fleet.begin)
         else:
             rounds.skip(n, clients, lessons)
             sent = 0, 0, 0
-    if terms is not None and not draws.gaps:
-        terms.conserve(clients.states, draws.rounds)
-    yield Moment(server, clients.states, sent)
+    if fleet is not None and not samples.gaps:
+        fleet.conserve(clients.states, count)
+    yield Moment(server, clients.states, sent, runs)
+
+
+def _lessons(clients: Clients, samples: RunSamples, fleet: Membership | None) -> Lessons:
+    method = clients.method
+    if method.idle and method.lazy:
+        return WhenAsked(clients, samples, None if fleet is None else fleet.begun)
+    if fleet is not None:
+        return OfMembers(clients, samples, fleet.begun)
+    return EachRound(clients, samples)
 
 
 def conserve(draws: Draws, methods: list[Method], counts: Array) -> None:
     """Samples seen = learned + clipped + refused, where everybody learns in every round."""
     for method, each in zip(methods, counts, strict=True):
         fixed = not draws.gaps and not method.task.cohorts.changes
-        if method.idle and fixed and checked.acts(method):
+        if method.idle and fixed and check.counts(method.client()) is not None:
             assert each.sum() == len(draws.ids) * draws.rounds
 
 
-def _lessons(clients: Clients, samples: RunSamples, terms: Membership | None) -> rounds.Lessons:
-    method = clients.method
-    if method.idle and method.lazy:
-        kind = ForeseenWhenAsked if method.foresees else WhenAsked
-        return kind(clients, samples, None if terms is None else terms.begun)
-    if terms is not None:
-        return rounds.EachRound(clients, SinceBegun(samples, terms.begun))
-    if method.idle and method.foresees and not samples.gaps:
-        return Foreseen(clients, samples)
-    return rounds.EachRound(clients, samples)
+class Membership:
+    """The history of a fleet, as it happens to the server's state and to the terms of clients."""
+
+    def __init__(self, method: Method, history: FleetHistory, server: State) -> None:
+        self.method, self.history, self.server = method, history, server
+        self.fresh = method.server()
+        # What a defence knows stays known, whoever begins anew and whatever is put back.
+        axes = row_axes(method).items()
+        self.axes = {name: axis for name, axis in axes if not name.startswith(OWN)}
+        self.waiting: set[int] = set()  # those who begin anew at their next contact
+        self.since = np.zeros(history.everybody, np.intp)  # the first round that each learns from
+        self.begun = np.arange(history.everybody) < history.clients  # those who have a model
+        self.kept: dict[int, State] = {}  # of rounds whose state is put back later
+        self.restores = {c.round: c for c in history.changes if c.restore is not None}
+        self.needed = {change.restore for change in self.restores.values()}
+        self.terms: dict[int, list[int]] = {}  # by round, those who begin anew from it on
+        for k in range(history.everybody):
+            for n in history.begins(k):
+                self.terms.setdefault(n, []).append(k)
+
+    def turn(self, n: int) -> bool:
+        """What changes before round n; whether it takes place, and is not void."""
+        if n in self.needed:  # as it is before the changes of this round
+            own = (name for name in self.server if not name.startswith(OWN))
+            whole = (name for name in own if name not in self.axes)
+            self.kept[n] = {name: self.server[name].copy() for name in whole}
+        if n in self.restores:
+            self._put_back(self.restores[n])
+        new = self.terms.get(n, [])
+        self.waiting.update(new)
+        cleared(self.server, self.fresh, self.axes, new)
+        return n not in self.history.void
+
+    def _put_back(self, change: Change) -> None:
+        """The server's state becomes an older one, but for what it knows of each client."""
+        assert change.restore is not None
+        for name, array in self.kept[change.restore].items():
+            self.server[name][...] = array
+        if not change.keep:
+            for name in self.axes:
+                self.server[name][...] = self.fresh[name]
+
+    def begin(self, n: int, members: Indices) -> Collection[int]:
+        """Those of the members of round n who begin anew; the round is their first."""
+        new = self.waiting.intersection(members.tolist()) if self.waiting else set()
+        self.waiting -= new
+        for k in new:
+            self.since[k], self.begun[k] = n, True
+        return new
+
+    def conserve(self, clients: State, stop: int) -> None:
+        """Samples seen = learned + clipped + refused, by client, where all learn in every round."""
+        counts = check.counts(clients)
+        if self.method.idle and counts is not None:
+            seen = np.where(self.begun, stop - self.since, 0)
+            assert (counts.sum(axis=-1) == seen).all()
+
+
+class OfMembers(EachRound):
+    """One sample a round for those who have begun; who has a sample may be asked before that."""
+
+    def __init__(self, clients: Clients, samples: RoundSamples, begun: Array) -> None:
+        super().__init__(clients, SinceBegun(samples, begun))
+        self.all = samples
+
+    def known(self, n: int) -> Indices | None:
+        return self.all.known(n)
+
+
+class SinceBegun:
+    """The samples of those who have a model: who joins learns from its first contact on."""
+
+    def __init__(self, samples: RoundSamples, begun: Array) -> None:
+        self.samples, self.begun = samples, begun
+
+    def known(self, n: int) -> Indices | None:
+        known = self.samples.known(n)
+        if self.begun.all():
+            return known
+        return np.flatnonzero(self.begun) if known is None else known[self.begun[known]]
+
+    def of(self, n: int, clients: Indices | None) -> tuple[Array, Array, Array]:
+        return self.samples.of(n, clients)

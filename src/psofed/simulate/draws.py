@@ -1,24 +1,32 @@
-"""Randomness is resolved first: the samples and cohorts of one run, as arrays, chunk by chunk."""
+"""Randomness is resolved first: samples, cohorts and the test set of one run, as arrays.
+
+Samples come chunk by chunk. The test set has the error of any number of models at once, and two
+levels to compare it with.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.case import Case
+from psofed.core import native
 from psofed.core.features import FeatureMap
-from psofed.core.fleet import FleetCohorts
 from psofed.core.schedule import UniformCohorts
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.methods.contract import Task
-from psofed.streams import drawing
-from psofed.streams.contract import BLOCK, Samples, about
+from psofed.federation.contract import Task
+from psofed.federation.learners.contract import Learner
+from psofed.federation.membership import FleetCohorts
+from psofed.simulate import kernel
+from psofed.simulate.kernel import compiled
+from psofed.stages.surroundings import attack_in
+from psofed.streams import contract
+from psofed.streams.contract import BLOCK, about
 
 Array = NDArray[Any]
 PART = 2**16  # rounds whose cohorts are drawn at once
@@ -101,7 +109,7 @@ def draw(experiment: Experiment, task: Task, everybody: bool, in_order: bool = F
     assert isinstance(cohorts, UniformCohorts)
     parts = (np.arange(n, min(n + PART, rounds)) for n in range(0, rounds, PART))
     members, counts = (np.concatenate(m) for m in zip(*map(cohorts.many, parts), strict=True))
-    if isinstance(cohorts, FleetCohorts) and (void := cohorts.roster.void):
+    if isinstance(cohorts, FleetCohorts) and (void := cohorts.history.void):
         takes_place = np.array([n not in void for n in range(rounds)])
         members = members[np.repeat(takes_place, counts)]
         counts = counts * takes_place
@@ -116,10 +124,12 @@ def draw(experiment: Experiment, task: Task, everybody: bool, in_order: bool = F
         members = row[np.searchsorted(ids, members)]
         ids, last = ids[order], last[order]
 
+    attack = attack_in(experiment.attack, task)
+
     def source(rows: int, first: int, stop: int, memory: Any) -> Any:
         stream, dtype, who = experiment.stream, task.dtype, ids[:rows]
-        drawn = drawing.samples(stream, task.seeds, who, first, stop, dtype, memory)
-        return drawing.falsified(drawn, task.attack, who, first)
+        drawn = contract.samples(stream, task.seeds, who, first, stop, dtype, memory)
+        return contract.falsified(drawn, attack, who, first)
 
     start = np.concatenate([[0], np.cumsum(counts)])
     gaps = about(experiment.stream).gaps
@@ -138,17 +148,128 @@ def _selected(members: Array, when: Array, clients: int) -> tuple[Array, Array]:
     return found, last[found]
 
 
-def of_case(case: Case) -> Draws:
-    """The draws that are written in a case."""
-    sizes = [len(cohort) for cohort in case.cohorts]
-    members = [k for cohort in case.cohorts for k in cohort]
-    start = np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)])
-    clients, rounds = case.y.shape
+JITTER = 1e-11  # relative to the trace: keeps the factor real, and is far below any error
 
-    def source(rows: int, first: int, stop: int, memory: Any) -> Any:
-        y = case.y[:, first:stop]
-        return Samples(case.x[:, first:stop], y, np.zeros_like(y))
 
-    everybody, forever = np.arange(clients), np.full(clients, rounds)
-    members_array = np.array(members, np.intp)
-    return Draws(case.features, everybody, forever, start, members_array, source)
+@dataclass(frozen=True, eq=False)
+class TestSet:
+    """A test set in the form of its MSE: scale |factor^T w - target|^2 + rest.
+
+    With more samples than features the factor is the triangle L of Z Z^T / N_test = L L^T, which
+    costs D^2/2 for a model, not N_test D; otherwise it is Z_test itself. Where f changes over time,
+    by a share a, the target moves by a times `shift`, and the rest with it.
+    """
+
+    __test__ = False  # not a test for pytest, despite the name
+
+    factor: Array  # [D, row]
+    target: Array  # [row]
+    shift: Array  # [row]
+    scale: float
+    outside: Array  # [2, 2]: of the target and its shift, what no model reaches
+    triangular: bool = False
+
+    def mse(self, w: Array, a: Any = 0.0) -> NDArray[np.float64]:
+        """Eq. (3), estimated: |y_test - Z_test^T w|^2 / N_test of each w [..., D], with its a."""
+        if self.triangular and native.available() and w.dtype == self.factor.dtype:
+            return self.scale * self._compiled(w, a) + self.rest(a)
+        misfit = w @ self.factor
+        misfit -= self.target
+        if np.any(a):
+            misfit -= np.multiply.outer(np.asarray(a, misfit.dtype), self.shift)
+        misfit = misfit.astype(np.float64, copy=False)
+        return self.scale * np.vecdot(misfit, misfit) + self.rest(a)
+
+    def _compiled(self, w: Array, a: Any) -> NDArray[np.float64]:
+        """The squared length of the misfit; half of the factor is zero."""
+        dim, out = w.shape[-1], np.empty(w.shape[:-1])
+        shares = np.ascontiguousarray(np.broadcast_to(np.asarray(a, float), out.shape))
+        fits = np.empty((4, dim), w.dtype)
+        native.function("misfits", w.dtype)(
+            np.ascontiguousarray(w), self.factor, self.target, self.shift, shares, out, out.size,
+            dim, fits,
+        )  # fmt: skip
+        return out
+
+    def rest(self, a: Any) -> Any:
+        """The squared length of what lies outside, when f has changed by a."""
+        # As plain numbers: it is asked at each mark, and NumPy's take ten times as long.
+        (now, _), (moved, apart) = self.outside.tolist()
+        return (now + a * moved) ** 2 + (a * apart) ** 2
+
+
+def make_test(z: Array, y: Array, dtype: Any, later: Array | None = None) -> TestSet:
+    """The test set of features z [N_test, D] and targets y, for models of precision `dtype`.
+
+    `later` has the targets after f has changed, if it does.
+    """
+    count, dim = z.shape
+    shift = np.zeros(count) if later is None else later - y
+    if count < dim:
+        factor = np.ascontiguousarray(z.T, dtype)
+        return TestSet(factor, y.astype(dtype), shift.astype(dtype), 1 / count, np.zeros((2, 2)))
+    # In float64 always: the features are so redundant that float32 cannot tell them apart. With
+    # the targets as more features, the last rows of the triangle are the targets and the rest.
+    moments = kernel.products(z, np.stack([y] if later is None else [y, shift], axis=1)) / count
+    size = len(moments)
+    moments.ravel()[:: size + 1] += JITTER * np.trace(moments)
+    L = np.zeros((dim + 2, dim + 2))
+    L[:size, :size] = np.linalg.cholesky(moments, upper=True).T
+    target, shift = (np.ascontiguousarray(row, dtype) for row in L[dim:, :dim])
+    factor = np.ascontiguousarray(L[:dim, :dim], dtype)
+    return TestSet(factor, target, shift, 1.0, L[dim:, dim:], triangular=True)
+
+
+@dataclass(frozen=True, eq=False)
+class TestPoints:
+    """A test set for models that are not linear: their predictions at all points."""
+
+    __test__ = False
+
+    learner: Learner
+    z: Array
+    y: Array
+    shift: Array  # of the targets, where f changes
+
+    def mse(self, w: Array, a: Any = 0.0) -> NDArray[np.float64]:
+        """Eq. (3), estimated, of each w [..., D], with its a."""
+        shares = np.broadcast_to(a, w.shape[:-1])
+        found = np.empty(w.shape[:-1])
+        for i in np.ndindex(found.shape):
+            misfit = self.y + shares[i] * self.shift - self.learner.predict(w[i], self.z)
+            found[i] = np.square(misfit).mean()
+        return found
+
+
+Judge = TestSet | TestPoints
+
+
+def draw_test(experiment: Experiment, task: Task) -> Judge:
+    """Samples of all clients, fixed within the run, with the targets that the experiment names."""
+    x, y, later = experiment.draw_test(task.seeds)
+    z = compiled(task.features, task.dtype)(x.astype(task.dtype))
+    if not task.learner.linear:
+        shift = np.zeros(len(z)) if later is None else later - y
+        return TestPoints(task.learner, z, y, shift)
+    return make_test(z, y, task.dtype, later)
+
+
+def floors(experiment: Experiment, run: int) -> tuple[float, float]:
+    """Eq. (4), estimated: the test MSE of a ridge regression on plenty of data; the noise variance.
+
+    w = (sum z z^T + lambda I)^-1 sum z y, lambda = 1e-6 n / D, on n = 200 D noise-free samples; it
+    is judged as the methods are. Where f changes, the samples are those of the beginning.
+    """
+    task = experiment.task(run)
+    count = 200 * task.dim
+    sample = contract.snapshot(experiment.stream, task.seeds, "ridge", task.clients, count)
+    dim, features = task.dim, compiled(task.features, task.dtype)
+    sums = np.zeros((dim + 1, dim + 1))
+    for part in np.array_split(np.arange(count), 10):  # all features at once would be large
+        z = features(sample.x[part].astype(task.dtype))
+        sums += kernel.products(z, sample.clean[part, None])
+    R, r = np.triu(sums[:dim, :dim]), sums[:dim, dim]
+    R += np.triu(R, 1).T
+    w = np.linalg.solve(R + 1e-6 * count / task.dim * np.eye(task.dim), r)
+    ridge = draw_test(experiment, replace(task, dtype="float64")).mse(w)
+    return float(ridge), float(np.mean(np.square(sample.noise)))

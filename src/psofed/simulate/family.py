@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed import native
+from psofed.core import native
 from psofed.core.schedule import Rotating, Sequential, Stochastic
-from psofed.learners import nlms
-from psofed.methods import psofed
-from psofed.methods.contract import Method
-from psofed.simulate import guards, kernel, layout, liars, maps, pulse
-from psofed.simulate.draws import Chunk, Draws
-from psofed.simulate.engine_bytes import traffic as traffic
-from psofed.simulate.evaluate import TestSet
-from psofed.simulate.maps import feature_map, pad, padded
-from psofed.simulate.turns import Turns, history
+from psofed.federation import progress
+from psofed.federation.contract import Method, exchanged
+from psofed.federation.learners import nlms
+from psofed.federation.membership import FleetCohorts
+from psofed.federation.stage import around, within
+from psofed.methods import onlinefed, psofed
+from psofed.simulate import kernel
+from psofed.simulate.draws import Chunk, Draws, TestSet
+from psofed.simulate.kernel import feature_map, pad, padded
+from psofed.stages.average import Average
 
 Array = NDArray[Any]
 ROOM = 2**23  # features of a user's own map that are in memory at once
@@ -44,19 +44,23 @@ class Trajectory:
     finished: bool
 
 
-def knows(method: Method) -> bool:
-    """Whether the kernel has the method, and the features that it learns from."""
-    task = method.task
-    plain = method.compiled and liars.knows(task.attack) and guards.knows(task.defence)
-    fleet = history(task.cohorts)
-    if fleet is not None and method.averages:  # the kernel averages in every round, void or not
-        plain = plain and all(change.void is None for change in fleet.changes)
-    return plain and maps.knows(task.features) and native.available()
+def supports(method: Method) -> bool:
+    """Whether the kernel has the method with all of its stages, and the features it learns from."""
+    plain: Any = within(method)
+    if type(plain) not in (psofed.Method, onlinefed.Method) or plain.pace != 1:
+        return False
+    compiled = all(type(stage) is Average for stage in around(method))
+    task, windows = method.task, (Rotating, Sequential, Stochastic)
+    learns = task.learner.in_engine and plain.learner is task.learner
+    cohorts = task.cohorts
+    changes = isinstance(cohorts, FleetCohorts) and cohorts.history.changes
+    fixed = isinstance(plain.schedule, windows) and not changes
+    return compiled and learns and fixed and kernel.supports(task.features) and native.available()
 
 
 def run(
     draws: Draws,
-    methods: list[psofed.Method],
+    methods: Sequence[Method],
     marks: Array,
     test: TestSet,
     shares: Array | None = None,
@@ -71,7 +75,7 @@ def run(
 
 
 def replay(
-    draws: Draws, methods: list[psofed.Method], start: Start | None = None, lazy: bool = True
+    draws: Draws, methods: Sequence[Method], start: Start | None = None, lazy: bool = True
 ) -> Trajectory:
     """The models themselves before every round; the local ones too if clients are not lazy."""
     marks, dim = np.arange(draws.rounds + 1), draws.features.dim
@@ -81,7 +85,7 @@ def replay(
 
 def _run(
     draws: Draws,
-    methods: list[psofed.Method],
+    methods: Sequence[Method],
     marks: Array,
     test: TestSet,
     *,
@@ -100,22 +104,15 @@ def _run(
     shares = np.zeros(len(marks)) if shares is None else shares
     judge = _judge(test, marks, shares, models, keep)
     stop = np.zeros(1, np.int64) if stop is None else stop
-    guard = guards.guard(methods[0].task.defence, draws, models.w)
-    turns = Turns(draws, methods[0].task.cohorts, windows.idle)
     mark, local = 0, [] if lazy else [models.local.copy()]
-    for chunk in _chunks(draws, lazy, turns.cuts):
-        turns.turn(chunk.first, models)
+    for chunk in _chunks(draws, lazy):
         data = _data(draws, chunk, dtype)
-        job = layout.Job(
-            data, features, windows.plans(chunk), models, judge, _scratch(models, dim),
-            liars.table(methods[0].task.attack, draws, data, models.w), guard,
-        )  # fmt: skip
+        job = kernel.Job(data, features, windows.plans(chunk), models, judge, _scratch(models, dim))
         mark = kernel.simulate(job, mark, stop)
         if mark < 0:
             break
-        turns.settle(models)
         local += [] if lazy else [models.local.copy()]
-        pulse.beat(part * chunk.y.shape[1] / draws.rounds)
+        progress.beat(part * chunk.y.shape[1] / draws.rounds)
     back = [order.index(j) for j in range(len(methods))]
     return Trajectory(
         judge.mse.T[back],
@@ -125,25 +122,20 @@ def _run(
     )
 
 
-def _chunks(draws: Draws, lazy: bool, cuts: set[int]) -> Iterator[Chunk]:
-    """The samples, cut before some rounds.
-
-    A user's map is applied here, to so few rounds that their features have room.
-    """
-    own = maps.outside(draws.features)
+def _chunks(draws: Draws, lazy: bool) -> Iterator[Chunk]:
+    """The samples; a user's map is applied to so few rounds that their features have room."""
+    own = kernel.outside(draws.features)
     for chunk in draws.chunks(None if lazy else 1):
         clients, rounds, _ = chunk.x.shape
         length = rounds if own is None else max(ROOM // (clients * own.dim), 1)
-        here = {n - chunk.first for n in cuts if chunk.first <= n < chunk.first + rounds}
-        begins = sorted({*range(0, rounds, length), *here})
-        for begin, end in pairwise([*begins, rounds]):
-            x, y = chunk.x[:, begin:end], chunk.y[:, begin:end]
+        for begin in range(0, rounds, length):
+            x, y = (each[:, begin : begin + length] for each in (chunk.x, chunk.y))
             yield Chunk(chunk.first + begin, x if own is None else own(x), y)
 
 
 def _models(
     draws: Draws, methods: int, dtype: Any, start: Start | None, rows: int
-) -> layout.Models:
+) -> kernel.Models:
     clients, dim = len(draws.ids), draws.features.dim
     w = native.aligned((methods, padded(dim)), dtype)
     local = native.aligned((clients, methods, padded(dim)), dtype)
@@ -151,32 +143,32 @@ def _models(
         w[:, :dim] = start.w
         local[:, :, :dim] = start.local[:, None]
     fit = native.aligned((methods, rows), dtype)
-    return layout.Models(w, local, np.zeros(clients, np.int64), fit, w.copy())
+    return kernel.Models(w, local, np.zeros(clients, np.int64), fit, w.copy())
 
 
-def _scratch(models: layout.Models, dim: int) -> layout.Scratch:
+def _scratch(models: kernel.Models, dim: int) -> kernel.Scratch:
     """Empty working memory."""
     methods, size = models.w.shape
     dtype, rows = models.w.dtype, models.fit.shape[1]
-    return layout.Scratch(
-        z=native.aligned((layout.BLOCK, size), dtype),
+    return kernel.Scratch(
+        z=native.aligned((kernel.BLOCK, size), dtype),
         change=native.aligned((methods, size), dtype),
         stamp=np.full((methods, dim), -1, np.int64),
         touched=np.empty((methods, dim + 1), np.int64),
         counts=np.zeros(methods, np.int64),
         every=np.arange(dim, dtype=np.int64),
-        held=native.aligned((layout.HOLD, size), dtype),
-        owner=np.zeros((layout.HOLD, 2), np.int64),
-        fits=native.aligned((layout.HOLD, rows), dtype),
+        held=native.aligned((kernel.HOLD, size), dtype),
+        owner=np.zeros((kernel.HOLD, 2), np.int64),
+        fits=native.aligned((kernel.HOLD, rows), dtype),
         shift=np.zeros((2, methods), np.int32),
     )
 
 
-def _data(draws: Draws, chunk: Chunk, dtype: Any) -> layout.Data:
+def _data(draws: Draws, chunk: Chunk, dtype: Any) -> kernel.Data:
     clients, rounds, _ = chunk.x.shape
     first, last = draws.start[chunk.first], draws.start[chunk.first + rounds]
     x = chunk.x.astype(dtype, copy=False)
-    return layout.Data(
+    return kernel.Data(
         chunk.first, clients, rounds,
         x,
         np.array(x.strides) // x.itemsize,
@@ -188,11 +180,11 @@ def _data(draws: Draws, chunk: Chunk, dtype: Any) -> layout.Data:
 
 
 def _judge(
-    test: TestSet, marks: Array, shares: Array, models: layout.Models, keep: bool
-) -> layout.Judge:
+    test: TestSet, marks: Array, shares: Array, models: kernel.Models, keep: bool
+) -> kernel.Judge:
     methods, dim = models.w.shape
     dtype, rows = models.w.dtype, models.fit.shape[1]
-    return layout.Judge(
+    return kernel.Judge(
         rows,
         int(test.triangular),
         len(marks),
@@ -213,17 +205,20 @@ class _Tables:
     """The windows of all methods: drawn once if they rotate, for each chunk if they are fresh."""
 
     def __init__(
-        self, draws: Draws, methods: list[psofed.Method], order: list[int], marks: Array
+        self, draws: Draws, methods: Sequence[Method], order: list[int], marks: Array
     ) -> None:
-        self.draws, self.methods = draws, [methods[j] for j in order]
+        self.draws = draws
+        self.methods: list[psofed.Method] = [_plain(methods[j]) for j in order]
         self.idle = sum(method.idle for method in methods)
         self.step = np.array([m.step for m in self.methods] + [0.0] * 3, methods[0].task.dtype)
         learner = methods[0].task.learner
         self.epsilon = learner.epsilon if isinstance(learner, nlms.Options) else 0.0
         # Tracking the changes is faster where few entries change from one mark to the next.
         every, cohort = max(np.diff(marks), default=1), len(draws.members) / draws.rounds
-        changes = [m.shared * (1 if m.common else cohort) * every for m in self.methods]
-        self.averaged = np.array([m.averages for m in self.methods])
+        changes = [
+            m.shared * (1 if m.delivery == "common" else cohort) * every for m in self.methods
+        ]
+        self.averaged = np.array([any(around(methods[j])) for j in order])
         self.dense = (np.array(changes) > draws.features.dim / 3) | self.averaged
         self.rotating = {
             j: _rotating(draws, method)
@@ -231,14 +226,14 @@ class _Tables:
             if not isinstance(method.schedule, Stochastic)
         }
 
-        self.length = 2 * draws.features.dim + layout.LEAST
+        self.length = 2 * draws.features.dim + kernel.LEAST
         self.masked, self.masks = self._masks()
 
     def _masks(self) -> tuple[Array, Array]:
         """Rotating windows of many entries as masks: where each method's begin, and all of them."""
         begin, parts = np.full(len(self.methods), -1), [np.empty(0, np.int8)]
         for j, (_, _, table) in self.rotating.items():
-            if layout.MANY < table.shape[1] < self.draws.features.dim:
+            if kernel.MANY < table.shape[1] < self.draws.features.dim:
                 begin[j] = sum(part.size for part in parts)
                 mask = np.zeros(len(table) * self.length, np.int8)
                 places = table + self.length * np.arange(len(table))[:, None]
@@ -246,14 +241,14 @@ class _Tables:
                 parts.append(mask)
         return begin, np.concatenate(parts)
 
-    def plans(self, chunk: Chunk) -> layout.Plans:
+    def plans(self, chunk: Chunk) -> kernel.Plans:
         """What the kernel needs to know about the windows in a chunk."""
         rows = [
             self.rotating.get(j) or _fresh(self.draws, method, chunk)
             for j, method in enumerate(self.methods)
         ]
         sizes = [table.size for _, _, table in rows]
-        return layout.Plans(
+        return kernel.Plans(
             dim=self.draws.features.dim,
             methods=len(rows),
             idle=self.idle,
@@ -272,12 +267,18 @@ class _Tables:
         )
 
 
+def _plain(method: Method) -> psofed.Method:
+    plain = within(method)
+    assert isinstance(plain, psofed.Method)
+    return plain
+
+
 def _rotating(draws: Draws, method: psofed.Method) -> tuple[int, int, Array]:
     """How rows are found, the shift, and the table of initial positions."""
     schedule = method.schedule
     assert isinstance(schedule, Rotating | Sequential)
     masks = schedule.initial(draws.ids) if isinstance(schedule, Sequential) else schedule.masks
-    kind = layout.COMMON if len(masks) == 1 else layout.PER_CLIENT
+    kind = kernel.COMMON if len(masks) == 1 else kernel.PER_CLIENT
     return kind, schedule.shift % schedule.dim, masks
 
 
@@ -290,4 +291,20 @@ def _fresh(draws: Draws, method: psofed.Method, chunk: Chunk) -> tuple[int, int,
     clients = draws.ids[draws.members[first:last]]
     n = np.repeat(n, np.diff(draws.start[n[0] : n[-1] + 2]))
     both = schedule.draw(clients[:, None], n[:, None] + np.arange(2))
-    return layout.FRESH, 0, both.reshape(-1, schedule.shared)
+    return kernel.FRESH, 0, both.reshape(-1, schedule.shared)
+
+
+def traffic(draws: Draws, methods: Sequence[Method], marks: Array) -> Array:
+    """Bytes up, down and multicast down of each method since the mark before."""
+    rounds_with_any = np.append(0, np.cumsum(np.diff(draws.start) > 0))
+    messages, copies = (
+        np.diff(total[marks], prepend=0) for total in (draws.start, rounds_with_any)
+    )
+    entries = [exchanged(method, up=True).shape[-1] for method in methods]
+    pairs = zip(methods, entries, strict=True)
+    sizes = [len(method.encode(np.zeros(count), up=True)) for method, count in pairs]
+    common = np.array([method.delivery == "common" for method in methods])
+    out = np.empty((3, len(methods), len(marks)))
+    out[:2], out[2] = messages, np.where(common[:, None], copies, messages)
+    out *= np.array(sizes)[:, None]
+    return out

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from psofed import meter
 from psofed.curves import Curves
 from psofed.errors import InputError
 from psofed.experiment import Experiment, given
-from psofed.simulate.accumulate import Accumulator, OneRun
-from psofed.simulate.checkpoint import Checkpoint
+from psofed.federation.progress import interactive, showing
+from psofed.simulate.finished import Accumulator, Checkpoint, OneRun
 from psofed.simulate.onerun import width
 from psofed.simulate.pools import Pool, threads
-from psofed.simulate.watched import LEAST_RUNS, Runs, counted
 
+LEAST_RUNS = 10  # before a standard error is trusted to stop
 FEW = 4  # runs that are worth computing together, also as the last ones
 
 OnRun = Callable[[Accumulator], None]
@@ -89,13 +88,42 @@ def run(
     """
     given(experiment)
     _check(jobs, precision)
-    if meter.interactive() if progress is None and on_run is None else progress:
-        total = None if precision else experiment.runs
-        with meter.metered("simulating", "runs", total=total) as shown:
-            told = Runs(experiment.runs, precision, shown)
-            watched = counted(pool or threads(jobs), shown, width(experiment))
-            return _run(experiment, precision, _both(told, on_run), store, watched)
-    return _run(experiment, precision, on_run, store, pool or threads(jobs))
+    pool = pool or threads(jobs)
+    if interactive() if progress is None and on_run is None else progress:
+        with showing_runs(experiment, precision, store) as counted:
+            return _run(experiment, precision, _both(counted, on_run), store, pool)
+    return _run(experiment, precision, on_run, store, pool)
+
+
+@contextmanager
+def showing_runs(
+    experiment: Experiment,
+    precision: float | None = None,
+    store: Checkpoint | None = None,
+    what: str = "simulating",
+) -> Iterator[OnRun]:
+    """Progress that is shown until the block ends; gives what to call with the sums of the runs."""
+    total = None if precision else experiment.runs
+    already = 0 if store is None else store.count()
+    with showing(what, "runs", total=total, already=already, runs=True) as shown:
+
+        def counted(total: Accumulator) -> None:
+            value, error = (estimates[0] for estimates in total.steady())
+            spread = f" ±{error:.2f}" if total.runs > 1 else ""
+            shown.note = f"{experiment.titles[0]} {value:.2f} dB{spread}"
+            shown.advance(total.runs, _expected(total, experiment.runs, precision))
+
+        yield counted
+
+
+def _expected(total: Accumulator, runs: int, precision: float | None) -> int | None:
+    """The runs that are wanted, or an estimate of those that the precision needs."""
+    if precision is None:
+        return runs
+    if total.runs < 2:
+        return None
+    needed = total.runs * (total.steady()[1].max() / precision) ** 2
+    return min(max(round(needed), total.runs, LEAST_RUNS), runs)
 
 
 def _check(jobs: Any, precision: Any) -> None:

@@ -1,27 +1,42 @@
-"""Monte-Carlo runs, from their numbers to their curves: pure functions."""
+"""Monte-Carlo runs, from their numbers to their curves: pure functions.
+
+How an experiment is run: its methods are parted by features and learner, and the randomness of
+every run is resolved (`draws.py`). Then there are two executors. `family.py` has compiled code for
+the methods of the PSO-Fed family, and `any_method.py` plays all others in NumPy: several runs at
+once where their handlers take them, else run by run. Test errors and bytes are noted at the marks.
+
+Methods that differ only in their step and in averaging are one computation in NumPy, a `Family`:
+steps stand on the axis of the runs, and the average of a method's models is judged beside the last
+of them. Whatever is computed together, each method of each run has the numbers that it has alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed import plugins
-from psofed.core.fleet import FleetCohorts
 from psofed.core.schedule import PresentCohorts
 from psofed.experiment import Experiment
-from psofed.methods import checked
-from psofed.methods.contract import Method
-from psofed.sample_checks.contract import VERDICTS
-from psofed.simulate import alike, any_method, family, pulse, together
-from psofed.simulate.accumulate import OneRun
-from psofed.simulate.any_method import Moment
-from psofed.simulate.draws import draw
-from psofed.simulate.evaluate import Judge, TestSet, draw_test, floors
-from psofed.streams.contract import blend, measured
+from psofed.federation import plugins, progress
+from psofed.federation.contract import Method, Task
+from psofed.federation.membership import FleetCohorts
+from psofed.federation.options import Options
+from psofed.federation.stage import around
+from psofed.simulate import any_method, family
+from psofed.simulate.any_method import BLOCK, Moment, RunSamples
+from psofed.simulate.draws import Judge, TestSet, draw, draw_test, floors
+from psofed.simulate.finished import OneRun
+from psofed.simulate.kernel import faster
+from psofed.stages import check
+from psofed.stages.average import Average
+from psofed.stages.checks.contract import VERDICTS
+from psofed.stages.surroundings import start
+from psofed.streams.contract import about, blend, measured
 
 Array = NDArray[Any]
 Models = Callable[[Any, Any], Array]  # those that are judged, from the server's and clients' state
@@ -30,6 +45,9 @@ Models = Callable[[Any, Any], Array]  # those that are judged, from the server's
 FLOOR_RUNS, FLOOR_DIM = range(2, 12), 500
 HOLD = 16  # models that are judged at once
 ONE_BY_ONE = 12  # what such a method costs, over one of which several runs are computed at once
+LOCKSTEP = 24  # families that share their samples; the models of more would leave the caches
+NUMBERS = 2**26  # of all models that are in memory at once
+MOST = 16  # runs that are computed at once; more gain little, and are lost if it is interrupted
 
 
 class StoppedError(Exception):
@@ -69,44 +87,86 @@ def _lines(experiment: Experiment, number: int) -> Array:
     return np.array(floors(experiment, number) if wanted else ())
 
 
-class _Runs:
-    """The runs `numbers`; methods are compiled, take several runs at once, or run one by one.
+@dataclass(frozen=True, eq=False)
+class Family:
+    """A method without its step, the steps, and whose they are."""
 
-    All have the features and the learner of `experiment`, which is this `share` of a whole one.
+    options: Options
+    steps: tuple[float, ...]
+    members: dict[int, tuple[int, bool]]  # place in the experiment: which step, averaged or not
+
+    def start(self, experiment: Experiment, task: Task, runs: int = 1) -> Method:
+        """The method for all runs, each with every step, the steps of a run side by side."""
+        averaged = any(average for _, average in self.members.values())
+        options = replace(self.options, average=averaged)
+        if len(self.steps) == 1:
+            return start(replace(options, step=self.steps[0]), task, experiment.around)
+        task = replace(task, step=np.tile(self.steps, runs))
+        return start(options, task, experiment.around)
+
+    def judged(self, method: Method) -> list[tuple[bool, Models]]:
+        """What is judged, from the states: the average of the models, the last of them, or both."""
+        kinds = {average for _, average in self.members.values()}
+        if kinds == {True, False}:
+            stage = next(each for each in around(method) if isinstance(each, Average))
+            return [(True, method.models), (False, stage.inner.models)]
+        return [(average, method.models) for average in kinds]
+
+
+def families(experiment: Experiment, places: list[int], by_step: bool = False) -> list[Family]:
+    """The methods at these places, together where only averaging and the step differ.
+
+    `by_step`: only averaging.
+    """
+    found: dict[Any, dict[int, float]] = {}
+    for j in places:
+        options = experiment.methods[j]
+        mu = experiment.step if options.step is None else options.step
+        kind = replace(options, step=None, average=False, label="")
+        found.setdefault((kind, mu if by_step else None), {})[j] = mu
+    return [_family(experiment, options, mine) for (options, _), mine in found.items()]
+
+
+def _family(experiment: Experiment, options: Options, mine: dict[int, float]) -> Family:
+    steps = tuple(dict.fromkeys(mine.values()))
+    members = {j: (steps.index(mu), experiment.methods[j].average) for j, mu in mine.items()}
+    return Family(options, steps, members)
+
+
+class _Runs:
+    """The runs `numbers` of methods that share the features and the learner of `experiment`.
+
+    It is this `share` of a whole experiment.
     """
 
     def __init__(
         self, experiment: Experiment, numbers: Sequence[int], stop: Array, share: float
     ) -> None:
         self.experiment, self.numbers, self.stop, self.share = experiment, numbers, stop, share
-        self.tasks = [any_method.faster(experiment.task(number)) for number in numbers]
-        self.methods = [experiment.start(task) for task in self.tasks]
-        self.compiled, self.stacked, self.others = _groups(experiment, self.methods[0])
-        everybody = self._all_matter() or few(experiment)
+        self.tasks = [faster(experiment.task(number)) for number in numbers]
+        self.methods = experiment.start(self.tasks[0])
+        self.compiled, self.stacked, self.others = _groups(experiment, self.methods)
+        self.everybody = self._all_matter() or few(experiment)
         handled = bool(self.others or self.stacked)  # else the kernel has all, and needs few
         self.draws = [
-            draw(experiment, task, everybody and handled, in_order=handled) for task in self.tasks
+            draw(experiment, task, self.everybody and handled, in_order=handled)
+            for task in self.tasks
         ]
-        if not everybody and self.others:
-            self.methods = [
-                experiment.start(together.placed(experiment, task, draws))
-                for task, draws in zip(self.tasks, self.draws, strict=True)
-            ]
         self.tests = [draw_test(experiment, task) for task in self.tasks]
         self.marks = experiment.evaluated
         self.shares = blend(experiment.stream, self.marks)
-        shape = len(numbers), len(self.methods[0]), len(self.marks)
+        shape = len(numbers), len(self.methods), len(self.marks)
         self.mse, self.traffic = np.empty(shape), np.zeros((shape[0], 3, *shape[1:]))
         self.counts = np.zeros((*shape[:2], len(VERDICTS)), np.int64)
 
     def _all_matter(self) -> bool:
         """Whether clients that are never selected matter to one of the methods."""
-        options, methods = self.experiment.methods, self.methods[0]
+        options = self.experiment.methods
         several = any(options[j].all_matter for j in (*self.stacked, *self.others))
         return several or any(
-            methods[j].policy is not None
+            options[j].policy is not None
             or not plugins.is_ours(type(options[j]))
-            or isinstance(methods[j].task.cohorts, PresentCohorts | FleetCohorts)
+            or isinstance(self.methods[j].task.cohorts, PresentCohorts | FleetCohorts)
             for j in self.others
         )
 
@@ -122,7 +182,8 @@ class _Runs:
         if self.stacked:
             self._at_once()
         for r, draws in enumerate(self.draws):
-            any_method.conserve(draws, self.methods[0], self.counts[r])
+            if self.experiment.check is not None:
+                any_method.conserve(draws, self.methods, self.counts[r])
         return self.mse, self.traffic, self.counts
 
     def _part(self, group: list[int]) -> float:
@@ -132,7 +193,8 @@ class _Runs:
         return self.share * dear * len(group) / sum(sizes)
 
     def _in_kernel(self, r: int) -> None:
-        known: Any = [self.methods[r][j] for j in self.compiled]
+        options, around = self.experiment.methods, self.experiment.around
+        known = [start(options[j], self.tasks[r], around) for j in self.compiled]
         test, draws, part = self.tests[r], self.draws[r], self._part(self.compiled)
         assert isinstance(test, TestSet)  # compiled methods are linear
         found = family.run(draws, known, self.marks, test, self.shares, self.stop, part)
@@ -142,75 +204,68 @@ class _Runs:
         self.traffic[r][:, self.compiled] = family.traffic(draws, known, self.marks)
 
     def _one_by_one(self, r: int) -> None:
-        draws = self.draws[r]
-        families = list(alike.averaged(self.experiment, self.others))
-        methods = [self.methods[r][each.first] for each in families]
-        samples = any_method.RunSamples(draws)
-        plays = [any_method.play(draws, method, samples) for method in methods]
-        judges = [
-            {averaged: self._recorder([r], models) for averaged, models in each.judged(method)}
-            for each, method in zip(families, methods, strict=True)
-        ]
-        together = [list(each.values()) for each in judges]
-        self._in_lockstep(plays, together, self._part(self.others))
-        for each, judge in zip(families, judges, strict=True):
-            for j, (_, averaged) in each.members.items():
-                found = judge[averaged]
-                self.mse[r, j], self.traffic[r, :, j] = found.mse[0], found.traffic[0]
-                self.counts[r, j] = found.counts[0]
+        """Run r of methods whose handlers have one run."""
+        task, draws = self.tasks[r], self.draws[r]
+        task = task if self.everybody else any_method.placed(task, draws)
+        some = families(self.experiment, self.others, by_step=True)
+        methods = [each.start(self.experiment, task) for each in some]
+        self._in_lockstep(some, [r], methods, RunSamples(draws), self._part(self.others))
 
     def _at_once(self) -> None:
-        """Families of as many steps go together: they share their samples."""
-        families = alike.families(self.experiment, self.stacked)
-        for count in {len(each.steps) for each in families}:
-            some = [each for each in families if len(each.steps) == count]
-            for i in range(0, len(some), alike.LOCKSTEP):
-                self._families(some[i : i + alike.LOCKSTEP], count)
+        """All runs of the others; families of as many steps go together: they share samples."""
+        found = families(self.experiment, self.stacked)
+        for count in {len(each.steps) for each in found}:
+            some = [each for each in found if len(each.steps) == count]
+            for i in range(0, len(some), LOCKSTEP):
+                self._joined(some[i : i + LOCKSTEP], count)
 
-    def _families(self, families: list[alike.Family], count: int) -> None:
-        """Every run with every step is one of `several`, the steps of a run side by side."""
+    def _joined(self, some: list[Family], count: int) -> None:
+        """Every run with every step is one of several, the steps of a run side by side."""
         runs = np.repeat(np.arange(len(self.numbers)), count).tolist()
-        some = together.batch(
-            self.experiment, [self.tasks[r] for r in runs], [self.draws[r] for r in runs]
-        )
-        methods = [each.start(some.task, len(self.numbers)) for each in families]
-        samples = together.JointSamples(some, any(method.idle for method in methods))
-        plays = [together.play(method, samples, self.draws[0].rounds) for method in methods]
+        draws = [self.draws[r] for r in runs]
+        task = any_method.joined([self.tasks[r] for r in runs], draws)
+        methods = [each.start(self.experiment, task, len(self.numbers)) for each in some]
+        everybody = any(method.idle for method in methods)
+        samples = RunSamples(*draws, task=task, everybody=everybody)
+        members = sum(len(each.members) for each in some)
+        part = self._part(self.stacked) * len(self.numbers) * members / len(self.stacked)
+        self._in_lockstep(some, runs, methods, samples, part)
+
+    def _in_lockstep(
+        self, some: list[Family], runs: list[int], methods: list[Method], samples: RunSamples,
+        part: float,
+    ) -> None:  # fmt: skip
+        """Test error and traffic at the marks, of some runs, each as often as there are steps.
+
+        Each method runs for a few rounds before the next, so that its data stay in the caches.
+        """
         judges = [
             {averaged: self._recorder(runs, models) for averaged, models in each.judged(method)}
-            for each, method in zip(families, methods, strict=True)
+            for each, method in zip(some, methods, strict=True)
         ]
-        members = sum(len(each.members) for each in families)
-        part = self._part(self.stacked) * len(self.numbers) * members / len(self.stacked)
-        self._in_lockstep(plays, [list(each.values()) for each in judges], part)
-        for each, judge in zip(families, judges, strict=True):
+        plays = [any_method.play(method, samples) for method in methods]
+        total = self.draws[0].rounds
+        # The moment before round 0, then those after each round of a block.
+        for first in (0, *range(1, total + 1, BLOCK)):
+            if self.stop[0]:
+                raise StoppedError
+            for play, mine in zip(plays, judges, strict=True):
+                for n, moment in enumerate(islice(play, BLOCK if first else 1), first):
+                    for judge in mine.values():
+                        judge.see(n, moment)
+            progress.beat(part * min(BLOCK, total + 1 - first) / total if first else 0)
+        for each, found in zip(some, judges, strict=True):
+            count = len(each.steps)
+            rows = runs[::count]
             for j, (step, averaged) in each.members.items():
-                found, here = judge[averaged], slice(step, None, count)
-                self.mse[:, j], self.traffic[:, :, j] = found.mse[here], found.traffic[here]
-                self.counts[:, j] = found.counts[here]
+                judge, here = found[averaged], slice(step, None, count)
+                self.mse[rows, j], self.traffic[rows, :, j] = judge.mse[here], judge.traffic[here]
+                self.counts[rows, j] = judge.counts[here]
 
     def _recorder(self, runs: list[int], models: Models) -> Recorder:
         clients = [len(self.draws[r].ids) for r in runs]
         tests = [self.tests[r] for r in runs]
         return Recorder(tests, self.marks, self.shares, models, clients)
-
-    def _in_lockstep(
-        self, plays: list[Iterator[Moment]], judges: list[list[Recorder]], part: float
-    ) -> None:
-        """Test error and traffic at the marks, for methods that the kernel does not know.
-
-        Each method runs for a few rounds before the next, so that its data stay in the caches.
-        """
-        total, block = self.draws[0].rounds, together.BLOCK
-        # The moment before round 0, then those after each round of a block.
-        for first in (0, *range(1, total + 1, block)):
-            if self.stop[0]:
-                raise StoppedError
-            for play, some in zip(plays, judges, strict=True):
-                for n, moment in enumerate(islice(play, block if first else 1), first):
-                    for judge in some:
-                        judge.see(n, moment)
-            pulse.beat(part * min(block, total + 1 - first) / total if first else 0)
 
 
 def _groups(
@@ -219,11 +274,20 @@ def _groups(
     """Which methods the kernel has, which take several runs at once, and which neither."""
     groups: tuple[list[int], list[int], list[int]] = [], [], []
     for j, (options, method) in enumerate(zip(experiment.methods, methods, strict=True)):
-        if family.knows(method):
+        if family.supports(method):
             groups[0].append(j)
         else:
-            groups[1 if together.takes(experiment, options, method) else 2].append(j)
+            groups[1 if takes(experiment, options, method) else 2].append(j)
     return groups
+
+
+def takes(experiment: Experiment, options: Options, method: Method) -> bool:
+    """Whether several runs of the method can be computed at once."""
+    cohorts, learner = method.task.cohorts, method.task.learner
+    ours = plugins.is_ours(type(options)) and method.several and not method.lazy
+    plain = not isinstance(cohorts, PresentCohorts | FleetCohorts)
+    linear = learner.linear and plugins.is_ours(type(learner))
+    return ours and plain and linear and not about(experiment.stream).gaps
 
 
 def few(experiment: Experiment) -> bool:
@@ -246,11 +310,11 @@ def _width(experiment: Experiment) -> int:
     places = experiment.clients if few(experiment) else experiment.rounds * experiment.cohort
     if any(experiment.methods[j].all_matter for j in stacked):
         places = experiment.clients
-    families = alike.families(experiment, stacked)
-    steps = max(len(each.steps) for each in families)
-    numbers = places * experiment.dim * min(len(families), alike.LOCKSTEP) * 2 * steps
-    most = max(together.MOST // steps, 1)
-    return int(np.clip(together.NUMBERS // max(numbers, 1), 1, most))
+    some = families(experiment, stacked)
+    steps = max(len(each.steps) for each in some)
+    numbers = places * experiment.dim * min(len(some), LOCKSTEP) * 2 * steps
+    most = max(MOST // steps, 1)
+    return int(np.clip(NUMBERS // max(numbers, 1), 1, most))
 
 
 class Recorder:
@@ -280,7 +344,7 @@ class Recorder:
         self.traffic[:, :, self.mark] = self.bytes.T
         self.bytes[:] = 0
         self.mark += 1
-        judged = checked.counts(moment.clients)
+        judged = check.counts(moment.clients)
         if judged is not None and self.mark == len(self.marks):
             by_run = judged.reshape(len(self.tests), -1, len(VERDICTS))
             for r, count in enumerate(self.clients):  # behind them there may be empty places

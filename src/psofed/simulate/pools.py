@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 import pickle
 import re
@@ -18,14 +17,15 @@ from typing import Any, Protocol
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from psofed import native, plugins, provenance
+from psofed.core import native
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.extras import need
-from psofed.simulate import family, pulse
-from psofed.simulate.accumulate import OneRun
+from psofed.extras import machine, need
+from psofed.federation import plugins, progress
+from psofed.federation.workers import Packed, deaf, pack, processes
+from psofed.simulate import family
+from psofed.simulate.finished import OneRun
 from psofed.simulate.onerun import some_runs
-from psofed.workers import deaf, processes
 
 _ADDRESS = re.compile(r"((tcp|tls)://)?[\w.\-\[\]:]+:\d+")
 
@@ -84,12 +84,11 @@ class _Processes:
 def fresh_processes(jobs: int | None = None) -> Iterator[Pool]:
     """A pool of processes, for methods that are not compiled and would wait for one another."""
     jobs = jobs or os.cpu_count() or 1
-    shared = pulse.counter(multiprocessing.get_context("spawn"))
-    try:
-        with processes(jobs, pulse.follow, (shared,)) as pool:
-            yield _Processes(pool, jobs)
-    finally:
-        pulse.leave()
+    with (
+        progress.shared_counter() as counter,
+        processes(jobs, progress.follow, (counter,)) as pool,
+    ):
+        yield _Processes(pool, jobs)
 
 
 def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextManager[Pool]:
@@ -97,7 +96,7 @@ def local(experiment: Experiment, jobs: int | None = None) -> AbstractContextMan
     native.keep_memory()
     parts = [part for _, part in experiment.parts()]
     methods = [method for part in parts for method in part.start(part.task(0))]
-    compiled = all(family.knows(method) for method in methods)
+    compiled = all(family.supports(method) for method in methods)
     return threads(jobs) if compiled or jobs == 1 else fresh_processes(jobs)
 
 
@@ -130,21 +129,21 @@ class _Packing:
     def __init__(self, dumps: Callable[[Any], bytes]) -> None:
         self.dumps, self.last = dumps, tuple[Any, Any]((None, None))
 
-    def __call__(self, experiment: Experiment) -> plugins.Packed:
+    def __call__(self, experiment: Experiment) -> Packed:
         if self.last[0] is not experiment:
             try:
-                self.last = experiment, plugins.pack(experiment, self.dumps)
+                self.last = experiment, pack(experiment, self.dumps)
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 raise _unsent(str(error)) from None
             main = vars(sys.modules["__main__"]).get("__file__")
             by_name = self.dumps is pickle.dumps and b"__main__" in self.last[1].data
             if by_name and (main is None or not Path(main).exists()):
                 raise _unsent("a part of it was made in a notebook")
-        packed: plugins.Packed = self.last[1]
+        packed: Packed = self.last[1]
         return packed
 
 
-def _remote(packed: plugins.Packed, numbers: list[int]) -> list[OneRun]:
+def _remote(packed: Packed, numbers: list[int]) -> list[OneRun]:
     """Runs on a worker, computed as on this machine; errors of plug-ins keep their place."""
     native.keep_memory()
     with threadpool_limits(1, user_api="blas"):
@@ -202,12 +201,12 @@ def _check(client: Any, address: str) -> None:
         raise InputError(
             "--cluster", f"has no workers at {address}", "start some: dask worker ADDRESS"
         )
-    here = provenance.machine()
+    here = machine()
     for worker, version in client.run(metadata.version, "psofed", on_error="return").items():
         if isinstance(version, Exception):
             found = f"has a worker, {worker}, without psofed"
             raise InputError("--cluster", found, "install the same versions everywhere")
-    for worker, there in client.run(provenance.machine).items():
+    for worker, there in client.run(machine).items():
         for what, wanted in here.items():
             if there.get(what) != wanted:
                 found = f"has a worker, {worker}, with {what} {there.get(what)}, not {wanted}"

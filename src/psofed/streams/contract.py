@@ -8,8 +8,12 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed import schema
 from psofed.core.seeds import Seeds
+from psofed.errors import InputError
+from psofed.federation import plugins, schema
+from psofed.federation.foreign import broken, kind
+from psofed.federation.forms import Contract
+from psofed.stages.attacks.contract import Attack
 
 Array = NDArray[Any]
 
@@ -108,6 +112,12 @@ class StreamOptions(schema.Named):
 _NOTHING = StreamOptions()
 
 
+STREAM = Contract(
+    "stream", "psofed.streams", StreamOptions, "", (Stream,), ("samples", "snapshot"),
+    counts=("taps",),
+)  # fmt: skip
+
+
 def about(stream: Stream) -> StreamOptions:
     """What a stream declares; the defaults if it is not derived from `StreamOptions`."""
     return stream if isinstance(stream, StreamOptions) else _NOTHING
@@ -126,3 +136,60 @@ def varies(stream: Stream) -> bool:
 def measured(stream: Stream) -> bool:
     """Whether the samples were measured: clients are given, and the noise is unknown."""
     return about(stream).measured
+
+
+CHECK = "see the contract at the top of psofed/streams/contract.py, or try `psofed check`"
+
+
+def samples(
+    stream: Stream, seeds: Seeds, clients: Array, first: int, stop: int, dtype: Any,
+    memory: Any = None,
+) -> Samples:  # fmt: skip
+    """Rounds first..stop-1 of these clients."""
+    made = stream.samples(seeds, clients, first, stop, dtype, memory)
+    return _checked(stream, "samples", made, (len(clients), stop - first))
+
+
+def falsified(drawn: Samples, attack: Attack | None, clients: Array, first: int) -> Samples:
+    """The same, where malicious ones of these clients measure what an attack on labels says."""
+    if attack is None or attack.options.on != "labels":
+        return drawn
+    bad = np.isin(clients, attack.attackers.ids)
+    if not bad.any():
+        return drawn
+    n = first + np.arange(drawn.noise.shape[1])
+    x, clean, noise = np.array(drawn.x), drawn.clean.copy(), drawn.noise.copy()
+    x[bad], clean[bad] = attack.samples(clients[bad], n, drawn.x[bad], drawn.y[bad])
+    noise[bad] = 0
+    return Samples(x, clean, noise, drawn.memory)
+
+
+def snapshot(
+    stream: Stream, seeds: Seeds, purpose: str, clients: int | Array, count: int
+) -> Samples:
+    """Independent samples, for tests, centres and the theory."""
+    made = stream.snapshot(seeds, purpose, clients, count)
+    return _checked(stream, "snapshot", made, (count,))
+
+
+def _checked(stream: Stream, name: str, made: Samples, shape: tuple[int, ...]) -> Samples:
+    """Real numbers in arrays of the right shapes; NaN only as a y that is missing in a round."""
+    if plugins.is_ours(type(stream)):
+        return made
+
+    def wrong(found: str) -> InputError:
+        return broken(type(stream), name, found, CHECK)
+
+    if not isinstance(made, Samples):
+        raise wrong(f"returns {kind(made)}, not Samples")
+    wanted = {"x": (*shape, stream.taps), "clean": shape, "noise": shape}
+    for key, size in wanted.items():
+        array = getattr(made, key)
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+            raise wrong(f"gives {kind(array)} as {key}, not an array of real numbers")
+        if array.shape != size:
+            raise wrong(f"gives {key} the shape {list(array.shape)}, not {list(size)}")
+    there = ~np.isnan(made.y) if name == "samples" else np.ones(shape, bool)
+    if not np.isfinite(made.x[there]).all() or not np.isfinite(made.y[there]).all():
+        raise wrong("gives NaN or infinity in a sample")
+    return made

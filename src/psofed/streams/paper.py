@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.errors import InputError
-from psofed.streams.switching import Switching
-from psofed.streams.synthetic import Range
+from psofed.streams.synthetic import Range, Switching
 
 Array = NDArray[Any]
 

@@ -1,24 +1,158 @@
 """The one synthetic stream, of which the others are cases: inputs, a function f and noise.
 
-One f is used for learning, for the test set, for the floors and by the theory.
+One f is used for learning, for the test set, for the floors and by the theory. Inputs are windows
+of the paper's AR(1) series, or independent windows of the same law.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.core import native
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
-from psofed.streams import chance
-from psofed.streams.contract import Samples, StreamOptions
-from psofed.streams.inputs import Autoregressive, Independent, Inputs, Laws
+from psofed.federation import schema
+from psofed.streams.contract import BLOCK, Samples, StreamOptions
 
 Array = NDArray[Any]
 Range = tuple[float, float]
 LIMITS = {"theta": (-1, 1), "variance": (0, np.inf), "noise": (0, np.inf)}
+
+
+class Laws(NamedTuple):
+    """theta_k, mu_k, sigma_u^2 and sigma_nu^2 of some clients."""
+
+    theta: Array
+    mean: Array
+    variance: Array
+    noise: Array
+
+
+class Drawn(NamedTuple):
+    """Windows x [..., L], standard normals for their noise [...], and what a series needs next."""
+
+    x: Array
+    normals: Array
+    memory: Any = None
+
+
+class Inputs(Protocol):
+    """`rounds` has the windows of rounds first..stop-1, `alone` independent ones, in turn."""
+
+    independent: ClassVar[bool]  # whether the windows of a client are independent over time
+
+    def rounds(
+        self, seeds: Seeds, clients: Array, laws: Laws, first: int, stop: int, dtype: Any,
+        memory: Any,
+    ) -> Drawn: ...  # fmt: skip
+
+    def alone(
+        self, seeds: Seeds, purpose: str, clients: Array, laws: Laws, count: int
+    ) -> Drawn: ...
+
+    def law(self, laws: Laws) -> tuple[Array, Array] | None: ...
+
+
+@dataclass(frozen=True)
+class Autoregressive:
+    """Section 4: windows of an AR(1) series."""
+
+    independent: ClassVar[bool] = False
+    taps: int
+
+    def rounds(
+        self, seeds: Seeds, clients: Array, laws: Laws, first: int, stop: int, dtype: Any,
+        memory: Any,
+    ) -> Drawn:  # fmt: skip
+        """The memory is the end of the series, L - 1 numbers."""
+        rounds = np.arange(first // BLOCK, -(-stop // BLOCK))
+        drawn = seeds.normals("stream", clients[:, None], 2 * BLOCK, rounds)
+        shape, here = (len(clients), len(rounds) * BLOCK), slice(stop - first)
+        # The first half of a block is of the inputs, the second of the noise.
+        halves = (drawn[..., :BLOCK], drawn[..., BLOCK:])
+        normals, noise = (half.astype(dtype).reshape(shape)[:, here] for half in halves)
+        if memory is None:
+            # One more than the windows need: of one tap, the series still goes on from a number.
+            before = seeds.normals("before", clients, max(self.taps - 1, 1))
+            memory = autoregress(laws, before.astype(dtype, copy=False))
+        series = np.hstack([memory, autoregress(laws, normals, memory[:, -1])])
+        kept = series[:, -max(self.taps - 1, 1) :]
+        return Drawn(windows(series, self.taps)[:, -(stop - first) :], noise, kept)
+
+    def alone(self, seeds: Seeds, purpose: str, clients: Array, laws: Laws, count: int) -> Drawn:
+        """Each window from the stationary law of its client."""
+        laws = Laws(*(law[np.arange(count) % len(law)] for law in laws))
+        numbers = self.taps + 1  # for a window and its noise
+        normals = seeds.world.normals(purpose, 0, count * numbers).reshape(count, numbers)
+        x = windows(autoregress(laws, normals[:, :-1]), self.taps)[:, 0]
+        return Drawn(x, normals[:, -1])
+
+    def law(self, laws: Laws) -> tuple[Array, Array]:
+        """Mean [K, L] and covariance [K, L, L] of a window: it is Gaussian, as its series is."""
+        mean = laws.mean * np.sqrt((1 + laws.theta) / (1 - laws.theta))
+        lag = np.abs(np.subtract.outer(np.arange(self.taps), np.arange(self.taps)))
+        covariance = laws.variance[:, None, None] * laws.theta[:, None, None] ** lag
+        return np.repeat(mean[:, None], self.taps, axis=1), covariance
+
+
+@dataclass(frozen=True)
+class Independent(Autoregressive):
+    """The same law of a window, but a fresh one in each round."""
+
+    independent: ClassVar[bool] = True
+
+    def rounds(
+        self, seeds: Seeds, clients: Array, laws: Laws, first: int, stop: int, dtype: Any,
+        memory: Any,
+    ) -> Drawn:  # fmt: skip
+        """There is no memory, but callers cut it to clients, so it has a row for each."""
+        numbers = self.taps + 1  # for a window and its noise
+        normals = np.empty((len(clients), stop - first, numbers), dtype)
+        for n in range(first, stop, BLOCK):
+            block = seeds.normals("iid", clients, numbers * BLOCK, round=n // BLOCK)
+            rows = block.reshape(len(clients), BLOCK, numbers)[:, : stop - n]
+            normals[:, n - first : n - first + BLOCK] = rows
+        each = Laws(*(np.repeat(law, stop - first) for law in laws))
+        series = autoregress(each, normals[..., :-1].reshape(-1, self.taps))
+        x = series.reshape(len(clients), stop - first, self.taps)[..., ::-1]
+        return Drawn(x, normals[..., -1], np.empty((len(clients), 0), dtype))
+
+
+def autoregress(laws: Laws, normals: Array, last: Array | None = None) -> Array:
+    """Section 4: x_n = theta x_{n-1} + sqrt(1 - theta^2) u_n, u ~ N(mu_k, sigma_u^2).
+
+    It continues from `last`, or starts in its stationary law: mean mu_k sqrt((1+theta)/(1-theta)),
+    variance sigma_u^2.
+    """
+    theta, mean, variance, _ = (law.astype(normals.dtype) for law in laws)
+    scale = np.sqrt(1 - theta**2)
+    gain, offset = scale * np.sqrt(variance), scale * mean
+    if last is None:
+        first = mean * np.sqrt((1 + theta) / (1 - theta)) + np.sqrt(variance) * normals[:, 0]
+    else:
+        first = (normals[:, 0] * gain + offset) + theta * last
+    if native.available():
+        out, normals = np.empty(normals.shape, normals.dtype), np.ascontiguousarray(normals)
+        out[:, 0] = first
+        native.function("autoregress", out.dtype)(theta, gain, offset, normals, out, *out.shape)
+        return out
+    x = normals.T * gain + offset  # round by client: the recursion goes along the first axis
+    x[0] = first
+    for before, now in pairwise(x):
+        now += theta * before
+    return np.ascontiguousarray(x.T)
+
+
+def windows(x: Array, taps: int) -> Array:
+    """x_n = (x_n, ..., x_{n-L+1}), newest first, from a series per client."""
+    return np.lib.stride_tricks.sliding_window_view(x, taps, axis=-1)[..., ::-1]
+
+
 OURS: dict[str, type[Autoregressive]] = {"ar1": Autoregressive, "iid": Independent}
 
 
@@ -109,20 +243,22 @@ class Synthetic(StreamOptions):
         """Mean [K, L] and covariance [K, L, L] of the windows, where they are Gaussian."""
         return self.source.law(self.laws(seeds, clients))
 
-    def noise_law(self) -> chance.Law | None:
-        """The law of the noise, of variance 1; None: it is normal."""
-        return None
+    def noise_of(self, seeds: Seeds, clients: Array, first: int, normals: Array) -> Array:
+        """Noise of variance 1 of rounds first, first + 1, ...: the normals that were drawn."""
+        return normals
+
+    def noise_alone(self, seeds: Seeds, purpose: str, clients: Array, normals: Array) -> Array:
+        """The same of independent samples, which belong to these clients in turn."""
+        return normals
 
     def samples(
         self, seeds: Seeds, clients: Array, first: int, stop: int, dtype: Any = np.float64,
         memory: Any = None,
     ) -> Samples:  # fmt: skip
         """The samples of rounds first..stop-1; later rounds never change the earlier ones."""
-        laws, law = self.laws(seeds, clients), self.noise_law()
-        x, noise, memory = self.source.rounds(seeds, clients, laws, first, stop, dtype, memory)
-        if law is not None:
-            drawn = chance.blocks(law, seeds, "law", clients, first, stop, (), "stream.law")
-            noise = drawn.astype(dtype, copy=False)
+        laws = self.laws(seeds, clients)
+        x, normals, memory = self.source.rounds(seeds, clients, laws, first, stop, dtype, memory)
+        noise = self.noise_of(seeds, clients, first, normals)
         noise *= np.sqrt(laws.noise).astype(dtype)[:, None]
         return Samples(x, self.clean(x, first), noise, memory)
 
@@ -131,12 +267,111 @@ class Synthetic(StreamOptions):
         if isinstance(clients, int):
             some = min(clients, count)
             clients = np.arange(some) * clients // some
-        laws, law = self.laws(seeds, clients), self.noise_law()
-        x, noise, _ = self.source.alone(seeds, purpose, clients, laws, count)
-        if law is not None:
-            to = f"law {purpose}"
-            noise = chance.turns(law, seeds.world, to, clients, count, (), "stream.law")
+        laws = self.laws(seeds, clients)
+        x, normals, _ = self.source.alone(seeds, purpose, clients, laws, count)
+        noise = self.noise_alone(seeds, purpose, clients, normals)
         noise = np.sqrt(laws.noise)[np.arange(count) % len(clients)] * noise
         # Where f changes, models are judged by `blend` of f and `later`; else by `clean`.
         clean = self.function(x) if self.changes else self.clean(x[:, None], 0)[:, 0]
         return Samples(x, clean, noise)
+
+
+TIMES = 64  # how long a client stays on and off, drawn at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switching(Synthetic):
+    """A stream whose clients are switched off and on again; what is off measures nothing.
+
+    The times on and off are geometric: in every round a client goes or comes with the same
+    probability, whatever was before.
+    """
+
+    away: float = 0.0  # share of the time that a client is off, on average
+    stay: float = 100.0  # rounds that it stays on, on average
+    late: int = 0  # the last round in which a client comes for the first time; all have even odds
+
+    def check_ranges(self) -> None:
+        """Refuse also shares and times that cannot be."""
+        super().check_ranges()
+        for key in ("away", "stay", "late"):
+            schema.convert(key, getattr(self, key), int if key == "late" else float)
+        if not 0 <= self.away < 1:
+            raise InputError(
+                "away", f"is {self.away}", "use a share of the time, from 0 to below 1"
+            )
+        if not 1 <= self.stay < np.inf:
+            raise InputError("stay", f"is {self.stay}", "use 1 round or more")
+        if self.away and self._off < 1:
+            found = f"is {self.stay}: with away = {self.away} clients would be off for less than a"
+            least = np.ceil((1 - self.away) / self.away)
+            raise InputError("stay", f"{found} round at a time", f"use {least:.0f} or more")
+        if self.late < 0:
+            raise InputError("late", f"is {self.late}", "use the number of a round")
+
+    @property
+    def _off(self) -> float:
+        """Rounds that a client stays off, on average."""
+        return self.stay * self.away / (1 - self.away)
+
+    @property
+    def switches(self) -> bool:
+        """Whether anybody is ever off."""
+        return self.away > 0 or self.late > 0
+
+    @property
+    def gaps(self) -> bool:  # type: ignore[override]
+        """Who is off has no sample."""
+        return self.switches
+
+    def to_table(self) -> dict[str, Any]:
+        """What is set, as plain values; nothing about switching where all is on."""
+        found = super().to_table()
+        return found if self.switches else {k: v for k, v in found.items() if k not in SWITCHES}
+
+    def awake(self, seeds: Seeds, clients: Array, first: int, stop: int) -> Array:
+        """Whether each client is on in rounds first..stop-1: [client, round]."""
+        rounds = np.arange(first, stop)
+        on = np.ones((len(clients), len(rounds)), bool)
+        if self.away:
+            on = self._switched(seeds, clients, rounds)
+        if self.late:
+            u = seeds.uniforms("late", client=clients, count=1)
+            on &= np.floor(u * (self.late + 1)) <= rounds
+        return on
+
+    def _switched(self, seeds: Seeds, clients: Array, rounds: Array) -> Array:
+        on = seeds.uniforms("awake", client=clients, count=1) >= self.away  # as in the long run
+        means = np.where(on, (self.stay, self._off), (self._off, self.stay))
+        flips, end, part = np.zeros((len(clients), len(rounds)), np.intp), 0 * clients, 0
+        stop = rounds[-1] + 1
+        while (end < stop).any():  # each client's times, one after another
+            u = seeds.uniforms("switch", client=clients, round=part, count=TIMES)
+            times = end[:, None] + np.cumsum(geometric(u, np.tile(means, TIMES // 2)), axis=1)
+            k, i = np.nonzero(times < stop)
+            np.add.at(flips, (k, np.maximum(times[k, i] - rounds[0], 0)), 1)
+            end, part = times[:, -1], part + 1
+        return on ^ (np.cumsum(flips, axis=1) % 2 == 1)
+
+    def samples(
+        self, seeds: Seeds, clients: Array, first: int, stop: int, dtype: Any = np.float64,
+        memory: Any = None,
+    ) -> Samples:  # fmt: skip
+        """Those of a client that is always on, without y where it is off."""
+        found = super().samples(seeds, clients, first, stop, dtype, memory)
+        if self.switches:
+            found.noise[~self.awake(seeds, clients, first, stop)] = np.nan
+        return found
+
+
+SWITCHES = ("away", "stay", "late")
+
+
+def geometric(u: Array, mean: Array) -> Array:
+    """Numbers of rounds, 1 at least, of these means, from uniforms.
+
+    >>> geometric(np.array([0.0, 0.6, 0.9]), np.array([2.0, 2.0, 1.0])).tolist()
+    [1, 2, 1]
+    """
+    again = np.log1p(-1 / np.maximum(mean, 1 + 1e-12))
+    return 1 + np.where(mean > 1, np.log1p(-u) / again, 0).astype(np.intp)

@@ -1,16 +1,20 @@
-"""What the theory needs from the data: second moments of features and targets, per client."""
+"""What the theory needs from the data: moments of features and targets, per client.
+
+Second moments R_k, r_k and c_k, and what the noise of the gradients adds to a covariance, which
+needs fourth moments and has a closure that needs no sample.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
-from psofed.methods.contract import Task
-from psofed.streams import drawing
+from psofed.federation.contract import Task
+from psofed.streams import contract
 from psofed.streams.contract import about
 
 Array = NDArray[Any]
@@ -18,6 +22,8 @@ WINDOWS = 4000  # sampled per client
 BATCHES = 8  # parts of them, whose spread gives the error
 MOST_CLIENTS = 500  # that are followed; of more, evenly spread ones
 MOST_NUMBERS = 2 * 10**7  # in the matrices R_k that are kept, and in features that are
+RANK = 1e-7  # squared singular values of all R_k, relative to the largest, that count as zero
+TAIL = 2e-5  # share of the trace of R that the means may leave out
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +66,7 @@ def followed(clients: int, dim: int) -> Array:
 
 def sample(experiment: Experiment, task: Task, windows: int, purpose: str, clients: Array) -> Any:
     """Independent samples of each of `clients`: x [J, windows, L], f(x) and noise [J, windows]."""
-    drawn = drawing.snapshot(
+    drawn = contract.snapshot(
         experiment.stream, task.seeds, purpose, clients, windows * len(clients)
     )
     x, clean, noise = (
@@ -152,3 +158,75 @@ def yardstick(experiment: Experiment, task: Task) -> Yardstick:
     z = task.features(x).astype(np.float64)
     count = len(z)
     return Yardstick(z.T @ z / count, z.T @ y / count, float(y @ y / count))
+
+
+class GradientNoise(Protocol):
+    """N(P, m) of P [D, D], means m [J, D] and the squares E_k (y - z^T m_k)^2 [J]."""
+
+    def __call__(self, P: Array, m: Array, squares: Array) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """N(P, m) = mean_k R_k (tr(R_k P) + E_k (y - z^T m_k)^2), as if zz^T were independent of it.
+
+    It is exact for P = c I if |z|^2 does not vary; beyond that it is an approximation, which was
+    found good for cosine features (docs/theory.md).
+
+    Clients whose laws have a few parameters have R_k = sum_q L_kq E_q with a few E_q: then the two
+    passes over all R_k are passes over those.
+    """
+
+    L: Array  # [J, q]
+    E: Array  # [q, D^2]
+
+    def __call__(self, P: Array, m: Array, squares: Array) -> Array:
+        weights = self.L @ (self.E @ P.reshape(-1)) + squares
+        return (weights @ self.L / len(self.L) @ self.E).reshape(P.shape)
+
+
+def closure(moments: Moments, kind: Any = np.float32, rank: float = RANK) -> Closure:
+    """The closure for these clients; it is the same for every method and step."""
+    flat = moments.R.reshape(len(moments.R), -1)
+    values, vectors = np.linalg.eigh(flat @ flat.T)
+    L = vectors[:, values > rank * values[-1]]
+    return Closure(L.astype(kind), (L.T @ flat).astype(kind))
+
+
+class Correlations:
+    """All R_k as U T_k U^T, in the space that the features fill: `m @ it` is as with an array."""
+
+    __array_ufunc__ = None  # NumPy leaves the product to this class
+
+    def __init__(self, R: Array, kind: Any, tail: float) -> None:
+        values, vectors = np.linalg.eigh(R.mean(axis=0))
+        rank = int(np.count_nonzero(np.cumsum(values) > tail * values.sum()))
+        self.U = vectors[:, -rank:].astype(kind)
+        self.T = (self.U.T @ R.astype(kind, copy=False)) @ self.U
+        self.shape, self.dtype = R.shape, self.U.dtype
+
+    def __rmatmul__(self, m: Array) -> Array:
+        """m [J, c, D] times R_k."""
+        J, c, D = m.shape
+        inside = (m.reshape(J * c, D) @ self.U).reshape(J, c, -1) @ self.T
+        return (inside.reshape(J * c, -1) @ self.U.T).reshape(J, c, D)
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """What all methods and steps of one world share, in one precision."""
+
+    moments: Moments
+    R_k: Correlations
+    R: Array  # the mean of R_k
+    noise: GradientNoise
+    kind: Any
+
+
+def population(
+    moments: Moments, noise: GradientNoise | None = None, kind: Any = np.float32, tail: float = TAIL
+) -> Population:
+    """The data of a world; in float32 the recursion is twice as fast and exact to 0.001 dB."""
+    R = moments.R.mean(axis=0).astype(kind)
+    R_k = Correlations(moments.R, kind, tail)
+    return Population(moments, R_k, R, noise or closure(moments, kind), kind)

@@ -11,20 +11,86 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed import notebook
+from psofed import extras
 from psofed.errors import InputError
 from psofed.experiment import TABLE_ROUNDS, Experiment, given
-from psofed.methods.contract import Task
-from psofed.theory import coverage, dense
-from psofed.theory.moments import Moments, Yardstick, moments, sample, yardstick
-from psofed.theory.reduced import Population, ReducedRecursion, population
-from psofed.theory.staff import Piece, Staff, Tell, staff
-from psofed.theory.system import System, started, system
+from psofed.federation.contract import Task
+from psofed.federation.workers import Tell, Workers, in_parallel
+from psofed.streams.contract import about, varies
+from psofed.theory import exact
+from psofed.theory.moments import (
+    Moments,
+    Population,
+    Yardstick,
+    moments,
+    population,
+    sample,
+    yardstick,
+)  # fmt: skip
+from psofed.theory.reduced import ReducedRecursion
+from psofed.theory.system import System, started, system, unknown_threat
 
 Array = NDArray[Any]
 FOURTH_WINDOWS = 50_000  # per client, for the exact recursion
 MOST_WINDOWS = 500_000  # of all clients
+MOST_DIM = 1000
+UNCOVERED = "the theory is that of Algorithm 1, without a policy or averaging"
 DIVERGED = 100.0  # times the initial MSE: a model that is worse is lost
+
+
+def check(experiment: Experiment) -> None:
+    """Refuse an experiment that the theory does not describe, whatever its methods are."""
+    _check_worlds(experiment)
+    if not experiment.learner.has_theory:
+        found = f"is {experiment.learner.name!r}, but the theory is that of LMS from w_0 = 0 on"
+        right = 'leave [learner] out, use "linear", or simulate: `psofed run`'
+        raise InputError("learner.name", found, right)
+    if experiment.check is not None and experiment.check.acts:
+        found = f"is {experiment.check.name!r}, but in the theory clients learn from every sample"
+        raise InputError("check.name", found, "leave [check] out, or simulate: `psofed run`")
+    if (threat := unknown_threat(experiment)) is not None:
+        raise threat
+    if experiment.privacy is not None and experiment.privacy.acts:
+        found = "is given, but in the theory uploads are neither rounded, clipped nor noisy"
+        raise InputError("privacy", found, "leave [privacy] out, or simulate: `psofed run`")
+    if varies(experiment.stream):
+        found = f"is {experiment.stream.name!r}, whose f changes over time"
+        raise InputError("stream.name", found, 'use "paper", "iid" or "function" without a change')
+    if about(experiment.stream).gaps:
+        found = f"is {experiment.stream.name!r}, in which clients have no sample in some rounds"
+        raise InputError("stream.name", found, 'use "paper" or "iid", without away and late')
+    if experiment.absent:
+        found = f"is {experiment.absent}, but the theory assumes that all clients take part"
+        raise InputError("absent", found, "leave it out")
+    if experiment.fleet:
+        found = "is given, but in the theory all clients take part from the beginning to the end"
+        raise InputError("fleet", found, "leave [[fleet]] out, or simulate: `psofed run`")
+    if experiment.dim > MOST_DIM:
+        found = f"is {experiment.dim}, but the theory follows D x D matrices through every round"
+        raise InputError("features.dim", found, f"use at most {MOST_DIM}")
+
+
+def _check_worlds(experiment: Experiment) -> None:
+    """Refuse methods with features or a learner of their own."""
+    for i, options in enumerate(experiment.methods):
+        if options.apart:
+            what = "learner" if options.features is None else "features"
+            found = f"is that of {options.name} alone, but the theory follows one world"
+            right = f"give it to the whole experiment, as [{what}]"
+            raise InputError(f"methods[{i}].{what}", found, right)
+
+
+def supports(experiment: Experiment) -> bool:
+    """Whether the experiment has any method that the theory covers."""
+    return len(uncovered(experiment)) < len(experiment.methods)
+
+
+def uncovered(experiment: Experiment) -> list[str]:
+    """The titles of the methods that the theory does not cover."""
+    _check_worlds(experiment)
+    methods = started(experiment, experiment.task(0))
+    known = [system(method, np.arange(1), experiment.cohort) for method in methods]
+    return [t for t, each in zip(experiment.titles, known, strict=True) if each is None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +102,7 @@ class World:
     moments: Moments
     doubt: Array  # [b, D]: the possible error of mean_k r_k, in b independent directions
     test: Yardstick
-    fourth: dense.Fourth | None  # for the exact recursion, where it is affordable
+    fourth: exact.Fourth | None  # for the exact recursion, where it is affordable
 
     @cached_property
     def population(self) -> Population:
@@ -69,18 +135,18 @@ class Prediction:
     def _end(self) -> str:
         if self.lost is not None:
             return f"diverges by round {self.lost:,}"
-        return f"{self.mse_db[-1]:.2f} dB after {notebook.counted(int(self.rounds[-1]), 'round')}"
+        return f"{self.mse_db[-1]:.2f} dB after {extras.counted(int(self.rounds[-1]), 'round')}"
 
     def _repr_html_(self) -> str:
         """For notebooks: the expected error at some rounds."""
         shown = [i for i, n in enumerate(self.rounds.tolist()) if n in (*TABLE_ROUNDS, 0)]
         rows = [
-            [f"{self.rounds[i]:,}", notebook.estimate(float(self.mse_db[i]), float("nan"))]
+            [f"{self.rounds[i]:,}", extras.estimate(float(self.mse_db[i]), float("nan"))]
             for i in dict.fromkeys([*shown, len(self.rounds) - 1])
         ]
         note = f"Step {self.step:g}; {self.kind} recursion of mean and mean square; {self.judged}."
         title = f"Prediction: {self.title}, {self._end()}"
-        return notebook.table(title, ["round", "expected MSE, dB"], rows, note)
+        return extras.table(title, ["round", "expected MSE, dB"], rows, note)
 
 
 def fix_world(experiment: Experiment, number: int | None = None) -> Experiment:
@@ -90,16 +156,16 @@ def fix_world(experiment: Experiment, number: int | None = None) -> Experiment:
 
 def world(experiment: Experiment) -> World:
     """The data of the world that the experiment is fixed to, in float64."""
-    coverage.check(experiment)
+    check(experiment)
     task = replace(experiment, dtype="float64").task(0)
     data = moments(experiment, task)
     b = len(data.batches)
     doubt = data.batches / np.sqrt(b * (b - 1))
     four = None
-    if dense.feasible(task.clients, task.dim):
+    if exact.feasible(task.clients, task.dim):
         count = min(FOURTH_WINDOWS, MOST_WINDOWS // task.clients)
         x, f, noise = sample(experiment, task, count, "fourth", data.clients)
-        four = dense.fourth(task.features(x), f, np.square(noise).mean(axis=1))
+        four = exact.fourth(task.features(x), f, np.square(noise).mean(axis=1))
         doubt = doubt * np.sqrt(data.windows / count)  # the exact recursion has more
     return World(experiment, task, data, doubt, yardstick(experiment, task), four)
 
@@ -159,7 +225,7 @@ def _states(world: World, system: System, data: Population | None) -> Iterator[A
 def exact_states(world: World, system: System, rounds: int) -> Iterator[Any]:
     """Mean and covariance of the server's model before rounds 0..rounds, exactly."""
     assert world.fourth is not None
-    recursion, D = dense.DenseRecursion(system, world.fourth), system.dim
+    recursion, D = exact.DenseRecursion(system, world.fourth), system.dim
     for state in recursion.trajectory(rounds):
         yield state.mean[:D], state.covariance[:D, :D]
 
@@ -183,25 +249,25 @@ def predict(
 
     `on_round` is called from time to time with the number of rounds done, of all.
     """
-    with staff(world, jobs) as workers:
+    with in_parallel(world, jobs) as workers:
         return predictions(workers, on_round)
 
 
 def predictions(
-    workers: Staff, on_round: Callable[[int, int], None] | None = None
+    workers: Workers, on_round: Callable[[int, int], None] | None = None
 ) -> list[Prediction]:
-    """The same, by a staff that knows the world."""
+    """The same, by workers that have the world."""
     world: World = workers.known
     rounds, numbers = world.experiment.rounds, world.experiment.rounds * world.task.dim**2
     known = systems(world)
-    pieces = [Piece(title, numbers * _cost(system)) for title, system in known.items()]
+    costs = [numbers * _cost(system) for system in known.values()]
     total = len(known) * rounds
 
     def tell(share: float) -> None:
         if on_round is not None:
             on_round(int(share * total), total)
 
-    found: list[Prediction] = workers.work(_curve, pieces, tell)
+    found: list[Prediction] = workers.work(_curve, list(known), costs, tell)
     return found
 
 
@@ -238,21 +304,11 @@ def curves(experiment: Experiment, number: int | None = None, jobs: int = 1) -> 
     >>> prediction.title, bool(prediction.mse[20] < prediction.mse[0])
     ('PSO-Fed M=40 uncoordinated', True)
     """
-    coverage.check(given(experiment))
-    rest = coverage.uncovered(experiment)
+    check(given(experiment))
+    rest = uncovered(experiment)
     if rest:
-        found = f"{', '.join(rest)}: {coverage.UNCOVERED}"
+        found = f"{', '.join(rest)}: {UNCOVERED}"
         if len(rest) == len(experiment.methods):
             raise InputError("methods", f"has none with a theory: {found}", "add psofed")
         warn(f"no prediction for {found}", UserWarning, stacklevel=2)
     return predict(world(fix_world(experiment, number)), jobs)
-
-
-def renamed(experiment: Experiment, *more: Any, **options: Any) -> list[Prediction]:
-    """`psofed.predict`, the old name of `psofed.predict_curves`: works for one version more."""
-    if not isinstance(experiment, Experiment):
-        found = f"is a {type(experiment).__name__}, but psofed.predict is about experiments"
-        right = "for a fit or a model call its own method: psofed.load_model(FILE).predict(TABLE)"
-        raise InputError("experiment", found, right)
-    warn("psofed.predict is now psofed.predict_curves", DeprecationWarning, stacklevel=2)
-    return curves(experiment, *more, **options)

@@ -10,19 +10,154 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psofed.theory.mean import MeanRecursion, Means, Round
-from psofed.theory.moments import Moments
-from psofed.theory.noise import Noise, closure
+from psofed.theory.moments import Population
 from psofed.theory.system import System
-from psofed.theory.windows import Calendar, Windows, outer
 
 Array = NDArray[Any]
-TAIL = 2e-5  # share of the trace of R that the means may leave out
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinated:
+    """One window for all clients, so rho is 0 or 1 and Pi = pair = rho rho^T: entries move."""
+
+    rows: Array  # the entries of the window
+    kind: Any
+
+    def mixed(self, A: Array, B: Array, C: Array, same: bool) -> Array:
+        """Cov(S w + (I - S) w_k, S w + (I - S) w_l): A inside the window, C outside, B between."""
+        w, out = self.rows, C.copy()
+        out[w] = B[w]
+        out[:, w] = B[w].T
+        out[np.ix_(w, w)] = A[np.ix_(w, w)]
+        return out
+
+    def into_rows(self, B: Array, X: Array) -> Array:
+        """rho_a∘B + (1 - rho_a)∘X."""
+        out = X.copy()
+        out[self.rows] = B[self.rows]
+        return out
+
+    def into_columns(self, A: Array, B: Array) -> Array:
+        """A∘rho_b + B∘(1 - rho_b)."""
+        out = B.copy()
+        out[:, self.rows] = A[:, self.rows]
+        return out
+
+    @property
+    def up(self) -> Any:
+        """rho of the rows that are exchanged, as a column."""
+        return self.kind(1)
+
+    @property
+    def inner(self) -> tuple[Any, Any]:
+        """Pi and pair, where both entries are exchanged."""
+        return self.kind(1), self.kind(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """A window for each client."""
+
+    rho: Array  # [D]
+    Pi: Array  # [D, D]
+    pair: Array  # [D, D]
+
+    def mixed(self, A: Array, B: Array, C: Array, same: bool) -> Array:
+        """Cov(S w + (I - S) w_k, S' w + (I - S') w_l); with `same` k = l."""
+        # Z + Z^T is all that differs from C, because A, C and Pi are symmetric.
+        Z = A + C
+        Z *= A.dtype.type(0.5)
+        Z -= B
+        Z *= self.Pi if same else self.pair
+        left = B - C
+        left *= self.rho[:, None]
+        Z += left
+        out = Z + Z.T
+        out += C
+        return out
+
+    def into_rows(self, B: Array, X: Array) -> Array:
+        """rho_a∘B + (1 - rho_a)∘X."""
+        out = B - X
+        out *= self.rho[:, None]
+        out += X
+        return out
+
+    def into_columns(self, A: Array, B: Array) -> Array:
+        """A∘rho_b + B∘(1 - rho_b)."""
+        out = A - B
+        out *= self.rho
+        out += B
+        return out
+
+    @cached_property
+    def rows(self) -> Any:
+        """The entries that anybody exchanges: what is not uploaded need not be computed."""
+        found = np.flatnonzero(self.rho)
+        return found if len(found) < len(self.rho) // 2 else slice(None)
+
+    @property
+    def up(self) -> Array:
+        """rho of the rows that are exchanged, as a column."""
+        return self.rho[self.rows, None]
+
+    @property
+    def inner(self) -> tuple[Array, Array]:
+        """Pi and pair, where both entries are exchanged."""
+        rows = self.rows
+        return self.Pi[rows][:, rows], self.pair[rows][:, rows]
+
+
+Windows = Coordinated | Own
+
+
+class Calendar:
+    """The windows of a method, round by round; two rounds need those of each."""
+
+    def __init__(self, system: System, kind: Any) -> None:
+        self.system, self.kind = system, kind
+        self._recent: dict[int, Windows] = {}
+
+    def __getitem__(self, n: int) -> Windows:
+        if n not in self._recent:
+            self._recent = {k: v for k, v in self._recent.items() if k == n - 1}
+            self._recent[n] = self._windows(n)
+        return self._recent[n]
+
+    def _windows(self, n: int) -> Windows:
+        if self.system.coordinated:
+            return Coordinated(np.flatnonzero(self.system.masks(n)[0]), self.kind)
+        turn = self.system.turned(n)
+        if turn is None:
+            return self._own(n)
+        first = self._first
+        rho, turned = np.roll(first.rho, turn), ((turn, turn), (0, 1))
+        return Own(rho, np.roll(first.Pi, *turned), np.roll(first.pair, *turned))
+
+    @cached_property
+    def _first(self) -> Own:
+        return self._own(0)
+
+    def _own(self, n: int) -> Own:
+        d = self.system.masks(n).astype(self.kind)
+        return Own(d.mean(axis=0), *outer(d))
+
+
+def outer(a: Array) -> tuple[Array, Array]:
+    """mean_k a_k a_k^T, and mean_{k != l} a_k a_l^T."""
+    J, squares, total = len(a), a.T @ a, a.sum(axis=0)
+    pairs = np.outer(total, total)
+    pairs -= squares
+    pairs *= a.dtype.type(1 / max(J * (J - 1), 1))
+    squares *= a.dtype.type(1 / J)
+    return squares, pairs
 
 
 class Second(NamedTuple):
@@ -39,45 +174,6 @@ class State(NamedTuple):
 
     means: Means
     second: Second
-
-
-class Correlations:
-    """All R_k as U T_k U^T, in the space that the features fill: `m @ it` is as with an array."""
-
-    __array_ufunc__ = None  # NumPy leaves the product to this class
-
-    def __init__(self, R: Array, kind: Any, tail: float) -> None:
-        values, vectors = np.linalg.eigh(R.mean(axis=0))
-        rank = int(np.count_nonzero(np.cumsum(values) > tail * values.sum()))
-        self.U = vectors[:, -rank:].astype(kind)
-        self.T = (self.U.T @ R.astype(kind, copy=False)) @ self.U
-        self.shape, self.dtype = R.shape, self.U.dtype
-
-    def __rmatmul__(self, m: Array) -> Array:
-        """m [J, c, D] times R_k."""
-        J, c, D = m.shape
-        inside = (m.reshape(J * c, D) @ self.U).reshape(J, c, -1) @ self.T
-        return (inside.reshape(J * c, -1) @ self.U.T).reshape(J, c, D)
-
-
-@dataclass(frozen=True, eq=False)
-class Population:
-    """What all methods and steps of one world share, in one precision."""
-
-    moments: Moments
-    R_k: Correlations
-    R: Array  # the mean of R_k
-    noise: Noise
-    kind: Any
-
-
-def population(
-    moments: Moments, noise: Noise | None = None, kind: Any = np.float32, tail: float = TAIL
-) -> Population:
-    """The data of a world; in float32 the recursion is twice as fast and exact to 0.001 dB."""
-    R = moments.R.mean(axis=0).astype(kind)
-    R_k = Correlations(moments.R, kind, tail)
-    return Population(moments, R_k, R, noise or closure(moments, kind), kind)
 
 
 class ReducedRecursion:

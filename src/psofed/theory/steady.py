@@ -16,13 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.theory import krylov
-from psofed.theory.bounds import Bounds
 from psofed.theory.mean import Means, Round
-from psofed.theory.moments import Yardstick
-from psofed.theory.reduced import Population, ReducedRecursion, Second, State
-from psofed.theory.system import System
-from psofed.theory.windows import Own, outer
+from psofed.theory.moments import Population, Yardstick
+from psofed.theory.reduced import Own, ReducedRecursion, Second, State, outer
+from psofed.theory.system import Bounds, System
 
 Array = NDArray[Any]
 PART = 10  # clients whose means stay in the processor's cache
@@ -78,7 +75,7 @@ class _Fresh:
         return self._windows
 
 
-class Setting(NamedTuple):
+class SweepPoint(NamedTuple):
     """One point of a sweep."""
 
     shared: int
@@ -91,7 +88,7 @@ def quasi_static(
     data: Population,
     test: Yardstick,
     bounds: Bounds,
-    settings: list[Setting],
+    settings: list[SweepPoint],
     rounds: int,
     tell: Callable[[float], None] | None = None,
     tolerance: float = TOLERANCE,
@@ -117,15 +114,15 @@ def quasi_static(
     return np.array([found.get(s, np.nan) for s in settings])
 
 
-def _setting(system: System, s: Setting) -> AveragedSystem:
+def _setting(system: System, s: SweepPoint) -> AveragedSystem:
     method = copy(system.method)
     method.shared, method.step = s.shared, s.step
-    method.common = s.coordinated or s.shared == system.dim
-    return AveragedSystem(method, system.clients, system.total, system.cohort)
+    method.delivery = "common" if s.coordinated or s.shared == system.dim else "each"
+    return AveragedSystem(method, system.clients, system.total, system.cohort, system.attack)
 
 
 def _means(
-    system: System, data: Population, settings: list[Setting], rounds: int, tell: Any
+    system: System, data: Population, settings: list[SweepPoint], rounds: int, tell: Any
 ) -> Means:
     """The means of `MeanRecursion` with windows M/D, in the space that the features fill.
 
@@ -183,7 +180,7 @@ def _spread(
     def agree(values: Array) -> bool:
         return bool(np.ptp(values) * PER_DB < SURE * tolerance * (floor + values[-1]))
 
-    return krylov.seen(push, packed.weights(test.G, recursion.data.kind), rounds, agree)
+    return seen(push, packed.weights(test.G, recursion.data.kind), rounds, agree)
 
 
 class _Packed:
@@ -218,3 +215,54 @@ class _Packed:
         own = (2 * G - np.diag(np.diag(G))).ravel()[self.upper]
         rest = 0 if self.whole else 2 * len(own) + self.dim**2
         return np.concatenate([own, np.zeros(rest)]).astype(kind)
+
+
+STRIDE = 5  # vectors between two values
+RECENT = 5  # values that have to agree
+MOST = 200  # vectors
+NOTHING = 1e-6  # of a product that is left when it lies in the space already
+
+
+def seen(
+    push: Callable[[Array], Array], g: Array, rounds: int, agree: Callable[[Array], bool]
+) -> float:
+    """g^T x after `rounds` rounds from x = 0, when the last values `agree`; push(x) = L x + b.
+
+    The values are those of 5 more vectors each; a slow direction shows when it is found, so the
+    last alone would not tell. They end by themselves where the space holds all that is reached;
+    nan where it would need more vectors than there is room for.
+    """
+    b = push(np.zeros_like(g))
+    size = float(np.linalg.norm(b))
+    if size == 0:
+        return 0.0
+    most = min(MOST, len(g))
+    V, H = np.empty((most + 1, len(b)), b.dtype), np.zeros((most + 1, most))
+    V[0] = b / size
+    values: list[float] = []
+    for m in range(1, most + 1):
+        new = (push(V[m - 1] * b.dtype.type(size)) - b) / b.dtype.type(size)
+        before = float(np.linalg.norm(new))
+        for _ in range(2):  # once would leave rounding errors that grow
+            parts = V[:m] @ new
+            new -= parts @ V[:m]
+            H[:m, m - 1] += parts
+        left = float(np.linalg.norm(new))
+        done = not left > NOTHING * before
+        if done or m % STRIDE == 0 or m == most:
+            values.append(float(V[:m] @ g @ _after(H[:m, :m], size, rounds)))
+        if done or (len(values) >= RECENT and agree(np.array(values[-RECENT:]))):
+            return values[-1]
+        H[m, m - 1] = left
+        V[m] = new / b.dtype.type(left)
+    return values[-1] if most == len(g) else float("nan")
+
+
+def _after(H: Array, size: float, rounds: int) -> Array:
+    """xi after `rounds` rounds of xi+ = H xi + size e_1, from zero."""
+    m = len(H)
+    whole = np.zeros((m + 1, m + 1))
+    whole[:m, :m], whole[0, m], whole[m, m] = H, size, 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        found: Array = np.linalg.matrix_power(whole, rounds)[:m, m]
+    return found

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.federation.bases import SCHEMES
+from psofed.federation.options import Options
+from psofed.federation.workers import Tell, Workers
 from psofed.methods import psofed
-from psofed.methods.contract import Options
-from psofed.theory import bounds, mean, prediction, steady
-from psofed.theory.bounds import Bounds, Norm, Verdict
+from psofed.theory import mean, prediction, steady
 from psofed.theory.mean import Radius
 from psofed.theory.prediction import Prediction, World
-from psofed.theory.staff import Piece, Staff, Tell
-from psofed.theory.system import System, started, system
+from psofed.theory.system import Bounds, Norm, System, Verdict, bounds, norms, started, system
 
 Array = NDArray[Any]
 STEPS = (0.05, 0.1, 0.2, 0.35, 0.55, 0.75, 0.9)  # of a sweep, in units of the limit
@@ -64,23 +64,23 @@ class Study:
     sweeps: list[Sweep] = field(default_factory=list)
 
 
-def judge(workers: Staff, radii: bool = True, on_share: Progress = None) -> Study:
+def judge(workers: Workers, radii: bool = True, on_share: Progress = None) -> Study:
     """The limits of the step and, with `radii`, the speed of the mean error."""
     world: World = workers.known
-    limits = bounds.bounds(world.experiment, world.task, world.moments)
+    limits = bounds(world.experiment, world.task, world.moments)
     known = prediction.systems(world)
     found: list[Any] = [(None, None)] * len(known)
     if radii:
-        pieces = [Piece(title, _cost(world, system)) for title, system in known.items()]
-        found = workers.work(_radii, pieces, on_share)
+        costs = [_cost(world, system) for system in known.values()]
+        found = workers.work(_radii, list(known), costs, on_share)
     judged = [
         _judgement(limits, title, system, *both)
         for (title, system), both in zip(known.items(), found, strict=True)
     ]
     part = next((system for system in known.values() if not system.whole), None)
-    norms = bounds.norms(part, world.moments) if part is not None else []
+    found_norms = norms(part, world.moments) if part is not None else []
     unknown = [title for title in world.experiment.titles if title not in known]
-    return Study(world, limits, norms, judged, unknown)
+    return Study(world, limits, found_norms, judged, unknown)
 
 
 def _cost(world: World, system: System) -> float:
@@ -105,7 +105,7 @@ def _judgement(
     return Judgement(title, system.step, verdict, limits.limit(system), radius, paper)
 
 
-def sweeps(workers: Staff, study: Study, on_share: Progress = None) -> list[Sweep]:
+def sweeps(workers: Workers, study: Study, on_share: Progress = None) -> list[Sweep]:
     """MSE at the end against the step for each method, and against M for each scheme.
 
     Exact where the curves are; else quasi-static.
@@ -151,7 +151,11 @@ def sweeps(workers: Staff, study: Study, on_share: Progress = None) -> list[Swee
 
 
 def _ends(
-    workers: Staff, limits: Bounds, title: str, wanted: list[steady.Setting], on_share: Progress
+    workers: Workers,
+    limits: Bounds,
+    title: str,
+    wanted: list[steady.SweepPoint],
+    on_share: Progress,
 ) -> Array:
     """The MSE of each setting; some at a time, and as many on one process as on ten."""
     world: World = workers.known
@@ -159,10 +163,10 @@ def _ends(
     count = -(-len(each) // GROUP)
     groups = [each[i::count] for i in range(count)]
     rounds = round(AT * world.experiment.rounds)
-    numbers = rounds * world.moments.r.size
-    pieces = [Piece((title, limits, group, rounds), numbers * len(group)) for group in groups]
-    found: dict[steady.Setting, float] = {}
-    for group, mse in zip(groups, workers.work(_group, pieces, on_share), strict=True):
+    pieces = [(title, limits, group, rounds) for group in groups]
+    costs = [rounds * world.moments.r.size * len(group) for group in groups]
+    found: dict[steady.SweepPoint, float] = {}
+    for group, mse in zip(groups, workers.work(_group, pieces, costs, on_share), strict=True):
         found |= dict(zip(group, mse.tolist(), strict=True))
     return np.array([found[s] for s in wanted])
 
@@ -179,12 +183,12 @@ def _group(world: World, what: Any, tell: Tell) -> Array:
     return steady.quasi_static(system, world.population, world.test, limits, settings, rounds, tell)
 
 
-def _exact(world: World, limits: Bounds, s: steady.Setting, rounds: int) -> float:
+def _exact(world: World, limits: Bounds, s: steady.SweepPoint, rounds: int) -> float:
     """The MSE of a setting by the exact recursion; nan where the step is unsafe, or too large.
 
     It is averaged over a period of the windows, and followed for `rounds` rounds or until it stays.
     """
-    scheme = psofed.SCHEMES[0 if s.coordinated else 1]
+    scheme = SCHEMES[0 if s.coordinated else 1]
     options = psofed.Options(shared=s.shared, scheme=scheme, step=s.step)
     (method,) = started(replace(world.experiment, methods=(options,)), world.task)
     one = system(method, world.moments.clients, world.experiment.cohort)
@@ -214,10 +218,10 @@ def _is_default(options: Any) -> bool:
     return bool(usual and options.idle)
 
 
-def _setting(options: Options, dim: int, step: float) -> steady.Setting:
+def _setting(options: Options, dim: int, step: float) -> steady.SweepPoint:
     """Of the whole model, if it has no windows."""
     shared, scheme = options.sharing
-    return steady.Setting(dim if shared is None else shared, scheme != "uncoordinated", step)
+    return steady.SweepPoint(dim if shared is None else shared, scheme != "uncoordinated", step)
 
 
 def deviations(

@@ -1,0 +1,393 @@
+"""The rules of attacks, defences and policies: what stands around a method, in every executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.cli.laws.drivers import (
+    CLIENTS,
+    COHORT,
+    DIM,
+    compiled,
+    exchange,
+    fits,
+    largest,
+    played,
+    prepare,
+    samples,
+    small,
+    stepwise,
+)
+from psofed.cli.laws.of_methods import nobody_is_admitted
+from psofed.cli.laws.rules import Rule, applies, close, require
+from psofed.core.seeds import Seeds
+from psofed.core.several import PlacedSeeds
+from psofed.experiment import Experiment
+from psofed.federation.contract import Task
+from psofed.federation.options import Options as MethodOptions
+from psofed.federation.policy import Federation
+from psofed.federation.policy import Options as PolicyOptions
+from psofed.federation.policy import bind as bind_policy
+from psofed.methods import fedavg, onlinefed, psofed
+from psofed.simulate import family
+from psofed.simulate.onerun import one_run, some_runs
+from psofed.stages.attacks.contract import Attack, Attackers, bind
+from psofed.stages.attacks.contract import Options as AttackOptions
+from psofed.stages.defences.contract import Defence, Setting, State
+from psofed.stages.defences.contract import Options as DefenceOptions
+from psofed.stages.defences.contract import bind as bind_defence
+from psofed.stages.surroundings import attack_in
+from psofed.streams.contract import Samples
+
+Array = NDArray[Any]
+RUNS = (0, 1, 2)
+METHODS = (onlinefed.Options(), psofed.Options(3, allow_uneven=True), fedavg.Options(3))
+ROUNDS, WIDTH, MEMBERS = 20, 8, 4
+SHARE = 0.4  # of five clients: two are malicious
+PLACES, HALF, SHARED = 12, 6, 4
+WATCHED = 4  # rounds in which a defence may fold nothing in
+SHORT = 12  # rounds: every method has shared by then
+FEDERATION = Federation(CLIENTS, COHORT, 8 * DIM, Seeds(3))
+
+
+def _changes_samples(options: AttackOptions) -> str:
+    return "" if options.on == "values" else "it changes samples"
+
+
+def _attack(options: AttackOptions, seeds: Seeds) -> Attack:
+    return bind(options, Attackers(CLIENTS, WIDTH, SHARE, seeds))
+
+
+def _worlds(options: AttackOptions, **changes: Any) -> list[Experiment]:
+    hurt = {"attack": replace(options, share=SHARE), "rounds": ROUNDS}
+    return [small(method, **hurt | changes) for method in METHODS]
+
+
+def _insiders(world: Experiment, task: Task) -> Attackers:
+    attack = attack_in(world.attack, task)
+    assert attack is not None
+    return attack.attackers
+
+
+def _sent(attack: Attack, n: int, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """What members send, who of them is bad, their own models and the server's, at random."""
+    rng = np.random.default_rng(n)
+    own, w = rng.standard_normal((*shape, MEMBERS, WIDTH)), rng.standard_normal((*shape, WIDTH))
+    k = np.broadcast_to(np.arange(MEMBERS), (*shape, MEMBERS))
+    bad = np.broadcast_to(np.arange(MEMBERS) % 3 == 0, k.shape)
+    return attack.models(n, k, own, bad, w), bad, own, w
+
+
+@applies(_changes_samples)
+def an_attack_follows_the_seed(options: AttackOptions) -> None:
+    """What is sent follows from the seed, and from nothing else."""
+    for n in range(3):
+        (first, *_), (again, *_) = (_sent(_attack(options, Seeds(3)), n, ()) for _ in range(2))
+        require(np.array_equal(first, again, equal_nan=True), "the second time it is another model")
+
+
+@applies(_changes_samples)
+def its_own_model_is_kept(options: AttackOptions) -> None:
+    """The models that clients have learned stay as they are, in shape and precision too."""
+    attack = _attack(options, Seeds(3))
+    for kind in (np.float32, np.float64):
+        rng = np.random.default_rng(0)
+        own = rng.standard_normal((MEMBERS, WIDTH)).astype(kind)
+        before, bad = own.copy(), np.arange(MEMBERS) < 2
+        for n in range(4):
+            sent = attack.models(n, np.arange(MEMBERS), own, bad, np.zeros(WIDTH, kind))
+            require(np.array_equal(own, before), "models() changes its argument")
+            require(sent.shape == own.shape, f"models() gives {sent.shape}, not {own.shape}")
+            require(sent.dtype == kind, f"models() gives {sent.dtype}, not {np.dtype(kind)}")
+
+
+@applies(_changes_samples)
+def finite_models_are_sent(options: AttackOptions) -> None:
+    """Finite models give finite ones, also where all members are malicious, or one is alone."""
+    attack = _attack(options, Seeds(3))
+    for bad in ([True, True], [True, False], [True]):
+        own = np.random.default_rng(1).standard_normal((len(bad), WIDTH))
+        for n in range(4):
+            sent = attack.models(n, np.arange(len(bad)), own, np.array(bad), np.zeros(WIDTH))
+            found = f"{sum(bad)} of {len(bad)} members are bad, and what they send is not finite"
+            require(np.isfinite(sent).all(), found)
+
+
+def only_the_malicious_change(options: AttackOptions) -> None:
+    """Honest clients upload, learn and measure to the bit what they would without an attack."""
+    for world in _worlds(options):
+        method, draws = prepare(world)
+        clean = samples(prepare(replace(world, attack=None))[1])
+        honest = ~_insiders(world, method.task).among(np.arange(CLIENTS))
+        for found, true in zip(samples(draws), clean, strict=True):
+            require(np.array_equal(found[honest], true[honest]), "honest clients measure otherwise")
+            if options.on == "values":
+                require(np.array_equal(found, true), "malicious clients measure otherwise")
+
+
+def attacked_runs_are_apart(options: AttackOptions) -> None:
+    """Several runs computed at once are what each of them is alone."""
+    if options.on == "values":
+        everybody = np.broadcast_to(np.arange(CLIENTS), (len(RUNS), CLIENTS))
+        together = _attack(options, PlacedSeeds(3, RUNS, None, everybody))
+        for n in range(4):
+            sent, bad, own, w = _sent(together, n, (len(RUNS),))
+            for run in RUNS:
+                one, k = _attack(options, Seeds(3, run)), np.arange(MEMBERS)
+                alone = one.models(n, k, own[run], bad[run], w[run])
+                same = np.array_equal(sent[run], alone, equal_nan=True)
+                require(same, f"members of run {run} send something else in round {n}")
+    for world in _worlds(options):
+        _runs_are_apart(world)
+
+
+def _not_compiled(options: AttackOptions) -> str:
+    some = any(family.supports(prepare(world)[0]) for world in _worlds(options))
+    return "" if some else "the engine does not have it"
+
+
+@applies(_not_compiled)
+def the_engine_agrees(options: AttackOptions) -> None:
+    """Where the compiled engine has it, it gives the models of the handlers, to 1e-12."""
+    for world in _worlds(options):
+        if (found := compiled(world)) is not None:
+            expected = stepwise(world)
+            close(found, expected, "compiled and lockstep models", float(np.abs(expected).max()))
+
+
+def _knows_others(options: AttackOptions) -> str:
+    return "it knows what others send, as no deployed client does" if options.omniscient else ""
+
+
+@applies(_knows_others)
+def the_attacked_executors_agree(options: AttackOptions) -> None:
+    """Deployed clients that are malicious do the same as simulated ones, to 1e-12."""
+    for world in _worlds(options):
+        expected = stepwise(world)
+        if (size := float(np.abs(expected).max())) <= 1e6:  # deployed servers refuse larger values
+            close(exchange(world).models, expected, "deployed and simulated models", size)
+
+
+def _runs_are_apart(world: Experiment) -> None:
+    for run, found in zip(RUNS, some_runs(world, RUNS), strict=True):
+        close(found.mse, one_run(world, run).mse, f"the errors of run {run}")
+
+
+ATTACK = (
+    an_attack_follows_the_seed, its_own_model_is_kept, finite_models_are_sent,
+    only_the_malicious_change, attacked_runs_are_apart, the_engine_agrees,
+    the_attacked_executors_agree,
+)  # fmt: skip
+
+
+def _defence(options: DefenceOptions) -> Defence:
+    return bind_defence(options, Setting(PLACES, PLACES, WIDTH, HALF))
+
+
+def _changes(n: int, size: float = 0.01) -> tuple[Array, Array, Array]:
+    """Members, their changes, and the entries, which are the same for all."""
+    rng = np.random.default_rng(n)
+    k = np.sort(rng.choice(PLACES, HALF, replace=False))
+    entries = np.broadcast_to((np.arange(SHARED) + SHARED * (n % 2)) % WIDTH, (HALF, SHARED))
+    return k, size * rng.standard_normal((HALF, SHARED)), entries
+
+
+def _play(defence: Defence, state: State, rounds: range, attack: float = 0.0) -> list[Array]:
+    left = []
+    for n in rounds:
+        k, changes, entries = _changes(n)
+        changes[k == 3] += attack
+        left.append(defence.defended(state, n, k, changes, entries).copy())
+    return left
+
+
+def the_state_is_arrays(options: DefenceOptions) -> None:
+    """Its state is a dict of arrays, and all that it remembers: saved and loaded, it goes on."""
+    whole, first = _defence(options), _defence(options)
+    state, half = whole.start(), first.start()
+    arrays = [isinstance(array, np.ndarray) for array in dict(state).values()]
+    require(all(arrays), "start() does not give a dict of arrays")
+    expected = _play(whole, state, range(30), 1.0)
+    _play(first, half, range(15), 1.0)
+    loaded = {name: array.copy() for name, array in half.items()}
+    found = _play(_defence(options), loaded, range(15, 30), 1.0)
+    same = all(np.array_equal(a, b) for a, b in zip(found, expected[15:], strict=True))
+    require(same, "it judges otherwise: something is kept outside the state")
+    require(loaded.keys() == state.keys(), "the names in its state change")
+
+
+def what_is_given_is_kept(options: DefenceOptions) -> None:
+    """Its arguments stay as they are, and what it gives has their shape and precision."""
+    for kind in (np.float32, np.float64):
+        defence = _defence(options)
+        state = defence.start()
+        for n in range(5):
+            k, changes, entries = _changes(n, 3.0)
+            changes = changes.astype(kind)
+            before = changes.copy()
+            left = defence.defended(state, n, k, changes, entries)
+            require(np.array_equal(changes, before), "defended() changes its argument")
+            require(left.shape == changes.shape, f"it gives {left.shape}, not {changes.shape}")
+            require(left.dtype == kind, f"it gives {left.dtype} where {np.dtype(kind)} is due")
+
+
+def harmless_rounds_are_left_alone(options: DefenceOptions) -> None:
+    """Small changes of one size, the same for all members, stay to the bit; but for the first."""
+    defence = _defence(options)
+    state = defence.start()
+    for n in range(10):
+        k, changes, entries = _changes(n, 0.001)
+        changes[:] = changes[0] * 0.001 / np.sqrt(np.mean(changes[0] ** 2))
+        left = defence.defended(state, n, k, changes, entries)
+        if n < WATCHED and not left.any():
+            continue  # a defence may look before it trusts
+        apart = largest(left, changes)
+        close = apart <= 1e-15 if options.compares else np.array_equal(left, changes)
+        require(close, f"in round {n} they change by {apart:.1e}")
+
+
+def one_liar_does_no_lasting_harm(options: DefenceOptions) -> None:
+    """Whatever one of six members sends, infinity too, what is left is finite and bounded."""
+    for lie in (1e30, -1e300, np.inf, -np.inf) if options.acts else ():
+        defence = _defence(options)
+        state = defence.start()
+        with np.errstate(all="ignore"):
+            lying = _play(defence, state, range(20), lie)
+            later = _play(defence, state, range(20, 40))
+        for n, left in enumerate(lying + later):
+            require(np.isfinite(left).all(), f"{lie} is not stopped in round {n}")
+            most = float(np.abs(left.mean(axis=0)).max())
+            require(most < 1e3, f"after {lie}, round {n} changes the model by {most:.1e}")
+
+
+def defended_runs_are_apart(options: DefenceOptions) -> None:
+    """Several runs at once, on leading axes, are to the bit what each of them is alone."""
+    alone = _defence(options)
+    states = [alone.start() for _ in RUNS]
+    both = {name: np.stack([state[name] for state in states]) for name in states[0]}
+    for n in range(10):
+        each = [_changes(n + 50 * run, 0.3) for run in RUNS]
+        k, changes, entries = (np.stack(part) for part in zip(*each, strict=True))
+        left = alone.defended(both, n, k, changes, entries)
+        for r, one in enumerate(each):
+            own = alone.defended(states[r], n, *one)
+            require(np.array_equal(left[r], own), f"run {r} has other changes in round {n}")
+            same = all(np.array_equal(both[name][r], a) for name, a in states[r].items())
+            require(same, f"run {r} has another state after round {n}")
+
+
+def the_defended_executors_agree(options: DefenceOptions) -> None:
+    """Engine, several runs at once and deployed handlers give the same models, to 1e-12."""
+    world = small(onlinefed.Options(), clients=PLACES, cohort=HALF, rounds=15, defence=options)
+    close(exchange(world).models, stepwise(world), "deployed and simulated models")
+    _runs_are_apart(world)
+
+
+DEFENCE = (
+    the_state_is_arrays, what_is_given_is_kept, harmless_rounds_are_left_alone,
+    one_liar_does_no_lasting_harm, defended_runs_are_apart, the_defended_executors_agree,
+)  # fmt: skip
+
+
+def selection_is_reproducible(options: MethodOptions, policy: PolicyOptions) -> None:
+    """A selection follows from the seed, and from nothing else."""
+    options = replace(options, policy=policy)
+    first = stepwise(small(options, rounds=SHORT))
+    again = stepwise(small(options, rounds=SHORT))
+    require(np.array_equal(first, again), "the same seed gives other models")
+    other = stepwise(small(options, rounds=SHORT, seed=1))
+    require(not np.array_equal(first, other), "another seed gives the same models")
+    require(np.isfinite(first).all(), "the models do not stay finite")
+
+
+def zero_targets_leave_zero_models(options: MethodOptions, policy: PolicyOptions) -> None:
+    """Targets of zero leave a model of zero under the policy."""
+    method, draws = prepare(small(replace(options, policy=policy), rounds=SHORT))
+
+    def silent(*where: Any) -> Samples:
+        drawn = draws.source(*where)
+        return Samples(drawn.x, 0 * drawn.clean, 0 * drawn.noise, drawn.memory)
+
+    for moment in played(method, replace(draws, source=silent)):
+        require(not moment.server["w"].any(), "the model moves")
+
+
+def _policy(policy: PolicyOptions) -> Any:
+    return bind_policy(policy, FEDERATION)
+
+
+def _choice(bound: Any, state: Any, n: int) -> tuple[Any, Any]:
+    invited = bound.invite(state, n, 8 * DIM, 8 * DIM)
+    scores = {k: 1.0 + (k + n) % 3 for k in invited.members}
+    return invited, bound.admit(state, n, scores)
+
+
+def answers_have_their_form(policy: PolicyOptions) -> None:
+    """Members and weights come in client order, with costs that are whole numbers from 0 on."""
+    bound = _policy(policy)
+    state = bound.start()
+    arrays = all(isinstance(v, np.ndarray) for v in state.values())
+    require(isinstance(state, dict) and arrays, "start() does not give a dict of arrays")
+    require(isinstance(bound.size, int) and 0 < bound.size <= CLIENTS, f"size is {bound.size!r}")
+    for n in range(50):
+        invited, admitted = _choice(bound, state, n)
+        members, weights = invited.members, admitted.weights
+        ordered = isinstance(members, list) and members == sorted(set(members))
+        require(ordered, f"invite gives {members}, not a list in client order")
+        mine = list(weights) == [k for k in members if k in weights]
+        require(mine, f"admit gives weights of {list(weights)}; invited were {members}")
+        require(all(isfinite(a) for a in weights.values()), f"admit gives {weights}")
+        costs = (invited.side_up, invited.side_down, admitted.side_up, admitted.side_down)
+        require(all(isinstance(c, int) and c >= 0 for c in costs), f"the costs are {costs}")
+
+
+def saved_states_go_on(policy: PolicyOptions) -> None:
+    """A state that is saved and loaded goes on as if nothing had happened."""
+    whole, first = _policy(policy), _policy(policy)
+    state, half = whole.start(), first.start()
+    expected = [_choice(whole, state, n) for n in range(40)]
+    for n in range(20):
+        _choice(first, half, n)
+    second, loaded = _policy(policy), {key: value.copy() for key, value in half.items()}
+    found = [_choice(second, loaded, n) for n in range(20, 40)]
+    require(found == expected[20:], "it chooses others: something is kept outside the state")
+
+
+def hostile_scores_do_no_harm(policy: PolicyOptions) -> None:
+    """Scores that are infinite or not a number, of a method that diverges, give finite weights."""
+    bound = _policy(policy)
+    state = bound.start()
+    for n, score in enumerate((float("inf"), float("nan"), 1e300, 0.0)):
+        members = bound.invite(state, n, 8 * DIM, 8 * DIM).members
+        weights = bound.admit(state, n, dict.fromkeys(members, score)).weights
+        require(all(isfinite(a) for a in weights.values()), f"a score of {score} gives {weights}")
+        require(all(np.isfinite(v).all() for v in state.values()), f"{score} stays in the state")
+
+
+def _none_takes_it(policy: PolicyOptions) -> str:
+    taken = any(fits(options, policy) for options in METHODS)
+    return "" if taken else "none of the methods it is tried with takes it"
+
+
+def _with_methods(pair: Callable[[MethodOptions, PolicyOptions], None]) -> Rule:
+    @applies(_none_takes_it)
+    def rule(policy: PolicyOptions) -> None:
+        for options in METHODS:
+            if fits(options, policy):
+                pair(options, policy)
+
+    rule.__doc__, rule.__name__ = pair.__doc__, pair.__name__
+    return rule
+
+
+PAIRS = (selection_is_reproducible, zero_targets_leave_zero_models, nobody_is_admitted)
+POLICY = (
+    answers_have_their_form, saved_states_go_on, hostile_scores_do_no_harm,
+    *map(_with_methods, PAIRS),
+)  # fmt: skip

@@ -1,0 +1,348 @@
+"""The search for settings: trials on other seeds, all in a few runs, the better ones in more.
+
+It is successive halving. Every run has the whole length, so that nobody is judged by how fast it
+starts. Steps are on a geometric grid that grows until the best of them is inside it. The lowest
+error and the fewest bytes to a target are two searches, because they have different winners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.compare.budget import (
+    COUNTED,
+    Allowance,
+    bare,
+    neighbours,
+    pilot_rounds,
+    reference_bytes,
+)
+from psofed.curves import STEADY_SHARE, Curves, to_db
+from psofed.experiment import Experiment
+from psofed.federation.options import Options
+from psofed.simulate import montecarlo
+from psofed.simulate.onerun import LOCKSTEP
+from psofed.simulate.pools import Pool
+
+SEED = 10**9  # added to the experiment's: what is tuned on is not what is reported
+MARKS = 500  # points of a curve
+OnPart = Callable[[int, int], None]
+Array = NDArray[Any]
+STAYS = 100  # rounds for which a curve has to stay below a target to have reached it
+LIKELY = 1.96  # standard errors
+
+
+class Reached(NamedTuple):
+    """Bytes at which a curve has reached a target, with an interval; infinite if it has not."""
+
+    bytes: float
+    low: float
+    high: float
+    round: int | None
+
+
+def bytes_to_target(curves: Curves, j: int, target: float, total: str = "unicast") -> Reached:
+    """Cumulative bytes at the first mark from which the mean stays at or below `target` dB.
+
+    The interval is that of the mean plus and minus 1.96 standard errors.
+    """
+    cumulative = cumulative_bytes(curves, total)[j]
+    error = LIKELY * np.nan_to_num(curves.stderr_db[j])
+    found = [
+        first(curves.rounds, curves.mse_db[j] + shift, target) for shift in (0.0, -error, error)
+    ]
+    value, low, high = (np.inf if i is None else float(cumulative[i]) for i in found)
+    return Reached(value, low, high, None if found[0] is None else int(curves.rounds[found[0]]))
+
+
+def first(rounds: Array, mse_db: Array, target: float) -> int | None:
+    """The first mark from which the curve stays at or below the target for 100 rounds."""
+    above = ~(mse_db <= target)
+    for i in np.flatnonzero(~above):
+        window = (rounds >= rounds[i]) & (rounds <= rounds[i] + STAYS)
+        if not above[window].any():
+            return int(i)
+    return None
+
+
+def cumulative_bytes(curves: Curves, total: str) -> Array:
+    """Bytes before each mark: "up", "unicast" (up and down) or "multicast"."""
+    down = {"up": 0 * curves.downlink, "unicast": curves.downlink, "multicast": curves.multicast}
+    return np.cumsum(curves.uplink + down[total], axis=1)
+
+
+def default_target(steady: float) -> float:
+    """1 dB above the steady MSE of the reference, rounded to a tenth of a dB."""
+    return round(steady + 1.0, 1)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """How a method with its step, averaged or not, did in a pilot."""
+
+    options: Options
+    error: float  # dB, the mean of the last fifth of the rounds; infinite if it diverged
+    bytes: float  # until the target was reached; infinite if it was not
+    share: float  # of the reference's bytes
+
+
+class Pilot:
+    """Runs on other seeds, computed by `workers`; every trial sees the same draws."""
+
+    def __init__(self, experiment: Experiment, allowed: Allowance, workers: Pool) -> None:
+        rounds = pilot_rounds(experiment, experiment.rounds)
+        self.experiment = replace(
+            experiment, seed=SEED + experiment.seed, rounds=rounds,
+            evaluate_every=max(rounds // MARKS, 1),
+        )  # fmt: skip
+        self.allowed, self.workers, self.target = allowed, workers, -np.inf
+        self.reference = reference_bytes(experiment, allowed.total) * rounds
+
+    def near(self, setting: Options) -> tuple[Options, ...]:
+        """The settings beside this one that fit the budget."""
+        return neighbours(self.experiment, setting, self.allowed)
+
+    def scores(self, trials: Sequence[Options], runs: int, told: OnPart) -> list[Scored]:
+        """Each trial's score over so many runs."""
+        parts, found = list(self._parts(trials)), list[Scored]()
+        try:
+            told(0, runs * len(parts))
+            # All runs of a part at once: that is faster than one after another.
+            jobs = [self.workers.submit(part, list(range(runs))) for part in parts]
+            for i, (part, job) in enumerate(zip(parts, jobs, strict=True), 1):
+                found += self._judged(part, job.result())
+                told(runs * i, runs * len(parts))
+        except KeyboardInterrupt:  # the runs of a pilot are no result
+            raise montecarlo.Interrupted(None) from None
+        return [replace(score, options=o) for score, o in zip(found, trials, strict=True)]
+
+    def _parts(self, trials: Sequence[Options]) -> Iterator[Experiment]:
+        """A few families of trials at a time; those that differ in steps only stay together."""
+        kinds: dict[Options, int] = {}
+        begin = 0
+        for i, options in enumerate(trials):
+            kind = replace(options, step=None, average=False, label="")
+            if kind not in kinds and len(kinds) == LOCKSTEP:
+                yield self._part(trials[begin:i])
+                begin, kinds = i, {}
+            kinds[kind] = i
+        if begin < len(trials):
+            yield self._part(trials[begin:])
+
+    def _part(self, trials: Sequence[Options]) -> Experiment:
+        named = tuple(replace(options, label=str(i)) for i, options in enumerate(trials))
+        return replace(self.experiment, methods=named)
+
+    def _judged(self, part: Experiment, runs: list[Any]) -> Iterator[Scored]:
+        """The scores of the mean over the runs."""
+        mse = np.mean([run.mse for run in runs], axis=0)
+        sent = np.mean(
+            [run.traffic[list(COUNTED[self.allowed.total])].sum(axis=0) for run in runs], 0
+        )
+        marks, db = part.evaluated, to_db(mse)
+        late = marks >= marks[-1] * (1 - STEADY_SHARE)
+        ends = to_db(mse[:, late].mean(axis=1))
+        for j, options in enumerate(part.methods):
+            i, spent = first(marks, db[j], self.target), np.cumsum(sent[j])
+            error = float(ends[j]) if np.isfinite(ends[j]) else np.inf
+            reached = np.inf if i is None else float(spent[i])
+            yield Scored(options, error, reached, float(spent[-1] / self.reference))
+
+
+Aim = Literal["error", "bytes"]
+AIMS: tuple[Aim, ...] = ("error", "bytes")
+ABOUT = 1.02  # where bytes depend on the data, a budget is met about so well
+SMALLEST, LARGEST = 1e-6, 1e4  # steps at which a grid stops growing
+ROOT = 2**0.5
+
+
+class Rung(NamedTuple):
+    """One part of the search: its runs, the settings that go on from it, and its steps."""
+
+    runs: int
+    keep: int  # settings of each method and aim
+    around: tuple[float, ...]  # steps to try, over the best so far; none: the grid of the learner
+    apart: float  # from one step to the next, where the grid grows
+    near: bool = False  # it tries the settings beside the best, in the runs of the rung before
+
+
+PLAIN = (
+    Rung(2, 3, (), 2.0),
+    Rung(2, 3, (1 / ROOT, 1.0, ROOT), ROOT, near=True),
+    Rung(6, 1, (1 / ROOT, 1.0, ROOT), ROOT),
+)
+GIFTED = (
+    Rung(2, 2, (0.5, 1.0, 2.0), 2.0),
+    Rung(6, 1, (1 / ROOT, 1.0, ROOT), ROOT),
+)
+
+
+class Winner(NamedTuple):
+    """The best of a method, and the trials of its setting: other steps, averaged or not."""
+
+    score: Scored
+    trials: tuple[Scored, ...]
+
+
+Who = tuple[str, Aim]  # the title of a method, and what it is tuned for
+Steps = dict[Options, dict[float | None, None]]  # those to try with each setting, in order
+
+
+def key(aim: Aim, score: Scored) -> tuple[float, float]:
+    """By this, smaller is better."""
+    return (score.error, score.share) if aim == "error" else (score.bytes, score.error)
+
+
+class _Parts:
+    """Counts the parts of a rung, whose number grows with its grids."""
+
+    def __init__(self, told: OnPart) -> None:
+        self.told, self.before, self.done, self.total = told, 0, 0, 0
+
+    def begin(self) -> OnPart:
+        """What to call with (done, of all) of some more parts."""
+        self.before, known = self.done, self.total
+
+        def count(done: int, total: int) -> None:
+            self.done, self.total = self.before + done, known + total
+            self.told(self.done, self.total)
+
+        return count
+
+
+class Search:
+    """The best settings of several methods, each named by its title."""
+
+    def __init__(
+        self, pilot: Pilot, told: Callable[..., OnPart], name: str, rungs: Sequence[Rung] = PLAIN
+    ) -> None:
+        self.pilot, self.told, self.name, self.rungs = pilot, told, name, rungs
+        self.known: dict[Options, list[Scored]] = {}  # of these runs, by setting
+
+    def best(
+        self,
+        contestants: Mapping[Who, Sequence[Options]],
+        first: Mapping[Who, float | None] | None = None,
+    ) -> dict[Who, Winner]:
+        """The winner of each method for each aim; none of one that exceeds the budget.
+
+        `first` are steps around which the first rung searches, if it has no grid.
+        """
+        alive = {who: list(some) for who, some in contestants.items()}
+        best = dict(first or {})
+        for i, rung in enumerate(self.rungs, 1):
+            name = f"{self.name}, {i} of {len(self.rungs)}"
+            on_part = _Parts(self.told(name, runs=True))
+            if rung.near:
+                alive = {who: [*some, *self._beside(some)] for who, some in alive.items()}
+            else:
+                self.known = {}
+            self._measure(self._steps(alive, rung, best), rung.runs, on_part)
+            alive = {who: self._ranked(who[1], some)[: rung.keep] for who, some in alive.items()}
+            self._grow(alive, rung, on_part)
+            alive = {who: self._ranked(who[1], some) for who, some in alive.items()}
+            best = {
+                who: self._top(who[1], some[0]).options.step for who, some in alive.items() if some
+            }
+        return {
+            who: Winner(self._top(who[1], some[0]), tuple(self.known[some[0]]))
+            for who, some in alive.items()
+            if some
+        }
+
+    def _beside(self, some: Sequence[Options]) -> list[Options]:
+        """Settings beside the best: options that were varied one by one may go together."""
+        near = self.pilot.near(some[0]) if some else ()
+        return [setting for setting in near if setting not in self.known]
+
+    def _steps(
+        self, alive: Mapping[Who, Sequence[Options]], rung: Rung, best: Mapping[Who, float | None]
+    ) -> Steps:
+        """The steps to try with each setting that has none in these runs."""
+        found: Steps = {}
+        for who, some in alive.items():
+            for setting in some:
+                if setting in self.known:
+                    continue
+                found.setdefault(setting, {}).update(
+                    dict.fromkeys(self._tried(setting, rung, best.get(who)))
+                )
+        return found
+
+    def _tried(self, setting: Options, rung: Rung, best: float | None) -> Iterable[float | None]:
+        if not setting.steps:
+            return (None,)
+        if not rung.around or best is None:
+            return self._grid(setting)
+        return (_plain(best * factor) for factor in rung.around)
+
+    def _grid(self, setting: Options) -> Iterator[float]:
+        """From the smallest step that is worth trying to the largest, each twice the last."""
+        learner = self.pilot.experiment.learner if setting.learner is None else setting.learner
+        step, last = learner.steps[0], learner.steps[-1]
+        while step <= ROOT * last:
+            yield _plain(step)
+            step *= 2
+
+    def _measure(self, steps: Steps, runs: int, on_part: _Parts) -> None:
+        trials = [
+            replace(setting, step=mu, average=averaged)
+            for setting, some in steps.items()
+            for mu in some
+            for averaged in ((False, True) if setting.serves else (False,))
+        ]
+        for score in self.pilot.scores(trials, runs, on_part.begin()):
+            self.known.setdefault(bare(score.options), []).append(score)
+
+    def _affordable(self, setting: Options) -> list[Scored]:
+        """Its trials that kept to the budget; nobody asks that of controls and of the reference."""
+        most = ABOUT * self.pilot.allowed.budget
+        free = setting.role != "method"
+        return [score for score in self.known[setting] if free or score.share <= most]
+
+    def _top(self, aim: Aim, setting: Options) -> Scored:
+        return min(self._affordable(setting), key=lambda score: key(aim, score))
+
+    def _ranked(self, aim: Aim, some: Sequence[Options]) -> list[Options]:
+        """The best first, without those that exceed the budget."""
+        able = [setting for setting in some if self._affordable(setting)]
+        return sorted(able, key=lambda setting: key(aim, self._top(aim, setting)))
+
+    def _grow(self, alive: Mapping[Who, Sequence[Options]], rung: Rung, on_part: _Parts) -> None:
+        """More steps, until the best of each setting is none at the end."""
+        while True:
+            more: Steps = {}
+            for (_, aim), some in alive.items():
+                for setting in some:
+                    if (step := self._beyond(aim, setting, rung.apart)) is not None:
+                        more.setdefault(setting, {})[step] = None
+            if not more:
+                return
+            self._measure(more, rung.runs, on_part)
+
+    def _beyond(self, aim: Aim, setting: Options, apart: float) -> float | None:
+        """The step beyond the end of the grid, if the best stands there."""
+        top = self._top(aim, setting)
+        best, diverged = top.options.step, not isfinite(top.error)
+        if best is None:
+            return None
+        tried = [s for score in self.known[setting] if (s := score.options.step) is not None]
+        if best == max(tried) < LARGEST and not diverged:
+            return _plain(best * apart)
+        low = min(tried)  # where all have diverged, a smaller step has to be found
+        return _plain(low / apart) if (best == low or diverged) and low > SMALLEST else None
+
+
+def _plain(step: float) -> float:
+    """A step with as many digits as are worth printing.
+
+    >>> _plain(0.1 * 2**0.5)
+    0.1414
+    """
+    return float(f"{step:.4g}")

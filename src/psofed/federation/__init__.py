@@ -1,0 +1,1 @@
+"""What methods, stages and drivers are written against: the contract, the round, plug-ins."""

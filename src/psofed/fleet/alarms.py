@@ -1,0 +1,267 @@
+"""Alarms: what an operator has to know, each with its cause and what would help.
+
+They are looked for once a second by the server's loop. No result depends on them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+
+import numpy as np
+
+from psofed.fleet.identity import refused
+from psofed.fleet.mqtt import Link
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.timeouts import NAMED, clients_in_words
+from psofed.stages.defences.contract import Opinion
+
+OFFLINE = 10.0  # seconds without a broker
+RESTLESS = 6, 60.0  # so many greetings of one client in so many seconds
+RIVAL = 3, 60.0  # so many answers to what was not asked, of two clients, in so many seconds
+SILENCE = 60.0  # seconds without an accepted answer, while clients are asked
+HOLD = 600.0  # seconds for which an alarm about something that happened stays
+AGAIN = 60.0  # seconds until the log has the newest text of an alarm
+ALARMS = (
+    "disk", "broker", "silence", "ahead", "rival", "shared", "restless", "clock", "expiry",
+    "contested", "dropped", "flood", "forged", "retained", "oversized", "quarantine", "spoiled",
+)  # fmt: skip
+
+
+@dataclass
+class Status:
+    """What the loop notes for alarms and for a dashboard; times are of the monotonic clock."""
+
+    connected: bool = False
+    trouble: str = ""  # why there is no broker
+    connects: int = 0  # how often the broker was reached since the start
+    connected_at: float = 0.0
+    asked_at: float | None = None  # when the cohort of the open round was first asked
+    unanswered_since: float | None = None  # when somebody was asked after the last answer
+    opinion: Opinion | None = None  # what the defence thinks of each client, once a second
+    hellos: dict[int, deque[float]] = field(default_factory=dict)  # when clients greeted last
+    disk: str = ""  # why the last round could not be written; it is held until it is
+
+
+class Alarms:
+    """Those that are on, by name, with their text; `news` are lines for the log."""
+
+    def __init__(self) -> None:
+        self.on: dict[str, str] = {}
+        self.news: list[str] = []
+        self._until: dict[str, float] = {}
+        self._told: dict[str, tuple[float, str]] = {}  # when the log was told, and what
+        self._counts: dict[str, int] = {}
+        self._held: set[int] = set()  # clients in quarantine
+        self._next = 0.0
+        self._online = monotonic()  # when there was a broker
+        self._minute = 0.0  # when the next one begins
+        self._opened = 0  # the round that was open when this one began
+        self._unasked: Counter[int] = Counter()  # as of then
+        self._rivals = 0
+
+    def look(
+        self, status: Status, link: Link, coordinator: Coordinator, deadline: float | None
+    ) -> None:
+        """Once a second: what has happened, and what is over."""
+        now = monotonic()
+        if now < self._next:
+            return
+        self._next = now + 1.0
+        self._online = now if status.connected else self._online
+        status.opinion = coordinator.server.opinion()
+        link.hush()
+        link.renew()
+        self._quarantine(status.opinion, coordinator.server.table.ids.tolist())
+        for name, text in (
+            ("disk", _disk(status, coordinator.n)),
+            ("broker", _broker(status, link) if now > self._online + OFFLINE else ""),
+            ("silence", _silence(status, now)),
+            ("ahead", _ahead(coordinator.ahead, coordinator.n, deadline)),
+            ("restless", _restless(status.hellos, now)),
+            ("clock", link.untimely),
+            ("expiry", link.ending or refused(link.alert)),
+            ("contested", CONTESTED if link.contested else ""),
+            ("flood", _flood(link.muted)),
+            ("quarantine", _quarantined(self._held)),
+        ):
+            if text:
+                self._say(name, text)
+            elif name in self.on:
+                self._end(name)
+        shared = {k: count for k, count in coordinator.doubles.items() if count > 1}
+        dropped = dict(link.inbox.dropped)  # another thread goes on counting
+        forged = coordinator.server.ledger.reasons["mac"]
+        huge = [k for k, count in coordinator.huge.items() if count]
+        spoiled = sum(coordinator.huge.values()) if len(huge) > 1 else 0
+        self._count("rival", self._rival(coordinator, now), RIVALS)
+        self._count("shared", sum(shared.values()), f"{clients_in_words(shared)}{SHARED}")
+        self._count("dropped", sum(dropped.values()), _dropped(dropped))
+        self._count("forged", forged, SEALS)
+        self._count("retained", link.retained, RETAINED)
+        self._count("oversized", link.oversized, OVERSIZED)
+        self._count("spoiled", spoiled, f"{len(huge)} {SPOILED}")
+        for name in [name for name, until in self._until.items() if now > until]:
+            self._end(name)
+
+    def _rival(self, coordinator: Coordinator, now: float) -> int:
+        """Clients answer what this server has not asked for, and one alone might err or lie."""
+        if now >= self._minute:
+            coordinator.settled, self._opened = self._opened, coordinator.n
+            self._minute, self._unasked = now + RIVAL[1], coordinator.unasked.copy()
+        new = coordinator.unasked - self._unasked
+        if new.total() >= RIVAL[0] and len(new) >= min(2, len(coordinator.server.table.present)):
+            self._rivals += new.total()
+            self._unasked = coordinator.unasked.copy()
+        return self._rivals
+
+    def _quarantine(self, opinion: Opinion | None, ids: list[int]) -> None:
+        """Who is in quarantine since now, and why; who is released."""
+        held: dict[int, str] = {}
+        if opinion is not None:
+            rows = np.flatnonzero(opinion.quarantined).tolist()
+            held = {ids[row]: opinion.reason[row] for row in rows}
+        new = [k for k in held if k not in self._held]
+        self.news += [f"client {k} is in quarantine: {held[k]}" for k in new[:NAMED]]
+        if len(new) > NAMED:
+            self.news.append(f"{len(new) - NAMED} more clients are in quarantine")
+        if free := self._held - held.keys():
+            self.news.append(f"{clients_in_words(free)} {_are(free)} released")
+        self._held = set(held)
+
+    def _count(self, name: str, count: int, text: str) -> None:
+        """On for a while when something has happened once more.
+
+        It is said again while it is on: the log shall have the last count, too.
+        """
+        before = self._counts.setdefault(name, 0 if name != "forged" else count)
+        self._counts[name] = count
+        if count > before:
+            self._until[name] = monotonic() + HOLD
+        if name in self._until:
+            self._say(name, text.replace("COUNT", str(count)))
+
+    def _say(self, name: str, text: str) -> None:
+        now, (when, said) = monotonic(), self._told.get(name, (0.0, ""))
+        if name not in self.on or (text != said and now >= when + AGAIN):
+            self._told[name] = now, text
+            self.news.append(f"Alarm ({name}): {text}")
+        self.on[name] = text
+
+    def _end(self, name: str) -> None:
+        self._until.pop(name, None)
+        del self.on[name]
+        self.news.append(f"Alarm over ({name})")
+
+
+RIVALS = (
+    "COUNT answers were to rounds that this server has not asked for: another server of this run is"
+    " running, with another state folder or a copy of this one: stop one of the two"
+)
+SEALS = "COUNT messages had a wrong seal: another --secret at one end, or somebody else sends"
+RETAINED = (
+    "COUNT retained messages were ignored: somebody left them at the broker; set"
+    " retain_available false"
+)
+OVERSIZED = "COUNT messages were larger than any of this run: set max_packet_size at the broker"
+SHARED = (
+    ": answers or greetings contradict each other, as if two devices had the same --id: look for a"
+    " second device, or a copied state folder"
+)
+CONTESTED = (
+    "the connection was lost three times in a minute right after others came: another program may"
+    " use the server's certificate, or the network is bad"
+)
+# A client that learns on from a spoiled model sends such values, too: it is a victim.
+SPOILED = (
+    "clients sent values that are too large or not finite: look for the cause in the global model,"
+    " which somebody else may have spoiled, before you blame these clients"
+)
+
+
+def _disk(status: Status, n: int) -> str:
+    held = f"round {n} is held, and no other begins, until it can be written"
+    return f"{status.disk}: {held}" if status.disk else ""
+
+
+def _broker(status: Status, link: Link) -> str:
+    return f"no broker at {link.address}: {status.trouble or 'it was not reached yet'}"
+
+
+def _silence(status: Status, now: float) -> str:
+    since = status.unanswered_since
+    if since is None or now < since + SILENCE:
+        return ""
+    return (
+        f"no client has answered for {now - since:.0f} s, though the broker is connected: are the"
+        " clients running, with the same file and the same run?"
+    )
+
+
+def _ahead(ahead: Mapping[int, int], n: int, deadline: float | None) -> str:
+    """One client may err or lie; several that are ahead by as much look like a lost record."""
+    if not ahead:
+        return ""
+    rounds = sorted(Counter(ahead.values()).items())
+    claims = ", ".join(f"{count} in round {n}" for n, count in rounds[:NAMED])
+    says = "says that it has" if len(ahead) == 1 else "say that they have"
+    later = f"taken part in later rounds than {n}, which is open: {claims}"
+    found = f"{clients_in_words(ahead)} {says} {later}"
+    goes_on = "the round goes on waiting" if deadline is None else "rounds go on at their deadlines"
+    if len(ahead) == 1:
+        right = "nobody else says so: give that client a new state folder, or use --deadline"
+    else:
+        right = (
+            "several that are ahead by the same few rounds mean that the server's newest record"
+            " was lost (a damaged file, an old copy), or that another server of this run is at"
+            " work: stop that one; or, if not, stop this one, run"
+            " `psofed deploy restore STATE` and start it again; or continue without these clients"
+            " until it has caught up (--deadline)"
+        )
+    return f"{found}; {goes_on}; {right}"
+
+
+def _restless(hellos: Mapping[int, deque[float]], now: float) -> str:
+    most, seconds = RESTLESS
+    found = {k: 1 for k, at in hellos.items() if len(at) == most and now < at[0] + seconds}
+    if not found:
+        return ""
+    verb = "connect" if len(found) > 1 else "connects"
+    return (
+        f"{clients_in_words(found)} {verb} again and again: two devices with one --id or"
+        " certificate evict each other, another server of this run asks, too, or the network is bad"
+    )
+
+
+def _dropped(dropped: Mapping[int, int]) -> str:
+    most = sorted(dropped, key=lambda k: -dropped[k])[:NAMED]
+    counts = ", ".join(f"{dropped[k]} of {_name(k)}" for k in most)
+    return f"messages come faster than they are read, and some were dropped: {counts}"
+
+
+def _flood(muted: Mapping[int, float]) -> str:
+    if not muted:
+        return ""
+    names = ", ".join(map(_name, sorted(muted)[:NAMED]))
+    return f"{names} sent far more than can be read: for some seconds nobody listens to them"
+
+
+def _quarantined(held: set[int]) -> str:
+    if not held:
+        return ""
+    their = "their" if len(held) > 1 else "its"
+    return (
+        f"{clients_in_words(held)} {_are(held)} in quarantine, {their}"
+        " answers are not folded in: look for a broken sensor, a wrong unit, or somebody who wants"
+        " to spoil the model"
+    )
+
+
+def _are(clients: set[int]) -> str:
+    return "are" if len(clients) > 1 else "is"
+
+
+def _name(k: int) -> str:
+    return "strangers" if k < 0 else f"client {k}"

@@ -1,0 +1,305 @@
+"""Rule 13: an authority in a folder. It makes, renews and revokes the certificates of a run.
+
+Neither server nor client nor broker needs this module, nor the package `cryptography`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from psofed.errors import InputError
+from psofed.fleet import mask_keys, mosquitto, private
+from psofed.fleet.identity import client_number
+
+AUTHORITY_DAYS, DAYS = 3650, 825
+SERVER, BROKER = "server", "broker"
+SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
+USES = (
+    "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
+    "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+)  # fmt: skip
+
+
+class Made(NamedTuple):
+    """A certificate that an authority has made."""
+
+    name: str
+    serial: int
+    begin: datetime
+    end: datetime
+    revoked: bool
+
+
+class Authority:
+    """An authority in its folder: ca.pem and, where something is to be signed, ca.key."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            self.certificate = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
+        except (OSError, ValueError):
+            right = "make one with `psofed deploy keys make`"
+            raise InputError(str(folder), "has no authority", right) from None
+
+    @staticmethod
+    def make(
+        folder: Path,
+        run: str,
+        hosts: list[str],
+        port: int = 8883,
+        largest: int = mosquitto.LARGEST,
+        masks: bool = False,
+    ) -> Authority:
+        """A new authority, the certificates of broker and server, mosquitto.conf and its ACL.
+
+        With `masks` its clients get mask keys, too.
+        """
+        names = [_host(host) for host in hosts]
+        if (folder / "ca.key").exists():
+            right = "give a new folder; a new authority would make all its certificates invalid"
+            raise InputError(str(folder), "has an authority already", right)
+        private.make_folder(folder)
+        key, name = ec.generate_private_key(ec.SECP256R1()), _name("psofed authority")
+        builder = _builder(name, name, key.public_key(), key, _days_from_now(AUTHORITY_DAYS))
+        builder = builder.add_extension(x509.BasicConstraints(True, 0), critical=True)
+        builder = builder.add_extension(_usage("key_cert_sign", "crl_sign"), critical=True)
+        made = builder.sign(key, hashes.SHA256())
+        private.write(folder / "ca.pem", _pem(made), private.PUBLIC)
+        private.write(folder / "ca.key", _key_pem(key))
+        authority = Authority(folder)
+        try:
+            authority._revoke([])  # mosquitto does not start without a list
+            authority.issue(BROKER, DAYS, names)
+            authority.issue(SERVER, DAYS)
+            if masks:
+                mask_keys.begin(folder, authority.key, run)
+            mosquitto.configure(folder, run, port, largest)
+        except InputError:
+            (folder / "ca.key").unlink(missing_ok=True)  # nothing was given away: begin again
+            raise
+        return authority
+
+    @cached_property
+    def key(self) -> ec.EllipticCurvePrivateKey:
+        """What signs."""
+        path = self.folder / "ca.key"
+        text = private.read(path, "give the --folder of the authority, which has it")
+        try:
+            key = serialization.load_pem_private_key(text.encode(), None)
+        except (TypeError, ValueError):
+            raise InputError(str(path), "is no private key", "give the right file") from None
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        return key
+
+    def add(self, name: str, days: int | None = None) -> None:
+        """A key and a certificate for a client that has none."""
+        k = client_number(name)
+        if any((self.folder / f"{name}.{kind}").exists() for kind in ("pem", "key")):
+            right = f"psofed deploy keys renew {name}"
+            raise InputError(str(self.folder), f"has a certificate of client {name} already", right)
+        with private.alone(self.folder):
+            if mask_keys.wanted(self.folder):
+                mask_keys.give(self.folder, self.key, k)
+            self.issue(name, days or DAYS)
+
+    def renew(
+        self, name: str, days: int | None = None, same_key: bool = False, new_mask: bool = False
+    ) -> None:
+        """A new certificate, and a new key, for who has one; the old certificate stays valid.
+
+        Nobody keeps a key whose certificate was revoked: somebody else may have it.
+        """
+        folder, masked = self.folder, mask_keys.file(self.folder, name).exists()
+        if new_mask and not masked:
+            right = "make an authority with masks in a new folder"
+            raise InputError(str(folder), f"has no mask key of {name}", right)
+        with private.alone(folder):
+            path = folder / f"{name}.pem"
+            try:
+                old = x509.load_pem_x509_certificate(path.read_bytes())
+            except (OSError, ValueError):
+                right = "give a client's number, server or broker, and the folder that has it"
+                found = "is no certificate that could be renewed"
+                raise InputError(str(path), found, right) from None
+            revoked = old.serial_number in self._revoked()
+            if revoked and same_key:
+                found = "belongs to a revoked certificate"
+                raise InputError(f"the key of {name}", found, "leave out --same-key")
+            if new_mask or (revoked and masked):
+                mask_keys.give(folder, self.key, int(name))
+            lasts = (old.not_valid_after_utc - old.not_valid_before_utc).days - 1
+            public = old.public_key() if same_key else None
+            self.issue(name, days or lasts, _hosts(old), public)
+            mosquitto.allow(folder, name)
+
+    def revoke(self, name: str) -> int:
+        """Revoke every certificate that `name` ever had; returns how many these are.
+
+        The list keeps them from connecting, and a rule takes the rights of a connection that is
+        open. A server has no such rule: its next certificate would have no rights either.
+        """
+        with private.alone(self.folder):
+            serials = [each.serial for each in self.made() if each.name == name]
+            if not serials:
+                right = "psofed deploy keys list shows who has one"
+                raise InputError(str(self.folder), f"has no certificate of {name!r}", right)
+            self._revoke(serials)
+            if name.isdecimal():
+                mosquitto.deny(self.folder, name)
+        return len(serials)
+
+    def made(self) -> list[Made]:
+        """All certificates that this folder has ever had, by name and time."""
+        found, gone = set(), self._revoked()
+        for path in (*(self.folder / "issued").glob("*.pem"), *self.folder.glob("*.pem")):
+            if path.name == "crl.pem":
+                continue
+            try:
+                each = x509.load_pem_x509_certificate(path.read_bytes())
+            except (OSError, ValueError):  # to pass over one could mean that it is never revoked
+                right = "take it from a copy, or move it away"
+                raise InputError(str(path), "is no certificate that can be read", right) from None
+            (name,) = each.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            times = each.not_valid_before_utc, each.not_valid_after_utc
+            serial = each.serial_number
+            found.add(Made(str(name.value), serial, *times, serial in gone))
+        return sorted(found, key=lambda c: (not c.name.isdecimal(), c.name.zfill(20), *c[2:4]))
+
+    def issue(
+        self, name: str, days: int, hosts: list[x509.GeneralName] | None = None, public: Any = None
+    ) -> None:
+        """The certificate of a broker's hosts, or of who connects; without `public` a new key."""
+        key = None if public is not None else ec.generate_private_key(ec.SECP256R1())
+        public = public if key is None else key.public_key()
+        until = min(_days_from_now(days), self.certificate.not_valid_after_utc)
+        builder = _builder(_name(name), self.certificate.subject, public, self.key, until)
+        builder = builder.add_extension(x509.BasicConstraints(False, None), critical=True)
+        builder = builder.add_extension(_usage("digital_signature"), critical=True)
+        use = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+        builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
+        if hosts:
+            builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+        made = builder.sign(self.key, hashes.SHA256())
+        if key is not None:
+            private.write(self.folder / f"{name}.key", _key_pem(key))
+        # A copy of each stays, by which it can be revoked later.
+        private.make_folder(self.folder / "issued")
+        for path in (f"issued/{name}-{made.serial_number:x}.pem", f"{name}.pem"):
+            private.write(self.folder / path, _pem(made), private.PUBLIC)
+
+    def _revoke(self, serials: list[int]) -> None:
+        """Put these on the list of revoked certificates, which the broker reads.
+
+        Of two lists with the same time OpenSSL takes the one that it has read first: each list is
+        therefore a second younger than the one before it. It never ends before the authority: the
+        broker would refuse everybody.
+        """
+        now, before = datetime.now(UTC).replace(microsecond=0), self._list()
+        when = now - DAY if before is None else max(now - DAY, before.last_update_utc + SECOND)
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self.certificate.subject)
+            .last_update(when)
+            .next_update(self.certificate.not_valid_after_utc)
+            .add_extension(_issuer(self.key), critical=False)
+            .add_extension(x509.CRLNumber(int(when.timestamp())), critical=False)
+        )
+        known = {entry.serial_number: entry for entry in before or ()}
+        for serial in serials:
+            entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now)
+            known.setdefault(serial, entry.build())
+        for each in known.values():
+            builder = builder.add_revoked_certificate(each)
+        signed = builder.sign(self.key, hashes.SHA256())
+        private.write(self.folder / "crl.pem", _pem(signed), private.PUBLIC)
+
+    def _revoked(self) -> set[int]:
+        return {entry.serial_number for entry in self._list() or ()}
+
+    def _list(self) -> x509.CertificateRevocationList | None:
+        path = self.folder / "crl.pem"
+        try:
+            return x509.load_pem_x509_crl(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            found = f"cannot be read: {getattr(error, 'strerror', None) or 'it is damaged'}"
+            raise InputError(str(path), found, "take it from the broker or from a copy") from None
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    kind, lock = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, kind, lock)
+
+
+def _pem(made: x509.Certificate | x509.CertificateRevocationList) -> bytes:
+    return made.public_bytes(serialization.Encoding.PEM)
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _host(host: str) -> x509.GeneralName:
+    """A name or an address of a broker's machine."""
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        if not re.fullmatch(r"[A-Za-z0-9_.*-]+", host):
+            right = "use a name in ASCII such as broker.example, or an address"
+            raise InputError("--host", f"is {host!r}", right) from None
+        return x509.DNSName(host)
+
+
+def _hosts(certificate: x509.Certificate) -> list[x509.GeneralName] | None:
+    """Those that a broker's certificate is for."""
+    try:
+        kind = x509.SubjectAlternativeName
+        return list(certificate.extensions.get_extension_for_class(kind).value)
+    except x509.ExtensionNotFound:
+        return None
+
+
+def _usage(*uses: str) -> x509.KeyUsage:
+    """What a key may be used for, and nothing else."""
+    return x509.KeyUsage(**{name: name in uses for name in USES})
+
+
+def _issuer(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+
+
+def _days_from_now(days: int) -> datetime:
+    return datetime.now(UTC) + days * DAY
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    public: Any,
+    key: ec.EllipticCurvePrivateKey,
+    until: datetime,
+) -> x509.CertificateBuilder:
+    """Of a certificate that is valid from yesterday, because a clock may be a little slow."""
+    begin = min(datetime.now(UTC), until) - DAY
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(until)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(_issuer(key), critical=False)
+    )

@@ -1,0 +1,311 @@
+"""The client's loop: learn when there are samples, answer when invited."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from psofed.errors import InputError
+from psofed.fleet import samples
+from psofed.fleet.address import Address, down_topic, up_topic
+from psofed.fleet.identity import Identity
+from psofed.fleet.inbox import Event
+from psofed.fleet.mqtt import POLL, Link
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.client import MOST_WAITING, Source
+from psofed.fleet.protocol.confidence import Forecast
+from psofed.fleet.protocol.deployment import Deployment
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.protocol.store import StateFolder, starting
+from psofed.fleet.protocol.wire import RefusedError
+from psofed.fleet.samples import MalformedError, Sample
+from psofed.stages.checks.contract import in_words, suspect
+
+RETRY = 1.0  # seconds until a record that the disk did not take is tried again
+SAVE_EVERY = 5.0  # seconds between records of what was learned between two rounds (live clock)
+PATIENCE, MOST_PATIENCE = 5.0, 60.0  # seconds until hello is repeated if no server answers
+TELL = 60.0  # seconds between two reports of coverage and errors, if they are wanted
+WAITING = 5_000  # samples that wait to be learned; a faster source waits too
+REPEATS = 5  # times that an answer is repeated in a second, at most
+BATCH = 256  # samples that are learned between two looks at the network
+
+
+@dataclass
+class Device:
+    """A member on a link, and the samples that arrive at it (none on the lockstep clock)."""
+
+    member: Member
+    link: Link
+    samples: Iterable[Sample | MalformedError] = ()
+    on_news: Callable[[str], None] = lambda line: None
+    on_prediction: Callable[[Forecast], None] = lambda forecast: None
+    notes: list[str] = field(default_factory=list)  # about the state that was found
+    malformed: int = 0
+    stopped: bool = False
+    _trouble: str = ""
+    _standing: str = ""  # as the server told it last
+    _disk: str = ""  # what it has said about its disk
+    _told_at: float = field(default_factory=monotonic)
+    _hello_at: float | None = None  # when it said hello, until a server answers
+    _patience: float = 0.0
+    _unsaved: int = 0
+    _saved_at: float = field(default_factory=monotonic)
+    _said: set[str] = field(default_factory=set)  # warnings about the connection, said once
+    _repeats: tuple[float, int] = (0.0, 0)  # a second, and answers that were repeated in it
+    _held: bool = False  # whether a sample that was read waits for room
+    _nudged: bool = False  # whether the inbox has a note that there are samples
+    _waiting: queue.Queue[Any] = field(default_factory=lambda: queue.Queue(WAITING))
+
+    def run(self) -> None:
+        """Rule 15: until `stop`, whatever happens to server and broker."""
+        self.link.open()
+        threading.Thread(target=self._read, daemon=True, name="samples").start()
+        while not self.stopped:
+            self._step()
+        while self._held or not self._waiting.empty():  # what was read is learned, not lost
+            self._take_samples()
+        if self._unsaved or self.member.trouble:
+            self._save()
+        self.link.close()
+        if self.member.trouble:
+            found = f"cannot be written ({self.member.trouble}): what was learned since is lost"
+            right = "the next start goes on from the last record"
+            raise InputError(self.member.store.disk.name, found, right)
+
+    def _step(self) -> None:
+        """What came from the network, then some samples, then what is due by the clock."""
+        event = self.link.get(POLL if self._waiting.empty() else 0)
+        if event is not None and event.kind == "sample":
+            self._nudged = False
+        elif event is not None:
+            self._network(event)
+        self._take_samples()
+        self.link.renew()
+        self._warn()
+        if self._hello_at is not None and monotonic() >= self._hello_at + self._patience:
+            self._unheard()
+        wait = RETRY if self.member.trouble else SAVE_EVERY
+        if (self._unsaved or self.member.trouble) and monotonic() >= self._saved_at + wait:
+            self._save()
+        tells = self.member.tells or self.member.tells_errors
+        if tells and monotonic() >= self._told_at + TELL:
+            self._hello()
+
+    def stop(self) -> None:
+        """End soon, with everything that was learned on disk."""
+        self.stopped = True  # nothing else: a signal handler may not wait for a lock
+
+    def _unheard(self) -> None:
+        """No server answers: report it once, and repeat hello at growing intervals."""
+        run = self.member.plan.deploy.run
+        if self._patience == PATIENCE and not self.member.standing:
+            self.on_news(f"no server of run {run} answers; still learning, waiting for one")
+        self._patience = min(2 * self._patience, MOST_PATIENCE)
+        self._hello()
+
+    def _hello(self) -> None:
+        topic = up_topic(self.member.plan.deploy.run, self.member.k)
+        self.link.send(topic, self.member.hello())
+        self._hello_at = self._told_at = monotonic()
+
+    def _read(self) -> None:
+        """The samples, in a thread, with their own queue so that they do not displace messages."""
+        try:
+            for sample in self.samples:
+                self._held = True
+                self._waiting.put(sample)  # waits while there is no room
+                self._held = False
+                if self.stopped:  # a source without an end must not keep the client from its own
+                    return
+                if not self._nudged:  # one note at a time: samples need no more room in the inbox
+                    self._nudged = True
+                    self.link.put(Event("sample"))
+        except Exception as error:  # whatever a sensor's iterator raises, the client goes on
+            self.on_news(f"the samples have ended: {type(error).__name__}: {error}")
+
+    def _save(self) -> None:
+        saved, self._saved_at = self.member.save(), monotonic()
+        self._unsaved *= not saved
+        self._tell_disk()
+
+    def _tell_disk(self) -> None:
+        """Say once that the disk does not take a record, and when it does again."""
+        trouble, before = self.member.trouble, self._disk
+        self._disk = trouble
+        if trouble and trouble != before:
+            self.on_news(f"{trouble}: still learning, but no answer leaves; trying again")
+        elif before and not trouble:
+            self.on_news(f"{self.member.store.disk.name} can be written again")
+
+    def _take_samples(self) -> None:
+        """Learn from samples that wait, but only a batch, so that the network need not wait."""
+        batch: list[Sample] = []
+        for _ in range(min(BATCH, self._waiting.qsize())):
+            sample = self._waiting.get()
+            try:
+                sample = self._checked(sample)
+            except MalformedError as error:
+                self.malformed += 1
+                self.on_news(f"{error}; skipped, {self.malformed} so far")
+                continue
+            if sample.y is None:
+                self._learn(batch)
+                batch = []
+                self._answer(sample)
+            else:
+                batch.append(sample)
+        self._learn(batch)
+
+    def _checked(self, sample: Sample | MalformedError) -> Sample:
+        """In the precision of the task, in which a finite number may no longer be finite."""
+        if isinstance(sample, MalformedError):
+            raise sample
+        task, bound = self.member.client.method.task, self.member.plan.deploy.bound
+        return samples.checked(sample, task.taps, task.dtype, bound)
+
+    def _answer(self, question: Sample) -> None:
+        try:
+            self.on_prediction(self.member.answer(question.x))
+        except RefusedError as error:
+            self.on_news(f"a question is not answered: {error}")
+
+    def _learn(self, batch: list[Sample]) -> None:
+        if batch:
+            client = self.member.client
+            before, checked, dtype = client.passed, client.checked, client.method.task.dtype
+            x, y = (np.array([getattr(s, name) for s in batch], dtype) for name in ("x", "y"))
+            client.learn(x, y)
+            self._unsaved += len(batch)
+            if _noteworthy(before, passed := client.passed):
+                text = f"{MOST_WAITING} samples wait, {passed} older ones were passed over so far"
+                self.on_news(f"no invitation for a while: {text}")
+            self._tell_refused(checked)
+
+    def _tell_refused(self, before: dict[str, int]) -> None:
+        """Report the 1st, 10th, 100th, ... sample in which the check found a fault."""
+        now = self.member.client.checked
+        if _noteworthy(suspect(before), suspect(now)):
+            self.on_news(f"not every sample was learned from: {in_words(now)} so far")
+
+    def _tell_budget(self) -> None:
+        """Once, when the budget of privacy is spent."""
+        if self.member.exhausted and "budget" not in self._said:
+            self._said.add("budget")
+            told = (
+                f"epsilon {self.member.spent:.3g} is spent; from now on this client uploads nothing"
+            )
+            self.on_news(f"{told} but what both ends know")
+
+    def _network(self, event: Event) -> None:
+        run, k = self.member.plan.deploy.run, self.member.k
+        if event.kind == "message":
+            counts, before = self.member.refused, self.member.client.checked
+            refused, late, forged = sum(counts.values()), counts.get("late", 0), counts.get("mac")
+            answer, what = self.member.take(event.data)
+            self._tell_standing()
+            self._tell_refused(before)  # samples may have waited for the invitation
+            if counts.get("mac") == forged:  # otherwise it need not be from a server
+                self._hello_at = monotonic() if self.member.standing else None
+            self._tell_disk()
+            self._tell_budget()
+            if what in ("answered", "revealed"):
+                self._unsaved, self._saved_at = 0, monotonic()
+            if answer is not None:
+                if what in ("answered", "revealed") or self._may_repeat():
+                    self.link.send(up_topic(run, k), answer)
+            elif refused < sum(self.member.refused.values()) and what != self._trouble:
+                self._trouble = what
+                self.on_news(f"an invitation is refused: {what}")
+            if late < self.member.refused.get("late", 0) and monotonic() >= self._told_at + 1.0:
+                self._hello()  # says how far it is: the server may have fallen behind
+            self.link.handled(event)
+        elif event.kind == "up":
+            self._trouble = ""
+            self.on_news(f"connected to {self.link.address}")
+            self._patience = PATIENCE
+            self._hello()
+        elif event.kind == "down" and event.data != self._trouble:
+            self._trouble = event.data
+            why = f"no broker at {self.link.address}: {event.data}"
+            self.on_news(f"{why}; still learning, trying again")
+
+    def _tell_standing(self) -> None:
+        """Say once what the server says that this client is."""
+        standing, k = self.member.standing, self.member.k
+        if standing == self._standing:
+            return
+        self._standing = standing
+        right = {
+            "no member": f"its operator adds it with `psofed deploy fleet add STATE {k}`",
+            "excluded": f"its operator readmits it with `psofed deploy fleet readmit STATE {k}`",
+            "removed": "its number is not used again: use the next free one",
+        }
+        if standing:
+            why = f"the server says that client {k} is {standing}: {right[standing]}"
+            self.on_news(f"{why}; still learning, asking again")
+        else:
+            self.on_news(f"client {k} is a member")
+
+    def _may_repeat(self) -> bool:
+        """Whether to say once more what is known: few times a second, whoever asks."""
+        begun, count = self._repeats
+        if monotonic() >= begun + 1.0:
+            begun, count = monotonic(), 0
+        self._repeats = begun, count + 1
+        return count < REPEATS
+
+    def _warn(self) -> None:
+        """Say once what is wrong with the connection besides its loss; one text may change."""
+        link = self.link
+        contested = (
+            "the connection is lost again and again right after it was made: does another device"
+            f" use --id {self.member.k} or its certificate? Or the network is bad"
+        )
+        for text, so in (
+            (contested, link.contested),
+            (link.ending, link.ending),
+            ("retained messages at the broker are ignored", link.retained),
+            ("messages that are too large for this run are ignored", link.oversized),
+            ("invitations come faster than they are read; some were dropped", link.inbox.dropped),
+        ):
+            if so and text not in self._said:
+                self._said.add(text)
+                self.on_news(f"Warning: {text}")
+
+
+def _noteworthy(before: int, after: int) -> bool:
+    """Whether a count has reached 1, 10, 100, ... since it was `before`."""
+    return len(str(after)) > len(str(before)) or (after > 0 and not before)
+
+
+def device(
+    plan: Deployment, k: int, state: str | Path, broker: Address,
+    samples: Iterable[Sample | MalformedError] = (), source: Source | None = None, qos: int = 0,
+    identity: Identity | None = None, key: bytes | None = None, measured: bool = False,
+    pairs: Mapping[int, bytes] | None = None,
+) -> Device:  # fmt: skip
+    """Client k of a plan, ready to `run`: samples from any iterator (live), or by number.
+
+    With a key, every message is sealed with it (rule 13). `measured`: a source by number gives a
+    sensor's samples, not those of the experiment's stream. `pairs`: the secrets that it shares with
+    other clients (fleet/mask_keys.py), if sums are masked.
+    """
+    if broker.tls and identity is not None:
+        identity.check(str(k))
+    folder = StateFolder(state)
+    with starting(folder):
+        member = Member(plan, k, folder, source, key, measured, pairs)
+        plan.keep(folder)
+    if pairs is not None and not member.save():  # before its key is claimed
+        right = "mend that, or give another state folder"
+        raise InputError(str(state), f"cannot be written ({member.trouble})", right)
+    most = plan.largest + wire.SEAL
+    link = Link(broker, str(k), down_topic(plan.deploy.run, k), most, qos, identity)
+    return Device(member, link, samples, notes=[*folder.notes, *member.store.notes])

@@ -1,0 +1,169 @@
+"""How far the answers of a deployed client may be off: learned from its own labels.
+
+It is sent only if an operator wants that (`Report`), to be shown: no weight and no fold depends on
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+from math import exp, isfinite, log, log10
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core import conformal
+from psofed.core.conformal import ALPHA, LARGEST, LEVELS, SMALLEST
+from psofed.federation.records import number, taken
+
+Array = NDArray[Any]
+TOLD = 0.9  # the level whose coverage a client may tell its server
+WIDEST = 100.0  # of |theta| in a record: those of errors from SMALLEST to LARGEST are smaller
+WINDOW = 1000  # labels over which the error of a client is averaged
+LEAST, MOST = 1e-30, 1e30  # of a squared error
+WAITING = 1024  # questions whose labels may still come; for older ones the model is asked again
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The answer to a question, and the radius of its interval at each level."""
+
+    y: float
+    radii: tuple[float, ...]
+    labels: int  # from which the radii were learned
+
+    def interval(self, level: float) -> tuple[float, float] | None:
+        """The low and the high end; None while there are fewer labels than 1 / (1 - level).
+
+        >>> Forecast(2.0, (0.5, 1.0, 1.5, 2.0, 3.0), labels=50).interval(0.9)
+        (0.5, 3.5)
+        """
+        j = conformal.which(level)
+        if self.labels < round(1 / float(ALPHA[j])):
+            return None
+        return self.y - self.radii[j], self.y + self.radii[j]
+
+
+class Running:
+    """The mean square of a client's errors before it learned from a label, forgetting slowly."""
+
+    def __init__(self) -> None:
+        self.square, self.labels = 0.0, 0
+
+    def learn(self, error: float) -> None:
+        """One label."""
+        self.labels += 1
+        size = error * error if abs(error) < MOST**0.5 else MOST
+        self.square += (size - self.square) / min(self.labels, WINDOW)
+
+
+class Confidence:
+    """The radii of one client (core/conformal.py), and how often they were right.
+
+    A label that comes later than its question is compared with the answer that was given then, and
+    with the radii of then.
+    """
+
+    def __init__(self) -> None:
+        self.theta: list[float] = conformal.start().tolist()
+        self.labels = 0
+        self.running = Running()  # since this start
+        self.inside = [0] * len(LEVELS)
+        self._asked: dict[bytes, tuple[float, list[float], int]] = {}  # answer, log q, number
+        self._questions = 0
+
+    def answer(self, x: Array, y: float) -> Forecast:
+        """The answer y to a question x; it is remembered until the label comes."""
+        promised = list(accumulate(self.theta, max))
+        key = x.tobytes()
+        self._asked.pop(key, None)
+        self._questions += 1
+        self._asked[key] = y, promised, self._questions
+        if len(self._asked) > WAITING:
+            del self._asked[next(iter(self._asked))]
+        return Forecast(y, tuple(map(exp, promised)), self.labels)
+
+    def learn(self, x: Array, guess: float, y: float) -> None:
+        """A label: of a question, or of a sample that would have been answered with `guess`."""
+        found = self._asked.pop(x.tobytes(), None) if self._asked else None
+        promised, number = None, self._questions
+        if found is not None:
+            guess, promised, number = found
+        promised = promised or list(accumulate(self.theta, max))
+        error = abs(y - guess)
+        self.running.learn(error)
+        size = log(min(max(error, SMALLEST), LARGEST) if isfinite(error) else LARGEST)
+        for j, most in enumerate(promised):
+            self.inside[j] += size <= most
+        conformal.adapt_one(self.theta, self.labels, size, promised, self._questions - number)
+        self.labels += 1
+
+    def coverage(self, level: float) -> float:
+        """The share of all labels so far that were inside; NaN before the first."""
+        return self.inside[conformal.which(level)] / self.labels if self.labels else float("nan")
+
+    @property
+    def told(self) -> tuple[int, int]:
+        """What a client may tell its server: labels, and those inside."""
+        return self.labels, self.inside[conformal.which(TOLD)]
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What a record holds of it: before the first label, nothing."""
+        if not self.labels:
+            return {}
+        return {
+            "radius.theta": np.array(self.theta), "radius.labels": np.array(self.labels, np.int64),
+            "radius.inside": np.array(self.inside, np.int64),
+        }  # fmt: skip
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """The inverse; before the first label, a record holds nothing."""
+        if "radius.theta" in arrays:
+            levels = (len(LEVELS),)
+            theta = taken(arrays, "radius.theta", np.float64, levels, -WIDEST, WIDEST)
+            self.labels = number(arrays, "radius.labels")
+            inside = taken(arrays, "radius.inside", np.int64, levels, 0, self.labels)
+            self.theta, self.inside = theta.tolist(), inside.tolist()
+
+
+class Report(NamedTuple):
+    """The mean of (y - guess)^2, from how many labels; samples that were refused or clipped."""
+
+    square: float
+    labels: int
+    refused: int
+
+    @property
+    def decibels(self) -> float:
+        """The error in dB.
+
+        >>> Report(0.01, 500, 0).decibels
+        -20.0
+        """
+        return 10 * log10(min(max(self.square, LEAST), MOST))
+
+
+class Summary(NamedTuple):
+    """The error as clients see it: the median in dB, the median distance to it, of how many."""
+
+    db: float
+    spread: float
+    clients: int
+
+
+def summary(reports: Iterable[Report]) -> Summary | None:
+    """Median and median absolute deviation: few clients that err or lie do not move them much.
+
+    >>> summary([Report(0.1, 9, 0), Report(0.1, 9, 0), Report(1e30, 9, 0)])
+    Summary(db=-10.0, spread=0.0, clients=3)
+    """
+    errors = [report.decibels for report in reports]
+    if not errors:
+        return None
+    middle = median(errors)
+    spread = median(abs(error - middle) for error in errors)
+    return Summary(round(middle, 2), round(spread, 2), len(errors))

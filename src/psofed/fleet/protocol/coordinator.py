@@ -1,0 +1,197 @@
+"""The server's end of the line: frames in, frames out.
+
+It knows no transport and no clock: its caller moves the bytes and decides when a round closes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from psofed.federation.membership import Change
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.confidence import Report
+from psofed.fleet.protocol.deployment import Deployment
+from psofed.fleet.protocol.durable import Closed, DurableServer
+from psofed.fleet.protocol.members import EXCLUDED, MEMBER, REMOVED
+from psofed.fleet.protocol.store import Disk
+from psofed.fleet.protocol.wire import DOWN, UP, RefusedError, derive, seal, unseal
+
+
+class Coordinator(DurableServer):
+    """A durable server and the wire: the interface for the transport."""
+
+    def __init__(
+        self, plan: Deployment, disk: Disk, secret: bytes | None = None, start: int = 0
+    ) -> None:
+        super().__init__(plan, disk, start)
+        self._secret, self._digest, self._most = secret, plan.digest, plan.largest
+        self.coverage: dict[int, tuple[int, int]] = {}  # by client that tells: labels, inside
+        self.errors: dict[int, Report] = {}  # by client that tells its own
+        self.ahead: dict[int, int] = {}  # by client that says so: a round later than the open one
+        self.doubles: Counter[int] = Counter()  # by client: signs that two devices have its number
+        self.unasked: Counter[int] = Counter()  # by client: answers to what we did not ask
+        self.settled = 0  # rounds before this one were closed a minute ago, says the caller
+        self.huge: Counter[int] = Counter()  # by client: answers that were too large or not finite
+        self._greeted: dict[int, int] = {}  # by client: the round of its last hello
+
+    @property
+    def traffic(self) -> NDArray[Any]:
+        """Bytes up and down in all rounds that were closed."""
+        return self.server.now.traffic
+
+    @property
+    def complete(self) -> bool:
+        """Whether all who are needed have answered."""
+        return self.server.complete
+
+    @property
+    def missing(self) -> list[int]:
+        """Members of the cohort that have not answered; nobody is asked while a round is held."""
+        return [] if self.held else self.server.missing
+
+    @property
+    def sealed(self) -> bool:
+        """Rule 19: whether it is decided who is in the sum."""
+        return self.server.sealed
+
+    def seal(self) -> bool:
+        """Rule 19: no answer is taken any more; whether some are asked now to unmask the sum."""
+        return not self.held and self.server.seal()
+
+    def frames(self) -> dict[int, bytes]:
+        """What to send to each member that has not answered: first, and again later."""
+        frames = {k: self._frame(k) for k in self.missing}
+        self.server.sent[1] += sum(map(len, frames.values()))
+        return frames
+
+    def frame_for(self, k: int) -> bytes | None:
+        """What to send to a client that has come back, if it is waited for."""
+        if k not in self.missing:
+            return None
+        frame = self._frame(k)
+        self.server.sent[1] += len(frame)
+        return frame
+
+    def _frame(self, k: int) -> bytes:
+        """An invitation; rule 19: or what is asked of those who are in the sum."""
+        if self.server.masks is not None and self.sealed:
+            return self._down(k, wire.QUESTION, body=self.server.masks.question)
+        kind = wire.BEGIN if self.server.begins(k) else wire.INVITE
+        more = {"incarnation": self.incarnation, "wire": self.plan.wire}
+        return self._down(k, kind, **more, body=self.server.invitation(k))
+
+    def _down(self, k: int, kind: int, **more: Any) -> bytes:
+        frame = wire.encode(wire.Frame(kind, self._digest, self.n, **more))
+        return seal(self._key(k), DOWN, frame)
+
+    def _key(self, k: int) -> bytes | None:
+        return None if self._secret is None else derive(self._secret, k)
+
+    def hello(self, k: int) -> bytes:
+        """The answer to a hello, and to a client of another run: which run this is.
+
+        Who is no member is told so.
+        """
+        word = "" if self.is_member(k) else self.server.table.word(k)
+        return self._down(k, wire.HELLO, body=wire.standing(word))
+
+    def probe(self, k: int) -> bytes:
+        """Rule 9: a hello to a member that is asleep; if it is there, it answers with its own."""
+        return self._down(k, wire.HELLO, body=wire.standing(wire.ASLEEP))
+
+    def is_member(self, k: int) -> bool:
+        """Whether client k is one, or will be from the next round on."""
+        return self.server.table.standing(k) == MEMBER
+
+    def take(self, k: int, data: bytes) -> str:
+        """One message on the channel of client k; returns its outcome in one word."""
+        try:
+            frame = self._admit(k, data)
+        except RefusedError as error:
+            self.server.reject(k, error.reason)
+            return error.reason
+        size = len(data)
+        if frame.kind == wire.HELLO:
+            self.server.sent[0] += size if frame.body else 0
+            return self._greet(k, frame)
+        try:
+            if frame.kind == wire.SEEDS:
+                self.server.sent[0] += size
+                return self.server.tell(k, frame.n, frame.body)
+            outcome = self.server.collect(k, frame.n, frame.body)
+        except RefusedError as error:
+            self.doubles[k] += 2 * (error.reason == "conflict")
+            self.huge[k] += error.reason in ("bound", "finite")
+            self.unasked[k] += error.reason == "early" or frame.n < self.settled
+            return error.reason
+        if outcome == "accepted":
+            self.server.sent[0] += size
+            self.ahead.pop(k, None)
+        return outcome
+
+    def _admit(self, k: int, data: bytes) -> wire.Frame:
+        """A frame of this run, from a member or from who is in the open round."""
+        if k < 0:
+            raise RefusedError("stranger", "nobody has such a number")
+        frame = self._read(unseal(self._key(k), UP, data))  # another file: it gets a hello
+        if not self.is_member(k) and k not in self.server.cohort:
+            reason = {EXCLUDED: "excluded", REMOVED: "removed"}
+            standing = reason.get(self.server.table.standing(k), "stranger")
+            raise RefusedError(standing, f"client {k} is {self.server.table.word(k)}")
+        return frame
+
+    def _greet(self, k: int, frame: wire.Frame) -> str:
+        """A hello: whether its client can still answer the round that is open."""
+        coverage, errors = wire.told(frame.body)
+        if coverage is not None:
+            self.coverage[k] = coverage
+        if errors is not None:
+            self.errors[k] = Report(*errors)
+        # One device goes back once, when it has lost its state; two take turns.
+        self.doubles[k] += frame.n < self._greeted.get(k, 0)
+        self._greeted[k] = frame.n
+        self.ahead.pop(k, None)
+        if frame.n <= self.n + 1:
+            return "hello"
+        self.ahead[k] = frame.n - 1  # it says that it has taken part in this one
+        if self.behind and not self.held:
+            self._follow(self.ahead)
+            self._caught_up()
+        return "ahead"
+
+    def _read(self, data: bytes) -> wire.Frame:
+        """Rules 3 and 11: a frame of this run, of a possible size."""
+        frame = wire.decode(data, self._most)
+        if frame.kind == wire.HELLO and len(data) > wire.TELLING:
+            raise RefusedError("size", f"a hello of {len(data)} bytes")
+        if frame.digest != self._digest:
+            raise RefusedError("digest", f"the message is of run {frame.digest:08x}")
+        masked = self.server.masks is not None
+        if frame.kind in wire.INVITATIONS and not (masked and frame.kind == wire.SEEDS):
+            raise RefusedError("kind", "the message is an invitation")
+        if frame.kind == wire.UPLOAD and frame.wire != self.plan.wire:
+            raise RefusedError("type", f"the values are of type {frame.wire or 'none'}")
+        return frame
+
+    def commit(self) -> Closed:
+        """Rule 6: close the round and make it durable, or it is held."""
+        closed = super().commit()
+        self._caught_up()
+        return closed
+
+    def _caught_up(self) -> None:
+        """Who was ahead of an earlier round need not be any more."""
+        self.ahead = {k: later for k, later in self.ahead.items() if later > self.n}
+
+    def change(self, act: str, clients: Sequence[int]) -> list[Change]:
+        """Rule 17; nothing is kept of those who have no row any more."""
+        changes = super().change(act, clients)
+        tables: tuple[dict[int, Any], ...] = self._greeted, self.coverage, self.errors, self.ahead
+        for table in (*tables, self.doubles, self.huge, self.unasked):
+            for k in [k for k in table if self.server.table.row(k) is None]:
+                del table[k]
+        return changes

@@ -1,0 +1,314 @@
+"""What is deployed: an experiment with one method, and the table [deploy] of its file.
+
+Rule 3: both ends must agree on the tables of the file with all options and their values, but for
+those on which no number depends that the two ends exchange.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from psofed import experiment as experiments
+from psofed.core.schedule import UniformCohorts
+from psofed.core.several import PlacedSeeds
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.federation import plugins, schema
+from psofed.federation.contract import Method, Task
+from psofed.federation.membership import FleetCohorts
+from psofed.federation.plugins.known import written
+from psofed.federation.round import relays
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.folding import BOUND
+from psofed.fleet.protocol.members import Awake, MemberTable, Presence, RowCohorts
+from psofed.fleet.protocol.server import refuse_policy
+from psofed.fleet.protocol.store import SLOTS, Disk, Store, put
+from psofed.stages.attacks.contract import Options as Attack
+from psofed.stages.checks import outliers
+from psofed.stages.checks.contract import SampleCheck
+from psofed.stages.defences import clip
+from psofed.stages.mask import MOST_TOLD
+from psofed.stages.surroundings import start
+from psofed.streams.contract import about
+
+PLAN = "run.toml"  # in a state folder
+NAMED = 4  # settings that an error names
+# Fields of an experiment on which no number depends that the two ends exchange.
+IRRELEVANT = (
+    "rounds", "runs", "evaluate_every", "test_samples", "targets",
+    "check",  # a matter of each client
+    "fleet",  # who comes and goes in a simulation; a server tells its clients
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Deploy:
+    """The table [deploy]: the run's name in topics, the clock, the values' type and bound."""
+
+    run: str = "p"  # the name in topics: short, because every message carries it
+    clock: Literal["lockstep", "live"] = "lockstep"  # sample n belongs to round n, or comes anytime
+    wire: Literal["float16", "float32", "float64"] = "float32"  # number format in messages
+    bound: float = BOUND  # larger values are refused
+    method: int | None = None  # which of the methods, if there are several
+
+    def __post_init__(self) -> None:
+        schema.check(self)
+        schema.positive(self, "bound")
+        good = self.run.isascii() and self.run.replace("-", "").replace("_", "").isalnum()
+        if not good or len(self.run) > 40:
+            raise InputError("run", f"is {self.run!r}", "use up to 40 letters, digits, - and _")
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """Both ends compute the same from the same file; the digest tells whether they did."""
+
+    experiment: Experiment
+    deploy: Deploy = field(default_factory=Deploy)
+
+    def __post_init__(self) -> None:
+        count, chosen = len(self.experiment.methods), self.deploy.method
+        if chosen is None and count > 1:
+            found = f"has {count} tables, but one method is deployed"
+            right = f"leave one, or choose: method = 0 to {count - 1} under [deploy]"
+            raise InputError("methods", found, right)
+        if chosen is not None and not 0 <= chosen < count:
+            raise InputError("deploy.method", f"is {chosen}", f"use 0 to {count - 1}")
+        options = self.experiment.methods[chosen or 0]
+        if options.simulated:
+            found = f"is {options.name}, which cannot be deployed: {options.simulated}"
+            raise InputError("method", found, "choose another, or simulate it with `psofed run`")
+        if self.deploy.clock == "live" and options.not_live:
+            found = f"is {options.name}, which cannot run on a live clock: {options.not_live}"
+            raise InputError("method", found, 'use clock = "lockstep", or another method')
+        if options.policy is not None:
+            refuse_policy(options.policy)
+        refuse_omniscient(self.experiment.attack)
+        if self.deploy.clock == "lockstep":
+            self.experiment.check_simulated()
+            if about(self.experiment.stream).gaps and relays(self._method):
+                found = f"is {options.name}, which sends samples, and in some rounds there are none"
+                raise InputError("method", found, 'use clock = "live", or another method')
+
+    @cached_property
+    def world(self) -> Experiment:
+        """The experiment with the method that is deployed, and with no other.
+
+        On the live clock it has a defence, unless the file says which or that there is none. In
+        lockstep it is as in the file, because a simulation of the file is its twin.
+        """
+        alone = self.experiment.alone(self.experiment.methods[self.deploy.method or 0])
+        alone = replace(alone, fleet=())  # who is a member is what the server has recorded
+        if self.deploy.clock != "live" or alone.defence is not None:
+            return alone
+        try:
+            return replace(alone, defence=clip.Options())
+        except InputError:  # this method has no fold that a defence could change
+            return alone
+
+    @property
+    def defence(self) -> str:
+        """The defence in words, for the operator."""
+        found = self.world.defence
+        if found is not None:
+            return f"Defence: {found.describe()}" + ("" if found.acts else ", as the file says")
+        if self.masked:
+            return "Defence: none, under masks the server sees no single upload"
+        if self.deploy.clock == "live":
+            name = self.world.methods[0].name
+            return f"Defence: none, the server of {name} has no fold that one could change"
+        return "Defence: none, the file has no table [defence]"
+
+    def device(self, measured: bool = False) -> Method:
+        """The method of a client, whose noise nobody else can compute.
+
+        A malicious one has a method of its own: it does not see the server's state.
+        """
+        privacy, check = self.experiment.privacy, self._check(measured)
+        noisy = privacy is not None and privacy.noisy
+        if not noisy and self.experiment.attack is None:
+            return self.method(measured)
+        return self._start(self._method.task, check=check, secret=noisy)
+
+    def method(self, measured: bool = False) -> Method:
+        """The method, bound to run 0 of the experiment: a simulation of that run is its twin.
+
+        Samples that are `measured`, as all are on the live clock, are checked even if the file does
+        not say so; those of the experiment's own stream as it says, or the twins would differ.
+        """
+        return self._method if self._check(measured) == self.world.check else self._checking
+
+    def _check(self, measured: bool) -> SampleCheck | None:
+        """What clients do not learn from."""
+        privacy = self.experiment.privacy  # a check that remembers would tell of samples
+        unstated = self.world.check is None and not (privacy and privacy.hides_samples)
+        wanted = measured or self.deploy.clock == "live"
+        return outliers.Options() if unstated and wanted else self.world.check
+
+    @cached_property
+    def _method(self) -> Method:
+        return self._start(self.world.task(0, self.deploy.wire, self.deploy.clock == "live"))
+
+    @cached_property
+    def _checking(self) -> Method:
+        return self._start(self._method.task, check=outliers.Options())
+
+    def _start(self, task: Task, **more: Any) -> Method:
+        return start(self.world.methods[0], task, replace(self.world.around, **more))
+
+    def bind(self, table: MemberTable, presence: Presence, spare: int = 0) -> Method:
+        """The method of a server whose fleet has changed: clients are named by their rows."""
+        task = self._method.task
+        ids = np.maximum(table.ids, 0)
+        seeds = PlacedSeeds(task.seeds.seed, task.seeds.run, task.seeds.shared_world, ids)
+        size, awake = task.cohorts.size, Awake(table, presence)
+        fleet = FleetCohorts(task.seeds, task.clients, size, history=awake, spare=spare)
+        cohorts = RowCohorts((), task.clients, size, fleet, len(ids))
+        return self._start(replace(task, seeds=seeds, cohorts=cohorts))
+
+    @property
+    def settled(self) -> str:
+        """Why clients can neither join nor leave; empty: they can."""
+        return self.listed or self.world.methods[0].settled
+
+    @property
+    def masked(self) -> bool:
+        """Whether uploads are masked, so that clients need each other's keys (rule 19)."""
+        return self.experiment.privacy is not None and self.experiment.privacy.masks
+
+    @property
+    def listed(self) -> str:
+        """Why nobody can take the place of another in a round; empty: others can be drawn."""
+        task = self._method.task
+        if self.masked:
+            return "with masks, who is in a cohort follows from the seed alone"
+        if type(task.cohorts) is not UniformCohorts:
+            return "the stream says who is there in which round"
+        if task.cohorts.absent:
+            return "the file has clients that are absent"
+        return ""
+
+    @property
+    def wire(self) -> str:
+        """The number format in messages: the method's own, or that of [deploy]."""
+        return self._method.task.wire
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest frame in either direction, without a seal."""
+        seeds = MOST_TOLD * self.world.cohort if self.masked else 0  # rule 19
+        return wire.size(wire.INVITE, max(32 * self.world.dim + 64, seeds))
+
+    def to_table(self) -> dict[str, Any]:
+        """The tables of the file, as `read` reads it."""
+        return self.experiment.to_table() | {"deploy": schema.values(self.deploy)}
+
+    def keep(self, disk: Disk) -> None:
+        """Put the file beside the state, so that a model can be taken from there."""
+        made = written(self.to_table)
+        for name, data in {**made.sources, PLAN: made.toml.encode()}.items():
+            if disk.read(name) != data:
+                put(disk, name, data, durable=False)
+
+    @property
+    def agreement(self) -> dict[str, Any]:
+        """Rule 3: what must be the same at both ends."""
+        ours = {"run": self.deploy.run, "clock": self.deploy.clock, "wire": self.deploy.wire}
+        live, which = self.deploy.clock == "live", self.deploy.method or 0
+        return {**ours, **agreed(self.experiment, which, live)}
+
+    @cached_property
+    def digest(self) -> int:
+        """Rule 3: the four bytes that every message carries."""
+        return wire.digest(self.agreement)
+
+    def about(self, role: str) -> dict[str, Any]:
+        """What a state folder records about its run."""
+        return {"run": self.deploy.run, "role": role, "digest": f"{self.digest:08x}"}
+
+    def store(self, disk: Disk, role: str, slots: Sequence[str] = SLOTS) -> Store:
+        """The records of one of the ends, in a state folder."""
+        return Store(disk, self.about(role), slots, lambda: self._unlike(disk))
+
+    def _unlike(self, disk: Disk) -> str:
+        """What differs between this file and the one beside a state, in words."""
+        try:
+            theirs = flat(tomllib.loads((disk.read(PLAN) or b"").decode()))
+        except ValueError:
+            return ""
+        ours = flat(self.to_table())
+        found = [
+            f"{key} is {ours.get(key, 'not set')}, there {theirs.get(key, 'not set')}"
+            for key in sorted(theirs.keys() | ours.keys())
+            if ours.get(key) != theirs.get(key)
+        ]
+        hint = " (`psofed deploy fleet add` brings in new clients)" if "clients" in ours else ""
+        hint *= bool(theirs) and ours["clients"] != theirs.get("clients")
+        return ", ".join(found[:NAMED]) + hint if theirs else ""
+
+
+def agreed(experiment: Experiment, which: int, live: bool) -> dict[str, Any]:
+    """What must be the same at both ends, from the experiment and the method that is deployed."""
+    with plugins.naming(lambda plugin: plugin.digest, lenient=True):
+        table = experiment.to_table()
+    method = table.pop("methods")[which]
+    method.pop("label", None)
+    for key in IRRELEVANT:
+        table.pop(key, None)
+    if live:
+        table.pop("defence", None)  # a matter of the server; in lockstep, of the twin too
+    table["stream"].pop("file", None)  # the path of a table may differ
+    return {"method": method, **table}
+
+
+def flat(table: Any, name: str = "") -> dict[str, Any]:
+    """The settings in nested tables by their full names, but for those that do not matter.
+
+    >>> flat({"rounds": 9, "methods": [{"shared": 5}]})
+    {'methods[0].shared': 5}
+    """
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if not name and key in IRRELEVANT:
+            continue
+        if isinstance(value, dict):
+            found |= flat(value, f"{name}{key}.")
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for i, one in enumerate(value):
+                found |= flat(one, f"{name}{key}[{i}].")
+        else:
+            found[name + key] = value
+    return found
+
+
+def refuse_omniscient(attack: Attack | None) -> None:
+    """A client of its own does not know what others send, so its attack would be another one."""
+    if attack is not None and attack.share and attack.omniscient:
+        found = f"is {attack.name!r}, whose clients know what others send: no message tells them"
+        raise InputError("attack.name", found, "use another attack, or simulate it: `psofed run`")
+
+
+def read(path: str | Path) -> Deployment:
+    """The plan in an experiment file; every mistake in it is an InputError that names it."""
+    experiment = experiments.read(path)
+    try:
+        return Deployment(experiment, settings(path))
+    except InputError as error:
+        raise error.inside(where=str(path)) from None
+
+
+def settings(path: str | Path) -> Deploy:
+    """The table [deploy] of an experiment file."""
+    table = experiments.load(path).get("deploy", {})
+    try:
+        deploy: Deploy = schema.build(Deploy, schema.convert("deploy", table, dict))
+        return deploy
+    except InputError as error:
+        raise error if error.field == "deploy" else error.inside("deploy.") from None

@@ -1,0 +1,266 @@
+"""The durable server: one record per round, and what an operator tells it (rules 6, 17 and 18).
+
+The next value of its state is made completely, then recorded, and only then gone on with. Who is
+not waited for (rule 9) is not recorded, but it changes whom the server asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.errors import InputError
+from psofed.federation.membership import Change
+from psofed.federation.records import number, reading
+from psofed.fleet.protocol import membership, wire
+from psofed.fleet.protocol.deployment import Deployment
+from psofed.fleet.protocol.members import RowCohorts
+from psofed.fleet.protocol.membership import ChangeLog
+from psofed.fleet.protocol.server import Server
+from psofed.fleet.protocol.server_state import ServerState
+from psofed.fleet.protocol.snapshots import Snapshots, replayed
+from psofed.fleet.protocol.store import SELDOM, Disk, put
+from psofed.stages.defence import OWN
+
+Array = NDArray[Any]
+MODEL = "model.npy"  # in the state folder: the global model after the last commit
+LARGE = 2**16  # bytes of an array of the defence that is not in the record of every round
+OFTEN = 64  # rounds from one record of these to the next
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The outcome of a round."""
+
+    n: int
+    asked: int
+    accepted: int
+    missing: tuple[int, ...]
+    up: int  # bytes of the frames that were accepted, and of reports
+    down: int  # bytes of the frames that were sent, repetitions included
+    left_out: tuple[int, ...]  # answered, but together the model would not have been finite
+    gap: int  # rounds since the entry that waits longest was last folded in (rule 4)
+    void: str = ""  # why nothing was folded in, of a masked round (rule 19)
+
+
+class DurableServer:
+    """A server with its folder: what it knows survives a kill at any moment."""
+
+    def __init__(self, plan: Deployment, disk: Disk, start: int = 0) -> None:
+        self.plan = plan
+        self.server = Server(plan.method(), plan.deploy.bound, plan.bind)
+        self.store = plan.store(disk, "server")
+        self.seldom = plan.store(disk, "server", SELDOM)
+        self.incarnation, self.first = 0, False  # its starts so far; whether this is the first
+        self.log = ChangeLog(disk)
+        self.snapshots = Snapshots(disk, plan.about("server"))
+        self.snapshots.most *= not plan.settled  # there is no going back
+        self._restore(start)
+
+    def _restore(self, start: int) -> None:
+        """Rule 7: continue after the last commit, with a higher incarnation, durable before use."""
+        arrays = self.store.load()
+        self.first = arrays is None
+        if arrays is not None:
+            known = {f"state.{name}" for name in self.server.state}  # another defence has others
+            large = {k: a for k, a in (self.seldom.load() or {}).items() if k in known}
+            with reading(self.store.file):
+                self.server.restore(large | arrays)
+                self.incarnation = number(arrays, "incarnation", 0, wire.LAST_INCARNATION)
+                logged = number(arrays, "logged")
+            self.log.open(logged)
+            self.snapshots.open(self.server.n)
+            self._publish(self.server.now)  # a crash may have torn it
+        self.incarnation = max(self.incarnation + 1, start)
+        if self.incarnation > wire.LAST_INCARNATION:
+            raise InputError(self.store.disk.name, "was started too often", "start a new run")
+        self._save(self.server.now)
+
+    @property
+    def n(self) -> int:
+        """The round that is open."""
+        return self.server.n
+
+    @property
+    def behind(self) -> bool:
+        """Whether this is an old copy: clients know later rounds."""
+        return self.server.now.behind
+
+    @property
+    def held(self) -> bool:
+        """Whether the open round is folded, but the disk has not taken it yet."""
+        return self.server.folded is not None
+
+    def commit(self) -> Closed:
+        """Rule 6: close the round and make it durable, in one record.
+
+        An OSError says that the disk does not take it. The round is then held: nothing of it has
+        happened yet, but nobody is asked and no answer is taken any more. The next call tries to
+        write it again.
+        """
+        if not self.held:
+            self.snapshots.note(self.n, self.server.answers)
+        after = self.server.closed()
+        closed = self._outcome(after)
+        after = replace(after, behind=self.behind and 2 * closed.accepted <= closed.asked)
+        self._save(after)
+        self._publish(after)
+        self.snapshots.keep(after.n, after.own)
+        self.server.become(after)
+        return closed
+
+    def _outcome(self, after: ServerState) -> Closed:
+        """What is said about the round that is about to be closed."""
+        folded, asked, ids = self.server.fold(), self.server.asked, self.server.table.ids
+        answered = set(ids[folded.rows].tolist())
+        missing, out = [k for k in asked if k not in answered], ids[folded.left_out].tolist()
+        counts, gap = (len(asked), len(answered)), int(after.n - after.fresh.min())
+        up, down = self.server.sent
+        return Closed(self.n, *counts, tuple(missing), up, down, tuple(out), gap, folded.void)
+
+    def _publish(self, after: ServerState) -> None:
+        """The global model as a separate file, for other programs."""
+        file = BytesIO()
+        np.save(file, after.method.models(after.state, {}))
+        put(self.store.disk, MODEL, file.getvalue(), durable=False)
+
+    def _save(self, after: ServerState) -> None:
+        """One record; on the live clock without what a defence remembers of many clients.
+
+        That is a slow mean over the uploads of a client, saved every few rounds: a kill costs what
+        the uploads of at most `OFTEN` rounds have added to it, and nothing else.
+        """
+        if after.n > wire.LAST_ROUND:
+            raise InputError("the round", f"is {after.n}", "it is too large: start a new run")
+        numbers = {"incarnation": self.incarnation, "logged": self.log.count}
+        arrays = after.to_arrays() | {k: np.array(n, np.int64) for k, n in numbers.items()}
+        live, large = self.plan.deploy.clock == "live", {}
+        for name in [name for name in arrays if live and name.startswith(f"state.{OWN}")]:
+            if arrays[name].nbytes > LARGE:
+                large[name] = arrays.pop(name)
+        if large and after.n % OFTEN == 0:
+            self.seldom.save(large)
+        self.store.save(arrays)
+
+    def _become(self, after: ServerState, changes: Sequence[Change]) -> None:
+        """Log, then the record, then this server: a line that the record does not count is not
+        believed, and what the disk does not take has not happened."""
+        if self.held:
+            found = f"cannot be written: round {self.n} is held"
+            right = "nothing was changed; try again when it can be"
+            raise InputError(self.store.disk.name, found, right)
+        count = self.log.count
+        try:
+            if changes:
+                self.log.add(changes)
+            self._save(after)
+        except OSError:
+            self.log.count = count
+            raise
+        self.server.become(after)
+
+    def change(self, act: str, clients: Sequence[int]) -> list[Change]:
+        """Rule 17: "add", "remove", "exclude" or "readmit" clients: all of them, or an error."""
+        self._refuse_settled()
+        after, changes = membership.change(self.server, act, clients)
+        self._become(after, changes)
+        if act in ("remove", "exclude"):
+            for k in clients:
+                self.server.presence.forget(k)
+        return changes
+
+    def sleep(self, clients: Sequence[int]) -> list[int]:
+        """Rule 9: these are not asked any more until they wake; who is asked in their places."""
+        bound = isinstance(self.server.method.task.cohorts, RowCohorts)
+        if not bound and not self.plan.listed:
+            self.server.become(membership.rebound(self.server, self.server.table))
+        return self.server.sleep(clients)
+
+    def wake(self, k: int) -> None:
+        """Rule 9: client k is asked again, from the next round on in which a cohort begins."""
+        self.server.presence.wake(k, membership.next_begin(self.server.now))
+
+    def over_select(self, spare: int) -> None:
+        """Rule 9: so many more members are asked in each round; the first answers close it."""
+        if self.plan.listed:
+            raise InputError("--spare", f"is not possible: {self.plan.listed}", "leave it out")
+        self.server.spare = spare
+        self.server.become(membership.rebound(self.server, self.server.table))
+
+    def put_back(self, n: int, keep: bool = False, without: Sequence[int] = ()) -> Change:
+        """Rule 18: the model of round n again, from the next round on; the open one is void.
+
+        Without clients: the answers since then are folded in again, but for theirs.
+        """
+        self._refuse_settled()
+        if keep and self.plan.world.methods[0].differs:
+            name = self.plan.world.methods[0].name
+            found = f"is not possible with {name} that sends differences: some are void"
+            raise InputError("--keep-clients", found, "leave it out")
+        state = self.snapshots.state(n)
+        if without:
+            state = replayed(self.server, state, self.snapshots.answers(n, self.n), without)
+        after, (change,) = membership.put_back(self.server, state, n, keep)
+        change = replace(change, without=tuple(without))
+        self._become(after, [change])
+        with suppress(OSError):  # the next commit writes it again
+            self._publish(after)
+        return change
+
+    def _refuse_settled(self) -> None:
+        if self.plan.settled:
+            name = self.plan.world.methods[0].name
+            found = f"cannot change with {name}: {self.plan.settled}"
+            raise InputError("the fleet", found, "start a new run")
+
+    def warm(self, w: Array) -> None:
+        """A first start with this model, which clients get at their first contact."""
+        if not self.first:
+            where = self.store.disk.name
+            raise InputError(where, "has a state already", "leave --from out, or give a new folder")
+        now = self.server.now
+        if now.own.keys() != {"w"} or self.plan.settled:
+            name = self.plan.world.methods[0].name
+            why = self.plan.settled or "its server keeps more than a model"
+            raise InputError("--from", f"is not possible with {name}: {why}", "leave it out")
+        state = now.state | {"w": w.astype(now.state["w"].dtype)}
+        after = membership.begin_all(self.server, replace(now, state=state))
+        self._become(after, [])
+        self._publish(after)
+        self.server.begin()
+
+    def revive(self) -> None:
+        """Rule 18: go on from an old copy. Clients tell how far they are, most of them honestly."""
+        self._refuse_settled()
+        after, changes = replace(self.server.now, behind=True), []
+        if membership.has_rows(after):
+            # What it remembers of them is older than they are: they begin anew, in a round that
+            # none of them has answered, because an answer that is repeated begins nothing.
+            after, copied = membership.begin_all(self.server, after), after.n
+            after = after.skipped(membership.next_begin(after))
+            changes = [Change(after.n, restore=copied)]
+        self._become(after, changes)
+
+    def _follow(self, ahead: dict[int, int]) -> None:
+        """Open a round behind those that clients know; less than half of a cohort cannot name one.
+
+        The last round was closed with a whole cohort, so as many as that know it.
+        """
+        alone = len(self.server.table.present) == 1
+        few = 0 if alone else max((len(self.server.cohort) - 1) // 2, 1)
+        if len(ahead) <= few:
+            return
+        known, last = sorted(ahead.values(), reverse=True)[few], self.log.last()
+        now = self.server.now
+        copied = now.n
+        if last is not None and last.restore is not None and last.round == now.n:
+            copied = last.restore  # nothing has happened since
+        after = now.skipped(membership.next_begin(now, known))
+        keep = not membership.has_rows(now)
+        self._become(after, [Change(after.n, restore=copied, keep=keep)])

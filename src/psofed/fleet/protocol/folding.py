@@ -1,0 +1,120 @@
+"""Rules 10 and 11: each answer is checked completely, then all are folded in client order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.federation.contract import Method, State, rows
+from psofed.federation.round import close_round, closes
+from psofed.federation.stage import within
+from psofed.fleet.protocol.masking import GARBAGE, Unmasking, Uploads
+from psofed.fleet.protocol.server_state import ServerState, model
+from psofed.fleet.protocol.wire import RefusedError
+from psofed.stages.attack import Attacked
+from psofed.stages.defence import OWN, Defended
+
+Array = NDArray[Any]
+BOUND = 1e9  # two finite uploads of 1.7e308 sum to infinity; no real model has such values
+UNUSABLE = (ValueError, IndexError, np.linalg.LinAlgError)  # what a fold says of such values
+
+
+def values_of(
+    now: ServerState, k: int, answer: bytes, bound: float, hidden: bool = False
+) -> Array | None:
+    """The values of an answer of client k, if each is finite, bounded and can be folded in.
+
+    None: it has none. Of an upload that is `hidden` by masks, nothing is known.
+    """
+    uploads, n = closes(now.method, now.n), now.n
+    if not answer and not (uploads and within(now.method).entrywise):
+        return None
+    try:
+        if not uploads or not answer:
+            raise ValueError(f"in round {n} there must be {'some' if uploads else 'none'}")
+        values = now.method.decode(answer, up=True)
+    except (ValueError, IndexError) as error:
+        raise RefusedError("size", f"client {k} sent {len(answer)} bytes: {error}") from None
+    if not np.isfinite(values).all():
+        raise RefusedError("finite", f"client {k} sent values that are not finite")
+    if not hidden and _largest(now, k, values, bound) > bound:
+        raise RefusedError("bound", f"client {k} sent values above {bound:g}")
+    return values
+
+
+def _largest(now: ServerState, k: int, values: Array, bound: float) -> float:
+    """The largest of the values or, if they are no entries of a model, of the model they give."""
+    largest, row = float(np.abs(values).max(initial=0)), now.table.row(k)
+    if row is None or largest > bound or (now.method.entrywise and "w" in now.state):
+        return largest
+    try:
+        found = model(now.method, one_of(now, row, values))
+        return largest if found is None else float(np.abs(found).max(initial=0))
+    except UNUSABLE as error:
+        raise RefusedError("values", f"client {k} sent unusable values: {error}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """What became of the uploads of a round: the new state, and whose were in it, by row."""
+
+    state: State
+    rows: list[int]
+    left_out: list[int]  # answered, but could not be folded in with the others
+    void: str = ""  # why nothing was folded in, of a masked round
+
+
+def all_of(now: ServerState, uploads: Uploads) -> Folded:
+    """The state after the open round, and who had to be left out.
+
+    Uploads that are fine alone may give a model that is not finite together: then the largest is
+    left out, and the next largest, until it is. No client can end a server in this way.
+    """
+    left = dict(uploads)
+    largest = sorted(uploads, key=lambda row: (_size(uploads[row]), row))
+    for _ in range(len(uploads) + 1):
+        try:
+            state = folded(now.method, now.copied(), now.n, left)
+            return Folded(state, list(left), [row for row in uploads if row not in left])
+        except UNUSABLE:
+            if largest:
+                del left[largest.pop()]
+    return Folded(now.copied(), [], list(uploads))
+
+
+def sum_of(now: ServerState, uploads: Uploads, masks: Unmasking, answered: Sequence[int]) -> Folded:
+    """Rule 19: the state after the open round, with the sum of all or without any."""
+    opened, void = masks.opened(uploads, answered)
+    try:
+        state = folded(now.method, now.copied(), now.n, opened, np.float64)
+    except ValueError:
+        opened, void = {}, GARBAGE
+        state = folded(now.method, now.copied(), now.n, opened)
+    return Folded(state, list(opened), [row for row in uploads if row not in opened], void)
+
+
+def one_of(now: ServerState, row: int, values: Array) -> State:
+    """The state had only this one been folded in, without what a defence would make of it."""
+    method = now.method
+    while isinstance(method, Attacked | Defended):
+        method = method.inner
+    state = {name: array.copy() for name, array in now.own.items()}
+    return folded(method, state, now.n, {row: values})
+
+
+def folded(method: Method, state: State, n: int, uploads: Uploads, dtype: Any = None) -> State:
+    """This state, in which the uploads are folded; ValueError: it is not finite any more."""
+    message = rows(list(uploads.values()), dtype or method.task.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        close_round(method, state, np.array(list(uploads), np.intp), n, message)
+    if not all(np.isfinite(a).all() for name, a in state.items() if not name.startswith(OWN)):
+        raise ValueError("the model would not be finite")
+    return state
+
+
+def _size(values: Array | None) -> float:
+    return 0.0 if values is None else float(np.abs(values).max(initial=0))

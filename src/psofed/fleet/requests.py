@@ -1,0 +1,293 @@
+"""Requests of operators to a server, through files in its state folder.
+
+A request is a file `request.ID`, its outcome a file `reply.ID`, both JSON. Who may write into the
+folder may ask; nothing of it goes over a network. If no server runs, the record is changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep, time
+from typing import Any
+
+from psofed.errors import InputError
+from psofed.federation import records
+from psofed.federation.membership import ACTS, Change
+from psofed.federation.records import number, reading
+from psofed.fleet.protocol import deployment as plans
+from psofed.fleet.protocol import store
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import PLAN
+from psofed.fleet.protocol.members import VACANT, WORDS, MemberTable
+from psofed.fleet.protocol.membership import LOG, changes
+from psofed.fleet.protocol.server_state import Ledger
+from psofed.fleet.protocol.snapshots import STATE
+from psofed.fleet.protocol.store import InUseError, StateFolder, newest, reader
+
+REQUEST, REPLY = "request.", "reply."
+PACE = 0.25  # seconds between two looks
+AGAIN = 1.0  # seconds between two looks whether there is a server at all
+PATIENCE = 60.0  # seconds that a command waits for the server
+OLD = 3600.0  # seconds after which an outcome that nobody reads is thrown away
+SMALL = 2_000_000  # bytes of a request
+MOST = 100_000  # clients that are added at once
+JUMP = 100_000  # numbers that may be skipped: they are never used again
+LEAP = 1_000  # starts by which a server is ahead of the one from which it was copied
+
+Tables = list[dict[str, Any]]
+
+
+@dataclass
+class Requests:
+    """The server's side: do what is asked, between two messages."""
+
+    coordinator: Coordinator
+    folder: Path
+    _next: float = 0.0
+
+    def look(self, tell: Callable[[str], None]) -> set[int] | None:
+        """Do what is there; the clients that it concerns, None if nothing has changed."""
+        if monotonic() < self._next:
+            return None
+        self._next = monotonic() + PACE
+        changed: set[int] | None = None
+        for path in sorted(self.folder.glob(f"{REQUEST}*")):
+            data = _small(path)
+            try:
+                path.unlink()  # first: after a crash nothing is done twice
+            except OSError:  # it was withdrawn, or is no file
+                continue
+            outcome = self._perform(data)
+            for line in outcome.get("lines", ()):
+                tell(line)
+            if "error" not in outcome:
+                named = (one.get(act, ()) for one in outcome["changes"] for act in ACTS)
+                changed = (changed or set()).union(*named)
+            with suppress(OSError):
+                done = path.with_name(REPLY + path.name[len(REQUEST) :])
+                records.write(done, json.dumps(outcome).encode())
+            self._clean_up()
+        return changed
+
+    def _clean_up(self) -> None:
+        """Outcomes whose commands were interrupted."""
+        for path in self.folder.glob(f"{REPLY}*"):
+            with suppress(OSError):
+                if path.stat().st_mtime < time() - OLD:
+                    path.unlink()
+
+    def _perform(self, data: bytes) -> dict[str, Any]:
+        try:
+            changes = perform(self.coordinator, json.loads(data))
+        except InputError as error:
+            return {"error": [error.field, error.found, error.right]}
+        except OSError as error:
+            found = f"cannot be done: {store.in_words(error)}"
+            return {"error": ["the request", found, "nothing was changed; try again later"]}
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            return {
+                "error": [
+                    "the request",
+                    "cannot be read",
+                    "use `psofed deploy fleet` as the server's user",
+                ]
+            }
+        return {"changes": [change.to_table() for change in changes], "lines": in_words(changes)}
+
+
+def _small(path: Path) -> bytes:
+    """What a file has that anybody may have put there; nothing if it is none, or too large."""
+    try:
+        with os.fdopen(store.private(path, os.O_RDONLY), "rb") as file:
+            data = file.read(SMALL + 1)
+    except OSError:
+        return b""
+    return data if len(data) <= SMALL else b""
+
+
+def perform(coordinator: Coordinator, request: dict[str, Any]) -> list[Change]:
+    """Do what is asked, durably."""
+    if "restore" in request:
+        n, without = int(request["restore"]), [int(k) for k in request.get("without", ())]
+        return [coordinator.put_back(n, bool(request.get("keep", False)), without)]
+    act = request["act"]
+    if act not in ACTS:
+        raise InputError("the request", f"is {act!r}", f"use {', '.join(ACTS)}")
+    clients = sorted(
+        {int(k) for k in request.get("clients", ())}
+    )  # each once, the next number first
+    if act == "add" and "count" in request:
+        first = coordinator.server.table.next
+        clients = list(range(first, first + min(int(request["count"]), MOST)))
+    free = coordinator.server.table.next
+    if act == "add" and max(clients, default=0) > free + JUMP:  # a slip would use up all numbers
+        found = f"{max(clients)} is far from {free}, the next free number"
+        raise InputError("client", found, f"use {free} to {free + JUMP}")
+    return coordinator.change(act, clients)
+
+
+def in_words(changes: list[Change]) -> list[str]:
+    """For people, one line each.
+
+    >>> in_words([Change(7, add=(3,))])
+    ['client 3 is a member from round 7 on']
+    """
+    said = {
+        "add": "is a member from round {n} on",
+        "remove": "is removed from round {n} on; its number is not used again",
+        "exclude": "is excluded from round {n} on",
+        "readmit": "is a member again from round {n} on, and begins anew",
+    }
+    lines = []
+    for change in changes:
+        for act, text in said.items():
+            when = text.format(n=change.round)
+            lines += [f"client {k} {when}" for k in getattr(change, act)]
+        if change.restore is not None:
+            keep = "keep their models" if change.keep else "begin anew"
+            n = change.round
+            lines.append(f"the model of round {change.restore} is in service from round {n} on;"
+                         f" clients {keep}")  # fmt: skip
+    return lines
+
+
+def ask(state: Path, request: dict[str, Any], patience: float = PATIENCE) -> list[dict[str, Any]]:
+    """The operator's side: the changes, as tables; by the server, or on the record of none."""
+    record(state)
+    found = _alone(state, request)
+    return _wait(state, request, patience) if found is None else found
+
+
+def _alone(state: Path, request: dict[str, Any], asked: Path | None = None) -> Tables | None:
+    """Do it without a server; None if there is one, or if it has done what was `asked`."""
+    try:
+        folder = StateFolder(state)
+    except InUseError:
+        return None
+    try:
+        if asked is not None and not _withdrawn(asked):
+            return None
+        with store.starting(folder):
+            coordinator = Coordinator(plans.read(state / PLAN), folder)
+            return [change.to_table() for change in perform(coordinator, request)]
+    finally:
+        folder.close()
+
+
+def _wait(state: Path, request: dict[str, Any], patience: float) -> Tables:
+    name = secrets.token_hex(8)
+    path, done = state / f"{REQUEST}{name}", state / f"{REPLY}{name}"
+    try:
+        records.write(path, json.dumps(request).encode())
+    except OSError as error:
+        found = f"cannot be written: {error.strerror}"
+        raise InputError(str(path), found, "run it as the server's user") from None
+    end, look = monotonic() + patience, monotonic() + AGAIN
+    while not done.exists():
+        if monotonic() > end:
+            found, right = f"does not answer within {patience:.0f} s", "is it stopped (SIGSTOP)?"
+            sure = "nothing was changed" if _withdrawn(path) else "see `psofed deploy fleet list`"
+            raise InputError("the server", found, f"{sure}; {right}")
+        if monotonic() > look:  # it may have been another command, or have ended
+            look = monotonic() + AGAIN
+            if (alone := _alone(state, request, path)) is not None:
+                return alone
+        sleep(0.05)
+    outcome = json.loads(done.read_bytes())
+    done.unlink()
+    if "error" in outcome:
+        raise InputError(*outcome["error"])
+    changes: Tables = outcome["changes"]
+    return changes
+
+
+def _withdrawn(path: Path) -> bool:
+    """Take a request back; False if a server has taken it, and may have done it."""
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def revive(state: Path) -> int:
+    """Put an old copy of a server's folder into service; the round that it has."""
+    record(state)
+    try:
+        folder = StateFolder(state)
+    except InUseError:
+        right = "stop it, or give --round to go back while it runs"
+        raise InputError(str(state), "is in use by a server", right) from None
+    try:
+        plan = plans.read(state / PLAN)
+        for path in state.glob(f"{REQUEST}*"):  # of the server that was copied, and done by it
+            path.unlink()
+        with store.starting(folder):
+            start = Coordinator(plan, folder).incarnation + LEAP
+            coordinator = Coordinator(plan, folder, start=start)
+            coordinator.revive()
+        return coordinator.n
+    finally:
+        folder.close()
+
+
+def snapshots(state: Path) -> list[int]:
+    """The rounds to which the server can go back."""
+    record(state)
+    try:
+        return sorted(int(path.name[len(STATE) :]) for path in state.glob(f"{STATE}[0-9]*"))
+    except OSError as error:
+        raise InputError(str(state), f"cannot be read: {error.strerror}", "give another") from None
+
+
+def members(state: Path) -> dict[str, Any]:
+    """Who is a member, since when, with how many answers; also while the server runs."""
+    plan, arrays = record(state)
+    table = MemberTable(plan.experiment.clients)
+    with reading(str(state)):
+        table.restore(arrays)
+        ledger = Ledger(len(table))
+        ledger.restore(arrays)
+        n = number(arrays, "n")
+    rows = []
+    for row in sorted(range(len(table)), key=lambda row: int(table.ids[row])):
+        if table.status[row] == VACANT:
+            continue
+        rows.append({
+            "client": int(table.ids[row]),
+            "standing": WORDS[int(table.status[row])],
+            "since": int(table.since[row]),
+            "answers": int(ledger.accepted[row]),
+            "last": int(ledger.accepted_at[row]),
+            "lost": int(ledger.lost[row]),
+        })  # fmt: skip
+    counts = {word: sum(one["standing"] == word for one in rows) for word in WORDS[1:]}
+    return {"round": n, "counts": counts, "clients": rows}
+
+
+def history(state: Path) -> str:
+    """The changes so far as tables [[fleet]]."""
+    import tomli_w
+
+    _, arrays = record(state)
+    with reading(str(state)):
+        count = number(arrays, "logged")
+    found = changes(reader(state)(LOG), count, str(state))
+    return tomli_w.dumps({"fleet": [change.to_table() for change in found]}) if found else ""
+
+
+def record(state: Path) -> tuple[plans.Deployment, dict[str, Any]]:
+    """The plan and the newest record of a server's folder, which another process may be using."""
+    found = newest(reader(state), str(state))[0] if state.is_dir() else None
+    role = None if found is None else found.about.get("role")
+    if found is None or role != "server":
+        what = "no state folder of a server" if role is None else f"the state folder of {role}"
+        right = "give the folder that `psofed deploy serve --state` was given"
+        raise InputError(str(state), f"is {what}", right)
+    return plans.read(state / PLAN), found.arrays

@@ -1,0 +1,288 @@
+"""Where samples of a deployment come from: the experiment's stream, a table, lines, anything.
+
+Lockstep sources give sample n when asked for it. Live sources are iterators of `Sample`: those with
+y are learned from, those without y are questions.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.fleet.protocol.client import Source
+from psofed.fleet.protocol.deployment import Deployment
+from psofed.stages.surroundings import attack_in
+from psofed.streams import contract
+from psofed.streams.contract import BLOCK, measured
+
+Array = NDArray[Any]
+LONGEST = 2**20  # bytes of a line
+
+
+def replay(experiment: Experiment, k: int, run: int = 0) -> Source:
+    """The experiment's own stream of client k: what the simulation gives it (lockstep)."""
+    return _Replay(experiment, k, run)
+
+
+class _Replay:
+    """The stream block by block; a step back starts from the beginning, as it has a memory."""
+
+    def __init__(self, experiment: Experiment, k: int, run: int) -> None:
+        self.experiment, self.clients = experiment, np.array([k])
+        task = experiment.task(run)
+        self.seeds, self.attack = task.seeds, attack_in(experiment.attack, task)
+        self._rewind()
+
+    def _rewind(self) -> None:
+        self.first = self.end = 0  # the samples at hand are those of first..end-1
+        self.x, self.y = np.empty((0, self.experiment.stream.taps)), np.empty(0)
+        self.memory: Any = None
+
+    def _advance(self) -> None:
+        self.first, self.end = self.end, self.end + BLOCK
+        samples = contract.samples(
+            self.experiment.stream,
+            self.seeds,
+            self.clients,
+            self.first,
+            self.end,
+            self.experiment.dtype,
+            self.memory,
+        )
+        samples = contract.falsified(samples, self.attack, self.clients, self.first)
+        self.memory, self.x, self.y = samples.memory, samples.x[0], samples.y[0]
+
+    def __call__(self, start: int, stop: int) -> tuple[Array, Array]:
+        if start < self.first:
+            self._rewind()
+        xs, ys = [], []
+        while start < stop:
+            if start >= self.end:
+                self._advance()
+                continue
+            here = slice(start - self.first, stop - self.first)
+            xs.append(self.x[here])
+            ys.append(self.y[here])
+            start = self.end
+        return np.concatenate(xs), np.concatenate(ys)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Inputs x [L]; y to learn from, or None to be predicted."""
+
+    x: Array
+    y: float | None
+
+
+class MalformedError(ValueError):
+    """A line that is not a sample, and why."""
+
+
+def parse(line: str, taps: int) -> Sample:
+    """A line of JSON, {"x": [...], "y": ...}, or of CSV, L inputs and y; without y: a question.
+
+    >>> parse('{"x": [1, 2], "y": 3}', taps=2).y
+    3.0
+    >>> parse("1, 2", taps=2).y is None
+    True
+    """
+    text = line.strip()
+    try:
+        if text.startswith("{"):
+            table = json.loads(text)
+            unknown = sorted(table.keys() - {"x", "y"})
+            if "x" not in table or unknown:
+                raise MalformedError('a JSON line is {"x": [...], "y": ...}, or without y')
+            numbers = _of_json(table, taps)
+        else:
+            numbers = next(csv.reader([text]), [])
+        if any(isinstance(number, bool | list | dict) for number in numbers):
+            raise MalformedError("a value is not a number")
+        row = np.array([float(number) for number in numbers])
+    except (ValueError, TypeError, OverflowError, RecursionError, csv.Error) as error:
+        if isinstance(error, MalformedError):
+            raise
+        raise MalformedError("a value is not a number, or the line is incomplete") from None
+    if len(row) not in (taps, taps + 1):
+        found = f"{len(row)} values instead of {taps} inputs and y"
+        raise MalformedError(f"{found} (without y: a question)")
+    if not np.isfinite(row).all():
+        raise MalformedError("a value is not finite")
+    return Sample(row[:taps], float(row[taps]) if len(row) > taps else None)
+
+
+def _of_json(table: dict[str, Any], taps: int) -> list[Any]:
+    """Inputs and y in one row, from JSON, where they have names."""
+    values, y = table["x"], table.get("y")
+    numbers = [*(values if isinstance(values, list) else [values])]
+    if len(numbers) != taps:
+        raise MalformedError(f"{len(numbers)} inputs instead of {taps}")
+    return numbers + ([] if y is None else [y])
+
+
+def checked(sample: Sample, taps: int, dtype: str, bound: float) -> Sample:
+    """The sample in the precision of learning, or an error that says why it is unusable."""
+    x = np.asarray(sample.x)
+    if x.shape != (taps,):
+        raise MalformedError(f"a sample has inputs of shape {x.shape} instead of {taps} numbers")
+    row = np.empty(taps + 1, dtype)
+    try:
+        with np.errstate(over="ignore"):
+            row[:taps] = x
+            row[taps] = 0 if sample.y is None else sample.y
+    except (ValueError, TypeError, OverflowError):
+        raise MalformedError("a value is not a number") from None
+    largest = np.abs(row).max()
+    if not np.isfinite(largest):
+        raise MalformedError(f"a value is not finite in {dtype}")
+    if largest > bound:
+        raise MalformedError(f"a value is above {bound:g}")
+    return Sample(row[:taps], None if sample.y is None else float(row[taps]))
+
+
+def read_lines(handle: int) -> Iterator[bytes]:
+    """The lines of an open file as they arrive; of a very long line, the first part only.
+
+    Without Python's buffers: a thread that waits for input would hold their lock at the end of the
+    process, and Python would then abort.
+    """
+    os.set_blocking(handle, True)
+    rest, skip = b"", False
+    while data := os.read(handle, 2**16):
+        *whole, rest = (rest + data).split(b"\n")
+        for line in whole:
+            if not skip:
+                yield line
+            skip = False
+        if len(rest) > LONGEST:
+            if not skip:
+                yield rest
+            rest, skip = b"", True
+    if not skip:
+        yield rest
+
+
+class Reading(Protocol):
+    """From a line to a sample; None for a line with the names of columns."""
+
+    def __call__(self, line: str) -> Sample | None: ...
+
+
+class NamedCells:
+    """Lines of a measured stream: JSON by column, or CSV after a line with the names."""
+
+    def __init__(self, live: Callable[[dict[str, Any]], tuple[Array, float | None]]) -> None:
+        self.live, self.names = live, list[str]()
+
+    def __call__(self, line: str) -> Sample | None:
+        text = line.strip()
+        try:
+            if text.startswith("{"):
+                row = json.loads(text)
+            else:
+                cells = [cell.strip() for cell in next(csv.reader([text]), [])]
+                if not self.names:
+                    self.names = cells
+                    return None
+                if len(cells) != len(self.names):
+                    raise MalformedError(f"{len(cells)} cells instead of {len(self.names)}")
+                row = dict(zip(self.names, cells, strict=True))
+            return Sample(*self.live(row))
+        except InputError as error:
+            raise MalformedError(f"{error.field} {error.found}") from None
+        except (ValueError, RecursionError, csv.Error) as error:
+            if isinstance(error, MalformedError):
+                raise
+            raise MalformedError("the line is incomplete") from None
+
+
+def reading(stream: Any, k: int) -> Reading:
+    """How the lines of client k are read: by column, if the stream knows columns."""
+    return NamedCells(stream.live(k)) if measured(stream) else partial(parse, taps=stream.taps)
+
+
+def lines(source: Iterable[str | bytes], read: Reading) -> Iterator[Sample | MalformedError]:
+    """The samples of lines as they arrive; a malformed line is returned as an error."""
+    for number, line in enumerate(source, 1):
+        if line.strip():
+            try:
+                sample = read(line if isinstance(line, str) else line.decode())
+                if sample is not None:
+                    yield sample
+            except UnicodeDecodeError:
+                yield MalformedError(f"line {number}: it is not UTF-8")
+            except MalformedError as error:
+                yield MalformedError(f"line {number}: {error}")
+
+
+def recorded(stream: Any, path: str | Path, k: int | None = None) -> tuple[Array, Array]:
+    """x and y of a file: rows of the measured table's columns (of client k), or L inputs and y."""
+    return stream.recorded(path, k) if measured(stream) else table(path, stream.taps)
+
+
+def table(path: str | Path, taps: int) -> tuple[Array, Array]:
+    """x and y of a CSV file whose last column is y; a first line of names is skipped."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}", "give a CSV") from None
+    except UnicodeDecodeError:
+        raise InputError(str(path), "is not text", "give a CSV in UTF-8") from None
+    rows = []
+    for number, line in enumerate(text, 1):
+        if not line.strip():
+            continue
+        try:
+            sample = parse(line, taps)
+            if sample.y is None:
+                raise MalformedError(f"{taps} values instead of {taps} inputs and y")
+        except MalformedError as error:
+            if number == 1 and not any(cell.strip()[:1].isdigit() for cell in line.split(",")):
+                continue  # names of columns
+            raise InputError(f"line {number}", str(error), "correct it", str(path)) from None
+        rows.append((*sample.x, sample.y))
+    if not rows:
+        raise InputError(str(path), "has no samples", f"give {taps} inputs and y per line")
+    array = np.array(rows)
+    return array[:, :taps], array[:, taps]
+
+
+def test_set(plan: Deployment, path: Path | None) -> Callable[[Array], float] | None:
+    """A function from w to 10 log10 of its mean square error; None without test samples.
+
+    On the lockstep clock the data is the experiment's, and so is its test set.
+    """
+    task, stream = plan.method().task, plan.experiment.stream
+    if path is not None:
+        x, y = recorded(stream, path)
+    elif plan.deploy.clock == "lockstep":
+        x, y, _ = plan.experiment.draw_test(task.seeds)
+    else:
+        return None
+    learner, z = task.learner, task.features(x.astype(task.dtype))
+
+    def decibels(w: Array) -> float:
+        error = float(np.mean(np.square(y - learner.predict(w, z))))
+        return 10 * float(np.log10(max(error, 1e-300)))
+
+    return decibels
+
+
+def targets(plan: Deployment, path: Path | None) -> str:
+    """What `test_set` tests on, in words: the targets of a file were measured."""
+    return "measured targets" if path is not None else plan.experiment.judged
+
+
+test_set.__test__ = False  # type: ignore[attr-defined]  # not a test for pytest

@@ -1,7 +1,0 @@
-"""Learners: one file each, found by its name in an experiment file."""
-
-HELPERS = (
-    "contract",
-    "differentiable",
-    "examine",
-)  # the files of this folder that are not learners

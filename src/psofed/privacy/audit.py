@@ -1,0 +1,203 @@
+"""The audit: play a file's messages, attack them, and judge what was read.
+
+It is the only place that sees what an attack found and what the samples were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.fleet.protocol.deployment import Deploy
+from psofed.methods import onlinefed, psofed
+from psofed.privacy.attack import MethodAudit, ReadColumn, Reconstruction, attack
+from psofed.privacy.reconstruction import Recovered
+from psofed.privacy.view import ServerView, TrueSamples, deployed, play, truth
+from psofed.simulate import montecarlo
+from psofed.streams.contract import Stream, about, measured
+from psofed.streams.table import Options as TableStream
+
+Array = NDArray[Any]
+Told = Callable[[str], Callable[[int, int], None]]
+CONTACTS, BLOCKS = 20, 3  # of a client, and uploads: rounds are played until there are so many
+CLIENTS = 3  # that are attacked
+LONG, FEW = 1000, 4  # rounds and runs of the simulation that says what [privacy] costs
+WITHIN = 0.05  # standard deviations, in every input: a sample that is that near is read
+SHOWN = 3  # samples that are shown beside the truth
+MEANING = (
+    '"not by our attacks" is no proof of privacy: it says that the attacks here, in these rounds'
+    " and on these clients, have read no sample that guessing would not; others may read more."
+)
+
+
+@dataclass(frozen=True)
+class Price:
+    """What [privacy] costs in error: test MSE in dB by method, without and with it."""
+
+    rounds: int
+    runs: int
+    without: tuple[float, ...]
+    private: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was read of every method: as the file says and, where it has [privacy], without it."""
+
+    experiment: Experiment
+    wire: str
+    rounds: int
+    clients: int
+    methods: tuple[MethodAudit, ...]  # without what [privacy] does
+    private: tuple[MethodAudit, ...] = ()  # with it
+    price: Price | None = None  # in error
+
+
+def paper(rounds: int = 500) -> Experiment:
+    """The paper's setting: PSO-Fed with M = 40, 5 and 1, and Online-Fed."""
+    ours = tuple(psofed.Options(shared) for shared in (40, 5, 1))
+    return Experiment(methods=(*ours, onlinefed.Options()), rounds=rounds)
+
+
+def enough(experiment: Experiment) -> int:
+    """Rounds that are played, if nobody says how many."""
+    contacts = -(-CONTACTS * experiment.clients // experiment.cohort)
+    blocks = max(BLOCKS * options.pace for options in experiment.methods)
+    return min(max(contacts, blocks), experiment.rounds)
+
+
+def check(experiment: Experiment) -> None:
+    """Refuse what cannot be played."""
+    if experiment.fleet:
+        found = "is given, but an audit has the first clients only"
+        raise InputError("fleet", found, "leave it out")
+    about(experiment.stream).check_rounds(experiment.rounds)
+
+
+def audit(experiment: Experiment, deploy: Deploy, rounds: int, clients: int, told: Told) -> Audit:
+    """Every method of an experiment, without and with what its table [privacy] does."""
+    plain = replace(experiment, privacy=None)
+    acts = experiment.privacy is not None and experiment.privacy.acts
+    found = [
+        tuple(_one(each, j, deploy, rounds, clients, told) for j in range(len(each.methods)))
+        for each in ([plain, experiment] if acts else [plain])
+    ]
+    price = priced(experiment, told) if acts else None
+    private = found[1] if acts else ()
+    return Audit(experiment, deploy.wire, rounds, clients, found[0], private, price)
+
+
+def priced(experiment: Experiment, told: Told) -> Price | None:
+    """The errors of a short simulation, without and with [privacy]; a table has none."""
+    if measured(experiment.stream):
+        return None
+    rounds, runs = min(experiment.rounds, LONG), min(experiment.runs, FEW)
+    short = replace(experiment.shortened(rounds), runs=runs)
+    report, errors = told("simulating"), []
+    for i, each in enumerate((replace(short, privacy=None), short)):
+        found = montecarlo.run(each, progress=False)
+        errors.append(tuple(found.mse_db[:, -1].tolist()))
+        report(i + 1, 2)
+    return Price(rounds, runs, *errors)
+
+
+def _one(
+    experiment: Experiment, j: int, deploy: Deploy, rounds: int, clients: int, told: Told
+) -> MethodAudit:
+    options, title = experiment.methods[j], experiment.titles[j]
+    if options.alone:
+        return MethodAudit(title, options.name, note="nothing is sent")
+    try:
+        plan = deployed(experiment, j, deploy)
+    except InputError as error:
+        if error.field not in ("method", "policy"):
+            raise
+        return MethodAudit(title, options.name, note=f"not attacked: it {error.found}")
+    view = play(plan, rounds, told(f"playing {title}"))
+    return of_view(view, whom(view, clients), title, told)
+
+
+def whom(view: ServerView, count: int) -> list[int]:
+    """Some clients that have taken part: those with the lowest numbers; of sums, all."""
+    met = sorted({k for contact in view.contacts for k in contact.clients})
+    return met if view.masked else met[:count]
+
+
+def of_view(view: ServerView, clients: list[int], title: str, told: Told) -> MethodAudit:
+    """Attack a view, then judge it by the samples that its plan has."""
+    name = view.plan.world.methods[0].name
+    if not clients:
+        return MethodAudit(title, name, note="nobody has taken part in these rounds")
+    found = attack(view, clients, told(f"attacking {title}"))
+    judged = judge(found, truth(view.plan, clients, view.stop), view.plan.experiment.stream)
+    return replace(judged, title=title, name=name, bytes_up=view.bytes_up)
+
+
+def judge(attacked: Reconstruction, truth: TrueSamples, stream: Stream) -> MethodAudit:
+    """The shares, over the samples that messages depend on."""
+    true, found, scale = compared(attacked, truth)
+    if not len(true):
+        return attacked.counts
+    with np.errstate(invalid="ignore"):
+        off = np.abs(found - true) / scale
+        x, both = (off[:, :-1] <= WITHIN).all(axis=1), (off <= WITHIN).all(axis=1)
+    middle = np.abs(true - true.mean(axis=0))[:, :-1]
+    return replace(
+        attacked.counts, read=float(both.mean()), inputs=float(x.mean()),
+        error=float(np.median(off[x, :-1].max(axis=1))) if x.any() else float("nan"),
+        chance=float((middle <= WITHIN * scale[:-1]).all(axis=1).mean()), samples=len(true),
+        columns=columns(true, found, x, both, stream),
+    )  # fmt: skip
+
+
+def compared(attacked: Reconstruction, truth: TrueSamples) -> tuple[Array, Array, Array]:
+    """Each true sample [N, L + 1], the nearest of what was said of its round, and deviations."""
+    rows = [
+        (k, n, np.append(x[n], y[n]))
+        for k, (x, y) in truth.items()
+        for n in attacked.learned.get(k, [])
+        if n < len(y) and np.isfinite(y[n])
+    ]
+    size = next(x.shape[1] for x, _ in truth.values()) + 1
+    true = np.array([row for _, _, row in rows], np.float64).reshape(len(rows), size)
+    scale = true.std(axis=0) if len(rows) else np.ones(size)
+    scale = np.where(scale > 1e-9, scale, 1.0)
+    said: dict[tuple[int, int], list[Recovered]] = {}
+    for k, some in attacked.samples.items():
+        for sample in some:
+            said.setdefault((k, sample.n), []).append(sample)
+    found = np.full_like(true, np.nan)
+    for i, (k, n, row) in enumerate(rows):
+        of = said.get((k, n), []) + said.get((-1, n), [])
+        options = np.array([np.append(sample.x, sample.y) for sample in of])
+        if len(options):
+            away = np.abs(options[:, :-1] - row[:-1]) / scale[:-1]
+            found[i] = options[away.max(axis=1).argmin()]
+    return true, found, scale
+
+
+def columns(
+    true: Array, found: Array, x: Array, both: Array, stream: Stream
+) -> tuple[ReadColumn, ...]:
+    """For tables, what was read in the units of their columns."""
+    if not isinstance(stream, TableStream):
+        return ()
+    recipe = stream.recipe
+    pairs = {name: recipe.scaling[name] for name in recipe.numeric}
+    target = recipe.columns.target
+    pairs[target] = float(recipe.centre[-1]), float(recipe.scale[-1])
+    some = []
+    for j, name in enumerate([*recipe.names, target]):
+        centre, scale = pairs.get(name.partition("[")[0], (0.0, 1.0))
+        which = x if j < len(recipe.names) else both
+        real, said = (scale * each[:, j] + centre for each in (true, found))
+        error = float(np.median(np.abs(said - real)[which])) if which.any() else float("nan")
+        shown = tuple(tuple(each[which][:SHOWN].tolist()) for each in (said, real))
+        some.append(ReadColumn(name, error, float(real.std()), *shown))
+    return tuple(some)

@@ -1,0 +1,237 @@
+"""A study of attacks for readers: its tables, a figure for each method, and the worst case."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from psofed.compare.attacks import AttackPlan, AttackResult, Estimated, level, loss
+from psofed.federation import schema
+from psofed.federation.plugins.known import Written, written
+from psofed.report import files, page
+from psofed.report.charts import Chart, Curve, Sheet
+from psofed.report.files import Block, Grid, with_error
+from psofed.report.page import Page
+
+COLUMNS = 4
+ROOM = 15.0  # dB above the clean level, or that of learning alone: worse errors are cut off
+
+
+def render(result: AttackResult, command: str) -> dict[str, bytes]:
+    """Every file of the result by name."""
+    texts = {
+        "attack.csv": files.csv_text(result.rows()),
+        "attack.json": files.json_text(to_table(result, command)),
+    }
+    found = result.plan.methods
+    names = ["attack"] if len(found) == 1 else [f"attack-{i}" for i in range(1, len(found) + 1)]
+    pictures = {n: panels(result, j) for n, j in zip(names, found, strict=True)}
+    return tried(result.plan).sources | page.render(_page(result, command), texts, pictures)
+
+
+def _page(result: AttackResult, command: str) -> Page:
+    count = len(result.plan.attacks)
+    parts: list[Any] = [f"Left out: {what}, {why}." for what, why in result.plan.left_out]
+    parts += [grid(result, j, sure=True) for j in result.plan.methods]
+    return page.of_experiment(
+        result.plan.base, command, result.runs, f"{count} attacks" if count > 1 else "An attack",
+        " ".join(sentences(result)), parts=[*parts, note(result)],
+    )  # fmt: skip
+
+
+def to_table(result: AttackResult, command: str) -> dict[str, Any]:
+    """The result for scripts: what attack.json holds."""
+    made, base = written(result.plan.base.to_table), result.plan.base
+    alone, used = result.alone(), tried(result.plan)
+    return files.summary(command, made._replace(plugins=made.plugins + used.plugins), {
+        "seed": base.seed,
+        "runs": result.runs,
+        "rounds": base.rounds,
+        "targets": base.judged,
+        "attacks": used.table["attacks"],
+        "shares": [0.0, *result.plan.shares],
+        "defences": used.table["defences"],
+        "points": [_entry(row) for row in result.rows()],
+        "alone_db": None if alone is None else vars(alone),
+        "left_out": [{"what": what, "why": why} for what, why in result.plan.left_out],
+        "answer": sentences(result),
+    })  # fmt: skip
+
+
+def tried(plan: AttackPlan) -> Written:
+    """The attacks and defences: titles, and options but for the share, which is an axis."""
+
+    def table(options: Any) -> dict[str, Any]:
+        own = {key: value for key, value in schema.table(options).items() if key != "share"}
+        return {"title": options.describe(), **own}
+
+    defences = plan.defences[1:]
+    return written(
+        lambda: {"attacks": [*map(table, plan.attacks)], "defences": [*map(table, defences)]}
+    )
+
+
+def command(plan: AttackPlan, every: bool) -> str:
+    """What repeats it, in its folder. The file there has no attack and no defence: they are named.
+
+    If `every` attack was tried, they need not be.
+    """
+    used = tried(plan).table
+    parts = ["psofed", "study", "attack", "experiment.toml", "--runs", str(plan.base.runs)]
+    parts += ["--shares", ",".join(f"{share:g}" for share in (0.0, *plan.shares))]
+    for option, tables in (("--attack", [] if every else used["attacks"]),
+                           ("--defence", used["defences"])):  # fmt: skip
+        for table in tables:
+            own = ",".join(f"{k}={v}" for k, v in table.items() if k not in ("title", "name"))
+            parts += [option, f"{table['name']}:{own}" if own else table["name"]]
+    return shlex.join(parts)
+
+
+def _entry(row: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: row[key] for key in ("method", "attack", "share", "defence")}
+    for key, short in (("mse_db", "mse"), ("loss_db", "loss")):
+        kept[key] = {"value": row[key], "low": row[f"{short}_low"], "high": row[f"{short}_high"]}
+    return kept
+
+
+def blocks(result: AttackResult) -> list[Block]:
+    """The tables for a screen, one for each method, and the worst case in a sentence."""
+    found: list[Block] = []
+    for j in result.plan.methods:
+        table = grid(result, j)
+        found += [table.title, "", table, ""]
+    found += [f"Left out: {what}, {why}." for what, why in result.plan.left_out]
+    found += [*sentences(result), note(result)]
+    return found
+
+
+def columns(result: AttackResult) -> str:
+    """What stands in a cell.
+
+    Without a defence there is one number.
+    """
+    names = [each.describe() for each in result.plan.defences if each is not None]
+    return " | ".join(["without defence", *(f"with {name}" for name in names)])
+
+
+def note(result: AttackResult) -> str:
+    """What the numbers are."""
+    halves = [row["loss_high"] - row["loss_db"] for row in result.rows()]
+    widest = max((half for half in halves if isfinite(half)), default=None)
+    sure = "" if widest is None else f"; 95 % intervals, at most ±{widest:.2f}, are in attack.csv"
+    return (
+        f"Loss: test MSE of the last fifth of the rounds, {result.plan.base.judged}, over that"
+        f" of the clean federation without defence, on the same draws{sure}."
+    )
+
+
+def grid(result: AttackResult, j: int, sure: bool = False) -> Grid:
+    """Attacks by shares for one method; first the price of the defence where all are honest.
+
+    For those who want to be `sure`, with half of the 95 % intervals.
+    """
+    made = result.plan
+    head = ["attack", *(f"{100 * share:.3g} %" for share in made.shares)]
+    rows = [head]
+    if len(made.defences) > 1:
+        rows.append(["nobody is malicious", cells(result, j, None, 0.0, sure)])
+        rows[-1] += [""] * (len(head) - 2)
+    for attack in made.attacks:
+        found = [cells(result, j, attack, share, sure) for share in made.shares]
+        if any(cell.strip("- |") for cell in found):
+            rows.append([attack.describe(), *found])
+    title = f"{made.base.titles[j]}: loss in dB, {columns(result)}"
+    return Grid(rows, least=tuple(range(1, len(head) - 1)), where="attack.csv", title=title)
+
+
+def cells(result: AttackResult, j: int, attack: Any, share: float, sure: bool) -> str:
+    """The losses without and with each defence: "+5.21 | +0.10"."""
+    found = (lost(result, j, attack, share, defence) for defence in result.plan.defences)
+    return " | ".join(
+        "-" if each is None
+        else with_error(each.value, each.high - each.value if sure else None, "+")
+        for each in found
+    )  # fmt: skip
+
+
+def lost(result: AttackResult, j: int, attack: Any, share: float, defence: Any) -> Estimated | None:
+    """What method j loses, if that was tried."""
+    part = result.place(attack, share, defence)
+    errors = None if part is None else result.errors(part, j)
+    clean = result.errors(0, j)
+    return None if errors is None or clean is None else loss(errors, clean)
+
+
+def sentences(result: AttackResult) -> list[str]:
+    """The worst case with each defence; without any, the worst case at all."""
+    tried = result.plan.defences
+    return [_worst(result, defence) for defence in tried[1:] or tried]
+
+
+def _worst(result: AttackResult, defence: Any) -> str:
+    with_it = "Without a defence" if defence is None else f"With {defence.describe()}"
+    found = list(_cases(result, defence))
+    if not found:
+        return f"{with_it}, no method was attacked."
+    j, attack, share, case = max(found, key=lambda each: _badness(each[3].value))
+    low, high = case.low, case.high
+    sure = f" (95 %: {low:+.2f} to {high:+.2f})" if isfinite(low) and isfinite(high) else ""
+    what = f"{attack.describe()} by {100 * share:.3g} % of the clients"
+    words = f"{with_it}, the worst case is {what}: {result.plan.base.titles[j]} {_ends(case)}{sure}"
+    bare = None if defence is None else lost(result, j, attack, share, None)
+    return f"{words}." if bare is None else f"{words}; without defence it {_ends(bare)}."
+
+
+def _ends(case: Estimated) -> str:
+    return f"loses {case.value:.2f} dB" if isfinite(case.value) else "diverges"
+
+
+def _cases(result: AttackResult, defence: Any) -> Iterator[tuple[int, Any, float, Estimated]]:
+    for j in result.plan.methods:
+        for attack in result.plan.attacks:
+            for share in result.plan.shares:
+                case = lost(result, j, attack, share, defence)
+                if case is not None:
+                    yield j, attack, share, case
+
+
+def _badness(value: float) -> float:
+    return value if isfinite(value) else float("inf")
+
+
+def panels(result: AttackResult, j: int) -> Sheet:
+    """Steady test MSE of method j against the share of malicious clients, an attack each."""
+    charts = [_panel(result, j, attack) for attack in result.plan.attacks]
+    charts = [chart for chart in charts if any(len(s.x) > 1 for s in chart.series)]
+    ends = np.concatenate([s.y - np.nan_to_num(s.error) for c in charts for s in c.series])
+    low = np.min(ends, where=np.isfinite(ends), initial=np.inf) - 2
+    charts = [replace(chart, bottom=low if isfinite(low) else None) for chart in charts]
+    runs = f"mean of {result.runs} runs, {result.plan.base.judged}, bands: 95 %"
+    title = f"{result.plan.base.titles[j]}: {runs}"
+    return Sheet(charts, COLUMNS, title, (2.6, 2.3), alike=True)
+
+
+def _panel(result: AttackResult, j: int, attack: Any) -> Chart:
+    """An attack: the error without a defence and with each."""
+    clean, alone = result.errors(0, j), result.alone()
+    assert clean is not None
+    known = {"clean": level(clean).value} | ({} if alone is None else {"alone": alone.value})
+    known = {name: value for name, value in known.items() if isfinite(value)}
+    series = []
+    for i, defence in enumerate(result.plan.defences):
+        parts = ((share, result.place(attack, share, defence))
+                 for share in (0.0, *result.plan.shares))  # fmt: skip
+        errors = [(share, result.errors(part, j)) for share, part in parts if part is not None]
+        found = [(100 * share, level(each)) for share, each in errors if each is not None]
+        label = "without defence" if defence is None else f"with {defence.describe()}"
+        y = np.array([each.value for _, each in found])
+        half = np.array([each.high - each.value for _, each in found])
+        series.append(Curve(label, [x for x, _ in found], y, half, style=i + 1))
+    return Chart(attack.describe(), "malicious (%)", "steady test MSE (dB)", series,
+                 [(name, value, "") for name, value in known.items()],
+                 top=max(known.values(), default=0.0) + ROOM)  # fmt: skip

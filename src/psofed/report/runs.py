@@ -1,0 +1,338 @@
+"""A run for readers: MSE over the rounds, difference to Online-Fed, share of its traffic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import hypot
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from psofed.curves import Curves, Estimate
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.extras import have
+from psofed.federation import schema
+from psofed.federation.plugins.known import written
+from psofed.report import claims, files, page
+from psofed.report.charts import COLOURS, FLOORS, Chart, Curve
+from psofed.report.files import Grid, shown, with_error
+from psofed.report.page import Page
+from psofed.simulate.finished import changed
+from psofed.stages.checks.contract import in_words
+
+MEANS = {
+    "ridge": "about the best that a model of this form can do",
+    "noise": "of the samples; the test is noise-free, so an error may be below it",
+}
+NOISY = "of the samples and of the test, so no model is below it on average"
+LIKELY = 2.0  # standard errors within which two ends are called the same
+SCHEMES = {"coordinated": "(a) Coordinated", "uncoordinated": "(b) Uncoordinated"}
+Figures = Mapping[str, tuple[Sequence[int], str]]  # the rows and the title of each picture
+
+
+def render(curves: Curves, command: str, figures: Figures) -> dict[str, bytes]:
+    """Every file of a result by name."""
+    table = summary(curves, command)
+    texts = {"curves.csv": curves_csv(curves), "summary.json": files.json_text(table)}
+    pictures = {name: partial(_picture, curves, *which) for name, which in figures.items()}
+    return page.render(_page(curves, table), texts, pictures)
+
+
+def _picture(curves: Curves, which: Sequence[int], title: str) -> Any:
+    from psofed.report.figures import learning_curves
+
+    return learning_curves(curves, which, title)
+
+
+def curves_csv(curves: Curves) -> str:
+    """The curves as a long table: what curves.csv holds."""
+    lines: list[str] = []
+    for about, columns in curves.tables():
+        own = {key: files.cell(value) for key, value in about.items() if key not in columns}
+        lines = lines or [files.csv_line([*own, *columns])]
+        begin = files.csv_line(own.values())  # once: it takes longer than the numbers of a round
+        cells = (map(str, map(files.cell, column.tolist())) for column in columns.values())
+        lines += [f"{begin},{','.join(row)}" for row in zip(*cells, strict=True)]
+    return "\n".join([*lines, ""])
+
+
+def is_finished(path: Path, experiment: Experiment) -> bool:
+    """Whether the folder holds the whole result of this experiment, with nothing left to do."""
+    if files.is_unfinished(path):
+        return False
+    try:
+        summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    made = written(experiment.to_table)
+    differences = changed(summary.get("plugins", []), made.plugins)
+    if differences and len(made.plugins) == len(summary.get("plugins", [])):
+        found = f"holds the result of another plug-in: {differences[0]}"
+        raise InputError(str(path), found, "give another --out, or start again with --force")
+    same = summary.get("experiment") == files.plain(made.table)
+    return same and summary.get("runs") == experiment.runs
+
+
+def summary(curves: Curves, command: str) -> dict[str, Any]:
+    """What `summary.json` holds: how it was made, the table, the floors and the claims."""
+    experiment = curves.experiment
+    more = {
+        "seed": experiment.seed,
+        "runs": curves.runs,
+        "runs_asked": experiment.runs,
+        "rounds": experiment.rounds,
+        "targets": experiment.judged,
+        "methods": entries(curves),
+        "floors_db": {name: floor._asdict() for name, floor in curves.floors.items()},
+        "threat": experiment.threat,
+    }
+    if claims.is_paper(experiment):
+        more["claims"] = [claim.to_table() for claim in claims.judge(curves)]
+    return files.summary(command, written(experiment.to_table), more)
+
+
+def entries(curves: Curves) -> list[dict[str, Any]]:
+    """One entry per method: its MSE in dB at each point, and how it compares with the base."""
+    base = baseline(curves)
+    return [_entry(curves, j, base) for j in range(len(curves.titles))]
+
+
+def baseline(curves: Curves) -> int | None:
+    """What the others are compared with: Online-Fed if it is there, else the first of many."""
+    methods = curves.experiment.methods
+    found = [j for j, o in enumerate(methods) if o.role == "reference" and o.policy is None]
+    found.sort(key=lambda j: methods[j].apart)  # rather one of the experiment's own world
+    return found[0] if found else 0 if len(methods) > 1 else None
+
+
+def _entry(curves: Curves, j: int, base: int | None) -> dict[str, Any]:
+    points = {name: _pair(curves.point(j, name)) for name in curves.point_names}
+    entry: dict[str, Any] = {"method": curves.titles[j], "mse_db": points}
+    sent = {"up": curves.uplink, "down": curves.downlink, "multicast_down": curves.multicast}
+    last = curves.rounds[-1]
+    entry["bytes_per_round"] = {key: float(each[j].sum() / last) for key, each in sent.items()}
+    if (privacy := promise(curves.experiment, j)) is not None:
+        entry["privacy"] = privacy
+    if curves.checked:
+        entry["samples"] = curves.checked[j]
+    if base is not None:
+        entry["difference_db"] = {
+            name: _pair(curves.difference(j, base, name)) for name in curves.point_names
+        }
+        if curves.cumulative[base, -1] > 0:
+            entry["traffic_share"] = curves.traffic_share(j, base)
+    return entry
+
+
+def promise(experiment: Experiment, j: int) -> dict[str, Any] | None:
+    """What is promised to a sample or a client; of who knows little only if it can be computed."""
+    if experiment.privacy is None or experiment.privacy.epsilon is None:
+        return None
+    noise, options = experiment.noises[j], experiment.methods[j]
+    if noise is None:
+        return None
+    words, outside = noise.in_words(), None
+    if have("dp_accounting"):
+        idle = schema.beside(options, "Method")(options, experiment.task(0)).idle
+        share, contacts = experiment.cohort / experiment.clients, experiment.rounds // options.pace
+        outside = noise.outside(share, contacts, idle)
+    if outside is not None:
+        words += f"; {outside:.3g} for who sees models only, and knows neither seed nor cohorts"
+    return {"epsilon": noise.planned, "delta": noise.delta, "level": noise.level,
+            "sigma": noise.sigma, "uploads": noise.uploads, "epsilon_outside": outside,
+            "words": words}  # fmt: skip
+
+
+def _pair(estimate: Estimate) -> dict[str, float | None]:
+    """A value with its standard error; one run has none."""
+    known = abs(estimate.stderr) < float("inf")
+    return {"value": estimate.value, "stderr": estimate.stderr if known else None}
+
+
+def grid(curves: Curves) -> Grid:
+    """The table, which can be fitted to a screen."""
+    base, judged = baseline(curves), curves.experiment.judged
+    noisy = " (noisy)" if curves.experiment.targets == "noisy" else ""
+    head = [f"test MSE in dB{noisy}", *(f"n={p}" if p.isdigit() else p for p in curves.point_names)]
+    if base is not None:
+        head += [f"steady - {curves.titles[base]}", "traffic"]
+    rows = [head]
+    for entry in entries(curves):
+        *early, steady = entry["mse_db"].values()
+        row = [entry["method"], *(shown(p["value"]) for p in early), _with_error(steady)]
+        if base is not None:
+            row.append(_with_error(entry["difference_db"]["steady"], "+"))
+            share = entry.get("traffic_share")
+            row.append("-" if share is None else f"{100 * share:.4g} %")
+        rows.append(row)
+    # The last columns matter most; of the rounds, every other one goes first.
+    inner = list(range(1, len(curves.point_names)))
+    note = (
+        f"Test MSE in dB on {judged}, mean of the runs ±1 standard error; steady: the mean over the"
+        " last fifth of the rounds. Differences are paired: all methods saw the same data."
+    )
+    return Grid(rows, least=(*inner[1::2], *inner[2::2], *inner[:1]), where="report.html",
+                title="Test error", note=note)  # fmt: skip
+
+
+def _with_error(pair: dict[str, float | None], sign: str = "") -> str:
+    return with_error(pair["value"], pair["stderr"], sign)
+
+
+def levels(curves: Curves) -> list[str]:
+    """What the errors may be compared with, a line each, and what they are."""
+    lines, noisy = [], curves.experiment.targets == "noisy"
+    for name, level in curves.floors.items():
+        means = NOISY if noisy and name == "noise" else MEANS[name]
+        lines.append(f"{FLOORS[name]}: {with_error(*level)} dB ({means})")
+    lines += notes(curves)
+    ours, threat = f"Errors are on {curves.experiment.judged}", curves.experiment.threat
+    return [
+        *lines,
+        *([f"{threat[:1].upper()}{threat[1:]}."] if threat else []),
+        f"{ours}; ± is one standard error over the runs." if curves.runs > 1 else ours + ".",
+    ]
+
+
+def notes(curves: Curves) -> list[str]:
+    """What a check made of the samples, and what is promised to them."""
+    titles, promises = (
+        curves.titles,
+        [promise(curves.experiment, j) for j in range(len(curves.mse))],
+    )
+    checked = zip(titles, curves.checked, strict=False)  # nothing without a check
+    return [
+        *(f"{title}: {in_words(found)}, in all runs together" for title, found in checked),
+        *(f"{t}: {p['words']}" for t, p in zip(titles, promises, strict=True) if p is not None),
+    ]
+
+
+def _page(curves: Curves, table: dict[str, Any]) -> Page:
+    experiment, count = curves.experiment, len(curves.titles)
+    judged = claims.is_paper(experiment)
+    title = f"Learning curves of {count} methods" if count > 1 else "A learning curve"
+    cautions = claims.caution(experiment.rounds, experiment.judged) if judged else []
+    found = map(claims.grid, claims.judge(curves)) if judged else ()
+    return page.of_experiment(
+        experiment, table["command"], curves.runs,
+        "The paper's figures, reproduced" if judged else title,
+        answer(table["methods"], baseline(curves), experiment.rounds),
+        parts=[*cautions, *(f"{note}." for note in notes(curves)), *found, grid(curves),
+               traffic(curves)],
+        curves=learning(curves, _groups(experiment), floors(curves)), ends=ends(curves),
+    )  # fmt: skip
+
+
+def learning(
+    curves: Curves, groups: Sequence[tuple[str, Sequence[int]]] = (), levels: Any = (),
+    order: Sequence[int] | None = None, total: str = "", titles: Sequence[str] = (),
+) -> Chart:  # fmt: skip
+    """Learning curves over rounds and bytes; those of several groups share their colours."""
+    which = list(range(len(curves.titles))) if order is None else list(order)
+    sent = [np.cumsum(each, axis=1) for each in (curves.uplink, curves.downlink, curves.multicast)]
+    styles = _styles(len(which), groups if total == "" else ())
+    series = [
+        Curve((titles or curves.titles)[j], curves.rounds, curves.mse_db[j],
+               curves.stderr_db[j] if curves.runs > 1 else None, tuple(s[j] for s in sent),
+               styles[i])
+        for i, j in enumerate(which)
+    ]  # fmt: skip
+    return Chart("Learning curves", "round n", f"test MSE (dB), {curves.experiment.judged}", series,
+                 levels, groups=groups, top=page.top(curves.mse_db), total=total,
+                 file="curves.csv")  # fmt: skip
+
+
+def floors(curves: Curves) -> list[tuple[str, float, str]]:
+    """The levels of a chart that are known."""
+    found = {n: (f"{shown(e.value, 1)} dB", e.value) for n, e in curves.floors.items()}
+    return [
+        (page.minus(f"{FLOORS[name]}, {text}"), round(value, 3), page.minus(f"{name} {text}"))
+        for name, (text, value) in found.items()
+        if abs(value) < float("inf")
+    ]
+
+
+def _groups(experiment: Experiment) -> list[tuple[str, list[int]]]:
+    """The paper's two figures: one for each scheme, where both have several curves."""
+    schemes = [options.sharing[1] for options in experiment.methods]
+    if min(map(schemes.count, SCHEMES)) < 2:
+        return []
+    return [
+        (name, [j for j, s in enumerate(schemes) if s not in SCHEMES or s == key])
+        for key, name in SCHEMES.items()
+    ]
+
+
+def _styles(count: int, groups: Sequence[tuple[str, Sequence[int]]]) -> list[int]:
+    """What stands at the same place of two groups has one colour, and other dashes."""
+    styles = list(range(count))
+    for g, (_, rows) in enumerate(groups if len(groups) > 1 else ()):
+        if len(rows) <= COLOURS:
+            for j in (j for j in rows if g == 0 or j not in groups[0][1]):
+                styles[j] = list(rows).index(j) + COLOURS * g
+    return styles
+
+
+def traffic(curves: Curves, titles: Sequence[str] = ()) -> Grid:
+    """Mean bytes of a round for each method."""
+    rows = [["method", "up", "down, to each", "down, multicast"]]
+    parts = (curves.uplink, curves.downlink, curves.multicast)
+    for j, title in enumerate(titles or curves.titles):
+        means = (each[j].sum() / curves.rounds[-1] for each in parts)
+        rows.append([title, *(f"{mean:,.1f}".removesuffix(".0") for mean in means)])
+    note = (
+        "Bytes in a round, on average, counted from encoded messages. Multicast: where equal"
+        " messages go down once, to all."
+    )
+    return Grid(rows, title="Traffic", note=note, bars=True)
+
+
+def ends(curves: Curves) -> list[list[str]]:
+    """Each method with its steady MSE, and the kilobytes that it took, up and down."""
+    return [
+        [title, with_error(*curves.point(j, "steady")), f"{sent / 1000:,.4g}"]
+        for j, (title, sent) in enumerate(zip(curves.titles, curves.cumulative[:, -1], strict=True))
+    ]
+
+
+def answer(entries: Sequence[dict[str, Any]], base: int | None, rounds: int) -> str:
+    """Which method ends lowest, by how much, and at which cost: in one sentence."""
+    ends = [entry for entry in entries if entry["mse_db"]["steady"]["value"] is not None]
+    after = f"after {rounds:,} rounds"
+    if not ends:
+        return f"All methods have diverged {after}."
+    ranked = sorted(ends, key=lambda entry: entry["mse_db"]["steady"]["value"])
+    best, steady = ranked[0], _with_error(ranked[0]["mse_db"]["steady"])
+    if base is None:
+        return f"{best['method']} is at {steady} dB {after}."
+    other = entries[base]
+    alike = [e["method"] for e in ranked[1:] if _same(best, e)]
+    near = f" ({alike[0]}{' and others' * (len(alike) > 1)} within error of it)" if alike else ""
+    words = f"{best['method']} ends lowest{near}, at {steady} dB {after}"
+    if best is other:
+        return f"{words}; no other method does better."
+    share = best.get("traffic_share")
+    cost = "" if share is None else f", with {100 * share:.3g} % of its traffic"
+    return f"{words}: {_gap(best['difference_db']['steady'], other['method'])}{cost}."
+
+
+def _gap(gap: dict[str, Any], other: str) -> str:
+    """How far below another method, as far as the paired error can tell."""
+    value, error = gap["value"], gap["stderr"]
+    if value is None:
+        return f"{other} has diverged"
+    if error is not None and abs(value) <= LIKELY * error:
+        return f"within error of {other}"
+    return f"{abs(value):.2f} dB below {other}"
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two ends differ by less than their errors."""
+    a, b = one["mse_db"]["steady"], other["mse_db"]["steady"]
+    if a["stderr"] is None or b["stderr"] is None:
+        return False
+    return bool(b["value"] - a["value"] <= LIKELY * hypot(a["stderr"], b["stderr"]))

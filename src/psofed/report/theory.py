@@ -1,0 +1,398 @@
+"""Theory for readers: which steps are safe, how fast methods learn, how far from simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.curves import PER_DB, Curves, table_rounds, to_db
+from psofed.federation.plugins.known import written
+from psofed.report import files, page
+from psofed.report.charts import COLOURS, Chart, Curve, Sheet
+from psofed.report.files import Block, Grid, joined, shown
+from psofed.stages.surroundings import attack_in
+from psofed.theory.mean import RESOLUTION, Radius
+from psofed.theory.prediction import DIVERGED, Prediction, systems
+from psofed.theory.study import Judgement, Study, Sweep, deviations
+
+Array = NDArray[Any]
+FILES = [
+    f"{name}.{kind}"
+    for name in ("theory", "theory_step", "theory_shared")
+    for kind in ("png", "pdf")
+]
+WHERE = "theory.txt"
+ROUNDING = 1e-12  # of the initial error
+POINTS = 26  # of a simulated curve, even in log n
+ROOM = 15.0  # dB above the best end of a sweep: beyond it methods diverge
+AXES = {"step": "step μ", "shared": "shared entries M"}
+WITHIN = 1.0  # dB of the end: how fast a method is there
+
+
+class Findings(NamedTuple):
+    """A study, the simulation of the same world (if there was one), and the command."""
+
+    study: Study
+    curves: Curves | None
+    sweeps: list[Curves]  # as many as the study has, or none
+    command: str
+
+
+def text(found: Findings) -> str:
+    """The result as text."""
+    return joined(blocks(found))
+
+
+def blocks(found: Findings) -> list[Block]:
+    """The same in parts, for a screen."""
+    study, curves = found.study, found.curves
+    parts = [_data(study), _limits(study), _judgements(study)]
+    parts += [_norms(study)] if study.norms else []
+    parts += [_predictions(study)] if study.predictions else []
+    parts += [_deviations(found, curves)] if curves is not None else []
+    parts += [_sweeps(study, found.sweeps)] if found.sweeps else []
+    first, *others = parts
+    return [*first, *(block for part in others for block in ("", *part))]
+
+
+def _data(study: Study) -> list[Block]:
+    world = study.world
+    data, task = world.moments, world.task
+    off = f"(an entry is off by about {100 / np.sqrt(data.windows):.1f} %)"  # one standard error
+    how = "exact (Gaussian inputs, closed form)" if data.analytic else f"sampled {off}"
+    lines: list[Block] = [
+        f"World {world.experiment.world}: the clients, features and windows of that run;"
+        " averaged over data and cohorts.",
+        f"R_k of {len(data.clients)} of {task.clients} clients, D = {task.dim}: {how};"
+        f" targets from {data.windows} windows per client.",
+    ]
+    if (attack := attack_in(world.experiment.attack, task)) is not None:
+        count, words = len(attack.attackers.ids), attack.options.describe()
+        lines.append(f"Malicious: {count} of {task.clients} clients, {words}.")
+    if study.unknown:
+        lines.append(f"No theory for {', '.join(study.unknown)}: only PSO-Fed and Online-Fed.")
+    return lines
+
+
+def _limits(study: Study) -> list[Block]:
+    b = study.bounds
+    rows = [
+        ["limits of the step", "mu", "what it means"],
+        ["2 / max|z|^2", f"{b.sure:.3f}", f"below, no sample enlarges an error ({b.seen} seen)"],
+        ["mean-square, alone", f"{b.alone:.3f}", "of a client that learns alone, as with M << D"],
+        ["mean-square, M = D", f"{b.averaged:.3f}", "of the server, which averages a cohort"],
+        ["eq. (14)", f"{b.mean:.3f}", "the paper's bound: of the mean only"],
+    ]
+    words = (
+        f"Safe up to {b.sure:.3g}, if the mean error does not grow; doubtful up to {b.alone:.3g}"
+        f" (M = D, or exchanges that are frequent: {b.averaged:.3g}); unsafe above."
+    )
+    return [Grid(rows, left=(0, 2), title="Limits of the step"), words]
+
+
+def _judgements(study: Study) -> list[Block]:
+    radii = any(j.radius is not None for j in study.judgements)
+    head = ["method", "step", "verdict"]
+    rows = [[*head, "mean error: radius", "time constant", "by eq. (13)"] if radii else head]
+    for j in study.judgements:
+        speed = [*_speed(j), _rounds(j.paper)] if radii else []
+        rows.append([j.title, f"{j.step:g}", j.verdict, *speed])
+    lines: list[Block] = [Grid(rows, least=(5, 3), where=WHERE, title="Steps")]
+    for j in study.judgements:
+        if j.step >= j.limit:
+            lines.append(
+                f"{j.title}: step {j.step:g} is above its mean-square limit {j.limit:.3f}: the"
+                " error grows without bound."
+            )
+        if j.radius is not None and j.radius.value > 1 and not j.radius.endless:
+            lines.append(
+                f"{j.title}: even the mean error grows, by a factor of {j.radius.value:.4g} in"
+                f" {j.radius.period} rounds."
+            )
+    endless = [j for j in study.judgements if j.radius is not None and j.radius.endless]
+    if any(j.step * study.bounds.flat < RESOLUTION for j in endless):
+        lines.append(
+            "endless: some directions have almost no data (smallest eigenvalue of the mean"
+            f" R_k {study.bounds.flat:.1e}); they never converge, and hardly matter."
+        )
+    return lines
+
+
+def _speed(j: Judgement) -> list[str]:
+    if j.radius is None:
+        return ["-", "-"]
+    digits = 6 if j.radius.exact else 4
+    value = "1" if j.radius.endless else f"{j.radius.value:.{digits}g}"
+    return [f"{value} in {j.radius.period}", _rounds(j.radius)]
+
+
+def _rounds(radius: Radius | None) -> str:
+    """A time constant; one that was not computed from the whole matrix is "about"."""
+    if radius is None:
+        return "-"
+    if radius.endless:
+        return "endless"
+    if radius.value > 1:
+        return "grows"
+    exact = f"{radius.time_constant:.4g} rounds"
+    return exact if radius.exact else f"about {radius.time_constant:.2g} rounds"
+
+
+def _norms(study: Study) -> list[Block]:
+    part = next(title for title, s in systems(study.world).items() if not s.whole)
+    rows = [[f"norms, {part}", "infinity", "2-norm", "the paper takes"]]
+    takes = {"E[A]": "1", "E[B]": "1", "I - mu R_e": "below 1"}
+    rows += [[n.what, f"{n.infinity:.4f}", f"{n.two:.4f}", takes[n.what]] for n in study.norms]
+    words = (
+        "The first two are 1 in the infinity norm only; the third is never below 1, because the"
+        " server's block of R_e is zero."
+    )
+    return [Grid(rows, title="Norms"), words]
+
+
+def _predictions(study: Study) -> list[Block]:
+    experiment, notes = study.world.experiment, []
+    points = sorted({*table_rounds(experiment), experiment.rounds})
+    rows = [["predicted MSE in dB", *(f"n={n}" for n in points), "bias at the end", "within 1 dB"]]
+    for p in study.predictions:
+        at = {int(n): float(v) for n, v in zip(p.rounds, p.mse_db, strict=True)}
+        ends = ["-", "-"] if p.lost is not None else [_bias(p), f"n={arrival(p)}"]
+        rows.append([p.title, *(shown(at[n]) for n in points), *ends])
+        if p.lost is not None:
+            times = f"{DIVERGED:g} times the initial one"
+            notes.append(f"{p.title} diverges: at n = {p.lost} its MSE is {times}.")
+    exact = {p.kind for p in study.predictions} == {"exact"}
+    reduced = "Reduced recursion (docs/theory.md): one mean per client, pooled covariances."
+    notes.append(f"Errors are on {experiment.judged}.")
+    notes.append("Exact for data that are independent over time." if exact else reduced)
+    if not experiment.stream.independent:
+        notes.append(
+            "The samples of this stream are NOT independent over time, as the theory assumes: where"
+            " clients learn from successive samples it is too optimistic, mostly early on."
+        )
+    inner = range(1, len(points))
+    least = (*inner[1::2], *inner[::2], len(points) + 1)
+    return [Grid(rows, least=least, where=WHERE, title="Predictions"), *notes]
+
+
+def _bias(p: Prediction) -> str:
+    """That of the last model in dB; none where only rounding is left, as of a linear f."""
+    return f"{to_db(p.bias[-1]):.2f}" if p.bias[-1] > ROUNDING * p.bias[0] else "none"
+
+
+def arrival(p: Prediction) -> int:
+    """The first evaluated round from which the MSE stays within 1 dB of its end."""
+    outside = np.flatnonzero(p.mse_db > p.mse_db[-1] + WITHIN)
+    return int(p.rounds[outside[-1] + 1]) if len(outside) else int(p.rounds[0])
+
+
+def _deviations(found: Findings, curves: Curves) -> list[Block]:
+    rows = [["theory - simulation, dB", "largest, n >= 50", "at", "rms", "last fifth", "error"]]
+    for title, gap in _gaps(found).items():
+        with np.errstate(invalid="ignore"):
+            error = np.nanmedian(curves.stderr_db[curves.titles.index(title)][1:])
+        late = gap["late_db"]
+        rows.append([
+            title, f"{gap['largest_db']:+.2f}", f"n={gap['at']}", f"{gap['rms_db']:.2f}",
+            "-" if late is None else f"{late:+.2f}", f"{error:.2f}",
+        ])  # fmt: skip
+    short = f"Too short for a comparison: {curves.rounds[-1]} rounds, and it begins at n = 50."
+    table = Grid(rows, least=(3, 2), where=WHERE, title="Theory and simulation")
+    known: list[Block] = [table, f"error: the simulation's, of {curves.runs} runs."]
+    lines: list[Block] = [*known] if len(rows) > 1 else [short]
+    for p in found.study.predictions:
+        j = curves.titles.index(p.title)
+        if p.lost is not None:
+            lost = ~(curves.mse[j] <= DIVERGED * curves.mse[j, 0])
+            when = f"at n = {curves.rounds[lost.argmax()]}" if lost.any() else "not yet"
+            lines.append(f"{p.title} diverges in theory at n = {p.lost}, simulated {when}.")
+    return lines
+
+
+def _sweeps(study: Study, simulated: list[Curves]) -> list[Block]:
+    """How far the theory is from the simulated points of each sweep."""
+    lines = []
+    for sweep, curves in zip(study.sweeps, simulated, strict=True):
+        gap = to_db(sweep.mse) - points(sweep, curves)[0]
+        for i, title in enumerate(sweep.lines):
+            if np.isfinite(gap[i]).any():
+                worst = np.nanargmax(np.abs(np.where(np.isfinite(gap[i]), gap[i], np.nan)))
+                at = f"{'M' if sweep.what == 'shared' else 'mu'} = {sweep.x[worst]:g}"
+                lines.append([title, sweep.what, f"{gap[i][worst]:+.2f}", at])
+    if not lines:
+        return ["Sweeps: nothing to compare."]
+    head = ["at the end, theory - simulation", "against", "largest, dB", "at"]
+    note = "Exact theory"
+    if study.world.fourth is None:
+        note = "Quasi-static theory with windows averaged over their rotation"
+    steps = [f"M swept at step {s.step:g}" for s in study.sweeps if s.step is not None]
+    return [Grid([head, *lines], title="Sweeps"), f"{'; '.join([note, *steps])}."]
+
+
+def to_table(found: Findings) -> dict[str, Any]:
+    """The result for scripts: what theory.json holds."""
+    study, curves = found.study, found.curves
+    experiment = study.world.experiment
+    table: dict[str, Any] = {
+        "targets": experiment.judged,
+        "bounds": vars(study.bounds),
+        "norms": [n._asdict() for n in study.norms],
+        "correlations": "analytic" if study.world.moments.analytic else "sampled",
+        "independent_data": experiment.stream.independent,
+        "methods": [_method(study, j) for j in study.judgements],
+        "sweeps": [_sweep(*pair) for pair in zip(study.sweeps, found.sweeps, strict=True)],
+    }
+    if curves is not None:
+        table["runs"] = curves.runs
+        table["deviations"] = _gaps(found)
+    return files.summary(found.command, written(experiment.to_table), table)
+
+
+def _gaps(found: Findings) -> dict[str, Any]:
+    """How far the theory is from the simulation, by method; nothing without one."""
+    curves = found.curves
+    if curves is None:
+        return {}
+    return deviations(found.study.predictions, curves.titles, curves.mse_db, curves.rounds)
+
+
+def _sweep(sweep: Sweep, simulated: Curves) -> dict[str, Any]:
+    value, error = points(sweep, simulated)
+    return {
+        "against": sweep.what,
+        "step": sweep.step,
+        "x": sweep.x.tolist(),
+        "lines": sweep.lines,
+        "mse_db": to_db(sweep.mse).tolist(),
+        "simulated_db": value.tolist(),
+        "simulated_stderr_db": error.tolist(),
+    }
+
+
+def _method(study: Study, j: Judgement) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "method": j.title, "step": j.step, "verdict": j.verdict, "limit": j.limit
+    }  # fmt: skip
+    for name, radius in (("mean", j.radius), ("eq_13", j.paper)):
+        if radius is not None:
+            entry[name] = radius._asdict() | {"time_constant": radius.time_constant}
+    for p in study.predictions:
+        if p.title == j.title:
+            rounds = table_rounds(study.world.experiment)
+            at = {str(n): float(p.mse_db[p.rounds == n][0]) for n in rounds}
+            entry["predicted"] = {
+                "kind": p.kind, "mse_db": at, "end_db": float(p.mse_db[-1]), "lost_at": p.lost
+            }  # fmt: skip
+    return entry
+
+
+def render(found: Findings) -> dict[str, bytes]:
+    """Every file of a result by name."""
+    texts = {
+        "theory.json": files.json_text(to_table(found)),
+        "theory.csv": files.csv_text(_rows(found)),
+        "theory.txt": text(found) + "\n",
+    }
+    sweeps = [against(found, i) for i in range(len(found.study.sweeps))]
+    names = ["theory", *(f"theory_{sweep.what}" for sweep in found.study.sweeps)]
+    charts = zip(names, [over_simulation(found), *sweeps], strict=True)
+    made = page.of_experiment(
+        found.study.world.experiment, found.command,
+        None if found.curves is None else found.curves.runs,
+        "What theory predicts" if found.curves is None else "Theory over simulation",
+        answer(found), parts=[*(block for block in blocks(found) if block), *sweeps],
+        ends=[[p.title, shown(p.mse_db[-1]), "-"] for p in found.study.predictions],
+        curves=over_simulation(found),
+    )  # fmt: skip
+    return page.render(made, texts, {name: Sheet([chart]) for name, chart in charts})
+
+
+def answer(found: Findings) -> str:
+    """Whether the steps are safe, and how far theory is from simulation: in one sentence."""
+    verdicts: dict[str, list[str]] = {}
+    for j in found.study.judgements:
+        verdicts.setdefault(j.verdict, []).append(j.title)
+    if len(verdicts) == 1:
+        words = f"The step of every method is {next(iter(verdicts))}"
+    else:
+        words = "Steps: " + "; ".join(f"{v} for {', '.join(m)}" for v, m in verdicts.items())
+    gaps = [gap["rms_db"] for gap in _gaps(found).values() if np.isfinite(gap["rms_db"])]
+    within = f"; theory is within {max(gaps):.2f} dB (rms) of the simulation" if gaps else ""
+    return f"{words}{within}."
+
+
+def over_simulation(found: Findings) -> Chart:
+    """Predicted curves as lines with their band; the simulation as points with error bars."""
+    study, curves, series = found.study, found.curves, []
+    for i, p in enumerate(study.predictions):
+        with np.errstate(invalid="ignore"):
+            band = PER_DB * p.error / p.mse
+        series.append(Curve(p.title, p.rounds, p.mse_db, band, style=i))
+        if curves is not None:
+            j = curves.titles.index(p.title)
+            # Shifted from curve to curve, so that points do not hide one another.
+            wanted = np.geomspace(1, max(p.rounds[-1], 2), POINTS) * (1 + 0.1 * (i % COLOURS) / 7)
+            at = np.unique(np.searchsorted(curves.rounds[:-1], wanted)).astype(int)
+            at = at[np.isfinite(curves.mse_db[j][at])]
+            values = curves.mse_db[j][at], curves.stderr_db[j][at]
+            series.append(Curve(f"{p.title}, simulated", curves.rounds[at], *values, style=i,
+                                 points=True))  # fmt: skip
+    note = "Lines: theory, with the error of its own estimates."
+    if curves is not None:
+        note = f"Lines: theory. Points: simulated, {curves.runs} runs, ±1 standard error."
+    title = f"World {study.world.experiment.world}: theory"
+    return Chart(title if curves is None else f"{title} over {curves.runs} runs", "round n",
+                 f"test MSE (dB), {study.world.experiment.judged}", series, log=True,
+                 top=page.top(np.array([p.mse_db for p in study.predictions])), file="theory.csv",
+                 note=note)  # fmt: skip
+
+
+def against(found: Findings, i: int) -> Chart:
+    """MSE at the end against the step or M: lines are theory, points are simulated."""
+    study, sweep = found.study, found.study.sweeps[i]
+    measured, error = points(sweep, found.sweeps[i])
+    theory, series = to_db(sweep.mse), []
+    for line, title in enumerate(sweep.lines):
+        series += [
+            Curve(title, sweep.x, theory[line], style=line),
+            Curve(f"{title}, simulated", sweep.x, measured[line], error[line], style=line,
+                   points=True),
+        ]  # fmt: skip
+    known = np.concatenate([theory.ravel(), measured.ravel()])
+    best = known[np.isfinite(known)].min(initial=np.inf)
+    limits = (("safe below", study.bounds.sure), ("unsafe (M < D) above", study.bounds.alone))
+    marks = [(f"{name} {v:.2f}", v) for name, v in limits if np.isfinite(v)]
+    at = "" if sweep.step is None else f" at step {sweep.step:g}"
+    experiment = study.world.experiment
+    return Chart(
+        f"The end against {AXES[sweep.what]}{at}", AXES[sweep.what],
+        f"test MSE after {experiment.rounds:,} rounds (dB), {experiment.judged}", series,
+        marks=marks if sweep.what == "step" else (), log=True,
+        top=round(best + ROOM, 1) if np.isfinite(best) else None,
+    )  # fmt: skip
+
+
+def points(sweep: Sweep, simulated: Curves) -> tuple[Array, Array]:
+    """Steady MSE in dB and its standard error of the simulated points, [line, x]."""
+    steady = [simulated.point(j, "steady") for j in range(len(simulated.titles))]
+    table = np.array(steady).reshape(len(sweep.lines), len(sweep.x), 2)
+    return table[..., 0], table[..., 1]
+
+
+def _rows(found: Findings) -> Iterator[dict[str, Any]]:
+    """What theory.csv holds."""
+    curves = found.curves
+    for p in found.study.predictions:
+        columns = {"round": p.rounds, "mse": p.mse, "mse_db": p.mse_db, "bias_db": to_db(p.bias),
+                   "error_db": PER_DB * p.error / p.mse}  # fmt: skip
+        if curves is not None:
+            j = curves.titles.index(p.title)
+            columns |= {
+                "simulated_db": curves.mse_db[j],
+                "simulated_stderr_db": curves.stderr_db[j],
+            }
+        for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+            yield {"method": p.title, **dict(zip(columns, row, strict=True))}

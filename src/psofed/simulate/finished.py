@@ -1,0 +1,319 @@
+"""Finished runs: added in order, so that nothing grows with their number, and kept on disk.
+
+A finished run has its own file until the sums that contain it are on disk twice; then the file is
+removed. So a kill at any instant, or one damaged file, loses no finished run.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.curves import PER_DB, STEADY_SHARE, Curves, Estimate, table_rounds, to_db
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.extras import machine
+from psofed.federation import plugins, records
+from psofed.federation.records import CHECKPOINT, IDENTITY, DamagedError, Record, VersionError
+from psofed.stages.checks.contract import VERDICTS
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class OneRun:
+    """The outcome of one Monte-Carlo run."""
+
+    mse: Array  # [method, mark]
+    traffic: Array  # [up, down, multicast down; method; mark], bytes since the mark before
+    floors: Array  # [ridge, noise], or empty: only the first runs compute them
+    # [method, verdict]: samples of all clients, if there is a check; else zeros, or of old runs 0.
+    counts: Array = field(default_factory=lambda: np.zeros((), np.int64))
+
+
+class RunningMoments:
+    """Mean and sum of squared deviations of arrays that are added one by one: Welford's rule."""
+
+    def __init__(self, *shape: int) -> None:
+        self.count, self.mean, self.squares = 0, np.zeros(shape), np.zeros(shape)
+
+    def add(self, value: Array) -> None:
+        """The next array."""
+        self.count += 1
+        deviation = value - self.mean
+        self.mean += deviation / self.count
+        self.squares += deviation * (value - self.mean)
+
+    def stderr(self) -> Array:
+        """The standard error of the mean; one value has no spread to estimate it from."""
+        n = self.count
+        return np.sqrt(self.squares / (n * (n - 1))) if n > 1 else np.full_like(self.mean, np.nan)
+
+
+class Accumulator:
+    """The sums over the runs so far."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        rounds, names = experiment.evaluated, table_rounds(experiment)
+        methods = len(experiment.methods)
+        self.mse = RunningMoments(methods, len(rounds))
+        self.traffic = RunningMoments(3, methods, len(rounds))
+        self.floors = RunningMoments(2)
+        self.points = np.zeros((methods, len(names) + 1))
+        self.products = np.zeros((len(names) + 1, methods, methods))
+        self.counts = np.zeros((methods, len(VERDICTS)), np.int64)
+        self._marks = np.searchsorted(rounds, names)
+        self._steady = rounds >= rounds[-1] * (1 - STEADY_SHARE)
+
+    @property
+    def runs(self) -> int:
+        """How many runs have been added."""
+        return self.mse.count
+
+    def add(self, run: OneRun) -> None:
+        """Add the next run. A method that has diverged has an infinite or NaN mean from then on."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._add(run)
+
+    def _add(self, run: OneRun) -> None:
+        self.mse.add(run.mse)
+        self.traffic.add(run.traffic)
+        self.counts += run.counts
+        if run.floors.size:
+            self.floors.add(run.floors)
+        steady = run.mse[:, self._steady].mean(axis=1, keepdims=True)
+        points = np.hstack([run.mse[:, self._marks], steady])
+        before = points - self.points
+        self.points += before / self.runs
+        self.products += before.T[:, :, None] * (points - self.points).T[:, None, :]
+
+    def steady(self) -> tuple[Array, Array]:
+        """The steady MSE of each method in dB, and its standard error."""
+        mean, n = self.points[:, -1], self.runs
+        with np.errstate(invalid="ignore"):
+            variance = np.diagonal(self.products[-1]) / max(n * (n - 1), 1)
+            return to_db(mean), PER_DB * np.sqrt(variance) / mean
+
+    def curves(self) -> Curves:
+        """The curves of the runs so far."""
+        up, down, multicast = self.traffic.mean.copy()
+        floors = to_db(self.floors.mean)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relative = PER_DB * self.floors.stderr() / self.floors.mean
+        estimates = map(Estimate, floors.tolist(), relative.tolist())
+        return Curves(
+            experiment=self.experiment,
+            runs=self.runs,
+            rounds=self.experiment.evaluated,
+            mse=self.mse.mean.copy(),
+            stderr=self.mse.stderr(),
+            uplink=up,
+            downlink=down,
+            multicast=multicast,
+            points=self.points.copy(),
+            covariance=self.products / max(self.runs - 1, 1),
+            floors=dict(zip(("ridge", "noise"), estimates, strict=True))
+            if self.floors.count
+            else {},
+            counts=self.counts.copy() if self.experiment.check is not None else None,
+        )
+
+    def to_arrays(self) -> dict[str, Array]:
+        """The sums as arrays, for a checkpoint."""
+        arrays: dict[str, Array] = {"points": self.points, "products": self.products}
+        if self.experiment.check is not None:
+            arrays["counts"] = self.counts
+        for name in ("mse", "traffic", "floors"):
+            moments: RunningMoments = getattr(self, name)
+            arrays |= {
+                f"{name}_count": np.array(moments.count),
+                f"{name}_mean": moments.mean,
+                f"{name}_squares": moments.squares,
+            }
+        return arrays
+
+    def load(self, arrays: dict[str, Array]) -> None:
+        """The inverse of `to_arrays`; raises ValueError if the shapes do not fit the experiment."""
+        for name, array in self.to_arrays().items():
+            if arrays[name].shape != array.shape:
+                raise ValueError(f"{name} has shape {arrays[name].shape}")
+        self.points, self.products = arrays["points"], arrays["products"]
+        self.counts = arrays.get("counts", self.counts)
+        for name in ("mse", "traffic", "floors"):
+            moments: RunningMoments = getattr(self, name)
+            moments.count = int(arrays[f"{name}_count"])
+            moments.mean, moments.squares = arrays[f"{name}_mean"], arrays[f"{name}_squares"]
+
+
+BESIDE = "beside.json"
+SECONDS = 2.0  # between two writings of the sums
+
+
+def write(path: Path, arrays: dict[str, Array], durable: bool) -> None:
+    """Put arrays into a file that is always whole."""
+    records.write(path, records.pack(Record({"kind": "checkpoint"}, arrays)), durable)
+
+
+def read(path: Path) -> dict[str, Array]:
+    """What `write` wrote, or DamagedError."""
+    try:
+        return records.unpack(path.read_bytes()).arrays
+    except DamagedError as error:
+        raise DamagedError(f"{path} is damaged: {error}") from None
+    except VersionError as error:
+        raise error.inside(where=str(path)) from None
+
+
+class Checkpoint:
+    """The checkpoint of one experiment in a result folder."""
+
+    def __init__(self, folder: Path, experiment: Experiment) -> None:
+        self.folder = folder / CHECKPOINT
+        self.identity = identity(experiment)
+        self.warnings: list[str] = []
+        self.failure: OSError | None = None  # of a thread that could not store its run
+        self._saved, self._covered, self._when = 0, 0, -SECONDS
+
+    def begin(self, beside: str = "") -> None:
+        """Make an empty checkpoint, with a text beside it."""
+        self.remove()
+        self.folder.mkdir(parents=True)
+        if beside:
+            records.write(self.folder / BESIDE, beside.encode())
+        text = json.dumps(self.identity, indent=2) + "\n"
+        records.write(self.folder / IDENTITY, text.encode())
+
+    @staticmethod
+    def beside(folder: Path) -> str:
+        """The text that is kept with the checkpoint in a result folder, if there is one."""
+        path = folder / CHECKPOINT / BESIDE
+        return path.read_text() if path.is_file() else ""
+
+    def exists(self) -> bool:
+        """Whether there is something to resume."""
+        return (self.folder / IDENTITY).exists()
+
+    def resume(self, total: Accumulator) -> dict[int, OneRun]:
+        """Load the sums into `total`; returns the finished runs beyond them."""
+        self._check_identity()
+        for name in ("total", "total.old"):
+            path = self.folder / name
+            try:
+                if path.exists():
+                    total.load(read(path))
+                    break
+            except (KeyError, ValueError, OSError) as error:
+                self.warnings.append(f"{error}; it is skipped")
+                path.unlink()  # or it would replace the good one
+        runs = self._stored_runs()
+        self._saved, self._covered = total.runs, min([total.runs, *runs])
+        return {n: run for n in runs if n >= total.runs and (run := self._read_run(n)) is not None}
+
+    def _read_run(self, number: int) -> OneRun | None:
+        try:
+            return OneRun(**read(self.folder / f"run-{number}"))
+        except (TypeError, ValueError, OSError) as error:
+            self.warnings.append(f"{error}; that run is repeated")
+            return None
+
+    def _check_identity(self) -> None:
+        try:
+            was = json.loads((self.folder / IDENTITY).read_text())
+        except ValueError:
+            was = {}
+        now = json.loads(json.dumps(self.identity))
+        if "unknown" in now:
+            right = "start again with --force, or put it into a file"
+            found = f"cannot know that this is the same experiment: {now['unknown'][0]}"
+            raise InputError("--resume", found, right, str(self.folder.parent))
+        differences = changed(was.pop("plugins", []), now.pop("plugins", []))
+        differences += _differences("", was, now)
+        if differences:
+            right = "repeat the first command, or start again with --force"
+            found = f"was started with other settings: {'; '.join(differences[:3])}"
+            raise InputError("--resume", found, right, str(self.folder.parent))
+
+    def save_run(self, number: int, run: OneRun) -> None:
+        """Put one finished run on disk."""
+        write(self.folder / f"run-{number}", vars(run), durable=False)
+
+    def save_total(self, total: Accumulator) -> None:
+        """Put the sums on disk every few seconds, and remove runs that are in them twice."""
+        if self.failure is not None:
+            raise self.failure
+        if monotonic() - self._when < SECONDS or total.runs == self._saved:
+            return
+        path = self.folder / "total"
+        if path.exists():
+            path.replace(self.folder / "total.old")
+        write(path, total.to_arrays(), durable=True)
+        for number in range(self._covered, self._saved):
+            (self.folder / f"run-{number}").unlink(missing_ok=True)
+        self._covered, self._saved, self._when = self._saved, total.runs, monotonic()
+
+    def count(self) -> int:
+        """How many finished runs are on disk, of any experiment."""
+        summed = 0
+        for name in ("total.old", "total"):
+            with suppress(OSError, KeyError, ValueError):
+                summed = max(summed, int(read(self.folder / name)["mse_count"]))
+        return summed + sum(number >= summed for number in self._stored_runs())
+
+    def _stored_runs(self) -> list[int]:
+        numbers = (path.name.removeprefix("run-") for path in self.folder.glob("run-*"))
+        return sorted(int(number) for number in numbers if number.isdigit())
+
+    def remove(self) -> None:
+        """Remove the checkpoint: the result is written, or a new one begins."""
+        (self.folder / IDENTITY).unlink(missing_ok=True)  # first: without it the rest is ignored
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _differences(path: str, was: Any, now: Any) -> Any:
+    if isinstance(was, dict) and isinstance(now, dict):
+        for key in sorted(was.keys() | now.keys()):
+            yield from _differences(f"{path}.{key}" if path else key, was.get(key), now.get(key))
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        for i, (a, b) in enumerate(zip(was, now, strict=True)):
+            yield from _differences(f"{path}[{i}]", a, b)
+    elif was != now:
+        yield f"{path} was {json.dumps(was)} and is {json.dumps(now)}"
+
+
+def identity(experiment: Experiment) -> dict[str, Any]:
+    """What must be the same for a result to be continued: all but the number of runs."""
+    with plugins.naming(lambda plugin: plugin.file, lenient=True) as named:
+        table = experiment.to_table()
+    del table["runs"]
+    learners = [part.learner for _, part in experiment.parts()]
+    needed = {name: version(name) for learner in learners for name in learner.packages}
+    same: dict[str, Any] = {"experiment": table, "versions": machine() | needed}
+    if named.used:
+        same["plugins"] = [plugin.about() for plugin in named.used.values()]
+    if named.nameless:
+        same["unknown"] = named.nameless
+    return same
+
+
+def changed(was: list[dict[str, str]], now: list[dict[str, str]]) -> list[str]:
+    """In words, which plug-ins are not those that were used before."""
+    before = {each["digest"]: each["file"] for each in was}
+    lines = []
+    for each in now:
+        if each["digest"] not in before:
+            old = [digest for digest, file in before.items() if file == each["file"]]
+            then = (
+                f"has changed: its digest was {old[0]} and is" if old else "is new: its digest is"
+            )
+            lines.append(f"{each['path']} {then} {each['digest']}")
+    return lines

@@ -1,0 +1,1 @@
+"""What stands around a round: checks, codes, noise, masks, attacks, defences, averaging."""

@@ -1,0 +1,40 @@
+"""Collusion: all malicious clients send the same wrong model, v_k = t, t ~ N(0, sigma^2 I)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from psofed.stages.attacks.contract import Array, Mix, Plot
+from psofed.stages.attacks.contract import Options as Base
+
+
+@dataclass(frozen=True)
+class Options(Base):
+    """sigma: how large the entries of the wrong model are."""
+
+    name: ClassVar[str] = "collusion"
+    sigma: float = 0.3  # size of the entries of the wrong model
+
+    def describe(self) -> str:
+        return f"one wrong model of {self.sigma:g}"
+
+
+class Attack(Plot):
+    """v_k = t, drawn once per run."""
+
+    options: Options
+
+    def mix(self) -> Mix:
+        return Mix(own=0.0)
+
+    @cached_property
+    def target(self) -> Array:
+        """t [D], or [run, 1, D]."""
+        seeds = self.attackers.seeds
+        drawn = self.options.sigma * seeds.matrix("attack target", self.attackers.dim)
+        return drawn if drawn.ndim == 1 else drawn[:, None]
+
+    def offset(self, n: Any, k: Any) -> Array:
+        return self.target

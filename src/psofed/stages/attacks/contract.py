@@ -1,0 +1,194 @@
+"""The contract of an attack: what malicious clients send, or measure, instead of what is true.
+
+A share of the clients is malicious, drawn once per run. They follow the method in everything but
+this: an attack "on values" changes the model from which they make an upload, an attack "on labels"
+the samples from which they learn. An attack is one file in this folder, or anywhere else, with two
+classes. `Options` is a frozen dataclass with the keys of the table [attack] of an experiment file.
+`Attack(options, attackers)` has the handlers below; it has no state, and no randomness but the
+seeds of the attackers.
+
+    on labels:  samples(k, n, x, y) -> x, y                   of malicious clients k, rounds n
+    on values:  models(n, k, w_k, bad, w) -> what they send   for all members, of which some are bad
+
+Most attacks on values are one equation, with coefficients of its own: see `Mix`. Then `mix` and
+`offset` are enough, and the compiled engine has the attack, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core.schedule import Indices
+from psofed.core.seeds import Seeds, subsets
+from psofed.errors import InputError
+from psofed.federation import schema
+from psofed.federation.forms import Contract
+
+Array = NDArray[Any]
+
+
+class Mix(NamedTuple):
+    """v_k = own w_k + server w + mean m + spread s + offset, for a malicious client k.
+
+    w_k is the model that it has honestly learned, w the global one; m and s are the mean and the
+    standard deviation, entry by entry, of the models of the round's honest members.
+    """
+
+    own: float = 1.0
+    server: float = 0.0
+    mean: float = 0.0
+    spread: float = 0.0
+
+    @property
+    def omniscient(self) -> bool:
+        """Whether it takes to know what others have."""
+        return any((self.server, self.mean, self.spread))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(schema.Named):
+    """What all attacks have: the share of malicious clients, and what they change."""
+
+    on: ClassVar[Literal["values", "labels"]] = "values"
+    # Whether attackers know what others send, which real ones could only guess.
+    omniscient: ClassVar[bool] = False
+    adapts: ClassVar[bool] = False  # whether `models` also gets what the defence lets pass
+    share: float = 0.1  # of the clients, that are malicious
+
+    @property
+    def added_variance(self) -> float | None:
+        """The variance of what is added to each entry, if that is independent of all else.
+
+        Its mean is 0 then, and the theory knows the attack. None: it is more than such noise.
+        """
+        return None
+
+    @property
+    def linear(self) -> bool:
+        """Whether it takes a model that is w^T z."""
+        return False
+
+    def describe(self) -> str:
+        """The attack and its options, in short."""
+        raise NotImplementedError
+
+    def check(self, clients: int, cohort: int) -> None:
+        """Refuse options that do not fit the experiment."""
+
+
+@dataclass(frozen=True, eq=False)
+class Attackers:
+    """Who is malicious, in one run or in several; also what they may draw from."""
+
+    clients: int
+    dim: int
+    share: float
+    seeds: Seeds
+    taps: int = 0
+    maps: tuple[Any, ...] = ()  # the features, by run
+
+    @cached_property
+    def ids(self) -> Indices:
+        """The malicious clients, in order: [count], or [run, count]."""
+        drawn = self.seeds.world.uniforms("malicious", count=round(self.share * self.clients))
+        return subsets(drawn if drawn.ndim == 1 else drawn[:, 0], self.clients)
+
+    def among(self, k: Any) -> NDArray[np.bool_]:
+        """Which of the clients k [s], or [run, s], are malicious."""
+        who = np.asarray(self.seeds.clients(np.asarray(k)))
+        if self.ids.ndim == 1:
+            return np.isin(who, self.ids)
+        return (who[..., None] == self.ids[:, None]).any(axis=-1)
+
+
+class Attack(Protocol):
+    """The handlers of an attack. See the module's first lines."""
+
+    options: Options
+    attackers: Attackers
+
+    def mix(self) -> Mix | None: ...
+
+    def offset(self, n: Any, k: Any) -> Any: ...
+
+    def models(self, n: int, k: Any, w_k: Array, bad: Array, w: Array | None) -> Array: ...
+
+    def samples(self, k: Indices, n: Indices, x: Array, y: Array) -> tuple[Array, Array]: ...
+
+
+class Plot:
+    """What most attacks share: they are a `Mix`, or change samples only."""
+
+    def __init__(self, options: Options, attackers: Attackers) -> None:
+        self.options, self.attackers = options, attackers
+
+    def mix(self) -> Mix | None:
+        """The coefficients; None: it is no such sum, or has a `models` of its own."""
+        return Mix() if type(self).models is Plot.models else None
+
+    def offset(self, n: Any, k: Any) -> Any:
+        """What is added: a number, or an array [..., D], for clients k in rounds n."""
+        return 0.0
+
+    def models(self, n: int, k: Any, w_k: Array, bad: Array, w: Array | None) -> Array:
+        """v_k for all members k, of whom `bad` are malicious; models are [..., s, D]."""
+        mix = self.mix()
+        assert mix is not None
+        sent = mix.own * w_k + self.offset(n, k)
+        if mix.server:
+            assert w is not None
+            sent += mix.server * w[..., None, :]
+        if mix.mean or mix.spread:
+            mean, spread = of_honest(w_k, bad)
+            sent += mix.mean * mean + mix.spread * spread
+        return sent.astype(w_k.dtype, copy=False)
+
+    def samples(self, k: Indices, n: Indices, x: Array, y: Array) -> tuple[Array, Array]:
+        """What malicious clients k [s] measure in rounds n [t]: x [s, t, L] and y [s, t]."""
+        return x, y
+
+
+ATTACK = Contract(
+    "attack", "psofed.attacks", Options, "Attack", (Plot,), ("mix", "offset", "models", "samples")
+)
+
+
+def of_honest(w_k: Array, bad: Array) -> tuple[Array, Array]:
+    """m and s [..., 1, D] over the members that are not bad; over all, if all are.
+
+    >>> mean, spread = of_honest(np.array([[1.0], [3.0], [9.0]]), np.array([False, False, True]))
+    >>> mean.item(), spread.item()
+    (2.0, 1.0)
+    """
+    counted = ~bad | bad.all(axis=-1, keepdims=True)
+    share = (counted / counted.sum(axis=-1, keepdims=True)).astype(w_k.dtype)[..., None]
+    mean = (share * w_k).sum(axis=-2, keepdims=True)
+    return mean, np.sqrt((share * (w_k - mean) ** 2).sum(axis=-2, keepdims=True))
+
+
+def check(options: Options, clients: int, cohort: int) -> None:
+    """Refuse an attack that does not fit the federation."""
+    if not isinstance(options, Options):
+        raise InputError("", f"is {options!r}", "use the Options of an attack")
+    schema.check(options)
+    for key, value in schema.values(options).items():
+        if isinstance(value, float) and not isfinite(value):
+            raise InputError(key, f"is {value}", "use a finite number")
+    if not 0 <= options.share < 1:
+        raise InputError("share", f"is {options.share}", "use a share of the clients, 0 to 1")
+    if options.share and not round(options.share * clients):
+        found = f"is {options.share:g}, which is nobody of {clients} clients"
+        raise InputError("share", found, f"use {1 / clients:g} or more, or 0")
+    options.check(clients, cohort)
+
+
+def bind(options: Options, attackers: Attackers) -> Attack:
+    """The attack of these options, for one run or several."""
+    attack: Attack = schema.beside(options, "Attack")(options, attackers)
+    return attack

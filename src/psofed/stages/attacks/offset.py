@@ -1,0 +1,34 @@
+"""An offset: v_k = w_k + b + r n in every entry: it is there, or drifts away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from psofed.stages.attacks.contract import Options as Base
+from psofed.stages.attacks.contract import Plot
+
+
+@dataclass(frozen=True)
+class Options(Base):
+    """b and r."""
+
+    name: ClassVar[str] = "offset"
+    begin: float = 0.0  # b, added in round 0
+    rate: float = 0.001  # r, added more in each round
+
+    def describe(self) -> str:
+        parts = [f"{self.begin:+g}"] * bool(self.begin) + [f"{self.rate:+g} n"] * bool(self.rate)
+        return f"model {' '.join(parts) or '+0'}"
+
+
+class Attack(Plot):
+    """v_k = w_k + b + r n."""
+
+    options: Options
+
+    def offset(self, n: Any, k: Any) -> Any:
+        grown = self.options.begin + self.options.rate * np.asarray(n, float)
+        return grown[..., None] if grown.ndim else float(grown)

@@ -1,0 +1,57 @@
+"""Perturbation by noise: v_k = w_k + N(0, sigma^2 I), each time with probability p_a.
+
+Source: E. Lari, R. Arablouei, V. C. Gogineni, S. Werner, "Resilience in online federated learning:
+mitigating model-poisoning attacks via partial sharing", arXiv 2403.13108: Byzantine clients perturb
+what they send, now and then. docs/theory.md has what the theory says about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from psofed.errors import InputError
+from psofed.stages.attacks.contract import Array, Plot
+from psofed.stages.attacks.contract import Options as Base
+
+
+@dataclass(frozen=True)
+class Options(Base):
+    """sigma and p_a."""
+
+    name: ClassVar[str] = "perturbation"
+    sigma: float = 0.5  # size of the noise
+    chance: float = 1.0  # p_a, the probability of noise in an upload
+
+    @property
+    def added_variance(self) -> float:
+        """p_a sigma^2."""
+        return self.chance * self.sigma**2
+
+    def describe(self) -> str:
+        often = "" if self.chance == 1 else f" with probability {self.chance:g}"
+        return f"noise of {self.sigma:g}{often}"
+
+    def check(self, clients: int, cohort: int) -> None:
+        """A chance, and a size."""
+        if not 0 <= self.chance <= 1:
+            raise InputError("chance", f"is {self.chance}", "use a probability, 0 to 1")
+        if not 0 <= self.sigma < float("inf"):
+            raise InputError("sigma", f"is {self.sigma}", "use 0 or more")
+
+
+class Attack(Plot):
+    """v_k = w_k + tau delta, tau ~ Bernoulli(p_a), delta ~ N(0, sigma^2 I)."""
+
+    options: Options
+
+    def offset(self, n: Any, k: Any) -> Array:
+        seeds, dim = self.attackers.seeds, self.attackers.dim
+        delta = self.options.sigma * seeds.normals("attack noise", k, dim, round=n)
+        chance = self.options.chance
+        if chance < 1:
+            hit = seeds.uniforms("attack chance", client=k, round=n, count=1) < chance
+            delta = np.where(hit, delta, 0.0)
+        return delta

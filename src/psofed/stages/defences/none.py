@@ -1,0 +1,29 @@
+"""No defence: every upload is folded in as it came, also in a live deployment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from psofed.core.schedule import Indices
+from psofed.stages.defences.contract import Array, State, Stateless
+from psofed.stages.defences.contract import Options as Base
+
+
+@dataclass(frozen=True)
+class Options(Base):
+    """It has no options."""
+
+    name: ClassVar[str] = "none"
+    acts: ClassVar[bool] = False
+
+    def describe(self) -> str:
+        return "none"
+
+
+class Defence(Stateless):
+    """U_k <- U_k."""
+
+    def defended(self, state: State, n: int, k: Indices, changes: Array, entries: Indices) -> Array:
+        """The changes as they are."""
+        return changes

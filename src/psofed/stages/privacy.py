@@ -1,0 +1,289 @@
+"""The table [privacy]: what the server may learn of a client, and how much noise that takes.
+
+docs/privacy.md has the mechanism and the proof. In short: at the level of a sample, a clipped step
+moves a model by c = mu E max|z| at most, and all uploads together tell of it what one would; at the
+level of a client, each of its T uploads tells a change of norm C at most.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from math import ceil, erfc, exp, inf, log, log1p, pi, sqrt
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.errors import InputError
+from psofed.extras import need
+from psofed.federation import schema
+
+Level = Literal["sample", "client"]
+WORDS = 2**32  # masked values are whole numbers mod this: four bytes each
+ROOM = 16  # times more than the largest sum needs, so that one that is wrong shows
+FEWEST = 3  # with two in a sum, either of them can subtract its own part
+ERROR, CHANGE = 1.0, 0.1  # the clips where epsilon is given and they are not
+SPREADS = 2  # standard deviations by which a client may take part more often than the mean
+FAR = 25.0  # beyond so many standard deviations a tail is computed by its logarithm
+HALVINGS = 80
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """Masks hide what is in a sum, noise hides what a sum tells; both are off by default."""
+
+    masks: bool = False  # the server learns sums over a cohort, not what a client sends
+    self_masks: bool = False  # also if the server lies about who did not answer; costs bytes
+    least: int | None = None  # members that a sum has at least; not set: more than half of a cohort
+    range: float = 64.0  # values of a masked upload; who has larger ones sends nothing
+    epsilon: float | None = None  # the budget of differential privacy; not set: no noise
+    delta: float = 1e-5  # the other number of that budget
+    level: Level = "sample"  # what is hidden: one sample of a client, or all of them
+    clip_error: float | None = None  # largest |error| that a client learns from a sample with
+    clip_change: float | None = None  # largest norm of what an upload changes
+    uploads: int | None = None  # of a client, that its budget is for; not set: from the rounds
+
+    def __post_init__(self) -> None:
+        schema.check(self)
+        schema.positive(self, "range", "epsilon", "delta", "clip_error", "clip_change", "uploads")
+        if self.delta >= 1:
+            raise InputError("delta", f"is {self.delta:g}", "use less than 1, such as 1e-5")
+        if self.least is not None and self.least < FEWEST:
+            found = f"is {self.least}: of a sum of two, each can subtract its own part"
+            raise InputError("least", found, f"use {FEWEST} or more")
+        if self.uploads is not None and (self.epsilon is None or self.level != "client"):
+            found = "is given, but a budget for uploads is that of a client"
+            raise InputError("uploads", found, 'leave it out, or set epsilon and level = "client"')
+        if self.self_masks and not self.masks:
+            raise InputError("self_masks", "is true, but masks is not", "set both, or neither")
+
+    @property
+    def acts(self) -> bool:
+        """Whether it changes what is sent."""
+        return self.masks or self.noisy
+
+    @property
+    def noisy(self) -> bool:
+        """Whether clients clip what they send, or add noise to it."""
+        return any(each is not None for each in (self.epsilon, self.clip_error, self.clip_change))
+
+    @property
+    def hides_samples(self) -> bool:
+        """Whether single samples are what the budget is for."""
+        return self.epsilon is not None and self.level == "sample"
+
+    @property
+    def error(self) -> float | None:
+        """The clip of errors that is used."""
+        return ERROR if self.hides_samples and self.clip_error is None else self.clip_error
+
+    @property
+    def change(self) -> float | None:
+        """The clip of changes that is used."""
+        wanted = self.epsilon is not None and self.level == "client"
+        return CHANGE if wanted and self.clip_change is None else self.clip_change
+
+    def fewest(self, cohort: int) -> int:
+        """Members that a sum has at least, 3 or more; with fewer the round is void.
+
+        With more than half of a cohort, no two sums of a round can be of different members.
+
+        >>> Privacy(masks=True).fewest(4), Privacy(masks=True).fewest(10)
+        (3, 6)
+        """
+        return max(FEWEST, cohort // 2 + 1) if self.least is None else self.least
+
+    def scale(self, cohort: int) -> int:
+        """Steps of a masked value to 1: the sum over a cohort is within a 16th of all words.
+
+        Masks that do not cancel leave any word, which is then not within it 15 times in 16.
+
+        >>> Privacy(masks=True).scale(4), Privacy(masks=True, range=1000.0).scale(10)
+        (524288, 13421)
+        """
+        return int(WORDS // 2 / (ROOM * self.range * cohort))
+
+    def to_table(self) -> dict[str, Any]:
+        """What is set to something else than the default."""
+        found = schema.values(self)
+        plain = {f.name: f.default for f in fields(self)}
+        return {key: value for key, value in found.items() if value != plain[key]}
+
+
+def read(key: str, table: Any) -> Privacy:
+    """The table of an experiment file."""
+    try:
+        found: Privacy = schema.build(Privacy, schema.convert(key, table, dict))
+        return found
+    except InputError as error:
+        raise error if error.field == key else error.inside(f"{key}.") from None
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """Noise of one upload, and the budget that it serves."""
+
+    level: Level
+    delta: float
+    sensitivity: float  # c, or C
+    sigma: float  # standard deviation of the noise that one client adds to each value
+    uploads: int = 1  # T of a client; a sample is told of once, however many there are
+    shares: int = 1  # members of a sum whose noise adds up, under masks
+
+    @property
+    def ratio(self) -> float:
+        """The sensitivity over the noise that is left in what the server sees."""
+        return self.sensitivity / (self.sigma * sqrt(self.shares))
+
+    def epsilon(self, uploads: int) -> float:
+        """What so many uploads of a client have spent."""
+        told = min(uploads, self.uploads)
+        return epsilon(self.ratio * sqrt(told), self.delta) if told else 0.0
+
+    @property
+    def planned(self) -> float:
+        """Epsilon when the budget is spent."""
+        return self.epsilon(self.uploads)
+
+    def outside(self, share: float, contacts: int, idle: bool) -> float | None:
+        """Epsilon for who sees models only, and knows neither the seed nor who took part.
+
+        A client is in `contacts` rounds or blocks with probability `share`. None: the same as for a
+        server, because a sample of a client that learns when idle is told at a later contact.
+        """
+        if self.level == "client":
+            return amplified(self.ratio, self.delta, share, contacts)
+        return None if idle else amplified(self.ratio, self.delta, share, 1)
+
+    def in_words(self) -> str:
+        """The guarantee, in a line.
+
+        >>> Mechanism("sample", 1e-5, 0.5, 0.5).in_words()
+        'epsilon 4.38 at delta 1e-05 for each sample; noise sigma 0.5 in a value'
+        """
+        whose = "each sample" if self.level == "sample" else "all samples of a client"
+        count = f", {self.uploads:,} uploads" if self.level == "client" else ""
+        shared = f", shared by {self.shares} members" if self.shares > 1 else ""
+        told = f"epsilon {self.planned:.3g} at delta {self.delta:g} for {whose}{count}"
+        return f"{told}; noise sigma {self.sigma:.3g} in a value{shared}"
+
+
+def mechanism(
+    privacy: Privacy, step: float, longest: float | None, uploads: int, shares: int
+) -> Mechanism | None:
+    """The noise for the budget; None if there is no epsilon."""
+    if privacy.epsilon is None:
+        return None
+    sample = privacy.level == "sample"
+    reach = (privacy.error or 0) * (longest or 0) if sample else privacy.change
+    if not reach:  # a promise without noise would be the worst of all
+        found = "have no known largest length, so it is not known how far a sample moves a model"
+        raise InputError("features", found, 'use "cosine" or "exponential", or level = "client"')
+    told, scale = (1, step) if sample else (uploads, 1.0)
+    most = ratio(privacy.epsilon, privacy.delta) / sqrt(told)
+    sigma = scale * (reach / (most * sqrt(shares)))
+    return Mechanism(privacy.level, privacy.delta, scale * reach, sigma, told, shares)
+
+
+def planned(privacy: Privacy, contacts: int, share: float) -> int:
+    """T: as given, or the mean of a client's uploads and two standard deviations.
+
+    Who is drawn more often has spent its budget before the end.
+
+    >>> planned(Privacy(epsilon=1.0, level="client"), 1000, 0.04)
+    53
+    """
+    if privacy.uploads is not None:
+        return privacy.uploads
+    mean = contacts * share
+    return max(min(ceil(mean + SPREADS * sqrt(mean * (1 - share))), contacts), 1)
+
+
+def secret_normals(*shape: int) -> NDArray[np.float64]:
+    """Standard normals from the machine's own secret source, which no seed tells: Box-Muller."""
+    count = int(np.prod(shape))
+    words = np.frombuffer(os.urandom(16 * count), np.uint64).reshape(2, count)
+    u, turn = ((words >> np.uint64(11)) + 1.0) * 2.0**-53
+    return (np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * turn)).reshape(shape)
+
+
+def delta_of(epsilon: float, ratio: float) -> float:
+    """The least delta at this epsilon: Phi(r/2 - epsilon/r) - e^epsilon Phi(-r/2 - epsilon/r).
+
+    >>> round(delta_of(1.0, 1.0), 4)
+    0.1269
+    """
+    if ratio <= 0:
+        return 0.0
+    left, right = epsilon / ratio - ratio / 2, epsilon / ratio + ratio / 2
+    return max(_tail(left) - exp(min(epsilon + _log_tail(right), 0.0)), 0.0)
+
+
+def epsilon(ratio: float, delta: float) -> float:
+    """The least epsilon at this delta.
+
+    >>> round(epsilon(1.0, 1e-5), 3), round(epsilon(0.1 * 50**0.5, 1e-5), 3)
+    (4.377, 2.943)
+    """
+    most = ratio**2 / 2 + ratio * sqrt(2 * log(1 / delta))  # where the tail alone is below delta
+    if delta_of(0.0, ratio) <= delta:
+        return 0.0
+    return _upper(lambda found: delta_of(found, ratio) <= delta, 0.0, most)
+
+
+def ratio(epsilon: float, delta: float) -> float:
+    """The largest shift, in units of the noise, that this epsilon and delta allow.
+
+    >>> round(ratio(4.0, 1e-5), 4)
+    0.9249
+    """
+    most = 1.0
+    while delta_of(epsilon, most) <= delta:
+        most *= 2
+    # The upper end of 1/r is the lower one of r: never more than is allowed.
+    least = 1 / most
+    while delta_of(epsilon, 1 / least) > delta:
+        least *= 2
+    return 1 / _upper(lambda found: delta_of(epsilon, 1 / found) <= delta, least / 2, least)
+
+
+@lru_cache
+def amplified(ratio: float, delta: float, share: float, times: int) -> float:
+    """The epsilon of T tellings for who does not know which clients took part in which rounds.
+
+    Every client is in a round with probability `share`, independently (Poisson): an approximation
+    of a cohort of fixed size, which is what is drawn. Computed by dp-accounting.
+    """
+    dp = need("dp_accounting", "privacy", "amplified privacy")
+    pld = need("dp_accounting.pld", "privacy", "amplified privacy")
+    if ratio <= 0 or times < 1:
+        return 0.0
+    event = dp.GaussianDpEvent(1 / ratio)
+    event = dp.PoissonSampledDpEvent(share, event) if share < 1 else event
+    accountant = pld.PLDAccountant()
+    accountant.compose(event, times)
+    return float(accountant.get_epsilon(delta))
+
+
+def _upper(good: Callable[[float], bool], low: float, high: float) -> float:
+    """The least good number of low..high, where all above it are good: rounded up."""
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if good(middle) else (middle, high)
+    return high
+
+
+def _tail(x: float) -> float:
+    """Phi(-x)."""
+    return erfc(x / sqrt(2)) / 2
+
+
+def _log_tail(x: float) -> float:
+    """log Phi(-x), also where Phi(-x) is too small for a number."""
+    if x < FAR:
+        tail = _tail(x)
+        return log(tail) if tail > 0 else -inf
+    return -x * x / 2 - log(x) - log(2 * pi) / 2 + log1p(-1 / x**2 + 3 / x**4)

@@ -1,0 +1,398 @@
+"""Reading a table once: every cell becomes a number, every column gets its role."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.errors import InputError
+from psofed.streams.data import columns as cells
+from psofed.streams.data.columns import Batch, Codes, Columns, Missing
+from psofed.streams.data.sources import RowSource
+from psofed.streams.data.table import ColumnReport, Drops, Places, Spool, Table
+from psofed.streams.data.textfile import SINCE_1970, UNKNOWN, Form
+from psofed.streams.data.times import Clock
+
+Array = NDArray[Any]
+MOST_CLIENTS = 100_000
+MOST_ROUNDS = 50_000_000
+INTERVALS = 256  # of each client, from which the tick is guessed
+NO_TIME, NO_CLIENT = "without a time", "without a client"
+REPEATED = "that repeat an earlier row of the client"
+SAME_TIME = "with the time of an earlier row of the client, but other values"
+MANY = 0.5  # of the rows: a text with so many values tells rows apart, and nothing else
+FEWEST = 20  # rows and values below which no such guess is made
+OUT = "left out"
+
+
+def read(
+    source: Any,
+    columns: Columns,
+    labelled: bool = True,
+    kinds: dict[str, str] | None = None,
+    on_rows: Callable[[int], None] | None = None,
+    form: Form = UNKNOWN,
+    hint: str = "",
+) -> Table:
+    """Read a table once, in whatever order its rows are; they are sorted by client and time.
+
+    `kinds` says which inputs are numbers and which are categories, where that is known already, and
+    `hint` the format of dates that is taken where several fit.
+    """
+    reader: _Reader | None = None
+    files = RowSource(source, columns, form)
+    for batch in files.batches(labelled):
+        if reader is None:
+            reader = _Reader(batch, columns, labelled, kinds, form, hint)
+        reader.take(batch)
+        if on_rows is not None:
+            on_rows(reader.places.count)
+    if reader is None:
+        raise InputError("", "has no rows", "give a table with data", f"{files.name}: row 2")
+    table = reader.finish(files)
+    assert table.rows == table.drops.total + int(table.counts.sum()), "rows were lost"
+    return table
+
+
+class _Reader:
+    """What is remembered between two batches."""
+
+    def __init__(
+        self, batch: Batch, columns: Columns, labelled: bool, kinds: dict[str, str] | None,
+        form: Form, hint: str,
+    ) -> None:  # fmt: skip
+        self.given, self.known = columns, kinds is not None
+        self.columns = replace(columns, inputs=_inputs(batch, columns))
+        self.missing, self.labelled = Missing(columns.markers), labelled
+        self.numeric = tuple(n for n in self.columns.inputs if self._is_numeric(batch, n, kinds))
+        self.codes = {n: Codes() for n in self.columns.inputs if n not in self.numeric}
+        self.clock = Clock(columns.time, None, form.time_format, form.day_first, hint)
+        self.names = Codes(MOST_CLIENTS)
+        self.width = 3 + len(self.columns.inputs)  # time, target, inputs, number of the row
+        self.spool, self.drops, self.places = Spool(self.width), Drops(), Places()
+        self.tally = _Tally((columns.target, *self.numeric, *self.codes), batch)
+        self.latest = -np.inf, 0.0  # the last time of all, and its row
+        self.first_value: dict[str, str] = {}
+        self.begin: dict[int, float] = {}
+        self.end: dict[int, float] = {}
+        self.counts: Counter[int] = Counter()
+        self.mixed: set[int] = set()  # clients whose rows have to be sorted
+
+    def _is_numeric(self, batch: Batch, name: str, kinds: dict[str, str] | None) -> bool:
+        if kinds is not None:
+            return kinds[name] == "number"
+        if name in self.columns.categorical:
+            return False
+        return cells.looks_numeric(batch, name, self.missing)
+
+    def take(self, batch: Batch) -> None:
+        """Read one batch: convert it, drop rows without time or client, spool the others."""
+        numbers = self.places.add(batch)
+        times = self.clock(batch, self.missing)
+        who = self._clients(batch)
+        target = self._target(batch)
+        columns = [cells.numbers(batch, n, self.missing) for n in self.numeric]
+        columns += [self._codes(batch, n, codes) for n, codes in self.codes.items()]
+        block = np.column_stack([times, target, *columns, numbers])
+        self._count(block, np.isnan(times), NO_TIME)
+        self._count(block, np.isnan(who) & ~np.isnan(times), NO_CLIENT)
+        known = ~np.isnan(times) & ~np.isnan(who)
+        self._notice(block[known])
+        for k in np.unique(who[known]).astype(int):
+            self._spool(int(k), block[known & (who == k)])
+
+    def _clients(self, batch: Batch) -> Array:
+        if batch.client is None:
+            return self.names(batch, str(self.columns.client), self.missing)
+        k = self.names.known.setdefault(batch.client, len(self.names.known))
+        return np.full(len(batch.rows), float(k))
+
+    def _target(self, batch: Batch) -> Array:
+        if not self.labelled and self.columns.target not in batch.cells:
+            return np.full(len(batch.rows), np.nan)
+        return cells.numbers(batch, self.columns.target, self.missing)
+
+    def _codes(self, batch: Batch, name: str, codes: Codes) -> Array:
+        """A text that nobody named as an input may have too many values: it is then left out."""
+        named = self.known or name in (*self.given.inputs, *self.given.categorical)
+        return codes(batch, name, self.missing, strict=named)
+
+    def _notice(self, block: Array) -> None:
+        """Where each column has its first value, and its range."""
+        names = (self.columns.target, *self.numeric)
+        for j, name in enumerate(names, 1):
+            if name not in self.first_value and not np.isnan(block[:, j]).all():
+                row = block[int(np.argmax(~np.isnan(block[:, j]))), -1]
+                self.first_value[name] = self.places(row)
+        self.tally.add(block[:, 1:-1])
+
+    def _count(self, block: Array, wrong: Array, reason: str) -> None:
+        if wrong.any():
+            where = self.places(block[int(np.argmax(wrong)), -1])
+            self.drops.add(reason, int(wrong.sum()), where)
+
+    def _spool(self, k: int, block: Array) -> None:
+        """Rows of one client, in the order of the file; whether they have to be sorted."""
+        times = block[:, 0]
+        end = self.end.get(k, -np.inf)
+        if not (times[0] > end and (np.diff(times) > 0).all()):
+            self.mixed.add(k)
+        last = int(np.argmax(times))
+        if times[last] > self.latest[0]:
+            self.latest = float(times[last]), float(block[last, -1])
+        self.begin[k] = min(self.begin.get(k, np.inf), float(times.min()))
+        self.end[k] = max(end, float(times[last]))
+        self.counts[k] += len(block)
+        self.spool.add(k, block)
+
+    def finish(self, files: RowSource) -> Table:
+        """The table, once its last row was read: sorted, with the tick and the report."""
+        if not self.begin:
+            reasons = ", ".join(self.drops.lines()) or "there are none"
+            where = f"{files.name}: row 2"
+            raise InputError("", f"has no usable rows: {reasons}", "correct them", where)
+        for k in sorted(self.mixed):
+            settled = _Settled(self.places, self.drops)
+            self.spool.sort(k, settled)
+            self.counts[k] -= settled.dropped
+        names = list(self.names.known)
+        # By name, so that the order of the rows says nothing; who has no rows is not a client.
+        order = sorted(self.begin, key=lambda k: _natural(names[k]))
+        table = Table(
+            self.columns, self.numeric, self.codes, [names[k] for k in order], self.spool,
+            self.drops, self.places.count, self.places, np.array([self.begin[k] for k in order]),
+            np.array([self.end[k] for k in order]), np.array([self.counts[k] for k in order]),
+            self._tick(order), bool(self.clock.calendar), self.clock.format or "", tuple(order),
+            list(range(self.width - 1)), self.places(self.latest[1]), self.first_value,
+        )  # fmt: skip
+        _check_rounds(table)
+        table.said = [*files.said, *self._said()]
+        _judge(table, self.tally, self.given, fixed=self.known)
+        return table
+
+    def _said(self) -> list[str]:
+        """How times are written, and what the markers matched."""
+        form = self.clock.format
+        found = [] if self.clock.plain else [f"times read as {form}"]
+        found = [f"{found[0]} since 1970"] if form in SINCE_1970 else found
+        for marker in self.missing.markers:
+            count = self.missing.found[marker]
+            found.append(f"marker {marker} matched {count:,} cells" if count else
+                         f"WARNING: marker {marker} matched no cell")  # fmt: skip
+        return found
+
+    def _tick(self, order: list[int]) -> float:
+        """As given, or the median interval of the fastest client."""
+        if self.columns.tick is not None:
+            return self.columns.tick
+        medians = []
+        for k in order:
+            times = np.empty(0)
+            for block in self.spool.read(k):
+                times = np.concatenate([times, block[: INTERVALS + 1, 0]])
+                if len(times) > INTERVALS:
+                    break
+            if len(times) > 1:
+                medians.append(float(np.median(np.diff(times[: INTERVALS + 1]))))
+        return min(medians, default=1.0)
+
+
+@dataclass
+class _Settled:
+    """Of sorted rows, the first of each time; the others are counted."""
+
+    places: Places
+    drops: Drops
+    last: Array | None = None
+    dropped: int = 0
+
+    def __call__(self, rows: Array) -> Array:
+        before = rows[:1] - 1 if self.last is None else self.last
+        whole = np.concatenate([before, rows])
+        fresh = np.diff(whole[:, 0]) > 0
+        kept = np.maximum.accumulate(np.where(fresh, np.arange(1, len(whole)), 0))
+        late = np.flatnonzero(~fresh)
+        same = _same(whole[late + 1, 1:-1], whole[kept[late], 1:-1])
+        for which, reason in ((late[same], REPEATED), (late[~same], SAME_TIME)):
+            if len(which):
+                self.drops.add(reason, len(which), self.places(rows[which, -1].min()))
+        self.dropped += len(late)
+        self.last = whole[kept[-1:]]
+        return rows[fresh]
+
+
+def _same(a: Array, b: Array) -> Array:
+    return np.asarray(((a == b) | (np.isnan(a) & np.isnan(b))).all(axis=1))
+
+
+def _natural(name: str) -> list[Any]:
+    """For sorting: n2 before n10.
+
+    >>> sorted(["n10", "n2", "7"], key=_natural)
+    ['7', 'n2', 'n10']
+    """
+    parts = re.split(r"([0-9]+)", name)
+    return [(int(p), "") if i % 2 else (-1, p) for i, p in enumerate(parts)] + [(-2, name)]
+
+
+def _check_rounds(table: Table) -> None:
+    span = (float(table.end.max()) - table.start) / table.tick
+    if not span < MOST_ROUNDS:
+        found = f"is {span:.3g} ticks of {table.tick:g} after the first"
+        right = "look for a wrong time, or give a longer tick"
+        raise InputError(f"column {','.join(table.columns.time)!r}", found, right, table.latest)
+
+
+def _inputs(batch: Batch, columns: Columns) -> tuple[str, ...]:
+    """The inputs: as named, or every column that has no other role."""
+    if columns.inputs:
+        return columns.inputs
+    taken = {columns.target, columns.client, *columns.time, *columns.drop}
+    return tuple(name for name in batch.cells if name not in taken)
+
+
+class _Tally:
+    """Counts and ranges of the columns, while they are read."""
+
+    def __init__(self, names: tuple[str, ...], batch: Batch) -> None:
+        self.names, self.all, self.unnamed = names, list(batch.cells), batch.unnamed
+        self.rows = 0
+        self.known = np.zeros(len(names), np.int64)
+        self.low, self.high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+        self.whole = np.ones(len(names), bool)  # whether all are whole numbers
+
+    def add(self, values: Array) -> None:
+        """More rows of these columns."""
+        here = ~np.isnan(values)
+        self.rows += len(values)
+        self.known += here.sum(axis=0)
+        self.low = np.minimum(self.low, np.where(here, values, np.inf).min(axis=0, initial=np.inf))
+        self.high = np.maximum(
+            self.high, np.where(here, values, -np.inf).max(axis=0, initial=-np.inf)
+        )
+        self.whole &= (~here | (values == np.rint(values))).all(axis=0)
+
+    def finding(self, name: str, role: str, why: str, values: int | None = None) -> ColumnReport:
+        """What is known of a column that was read."""
+        j = self.names.index(name)
+        missing = 1 - float(self.known[j]) / max(self.rows, 1)
+        if values is not None or not self.known[j]:
+            return ColumnReport(name, role, why, missing, values=values)
+        return ColumnReport(name, role, why, missing, float(self.low[j]), float(self.high[j]))
+
+
+def _judge(table: Table, tally: _Tally, given: Columns, fixed: bool) -> None:
+    """Leave out columns that cannot help, unless they were named; note what each column is.
+
+    With `fixed` inputs (those of a saved model) nothing is left out.
+    """
+    free = not fixed and not given.inputs
+    why = {name: _useless(table, tally, name) for name in table.columns.inputs} if free else {}
+    named = {*given.categorical, *given.lags_of, *given.ranges, *given.missing}
+    out = {name: reason for name, reason in why.items() if reason and name not in named}
+    table.findings = _findings(table, tally, given, out)
+    order = (*table.numeric, *table.categories)
+    table.picked = [0, 1, *(2 + j for j, name in enumerate(order) if name not in out)]
+    table.numeric = tuple(name for name in table.numeric if name not in out)
+    table.categories = {n: codes for n, codes in table.categories.items() if n not in out}
+    kept = tuple(name for name in table.columns.inputs if name not in out)
+    table.columns = replace(table.columns, inputs=kept)
+
+
+def _useless(table: Table, tally: _Tally, name: str) -> str:
+    """Why a column that nobody named is no input; empty if it is one."""
+    if name in tally.unnamed:
+        return "the file gives it no name"
+    j = tally.names.index(name)
+    if not tally.known[j]:
+        return "it has no value"
+    if name in table.categories:
+        return _useless_text(table, name, int(tally.known[j]))
+    if tally.low[j] == tally.high[j] and tally.known[j] == tally.rows:
+        return f"it is always {tally.low[j]:g}"
+    if tally.whole[j] and tally.known[j] == tally.rows and _is_running(table, name):
+        return "a running number: it grows from row to row"
+    return ""
+
+
+def _useless_text(table: Table, name: str, known: int) -> str:
+    codes = table.categories[name]
+    count = len(codes.known)
+    if codes.full:
+        return f"it has more than {codes.most:,} different texts"
+    if count > FEWEST and count > MANY * known:
+        return f"it has {count:,} different texts in {known:,} rows"
+    if count == 1 and known == int(table.counts.sum()):
+        return f"it is always {next(iter(codes.known))!r}"
+    if count == len(table.clients) > 1 and _names_clients(table, name):
+        return "it is another name of the client"
+    return ""
+
+
+def _is_running(table: Table, name: str) -> bool:
+    """Whether a column grows with every row of every client."""
+    j = 2 + table.numeric.index(name)
+    if int(table.counts.max()) < FEWEST:
+        return False
+    for k in range(len(table.clients)):
+        last = -np.inf
+        for rows, _ in table.read(k):
+            if not (rows[0, j] > last and (np.diff(rows[:, j]) > 0).all()):
+                return False
+            last = rows[-1, j]
+    return True
+
+
+def _names_clients(table: Table, name: str) -> bool:
+    """Whether each client has one text, and each text one client."""
+    j = 2 + [*table.numeric, *table.categories].index(name)
+    seen = set()
+    for k in range(len(table.clients)):
+        own: set[float] = set()
+        for rows, _ in table.read(k):
+            own.update(np.unique(rows[:, j]).tolist())
+            if len(own) > 1:
+                return False
+        seen |= own
+    return len(seen) == len(table.clients)
+
+
+def _findings(
+    table: Table, tally: _Tally, given: Columns, out: dict[str, str]
+) -> list[ColumnReport]:
+    """In the order of the file, then what is made from them."""
+    found = []
+    for name in tally.all:
+        if name == given.client:
+            found.append(ColumnReport(name, "client", values=len(table.clients)))
+        elif name in given.time:
+            form = table.time_format or ("dates" if table.calendar else "numbers")
+            found.append(ColumnReport(name, "time", form))
+        elif name == given.target:
+            found.append(tally.finding(name, "target", ""))
+        elif name in tally.names:
+            texts = len(table.categories[name].known) if name in table.categories else None
+            role = OUT if name in out else "number" if texts is None else "category"
+            why = out.get(name) or _lags(given, name, role)
+            found.append(tally.finding(name, role, why, texts))
+        else:
+            why = "named in --drop" if name in given.drop else "not among the named inputs"
+            found.append(ColumnReport(name, OUT, why))
+    found += [
+        ColumnReport(name, "calendar", "sine and cosine of the time") for name in given.calendar
+    ]
+    if given.target_lags:
+        lags = ", ".join(map(str, given.target_lags))
+        found.append(ColumnReport(given.target, "lag", f"the target {lags} ticks ago"))
+    return found
+
+
+def _lags(given: Columns, name: str, role: str) -> str:
+    lags = given.lags_for(name) if role == "number" else ()
+    return f"also {', '.join(map(str, lags))} ticks ago" if lags else ""

@@ -1,0 +1,319 @@
+"""Rounds over time: in each tick, a client has one sample or none; what is lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.errors import InputError
+from psofed.streams.data import reading
+from psofed.streams.data.reading import NO_CLIENT, NO_TIME, REPEATED, SAME_TIME
+from psofed.streams.data.recipe import NO_PAST, SKIPPED, Past, Recipe
+from psofed.streams.data.table import Drops, Table
+from psofed.streams.data.textfile import UNKNOWN, Form
+
+Array = NDArray[Any]
+MOST_ROUNDS = 256  # in a block
+NUMBERS = 4_000_000  # of inputs in a block
+TIMES = 24  # parts of the time in which rows that were not used are counted
+UNLABELLED = "without target: predicted, not learned"
+MOST = 0.1  # of the rows that may be lost
+FEW = 10  # rows with which a client cannot be judged
+CROWDED = "in the tick of an earlier row"
+WORDS = ("sensor", "station", "device", "client", "node", "site", "id", "name")
+GO_ON = "--set allow_loss=true goes on without them"
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Rounds first.. of all clients: x [B, K, L], y [B, K] (NaN: no label), who has a sample."""
+
+    first: int
+    x: Array
+    y: Array
+    has: Array
+    time: Array
+    row: Array  # numbers of the rows in the table
+
+
+class Rounds:
+    """The samples of a table, block by block, as a recipe says.
+
+    Numbers beyond the `limits` [low or high, target and numbers] are missing. What is counted is of
+    the last pass.
+    """
+
+    def __init__(
+        self, table: Table, recipe: Recipe, origin: float | None = None, dtype: Any = np.float32,
+        limits: Array | None = None,
+    ) -> None:  # fmt: skip
+        self.table, self.recipe, self.dtype, self.limits = table, recipe, dtype, limits
+        self.origin = table.start if origin is None else origin
+        self.positions = [
+            _positions(list(codes.known), recipe.hot[name])
+            for name, codes in table.categories.items()
+        ]
+        self.edges = table.start + np.linspace(0, table.rounds, TIMES + 1) * table.tick
+        self._forget()
+        self.first = table.ticks(table.begin, self.origin)
+        self.last = table.ticks(table.end, self.origin)
+
+    def _forget(self) -> None:
+        self.drops, self.samples = Drops(), 0
+        self.beyond = np.zeros(1 + len(self.table.numeric), int)  # values beyond the limits
+        self.unused: dict[str, Array] = {}  # rows by reason and part of the time
+
+    def count(self, reason: str, times: Array) -> None:
+        """Rows of these times that are not used, or not learned from."""
+        if len(times):
+            parts = np.searchsorted(self.edges[1:-1], times, side="right")
+            found = self.unused.setdefault(reason, np.zeros(TIMES, int))
+            found += np.bincount(parts, minlength=TIMES)
+
+    def possible(self, rows: Array) -> Array:
+        """Rows in which what is beyond the limits is missing, and texts are positions."""
+        c = len(self.table.numeric)
+        if self.limits is not None:
+            values, (low, high) = rows[:, 1 : 2 + c], self.limits
+            wrong = (values < low) | (values > high)
+            values[wrong] = np.nan
+            self.beyond += wrong.sum(axis=0)
+        for column, known in zip(rows[:, 2 + c :].T, self.positions, strict=True):
+            there = ~np.isnan(column)
+            column[there] = known[column[there].astype(int)]
+        return rows
+
+    @property
+    def clients(self) -> int:
+        """K."""
+        return len(self.table.clients)
+
+    @property
+    def size(self) -> int:
+        """Rounds in a block: fewer if there are many clients, so that memory stays bounded."""
+        numbers = self.clients * self.recipe.taps
+        return int(np.clip(NUMBERS // numbers, 1, MOST_ROUNDS))
+
+    def blocks(self, stop: int | None = None, linger: int = 0) -> Iterator[Block]:
+        """All rounds in order, to `stop`. Long gaps are left out, once labels have arrived.
+
+        A block without a sample is given only within `linger` rounds of the last sample.
+        """
+        self._forget()
+        streams = [_Stream(self, k) for k in range(self.clients)]
+        end = int(self.last.max()) + 1 if stop is None else min(stop, int(self.last.max()) + 1)
+        first, quiet = int(self.first.min()), linger
+        while first < end:
+            silent = min(s.next_tick for s in streams) - first
+            if silent >= self.size and quiet >= linger:
+                first += silent // self.size * self.size
+                continue
+            block = self._block(streams, first, min(self.size, end - first))
+            quiet = 0 if block.has.any() else quiet + self.size
+            yield block
+            first += self.size
+
+    def _block(self, streams: list[_Stream], first: int, size: int) -> Block:
+        shape = size, self.clients
+        x = np.zeros((*shape, self.recipe.taps), self.dtype)
+        y, time = np.full(shape, np.nan, self.dtype), np.full(shape, np.nan)
+        has, row = np.zeros(shape, bool), np.full(shape, -1, np.int64)
+        for k, stream in enumerate(streams):
+            ticks, times, inputs, targets, rows = stream.take(first + size)
+            here = ticks - first
+            x[here, k], y[here, k], time[here, k], has[here, k] = inputs, targets, times, True
+            row[here, k] = rows
+            self.samples += len(ticks)
+            self.count(UNLABELLED, times[np.isnan(targets)])
+        return Block(first, x, y, has, time, row)
+
+
+def sampled(
+    recipe: Recipe, source: Any, labelled: bool, dtype: Any = np.float32, form: Form = UNKNOWN
+) -> Rounds:
+    """The samples of another table with the same columns; that of the clients may be absent."""
+    kinds = dict.fromkeys(recipe.numeric, "number") | dict.fromkeys(recipe.hot, "category")
+    columns = replace(recipe.columns, tick=recipe.tick)
+    table = reading.read(source, columns, labelled, kinds, form=form, hint=recipe.time_format)
+    if table.calendar != recipe.calendar:
+        was = "dates" if recipe.calendar else "numbers"
+        raise InputError("time", f"is not in {was}, as it was in the fit", "use the same form")
+    return Rounds(table, recipe, recipe.start, dtype)
+
+
+def _positions(texts: list[str], values: tuple[str, ...]) -> Array:
+    """The position of each text of a table among the known values; -1 if it is not one."""
+    known = {value: i for i, value in enumerate(values)}
+    return np.array([known.get(text, -1) for text in texts])
+
+
+class _Stream:
+    """The samples of one client, in order."""
+
+    def __init__(self, rounds: Rounds, k: int) -> None:
+        self.rounds, self.past = rounds, Past()
+        self.parts = rounds.table.read(k)
+        self.width = rounds.recipe.taps
+        self.last_tick = -(2**62)
+        self.ready: list[tuple[Array, ...]] = []
+        self._more()
+
+    @property
+    def next_tick(self) -> int:
+        """The tick of the next sample."""
+        return int(self.ready[0][0][0]) if self.ready else 2**62
+
+    def _more(self) -> bool:
+        """Encode the next rows from disk; False if there are none."""
+        for rows, places in self.parts:
+            drops, recipe = self.rounds.drops, self.rounds.recipe
+            ticks = self.rounds.table.ticks(rows[:, 0], self.rounds.origin)
+            fresh = np.diff(ticks, prepend=self.last_tick) > 0
+            self.last_tick = int(ticks[-1])
+            drops.add(CROWDED, int((~fresh).sum()))
+            ticks, rows, places = ticks[fresh], rows[fresh], places[fresh]
+            if not len(ticks):
+                continue
+            x, skip, short = recipe.encode(self.past, ticks, self.rounds.possible(rows))
+            for reason, left in ((SKIPPED, skip), (NO_PAST, short)):
+                drops.add(reason, int(left.sum()))
+                self.rounds.count(reason, rows[left, 0])
+            good = ~(skip | short)
+            if good.any():
+                y = recipe.target(rows[good, 1])
+                self.ready.append((ticks[good], rows[good, 0], x[good], y, places[good]))
+                return True
+        return False
+
+    def take(self, stop: int) -> tuple[Array, ...]:
+        """Those before tick `stop`: ticks, times, x, y and numbers of the rows."""
+        while self.ready and self.ready[-1][0][-1] < stop and self._more():
+            pass
+        taken = []
+        while self.ready and self.ready[0][0][0] < stop:
+            part = self.ready.pop(0)
+            cut = int(np.searchsorted(part[0], stop))
+            taken.append(tuple(v[:cut] for v in part))
+            if cut < len(part[0]):
+                self.ready.insert(0, tuple(v[cut:] for v in part))
+                break
+        if not self.ready:
+            self._more()
+        if not taken:
+            nothing = np.empty(0)
+            none = nothing.astype(np.int64)
+            return none, nothing, np.empty((0, self.width)), nothing, none
+        return tuple(np.concatenate(v) for v in zip(*taken, strict=True))
+
+
+class Delay:
+    """Samples as they become known: x and y of round n - d, in round n."""
+
+    def __init__(self, delay: int, clients: int, taps: int, dtype: Any = np.float32) -> None:
+        self.delay = delay
+        self.x = np.zeros((delay, clients, taps), dtype)
+        self.y = np.full((delay, clients), np.nan, dtype)
+
+    def __call__(self, block: Block) -> tuple[Array, Array]:
+        """The x and y whose labels arrive in the rounds of this block; NaN where none does.
+
+        Rounds may be left out between two blocks if all labels have arrived before.
+        """
+        if not self.delay:
+            return block.x, block.y
+        size = len(block.y)
+        x, y = np.concatenate([self.x, block.x]), np.concatenate([self.y, block.y])
+        self.x, self.y = x[size:], y[size:]
+        return x[:size], y[:size]
+
+
+def check(table: Table, allowed: bool) -> None:
+    """Refuse a table of which too many rows, or too many clients, would be lost."""
+    if allowed:
+        return
+    drops = Drops(table.drops.counts.copy(), dict(table.drops.first))
+    drops.add(CROWDED, crowded(table))
+    check_share(table, drops, allowed)
+    few = int((table.counts < FEW).sum())
+    if 2 * few >= len(table.clients) > 1:
+        found = f"has {few:,} of {len(table.clients):,} clients with fewer than {FEW} rows"
+        right = f"is {_client(table)} the column of the client? --set allow_loss=true goes on"
+        raise InputError("", found, right, table.latest)
+
+
+def check_share(table: Table, drops: Drops, allowed: bool) -> None:
+    """Refuse to lose more than a tenth of the rows."""
+    if allowed or drops.total <= MOST * table.rows:
+        return
+    reason, _ = drops.counts.most_common(1)[0]
+    if _one_client(table) and drops.counts[SAME_TIME]:  # whatever else, this comes first
+        reason = SAME_TIME
+    found = f"loses {drops.total:,} of {table.rows:,} rows: {', '.join(drops.lines())}"
+    cause = _cause(table, reason)
+    raise InputError("", found, f"{cause}; {GO_ON}" if cause else GO_ON, table.latest)
+
+
+def crowded(table: Table) -> int:
+    """Rows of a client that fall into the same tick as an earlier one."""
+    count = 0
+    for k in range(len(table.clients)):
+        last = -(2**62)
+        for rows, _ in table.read(k):
+            ticks = table.ticks(rows[:, 0])
+            count += int((np.diff(ticks, prepend=last) <= 0).sum())
+            last = int(ticks[-1])
+    return count
+
+
+def _cause(table: Table, reason: str) -> str:
+    columns = table.columns
+    if reason in (SAME_TIME, REPEATED):
+        if _one_client(table):
+            near = suggestion(table)
+            return f"no --client: did you mean {near}?" if near else "no --client was given"
+        return f"is {_client(table)} the column of the client?"
+    if reason == NO_CLIENT:
+        return f"column {columns.client!r} of the client is empty there"
+    if reason == NO_TIME:
+        return f"column {','.join(columns.time)!r} of the time is empty there"
+    if reason == CROWDED:
+        return (
+            f"a round of {table.tick:g} is longer than their interval: give a shorter --set tick=.."
+        )
+    return ""
+
+
+def _one_client(table: Table) -> bool:
+    columns = table.columns
+    return columns.client is None and columns.wide is None and len(table.clients) == 1
+
+
+def _client(table: Table) -> str:
+    return repr(table.columns.client) if table.columns.client is not None else "the file's name"
+
+
+def suggestion(table: Table) -> str:
+    """The column that may name the client: as many values as there are rows of the same time."""
+    rows = max(table.rows / max(int(table.counts.sum()), 1), 2)
+    counts: dict[str, int] = {n: len(codes.known) for n, codes in table.categories.items()}
+    for finding in table.findings:
+        if finding.role in ("number", "left out") and _few_whole(finding):
+            counts[finding.name] = int(finding.high - finding.low) + 1  # type: ignore[operator]
+    fitting = {name: count for name, count in counts.items() if 2 <= count <= 100_000}
+    if not fitting:
+        return ""
+    named = [n for n in fitting if any(word in n.lower() for word in WORDS)] or list(fitting)
+    best = min(named, key=lambda name: abs(log(fitting[name] / rows)))
+    return f"{best!r}, {fitting[best]} values"
+
+
+def _few_whole(finding: Any) -> bool:
+    low, high = finding.low, finding.high
+    if low is None or high is None or low != int(low) or high != int(high):
+        return False
+    return bool(1 <= high - low < 100_000)

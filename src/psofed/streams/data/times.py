@@ -1,0 +1,346 @@
+"""Times in any form that people write: found from the first block, refused if it is not clear."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.streams.data.columns import Batch, Missing, is_number, show
+from psofed.streams.data.textfile import SINCE_1970
+
+Array = NDArray[Any]
+LATEST = 1e15
+PARTS = ("year", "month", "day", "hour", "minute", "second")
+ISO = "ISO 8601"
+FEW = 100  # texts, from which the form is found if not all have the same
+REMEMBERED = 100_000  # texts whose times are kept: clients report at the same times
+DAYS = (
+    "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d",
+    "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d %Y",
+    "%b %d, %Y", "%B %d, %Y", "%d-%b-%y",
+)  # fmt: skip
+HOURS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%H.%M", "%H")
+FORMATS = (*DAYS, *(day + gap + hour for day, hour, gap in product(DAYS, HOURS, (" ", "T", ", "))))
+COMPACT = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+YEARS = range(1900, 2101)  # of dates that are written as one number
+EPOCH = 946_684_800, 4_102_444_800  # seconds since 1970, of 2000 and 2100
+SERIAL = 25_569  # 1970-01-01, in the days of spreadsheets
+
+
+@dataclass
+class Clock:
+    """Reads the time from one column or several; remembers whether times are dates, and how.
+
+    >>> clock = Clock(("t",))
+    >>> batch = Batch("", (2, 3), {"t": ("31.03.2024 00:10", "01.04.2024 00:10")})
+    >>> clock(batch, Missing()).tolist(), clock.format
+    ([1711843800.0, 1711930200.0], '%d.%m.%Y %H:%M')
+    """
+
+    columns: tuple[str, ...]
+    calendar: bool | None = None
+    format: str | None = None  # of dates, as in strptime; ISO; None: not known yet
+    day_first: bool | None = None
+    hint: str = ""  # the format to take where several fit
+    zoned: bool | None = None  # whether times have a zone
+    known: dict[str, float] = field(default_factory=dict)
+    parts: dict[tuple[Any, ...], float] = field(default_factory=dict)
+
+    @property
+    def plain(self) -> bool:
+        """Whether there is nothing to say of the form of the times."""
+        return self.format in (None, ISO)
+
+    def __call__(self, batch: Batch, missing: Missing) -> Array:
+        """Seconds since 1970 in UTC, or the numbers as given; NaN where the time is missing."""
+        cells: list[Any] = [batch.cells[c] for c in self.columns]
+        if len(cells) == 1:
+            return self._single(batch, cells[0], missing)
+        rows = list(zip(*(np.asarray(c).tolist() if isinstance(c, np.ndarray) else c
+                          for c in cells), strict=True))  # fmt: skip
+        try:  # the common case, and fast: whole numbers in every row
+            times = list(map(self.parts.get, rows))
+            if None in times:
+                times = [self._date(row) if time is None else time
+                         for row, time in zip(rows, times, strict=True)]  # fmt: skip
+            return np.array(times)
+        except (ValueError, TypeError, OverflowError):
+            return self._joined(batch, rows, missing)
+
+    def _date(self, row: tuple[Any, ...]) -> float:
+        """A time in several columns, which other clients have too."""
+        time = _date(map(int, row))
+        self.calendar = True
+        if len(self.parts) >= REMEMBERED:
+            self.parts.clear()
+        self.parts[row] = time
+        return time
+
+    def _single(self, batch: Batch, cells: Any, missing: Missing) -> Array:
+        if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
+            self.calendar = True
+            micro = cells.astype("datetime64[us]")
+            return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / 1e6)
+        listed = cells.tolist() if isinstance(cells, np.ndarray) else cells
+        if self.calendar is None or (self.calendar and self.format is None):
+            self._find(batch, [c for c in listed if not (c is None or c in missing.texts)])
+        known = self.known
+        times = [known.get(cell) for cell in listed]  # most texts have been read before
+        for i in [i for i, time in enumerate(times) if time is None]:
+            times[i] = known.get(listed[i])  # by now, perhaps
+            if times[i] is None:
+                gone = missing.has(listed[i])
+                times[i] = np.nan if gone else self._read(batch, i, listed[i])
+        return np.array(times, np.float64)
+
+    def _joined(self, batch: Batch, rows: list[tuple[Any, ...]], missing: Missing) -> Array:
+        """Year, month, day, ... as numbers, some of them missing; or a date and a time of day."""
+        self.calendar = True
+        gone = [any(map(missing.has, row)) for row in rows]
+        parts = [all(map(is_number, row)) for row in rows]
+        texts = [" ".join(str(cell).strip() for cell in row) for row in rows]
+        if self.format is None:
+            self._find(
+                batch,
+                [t for t, no, p in zip(texts, gone, parts, strict=True) if not (no or p)],
+            )
+        times = np.full(len(rows), np.nan)
+        for i, row in enumerate(rows):
+            if not gone[i]:
+                times[i] = self._part(batch, i, row) if parts[i] else self._read(batch, i, texts[i])
+        return times
+
+    def _part(self, batch: Batch, i: int, row: tuple[Any, ...]) -> float:
+        try:
+            return _date(_whole(row))
+        except (ValueError, TypeError, OverflowError):
+            right = f"use {', '.join(PARTS[: len(row)])}, or a date and a time"
+            names = ",".join(self.columns)
+            raise batch.wrong(i, names, f"is {show(' '.join(map(str, row)))}", right) from None
+
+    def _find(self, batch: Batch, cells: list[Any]) -> None:
+        """Whether times are dates, and in which form, from the first block that has any."""
+        if not cells:
+            return
+        if self.format is not None:  # as it was told
+            self.calendar = True
+            return
+        if self.calendar is None and is_number(cells[0]):
+            self.format = compact(cells) or since_1970(cells, self.hint)
+            self.calendar = self.format is not None
+            if self.format is None and (day := serial_day(cells)) is not None:
+                found = f"is {show(cells[0])}: a spreadsheet's day, {day}, or a number of seconds"
+                right = "write times as dates there, or give --set time_format=s"
+                raise batch.wrong(0, ",".join(self.columns), found, right)
+            return
+        self.calendar = True
+        texts = [c.strip() for c in cells if isinstance(c, str)]
+        try:
+            self.format = form_of(texts, self.day_first, self.hint) if texts else ISO
+        except AmbiguousError as error:
+            found, right = error.args
+            raise batch.wrong(0, ",".join(self.columns), found, right) from None
+
+    def _read(self, batch: Batch, i: int, cell: Any) -> float:
+        try:
+            time = self._moment(cell) if self.calendar else _float(cell)
+        except _ZoneError:
+            have, others = ("no", "have one") if self.zoned else ("a", "have none")
+            found = f"is {show(cell)}, with {have} time zone, but earlier times {others}"
+            raise batch.wrong(i, ",".join(self.columns), found, "give all of them one") from None
+        except (ValueError, TypeError, OverflowError):
+            time = np.inf
+        if not abs(time) <= LATEST:
+            wanted = "a number"
+            if self.calendar:
+                form = "2026-03-01T12:00" if self.format in (ISO, None) else self.format
+                form = f"{form} since 1970" if form in SINCE_1970 else form
+                wanted = f"a time such as {form}, or give --set time_format=.."
+            raise batch.wrong(i, ",".join(self.columns), f"is {show(cell)}", f"use {wanted}")
+        return time
+
+    def _moment(self, cell: Any) -> float:
+        """Seconds since 1970; a time without a zone is taken as UTC, so that no hour is lost."""
+        if isinstance(cell, datetime):
+            return self._zoned(cell)
+        if self.format in SINCE_1970 and is_number(cell):
+            time = _float(cell) / SINCE_1970[self.format]
+        else:
+            text = _digits(cell) if self.format in COMPACT.values() else str(cell).strip()
+            time = self._zoned(self._parsed(text))
+        if isinstance(cell, str):
+            if len(self.known) >= REMEMBERED:
+                self.known.clear()
+            self.known[cell] = time
+        return time
+
+    def _zoned(self, moment: datetime) -> float:
+        """Seconds since 1970; all times have a zone, or none has: else nobody knows the others'."""
+        zoned = moment.tzinfo is not None
+        if self.zoned not in (None, zoned):
+            raise _ZoneError
+        self.zoned = zoned
+        return _seconds(moment)
+
+    def _parsed(self, text: str) -> datetime:
+        if self.format in (None, ISO, *SINCE_1970):
+            return datetime.fromisoformat(text)
+        try:
+            return datetime.strptime(text, str(self.format))
+        except ValueError:
+            return datetime.fromisoformat(text)  # cannot be taken for another form
+
+
+class _ZoneError(Exception):
+    """A time with a zone among others without, or the other way round."""
+
+
+class AmbiguousError(Exception):
+    """Times that can be read in two ways: what was found, and what would be right."""
+
+
+def form_of(texts: Sequence[str], day_first: bool | None = None, hint: str = "") -> str:
+    """The form of all these dates: ISO if they are, else the one that fits them.
+
+    >>> form_of(["01/13/2024"]), form_of(["1.3.24 7:00"])
+    ('%m/%d/%Y', '%d.%m.%y %H:%M')
+    """
+    some = list(dict.fromkeys(texts))
+    if _fits(ISO, some[0]) and all(_fits(ISO, text) for text in some):
+        return ISO
+    fitting = [f for f in FORMATS if all(_fits(f, text) for text in some)]
+    if not fitting:  # a line of totals, say: the form of the others, so that it is named
+        some = _alike(some[:FEW])
+        fitting = [f for f in FORMATS if some and all(_fits(f, text) for text in some)]
+    if hint in fitting:
+        return hint
+    if day_first is not None:
+        fitting = [f for f in fitting if _day_first(f) in (day_first, None)]
+    # Day or month first is never clear from dates such as 05/05: later ones would differ.
+    readings = {
+        (_day_first(f), *(datetime.strptime(text, f) for text in some)): f
+        for f in reversed(fitting)
+    }
+    if len(readings) > 1:
+        (_, first, *_), one = next(iter(readings.items()))
+        (_, other, *_), two = list(readings.items())[-1]
+        both = f"{first:%d %B %Y} ({one}) or {other:%d %B %Y} ({two})"
+        found = f"is {show(some[0])}, which can be {both}"
+        raise AmbiguousError(
+            found, "say which with --set day_first=true, day_first=false or time_format=.."
+        )
+    return next(iter(readings.values()), ISO)
+
+
+def _day_first(form: str) -> bool | None:
+    """Whether the day comes before the month; None if the month has a name or the year is first."""
+    clear = "%m" not in form or form.startswith("%Y")
+    return None if clear else form.find("%d") < form.find("%m")
+
+
+def _alike(texts: list[str]) -> list[str]:
+    """Those texts that one form fits, if they are most of them.
+
+    >>> _alike(["31.12.2024", "30.12.2024", "Total"])
+    ['31.12.2024', '30.12.2024']
+    """
+    found = max(([t for t in texts if _fits(f, t)] for f in (ISO, *FORMATS)), key=len)
+    return found if 2 * len(found) > len(texts) else []
+
+
+def _fits(form: str, text: str) -> bool:
+    try:
+        datetime.fromisoformat(text) if form == ISO else datetime.strptime(text, form)
+    except ValueError:
+        return False
+    return True
+
+
+def compact(cells: Sequence[Any]) -> str | None:
+    """The form of dates that are written as one number, or None if these are plain numbers.
+
+    >>> compact(["2024030113"]), compact(["1709251200"])
+    ('%Y%m%d%H', None)
+    """
+    texts = {_digits(cell) for cell in cells}
+    form = COMPACT.get(len(next(iter(texts))))
+    if form is None or {len(text) for text in texts} != {len(next(iter(texts)))}:
+        return None
+    return (
+        form
+        if all(t.isdecimal() and int(t[:4]) in YEARS and _fits(form, t) for t in texts)
+        else None
+    )
+
+
+def since_1970(cells: Sequence[Any], hint: str = "") -> str | None:
+    """The unit of numbers that count from 1970, if it is clear: all are of 2000 to 2100.
+
+    Seconds are not taken for granted: they are used as numbers, with the same result.
+
+    >>> since_1970(["1711756800000"]), since_1970(["1711756800"]), since_1970(["1711756800"], "s")
+    ('ms', None, 's')
+    """
+    if hint in SINCE_1970:
+        return hint
+    try:
+        values = np.array([_float(cell) for cell in cells])
+    except (ValueError, TypeError, OverflowError):
+        return None
+    for unit in ("ms", "us", "ns"):
+        low, high = (SINCE_1970[unit] * limit for limit in EPOCH)
+        if ((values >= low) & (values < high)).all():
+            return unit
+    return None
+
+
+def serial_day(cells: Sequence[Any]) -> str | None:
+    """The first date, if these may be a spreadsheet's days with parts of a day, of 2000 to 2100.
+
+    >>> serial_day(["45381.5", "45381.75"]), serial_day(["45381", "45382"]), serial_day(["0.5"])
+    ('2024-03-30', None, None)
+    """
+    try:
+        values = np.array([_float(cell) for cell in cells])
+    except (ValueError, TypeError, OverflowError):
+        return None
+    days = [limit / 86_400 + SERIAL for limit in EPOCH]
+    if not ((values >= days[0]) & (values < days[1])).all() or (values == values.round()).all():
+        return None
+    return datetime.fromtimestamp((values[0] - SERIAL) * 86_400, UTC).date().isoformat()
+
+
+def _float(cell: Any) -> float:
+    """A time that is a number, with a point if it has decimals."""
+    if isinstance(cell, str) and "_" in cell:
+        raise ValueError(cell)
+    return float(cell)
+
+
+def _digits(cell: Any) -> str:
+    """A whole number as its digits, whatever its type."""
+    text = str(cell).strip()
+    return text.removesuffix(".0") if isinstance(cell, float) else text
+
+
+def _seconds(moment: datetime) -> float:
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _date(parts: Any) -> float:
+    """Seconds since 1970 at year, month, day and so on, in UTC."""
+    return datetime(*parts).replace(tzinfo=UTC).timestamp()
+
+
+def _whole(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Year, month, day and so on; a year alone, or with a month, begins on its first day."""
+    parts = [float(cell) for cell in row]
+    if len(parts) > len(PARTS) or any(not p.is_integer() for p in parts):
+        raise ValueError
+    return tuple(map(int, parts + [1] * (3 - len(parts))))

@@ -1,0 +1,177 @@
+"""The back-test over a table: contenders in lockstep on the same samples, all judged alike.
+
+One round n, for every contender:
+
+    predict the sample of round n, with the models as they are          (prequential)
+    the label of round n - d arrives: exchange and learn                 (the contract's round)
+
+A label is known from round n + d on, and no model sees it before. Rounds in which no label arrives
+are silent: no client learns and nothing is sent. A client takes part from its first sample until
+its last label; without a label in a round it exchanges, but does not learn.
+
+A contender is whatever has a feature map (or none), a score, `play` and `close`: see player.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core.features import FeatureMap
+from psofed.core.seeds import Seeds
+from psofed.streams.data.rounds import Block, Delay, Rounds
+from psofed.tables.intervals import Promises, Seasons
+from psofed.tables.plan import Span
+from psofed.tables.player import Guesses, Lot, Persistence, Player
+from psofed.tables.scores import BINS, Portrait, Scores, Truth, block_marks
+
+Array = NDArray[Any]
+Contender = Player | Persistence
+
+
+def run(
+    rounds: Rounds,
+    contenders: Sequence[Contender],
+    delay: int,
+    span: Span,
+    on_round: Callable[[int, int], None] | None = None,
+    watch: Seeds | None = None,
+) -> Scores:
+    """All contenders over rounds span.first..span.stop-1, each judged on the same samples.
+
+    With seeds to `watch` the first one, clients also learn how far its predictions may be off, and
+    it is seen how its frozen model errs.
+    """
+    test = _Backtest(rounds, contenders, delay, span, watch)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for block in rounds.blocks(span.stop, linger=delay):
+            test.block(block)
+            if on_round is not None:
+                on_round(block.first, span.stop)
+    for contender in contenders:
+        contender.close(test.arrived)
+    return test.result()
+
+
+class _Backtest:
+    """What is remembered between two blocks of rounds."""
+
+    def __init__(
+        self, rounds: Rounds, contenders: Sequence[Contender], delay: int, span: Span,
+        watch: Seeds | None,
+    ) -> None:  # fmt: skip
+        self.rounds, self.contenders, self.span = rounds, contenders, span
+        table, clients = rounds.table, rounds.clients
+        self.delayed, self.delay = Delay(delay, clients, rounds.recipe.taps), delay
+        self.known = np.zeros(clients, np.float32)  # the last label of each; 0 is the mean
+        self.arrived = 0  # labels, which clients that learn when idle have all seen
+        self.truths = {part: Truth.empty(clients) for part in ("prequential", *span.parts)}
+        marks = np.unique(np.linspace(span.first, span.stop, BINS + 1).astype(int))[1:]
+        self.marks = marks if len(marks) else np.array([span.stop])
+        self.counts = np.zeros(len(self.marks))
+        self.blocks = block_marks(
+            span.frozen, span.stop, 86400 / table.tick if table.calendar else None
+        )
+        for contender in contenders:
+            contender.score.curve = np.zeros(len(self.marks))
+        self.promises: Promises | None = None
+        if watch is not None:
+            first = contenders[0]
+            own = isinstance(first, Player) and first.own is not None
+            seasons = Seasons.of(span, rounds.origin, table.tick, table.calendar)
+            models = ("global", "own") if own else ("global",)
+            self.promises = Promises(clients, models, delay, span, self.marks, seasons)
+            self.portrait = Portrait(clients, table.calendar, watch)
+
+    def block(self, block: Block) -> None:
+        """Predict, exchange and learn in every round of a block; then judge it as a whole."""
+        x, y = self.delayed(block)
+        last = self._last(y)
+        begin = max(self.span.first - block.first, 0)
+        if begin >= len(y):  # the warm-up
+            return
+        who = [np.flatnonzero(row) for row in ~np.isnan(y[begin:])]
+        self.arrived += sum(map(len, who))
+        lots = {}
+        for features in {id(c.features): c.features for c in self.contenders}.values():
+            fresh, z = self._features(features, block.x, x)
+            lots[id(features)] = Lot(block.first + begin, fresh[begin:], x[begin:], z[begin:],
+                                     y[begin:], who, last[begin:])  # fmt: skip
+        made = [c.play(lots[id(c.features)], self.span) for c in self.contenders]
+        here = slice(begin, None)
+        self._judge(block.first + begin, block.y[here], block.has[here], block.time[here], made)
+
+    def _features(self, features: FeatureMap | None, new: Array, known: Array) -> Any:
+        """Of the inputs of a block, and of those whose labels arrive in it, some rounds late."""
+        if features is None:
+            return new, known
+        z = _flat(features, new)
+        if not self.delay:
+            return z, z
+        late = known[: self.delay]  # the others are of this block
+        return z, np.concatenate([_flat(features, late), z[: len(known) - len(late)]])
+
+    def _last(self, arrived: Array) -> Array:
+        """The last label that was known at each round: at the same delay as the models."""
+        labels = np.vstack([self.known, arrived])
+        seen = np.where(np.isnan(labels), 0, np.arange(len(labels))[:, None])
+        filled = np.take_along_axis(labels, np.maximum.accumulate(seen, axis=0), axis=0)
+        self.known = filled[-1]
+        return filled[1:] if self.delay else filled[:-1]
+
+    def _judge(self, first: int, y: Array, has: Array, time: Array, made: list[Guesses]) -> None:
+        n, counted = first + np.arange(len(y)), has & ~np.isnan(y)
+        parts = {"prequential": counted}
+        for part, (start, stop) in self.span.parts.items():
+            parts[part] = counted & ((n >= start) & (n < stop))[:, None]
+        y = np.where(counted, y, 0)
+        for part, where in parts.items():
+            self.truths[part].add(y, where)
+        bins, ids = (
+            np.searchsorted(marks, n, side="right").clip(max=len(marks) - 1)
+            for marks in (self.marks, self.blocks)
+        )
+        np.add.at(self.counts, bins, counted.sum(axis=1))
+        for contender, guesses in zip(self.contenders, made, strict=True):
+            score = contender.score
+            for part, models in guesses.items():
+                if not parts[part].any() and part != "prequential":
+                    continue
+                for model, guess in models.items():
+                    squares = score.add(part, model, np.where(parts[part], y - guess, 0))
+                    if part == "frozen":
+                        score.add_blocks(model, squares, ids, len(self.blocks))
+                    elif part == "prequential" and model == "global":
+                        np.add.at(score.curve, bins, squares.sum(axis=1))
+        if self.promises is not None:
+            errors = {p: y - np.stack(list(models.values())) for p, models in made[0].items()}
+            self.promises.block(first, _known(errors["prequential"], counted), bins)
+            if parts["frozen"].any():
+                self.promises.judged(_known(errors["frozen"], parts["frozen"]))
+                self.portrait.add(y, made[0]["frozen"]["global"], time, parts["frozen"], first)
+
+    def result(self) -> Scores:
+        """The scores of all."""
+        span, table = self.span, self.rounds.table
+        days = (span.stop - span.first) * table.tick / 86400
+        scores = [contender.score for contender in self.contenders]
+        found = Scores(scores, self.truths, self.marks, self.counts, days, table.clients)
+        if self.promises is None:
+            return found
+        painted = self.portrait.result(found, self.rounds)
+        return replace(found, intervals=self.promises.result(), portrait=painted)
+
+
+def _flat(features: FeatureMap, x: Array) -> Array:
+    """z of x [B, K, L]: one product of long matrices is faster than one for each round."""
+    z = features(x.reshape(-1, x.shape[-1]))
+    return z.reshape(*x.shape[:-1], z.shape[-1])
+
+
+def _known(errors: Array, counted: Array) -> Array:
+    """NaN where nothing is counted, and infinite where a model has no number to say."""
+    return np.where(counted, np.where(np.isnan(errors), np.inf, errors), np.nan)

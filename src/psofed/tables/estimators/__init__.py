@@ -1,0 +1,28 @@
+"""Estimators for scikit-learn and River: thin adapters over the learner of the paper."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from psofed.extras import need
+
+# Loaded on first use: scikit-learn and River are extras, and each needs only its own.
+_HOMES = {
+    "RFFKLMSRegressor": "psofed.tables.estimators.regressor",
+    "FederatedRegressor": "psofed.tables.estimators.federated",
+    "RFFKLMSStream": "psofed.tables.estimators.stream",
+}
+_NEEDS = {
+    "RFFKLMSRegressor": ("sklearn", "sklearn"),
+    "FederatedRegressor": ("sklearn", "sklearn"),
+    "RFFKLMSStream": ("river", "river"),
+}
+__all__ = ["FederatedRegressor", "RFFKLMSRegressor", "RFFKLMSStream"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'psofed.tables.estimators' has no attribute {name!r}")
+    need(*_NEEDS[name], "these estimators")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,225 @@
+"""A model as one C99 header: no allocation, no dependency but math.h."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.streams.data.recipe import FARTHEST
+from psofed.tables.export.portable import SCALED, Argument, InputEntry, Portable, short
+
+
+def render(model: Portable, name: str = "model") -> bytes:
+    """The header; all its names begin with `name`."""
+    n = identifier(name)
+    parts = [_comment(model, n), _arrays(model, n), _predict(model, n)]
+    if model.raw:
+        parts += [_codes(model, n), _raw(model, n)]
+    guard = f"{n.upper()}_H"
+    text = "\n".join(part for part in parts if part)
+    return f"{text.replace('@GUARD@', guard)}\n#endif /* {guard} */\n".encode("ascii")
+
+
+def identifier(text: str) -> str:
+    """What C takes as the beginning of a name.
+
+    >>> identifier("my model-2"), identifier("2nd")
+    ('my_model_2', 'm2nd')
+    """
+    name = re.sub(r"[^A-Za-z0-9]", "_", text).strip("_") or "model"
+    return f"m{name}" if name[0].isdigit() else name
+
+
+def _comment(model: Portable, n: str) -> str:
+    width = max(len(e.name) for e in model.entries)
+    lines = [
+        f"{n}.h: {model.output}",
+        "",
+        *model.about.splitlines(),
+        "y = centre + scale * w^T z(x), z(x) = sqrt(2/D) cos(W x + b),"
+        f" in units of {model.target}.",
+        "",
+        f"float {n}_predict(const float *x): x as it is scaled",
+        *(f"  x[{i}]  {e.name:<{width}}  {_made(e)}" for i, e in enumerate(model.entries)),
+    ]
+    if model.raw:
+        lines += ["", f"float {n}_predict_raw(const float *raw): values as in the table"]
+        for i, a in enumerate(model.arguments):
+            code = f"; its number, from {n}_code_{_name(model, a)}(text)" if a.is_text else ""
+            lines.append(f"  raw[{i}]  {a.name:<{width}}  {a.meaning}{code}")
+    return "/* " + "\n * ".join(_safe(line) for line in lines) + "\n */"
+
+
+def _made(entry: InputEntry) -> str:
+    """How an entry of x is made."""
+    if entry.kind in SCALED:
+        return f"(value - {entry.centre!r}) / {entry.scale!r}, clipped at +-{FARTHEST:g}"
+    made = {"missing": f"1 if {entry.column} is missing, else 0", "scaled": "",
+            "category": f"1 if {entry.column} is {entry.text!r}, else 0"}  # fmt: skip
+    return made.get(entry.kind, "as it is")
+
+
+def _safe(text: str) -> str:
+    """A text that a comment may have: ASCII, without what ends it, begins one, or is a trigraph."""
+    plain = text.encode("ascii", "backslashreplace").decode().replace("\\", "/")
+    return plain.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").rstrip()
+
+
+def _arrays(model: Portable, n: str) -> str:
+    dim, taps = model.features.W.shape
+    up = n.upper()
+    rows = ",\n".join(f"    {{{_numbers(row)}}}" for row in model.features.W)
+    # The factor of z is in the weights: sqrt(2/D) once, not D times at each prediction.
+    weights = model.w.astype(np.float64) * np.sqrt(2 / dim)
+    return f"""#ifndef @GUARD@
+#define @GUARD@
+
+#include <math.h>
+
+#define {up}_INPUTS {taps}
+#define {up}_RAW_INPUTS {len(model.arguments)}
+#define {up}_DIM {dim}
+
+static const float {n}_W[{dim}][{taps}] = {{
+{rows}
+}};
+static const float {n}_b[{dim}] = {{{_numbers(model.features.b)}}};
+static const float {n}_w[{dim}] = {{{_numbers(weights)}}}; /* times sqrt(2/D) */
+static const float {n}_target_centre = {_number(model.centre)};
+static const float {n}_target_scale = {_number(model.scale)};
+"""
+
+
+def _numbers(values: NDArray[Any]) -> str:
+    return ", ".join(_float(v) for v in short(np.asarray(values)))
+
+
+def _number(value: float) -> str:
+    return _float(short(np.array([value]))[0])
+
+
+def _float(value: float) -> str:
+    return f"{value!r}f"  # Python writes a point or an exponent, as C needs before the f
+
+
+def _predict(model: Portable, n: str) -> str:
+    up = n.upper()
+    return f"""/* The prediction for scaled inputs x. */
+static inline float {n}_predict(const float *x)
+{{
+    float sum = 0.0f;
+    int i, j;
+    for (i = 0; i < {up}_DIM; i++) {{
+        float phase = {n}_b[i];
+        for (j = 0; j < {up}_INPUTS; j++)
+            phase += {n}_W[i][j] * x[j];
+        sum += {n}_w[i] * cosf(phase);
+    }}
+    return {n}_target_centre + {n}_target_scale * sum;
+}}
+"""
+
+
+def _names(model: Portable) -> dict[str, str]:
+    """An identifier for each category; names that become equal get numbers."""
+    found: dict[str, str] = {}
+    for argument in (a for a in model.arguments if a.is_text):
+        first = name = re.sub(r"[^A-Za-z0-9]", "_", argument.name) or "_"
+        count = 2
+        while name in found.values():
+            name, count = f"{first}_{count}", count + 1
+        found[argument.name] = name
+    return found
+
+
+def _name(model: Portable, argument: Argument) -> str:
+    return _names(model)[argument.name]
+
+
+def _codes(model: Portable, n: str) -> str:
+    """A function from text to number for each category."""
+    names = _names(model)
+    if not names:
+        return ""
+    parts = [f"""/* Whether two texts are equal. */
+static inline int {n}_equal(const char *a, const char *b)
+{{
+    while (*a != 0 && *a == *b) {{
+        a++;
+        b++;
+    }}
+    return *a == *b;
+}}
+"""]  # fmt: skip
+    for column, name in names.items():
+        texts = [e.text for e in model.entries if e.kind == "category" and e.column == column]
+        tests = "".join(f"    if ({n}_equal(text, {_literal(t)})) return {i}.0f;\n"
+                        for i, t in enumerate(texts))  # fmt: skip
+        missing = "".join(f"    if ({n}_equal(text, {_literal(t)})) return NAN;\n"
+                          for t in model.absent)  # fmt: skip
+        parts.append(f"""/* The number of a text: NaN if it means "missing", -1 if not known. */
+static inline float {n}_code_{name}(const char *text)
+{{
+{tests}{missing}    return -1.0f;
+}}
+""")  # fmt: skip
+    return "\n".join(parts)
+
+
+def _literal(text: str) -> str:
+    """A string of C: bytes of UTF-8 beyond ASCII as octal numbers.
+
+    >>> print(_literal('"Zürich"??'))
+    "\\"Z\\303\\274rich\\"\\?\\?"
+    """
+    plain = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else
+                    f"\\{chr(b)}" if chr(b) in '"\\?' else f"\\{b:03o}"
+                    for b in text.encode())  # fmt: skip
+    return f'"{plain}"'
+
+
+def _raw(model: Portable, n: str) -> str:
+    up = n.upper()
+    place = {a.name: i for i, a in enumerate(model.arguments)}
+    hot: dict[str, int] = {}  # how many texts of a category have come
+    lines = []
+    for i, e in enumerate(model.entries):
+        raw = f"raw[{place[e.column if e.kind in ('missing', 'category') else e.name]}]"
+        blank = "0.0f" if e.blank == 0 else "NAN"
+        value = raw
+        if e.kind in SCALED:
+            value = f"{n}_scaled({raw}, {e.centre!r}, {e.scale!r}, {blank})"
+        elif e.kind == "missing":
+            value = f"{n}_missing({raw}) ? 1.0f : 0.0f"
+        elif e.kind == "category":
+            code = hot[e.column] = hot.get(e.column, -1) + 1
+            value = f"isnan({raw}) ? {blank} : {raw} == {code}.0f ? 1.0f : 0.0f"
+        lines.append(f"    x[{i}] = {value};")
+    body = "\n".join(lines)
+    marked = "".join(f" || value == {_number(marker)}" for marker in model.markers)
+    return f"""/* Whether there is no value. */
+static inline int {n}_missing(float value)
+{{
+    return isnan(value){marked};
+}}
+
+/* (value - centre) / scale, clipped; `missing` where there is no value. */
+static inline float {n}_scaled(float value, double centre, double scale, float missing)
+{{
+    double x = ((double)value - centre) / scale;
+    if ({n}_missing(value))
+        return missing;
+    return (float)(x < -{FARTHEST!r} ? -{FARTHEST!r} : x > {FARTHEST!r} ? {FARTHEST!r} : x);
+}}
+
+/* The prediction for values as they are in the table. */
+static inline float {n}_predict_raw(const float *raw)
+{{
+    float x[{up}_INPUTS];
+{body}
+    return {n}_predict(x);
+}}
+"""

@@ -1,0 +1,193 @@
+"""Intervals of a method over a table: radii that clients learn from late labels, what they keep.
+
+Every prediction comes with the radii of that moment. When its label arrives, d rounds later, the
+client sees whether it was inside and adapts its radii (core/conformal.py). Nothing is sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core import conformal
+from psofed.core.conformal import LEVELS
+from psofed.tables.plan import Span
+
+Array = NDArray[Any]
+MONTHS = ("Dec-Feb", "Mar-May", "Jun-Aug", "Sep-Nov")
+QUARTERS = ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
+YEAR = 300 * 86400.0  # seconds from which on the judged part is divided by months
+NUMBERS = 8_000_000  # of the counts of errors by size
+SIZES = np.log((1e-6, 1e4))  # of the errors that are counted by size, in units of the spread
+
+
+@dataclass(frozen=True)
+class Seasons:
+    """The judged part in four: by months if it has a year, else in quarters."""
+
+    names: tuple[str, ...]
+    span: Span
+    start: float
+    tick: float
+
+    @classmethod
+    def of(cls, span: Span, start: float, tick: float, calendar: bool) -> Seasons:
+        """Of a table whose round 0 is at `start`."""
+        long = calendar and (span.stop - span.frozen) * tick >= YEAR
+        return cls(MONTHS if long else QUARTERS, span, start, tick)
+
+    def __call__(self, n: Array) -> Array:
+        """The season of each round, 0 to 3; -1 before the judged part."""
+        if self.names is MONTHS:
+            months = [datetime.fromtimestamp(self.start + i * self.tick, UTC).month for i in n]
+            season = np.array(months) % 12 // 3
+        else:
+            length = max(self.span.stop - self.span.frozen, 1)
+            season = ((n - self.span.frozen) * 4 // length).clip(0, 3)
+        return np.where((n >= self.span.frozen) & (n < self.span.stop), season, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """What was promised and kept. Axes: part, model, client, level; counts have no model.
+
+    Parts are "all" (every scored round), "last" (the judged part) and its four seasons. Widths are
+    of the whole interval, in scaled units.
+    """
+
+    models: tuple[str, ...]  # "global", and "own" where clients have their own
+    parts: tuple[str, ...]
+    count: Array  # [P, K]
+    hits: Array  # [P, m, K, J]
+    widths: Array  # [P, m, K, J], sums
+    curve: Array  # [2, bins, m, J]: hits and widths over time, all clients together
+    best: Array  # [m, K, J]: width of the best constant radius of the last part, in hindsight
+    radii: Array  # [m, K, J]: for models that are not changed any more, as a saved one
+
+    def coverage(self, part: str, model: str, level: float) -> Array:
+        """The share of labels inside [K], NaN for clients that have none."""
+        return self._mean(self.hits, part, model, level)
+
+    def width(self, part: str, model: str, level: float) -> Array:
+        """The mean width [K]."""
+        return self._mean(self.widths, part, model, level)
+
+    def constant(self, model: str, level: float) -> Array:
+        """The width of the radius that would have been right in the last part [K]."""
+        return np.asarray(self.best[self.models.index(model), :, conformal.which(level)])
+
+    def _mean(self, sums: Array, part: str, model: str, level: float) -> Array:
+        p, m, j = self.parts.index(part), self.models.index(model), conformal.which(level)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(sums[p, m, :, j] / self.count[p])
+
+    def together(self, values: Array, part: str = "last") -> float:
+        """The mean over all labels of a value per client."""
+        count = self.count[self.parts.index(part)]
+        known = count > 0
+        return float(np.average(values[known], weights=count[known])) if known.any() else np.nan
+
+
+class Promises:
+    """The radii of every client as the rounds go by, and what they have kept so far."""
+
+    def __init__(
+        self, clients: int, models: tuple[str, ...], delay: int, span: Span, marks: Array,
+        seasons: Seasons,
+    ) -> None:  # fmt: skip
+        self.models, self.delay, self.span, self.seasons = models, delay, span, seasons
+        shape = len(models), clients
+        self.theta, self.labels = conformal.start(*shape), np.zeros(shape)
+        self.late = np.full((delay, *shape), np.nan)  # log |e| whose labels are on their way
+        self.promised = np.zeros((delay, *self.theta.shape), np.float32)
+        parts = 2 + len(seasons.names)
+        self.count = np.zeros((parts, clients))
+        self.hits, self.widths = (np.zeros((parts, *self.theta.shape), np.float32) for _ in "hw")
+        self.curve = np.zeros((2, len(marks), len(models), len(LEVELS)))
+        cells = int(np.clip(NUMBERS // (len(models) * clients), 32, 1024))
+        # Errors of the last part by size: of the models as they learn, and of frozen ones.
+        self.sizes, self.frozen = (np.zeros((*shape, cells), np.int32) for _ in range(2))
+
+    def block(self, first: int, errors: Array, bins: Array) -> None:
+        """Errors [m, B, K] of rounds first.., NaN where there is no label; bins of the curve."""
+        logs = conformal.logs(errors.swapaxes(0, 1))
+        promised = self._follow(logs)
+        known = ~np.isnan(logs[:, 0])
+        hit = logs[..., None] <= promised
+        width = np.where(known[:, None, :, None], 2 * np.exp(promised), 0)
+        for i, sums in enumerate((hit, width)):
+            np.add.at(self.curve[i], bins, sums.sum(axis=2))
+        n = first + np.arange(len(logs))
+        season = self.seasons(n)
+        parts = [np.full(len(n), True), season >= 0]
+        for p, part in enumerate([*parts, *(season == s for s in range(4))]):
+            if part.any():
+                self.count[p] += known[part].sum(axis=0)
+                self.hits[p] += hit[part].sum(axis=0)
+                self.widths[p] += width[part].sum(axis=0)
+        _sort(self.sizes, logs[season >= 0])
+
+    def _follow(self, logs: Array) -> Array:
+        """Promise, then learn from the label that arrives; round by round. What was promised."""
+        errors = np.concatenate([self.late, logs])
+        promised = np.concatenate([self.promised, np.empty((*logs.shape, len(LEVELS)), np.float32)])
+        arrives = ~np.isnan(errors).all(axis=(1, 2))
+        for i in range(len(logs)):
+            promised[self.delay + i] = conformal.issued(self.theta)
+            if arrives[i]:
+                conformal.adapt(self.theta, self.labels, errors[i], promised[i], self.delay)
+        self.late, self.promised = errors[len(logs) :], promised[len(logs) :]
+        return promised[self.delay :]
+
+    def judged(self, errors: Array) -> None:
+        """Errors [m, B, K] of models that were frozen when the judged part began."""
+        _sort(self.frozen, conformal.logs(errors.swapaxes(0, 1)))
+
+    def _radii(self) -> Array:
+        """Radii for a model that is not changed any more: those that its frozen twin needed.
+
+        Split conformal: the (N + 1) p / N quantile of the N errors that a frozen model had. A
+        client without any gets the largest of the others; without a judged part, the last ones.
+        """
+        found = _quantiles(self.frozen, fair=True)
+        if np.isnan(found).all():
+            return conformal.radius(self.theta)
+        return np.where(np.isnan(found), np.nanmax(found, axis=1, keepdims=True), found)
+
+    def result(self) -> Intervals:
+        """All of it."""
+        parts, best = ("all", "last", *self.seasons.names), 2 * _quantiles(self.sizes)
+        return Intervals(
+            self.models, parts, self.count, self.hits, self.widths, self.curve, best, self._radii()
+        )
+
+
+def _sort(sizes: Array, logs: Array) -> None:
+    """Count errors by size, of each model and client: memory does not grow with the table."""
+    low, high = SIZES
+    cells = sizes.shape[-1]
+    known = ~np.isnan(logs)
+    _, m, k = np.nonzero(known)
+    where = ((logs[known] - low) / (high - low) * cells).clip(0, cells - 1).astype(int)
+    np.add.at(sizes, (m, k, where), 1)
+
+
+def _quantiles(sizes: Array, fair: bool = False) -> Array:
+    """The size that a share of errors does not exceed [m, K, J]; `fair`: the next error neither."""
+    low, high = SIZES
+    cells = sizes.shape[-1]
+    upto = sizes.cumsum(axis=-1)
+    total = upto[..., -1:]
+    found = np.full((*sizes.shape[:-1], len(LEVELS)), np.nan)
+    for j, level in enumerate(LEVELS):
+        wanted = np.minimum(level * (total + fair), total)
+        cell = (upto < wanted).sum(axis=-1, keepdims=True).clip(max=cells - 1)
+        inside = np.maximum(np.take_along_axis(sizes, cell, -1), 1)
+        rest = wanted - np.take_along_axis(upto, cell, -1) + inside
+        place = cell + rest / inside  # in cells, as if errors were spread evenly in one
+        found[..., j] = np.exp(low + place[..., 0] * (high - low) / cells)
+    return np.where(total > 0, found, np.nan)

@@ -1,0 +1,283 @@
+"""A saved model: one small record of float32 arrays, and its predictions for the rows of a table.
+
+It is about the recipe: columns, scaling, tick and categories, all that is needed to turn a row of a
+table into the inputs of the model. Loading it runs no code, and predicting learns nothing. With an
+interval, each prediction has a low and a high end: the radius that the client's errors needed when
+the model was judged, which does not change any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core import conformal
+from psofed.core.conformal import LEVELS
+from psofed.core.features import Waves
+from psofed.errors import InputError, nearest
+from psofed.extras import need
+from psofed.federation import schema
+from psofed.federation.records import DamagedError, Record, VersionError, pack, unpack
+from psofed.streams.data import recipe as recipes
+from psofed.streams.data.recipe import Recipe
+from psofed.streams.data.rounds import Block, Rounds, sampled
+from psofed.streams.data.sources import RowSource
+from psofed.streams.data.textfile import UNKNOWN, Form
+
+Array = NDArray[Any]
+KIND = "model"
+OWN = 1_000_000  # bytes of the clients' own models that are worth saving
+LARGEST = 256_000_000
+COLUMNS = ("predicted", "low", "high")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model:
+    """y = w^T z(x), with the recipe from a row to x. Clients may have their own models."""
+
+    recipe: Recipe
+    features: Waves
+    w: Array
+    clients: tuple[str, ...]
+    own: Array | None
+    title: str
+    label_delay: int
+    radius: Array | None = None  # [K, levels], for the shared model, in scaled units
+    own_radius: Array | None = None  # the same for the own models
+
+    def predict(
+        self, source: Any, client: str | None = None, interval: float | None = None,
+        own: bool = False, form: Form = UNKNOWN,
+    ) -> Any:  # fmt: skip
+        """The prediction for each row of a frame or file, in its order; NaN where there is none.
+
+        A pandas frame gives a Series with the same index, a polars frame a Series, a file an array;
+        with `interval` (0.9, say) a frame, or three columns: predicted, low and high. `client`
+        names the client if the table has no column for it. With `own`, clients that have their own
+        models are predicted by them.
+        """
+        check_level(self, interval, own)
+        columns, model = self.recipe.columns, _of_client(self, source, client, form)
+        if columns.wide is not None:
+            right = "give one row per client and time, or use psofed predict"
+            raise InputError("table", "is wide: its rows have several clients", right)
+        rounds = sampled(model.recipe, source, bool(columns.target_lags), form=form)
+        clients = [client] if client is not None else rounds.table.clients
+        if own and self.own is not None and not set(clients) & set(self.clients):
+            found = f"is wanted, but the model has none of {', '.join(clients[:5])}"
+            raise InputError("own", found, nearest(clients[0], list(self.clients)))
+        answering = _Answering(model, clients, own, interval)
+        values = np.full((rounds.table.rows, 3), np.nan)
+        for block in rounds.blocks():
+            values[block.row[block.has]] = answering(block)[:, block.has].T
+        return _like(source, values if interval is not None else values[:, :1])
+
+    def save(self, path: str | Path) -> None:
+        """Write the file that `psofed.load_model` and `psofed predict` read."""
+        try:
+            Path(path).write_bytes(self.to_bytes())
+        except OSError as error:
+            found = f"cannot be written: {error.strerror}"
+            raise InputError("", found, "give another file", str(path)) from None
+
+    def __repr__(self) -> str:
+        """In a line."""
+        target, whose = self.recipe.columns.target, len(self.clients)
+        own = f", own models of {whose} clients" if self.own is not None else ""
+        sure = ", with intervals" if self.radius is not None else ""
+        inputs = f"{self.recipe.taps} inputs"
+        return f"<Model of {target!r}: {self.title}, {inputs}{own}{sure}>"
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        arrays = {"W": self.features.W, "b": self.features.b, "w": self.w}
+        more = {"own": self.own, "radius": self.radius, "own_radius": self.own_radius}
+        arrays |= {name: array for name, array in more.items() if array is not None}
+        about = {
+            "kind": KIND, "title": self.title, "label_delay": self.label_delay,
+            "recipe": self.recipe.to_table(), "clients": list(self.clients),
+        }  # fmt: skip
+        if self.radius is not None or self.own_radius is not None:
+            about["levels"] = list(LEVELS)
+        return pack(Record(about, {name: np.asarray(a, "<f4") for name, a in arrays.items()}))
+
+
+def load(path: str | Path) -> Model:
+    """The model in a file; a damaged file is an InputError."""
+    try:
+        if Path(path).stat().st_size > LARGEST:
+            raise InputError("", "is too large for a model", "give another file", str(path))
+        data = Path(path).read_bytes()
+    except OSError as error:
+        found = f"cannot be read: {error.strerror}"
+        raise InputError("", found, "give a model that `psofed fit` has saved", str(path)) from None
+    try:
+        return _of(unpack(data))
+    except VersionError as error:
+        raise error.inside(where=str(path)) from None
+    except DamagedError as error:
+        found = f"is not a psofed model, or is damaged: {error}"
+        right = "give a file that `psofed fit` has saved"
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
+            ValueError) as error:  # fmt: skip
+        found = f"has a header that makes no sense ({type(error).__name__})"
+        right = "save it again with this version"
+    raise InputError("", found, right, str(path))
+
+
+def _of(record: Record) -> Model:
+    about, arrays = record.about, record.arrays
+    if about.get("kind") != KIND or any(a.dtype != np.float32 for a in arrays.values()):
+        raise DamagedError("it is a record of something else")
+    model = Model(
+        recipes.parse(about["recipe"]), Waves(arrays["W"], arrays["b"]), arrays["w"],
+        schema.convert("clients", about["clients"], tuple[str, ...]), arrays.get("own"),
+        schema.convert("title", about["title"], str),
+        schema.convert("label_delay", about["label_delay"], int),
+        arrays.get("radius"), arrays.get("own_radius"),
+    )  # fmt: skip
+    if {"radius", "own_radius"} & arrays.keys() and about["levels"] != list(LEVELS):
+        raise ValueError("other levels")
+    _check(model)
+    return model
+
+
+def _check(model: Model) -> None:
+    """Refuse arrays that do not fit each other."""
+    dim, taps = model.features.W.shape
+    fits = model.w.shape == (dim,) == model.features.b.shape and taps == model.recipe.taps
+    if model.own is not None:
+        fits = fits and model.own.shape == (len(model.clients), dim)
+    arrays = [model.w, model.features.W, model.features.b]
+    for radii in (model.radius, model.own_radius):
+        if radii is not None:
+            fits = fits and radii.shape == (len(model.clients), len(LEVELS)) and len(radii) > 0
+            arrays.append(radii)
+    if not fits or not all(np.isfinite(a).all() for a in arrays):
+        raise ValueError("arrays do not fit")
+
+
+class Answer(NamedTuple):
+    """One row of predictions; the target where the table has it, the interval if it was wanted."""
+
+    client: str
+    time: float
+    value: float
+    target: float
+    low: float = float("nan")
+    high: float = float("nan")
+
+    @property
+    def inside(self) -> bool:
+        """Whether the target is in the interval."""
+        return self.low <= self.target <= self.high
+
+
+def predict(
+    model: Model, source: Any, own: bool = False, form: Form = UNKNOWN,
+    interval: float | None = None,
+) -> tuple[Iterator[Answer], Rounds]:  # fmt: skip
+    """The model's predictions for the rows of a table, in time order.
+
+    With `own`, clients that have their own model in the file get its prediction.
+    """
+    labelled = bool(model.recipe.columns.target_lags)
+    check_level(model, interval, own)
+    rounds = sampled(model.recipe, source, labelled, form=form)
+    return _rows(_Answering(model, rounds.table.clients, own, interval), rounds), rounds
+
+
+def check_level(model: Model, interval: float | None, own: bool) -> None:
+    """Refuse a level for which there is no radius."""
+    if interval is None:
+        return
+    conformal.which(interval)
+    if model.radius is None and own and model.own_radius is not None:
+        return
+    if model.radius is None and model.own_radius is not None:
+        found = f"is wanted, but {model.title} has radii for the clients' own models only"
+        raise InputError("interval", found, "use own models too, or leave it out")
+    if model.radius is None:
+        found = "is wanted, but the model has no radii: it was saved without"
+        raise InputError("interval", found, "fit it again, or leave it out")
+
+
+class _Answering:
+    """The model, and the radius, with which each client of a table is answered."""
+
+    def __init__(self, model: Model, clients: list[str], own: bool, interval: float | None) -> None:
+        self.model, self.recipe = model, model.recipe
+        known = {name: k for k, name in enumerate(model.clients)}
+        places = np.array([known.get(name, -1) for name in clients])
+        ours = places >= 0
+        self.w = np.tile(model.w, (len(clients), 1))
+        self.radius = np.full(len(clients), np.nan)
+        if interval is not None and model.radius is not None:
+            j = conformal.which(interval)
+            # Nothing is known of a new client: the largest radius of those that are known.
+            self.radius[:] = model.radius[:, j].max()
+            self.radius[ours] = model.radius[places[ours], j]
+        if own and model.own is not None:
+            self.w[ours] = model.own[places[ours]]
+            if interval is not None and model.own_radius is not None:
+                self.radius[ours] = model.own_radius[places[ours], conformal.which(interval)]
+
+    def __call__(self, block: Block) -> Array:
+        """Predictions, low and high ends [3, B, K], in the units of the target."""
+        guesses = np.vecdot(self.model.features(block.x), self.w)
+        return self.recipe.restore(
+            np.stack([guesses, guesses - self.radius, guesses + self.radius])
+        )
+
+
+def _rows(answering: _Answering, rounds: Rounds) -> Iterator[Answer]:
+    clients = rounds.table.clients
+    for block in rounds.blocks():
+        found = answering(block)
+        targets = answering.recipe.restore(block.y.astype(np.float64))
+        for i, k in zip(*np.nonzero(block.has), strict=True):
+            value, low, high = found[:, i, k].tolist()
+            yield Answer(
+                clients[k], float(block.time[i, k]), value, float(targets[i, k]), low, high
+            )
+
+
+def _of_client(model: Model, source: Any, client: str | None, form: Form) -> Model:
+    """The model for a table of one client, which is named beside it."""
+    recipe = model.recipe
+    column = recipe.columns.client
+    if recipe.columns.wide is not None:
+        return model
+    if column is not None:
+        there = column in RowSource(source, recipe.columns, form).header()
+        if there and client is not None:
+            found = f"is given, but the table has the column {column!r}"
+            raise InputError("client", found, "leave one of them out")
+        if not there and client is None:
+            some = repr(model.clients[0]) if model.clients else "'NAME'"
+            right = f"name the client of all rows: client={some}"
+            raise InputError(f"column {column!r}", "is not there", right)
+        if there:
+            return model
+        recipe = replace(recipe, columns=replace(recipe.columns, client=None))
+    if client is not None and isinstance(source, str | Path) and Path(source).is_dir():
+        raise InputError("client", "is given for a folder", "give one file")
+    return replace(model, recipe=recipe)
+
+
+def _like(source: Any, values: Array) -> Any:
+    """In the form of the source."""
+    if isinstance(source, str | Path):
+        return values if values.shape[1] > 1 else values[:, 0]
+    names = COLUMNS[: values.shape[1]]
+    if hasattr(source, "iloc"):
+        frame = need("pandas", "frame", "frames").DataFrame(values, source.index, names)
+    else:
+        columns = dict(zip(names, values.T, strict=True))
+        frame = need("polars", "frame", "frames").DataFrame(columns)
+    return frame if len(names) > 1 else frame[names[0]]

@@ -1,0 +1,300 @@
+"""Contenders of a back-test: any method of the contract over the ticks of a table, or persistence.
+
+A contender predicts the samples of some rounds, each before it learns from the labels that arrive
+in that round. It says what it predicts in each part of the rounds: as it learns, and frozen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core import native
+from psofed.core.features import FeatureMap
+from psofed.core.schedule import Indices, PresentCohorts
+from psofed.errors import InputError
+from psofed.federation import round as rounds
+from psofed.federation.clients import Clients, EachRound
+from psofed.federation.contract import Method, Task, exchanged, nothing, whole
+from psofed.federation.round import Sizes
+from psofed.federation.stage import around
+from psofed.methods import centralised, fedavg, local, onlinefed, psofed
+from psofed.rivals import periodic, raw
+from psofed.stages import check
+from psofed.stages.selection import Selected
+from psofed.streams.data.recipe import Recipe
+from psofed.streams.data.rounds import Rounds
+from psofed.tables.plan import Span
+from psofed.tables.scores import Score
+
+Array = NDArray[Any]
+Guesses = dict[str, dict[str, Array]]  # [B, K] by part of the rounds, then by model
+PERSISTENCE = "Persistence"
+OPENS, CLOSES, IDLE, POOLS = 1, 2, 4, 8  # what happens in a round; the same in C
+ROOM = 2**20  # entries of the windows that are in memory at once
+# A subclass may change a handler, so these are the classes themselves.
+EXCHANGE = {psofed.Method, onlinefed.Method, periodic.Method, fedavg.Method, local.Method}
+POOL = {centralised.Method, raw.Method}
+
+
+@dataclass(frozen=True, eq=False)
+class Lot:
+    """Rounds first.. of all clients: what is to be predicted, and what becomes known in them."""
+
+    first: int
+    fresh: Array  # [B, K, D]: features of the samples to predict
+    x: Array  # [B, K, L]: inputs of the samples whose labels arrive
+    z: Array  # [B, K, D]: their features
+    y: Array  # [B, K]: these labels; NaN: none
+    who: list[Indices]  # the clients that have one
+    last: Array  # [B, K]: the last label that is known when the samples are predicted
+
+    def part(self, begin: int, end: int) -> Lot:
+        """Rounds begin..end-1."""
+        here = slice(begin - self.first, end - self.first)
+        arrays = (self.fresh, self.x, self.z, self.y, self.who, self.last)
+        return Lot(begin, *(each[here] for each in arrays))  # type: ignore[arg-type]
+
+    def known(self, n: int) -> Indices:
+        """Those who have a label in round n."""
+        return self.who[n - self.first]
+
+    def of(self, n: int, clients: Indices | None) -> tuple[Array, Array, Array]:
+        """Samples of all clients, or of some."""
+        i = n - self.first
+        some = slice(None) if clients is None else clients
+        return self.x[i][some], self.z[i][some], self.y[i][some]
+
+
+def task(
+    table: Rounds, features: FeatureMap, seeds: Any, step: float, cohort: int, delay: int,
+    wire: str = "float32", begin: int = 0,
+) -> Task:  # fmt: skip
+    """What methods may know of a federation over this table, whose rounds start with `begin`."""
+    first, stop = np.maximum(table.first + delay, begin), table.last + delay + 1
+    here: Any = {"first": first, "stop": stop}
+    cohorts = PresentCohorts(seeds, table.clients, min(cohort, table.clients), **here)
+    return Task(
+        clients=table.clients, dim=features.dim, taps=table.recipe.taps, step=step, seeds=seeds,
+        features=features, cohorts=cohorts, dtype="float32", wire=wire,
+    )  # fmt: skip
+
+
+def scaling_bytes(recipe: Recipe, given: Mapping[str, Any]) -> int:
+    """The largest number of bytes that a client sends and gets, once, for the common scaling.
+
+    Up: count, mean and sum of squares of each number whose range is not given, and the texts of its
+    categories. Down: centre and scale, and the texts of all. Numbers in 8 bytes, texts in UTF-8.
+    """
+    numbers = sum(name not in given for name in (*recipe.numeric, recipe.columns.target))
+    texts = sum(len(t.encode()) + 1 for values in recipe.hot.values() for t in values)
+    return 8 * (3 + 2) * numbers + 2 * texts
+
+
+class Persistence:
+    """Repeats the last label that is known: it learns nothing and sends nothing."""
+
+    features = None
+
+    def __init__(self, clients: int) -> None:
+        self.score = Score(PERSISTENCE, clients)
+
+    def play(self, lot: Lot, span: Span) -> Guesses:
+        """The same in all parts."""
+        return {part: {"global": lot.last} for part in ("prequential", *span.parts)}
+
+    def close(self, labels: int) -> None:
+        """Nothing is left to do."""
+
+
+class Player:
+    """A method with its state, its models as they were frozen, and its score."""
+
+    def __init__(self, title: str, method: Method, features: FeatureMap, table: Rounds) -> None:
+        selects = any(isinstance(stage, Selected) for stage in around(method))
+        if selects or method.delivery == "peers":
+            found = f"is {title!r}, which does not work with the rounds of a table"
+            raise InputError("method", found, "use one with a server and no policy")
+        self.method, self.features = method, features
+        self.server, self.all = method.server(), Clients(method, table.clients)
+        self.clients, self.sizes = self.all.states, Sizes(method)
+        scaling = scaling_bytes(table.recipe, table.table.columns.ranges)
+        self.score = Score(title, table.clients, setup=rounds.setup(method) + scaling)
+        self.frozen: dict[str, dict[str, Array]] = {}  # by part, then by model
+        self.next: int | None = None  # the round that comes next
+
+    @property
+    def shared(self) -> Array:
+        """The model that is judged: the server's [D], or one for each client [K, D]."""
+        return self.method.models(self.server, self.clients)
+
+    @property
+    def own(self) -> Array | None:
+        """The clients' own models, if they keep any."""
+        return self.clients.get("w")
+
+    def play(self, lot: Lot, span: Span) -> Guesses:
+        """Predict, exchange and learn in each round."""
+        self._silence(span.first if self.next is None else self.next, lot.first, span)
+        self.next = stop = lot.first + len(lot.y)
+        cuts = {start for start, _ in span.parts.values() if lot.first < start < stop}
+        made = []
+        for begin, end in pairwise(sorted({lot.first, stop, *cuts})):
+            self._freeze(begin, span)
+            some = self._at_once if supports(self.method) else self._one_by_one
+            made.append(some(lot.part(begin, end)))
+        shared, own = (np.concatenate(each) for each in zip(*made, strict=True))
+        found = {"prequential": {"global": shared} | ({} if self.own is None else {"own": own})}
+        for part, (start, end) in span.parts.items():
+            if lot.first < end and start < stop:
+                found[part] = {
+                    model: lot.fresh @ w if w.ndim == 1 else np.vecdot(lot.fresh, w)
+                    for model, w in self.frozen[part].items()
+                }
+        return found
+
+    def close(self, labels: int) -> None:
+        """Samples seen = learned + clipped + refused, and a check has seen all that arrived."""
+        if check.COUNTS in self.clients:
+            self.score.checked = check.found(self.clients)
+        if self.score.checked and self.method.idle:
+            assert self.score.checked["seen"] == labels
+
+    def _freeze(self, n: int, span: Span) -> None:
+        """Keep the models as they are when a part begins, or continues after a gap."""
+        for part, (start, _) in span.parts.items():
+            if n >= start and part not in self.frozen:
+                own = {} if self.own is None else {"own": self.own.copy()}
+                self.frozen[part] = {"global": self.shared.copy()} | own
+
+    def _silence(self, begin: int, stop: int, span: Span) -> None:
+        """The rounds of a long silence, if one in which nobody has a label may change something.
+
+        Within a block members upload all the same; a server that keeps more than w may go on.
+        """
+        if self.method.pace > 1 or self.server.keys() != {"w"}:
+            none = np.empty((1, 0))
+            for n in range(begin, stop):
+                self._freeze(n, span)
+                self._round(n, Lot(n, none, none, none, none, [np.empty(0, np.intp)], none))
+
+    def _round(self, n: int, lot: Lot) -> None:
+        self._send(rounds.play(n, self.server, self.all, EachRound(self.all, lot), self.sizes))
+
+    def _one_by_one(self, lot: Lot) -> tuple[Array, Array]:
+        """Predictions by w_n and by w_{k,n}, each made before learning."""
+        shared, own = (np.zeros(lot.y.shape, lot.y.dtype) for _ in "so")
+        predict = self.method.task.learner.predict
+        for i, z in enumerate(lot.fresh):
+            w, w_k = self.shared, self.own
+            shared[i] = predict(w, z)
+            if w_k is not None:
+                own[i] = shared[i] if w_k is w else predict(w_k, z)
+            self._round(lot.first + i, lot)
+        return shared, own
+
+    def _send(self, sent: Any) -> None:
+        score, (up, down, multicast) = self.score, sent
+        score.up, score.down = score.up + int(up), score.down + int(down)
+        score.multicast += int(multicast)
+        score.messages, score.largest = self.sizes.messages, self.sizes.largest
+
+    def _at_once(self, lot: Lot) -> tuple[Array, Array]:
+        """The same in compiled calls, some rounds in each: see `supports`."""
+        method, w = self.method, self.server["w"]
+        shared, own = (np.empty(lot.y.shape, w.dtype) for _ in "so")
+        length = max(ROOM // (method.task.cohorts.size * method.task.dim), 1)
+        for i in range(0, len(lot.y), length):
+            some, here = lot.part(lot.first + i, lot.first + i + length), slice(i, i + length)
+            known = enumerate(some.who, some.first)
+            cohorts = [rounds.members(method, n, self.server, k) for n, k in known]
+            self._send(_traffic(method, some.first, cohorts, self.sizes))
+            local_models = self.clients.get("w", np.zeros((self.all.count, len(w)), w.dtype))
+            job = _script(method, some, cohorts, w, local_models, shared[here], own[here])
+            native.function("stretch", w.dtype)(native.struct(job))
+        return (own if self.shared is self.own else shared), own
+
+
+def supports(method: Method) -> bool:
+    """Whether several rounds of the method can be computed in one compiled call.
+
+    These exchange by eq. (9) and (11), and their learner is LMS, eq. (10); or their server makes a
+    mean step with samples that clients send. A round is then the same few lines whatever the
+    method's name, if no stage stands around it. They are restated in core/native/stretch.h, and a
+    test pins them to `round.play`.
+    """
+    kind: Any = type(method)
+    means = kind in POOL and not method.sequential and getattr(method, "ridge", None) is None  # type: ignore[attr-defined]
+    return (kind in EXCHANGE or means) and method.task.learner.lms and native.available()
+
+
+class Script(NamedTuple):
+    """What the compiled code works on: the fields of its struct, in the same order."""
+
+    rounds: int
+    clients: int
+    dim: int
+    shared: int
+    w: Array
+    local: Array
+    fresh: Array
+    known: Array
+    y: Array
+    what: Array
+    start: Array
+    members: Array
+    down: Array
+    up: Array
+    step: float
+    of_server: Array
+    of_client: Array
+    total: Array
+
+
+def _script(
+    method: Method, lot: Lot, cohorts: list[Indices], w: Array, local_models: Array,
+    of_server: Array, of_client: Array,
+) -> Script:  # fmt: skip
+    """What happens in each round, with the windows of all members, down and up."""
+    ns, sizes = np.arange(lot.first, lot.first + len(lot.y)), [len(each) for each in cohorts]
+    members, n = np.concatenate(cohorts), np.repeat(ns, sizes)
+    if rounds.relays(method):
+        what, down, up = np.full(len(ns), POOLS, np.uint8), *np.empty((2, 0, 0), np.int64)
+    else:
+        first, last = ns % method.pace == 0, (ns + 1) % method.pace == 0
+        what = (IDLE * method.idle + OPENS * first + CLOSES * last).astype(np.uint8)
+        down, up = (
+            np.ascontiguousarray(method.entries(members[some], n[some], way), np.int64)
+            for some, way in ((np.repeat(first, sizes), False), (np.repeat(last, sizes), True))
+        )
+    fresh, known, y = (np.ascontiguousarray(a, w.dtype) for a in (lot.fresh, lot.z, lot.y))
+    assert w.dtype == local_models.dtype
+    assert fresh.shape == known.shape == (len(y), *local_models.shape)
+    return Script(
+        rounds=len(y), clients=len(local_models), dim=len(w), shared=down.shape[-1], w=w,
+        local=local_models, fresh=fresh, known=known, y=y, what=what,
+        start=np.cumsum([0, *sizes]), members=members.astype(np.int64), down=down, up=up,
+        step=float(method.step), of_server=of_server, of_client=of_client, total=np.zeros(len(w)),
+    )  # fmt: skip
+
+
+def _traffic(method: Method, first: int, cohorts: list[Indices], sizes: Sizes) -> Array:
+    """The bytes of these rounds; the size of a message depends on the number of its entries."""
+    pools = rounds.relays(method)
+    length = method.task.taps + 1 if pools else exchanged(method, up=True).shape[-1]
+    alike = Counter(
+        (len(k), rounds.opens(method, n) and not pools, rounds.closes(method, n))
+        for n, k in enumerate(cohorts, first)
+    )
+    sent = np.zeros(3, np.int64)
+    for (count, down, up), times in alike.items():
+        full, none = whole(np.zeros((count, length))), nothing(np.arange(count))
+        if count:
+            sent += sizes.traffic(full if up else none, full if down else none, times)
+    return sent

@@ -1,1 +1,0 @@
-"""Executors compared with each other, and a deployment with its simulation, number by number."""

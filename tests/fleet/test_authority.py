@@ -1,0 +1,152 @@
+"""An authority in a folder, of ours or made with openssl: its files, and who needs which of them."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from helpers.certified import authority, files, who
+from helpers.devices import wait_for
+from helpers.runs import SMALL, assert_equal_to_the_engine
+from psofed.errors import InputError
+from psofed.fleet import private
+
+
+def test_openssl_has_nothing_to_complain_of(openssl, psofed, tmp_path):
+    keys = tmp_path / "keys"
+    for command in (
+        ("make", "--host", "broker.example"),
+        ("add", "0"),
+        ("renew", "server"),
+        ("renew", "broker"),
+    ):
+        result = psofed("deploy", "keys", *command)
+        assert result.returncode == 0, (command, result.stderr)
+    strict = [openssl, "verify", "-x509_strict", "-CAfile", keys / "ca.pem"]
+    strict += ["-crl_check", "-CRLfile", keys / "crl.pem"]
+    client, server = ["-purpose", "sslclient"], ["-purpose", "sslserver"]
+    for name, use in (("0", client), ("server", client), ("broker", server)):
+        subprocess.run([*strict, *use, keys / f"{name}.pem"], check=True, capture_output=True)
+    named = [*strict, *server, "-verify_hostname", "broker.example", keys / "broker.pem"]
+    subprocess.run(named, check=True, capture_output=True)
+    assert psofed("deploy", "keys", "revoke", "0").returncode == 0
+    done = subprocess.run([*strict, keys / "0.pem"], capture_output=True, text=True)
+    assert "certificate revoked" in done.stderr
+
+
+@pytest.fixture
+def own(openssl, keys):
+    """The folder with the files of an authority, and of its members, that openssl has made."""
+    new = f"{openssl} req -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256"
+    commands = [f'{new} -x509 -days 30 -keyout ca.key -out ca.pem -subj "/CN=our own"']
+    for name in ("broker", "server", "0", "1", "2"):
+        extra = " -addext subjectAltName=IP:127.0.0.1" * (name == "broker")
+        commands += [
+            f'{new} -keyout {name}.key -out {name}.csr -subj "/O=plant/CN={name}"{extra}',
+            f"{openssl} x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 20"
+            f" -copy_extensions copy -text -out {name}.pem",  # some write a text before it
+            f"cat ca.pem >> {name}.pem",  # and the authorities behind it
+        ]
+    for command in commands:
+        subprocess.run(command, shell=True, check=True, cwd=keys, capture_output=True)
+    conf = (keys / "mosquitto.conf").read_text()
+    (keys / "mosquitto.conf").write_text(conf.replace("crlfile", "# crlfile"))
+    return keys
+
+
+@pytest.mark.parametrize("maker", ["keys", "own"])
+def test_a_run_with_certificates_equals_the_engine_whoever_made_them(request, secured, team, maker):
+    made = request.getfixturevalue(maker)
+    broker = secured(made)
+    run = team(SMALL, f"mqtts://127.0.0.1:{broker.port}", serve=files(made, "server"))
+    run.start("server")
+    for k in range(3):
+        run.more = files(made, k)
+        run.start(k)
+    wait_for(lambda: run.running["server"].poll() is not None, seconds=60)
+    run.stop()
+    assert "plain text" not in run.log(0)
+    assert ("Warning: this machine's certificate ends in 19 days" in run.log(0)) == (maker == "own")
+    assert_equal_to_the_engine(run, 40)
+    with pytest.raises(
+        InputError, match=r"0\.pem is that of '0'; give the certificate of 'server'"
+    ):
+        who(made, "0").check("server")
+
+
+def test_files_are_private_and_links_are_not_followed(keys, psofed, tmp_path):
+    modes = {path.name: path.stat().st_mode & 0o777 for path in keys.iterdir()}
+    secrets = {name for name, mode in modes.items() if mode == 0o600}
+    assert secrets == {"ca.key", "broker.key", "server.key", "acl", "0.key", "1.key", "2.key"}
+    assert keys.stat().st_mode & 0o777 == 0o700
+    aim = tmp_path / "aim"
+    aim.write_text("precious")
+    for name in ("7.key", "acl"):
+        (keys / name).unlink(missing_ok=True)
+        (keys / name).symlink_to(aim)
+    for command in (("add", "7"), ("revoke", "0")):
+        result = psofed("deploy", "keys", *command)
+        assert result.returncode == 2, command
+    assert aim.read_text() == "precious"
+    (keys / "ca.key").chmod(0o640)
+    result = psofed("deploy", "keys", "renew", "server")
+    assert (result.returncode, "chmod 600 keys/ca.key" in result.stderr) == (2, True)
+
+
+def test_no_command_leaves_half_a_file(keys, monkeypatch):
+    before = (keys / "acl").read_text()
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(private.os, "fsync", full)
+    with pytest.raises(InputError, match="acl cannot be written: No space left on device"):
+        private.write(keys / "acl", "new")
+    assert (keys / "acl").read_text() == before
+    assert not [path for path in keys.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_that_is_written_again_stays_whose_it_was(keys):
+    os.chown(keys / "acl", 4321, 1234)  # mosquitto's, which could not read it otherwise
+    private.write(keys / "acl", "new")
+    found = (keys / "acl").stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (4321, 1234, 0o600)
+
+
+def test_an_authority_that_could_not_be_written_can_be_made_again(tmp_path, monkeypatch):
+    write = private.write
+
+    def fails(path, *more):
+        if path.name == "acl":
+            raise InputError(str(path), "cannot be written: No space left on device", "")
+        write(path, *more)
+
+    monkeypatch.setattr(private, "write", fails)
+    with pytest.raises(InputError, match="No space left"):
+        authority(tmp_path / "keys")
+    monkeypatch.undo()
+    authority(tmp_path / "keys")
+    who(tmp_path / "keys", "server").context()
+
+
+def test_only_an_authority_needs_a_package_that_devices_do_not_have(keys, psofed, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    for command in (("make",), ("add", "0"), ("renew", "server"), ("revoke", "server"), ("list",)):
+        result = psofed("deploy", "keys", *command)
+        assert result.returncode == 2
+        assert "keys need cryptography; pip install '.[deploy]'" in result.stderr
+    who(keys, "server").check("server")
+
+
+def test_nothing_but_signing_needs_the_key_of_the_authority(keys, psofed):
+    (keys / "ca.key").unlink()
+    assert psofed("deploy", "keys", "list").returncode == 0
+    for name in ("server", "broker"):
+        who(keys, name).context()
+    result = psofed("deploy", "keys", "add", "7")
+    assert (result.returncode, "ca.key cannot be read" in result.stderr) == (2, True)
+    assert "give the --folder of the authority" in result.stderr
+    private.write(keys / "ca.key", "nonsense")
+    assert "ca.key is no private key" in psofed("deploy", "keys", "add", "7").stderr

@@ -1,0 +1,225 @@
+"""The loops of a server and of devices, without a broker: lost records, live samples, lines."""
+
+import subprocess
+import sys
+import threading
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from helpers.loopback import K, Line, connect, disk, plan, play
+from psofed.fleet import mqtt
+from psofed.fleet.client_loop import Device
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.samples import MalformedError, Sample, lines, parse, read_lines, replay
+from psofed.fleet.server_loop import ServerLoop as Loop
+from psofed.methods import psofed as pso
+
+
+def test_a_device_imports_numpy_and_the_mqtt_client_and_nothing_heavy():
+    heavy = ("matplotlib", "rich", "pandas", "amqtt", "cryptography", "psofed.simulate")
+    code = f"import psofed.cli.client, psofed.fleet.client_loop, paho.mqtt.client, sys; print([m for m in {heavy} if m in sys.modules])"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert loaded.stdout.strip() == "[]"
+
+
+def test_who_has_another_file_and_a_number_that_does_not_exist_is_told_about_the_file():
+    given, other = plan(), plan(clients=20)
+    server, member = Loop(Coordinator(given, disk()), Line()), Member(other, 15, disk())
+    server._message(15, member.hello())
+    assert "another experiment" in member.take(server.link.sent[0])[1]
+    server._message(-1, member.hello())
+    assert len(server.link.sent) == 1
+
+
+@pytest.mark.parametrize(("server", "client"), [(1, 2), (2, 1)])
+def test_two_ends_of_different_protocols_tell_which_of_them_to_upgrade(monkeypatch, server, client):
+    given, said, news = plan(), [], []
+    device = Device(Member(given, 0, disk()), Line(), (), said.append)
+    monkeypatch.setattr(wire, "VERSION", server)
+    loop = Loop(Coordinator(given, disk()), Line(), on_news=news.append)
+    monkeypatch.setattr(wire, "VERSION", client)
+    hello = device.member.hello()
+    monkeypatch.setattr(wire, "VERSION", server)
+    loop._message(0, hello)
+    monkeypatch.setattr(wire, "VERSION", client)
+    device._network(mqtt.Event("message", "p/0/d", loop.link.sent[0]))
+    assert news == [
+        "refused a message of client 0: version (it speaks another protocol: upgrade the end with"
+        " the older psofed)"
+    ]
+    where = "this end" if server > client else "the other end"
+    (line,) = said
+    assert f"the other end speaks protocol {server}, this one {client}: upgrade psofed" in line
+    assert line.endswith(f"at {where}")
+    assert device.member.refused == {"version": 1}
+    assert loop.coordinator.server.ledger.reasons["version"] == 1
+
+
+def test_who_has_another_file_is_told_that_the_files_differ_and_not_that_versions_do():
+    news = []
+    server = Loop(Coordinator(plan(), disk()), Line(), on_news=news.append)
+    member = Member(plan(seed=1), 0, disk())
+    server._message(0, member.hello())
+    said = member.take(server.link.sent[0])[1]
+    assert said.endswith("compare the files of both, and `psofed --version`")
+    assert "protocol" not in said + news[0]
+    assert "it runs another experiment: compare the files" in news[0]
+
+
+def test_a_server_that_lost_its_newest_record_goes_on_with_a_deadline():
+    given, disks = plan(cohort=K), [disk() for _ in range(K + 1)]
+    members = [Member(given, k, disks[k], replay(given.experiment, k)) for k in range(K)]
+    server = Coordinator(given, disks[K])
+    for _ in range(6):
+        play(server, members)
+    members[2].take(server.frames()[2])
+    del disks[K].files[f"record.{server.store.sequence % 2}"]
+    loop = Loop(Coordinator(given, disks[K]), Line(), deadline=0.05)
+    rows = []
+    loop.on_close = rows.append
+    connect(loop, {member.k: Device(member, Line()) for member in members})
+    loop.run(10)
+    assert [row.missing for row in rows] == [(2,), (), (), (), ()]
+
+
+def test_a_server_remembers_nothing_of_clients_whose_rows_are_free_again():
+    server, made = Coordinator(plan(), disk()), plan()
+    loop = Loop(server, Line(), requests=SimpleNamespace(look=lambda tell: set()))
+    for k in (0, 1):
+        loop._message(k, Member(made, k, disk()).hello())
+    server.change("remove", [0])
+    server.commit()
+    server.change("add", [K])
+    loop._handle(None)
+    assert set(loop.status.hellos) == {1}
+
+
+def live(samples, **changes):
+    """A client on the live clock with these samples, and what it says."""
+    given, said = plan(Deploy(clock="live"), dtype="float32", **changes), []
+    device = Device(Member(given, 0, disk()), Line(), samples, said.append, said.append)
+    return device, said
+
+
+def drain(device):
+    """Read all samples and learn from them, as `run` does."""
+    reader = threading.Thread(target=device._read)
+    reader.start()
+    while reader.is_alive() or device._waiting.qsize():
+        device._step()
+    reader.join()
+
+
+def test_a_sample_that_is_useless_in_the_tasks_precision_is_counted_and_skipped():
+    x = np.ones(4)
+    useless = [Sample(x, 1e39), Sample(x, np.nan), Sample(x * np.inf, 1.0), Sample(x, 1e10),
+               Sample(x * 1e300, None), Sample(np.ones(3), 1.0), Sample("abc", 1.0), Sample(x, x)]  # fmt: skip
+    device, said = live([Sample(x, 1.0), *useless, Sample(x, 1.0), Sample(x, None)])
+    drain(device)
+    assert device.malformed == len(useless)
+    assert device.member.client.position == 2
+    assert "1e+39" not in "".join(map(str, said))
+    assert "not finite in float32; skipped, 1 so far" in said[0]
+    assert isinstance(said[-1].y, float)
+    assert np.isfinite(device.member.client.state["w"]).all()
+
+
+def test_samples_that_come_faster_than_they_are_learned_stop_nothing():
+    device, _ = live(Sample(np.ones(4), 1.0) for _ in range(10**9))
+    stopper = threading.Timer(1.0, device.stop)
+    stopper.start()
+    device.run()
+    assert device.member.client.position > 1000
+    assert device._unsaved == 0
+
+
+def test_a_client_that_tells_says_each_minute_how_many_labels_were_inside(monkeypatch):
+    device, _ = live(Sample(np.ones(4), 1.0) for _ in range(40))
+    drain(device)
+    quiet = device.member.hello()
+    device.member.tells = True
+    monkeypatch.setattr("psofed.fleet.client_loop.TELL", 0.0)
+    device._step()
+    (told,) = device.link.sent
+    assert (len(quiet), len(told)) == (9, 17)
+    coordinator = Coordinator(device.member.plan, disk())
+    assert coordinator.take(0, quiet) == coordinator.take(0, told) == "hello"
+    labels, inside = coordinator.coverage[0]
+    assert labels == 40
+    assert 20 <= inside <= 40
+
+
+def test_a_report_of_coverage_that_makes_no_sense_is_not_believed():
+    small = plan(Deploy(wire="float32"), methods=(pso.Options(shared=1),))
+    coordinator = Coordinator(small, disk())
+    for body in (b"", b"123", wire.coverage(3, 4), wire.coverage(0, 0), b"x" * 9, b"x" * 21):
+        frame = wire.Frame(wire.HELLO, coordinator.plan.digest, 0, body=body)
+        outcome = coordinator.take(1, wire.encode(frame))
+        assert outcome == ("hello" if len(body) <= 20 else "size")
+    assert coordinator.coverage == {}
+    upload = wire.Frame(wire.UPLOAD, coordinator.plan.digest, 0, wire="float32", body=bytes(8))
+    assert coordinator.take(1, wire.encode(upload)) == "size"
+
+
+def test_samples_push_no_message_out():
+    device, _ = live(Sample(np.ones(4), 1.0) for _ in range(3000))
+    reader = threading.Thread(target=device._read)
+    reader.start()
+    reader.join(10)
+    assert len(device.link.inbox) == 1
+    device.link.put(mqtt.Event("up"))
+    assert not device.link.inbox.dropped
+    drained = [device.link.get(0).kind for _ in range(2)]
+    assert drained == ["sample", "up"]
+
+
+def test_an_iterator_that_fails_is_reported_and_the_client_goes_on():
+    def sensor():
+        yield Sample(np.ones(4), 1.0)
+        raise OSError("unplugged")
+
+    device, said = live(sensor())
+    drain(device)
+    assert device.member.client.position == 1
+    assert said == ["the samples have ended: OSError: unplugged"]
+
+
+def test_lines_are_read_whole_and_one_without_an_end_fills_no_memory(tmp_path):
+    file = tmp_path / "lines"
+    file.write_bytes(b"1,2\n\n3,4\n" + b"5," * 10**6 + b"6\n7,8\n9,1")
+    with file.open("rb") as opened:
+        found = list(read_lines(opened.fileno()))
+    assert found[:3] + found[4:] == [b"1,2", b"", b"3,4", b"7,8", b"9,1"]
+    assert len(found[3]) < 2**21 - 2**17
+
+
+def test_a_client_whose_input_stays_open_ends_in_order(start, tmp_path):
+    given = plan(Deploy(clock="live"))
+    (tmp_path / "run.toml").write_text(given.experiment.to_toml() + '[deploy]\nclock = "live"\n')
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    to = ("--state", "s", "--broker", "mqtt://127.0.0.1:1", "--stream", "-")
+    client = start("deploy", "client", "run.toml", "--id", 0, *to, **pipes)
+    print("1,2,3,4,5\n1,2,3,4", file=client.stdin, flush=True)
+    assert "y" in client.stdout.readline()
+    client.terminate()
+    assert client.wait(20) == 0, client.stderr.read()
+    assert "Stopped after 1 samples" in client.stderr.read()
+
+
+@pytest.mark.parametrize("line", [
+    "1," * 100_000, b"\xff\xfe,1\n", '{"x": [1, 2, 3, 4, 5]}', '{"x": [1, 2, 3], "y": 4}',
+    '{"x": []}', "1\0,2,3,4", '"1,2,3,4',
+])  # fmt: skip
+def test_a_malformed_line_is_reported_and_the_next_one_read(line):
+    bad, good = lines([line, "1,2,3,4,5"], partial(parse, taps=4))
+    assert isinstance(bad, MalformedError)
+    assert good.y == 5
+    assert parse('{"x": [1, 2, 3, 4]}', 4).y is None

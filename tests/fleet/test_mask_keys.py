@@ -1,0 +1,251 @@
+"""Mask keys: certified by the authority, private to their owner, the same secret at both ends."""
+
+import base64
+import json
+import shutil
+from itertools import combinations
+
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psofed.errors import InputError
+from psofed.federation.membership import LAST
+from psofed.fleet import mask_keys
+from psofed.fleet.authority import Authority
+
+K = 4
+
+
+def made(folder, clients=K, run="p"):
+    authority = Authority.make(folder, run, [], masks=True)
+    for k in range(clients):
+        authority.add(str(k))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("masks") / "keys")
+
+
+@pytest.fixture
+def keys(original, tmp_path):
+    return shutil.copytree(original, tmp_path / "keys")
+
+
+def secrets(keys, k, clients=K, run="p", ca=None, masks=None, key=None):
+    masks, ca = masks or keys / "masks.json", ca or keys / "ca.pem"
+    return mask_keys.pairs(key or keys / f"{k}.mask", masks, ca, k, clients, run)
+
+
+def directory(keys):
+    return mask_keys.read(keys / "masks.json", keys / "ca.pem")
+
+
+def signed(keys, public, run="p"):
+    """What an authority would sign if it did not look at what it signs."""
+    mask_keys._write(keys, Authority(keys).key, mask_keys.Directory(run, public))
+
+
+def refused(match, *arguments, **more):
+    with pytest.raises(InputError, match=match) as error:
+        secrets(*arguments, **more)
+    assert "\n" not in str(error.value)
+
+
+def test_both_ends_of_a_pair_have_the_same_secret_and_no_other_pair_has_it(keys):
+    all_pairs = [secrets(keys, k) for k in range(K)]
+    found = set()
+    for k, mine in enumerate(all_pairs):
+        assert sorted(mine) == [j for j in range(K) if j != k]
+        assert len(mine) == K - 1
+        with pytest.raises(KeyError):
+            mine[k]
+        with pytest.raises(KeyError):
+            mine[K]
+    for i, j in combinations(range(K), 2):
+        assert all_pairs[i][j] == all_pairs[j][i]
+        assert len(all_pairs[i][j]) == 32
+        found.add(all_pairs[i][j])
+    assert len(found) == K * (K - 1) // 2
+
+
+@given(
+    ends=st.tuples(st.integers(0, LAST), st.integers(0, LAST)).filter(lambda two: two[0] != two[1]),
+    seeds=st.tuples(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32)),
+    run=st.sampled_from(["p", "pp", "plant-7"]),
+)
+def test_a_secret_is_symmetric_and_bound_to_numbers_and_run(ends, seeds, run):
+    own = [X25519PrivateKey.from_private_bytes(seed) for seed in seeds]
+    public = [key.public_key().public_bytes_raw() for key in own]
+
+    def shared(run, one, two):
+        table = mask_keys.Directory(run, dict(zip((one, two), public, strict=True)))
+        return [
+            mask_keys.PairKeys(own[0], one, table)[two],
+            mask_keys.PairKeys(own[1], two, table)[one],
+        ]
+
+    here, there = shared(run, *ends)
+    assert here == there
+    other, other_there = shared(run + "x", *ends)
+    assert other == other_there != here
+    if public[0] != public[1]:
+        assert shared(run, ends[1], ends[0])[0] != here, "a key under another number"
+
+
+def test_a_secret_is_computed_when_it_is_asked_for_and_once(keys, monkeypatch):
+    count, before = [], mask_keys.exchange
+    monkeypatch.setattr(mask_keys, "exchange", lambda *a: count.append(a[-1]) or before(*a))
+    mine = secrets(keys, 0)
+    assert not count
+    assert mine[2] == mine[2]
+    assert count == [2]
+
+
+def test_what_the_primitives_give_is_what_is_handed_out(keys):
+    """Written down once more, from the packages of `cryptography` alone."""
+    public = [
+        base64.b64decode(v) for v in json.loads((keys / "masks.json").read_text())["keys"].values()
+    ]
+    text = (keys / "3.mask").read_text().split()[-1]
+    raw = X25519PrivateKey.from_private_bytes(bytes.fromhex(text)).exchange(
+        X25519PublicKey.from_public_bytes(public[1])
+    )
+    info = b"psofed pair" + bytes([0, 0, 0, 1, 0, 0, 0, 3]) + public[1] + public[3] + b"p"
+    assert secrets(keys, 3)[1] == HKDF(hashes.SHA256(), 32, None, info).derive(raw)
+
+
+@given(place=st.floats(0, 1, exclude_max=True), other=st.characters(codec="ascii"))
+def test_a_directory_that_was_changed_anywhere_is_the_same_or_refused(original, place, other):
+    text = (original / "masks.json").read_text()
+    at = int(place * len(text))
+    bad = original.parent / "changed.json"
+    bad.write_text(text[:at] + other + text[at + 1 :], newline="")
+    try:
+        found = mask_keys.read(bad, original / "ca.pem")
+    except InputError:
+        return
+    assert found == directory(original), "it was white space"
+
+
+def test_no_key_can_be_added_exchanged_moved_or_taken_away(keys):
+    table = json.loads((keys / "masks.json").read_text())
+    mine, key = table["keys"], base64.b64encode(bytes(range(32))).decode()
+    for changed in (
+        mine | {"4": key},
+        mine | {"2": key},
+        mine | {"1": mine["2"], "2": mine["1"]},
+        {k: mine[k] for k in "012"},
+        {k: mine[k] for k in "012"} | {"8": mine["3"]},
+    ):
+        (keys / "masks.json").write_text(json.dumps(table | {"keys": changed}))
+        refused("is not signed by the authority in .*ca.pem, or was changed", keys, 0, 3)
+        with pytest.raises(InputError, match="or was changed"):  # nor does it get a new signature
+            Authority(keys).add("9")
+        assert not (keys / "9.pem").exists()
+        assert not (keys / "9.mask").exists()
+    (keys / "masks.json").write_text(json.dumps(table | {"run": "q"}))
+    refused("or was changed", keys, 0, run="q")
+
+
+def test_a_directory_of_another_authority_or_of_a_member_is_refused(keys, tmp_path):
+    other = made(tmp_path / "other", 1)
+    signed(other, directory(keys).keys)
+    assert secrets(keys, 0, masks=other / "masks.json", ca=other / "ca.pem")
+    refused("is not signed by the authority", keys, 0, masks=other / "masks.json")
+    both = tmp_path / "both.pem"
+    both.write_text((other / "ca.pem").read_text() + (keys / "ca.pem").read_text())
+    assert secrets(keys, 0, ca=both)[1] == secrets(keys, 0)[1], "one of several authorities"
+    server = load_pem_private_key((keys / "server.key").read_bytes(), None)
+    mask_keys._write(keys, server, directory(keys))  # it has a certificate, but is no authority
+    refused("is not signed by the authority", keys, 0, ca=keys / "server.pem")
+
+
+def test_who_is_missing_twice_or_of_another_run_is_named(keys):
+    refused("has no key of client 4; psofed deploy keys add 4", keys, 0, K + 1)
+    refused("has no key of client 4 and 2 more", keys, 0, K + 3)
+    refused("is of run 'p', not of 'q'", keys, 0, run="q")
+    public = dict(directory(keys).keys)
+    signed(keys, public | {3: public[1]})
+    refused("has one key for clients 1 and 3", keys, 0)
+    signed(keys, public | {3: bytes(32)})
+    with pytest.raises(InputError, match="mask key of client 3 has no secret with anybody"):
+        secrets(keys, 0)[3]
+
+
+def test_the_own_key_must_be_the_one_in_the_directory(keys):
+    refused("is a 'psofed mask key of client 1', not the", keys, 0, key=keys / "1.mask")
+    shutil.copy(keys / "1.mask", keys / "0.mask")
+    text = (keys / "0.mask").read_text().replace("client 1", "client 0")
+    (keys / "0.mask").write_text(text)
+    refused("0.mask is not the key that .*masks.json has of client 0", keys, 0)
+    refused("6.mask cannot be read: No such file", keys, 6)
+    refused("none.json cannot be read: No such file", keys, 1, masks=keys / "none.json")
+    refused("none.pem cannot be read: No such file", keys, 1, ca=keys / "none.pem")
+    refused("acl is no certificate", keys, 1, ca=keys / "acl")
+    for text in ("", "[]", "{}", '{"run": "p", "keys": {"00": ""}, "signature": ""}', "[" * 9999):
+        (keys / "odd.json").write_text(text)
+        refused("odd.json is no directory of mask keys", keys, 1, masks=keys / "odd.json")
+
+
+def test_a_private_key_is_for_its_owner(keys):
+    modes = {path.name: path.stat().st_mode & 0o777 for path in keys.iterdir()}
+    assert modes["0.mask"] == 0o600
+    assert modes["masks.json"] == 0o644
+    assert (keys / "0.mask").read_text().split()[-1] not in (keys / "masks.json").read_text()
+    (keys / "0.mask").chmod(0o640)
+    refused("can be read by others; chmod 600", keys, 0)
+
+
+def test_a_renewal_keeps_the_mask_key_unless_it_is_asked_for_or_was_revoked(keys):
+    ours, before = Authority(keys), dict(directory(keys).keys)
+    ours.renew("1")
+    assert directory(keys).keys == before
+    ours.renew("1", new_mask=True)
+    after = dict(directory(keys).keys)
+    assert {k for k in before if before[k] != after[k]} == {1}
+    assert secrets(keys, 1)[0] == secrets(keys, 0)[1]
+    ours.revoke("2")
+    assert directory(keys).keys == after, "cohorts follow from the seed: its number stays"
+    ours.renew("2")
+    assert {k for k in after if after[k] != directory(keys).keys[k]} == {2}
+    for name in ("server", "broker"):
+        with pytest.raises(InputError, match=f"has no mask key of {name}"):
+            ours.renew(name, new_mask=True)
+
+
+def test_without_masks_nobody_gets_a_mask_key(tmp_path):
+    Authority.make(tmp_path, "p", []).add("0")
+    assert not [each for each in tmp_path.rglob("*") if "mask" in each.name]
+    assert mask_keys.numbers(tmp_path) == []
+
+
+def test_numbers_beyond_the_last_are_refused_before_anything_is_written(keys):
+    with pytest.raises(InputError, match=f"use at most {LAST}"):
+        Authority(keys).add(str(LAST + 1))
+    assert not list(keys.glob(f"{LAST + 1}.*"))
+
+
+def test_a_key_that_has_masked_uploads_of_another_state_is_refused(tmp_path):
+    key, states = tmp_path / "0.mask", [tmp_path / name for name in "ab"]
+    key.touch()
+    for state in states:
+        state.mkdir()
+        (state / "record.1").touch()
+    mask_keys.claim(key, states[0])
+    mask_keys.claim(key, states[0])
+    with pytest.raises(InputError, match="of another state folder"):
+        mask_keys.claim(key, states[1])
+    (tmp_path / "0.mask.used").unlink()  # killed between the two files, or the key was moved
+    mask_keys.claim(key, states[0])
+    with pytest.raises(InputError, match="of another state folder"):
+        mask_keys.claim(key, states[1])
+    (states[0] / "record.1").unlink()
+    with pytest.raises(InputError, match="whose records are gone"):
+        mask_keys.claim(key, states[0])

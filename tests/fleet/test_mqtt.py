@@ -1,0 +1,148 @@
+"""Real processes and a real broker: equal to the engine, whatever is killed on the way."""
+
+import json
+import random
+import re
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from helpers.devices import free_port, wait_for
+from helpers.runs import FULL, LIVE, SMALL, assert_equal_to_the_engine
+from psofed.fleet import client_loop
+from psofed.fleet.address import Address
+from psofed.fleet.protocol import deployment as plans
+from psofed.fleet.samples import Sample
+
+
+def committed(team):
+    return len(re.findall(r"^round ", team.log("server"), re.M))
+
+
+@pytest.mark.long
+def test_killed_twenty_times_each_server_and_clients_still_equal_the_engine(team, broker):
+    chance, kills = random.Random(1), {"server": 0, "client": 0}
+    run = team(FULL, broker.url, serve=("--every", "0.03"))
+    for who in ("server", *range(10)):
+        run.start(who)
+    wait_for(lambda: committed(run) > 2)
+    while kills["server"] < 20 or kills["client"] < 20:
+        before = committed(run)
+        for kind, who in (("server", "server"), ("client", chance.randrange(10))):
+            if kills[kind] < 20:
+                run.kill(who)
+                kills[kind] += 1
+                run.start(who)
+        wait_for(lambda b=before: committed(run) > b, 60)  # so that every kill meets a live one
+        time.sleep(chance.uniform(0.0, 0.1))
+        assert committed(run) < 200, "the kills must come while it runs"
+    wait_for(lambda: run.running["server"].poll() is not None, seconds=120)
+    assert run.running.pop("server").returncode == 0
+    run.stop()
+    rounds = [int(n) for n in re.findall(r"^round (\d+)", run.log("server"), re.M)]
+    assert sorted(set(rounds)) == rounds, "a committed round is never repeated"
+    assert_equal_to_the_engine(run, 200)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("qos", [0, 1])
+def test_a_broker_that_goes_and_comes_back_changes_nothing(team, broker, qos):
+    run = team(SMALL, broker.url, serve=("--every", "0.05", "--qos", qos), client=("--qos", qos))
+    for who in ("server", 0, 1, 2):
+        run.start(who)
+    wait_for(lambda: committed(run) > 5)
+    broker.stop()
+    time.sleep(0.5)
+    broker.start()
+    wait_for(lambda: run.running["server"].poll() is not None, seconds=60)
+    run.stop()
+    assert "no broker at mqtt://127.0.0.1" in run.log("server")
+    assert "still learning" in run.log(0)
+    assert_equal_to_the_engine(run, 40)
+
+
+def test_the_embedded_broker_needs_nothing_and_gives_the_same(team):
+    port = free_port()
+    run = team(SMALL, f"mqtt://127.0.0.1:{port}")
+    for k in range(3):
+        run.start(k)
+    run.url, run.serve = "", ("--listen", f"127.0.0.1:{port}", "--log-json")
+    run.start("server")
+    wait_for(lambda: run.running["server"].poll() is not None, seconds=60)
+    run.stop()
+    rows = [json.loads(line) for line in run.log("server").splitlines() if line.startswith("{")]
+    assert [row["n"] for row in rows] == list(range(40))
+    assert rows[-1]["mse_db"] < rows[0]["mse_db"]
+    assert rows[-1]["total_accepted"] == 80
+    assert np.isfinite(np.load(run.folder / "server" / "model.npy")).all()
+    assert_equal_to_the_engine(run, 40)
+
+
+def test_a_deadline_goes_on_without_those_who_are_gone_and_sigterm_ends_in_order(team, broker):
+    run = team(SMALL, broker.url, serve=("--deadline", "0.3", "--rounds", "6"))
+    run.start(1)
+    run.start("server")
+    wait_for(lambda: run.running["server"].poll() is not None, seconds=60)
+    process = run.running[1]
+    process.terminate()
+    assert process.wait(10) == 0
+    assert "Stopped after" in run.log(1)
+    assert "missing 0, 2" in run.log("server") or "missing 0" in run.log("server")
+    assert "Traceback" not in run.log("server") + run.log(1)
+
+
+def test_a_live_client_learns_from_lines_and_answers_questions(start, tmp_path, team, broker):
+    run = team(LIVE, broker.url, serve=("--deadline", "0.5", "--every", "0.1"))
+    run.start("server")
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    to = ("--broker", broker.url, "--state", tmp_path / "live", "--stream", "-")
+    client = start("deploy", "client", run.file, "--id", 0, *to, **pipes)
+    for i in range(200):
+        print(json.dumps({"x": [i / 100, 1, 2, 3], "y": 1.5}), file=client.stdin)
+    print("1,1,2\n{broken\nnan,1,2,3,4\n1.99,1,2,3", file=client.stdin, flush=True)
+    answer = json.loads(client.stdout.readline())
+    wait_for(lambda: re.search(r"^round \d+: 1 of", run.log("server"), re.M))
+    client.terminate()
+    said = client.communicate(timeout=20)[1]
+    assert client.returncode == 0
+    assert abs(answer["y"] - 1.5) < 1, "learned, though a round may have come in between"
+    assert answer["low"] < answer["y"] < answer["high"]
+    assert re.search(r"^[01]\.\d{3} of 200 labels were inside the interval of 0\.9$", said, re.M)
+    for part in ("line 201: 3 values in", "line 202", "line 203: a value is not finite", "3 so"):
+        assert part in said
+    assert "Stopped after 200 samples" in said
+
+
+def test_a_device_learns_from_any_iterator(tmp_path, team, broker):
+    run = team(LIVE, broker.url, serve=("--deadline", "0.5", "--every", "0.1"))
+    run.start("server")
+    samples = (Sample(np.full(4, i / 50), 2.0) for i in range(100))
+    plan = plans.read(run.file)
+    device = client_loop.device(plan, 0, tmp_path / "own", Address.parse(broker.url), samples)
+    thread = threading.Thread(target=device.run)
+    thread.start()
+    wait_for(lambda: device.member.client.last_round >= 0 and device.member.client.position == 100)
+    device.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    device.member.store.disk.close()
+    again = client_loop.device(plan, 0, tmp_path / "own", Address.parse(broker.url)).member
+    assert again.client.position == 100
+    again.store.disk.close()
+
+
+@pytest.mark.long
+def test_a_client_of_another_run_or_experiment_is_told_so(tmp_path, team, broker):
+    run = team(SMALL, broker.url)
+    run.start("server")
+    other, lonely = tmp_path / "other.toml", tmp_path / "lonely.toml"
+    other.write_text(SMALL.replace("dim = 200", "dim = 100"))
+    lonely.write_text(SMALL + 'run = "q"\n')
+    for k, file in ((0, other), (1, lonely)):
+        run.file = file
+        run.start(k)
+    wait_for(lambda: "the server runs another experiment" in run.log(0))
+    wait_for(lambda: "no server of run q answers" in run.log(1))

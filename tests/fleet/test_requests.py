@@ -1,0 +1,271 @@
+"""What operators ask of a folder by mistake is refused in one line, and nothing has changed."""
+
+import json
+import os
+import shutil
+import threading
+import time
+import tomllib
+from contextlib import contextmanager
+
+import pytest
+
+from helpers.devices import wait_for
+from helpers.loopback import plan, play
+from psofed.errors import InputError
+from psofed.fleet import requests
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.protocol.store import StateFolder
+from psofed.fleet.samples import replay
+
+
+@pytest.fixture
+def states(tmp_path):
+    """The folders of a server at round 6, with snapshots of 1 and 4, of a copy, and of clients."""
+    given = plan(rounds=100)
+    count = given.experiment.clients
+    folders = [StateFolder(tmp_path / f"client{k}") for k in range(count)]
+    members = [Member(given, k, folders[k], replay(given.experiment, k)) for k in range(count)]
+    folders.append(StateFolder(tmp_path / "server"))
+    server = Coordinator(given, folders[-1])
+    server.snapshots.every = 4
+    for folder in folders:
+        given.keep(folder)
+    server.change("add", [5])
+    server.change("remove", [5])
+    server.change("exclude", [4])
+    for _ in range(6):
+        play(server, members)
+    for folder in folders:
+        folder.close()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "run.toml").write_text("")
+    return tmp_path
+
+
+@contextmanager
+def running(path):
+    """Another process uses the folder."""
+    folder = StateFolder(path)
+    try:
+        yield
+    finally:
+        folder.close()
+
+
+NONE = (
+    "is no state folder of a server; give the folder that `psofed deploy serve --state` was given"
+)
+MISTAKES = [
+    ("fleet add server 900000000", "is far from"),
+    ("fleet list nowhere", f"nowhere {NONE}"),
+    ("fleet list empty", f"empty {NONE}"),
+    ("fleet list run.toml", f"run.toml {NONE}"),
+    ("fleet list client0", "client0 is the state folder of client 0; give the folder that"),
+    ("fleet add client0", "client0 is the state folder of client 0; give the folder that"),
+    ("fleet add server 0", "client 0 is a member already; use 6 or more"),
+    ("fleet add server 4", "client 4 is excluded; use 6 or more"),
+    ("fleet add server 5", "client 5 is removed; use 6 or more: numbers are never used again"),
+    ("fleet add server 7 --count 2", "--count is given with numbers; give one of them"),
+    ("fleet remove server 9", "client 9 is no member; name a member"),
+    ("fleet remove server 5", "client 5 is removed; name a member"),
+    ("fleet exclude server 4", "client 4 is excluded; name a member"),
+    ("fleet exclude server 0 1 2 3", "client 3 is the last member in round 6; add another first"),
+    ("fleet readmit server 0", "client 0 is a member already; name one that is excluded"),
+    ("restore client0", "client0 is the state folder of client 0; give the folder that"),
+    ("restore empty --list", f"empty {NONE}"),
+    ("restore client0 --list", "client0 is the state folder of client 0; give the folder that"),
+    ("restore server --round 3", "--round is 3, of which there is no snapshot; use one of the last: 1, 4"),
+    ("restore server --without 1", "--round is missing; give it with --without"),
+    ("restore server --round 4 --without 9", "--without is 9, but no answer of that client was"),
+]  # fmt: skip
+
+
+def test_mistakes_are_refused_in_one_line_that_says_what_is_right(states, psofed):
+    before = requests.members(states / "server")
+    for words, said in MISTAKES:
+        done = psofed("deploy", *words.split())
+        assert (done.returncode, done.stdout) == (2, ""), words
+        assert said in done.stderr, words
+        assert len(done.stderr.splitlines()) == 1, words
+        assert not (states / "nowhere").exists()
+        assert list((states / "empty").iterdir()) == [], words
+    assert requests.members(states / "server") == before
+
+
+def test_a_running_client_is_not_taken_for_a_server(states, psofed):
+    with running(states / "client0"):
+        done = psofed("deploy", "fleet", "add", "client0")  # a server would be waited for
+    assert "client0 is the state folder of client 0" in done.stderr
+
+
+def test_a_running_server_is_not_put_back_as_a_copy(states, psofed):
+    with running(states / "server"):
+        done = psofed("deploy", "restore", "server")
+    assert done.returncode == 2
+    assert "server is in use by a server; stop it, or give --round to go back" in done.stderr
+
+
+def test_a_copy_does_not_do_again_what_was_asked_of_the_first(states, psofed):
+    shutil.copytree(states / "server", states / "copy")
+    (states / "copy" / "request.1").write_text(json.dumps({"act": "add", "count": 1}))
+    assert "The copy has round 6." in psofed("deploy", "restore", "copy").stdout
+    assert not list((states / "copy").glob("request.*"))
+
+
+def test_the_rounds_to_go_back_to_are_listed(states, psofed):
+    assert psofed("deploy", "restore", "server", "--list").stdout == "1 4\n"
+    for path in (states / "server").glob("snapshot.*"):
+        path.unlink()
+    assert psofed("deploy", "restore", "server", "--list").stdout == "There is no snapshot yet.\n"
+
+
+def test_members_are_counted_and_listed(states, psofed):
+    first, head, *rows = psofed("deploy", "fleet", "list", "server").stdout.splitlines()
+    assert first == "Round 6: 4 members, 1 excluded, 1 removed"
+    assert head.split() == ["client", "standing", "since", "answers", "last", "lost"]
+    assert [row.split()[:2] for row in rows[3:]] == [
+        ["3", "member"], ["4", "excluded"], ["5", "removed"],
+    ]  # fmt: skip
+
+
+def test_a_copy_of_a_running_folder_can_be_read_if_the_records_come_first(tmp_path, psofed):
+    """docs/operate.md: a server closes rounds and changes its fleet while it is copied."""
+    given, done = plan(rounds=10_000), threading.Event()
+    folder = StateFolder(tmp_path / "server")
+    server = Coordinator(given, folder)
+    given.keep(folder)
+    server.change("add", [5])
+
+    def serve():
+        for k in range(6, 10_000):
+            if done.is_set():
+                return
+            server.change("add", [k])
+            server.commit()
+            server.change("remove", [k])
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    rounds = []
+    try:
+        for i in range(12):
+            wait_for(lambda i=i: server.n > i)
+            copy = tmp_path / f"copy{i}"
+            copy.mkdir(mode=0o700)
+            for name in ("record.0", "record.1", "run.toml", "fleet.jsonl"):
+                shutil.copy(tmp_path / "server" / name, copy)
+    finally:
+        done.set()
+        thread.join()
+        folder.close()
+    for i in range(12):
+        copied = requests.members(tmp_path / f"copy{i}")
+        rounds.append(copied["round"])
+        text = psofed("deploy", "fleet", "list", f"copy{i}", "--toml").stdout
+        changes = tomllib.loads(text)["fleet"]
+        added, gone = (sum(act in change for change in changes) for act in ("add", "remove"))
+        assert added - gone + 5 == copied["counts"]["member"]
+        assert f"The copy has round {rounds[-1]}." in psofed("deploy", "restore", f"copy{i}").stdout
+    assert rounds == sorted(rounds)
+    assert rounds[-1] > rounds[0]
+
+
+@pytest.fixture
+def server(states):
+    """A server that takes requests, in the folder `server`."""
+    folder = StateFolder(states / "server")
+    yield Coordinator(plan(rounds=100), folder)
+    folder.close()
+
+
+ODD = ["", "\x00\xff", "[]", '"add"', "7", "null", '{"act": "add", "count": Infinity}',
+       '{"restore": 1e999}', '{"act": ["add"]}', "[" * 99_999, '{"act": "add"}' + " " * 3_000_000,
+       ]  # fmt: skip
+
+
+def test_what_is_no_request_is_answered_and_thrown_away(states, server):
+    folder, before = states / "server", server.server.table.next
+    for i, text in enumerate(ODD):
+        (folder / f"request.{i}").write_text(text)
+    (folder / "elsewhere").write_text('{"act": "add", "count": 1}')
+    (folder / "request.link").symlink_to("elsewhere")
+    os.mkfifo(folder / "request.pipe")
+    (folder / "request.folder").mkdir()
+    said = []
+    assert requests.Requests(server, folder).look(said.append) is None
+    assert (server.server.table.next, said) == (before, [])
+    assert [path.name for path in folder.glob("request.*")] == ["request.folder"]
+    outcomes = [json.loads(path.read_text()) for path in folder.glob("reply.*")]
+    assert len(outcomes) == len(ODD) + 2
+    assert all(list(outcome) == ["error"] for outcome in outcomes)
+
+
+def test_a_request_is_not_done_twice_by_a_server_that_is_killed_in_between(
+    states, server, monkeypatch
+):
+    folder, before = states / "server", server.server.table.next
+    (folder / "request.1").write_text('{"act": "add", "count": 1}')
+
+    def killed(path, data):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(requests.records, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        requests.Requests(server, folder).look(print)
+    monkeypatch.undo()
+    requests.Requests(server, folder).look(print)
+    assert server.server.table.next == before + 1
+
+
+def test_outcomes_that_nobody_has_read_are_thrown_away_after_an_hour(states, server):
+    folder = states / "server"
+    for name, age in (("reply.old", 4000), ("reply.new", 3000)):
+        (folder / name).write_text("{}")
+        os.utime(folder / name, (time.time() - age,) * 2)
+    (folder / "request.1").write_text('{"act": "add", "count": 1}')
+    requests.Requests(server, folder).look(print)
+    assert {path.name for path in folder.glob("reply.*")} == {"reply.new", "reply.1"}
+
+
+def test_two_commands_at_once_are_both_done_without_a_server(states):
+    """The second finds the folder in use, but not by a server that would answer."""
+    state, found = states / "server", []
+
+    def ask():
+        found.extend(requests.ask(state, {"act": "add", "count": 1}))
+
+    thread = threading.Thread(target=ask)
+    with running(state):
+        thread.start()
+        wait_for(lambda: list(state.glob("request.*")))
+    thread.join(10)
+    assert [change["add"] for change in found] == [[6]]
+    assert requests.members(state)["counts"]["member"] == 5
+    assert not list(state.glob("request.*"))
+
+
+def test_a_command_that_is_not_answered_says_whether_something_may_have_changed(states):
+    state = states / "server"
+    with running(state):
+        with pytest.raises(InputError, match="nothing was changed"):
+            requests.ask(state, {"act": "add", "count": 1}, patience=0.1)
+        assert not list(state.glob("request.*"))
+
+        def take():
+            wait_for(lambda: list(state.glob("request.*")))
+            next(state.glob("request.*")).unlink()
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        with pytest.raises(InputError, match="see `psofed deploy fleet list`"):
+            requests.ask(state, {"act": "add", "count": 1}, patience=1.0)
+        thread.join()
+
+
+def test_the_order_of_numbers_does_not_matter_and_twice_is_once(states, psofed):
+    state = states / "server"
+    free = max(row["client"] for row in requests.members(state)["clients"]) + 1
+    done = psofed("deploy", "fleet", "add", state, free + 1, free, free + 1, "--json")
+    assert [change["add"] for change in json.loads(done.stdout)] == [[free], [free + 1]]

@@ -1,0 +1,168 @@
+"""Revocation: within seconds a client has no rights, and does not come back; the others go on."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import ssl
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pytest
+
+from helpers.certified import reread, who
+from helpers.devices import wait_for
+from psofed.fleet import identity
+from psofed.fleet.authority import Authority
+
+MQTT_CONNECT = b"\x10\x0c\x00\x04MQTT\x04\x02\x00\x1e\x00\x00"
+
+
+@pytest.fixture
+def links(keys, secured, open_link):
+    broker = secured(keys)
+
+    def connect(name, topic, wait=True, folder=keys):
+        mine = who(folder, name)
+        return open_link(broker.port, name, topic, identity=mine, wait=wait, clients=range(2))
+
+    connect.broker = broker
+    return connect
+
+
+def heard(link, seconds):
+    end, found = time.monotonic() + seconds, []
+    while (left := end - time.monotonic()) > 0:
+        event = link.get(left)
+        found += [event.data] if event and event.kind == "message" else []
+    return found
+
+
+def talk(server, clients):
+    """What the server hears, and what each client hears, if everybody speaks."""
+    for k, link in enumerate(clients):
+        link.send(f"p/{k}/u", b"up %d" % k)
+        server.send(f"p/{k}/d", b"down %d" % k)
+    return sorted(heard(server, 0.3)), *(heard(link, 0.05) for link in clients)
+
+
+ALL = [b"up 0", b"up 1"], [b"down 0"], [b"down 1"]
+ONE = [b"up 1"], [], [b"down 1"]
+
+
+def test_a_revoked_client_loses_its_rights_at_once_and_does_not_come_back(keys, links, psofed):
+    server, zero, one = links("server", "p/+/u"), links("0", "p/0/d"), links("1", "p/1/d")
+    wait_for(lambda: talk(server, (zero, one)) == ALL)
+    said = psofed(
+        "deploy", "keys", "revoke", "0", "--folder", keys, "--reload", links.broker.process.pid
+    )
+    assert "Revoked 1 certificate of 0" in said.stdout
+    wait_for(lambda: talk(server, (zero, one)) == ONE, seconds=5)
+    assert zero.up, "mosquitto leaves the connection open, without rights"
+    assert len(one._lost) == 0, "the others stay connected"
+    zero.close()
+    again = links("0", "p/0/d", wait=False)
+    why = wait_for(lambda: again.get(1))
+    assert (why.kind, why.data) == ("down", identity.refused("SSLV3_ALERT_CERTIFICATE_REVOKED"))
+    assert "this machine's certificate is revoked" in why.data
+    assert not again.up
+    links("1", "p/1/d")  # another certificate of the same list is still accepted
+
+
+def test_a_number_comes_back_with_a_new_key_and_what_was_revoked_stays_outside(keys, links, psofed):
+    server, thief = links("server", "p/+/u"), links("0", "p/0/d")
+    stolen = keys.parent / "stolen"
+    shutil.copytree(keys, stolen)
+    assert psofed("deploy", "keys", "revoke", "0", "--folder", keys).returncode == 0
+    renewed = psofed("deploy", "keys", "renew", "0", "--folder", keys)
+    assert "Restart the broker" in renewed.stdout
+    assert "deny" not in (keys / "acl").read_text()
+    reread(links.broker)
+    device = links("0", "p/0/d")
+    wait_for(lambda: not thief.up)
+    thief.close()
+    wait_for(lambda: talk(server, [device]) == ([b"up 0"], [b"down 0"]))
+    assert links("0", "p/0/d", wait=False, folder=stolen).get(5).data.endswith("keys renew`)")
+    rows = {row["serial"]: row for row in listed(psofed, keys) if row["name"] == "0"}
+    assert sorted(row["revoked"] for row in rows.values()) == [False, True]
+
+
+def test_a_session_of_tls_is_not_resumed_by_a_revoked_client(keys, links):
+    context = who(keys, "0").context()
+
+    def shake(session=None):
+        plain = socket.create_connection(("127.0.0.1", links.broker.port), 10)
+        with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as line:
+            with suppress(ssl.SSLEOFError):  # it may have refused us already
+                line.sendall(MQTT_CONNECT)
+            assert line.recv(9) == bytes([0x20, 2, 0, 0]), "the broker has accepted us"
+            return line.session
+
+    session = shake()
+    assert session.has_ticket, "the broker offers to resume"
+    Authority(keys).revoke("0")
+    reread(links.broker)
+    for offer in (None, session):
+        with pytest.raises(ssl.SSLError) as refused:
+            shake(offer)
+        assert refused.value.reason == "SSLV3_ALERT_CERTIFICATE_REVOKED"
+
+
+def listed(psofed, folder):
+    return json.loads(psofed("deploy", "keys", "list", "--json", "--folder", folder).stdout)
+
+
+def test_all_certificates_of_a_client_are_revoked_and_each_list_is_younger(keys, psofed):
+    ours, made = Authority(keys), []
+    for _ in range(2):
+        ours.renew("0")
+    for name in ("0", "1", "0"):
+        ours.revoke(name)
+        made.append(ours._list())
+    assert [len(crl) for crl in made] == [3, 4, 4]
+    times = [crl.last_update_utc for crl in made]
+    assert times == sorted(set(times)), "OpenSSL takes the older of two with the same time"
+    assert all(crl.last_update_utc < datetime.now(UTC) < crl.next_update_utc for crl in made)
+    rows = listed(psofed, keys)
+    assert {row["name"] for row in rows if row["revoked"]} == {"0", "1"}
+    assert len(rows) == 3 + 5, "authority, broker, server and five of clients"
+    assert (keys / "acl").read_text().count("topic deny #") == 2
+    text = psofed("deploy", "keys", "list", "--folder", keys).stdout.splitlines()
+    assert re.fullmatch(r" +0 +824 days, until \d{4}-\d\d-\d\d  revoked", text[0])
+
+
+def test_commands_at_the_same_time_do_not_undo_each_other(keys):
+    for k in range(3, 10):
+        Authority(keys).add(str(k))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda k: Authority(keys).revoke(str(k)), range(10)))
+    assert len(Authority(keys)._list()) == 10
+    assert (keys / "acl").read_text().count("topic deny #") == 10
+
+
+def test_the_server_is_revoked_without_a_denial_and_strangers_are_named(keys, psofed):
+    Authority(keys).revoke("server")
+    assert "deny" not in (keys / "acl").read_text()
+    for name in ("7", "nobody"):
+        wrong = psofed("deploy", "keys", "revoke", name, "--folder", keys)
+        assert wrong.returncode == 2
+        assert f"has no certificate of {name!r}" in wrong.stderr
+        assert len(wrong.stderr.strip().splitlines()) == 1
+    gone = psofed("deploy", "keys", "revoke", "0", "--folder", keys, "--reload", 2**22 + 1)
+    assert gone.returncode == 2
+    assert "cannot be told" in gone.stderr
+    assert "Revoked 1 certificate of 0" in gone.stdout, "that holds all the same"
+    other = psofed("deploy", "keys", "revoke", "0", "--folder", keys, "--reload", os.getpid())
+    assert (other.returncode, "and is not told; give that of" in other.stderr) == (2, True)
+    copy = next((keys / "issued").glob("0-*.pem"))
+    text = copy.read_text()
+    copy.write_text("nonsense")
+    damaged = psofed("deploy", "keys", "revoke", "0", "--folder", keys)
+    assert (damaged.returncode, "no certificate that can be read" in damaged.stderr) == (2, True)
+    copy.write_text(text)
+    (keys / "crl.pem").write_text("nonsense")
+    damaged = psofed("deploy", "keys", "revoke", "0", "--folder", keys)
+    assert (damaged.returncode, "it is damaged" in damaged.stderr) == (2, True)

@@ -1,0 +1,111 @@
+"""A secret instead of certificates: files, and real processes whose messages are sealed."""
+
+import os
+import re
+
+import pytest
+
+from helpers import stranger
+from helpers.devices import wait_for
+from helpers.runs import SMALL, assert_equal_to_the_engine
+from psofed.errors import InputError
+from psofed.fleet import private
+from psofed.fleet.protocol import deployment as plans
+from psofed.fleet.protocol import wire
+
+
+@pytest.fixture
+def folder(tmp_path):
+    private.make_secret(tmp_path / "keys")
+    for k in range(3):
+        private.give_secret(tmp_path / "keys", k)
+    return tmp_path / "keys"
+
+
+def test_a_sealed_run_equals_the_engine_and_a_stranger_changes_nothing(folder, team, broker):
+    text = SMALL.replace("rounds = 40", "rounds = 12")
+    run = team(text, broker.url, serve=("--secret", folder / "server.secret", "--log-json"))
+    run.start("server")
+    wait_for(lambda: "connected to" in run.log("server"))
+    digest = plans.read(run.file).digest
+    boast = wire.encode(wire.Frame(wire.HELLO, digest, wire.LAST_ROUND))
+    forged = wire.seal(private.read_secret(folder / "1.secret", 1), wire.UP, boast)
+    for data in (boast, forged):
+        stranger.say(broker.port, "p/0/u", data)
+    wait_for(lambda: "Alarm (forged)" in run.log("server"))
+    for k in range(3):
+        run.more = "--secret", folder / f"{k}.secret"
+        run.start(k)
+    wait_for(lambda: run.running["server"].poll() is not None)
+    run.stop()
+    assert "ahead" not in run.log("server")
+    assert "refused a message of client 0: mac" in run.log("server")
+    up = re.findall(r'"up": (\d+)', run.log("server"))
+    assert set(up) == {str(2 * (9 + 40 * 8 + 8))}, "the seal is counted"
+    assert_equal_to_the_engine(run, 12)
+
+
+def test_a_client_without_the_key_is_told_so(folder, team, broker):
+    run = team(SMALL, broker.url, serve=("--secret", folder / "server.secret"))
+    private.make_secret(folder / "other")
+    run.start("server")
+    run.more = "--secret", private.give_secret(folder / "other", 0)
+    run.start(0)
+    wait_for(lambda: "an invitation is refused: the seal is wrong" in run.log(0))
+    wait_for(lambda: "refused a message of client 0: mac" in run.log("server"))
+
+
+def test_files_are_private_and_made_once(psofed, tmp_path):
+    assert "psofed deploy keys secret 0" in psofed("deploy", "keys", "secret").stdout
+    assert "--secret 7.secret" in psofed("deploy", "keys", "secret", "7").stdout
+    keys = tmp_path / "keys"
+    assert {path.name: path.stat().st_mode & 0o777 for path in keys.iterdir()} == {
+        "server.secret": 0o600, "7.secret": 0o600
+    }  # fmt: skip
+    master = private.read_secret(keys / "server.secret")
+    assert private.read_secret(keys / "7.secret", 7) == wire.derive(master, 7) != master
+    for again in (("deploy", "keys", "secret"), ("deploy", "keys", "secret", "7")):
+        result = psofed(*again)
+        assert result.returncode == 2
+        assert "exists already" in result.stderr
+    for name in ("x", "07", "-1", "server"):
+        assert psofed("deploy", "keys", "secret", name, "--folder", "keys").returncode == 2
+    assert psofed("deploy", "keys", "secret", "7", "--folder", "none").returncode == 2
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_file_that_others_can_read_or_of_somebody_else_is_refused(psofed, folder, tmp_path):
+    (tmp_path / "run.toml").write_text(SMALL)
+    client = (
+        "deploy",
+        "client",
+        "run.toml",
+        "--id",
+        1,
+        "--state",
+        "s",
+        "--broker",
+        "mqtt://127.0.0.1:1",
+    )
+    serve = ("deploy", "serve", "run.toml", "--state", "s", "--broker", "mqtt://127.0.0.1:1")
+    for command, name, found in (
+        (client, "0.secret", "is a 'psofed key of client 0', not the 'psofed key of client 1'"),
+        (client, "server.secret", "is a 'psofed server secret', not"),
+        (serve, "1.secret", "not the 'psofed server secret'"),
+        (serve, "none.secret", "cannot be read"),
+    ):
+        result = psofed(*command, "--secret", folder / name)
+        assert result.returncode == 2
+        assert found in result.stderr
+        assert "psofed deploy keys secret" in result.stderr
+    for mode in (0o640, 0o604):
+        os.chmod(folder / "1.secret", mode)
+        result = psofed(*client, "--secret", folder / "1.secret")
+        assert result.returncode == 2
+        assert "can be read by others; chmod 600" in result.stderr
+    assert not (tmp_path / "s").exists()
+    for text in ("", "psofed server secret", "psofed server secret 12", "\xff"):
+        (folder / "bad").write_text(text, encoding="latin-1")
+        os.chmod(folder / "bad", 0o600)
+        with pytest.raises(InputError, match=r"cannot be read|has no secret in it"):
+            private.read_secret(folder / "bad")

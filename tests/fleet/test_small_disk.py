@@ -1,0 +1,91 @@
+"""Real processes on real disks of a few kB: full, read-only, and mended while they run."""
+
+import re
+
+import pytest
+
+from helpers.devices import wait_for
+from helpers.full_disk import SmallDisk, needs_mount
+from helpers.processes import end_in_order
+from helpers.runs import SMALL, assert_equal_to_the_engine
+
+ROUNDS = 300
+
+
+@pytest.fixture
+def disks(tmp_path):
+    made = [SmallDisk(tmp_path / name, 1024) for name in ("disk-s", "disk-0")]
+    for disk, name in zip(made, ("server", "0"), strict=True):
+        (disk.path / "state").mkdir(mode=0o700)
+        (tmp_path / name).symlink_to(disk.path / "state")
+    yield made
+    for disk in made:
+        disk.stop()
+
+
+def spoil(run, who, disk, said, over):
+    """Twice, and it goes on: the lines of `who` say which file, why, and when it is over."""
+    for times, (spoil, mend, why) in enumerate(
+        [
+            (disk.fill, disk.free, "No space left on device"),
+            (disk.read_only, disk.writable, "Read-only file system"),
+        ]
+    ):
+        spoil()
+        line = rf"{run.folder / str(who)}/(new|answers\.\d+): {why}: {said}"
+        wait_for(lambda line=line: re.search(line, run.log(who)))
+        mend()
+        wait_for(lambda times=times: run.log(who).count(over) > times)
+
+
+@needs_mount
+def test_server_and_client_go_on_by_themselves_when_a_disk_was_full_or_read_only(
+    disks, broker, team
+):
+    text = SMALL.replace("rounds = 40", f"rounds = {ROUNDS}")
+    run = team(text, broker.url, serve=("--every", "0.01", "--dashboard", "0"))
+    for who in ("server", 0, 1, 2):
+        run.start(who)
+    wait_for(lambda: "round 5:" in run.log("server"))
+    spoil(run, "server", disks[0], "round", "Alarm over (disk)")
+    spoil(run, 0, disks[1], "still learning, but no answer leaves", "can be written again")
+    wait_for(lambda: run.running["server"].poll() is not None, seconds=60)
+    run.stop()
+    for who in ("server", 0, 1, 2):
+        assert "Traceback" not in run.log(who)
+    assert_equal_to_the_engine(run, ROUNDS)
+
+
+def test_a_log_on_a_full_disk_ends_neither_server_nor_client(broker, team, start):
+    run = team(SMALL, broker.url)
+    full = {"stdout": open("/dev/full", "w"), "stderr": open("/dev/full", "w")}  # noqa: SIM115
+    try:
+        to = ("--broker", broker.url, "--state")
+        server = start("deploy", "serve", run.file, *to, run.folder / "server", **full)
+        clients = [
+            start("deploy", "client", run.file, "--id", k, *to, run.folder / str(k), **full)
+            for k in range(3)
+        ]
+        wait_for(lambda: server.poll() is not None)
+        end_in_order(clients)
+    finally:
+        for stream in full.values():
+            stream.close()
+    assert_equal_to_the_engine(run, 40)
+
+
+@needs_mount
+@pytest.mark.parametrize("who", ["serve", "client"])
+def test_a_start_on_a_full_or_read_only_disk_is_one_line(disks, process, tmp_path, who):
+    (tmp_path / "run.toml").write_text(SMALL)
+    more = ("--id", 0, "--broker", "mqtt://127.0.0.1:1") if who == "client" else ()
+    folder = tmp_path / "0"
+    for spoil, why in (
+        (disks[1].fill, "No space left on device"),
+        (disks[1].read_only, "Read-only file system"),
+    ):
+        spoil()
+        result = process("deploy", who, "run.toml", *more, "--state", folder)
+        assert result.returncode == 2, result.stderr
+        (line,) = result.stderr.strip().splitlines()
+        assert re.match(rf"psofed: {folder}/(new|run.toml.new|lock) cannot be .*: {why}; ", line)

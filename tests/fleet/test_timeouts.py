@@ -1,0 +1,264 @@
+"""Who is waited for: on a clock of the test's own, in a loop without a broker, and for real."""
+
+import json
+from itertools import pairwise
+from time import monotonic
+
+import pytest
+
+from helpers.devices import wait_for
+from helpers.loopback import Line, connect, disk, plan
+from psofed.fleet import mqtt
+from psofed.fleet.address import speaker
+from psofed.fleet.client_loop import Device
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.server_loop import ServerLoop
+from psofed.fleet.timeouts import ALERT, HURRY, LEAST, LONGEST, PROBE, Timeouts
+
+
+def asleep(timeouts, k=1, now=100.0):
+    """Client k, heard before, falls asleep some seconds later; when."""
+    timeouts.hear(k, "accepted", now)
+    timeouts.ask([k], now)
+    now += timeouts.limit(k, now)
+    timeouts.put_to_sleep(timeouts.overdue(now), now)
+    assert k in timeouts.asleep
+    return now
+
+
+def test_a_client_is_waited_for_a_few_times_as_long_as_it_usually_takes():
+    timeouts = Timeouts()
+    assert timeouts.limit(1, 0.0) == LEAST
+    for n in range(40):
+        timeouts.ask([1], 100.0 * n)
+        timeouts.hear(1, "accepted", 100.0 * n + 2.0)
+    assert timeouts.limit(1, 4000.0) == pytest.approx(8.0)
+    assert Timeouts(1.5).limit(1, 0.0) == 1.5
+
+
+def test_where_one_is_gone_the_others_have_less_time_for_a_while():
+    timeouts = Timeouts()
+    now = asleep(timeouts, 1)
+    timeouts.ask([2], now)
+    timeouts.hear(2, "accepted", now + 0.01)
+    assert timeouts.limit(2, now) == timeouts.limit(3, now) == HURRY
+    assert timeouts.limit(2, now + ALERT) == LEAST
+    slow = Timeouts()
+    slow.ask([2], 0.0)
+    slow.hear(2, "accepted", 5.0)
+    assert slow.limit(2, asleep(slow, 1)) == 20.0
+
+
+def test_a_slow_client_that_was_too_late_once_is_waited_for_longer_and_then_in_time():
+    timeouts, now, late = Timeouts(), 0.0, 0
+    for _ in range(10):
+        timeouts.ask([1], now)
+        if timeouts.limit(1, now) <= 7.0:
+            timeouts.put_to_sleep([1], now + timeouts.limit(1, now))
+            assert timeouts.hear(1, "late", now + 7.0)
+            late += 1
+        else:
+            timeouts.hear(1, "accepted", now + 7.0)
+        now += 60.0
+    assert late == 1
+
+
+def test_probes_come_after_ten_seconds_and_then_less_and_less_often():
+    timeouts = Timeouts()
+    begun = now = asleep(timeouts)
+    times = []
+    while now < begun + 7200:
+        now += 1.0
+        if timeouts.due(now):
+            times.append(now)
+    gaps = [b - a for a, b in pairwise([begun, *times])]
+    assert PROBE <= gaps[0] <= 1.2 * PROBE + 1
+    assert all(b >= 1.5 * a for a, b in pairwise(gaps[:5]))
+    assert all(LONGEST <= gap <= 1.2 * LONGEST + 1 for gap in gaps[8:])
+
+
+def test_a_hello_wakes_at_once_but_who_never_answers_must_wait_longer_each_time():
+    timeouts, now, waits = Timeouts(), 0.0, []
+    for _ in range(8):
+        now = asleep_again = _silent(timeouts, now)
+        while not timeouts.hear(1, "hello", now):
+            now += 1.0
+        waits.append(now - asleep_again)
+    assert waits[0] == 0.0
+    assert all(b >= 1.5 * a for a, b in pairwise(waits[1:6]))
+    assert LONGEST <= waits[-1] <= 1.2 * LONGEST + 1
+    timeouts.ask([1], now)
+    timeouts.hear(1, "accepted", now)
+    now = _silent(timeouts, now)
+    assert timeouts.hear(1, "hello", now)
+
+
+def _silent(timeouts, now):
+    timeouts.ask([1], now)
+    timeouts.put_to_sleep(timeouts.overdue(now + LEAST), now + LEAST)
+    return now + LEAST
+
+
+def test_a_hello_is_no_answer():
+    timeouts = Timeouts()
+    timeouts.ask([1], 0.0)
+    for second in range(3):
+        timeouts.hear(1, "hello", float(second))
+    assert timeouts.overdue(LEAST) == [1]
+
+
+def test_who_is_ahead_sleeps_on_and_is_probed_soon():
+    timeouts = Timeouts()
+    now = asleep(timeouts) + 3000.0
+    timeouts.due(now)
+    assert not timeouts.hear(1, "ahead", now)
+    assert timeouts.due(now + PROBE) == [1]
+
+
+def test_time_without_a_broker_and_a_standstill_of_the_server_do_not_count():
+    loop = ServerLoop(Coordinator(live(), disk()), Line(), timeouts=Timeouts())
+    loop._ask()
+    loop._react(mqtt.Event("down", data="gone"))
+    assert loop.timeouts.overdue(monotonic() + 100) == []
+    loop._ask()
+    loop._moved = monotonic() - 5.0
+    loop._check_timeouts(monotonic() + 5.0)
+    assert not loop.timeouts.asleep
+    assert loop.timeouts.overdue(monotonic() + 100) == []
+
+
+def test_a_line_names_a_few_clients_and_there_is_one_a_second():
+    timeouts = Timeouts()
+    for k in range(9):
+        timeouts.hear(k, "hello", 0.0)
+    timeouts.ask(range(9), 0.0)
+    timeouts.put_to_sleep(timeouts.overdue(3.0), 3.0)
+    (line,) = timeouts.lines(3.0)
+    assert line == "clients 0, 1, 2, 3, 4 and 4 more do not answer: they are not asked until heard again"  # fmt: skip
+    timeouts.hear(7, "hello", 3.2)
+    assert timeouts.lines(3.2) == []
+    assert timeouts.lines(4.1) == ["client 7 is back"]
+
+
+def test_who_was_never_heard_is_not_news():
+    timeouts = Timeouts()
+    timeouts.ask([1], 0.0)
+    timeouts.put_to_sleep(timeouts.overdue(3.0), 3.0)
+    assert timeouts.asleep
+    timeouts.hear(1, "hello", 4.0)
+    assert timeouts.lines(10.0) == []
+
+
+def live(**options):
+    return plan(Deploy(clock="live"), dtype="float32", **{"clients": 6, "cohort": 3} | options)
+
+
+def fleet(patience, spare=0):
+    """A server and six devices that answer at once, unless they are `gone`."""
+    given, gone, closed = live(), set(), []
+    loop = ServerLoop(Coordinator(given, disk()), Line(), 10.0, on_close=closed.append)
+    loop.timeouts = Timeouts(patience)
+    if spare:
+        loop.coordinator.over_select(spare)
+    devices = {k: Device(Member(given, k, disk()), Line()) for k in range(6)}
+    connect(loop, devices)
+    down = loop.link.hand
+    loop.link.hand = lambda topic, data: speaker(topic) in gone or down(topic, data)
+    return loop, devices, gone, closed
+
+
+def test_a_loop_does_not_wait_for_the_dead_and_they_are_back_after_a_hello():
+    loop, devices, gone, closed = fleet(0.3)
+    loop.run(5)
+    gone |= {0, 1, 2}
+    begun = monotonic()
+    loop.run(60)
+    assert monotonic() < begun + 3.0
+    assert set(loop.timeouts.asleep) == {0, 1, 2}
+    assert all(row.accepted == 3 for row in closed)
+    gone.clear()
+    for k in (0, 1, 2):
+        devices[k]._network(mqtt.Event("up"))
+    assert not loop.timeouts.asleep
+    loop.run(90)
+    ledger = loop.coordinator.server.ledger
+    assert (ledger.accepted_at > 60).all()
+    assert ledger.counts["asked"] == ledger.counts["accepted"] + ledger.counts["lost"]
+    assert ledger.counts["lost"] == 3
+
+
+def test_with_spare_members_not_even_the_first_rounds_wait():
+    loop, _, gone, closed = fleet(0.3, spare=3)
+    gone |= {0, 1, 2}
+    begun = monotonic()
+    loop.run(100)
+    assert monotonic() < begun + 1.0
+    assert all(row.accepted == 3 for row in closed)
+
+
+def test_a_present_client_answers_a_probe_with_one_hello_and_an_older_one_ignores_it():
+    loop, devices, _, _ = fleet(0.3)
+    loop.run(3)
+    loop.timeouts.ask([1], monotonic() - 10.0)
+    loop.timeouts.put_to_sleep([1], monotonic())
+    loop.coordinator.sleep([1])
+    sent = len(devices[1].link.sent), len(loop.link.sent)
+    loop.timeouts.asleep[1].probe = 0.0
+    loop._looked = 0.0
+    loop._check_timeouts(monotonic())
+    assert (len(devices[1].link.sent), len(loop.link.sent)) == (sent[0] + 1, sent[1] + 2)
+    assert not loop.timeouts.asleep
+    assert devices[1].member.standing == ""
+    probe = loop.coordinator.probe(1)
+    assert len(probe) == wire.head(wire.HELLO) + 1
+    for _ in range(20):
+        devices[1]._network(mqtt.Event("message", "", probe))
+    assert len(devices[1].link.sent) <= sent[0] + 1 + 5
+    assert wire.WORDS.index(wire.ASLEEP) == 4  # that older clients do not know: an empty word
+
+
+def test_a_quiet_round_has_not_a_byte_more():
+    bytes_of = []
+    for timeouts in (None, Timeouts()):
+        loop, _, _, closed = fleet(None)
+        loop.timeouts = timeouts
+        loop.run(20)
+        bytes_of.append(([(row.up, row.down) for row in closed], loop.link.sent))
+    assert bytes_of[0] == bytes_of[1]
+
+
+FILE = """
+clients = 4
+cohort = 3
+[features]
+dim = 20
+[[methods]]
+name = "psofed"
+shared = 2
+[deploy]
+clock = "live"
+"""
+
+
+def test_one_of_four_is_killed_rounds_go_on_and_it_comes_back_by_itself(broker, team):
+    found = team(FILE, broker.url, serve=("--every", "0.05", "--patience", "1", "--log-json"))
+    for who in ("server", 0, 1, 2, 3):
+        found.start(who)
+
+    def rows():
+        return [json.loads(line) for line in found.log("server").splitlines() if line[:1] == "{"]
+
+    wait_for(lambda: sum(row["accepted"] == 3 for row in rows()) > 10)
+    found.kill(2)
+    wait_for(lambda: "client 2 does not answer" in found.log("server"))
+    n, begun = rows()[-1]["n"], monotonic()
+    wait_for(lambda: rows()[-1]["n"] >= n + 40)
+    assert monotonic() < begun + 8.0  # 40 rounds of 0.05 s: nobody waits for it
+    assert all(row["missing"] == [] for row in rows() if row["n"] > n + 1)
+    found.start(2)
+    wait_for(lambda: "client 2 is back" in found.log("server"))
+    total = rows()[-1]
+    assert total["total_lost"] <= total["n"] + 1

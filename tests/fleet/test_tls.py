@@ -1,0 +1,205 @@
+"""Certificates: who one is decides what one may say; foreign and expired ones stay outside."""
+
+import datetime
+import re
+import time
+
+import pytest
+
+from helpers.certified import authority, files, reread, who
+from helpers.devices import wait_for
+from helpers.runs import SMALL
+from psofed.errors import InputError
+from psofed.fleet import authority as authorities
+from psofed.fleet.authority import Authority
+from psofed.fleet.protocol import deployment as plans
+
+
+@pytest.fixture
+def broker(keys, secured):
+    return secured(keys)
+
+
+def heard(link, seconds=0.7):
+    end, found = time.monotonic() + seconds, []
+    while (left := end - time.monotonic()) > 0:
+        event = link.get(left)
+        found += [(event.topic, event.data)] if event and event.kind == "message" else []
+    return found
+
+
+def test_a_client_speaks_and_listens_only_for_itself(keys, broker, open_link):
+    server, zero, spy = (
+        open_link(broker.port, name, topic, identity=who(keys, name), clients=range(3))
+        for name, topic in (("server", "p/+/u"), ("0", "p/0/d"), ("1", "#"))
+    )
+    time.sleep(0.3)
+    spy.send("p/0/u", b"forged")
+    spy.send("p/0/d", b"forged")
+    spy.send("p/1/u", b"own")
+    server.send("p/0/d", b"for zero")
+    server.send("p/1/d", b"for one")
+    assert heard(server) == [("p/1/u", b"own")]
+    assert heard(zero) == [("p/0/d", b"for zero")]
+    assert heard(spy) in ([("p/1/d", b"for one")], [])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["foreign", "expired", "revoked", "none", "unbelieving"])
+def test_who_has_no_right_certificate_stays_outside_and_is_told(keys, broker, team, tmp_path, kind):
+    run = team(SMALL, f"mqtts://127.0.0.1:{broker.port}")
+    other = tmp_path / "other"
+    authority(other, [0])
+    if kind == "foreign":
+        run.more = "--ca", keys / "ca.pem", *files(other, "0")[2:]
+    elif kind == "unbelieving":
+        run.more = "--ca", other / "ca.pem", *files(keys, "0")[2:]
+    elif kind == "expired":
+        Authority(keys).issue("0", -1)
+        run.more = files(keys, "0")
+    elif kind == "revoked":
+        Authority(keys).revoke("0")
+        reread(broker)
+        run.more = files(keys, "0")
+    else:
+        run.url, run.more = f"mqtt://127.0.0.1:{broker.port}", ()
+    run.start(0)
+    said = wait_for(lambda: re.search("no broker at .*still learning", run.log(0)))[0]
+    hints = {"none": "127.0.0.1", "unbelieving": "of another authority"}
+    hints["revoked"] = "the broker says that this machine's certificate is revoked"
+    hints["foreign"] = "this machine's certificate was not issued by its authority"
+    hints["expired"] = "this machine's certificate has expired by the clock of this machine"
+    assert hints[kind] in said
+    time.sleep(0.5)
+    assert run.running[0].poll() is None, "it goes on"
+    assert "Traceback" not in run.log(0)
+    run.stop()
+
+
+@pytest.mark.parametrize("kind", ["has expired", "is not valid yet"])
+def test_a_certificate_that_does_not_fit_the_clock_is_told_from_other_failures(
+    keys, secured, team, monkeypatch, kind
+):
+    days = -1 if kind == "has expired" else 825
+    if days > 0:
+        later = datetime.timedelta(days=10)
+
+        class Later(datetime.datetime):
+            @classmethod
+            def now(cls, zone=None):
+                return super().now(zone) + later
+
+        monkeypatch.setattr(authorities, "datetime", Later)
+    Authority(keys).issue("broker", days, [authorities._host("127.0.0.1")])
+    broker = secured(keys)
+    run = team(SMALL, f"mqtts://127.0.0.1:{broker.port}", serve=files(keys, "server"))
+    run.start("server")
+    said = wait_for(lambda: re.search(r"Alarm \(clock\): .*", run.log("server")))[0]
+    assert f"the broker's certificate {kind} by the clock of this machine (20" in said
+    assert "is the clock right?" in said
+
+
+def test_two_devices_with_one_certificate_are_told_so_and_take_turns(
+    keys, broker, team, start, tmp_path
+):
+    run = team(SMALL, f"mqtts://127.0.0.1:{broker.port}", serve=files(keys, "server"))
+    run.start("server")
+    logs = [tmp_path / name for name in ("one.log", "other.log")]
+    for log in logs:
+        to = ("--state", log.with_suffix(".state"), "--broker", run.url, *files(keys, "0"))
+        with log.open("w") as file:
+            start("deploy", "client", run.file, "--id", 0, *to, stdout=file, stderr=file)
+    why = "does another device use --id 0"
+    wait_for(lambda: all(why in log.read_text() for log in logs))
+    found = wait_for(
+        lambda: re.search(r"Alarm \((restless|shared)\): client 0.*", run.log("server"))
+    )
+    assert "two devices" in found[0]
+    before = [log.read_text().count("connected to") for log in logs]
+    time.sleep(4)
+    after = [log.read_text().count("connected to") for log in logs]
+    assert sum(after) - sum(before) <= 3, "they do not fight twice a second"
+
+
+def test_the_broker_of_a_run_takes_nothing_that_stays_and_nothing_larger(
+    psofed, secured, open_link, tmp_path
+):
+    (tmp_path / "run.toml").write_text(SMALL.replace('wire = "float64"', 'run = "q"'))
+    assert psofed("deploy", "keys", "make", "run.toml", "--folder", "k").returncode == 0
+    assert psofed("deploy", "keys", "add", "0", "--folder", "k").returncode == 0
+    keys, most = tmp_path / "k", plans.read(tmp_path / "run.toml").largest + 8
+    text = (keys / "mosquitto.conf").read_text()
+    assert f"\nmessage_size_limit {most}\nmax_packet_size {most + 100}\n" in text
+    assert most == 32 * 200 + 64 + 12 + 8
+    assert "topic read q/+/u" in (keys / "acl").read_text()
+    broker = secured(keys)
+    client = open_link(broker.port, "0", "q/0/d", most, identity=who(keys, "0"))
+    clients = {"clients": range(3), "identity": who(keys, "server")}
+    server = open_link(broker.port, "server", "q/+/u", 10**8, **clients)
+    time.sleep(0.3)
+    client.send("q/0/u", bytes(most))
+    assert [len(data) for _, data in heard(server)] == [most]
+    for size, retain in ((most + 1, False), (10**6, False), (9, True)):
+        wait_for(lambda: client.up)
+        client._client.publish("q/0/u", bytes(size), 0, retain)
+        assert heard(server, 0.4) == []
+    assert len(client._lost) >= 2, "who sends such things is disconnected"
+
+
+def test_keys_are_private_and_an_authority_is_not_overwritten(process, psofed, tmp_path):
+    assert process("deploy", "keys", "make").returncode == 0
+    assert psofed("deploy", "keys", "add", "3").returncode == 0
+    made = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "keys").iterdir()}
+    assert all(mode == 0o600 for name, mode in made.items() if name.endswith(".key"))
+    assert {"ca.pem", "broker.pem", "server.pem", "3.pem", "acl", "mosquitto.conf"} <= set(made)
+    again = psofed("deploy", "keys", "make")
+    assert again.returncode == 2
+    assert "has an authority already" in again.stderr
+    for name in ("../x", "server", "broker", "ca", "03", "", "٣", "9" * 30):
+        wrong = psofed("deploy", "keys", "add", name)
+        assert wrong.returncode == 2, name
+        assert "use the number of a client" in wrong.stderr
+    before = (tmp_path / "keys" / "3.key").read_bytes()
+    twice = psofed("deploy", "keys", "add", "3")
+    assert twice.returncode == 2
+    assert "has a certificate of client 3 already" in twice.stderr
+    assert (tmp_path / "keys" / "3.key").read_bytes() == before
+
+
+@pytest.mark.parametrize("host", ["bücher.example", "a b", "", "mqtts://x/", "a/b"])
+def test_a_host_that_fits_no_certificate_is_refused_before_anything_is_written(tmp_path, host):
+    with pytest.raises(InputError, match="--host is"):
+        Authority.make(tmp_path / "new", "p", [host])
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_certificate_of_somebody_else_is_refused_at_the_start(psofed, keys, tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text(SMALL)
+    to = ("--state", "s", "--broker", "mqtts://127.0.0.1:1")
+    for command, name in (
+        (("deploy", "client", file, "--id", 1), "0"),
+        (("deploy", "serve", file), "0"),
+    ):
+        result = psofed(*command, *to, *files(keys, name))
+        assert result.returncode == 2, result.stderr
+        assert f"{name}.pem is that of '0'; give the certificate of" in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "s").exists()
+    for name in ("server", "broker", "2"):
+        assert who(keys, name).read().name == name
+
+
+def test_files_that_are_no_certificates_are_named(tmp_path):
+    for name in ("ca.pem", "a.pem", "a.key"):
+        (tmp_path / name).write_text("nonsense")
+    mine = who(tmp_path, "a")
+    with pytest.raises(InputError, match=r"a\.key can be read by others; chmod 600 /\S+/a\.key$"):
+        mine.context()
+    (tmp_path / "a.key").chmod(0o600)
+    with pytest.raises(InputError, match=r"ca\.pem.*cannot be used"):
+        mine.context()
+    with pytest.raises(InputError, match="has no authority"):
+        Authority(tmp_path)
+    with pytest.raises(InputError, match=r"a\.pem cannot be used: it is not a certificate"):
+        mine.read()

@@ -1,0 +1,28 @@
+"""Programs that are no Python packages: where each is, or what to install."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+# In tests only the fixtures of conftest.py look here; they skip what cannot run.
+ORIGINS = {
+    "chromium": "apt-get install chromium",
+    "mosquitto": "apt-get install mosquitto",
+    "mosquitto_sub": "apt-get install mosquitto-clients",
+    "openssl": "apt-get install openssl",
+    "promtool": "it is in Debian's package prometheus",
+}
+OTHER_NAMES = {"chromium": ("chromium-browser",)}
+
+
+def find(name: str) -> str:
+    """The path of a program; FileNotFoundError says where to get it."""
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    # Debian has servers in sbin, which is not on everybody's PATH.
+    folders += [str(Path(each).with_name("sbin")) for each in folders if Path(each).name == "bin"]
+    for known in (name, *OTHER_NAMES.get(name, ())):
+        if path := shutil.which(known, path=os.pathsep.join(folders)):
+            return path
+    raise FileNotFoundError(f"needs {name}: {ORIGINS[name]}")

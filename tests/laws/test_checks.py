@@ -1,0 +1,138 @@
+"""`psofed check`: what is right passes, and each mistake is noticed by its rule."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from helpers.skeletons import put
+from psofed.cli.laws import of_samples
+from psofed.cli.laws.rules import BrokenError, subjects
+from psofed.streams import paper
+
+
+def failures(path):
+    """The rules that fail, one after another: what comes after is not tried until it is asked for."""
+    for subject in subjects(str(path)):
+        yield from (v.rule for v in subject.verdicts() if v.outcome == "failed")
+
+
+@pytest.mark.parametrize("kind", ["method", "stream", "policy", "learner", "attack", "defence"])
+def test_the_skeleton_that_init_writes_passes_the_check(kind, psofed, tmp_path):
+    done = psofed("init", "mine.py", "--preset", kind)
+    assert done.stdout == "Wrote mine.py. Try its rules with: psofed check mine.py\n"
+    done = psofed("check", "mine.py")
+    assert done.returncode == 0, done.stdout
+    assert " 0 failed, " in done.stdout
+    assert done.stdout.splitlines()[0].startswith(f"mine.py: {kind} mine with ")
+    assert done.stdout.endswith("Every rule holds.\n")
+
+
+def test_the_verdicts_are_printed_as_json_and_a_setting_can_be_chosen(psofed, tmp_path):
+    put(tmp_path)
+    done = psofed("check", "mine.py:gain=0.5", "--json")
+    table = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert table["passed"]
+    (one,) = table["checked"]
+    assert one["subject"] == "method mine with average=False, gain=0.5"
+    assert [v["reason"] for v in one["verdicts"] if v["outcome"] != "ok"] == [
+        "its handlers have one client at a time"
+    ]
+
+
+MUTANTS = [
+    ("method", ('self.learner.learn(client["w"], z, y, self.step)', 'self.gain *= 0.9\n        self.learner.learn(client["w"], z, y, self.gain)'), "A state that is saved and loaded"),
+    ("method", ("    entrywise = True\n", ""), "Decoding refuses"),
+    ("method", ("    entrywise = True\n", "    encode = lambda self, values, up: values[::-1].tobytes()\n"), "Decoding gives back"),
+    ("method", ('server["w"].copy()', 'server["w"] + k'), "A common download is the same"),
+    ("method", ('return client["w"].copy()', 'return client["w"].copy() + 1e-3'), "Targets of zero"),
+    ("method", ('server["w"] += self.gain * sum(changes)', 'server["w"][:] = sum(weights[k] * model for k, model in uploads.items())'), "A fold is linear"),
+    ("method", ('self.learner.learn(client["w"], z, y, self.step)', "pass"), "Monte Carlo, kernel, messages and tables"),
+    ("method", ('self.learner.learn(client["w"], z, y, self.step)', 'import numpy as np\n        self.learner.learn(client["w"], z, y, np.random.rand())'), "The same seed gives the same bits"),
+    ("method", ('return server["w"].copy()', "return 1 / 0"), "Monte Carlo, kernel, messages and tables"),
+    ("stream", ('return streams.Samples(x, f(x), np.sqrt(self.noise)', 'return streams.Samples(x, np.cos(x[:, 0]), np.sqrt(self.noise)'), "The test set is of the function that is learned"),
+    ("stream", ("block = seeds.normals(\"mine\", clients, numbers * BLOCK, round=n // BLOCK)", "block = np.random.default_rng(stop).standard_normal((len(clients), numbers * BLOCK))"), "More rounds or more clients"),
+    ("stream", ("noise = np.asarray(np.sqrt(self.noise), dtype)", "noise = np.sqrt(np.float64(self.noise))"), "Samples have x [K, N, L]"),
+    ("stream", ("seeds.world.generator(purpose)", "seeds.generator(purpose)"), "Runs of one world share"),
+    ("stream", ("seeds.world.generator(purpose)", 'seeds.world.generator("mine")'), "Snapshots for two purposes"),
+    ("policy", ("sorted(order[: self.size].tolist())", "order[: self.size].tolist()"), "Members and weights come in client order"),
+    ("policy", ("class Policy(policies.Policy)", "class Policy"), "Members and weights"),
+    ("policy", ("    options: Options\n", "    def __init__(self, options, federation):\n        self.options, self.seeds, self.clients = options, federation.seeds, federation.clients\n"), "Members and weights"),
+    ("policy", ("1 / len(scores)", "score_sum"), "Members and weights"),
+    ("policy", ("sound(score)", "score"), "Scores that are infinite"),
+    ("policy", ('luck = self.seeds', 'self.seen = getattr(self, "seen", 0) + 1\n        luck = (1 + self.seen % 7) * self.seeds.uniforms("more", round=self.seen, count=self.clients) * self.seeds'), "A state that is saved and loaded"),
+    ("learner", ("w += ", "w = w + "), "Arrays have the shapes"),
+    ("learner", ("return error", "return -error"), "Arrays have the shapes"),
+    ("learner", ("self.gain * step", "-self.gain * step"), "A step makes the error smaller"),
+    ("learner", ("return z @ w if w.ndim == 1 else np.vecdot(w, z)", "return (z @ w if w.ndim == 1 else np.vecdot(w, z)).astype(np.float64)"), "The precision of a model is kept"),
+    ("attack", ("* w_k)", "* w_k + np.random.rand())"), "What is sent follows from the seed"),
+    ("attack", ("return w_k\n", "w_k += 1\n            return w_k\n"), "The models that clients have learned"),
+    ("attack", (".astype(w_k.dtype)", ".astype(np.float64)"), "The models that clients have learned"),
+    ("attack", ("* w_k)", "/ (bad.sum() - 2) * w_k)"), "Finite models give finite ones"),
+    ("attack", ("* w_k)", "* w_k.mean(axis=-2, keepdims=True) + 0 * w_k)"), "Deployed clients that are malicious"),
+    ("attack", ("* w_k)", "* w_k + (w_k.ndim > 2))"), "Several runs computed at once"),
+    ("defence", ('{"clipped": np.zeros(self.setting.places)}', '{"clipped": [0.0] * self.setting.places}'), "Its state is a dict of arrays"),
+    ("defence", ("left = np.clip", "self.seen = getattr(self, 'seen', 0) + 1\n        most = most / self.seen\n        left = np.clip"), "Its state is a dict of arrays"),
+    ("defence", ("np.clip(changes, -most, most)", "np.clip(changes, -most, most, out=changes)"), "Its arguments stay as they are"),
+    ("defence", ("np.clip(changes, -most, most)", "0.999 * np.clip(changes, -most, most)"), "Small changes of one size"),
+    ("defence", ("np.clip(changes, -most, most)", "np.maximum(changes, -most)"), "Whatever one of six members sends"),
+    ("defence", ("np.clip(changes, -most, most)", "np.clip(changes, -most, most - changes.max() / 9)"), "Several runs at once"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "change", "rule"), MUTANTS)
+def test_a_mistake_is_noticed_by_its_rule(tmp_path, kind, change, rule):
+    found = failures(put(tmp_path, change, kind=kind))
+    assert any(name.startswith(rule) for name in found)
+
+
+def test_an_error_in_the_file_is_told_with_its_line(psofed, tmp_path):
+    path = put(tmp_path, ('return server["w"].copy()', "return 1 / 0"))
+    line = 1 + path.read_text()[: path.read_text().index("1 / 0")].count("\n")
+    done = psofed("check", "mine.py")
+    assert done.returncode == 1
+    assert f"{path}:{line}: download failed with ZeroDivisionError" in done.stdout
+    assert done.stdout.endswith("NOT every rule holds.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["check", "nothing.py"], "cannot be read"),
+        (["check", "psofd"], "did you mean 'psofed'?"),
+        (["check", "empty.py"], "has no class Options"),
+        (["check", "other.py"], "derive from none of"),
+        (["check", "mine.py:gan=1"], "did you mean 'gain'?"),
+        (["check", "needs.py"], "give all fields a default"),
+        (["check", "mine.py:gain=7"], "use a number above 0, at most 1"),
+        (["init"], "Missing argument 'FILE'"),
+        (["init", "b.txt", "--preset", "method"], "ends in .py"),
+        (["init", "mine.py", "--preset", "method"], "exists already"),
+    ],
+)
+def test_wrong_input_is_refused(psofed, tmp_path, arguments, words):
+    put(tmp_path)
+    put(tmp_path, ("gain: float = 1.0", "gain: float"), name="needs.py")
+    (tmp_path / "empty.py").write_text("")
+    text = "from dataclasses import dataclass\nfrom psofed.federation.schema import Named\n"
+    (tmp_path / "other.py").write_text(text + "@dataclass(frozen=True)\nclass Options(Named): pass")
+    done = psofed(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+class Halved(paper.Options):
+    """Trained on one function, judged by another."""
+
+    def samples(self, *arguments, **options):
+        made = super().samples(*arguments, **options)
+        return replace(made, clean=made.clean / 2)
+
+
+def test_a_function_that_is_learned_but_not_judged_by_is_noticed():
+    of_samples.the_test_set_is_of_what_is_learned(paper.Options())
+    with pytest.raises(BrokenError, match="is `snapshot` of another f"):
+        of_samples.the_test_set_is_of_what_is_learned(Halved())

@@ -1,0 +1,373 @@
+"""Samples are checked in every executor: simulated, as messages, deployed, from a table."""
+
+import csv
+import gzip
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import psofed as lib
+from helpers.battery import METHODS, exchange, small, stepwise
+from helpers.loopback import Line, disk, plan
+from helpers.spiked import Options as Spiked
+from psofed import experiment as experiments
+from psofed.cli.laws import drivers
+from psofed.federation.stage import around
+from psofed.fleet.address import Address
+from psofed.fleet.client_loop import Device, device
+from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.member import Member
+from psofed.fleet.samples import Sample
+from psofed.report import comparisons
+from psofed.simulate import montecarlo, onerun
+from psofed.simulate.finished import Accumulator
+from psofed.stages.check import Check
+from psofed.tables import example, fitting
+
+WRONG = Spiked(client=1, at=12, lasts=2)
+TIGHT = lib.OutliersCheck(factor=6.0, window=7)
+
+
+SOME = list({options.name: options for options in METHODS}.values())  # one setting of each
+
+
+@pytest.mark.parametrize("options", SOME, ids=lambda options: options.title())
+def test_every_method_gives_the_same_models_in_every_executor_if_a_sensor_is_wrong(options):
+    world = small(options, stream=WRONG, check=TIGHT, rounds=drivers.ROUNDS)
+    expected = stepwise(world)
+    assert np.abs(expected).max() < 20, "999 would be seen"
+    if not options.simulated:
+        assert np.abs(exchange(world).models - expected).max() <= 1e-12
+    if options.name in ("memofed", "psofed", "raw"):
+        assert np.abs(drivers.deployed(world) - expected).max() <= 1e-12
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_wrong_sensor_costs_next_to_nothing_and_is_told(dtype):
+    base = lib.Experiment(
+        clients=10, cohort=4, rounds=450, runs=4, dtype=dtype, methods=(lib.PSOFed(40),)
+    )
+    clean = lib.run(base)
+    for check, reason in (
+        (lib.OutliersCheck(), "far off"),
+        (lib.RangeCheck(-9, 9), "out of range"),
+    ):
+        found = lib.run(replace(base, check=check, stream=Spiked(at=300)))
+        rise = found.mse_db[0] - clean.mse_db[0]
+        assert rise[300:].max() < 0.1
+        (samples,) = found.checked
+        assert samples[reason] == 4
+        assert samples["seen"] == sum(samples.values()) - samples["seen"] == 4 * 450 * 10
+    unchecked = lib.run(replace(base, stream=Spiked(at=300)))
+    assert (unchecked.mse_db[0] - clean.mse_db[0])[300:].max() > 20
+    assert unchecked.checked == []
+
+
+def test_a_sensor_that_is_stuck_stops_to_do_harm():
+    stuck = Spiked(at=100, lasts=10**6, value=3.0, stuck=True)
+    base = lib.Experiment(
+        clients=10, cohort=4, rounds=600, runs=4, stream=stuck, methods=(lib.PSOFed(40),)
+    )
+    without, found = lib.run(base), lib.run(replace(base, check=lib.OutliersCheck()))
+    assert found.mse_db[0, -1] < without.mse_db[0, -1] - 1
+    assert found.checked[0]["the same again"] == 4 * (500 - lib.OutliersCheck().repeats)
+
+
+def test_without_a_check_and_with_none_results_are_the_same_to_the_bit():
+    base = small(lib.PSOFed(3), lib.OnlineFed(), lib.MemoFed(), runs=3)
+    plain, none = montecarlo.run(base), montecarlo.run(replace(base, check=lib.NoneCheck()))
+    assert np.array_equal(plain.mse, none.mse)
+    assert "check" not in base.to_table()
+    wide = montecarlo.run(replace(base, check=lib.RangeCheck(-1e9, 1e9)))
+    assert np.abs(wide.mse / plain.mse - 1).max() < 1e-9, "what is not compiled rounds otherwise"
+
+
+def test_runs_computed_together_are_what_each_is_alone_and_empty_places_do_not_count():
+    many = lib.Experiment(
+        clients=50, cohort=2, rounds=12, runs=4, test_samples=20, check=TIGHT, stream=WRONG,
+        methods=(lib.PSOFed(40, step=0.5), lib.PSOFed(40), lib.Sketch()),
+    )  # fmt: skip
+    together = onerun.some_runs(many, [0, 1, 2, 3])
+    for number, run in enumerate(together):
+        alone = onerun.one_run(many, number)
+        assert np.array_equal(run.mse, alone.mse)
+        assert np.array_equal(run.counts, alone.counts)
+        assert len(set(run.counts[:2].sum(axis=1))) == 1
+
+
+def test_counts_survive_a_checkpoint_and_are_in_the_files(tmp_path, psofed, sketched):
+    world = small(lib.PSOFed(3), stream=WRONG, check=TIGHT, runs=4)
+    whole, again = Accumulator(world), Accumulator(world)
+    runs = onerun.some_runs(world, [0, 1, 2, 3])
+    for run in runs[:2]:
+        whole.add(run)
+    again.load(whole.to_arrays())
+    for run in runs[2:]:
+        whole.add(run)
+        again.add(run)
+    assert np.array_equal(whole.curves().counts, again.curves().counts)
+    assert whole.curves().only([0]).checked == whole.curves().checked
+    (tmp_path / "e.toml").write_text(SMALL)
+    done = psofed("run", "e.toml", "--out", "out")
+    assert (
+        "120 samples seen, 104 learned, 16 too early to judge, in all runs together" in done.stdout
+    )
+    (entry,) = json.loads((tmp_path / "out" / "summary.json").read_text())["methods"]
+    assert entry["samples"] == {"seen": 120, "learned": 104, "too early to judge": 16}
+    assert "104 learned" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_sweep_and_a_comparison_have_the_counts_too():
+    world = small(lib.PSOFed(3), stream=WRONG, check=TIGHT, runs=2)
+    for row in lib.sweep(world, shared=[1, 5]).rows():
+        assert row["samples seen"] == 2 * 30 * 5
+        assert row["samples far off"] >= 4
+    found = lib.compare_methods(world, tuning="none", budget=1.0)
+    assert f"{2 * 30 * 5} samples seen" in comparisons.text(found)
+
+
+SMALL = """
+clients = 4
+cohort = 2
+rounds = 15
+runs = 2
+test_samples = 20
+[check]
+name = "outliers"
+factor = 30
+[[methods]]
+name = "psofed"
+"""
+
+
+def test_a_file_with_a_check_is_read_and_written_again(tmp_path):
+    path = tmp_path / "e.toml"
+    path.write_text(SMALL.replace("factor = 30", "factor = 30\nlow = -5"))
+    read = experiments.read(path)
+    assert read.check == lib.OutliersCheck(low=-5.0, factor=30.0)
+    again = tmp_path / "again.toml"
+    again.write_text(read.to_toml())
+    assert experiments.read(again) == read
+
+
+def test_a_check_of_a_user_is_found_by_its_file(tmp_path, psofed, sketched):
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "e.toml").write_text(SMALL.replace('"outliers"\nfactor = 30', '"./mine.py"'))
+    done = psofed("run", "e.toml", "--out", "out")
+    assert "120 samples seen, 64 learned, 56 out of range" in done.stdout
+    assert psofed("check", "mine.py").returncode == 0
+
+
+MINE = '''
+"""Every second label is refused."""
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+from psofed.stages.checks.contract import OUTSIDE, SampleCheck
+
+
+@dataclass(frozen=True)
+class Options(SampleCheck):
+    name: ClassVar[str] = "mine"
+
+    def memory(self, taps, dtype):
+        return {"n": np.zeros((), int)}
+
+    def judge(self, memory, x, y, guess):
+        memory["n"][...] += 1
+        return y, np.where(memory["n"] % 2, 0, OUTSIDE)
+'''
+
+
+# Deployments ---------------------------------------------------------------------------------
+
+
+def stream_of(world, k, count):
+    """Samples of the experiment's stream as a sensor gives them."""
+    x, y = drivers.replay(world, k)(0, count)
+    return [Sample(row, float(label)) for row, label in zip(x, y, strict=True)]
+
+
+def learned(member):
+    return member.client.state["w"].copy()
+
+
+def feed(given, samples, folder=None):
+    """A live device that has learned from these samples, and what it said."""
+    said = []
+    made = Device(Member(given, 0, folder or disk()), Line(), (), said.append)
+    for sample in samples:
+        made._waiting.put(sample)
+        made._take_samples()
+    made._save()
+    return made, said
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_live_client_refuses_a_spike_says_so_and_remembers_it(dtype):
+    given, folder = plan(Deploy(clock="live"), dtype=dtype), disk()
+    samples = stream_of(given.experiment, 0, 60)
+    spiked = [*samples[:40], Sample(samples[0].x, -999.0), *samples[40:]]
+    clean, _ = feed(given, samples)
+    made, said = feed(given, spiked, folder)
+    assert np.array_equal(learned(made.member), learned(clean.member))
+    assert said == ["not every sample was learned from: 41 samples seen, 38 learned,"
+                    " 2 too early to judge, 1 far off so far"]  # fmt: skip
+    again = Member(given, 0, folder).client
+    assert again.checked == made.member.client.checked
+    assert again.checked["seen"] == again.position == 61
+
+
+def test_the_tenth_and_the_hundredth_refusal_are_told_and_no_other():
+    given = plan(Deploy(clock="live"))
+    samples = stream_of(given.experiment, 0, 1200)
+    for i in range(100, 1200, 10):
+        samples[i] = Sample(samples[i].x, -999.0)
+    _, said = feed(given, samples)
+    assert [line.split(", ")[-1] for line in said] == [
+        "1 far off so far", "10 far off so far", "100 far off so far"
+    ]  # fmt: skip
+
+
+def test_a_live_client_follows_a_world_that_has_changed():
+    given = plan(Deploy(clock="live"))
+    samples = stream_of(given.experiment, 0, 400)
+    for i in range(200, 400):
+        samples[i] = Sample(samples[i].x, samples[i].y + 500)
+    made, _ = feed(given, samples)
+    found = made.member.client.checked
+    assert 10 < found["far off"] <= lib.OutliersCheck().window
+    guess = made.member.client.predict(np.array([s.x for s in samples[-20:]]))
+    assert np.abs(guess - 500).mean() < 150
+
+
+def acts(method):
+    return any(isinstance(stage, Check) for stage in around(method))
+
+
+def test_samples_are_checked_by_default_where_they_are_measured_and_else_as_the_file_says():
+    lockstep, live = plan(), plan(Deploy(clock="live"))
+    assert not acts(lockstep.method())
+    assert acts(lockstep.method(measured=True))
+    assert acts(live.method())
+    none = Deployment(replace(live.experiment, check=lib.NoneCheck()), live.deploy)
+    assert not acts(none.method())
+    assert not acts(none.method(measured=True))
+    asked = Deployment(replace(lockstep.experiment, check=TIGHT), lockstep.deploy)
+    assert asked.method().check == asked.method(measured=True).check == TIGHT
+    assert asked.digest == lockstep.digest, "what a device refuses is its own affair"
+
+
+def test_a_file_of_samples_is_checked_on_the_lockstep_clock_too(tmp_path):
+    given = plan()
+    made = device(given, 0, tmp_path, Address("127.0.0.1", 1), measured=True)
+    assert made.member.client.checked == {"seen": 0, "learned": 0}
+    twin = device(given, 1, tmp_path / "twin", Address("127.0.0.1", 1))
+    assert twin.member.client.checked == {}
+
+
+# Tables --------------------------------------------------------------------------------------
+
+ASKED = {
+    "target": "pollutant", "time": "time", "client": "station", "label_delay": 6,
+    "calendar": ("hour",), "dim": 30, "width": 2.0, "step": 0.3,
+}  # fmt: skip
+
+
+def table(tmp_path, wrong, column="pollutant", value="-999"):
+    """The example with wrong values in some rows."""
+    with gzip.open(example.PATH, "rt", newline="") as file:
+        head, *rows = csv.reader(file)
+    for i in wrong:
+        rows[i][head.index(column)] = value
+    path = tmp_path / "table.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([head, *rows])
+    return path
+
+
+WRONG_ROWS = (5, 50, 3000, 4500, 8000)
+
+
+def test_a_table_with_wrong_labels_is_learned_as_if_they_were_missing(tmp_path):
+    missing = lib.fit_table(
+        table(tmp_path, WRONG_ROWS, value=""), check=lib.OutliersCheck(), compare=False, **ASKED
+    )
+    found = lib.fit_table(
+        table(tmp_path, WRONG_ROWS), check=lib.OutliersCheck(), compare=False, **ASKED
+    )
+    off = lib.fit_table(table(tmp_path, WRONG_ROWS), compare=False, **ASKED)
+    assert np.array_equal(found.shared, missing.shared)
+    assert found.scores.error(0, "frozen") == missing.scores.error(0, "frozen")
+    unit = found.recipe.scale[-1]
+    assert (
+        off.scores.rmse(0, "frozen") * off.recipe.scale[-1]
+        > 2 * found.scores.rmse(0, "frozen") * unit
+    )
+    words = "taken as missing, being far outside the usual range: 5 of 'pollutant'"
+    assert words in found.summary()
+    assert words not in off.summary()
+
+
+def test_all_rows_of_a_table_are_used_or_reported(tmp_path):
+    rows = table(tmp_path, WRONG_ROWS)
+    plain = lib.fit_table(rows, compare=True, **ASKED)
+    found = lib.fit_table(rows, check=lib.OutliersCheck(factor=10.0), compare=True, **ASKED)
+    judged = found.scores.truths["prequential"].count.sum()
+    later = plain.scores.truths["prequential"].count.sum()
+    assert later - judged == 3, "two of the five are in the warm-up"
+    for score in found.scores.scores[:-1]:
+        if score.title.startswith(("PSO-Fed", "Local")):
+            assert score.checked["seen"] == judged
+        assert score.checked["seen"] == sum(score.checked.values()) - score.checked["seen"]
+
+
+def test_an_input_that_cannot_be_is_missing(tmp_path):
+    check = lib.OutliersCheck()
+    wrong, empty = (
+        lib.fit_table(table(tmp_path, WRONG_ROWS, "wind", v), check=check, compare=False, **ASKED)
+        for v in ("-999", "")
+    )
+    assert np.array_equal(wrong.shared, empty.shared)
+    assert "5 of 'wind'" in wrong.summary()
+
+
+def test_a_column_that_hardly_varies_has_no_range(tmp_path):
+    rows = table(tmp_path, [i for i in range(8400) if i % 10], "wind", "0")
+    found = lib.fit_table(rows, check=lib.OutliersCheck(), compare=False, **ASKED)
+    assert "of 'wind'" not in found.summary()
+
+
+def test_a_plan_with_a_check_is_written_read_and_handed_over_with_its_range(
+    tmp_path, psofed, sketched
+):
+    rows = table(tmp_path, WRONG_ROWS)
+    done = psofed(
+        "fit", str(rows), "--target", "pollutant", "--time", "time", "--client", "station",
+        "--set", "dim=30", "--set", "width=2", "--set", "step=0.3", "--set", "check=outliers:factor=15", "--out", "out",
+    )  # fmt: skip
+    assert "5 of 'pollutant'" in done.stdout, done.stderr
+    made = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert made["plan"]["check"]["factor"] == 15
+    assert made["checked"]["PSO-Fed M=6 uncoordinated"]["too early to judge"] > 0
+    again = psofed("fit", str(rows), "--plan", "out/plan.toml", "--out", "again")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "again" / "scores.csv").read_bytes() == (
+        tmp_path / "out" / "scores.csv"
+    ).read_bytes()
+    wrong = psofed("fit", str(rows), "--plan", "out/plan.toml", "--set", "check=range:low=1")
+    assert wrong.returncode == 2
+    assert "check.low is given, but the range of the target is that of the warm-up" in wrong.stderr
+
+
+def test_the_experiment_of_a_plan_has_the_range_in_the_units_of_its_models(tmp_path):
+    check = lib.OutliersCheck()
+    found = lib.fit_table(table(tmp_path, WRONG_ROWS), check=check, compare=False, **ASKED)
+    rounds = fitting.sampled(found.table, found.plan, found.span)
+    made = found.plan.experiment(rounds, found.span, None)
+    low, high = made.check.ends
+    assert low < found.recipe.target(np.array(0.0)) < high
+    assert found.recipe.target(np.array(-999.0)) < low
+    assert made.check.factor == check.factor

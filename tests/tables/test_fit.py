@@ -1,0 +1,383 @@
+"""A federation over a table: honest, the same as the other executors, saved and used again."""
+
+from types import SimpleNamespace
+
+import example_table
+import numpy as np
+import pytest
+
+from helpers.real_data import air_quality
+from psofed.core.features import cosine
+from psofed.core.seeds import Seeds
+from psofed.errors import InputError
+from psofed.federation import records, schema
+from psofed.fleet.protocol import in_memory
+from psofed.methods import centralised, fedavg, local, onlinefed, psofed
+from psofed.rivals import periodic, quantised
+from psofed.streams.data import reading as tables
+from psofed.streams.data import recipe as recipes
+from psofed.streams.data.columns import Columns
+from psofed.streams.data.rounds import Rounds
+from psofed.tables import advice as advising
+from psofed.tables import backtest, choices, example, fitting, model, plan
+from psofed.tables.choices import Limits
+from psofed.tables.plan import Plan, Span
+from psofed.tables.player import Persistence, Player, scaling_bytes, task
+
+WIDE = (-(3.0**0.5), 3.0**0.5)  # a range that scales by one
+
+
+def table_of(tmp_path, x, y, columns=None):
+    """A table of x [K, N, L] and y [K, N]; rows with a y of infinity are left out."""
+    names = [f"x{i}" for i in range(x.shape[2])]
+    path = tmp_path / "made.csv"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(",".join(["t", "who", *names, "y"]) + "\n")
+        for n in range(x.shape[1]):
+            for k in range(len(x)):
+                if y[k, n] < np.inf:
+                    cells = [repr(float(v)) for v in (*x[k, n], y[k, n])]
+                    file.write(",".join([str(n), f"c{k}", *cells]) + "\n")
+    ranges = dict.fromkeys([*names, "y"], WIDE)
+    wanted = columns or Columns(target="y", time=("t",), client="who", ranges=ranges)
+    return tables.read(path, wanted)
+
+
+def draw(clients=5, rounds=40, taps=2, seed=0):
+    g = np.random.default_rng(seed)
+    x = g.uniform(-1, 1, (clients, rounds, taps))
+    return x, np.sin(2 * x[..., 0]) + x[..., -1] + 0.1 * g.standard_normal((clients, rounds))
+
+
+OPTIONS = [
+    psofed.Options(3), psofed.Options(3, "coordinated"), psofed.Options(4, idle=False),
+    onlinefed.Options(), local.Options(), centralised.Options(), fedavg.Options(local_steps=4),
+    periodic.Options(3, local_steps=2), quantised.Options(4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: o.title())
+def test_a_table_without_gaps_gives_the_models_and_bytes_of_the_messages_executor(
+    tmp_path, options
+):
+    x, y = draw()
+    table = table_of(tmp_path, x, y)
+    rounds = Rounds(table, recipes.learn(table, table.rounds))
+    features = cosine(Seeds(3), 12, 2, 1.0)
+    wanted = task(rounds, features, Seeds(3), 0.5, 2, 0)
+    method = schema.load("psofed.methods", options.name).Method(options, wanted)
+    span = Span(0, 30, 40)
+    player = Player("", method, features, rounds)
+    scores = backtest.run(rounds, [player], 0, span)
+    sent = in_memory.run(schema.load("psofed.methods", options.name).Method(options, wanted), x, y)
+    assert np.abs(player.shared - sent.models[-1]).max() < 2e-5
+    assert [scores.scores[0].up, scores.scores[0].down] == sent.traffic[:, :2].sum(axis=0).tolist()
+
+
+def test_who_has_no_sample_does_not_learn_and_who_is_not_there_is_not_asked(tmp_path):
+    x, y = draw(clients=3, rounds=30)
+    y[2, :10] = np.inf  # starts late
+    y[1, 20:] = np.inf  # stops
+    table = table_of(tmp_path, x, y)
+    rounds = Rounds(table, recipes.learn(table, table.rounds))
+    features = cosine(Seeds(3), 12, 2, 1.0)
+    wanted = task(rounds, features, Seeds(3), 0.5, 3, 0)
+    assert [wanted.cohorts.cohort(n).tolist() for n in (0, 15, 25)] == [[0, 1], [0, 1, 2], [0, 2]]
+    alone = local.Method(local.Options(), wanted)
+    player = Player("", alone, features, rounds)
+    backtest.run(rounds, [player], 0, Span(0, 20, 30))
+    w = np.zeros(12)
+    for n in range(20):
+        z = features(x[1, n])
+        w += 0.5 * (y[1, n] - w @ z) * z
+    assert np.abs(player.own[1] - w).max() < 1e-5
+
+
+@pytest.mark.parametrize("delay", [0, 1, 7])
+def test_noise_that_is_known_only_later_is_not_predicted(tmp_path, delay):
+    g = np.random.default_rng(delay)
+    x = g.standard_normal((4, 2500, 2))
+    y = g.standard_normal((4, 2500))
+    lags = (max(delay, 1), max(delay, 1) + 1)
+    columns = Columns(target="y", time=("t",), client="who", target_lags=lags)
+    table = table_of(tmp_path, x, y, columns)
+    done = fitting.fit(table, Plan(columns, label_delay=delay, dim=50))
+    for j, score in enumerate(done.scores.scores):
+        assert score.errors.keys() == {"prequential", "frozen"}
+        for part, models in score.errors.items():
+            for kind in models:
+                assert done.scores.error(j, part, kind) > 0.99, (score.title, part, kind)
+
+
+def test_a_leak_would_be_seen_by_that_test(tmp_path):
+    g = np.random.default_rng(0)
+    y = g.standard_normal((4, 1200))
+    table = table_of(tmp_path, np.stack([y, y], axis=2), y)
+    done = fitting.fit(table, Plan(table.columns, dim=50, width=2.0, step=0.5))
+    assert done.scores.error(0, "frozen") < 0.2
+
+
+def test_target_lags_below_the_delay_are_refused():
+    columns = Columns(target="y", time=("t",), target_lags=(3,))
+    with pytest.raises(InputError, match="labels come 24 ticks late; use lags of 24 or more"):
+        Plan(columns, label_delay=24)
+
+
+def test_persistence_says_the_last_label_that_was_known(tmp_path):
+    y = np.arange(40.0)[None]
+    table = table_of(tmp_path, np.zeros((1, 40, 1)), y)
+    for delay, behind in ((0, 1), (1, 1), (5, 5)):
+        rounds = Rounds(table, recipes.learn(table, 40))
+        scores = backtest.run(rounds, [Persistence(1)], delay, Span(10, 20, 40))
+        error = (
+            scores.scores[0].errors["frozen"]["global"].sum() / scores.truths["frozen"].count.sum()
+        )
+        assert error == pytest.approx(behind**2, rel=1e-5)
+
+
+def test_the_example_is_what_its_generator_writes(tmp_path):
+    example_table.main(str(tmp_path / "again.csv.gz"))
+    assert (tmp_path / "again.csv.gz").read_bytes() == example.PATH.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def done():
+    table = tables.read(example.PATH, example.COLUMNS)
+    wanted = Plan(example.COLUMNS, label_delay=6, dim=100, width=2.0, step=0.4,
+                  methods=(psofed.Options(20),))  # fmt: skip
+    return fitting.fit(table, wanted)
+
+
+def test_the_same_plan_and_table_give_the_same_file(done):
+    again = fitting.fit(tables.read(example.PATH, example.COLUMNS), done.plan)
+    assert again.model.to_bytes() == done.model.to_bytes()
+
+
+def test_a_saved_model_says_what_the_fitted_one_says(done, tmp_path):
+    path = tmp_path / "model.psofed"
+    path.write_bytes(done.model.to_bytes())
+    assert path.stat().st_size < 20_000
+    rows, rounds = model.predict(model.load(path), example.PATH)
+    said = list(rows)
+    assert len(said) == rounds.samples == done.table.rows
+    own, _ = model.predict(model.load(path), example.PATH, own=True)
+    assert any(a.value != b.value for a, b in zip(said, own, strict=True))
+    (block, *_) = Rounds(done.table, done.recipe).blocks()
+    n, k = 3, 1
+    wanted = done.recipe.restore(done.features(block.x[n, k]) @ done.shared)
+    name = done.table.clients[k]
+    (found,) = [r.value for r in said if r.client == name and r.time == block.time[n, k]]
+    assert found == pytest.approx(float(wanted), rel=1e-5)
+
+
+def test_a_damaged_model_is_refused_whatever_the_damage(done, tmp_path):
+    data = done.model.to_bytes()
+    g = np.random.default_rng(0)
+    path = tmp_path / "model.psofed"
+    for _ in range(60):
+        broken = bytearray(data)
+        for i in g.integers(0, len(data), 3):
+            broken[i] ^= int(g.integers(1, 256))
+        path.write_bytes(bytes(broken[: int(g.integers(0, len(data) + 1))]))
+        with pytest.raises(InputError, match="model"):
+            model.load(path)
+    path.write_bytes(b"\x80\x04cos\nsystem\n")  # a pickle is no model
+    with pytest.raises(InputError, match="is not a psofed model"):
+        model.load(path)
+
+
+def test_a_header_that_lies_is_refused_even_with_a_right_digest(done, tmp_path):
+    record = records.unpack(done.model.to_bytes())
+    about, arrays = record.about, record.arrays
+    path = tmp_path / "model.psofed"
+    recipe = about["recipe"]
+    lies = [("clients", ["a"]), ("clients", 3), ("recipe", {}), ("recipe", 3), ("kind", "state")]
+    lies += [("title", 3), ("label_delay", "x"), ("label_delay", 1e300)]
+    lies += [("recipe", recipe | {"scaling": "x"}), ("recipe", recipe | {"columns": {}}),
+             ("recipe", recipe | {"scaling": {}}), ("recipe", recipe | {"tick": 0.0})]  # fmt: skip
+    made = [records.Record(about | {key: value}, arrays) for key, value in lies]
+    made += [records.Record(about, arrays | {name: wrong}) for name in ("W", "b", "w", "own")
+             for wrong in (np.ones(3, "f4"), np.full(arrays[name].shape, np.inf), np.ones((), "f4"))]  # fmt: skip
+    made += [
+        records.Record(about, {k: a for k, a in arrays.items() if k != name}) for name in "Wbw"
+    ]
+    for record in made:
+        path.write_bytes(records.pack(record))
+        with pytest.raises(InputError):
+            model.load(path)
+
+
+def test_a_frame_with_real_dates_is_fitted_like_the_file(done):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(example.PATH, parse_dates=["time"])
+    again = fitting.fit_table(
+        frame, target="pollutant", time="time", client="station", calendar=["hour"],
+        categorical=["wind_from"], label_delay=6, dim=100, width=2.0, step=0.4,
+        methods=(psofed.Options(20),), compare=False,
+    )  # fmt: skip
+    assert (again.shared == done.shared).all()
+    with pytest.raises(InputError, match="did you mean 'label_delay'"):
+        fitting.fit_table(frame, target="pollutant", time="time", label_dely=6)
+
+
+POLICY = """
+[columns]
+target = "y"
+time = "t"
+[[methods]]
+name = "onlinefed"
+[methods.policy]
+name = "fedcs"
+"""
+
+
+def test_a_plan_survives_a_round_trip_and_names_its_mistakes(done, tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(done.plan.to_toml())
+    assert plan.read(path) == done.plan
+    for text, found in (
+        ("x", "is not TOML"), ("a = 1", "columns is missing"), ("[columns]", "columns.target is missing"),
+        ('[columns]\ntarget="y"\ntime="t"\nlags=["a"]', "columns.lags is 'a', a text"),
+        ('step=-1\n[columns]\ntarget="y"\ntime="t"', "step is -1"),
+        ('[columns]\ntarget="y"\ntime="t"\n[[methods]]\nname="psofd"', "did you mean 'psofed'"),
+        ('[columns]\ntarget="y"\ntime="t"\n[[methods]]\nshared=5', r"methods\[0\].name is missing; use one of"),
+        ('[columns]\ntarget="y"\ntime="t"\n[[methods]]\nname="raw"\nwire="4 bit"', "but raw sends samples"),
+        (POLICY, r"methods\[0\].policy is given; leave it out: tables have no policies"),
+        (POLICY.replace("fedcs", "fedc"), r"methods\[0\].policy.name .* did you mean 'fedcs'"),
+    ):  # fmt: skip
+        path.write_text(text)
+        with pytest.raises(InputError, match=found):
+            plan.read(path)
+
+
+def test_advice_keeps_to_the_limits_and_says_when_sharing_does_not_pay(tmp_path):
+    table = tables.read(example.PATH, example.COLUMNS)
+    wanted = Plan(example.COLUMNS, label_delay=6, warmup=0.2)
+    limits = Limits(payload=51, bytes_per_day=500.0)
+    advice = advising.advise(table, wanted, limits)
+    assert advice.best is not None
+    assert advice.best.largest <= 51
+    assert advice.best.bytes <= 500
+    assert advice.plan.methods == (advice.best.options,)
+    full = next(c for c in advice.choices if c.title == "Online-Fed")
+    assert full.why_not.startswith("message of")
+
+
+def test_what_is_advised_does_not_depend_on_the_part_that_it_is_reported_on(tmp_path):
+    x, y = draw(clients=4, rounds=1200)
+    answers = []
+    for last in (1.0, -1.0):
+        y[:, 930:] *= last  # the warm-up ends at 120, the report begins at 930
+        table = table_of(tmp_path, x, y)
+        wanted = Plan(table.columns, cohort=2, dim=30, width=1.0, step=0.5)
+        answers.append(advising.advise(table, wanted, Limits(payload=40), tune_dim=False))
+    one, other = answers
+    assert one.best.title == other.best.title
+    assert [c.chosen for c in one.choices] == [c.chosen for c in other.choices]
+    assert other.best.error > 3 * one.best.error
+    assert any("on the last rounds, not used for any choice" in line for line in one.words)
+
+
+def test_advice_without_a_part_to_choose_on_is_refused_with_its_place(tmp_path):
+    x, y = draw(clients=2, rounds=60)
+    table = table_of(tmp_path, x, y)
+    for share in (0.0, 0.85):
+        with pytest.raises(
+            InputError, match=r"made.csv: row \d+: (frozen|warmup and frozen) leave"
+        ):
+            advising.advise(table, Plan(table.columns, frozen=share, label_delay=4), Limits())
+
+
+def test_the_exchange_of_scaling_is_counted_once_for_each_device(done):
+    # Three numbers, one of which is the target's; a category with four texts of one letter.
+    count = 8 * 5 * 4 + 2 * 4 * 2
+    assert scaling_bytes(done.recipe, {}) == count
+    setup = {score.title: score.setup for score in done.scores.scores}
+    assert setup["PSO-Fed M=20 uncoordinated"] == count + 8  # and the seed
+    assert setup["Local only"] == count
+    assert setup["Persistence"] == 0
+    assert scaling_bytes(done.recipe, {"wind": (0, 9)}) == count - 40
+
+
+def test_scores_that_mean_little_say_so(tmp_path):
+    x, _ = draw(clients=1, rounds=200)
+    table = table_of(tmp_path, x, np.ones((1, 200)))
+    done = fitting.fit(table, Plan(table.columns, dim=10, width=1.0, step=0.5))
+    assert any("does not vary" in note for note in done.notes)
+    assert any("only one client" in note for note in done.notes)
+
+
+def test_models_are_frozen_even_if_nothing_is_measured_at_that_moment(tmp_path):
+    x, y = draw(clients=2, rounds=2400)
+    y[:, 900:2200] = np.inf  # a long silence, in which the last part begins
+    table = table_of(tmp_path, x, y)
+    done = fitting.fit(table, Plan(table.columns, dim=10, width=1.0, step=0.5), compare=False)
+    assert 900 < done.span.frozen < 2200
+    assert 0 < done.scores.error(0, "frozen") < 1
+
+
+def test_clients_that_contradict_each_other_are_told_to_learn_alone(tmp_path):
+    x, y = draw(clients=4, rounds=1500)
+    y *= np.array([1, -1, 2, -2])[:, None]
+    table = table_of(tmp_path, x, y)
+    advice = advising.advise(table, Plan(table.columns, cohort=2), Limits())
+    assert advice.words[0].startswith("Do not federate: ")
+    assert "alone" in advice.words[0]
+    assert "would raise the error" in advice.words[1]
+    assert "4 lose" in advice.words[1]
+    assert advice.experiment is None
+    assert advice.plan.methods == (local.Options(),)
+    again = fitting.fit(table, advice.plan, compare=False)
+    assert [score.title for score in again.scores.scores] == ["Local only"]
+
+
+def test_each_link_has_limits_and_a_source():
+    assert {f"lorawan-dr{i}" for i in range(6)} | {"nb-iot", "ble", "satellite", "ethernet"} == set(
+        plan.LINKS
+    )
+    assert [plan.find(f"lorawan-dr{i}").payload for i in range(6)] == [51, 51, 51, 115, 222, 222]
+    assert all(link.source and link.per_day > 100 for link in plan.LINKS.values())
+    with pytest.raises(InputError, match="did you mean 'lorawan-dr"):
+        plan.find("lorawan-dr")
+
+
+@pytest.mark.skipif(air_quality() is None, reason="the air-quality data is not here (PSOFED_DATA)")
+def test_on_real_air_quality_a_fifth_of_the_traffic_is_enough():
+    inputs = ("PM2.5", "PM10", "SO2", "NO2", "CO", "TEMP", "PRES", "DEWP", "RAIN", "wd", "WSPM")
+    columns = Columns(
+        target="O3", time=("year", "month", "day", "hour"), client="station", inputs=inputs,
+        calendar=("hour", "yearday"),
+    )  # fmt: skip
+    table = tables.read(air_quality(), columns)
+    assert (table.rows, len(table.clients), table.rounds) == (420_768, 12, 35_064)
+    assert not table.drops.counts
+    wanted = Plan(columns, label_delay=24, width=2.739, step=0.1)
+    done = fitting.fit(table, wanted)
+    error = {s.title: done.scores.error(j, "frozen") for j, s in enumerate(done.scores.scores)}
+    partial, full, line, last = (
+        error[t] for t in (psofed.Options().title(), "Online-Fed", fitting.LINEAR, "Persistence")
+    )
+    assert partial < 1.1 * full
+    assert max(partial, full) < 0.6 * min(line, last)
+    sent = {s.title: s.bytes for s in done.scores.scores}
+    assert sent[psofed.Options().title()] * 5 == sent["Online-Fed"]
+
+
+def test_methods_of_a_fit_that_differ_in_their_step_only_have_titles_that_say_so():
+    methods = (psofed.Options(5, step=0.1), psofed.Options(5, step=0.4))
+    done = fitting.fit_table(
+        example.PATH, target="pollutant", time="time", client="station", dim=20, width=2.0,
+        step=0.3, methods=methods, compare=False,
+    )  # fmt: skip
+    assert [score.title for score in done.scores.scores] == [
+        "PSO-Fed M=5 uncoordinated, step 0.1", "PSO-Fed M=5 uncoordinated, step 0.4",
+    ]  # fmt: skip
+
+
+def test_choices_know_their_options_also_if_titles_are_equal():
+    scores = SimpleNamespace(
+        scores=[SimpleNamespace(title="same", bytes=1, messages=1, largest=1, setup=0)] * 2,
+        days=1.0, clients=["a"], error=lambda j, part, model: 0.5,
+    )  # fmt: skip
+    settings = (psofed.Options(5, step=0.1), psofed.Options(5, step=0.4))
+    assert tuple(c.options for c in choices.all_of(scores, settings, Limits())) == settings

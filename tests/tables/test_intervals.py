@@ -1,0 +1,154 @@
+"""Intervals over a table: what is promised is kept by every client, and nothing is seen early."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from psofed.core.conformal import LEVELS
+from psofed.errors import InputError
+from psofed.methods import local
+from psofed.report import fits
+from psofed.tables import fitting, model
+from psofed.tables.intervals import Promises, Seasons
+from psofed.tables.outcome import interval_table
+from psofed.tables.plan import Span
+
+
+def made(count=2400, seed=0, late=1.0):
+    """Four clients whose noise differs; from row 1800 on it is `late` times as large."""
+    g = np.random.default_rng(seed)
+    x = g.uniform(-1, 1, (4, count))
+    noise = g.standard_normal((4, count)) * np.array([0.1, 0.3, 0.6, 1.2])[:, None]
+    noise[:, 1800:] *= late
+    y = np.sin(3 * x) + noise
+    rows = [(n, f"c{k}", x[k, n], y[k, n]) for n in range(count) for k in range(4)]
+    return pd.DataFrame(rows, columns=["t", "who", "x", "y"])
+
+
+def fitted(frame, delay=4, methods=(), **options):
+    return fitting.fit_table(
+        frame, target="y", time="t", client="who", label_delay=delay, dim=30, width=1.0, step=0.1,
+        methods=methods, compare=False, **options,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def done():
+    return fitted(made())
+
+
+@pytest.mark.parametrize("name", ["global", "own"])
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95])
+def test_every_client_gets_the_share_that_it_was_promised(done, name, level):
+    learned = done.scores.intervals
+    assert np.abs(learned.coverage("last", name, level) - level).max() < 0.035
+    widths = learned.width("last", name, level)
+    assert (np.diff(widths) > 0).all(), "noisier clients have wider intervals"
+    assert np.abs(widths / learned.constant(name, level) - 1).max() < 0.2
+
+
+def test_intervals_that_were_too_narrow_widen_when_labels_show_it():
+    learned = fitted(made(late=3.0)).scores.intervals
+    first, *_, last = (learned.coverage(part, "global", 0.9) for part in learned.parts[2:])
+    assert first.max() < last.min() + 0.03
+    assert np.abs(last - 0.9).max() < 0.06
+    widths = [learned.width(part, "global", 0.9) for part in (learned.parts[2], learned.parts[5])]
+    assert (widths[1] > 1.3 * widths[0]).all()
+
+
+@pytest.mark.parametrize("delay", [0, 1, 7])
+def test_a_radius_knows_no_label_before_it_has_arrived(delay):
+    """The errors grow at round 100; the radius promised in round 100 + d is the last small one."""
+    span, clients = Span(0, 50, 200), 2
+    errors = np.full((1, 200, clients), 0.1)
+    errors[:, 100:] = 50.0
+    seasons = Seasons.of(span, 0.0, 1.0, calendar=False)
+    promises = Promises(clients, ("global",), delay, span, np.array([200]), seasons)
+    found = [promises._follow(np.log(errors[:, i : i + 64]).swapaxes(0, 1))
+             for i in range(0, 200, 64)]  # fmt: skip
+    theta = np.concatenate(found)[:, 0, 0, 2]
+    assert (np.diff(theta[delay + 1 : 101 + delay]) < 0).all()
+    assert theta[101 + delay] > theta[100 + delay]
+
+
+def test_the_judged_part_is_divided_by_months_if_it_has_a_year():
+    year = Seasons.of(Span(0, 100, 100 + 8760), 0.0, 3600.0, calendar=True)
+    assert year.names[0] == "Dec-Feb"
+    assert year(np.array([0, 100, 24 * 100, 24 * 200, 24 * 300])).tolist() == [-1, 0, 1, 2, 3]
+    short = Seasons.of(Span(0, 100, 200), 0.0, 3600.0, calendar=True)
+    assert short(np.array([99, 100, 125, 150, 199, 200])).tolist() == [-1, 0, 1, 2, 3, -1]
+
+
+def test_a_saved_model_keeps_its_radii_and_its_promise_on_new_rows(done, tmp_path):
+    done.save(tmp_path / "m.psofed")
+    again = model.load(tmp_path / "m.psofed")
+    new = made(1500, seed=1)
+    for own in (False, True):
+        found = again.predict(new, interval=0.9, own=own)
+        inside = (found.low <= new.y) & (new.y <= found.high)
+        share = inside.groupby(new.who).mean()
+        assert share.min() > 0.86
+        assert share.max() < 0.98, "it has learned on since its errors were judged"
+    assert (again.radius[:, 1:] >= again.radius[:, :-1]).all()
+
+
+def test_a_client_that_the_model_does_not_know_has_the_largest_radius(done):
+    new = made(20).assign(who="stranger", t=np.arange(80))
+    found = done.predict(new, interval=0.9)
+    widest = 2 * done.model.radius[:, 2].max() * done.recipe.scale[-1]
+    np.testing.assert_allclose(found.high - found.low, widest, rtol=1e-5)
+
+
+def test_a_level_or_a_model_without_a_radius_is_refused(done):
+    with pytest.raises(InputError, match=r"interval is 0\.7; use 0\.5, 0\.8"):
+        done.predict(made(10), interval=0.7)
+    without = replace(done.model, radius=None, own_radius=None)
+    with pytest.raises(InputError, match=r"the model has no radii: .* fit it again"):
+        without.predict(made(10), interval=0.9)
+
+
+def test_learning_alone_has_radii_for_own_models_only():
+    done = fitted(made(600), methods=(local.Options(),))
+    with pytest.raises(InputError, match="own models only; use own models too"):
+        done.predict(made(10), interval=0.9)
+    found = done.predict(made(10), interval=0.9, own=True)
+    assert (found.low < found.high).all()
+
+
+def test_radii_that_do_not_fit_are_damage(done, tmp_path):
+    for wrong in (done.model.radius[:2], np.full_like(done.model.radius, np.nan)):
+        replace(done.model, radius=wrong).save(tmp_path / "m.psofed")
+        with pytest.raises(InputError, match="makes no sense"):
+            model.load(tmp_path / "m.psofed")
+
+
+def test_the_summary_has_coverage_and_width_by_client_season_and_time(done):
+    summary = fits.summary(done, "")
+    json.dumps(summary, allow_nan=False)
+    table = summary["intervals"]
+    assert table["parts"] == [
+        "all",
+        "last",
+        *(f"{n} quarter" for n in ("1st", "2nd", "3rd", "4th")),
+    ]
+    for name in ("shared", "own"):
+        assert [entry["level"] for entry in table[name]] == list(LEVELS)
+        nine = table[name][2]
+        assert len(nine["by_part"][1]["by_client"]) == 4
+        assert len(nine["over_time"]["coverage"]) == len(done.scores.marks)
+    last = table["shared"][2]["by_part"][1]
+    assert last["coverage"] == pytest.approx(summary["scores"][0]["coverage_90"])
+    assert [row["coverage_90"] for row in summary["by_client"]] == pytest.approx(last["by_client"])
+    assert "Intervals of 0.9, last part:" in fits.text(done)
+    assert "best constant" in fits.text(done)
+
+
+def test_a_fit_without_a_judged_part_keeps_the_radii_of_its_end():
+    done = fitted(made(600), frozen=0.0)
+    assert np.isfinite(done.model.radius).all()
+    assert "Intervals" not in fits.text(done)
+    json.dumps(fits.summary(done, ""), allow_nan=False)
+    assert interval_table(done)["shared"][2]["by_part"][0]["coverage"] > 0.8

@@ -1,0 +1,176 @@
+"""A fit and a model as objects: predictions in the order of the table, saved, pickled, shown."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import psofed
+from psofed.errors import InputError
+
+TIMES = pd.date_range("2024-01-01", periods=150, freq="h")
+
+
+def frame():
+    """Two clients in an order of no meaning, with an index of no order, a gap and odd rows."""
+    g = np.random.default_rng(0)
+    made = pd.DataFrame({
+        "time": np.repeat(TIMES, 2), "who": ["a", "b"] * 150, "x": g.uniform(-1, 1, 300)
+    })  # fmt: skip
+    made["y"] = made.x**2 + (made.who == "b") + 0.01 * g.standard_normal(300)
+    made = made.sample(frac=1, random_state=0)
+    made.index = [f"row {i}" for i in g.permutation(300)]
+    return made
+
+
+def fitted(table=None, **options):
+    settings = {"dim": 20, "width": 1.0, "step": 0.3, "compare": False, "missing": {"x": "skip"}}
+    return psofed.fit_table(
+        frame() if table is None else table, target="y", time="time", client="who",
+        **settings | options,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def done():
+    return fitted()
+
+
+def by_hand(done, row, own=None):
+    """The prediction of the model's equation for one row."""
+    recipe = done.recipe
+    (centre, scale), (mean, spread) = (recipe.scaling[name] for name in ("x", "y"))
+    w = done.shared if own is None else done.own[done.scores.clients.index(own)]
+    return float(done.features(np.array([(row.x - centre) / scale])) @ w) * spread + mean
+
+
+def test_predictions_have_the_index_of_the_frame_and_the_values_of_the_model(done):
+    table = frame()
+    found = done.predict(table)
+    assert found.name == "predicted"
+    assert found.index.equals(table.index)
+    wanted = [by_hand(done, row) for row in table.itertuples()]
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_own_models_are_used_where_they_exist(done):
+    table = frame()
+    found = done.predict(table, own=True)
+    wanted = [by_hand(done, row, own=row.who) for row in table.itertuples()]
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+    strangers = table.assign(who=table.who.replace("b", "new"))
+    mixed = done.predict(strangers, own=True)
+    new = table.who == "b"
+    np.testing.assert_array_equal(mixed[~new], found[~new])
+    np.testing.assert_array_equal(mixed[new], done.predict(table)[new])
+
+
+def test_rows_without_a_prediction_are_nan_and_the_others_stay_in_place(done):
+    table = frame()
+    table.iloc[[3, 7], table.columns.get_loc("x")] = np.nan  # skipped, by the rule of the fit
+    table.iloc[11, table.columns.get_loc("who")] = None
+    twice = pd.concat([table, table.iloc[:1].assign(x=0.5)])  # a second row at the same time
+    found = done.predict(twice, interval=0.9)
+    assert list(found.columns) == ["predicted", "low", "high"]
+    assert np.flatnonzero(found.predicted.isna()).tolist() == [3, 7, 11, 300]
+    assert found.low.isna().equals(found.predicted.isna())
+    kept = ~found.predicted.isna()
+    np.testing.assert_allclose(
+        found.predicted[kept], done.predict(frame())[kept[:-1].to_numpy()], rtol=1e-12
+    )
+
+
+def test_the_target_is_not_needed_and_not_used(done):
+    table = frame()
+    without = done.predict(table.drop(columns="y"))
+    pd.testing.assert_series_equal(without, done.predict(table.assign(y=1e6)))
+
+
+def test_a_table_of_one_client_is_named_beside_it(done):
+    table = frame()
+    ours = table[table.who == "b"]
+    alone = ours.drop(columns="who")
+    wanted = done.predict(ours, interval=0.8, own=True)
+    pd.testing.assert_frame_equal(done.predict(alone, "b", interval=0.8, own=True), wanted)
+    with pytest.raises(InputError, match="column 'who' is not there; name the client"):
+        done.predict(alone)
+    with pytest.raises(InputError, match="client is given, but the table has the column 'who'"):
+        done.predict(ours, client="b")
+    with pytest.raises(InputError, match="the model has none of bb"):
+        done.predict(alone, client="bb", own=True)
+
+
+def test_polars_frames_give_polars_and_files_give_arrays(done, tmp_path):
+    table = frame()
+    wanted = done.predict(table, interval=0.9)
+    series = done.predict(pl.from_pandas(table))
+    assert isinstance(series, pl.Series)
+    np.testing.assert_array_equal(series.to_numpy(), wanted.predicted)
+    both = done.predict(pl.from_pandas(table), interval=0.9)
+    assert isinstance(both, pl.DataFrame)
+    assert both.columns == list(wanted.columns)
+    table.to_csv(tmp_path / "table.csv", index=False)
+    np.testing.assert_allclose(done.predict(tmp_path / "table.csv"), wanted.predicted, atol=1e-5)
+    assert done.predict(str(tmp_path / "table.csv"), interval=0.9).shape == (300, 3)
+
+
+def test_a_wide_table_is_refused_because_its_rows_have_several_clients():
+    table = frame().pivot(index="time", columns="who", values=["x", "y"])
+    table.columns = [f"{who}.{name}" for name, who in table.columns]
+    done = psofed.fit_table(
+        table.reset_index(), target="y", time="time", wide=".", dim=10, width=1.0, step=0.3,
+        compare=False,
+    )  # fmt: skip
+    with pytest.raises(InputError, match="table is wide"):
+        done.predict(table.reset_index())
+
+
+def test_what_is_saved_and_what_is_pickled_predicts_the_same(done, tmp_path):
+    table = frame()
+    wanted = done.predict(table, interval=0.95, own=True)
+    done.save(tmp_path / "model.psofed")
+    for again in (
+        psofed.load_model(tmp_path / "model.psofed"),
+        pickle.loads(pickle.dumps(done.model)),
+        pickle.loads(pickle.dumps(done)),
+    ):
+        pd.testing.assert_frame_equal(again.predict(table, interval=0.95, own=True), wanted)
+    copy = pickle.loads(pickle.dumps(done))
+    assert copy.summary() == done.summary()
+    copy.save(tmp_path / "copy.psofed")
+    assert (tmp_path / "copy.psofed").read_bytes() == (tmp_path / "model.psofed").read_bytes()
+    with pytest.raises(InputError, match="cannot be written"):
+        done.save(tmp_path)
+
+
+def test_a_fit_shows_itself_in_a_line_as_text_and_as_html(done):
+    assert repr(done).startswith("<Fit of 'y': PSO-Fed M=4 uncoordinated, 2 clients, 300 rows,")
+    assert "\n" not in repr(done) + repr(done.model)
+    assert repr(done.model).startswith("<Model of 'y': PSO-Fed M=4 uncoordinated, 1 inputs, own")
+    for part in ("RMSE", "MAE", "intervals of 0.9", "D = 20"):
+        assert part in done.summary()
+        assert part in done._repr_html_()
+    assert done._repr_html_().count("<tr>") == 2
+
+
+def test_errors_are_also_in_the_units_of_the_target(done):
+    table = done.to_frame()
+    assert list(table.index) == ["PSO-Fed M=4 uncoordinated"]
+    row = table.iloc[0]
+    real = np.sqrt(row.frozen * done.scores.truths["frozen"].variance) * done.recipe.scale[-1]
+    assert row.frozen_rmse == pytest.approx(real)
+    assert 0 < row.frozen_mae < row.frozen_rmse
+    assert 0 < row.prequential_mae < row.prequential_rmse
+
+
+def test_the_mean_absolute_error_is_that_of_the_predictions():
+    """Persistence can be checked by hand: the label before, one tick late."""
+    steady = pd.DataFrame(
+        {"time": range(200), "who": "a", "x": np.arange(200) % 3, "y": np.arange(200) % 2.0}
+    )
+    done = fitted(steady, compare=True, label_delay=1, frozen=0.5, missing={})
+    row = done.to_frame().loc["Persistence"]
+    assert row.frozen_mae == pytest.approx(1.0, abs=1e-5)
+    assert row.frozen_rmse == pytest.approx(1.0, abs=1e-5)

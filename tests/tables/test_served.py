@@ -1,0 +1,140 @@
+"""Advice as it is run and served: one file, devices that feed it rows."""
+
+import csv
+import json
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+from helpers.command import call
+from helpers.devices import Team, free_port, listening, wait_for
+from psofed.cli.laws import executors
+from psofed.fleet.protocol import deployment as plans
+from psofed.tables import example
+
+
+@pytest.fixture(scope="module")
+def advised(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("advised")
+    asked = (
+        "--example",
+        "--set",
+        "dim=40",
+        "--set",
+        "width=2",
+        "--set",
+        "step=0.4",
+        "--set",
+        "payload=51",
+        "--out",
+        "a",
+    )
+    done = call("advise", *asked, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "run.toml: psofed run, psofed deploy serve, psofed deploy client" in done.stdout
+    return folder / "a" / "run.toml"
+
+
+def test_advice_is_run_as_it_is(advised, psofed):
+    result = psofed("run", advised, "--runs", 2, "--json", "--out", "r")
+    assert result.returncode == 0, result.stderr
+    methods = json.loads(result.stdout)["methods"]
+    advice = json.loads((advised.parent / "advice.json").read_text())
+    assert advice["federate"]
+    assert [m["method"] for m in methods] == [advice["planned"], "Online-Fed"]
+    # Errors of the shared model over the target's variance in the warm-up; here it is the same.
+    assert -10 < methods[0]["mse_db"]["steady"]["value"] < -1
+
+
+def test_advice_is_served_and_devices_feed_it_rows(advised, start, tmp_path):
+    text = re.sub(r"cohort = \d+", "cohort = 2", advised.read_text())
+    text = re.sub(r'file = ".*"', 'file = ""', text)  # a device has no table
+    file, port = tmp_path / "run.toml", free_port()
+    file.write_text(text)
+    url = f"mqtt://127.0.0.1:{port}"
+    serve = ("--listen", f"127.0.0.1:{port}", "--every", "0.05", "--deadline", "0.2")
+    team = Team(tmp_path, file, "", serve)
+    devices, truth = {}, {}
+    try:
+        team.start("server")
+        wait_for(lambda: listening(port), 60)
+        for name in ("harbour", "quarry"):
+            devices[name] = _device(start, file, tmp_path, name, url)
+            truth[name] = _feed(devices[name], name)
+        for name in devices:
+            wait_for(lambda name=name: len(_answers(tmp_path, name)) == len(truth[name]), 120)
+        wait_for(lambda: len(re.findall(r"[12] of 2 answered", team.log("server"))) >= 5, 120)
+    finally:
+        for device in devices.values():
+            device.stdin.close()
+            device.terminate()
+            device.wait(30)
+        team.stop()
+    for name, wanted in truth.items():
+        told = (tmp_path / f"{name}.err").read_text()
+        assert f"({name}) of run p" in told
+        assert "skipped" not in told
+        late = (np.array(wanted) - _answers(tmp_path, name))[-100:]
+        assert np.mean(late**2) < np.var(wanted)  # in the units of the table
+
+
+def _answers(folder, name):
+    whole = (folder / f"{name}.out").read_text().rpartition("\n")[0]
+    return np.array([json.loads(line)["y"] for line in whole.splitlines()])
+
+
+def _device(start, file, folder, name, url):
+    to = ("--state", folder / name, "--broker", url, "--stream", "-")
+    with (folder / f"{name}.out").open("w") as out, (folder / f"{name}.err").open("w") as err:
+        pipes = {"stdin": subprocess.PIPE, "stdout": out, "stderr": err}
+        return start("deploy", "client", file, "--id", name, *to, **pipes)
+
+
+def _feed(device, name, count=400):
+    """Ask about each row, then tell its label; what the labels were."""
+    rows = [r for r in example.rows() if r["station"] == name and r["pollutant"]][:count]
+    for row in rows:
+        question = {key: value for key, value in row.items() if key != "pollutant"}
+        label = {"time": row["time"], "pollutant": float(row["pollutant"])}
+        device.stdin.write(json.dumps(question) + "\n" + json.dumps(label) + "\n")
+    device.stdin.flush()
+    return [float(row["pollutant"]) for row in rows]
+
+
+def test_a_recorded_file_is_replayed_in_lockstep_and_equals_the_simulation(advised, tmp_path):
+    text = advised.read_text().replace('clock = "live"', 'clock = "lockstep"')
+    text = re.sub(r"\nrounds = \d+", "\nrounds = 40", text)
+    # Ticks of the warm-up, too; what comes after them judges.
+    text = re.sub(r"\nfirst = \d+", "\nfirst = 0", text)
+    text = re.sub(r"\nfrozen = \d+", "\nfrozen = 40", text)
+    own = tmp_path / "mill.csv"  # the device's own log: without a column of the client
+    with open(own, "w", encoding="utf-8", newline="") as file:
+        rows = [{k: v for k, v in r.items() if k != "station"} for r in example.rows()
+                if r["station"] == "mill"]  # fmt: skip
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    plan = plans.read(path)
+    names = plan.experiment.stream.clients
+    x, y = plan.experiment.stream.recorded(own, names.index("mill"))
+    again = plan.experiment.stream.recorded(example.PATH, names.index("mill"))
+    np.testing.assert_array_equal(x, again[0])
+    np.testing.assert_array_equal(y, again[1])
+    port = free_port()
+    team = Team(tmp_path, path, "", ("--listen", f"127.0.0.1:{port}"))
+    try:
+        team.start("server")
+        wait_for(lambda: listening(port))
+        team.url = f"mqtt://127.0.0.1:{port}"
+        for k in range(len(names)):
+            team.start(k)
+        assert team.running["server"].wait(120) == 0, team.log("server")
+    finally:
+        team.stop()
+    w, _ = executors.simulate(plan, 40)
+    np.testing.assert_allclose(np.load(tmp_path / "server" / "model.npy"), w, atol=1e-6)
+    assert "MSE" in team.log("server")

@@ -1,0 +1,123 @@
+"""The house is small enough to hold: each number here was reached, and may only fall.
+
+Lines and modules may rise with a new capability, by a line in RAISED that says which.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+
+import click
+import pytest
+
+from helpers import ROOT, walks
+from psofed.cli.verbs import cli
+from psofed.federation import contract
+
+SOURCE = ROOT / "src" / "psofed"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+# What a reader has to walk through, in modules whose functions are executed.
+WALKS = {
+    "reproduce --runs 2 --rounds 100": 45,
+    "fit --example --out fit": 50,
+    walks.MESSAGES: 19,
+}
+HANDLERS, ATTRIBUTES, TASK_FIELDS = 12, 8, 10
+PSOFED_LINES = 93
+EQUATION_10 = 7
+FOLDERS, LOOSE_MODULES, FILES_IN_A_FOLDER = 14, 8, 19
+MODULE_COUNT, LINES = 272, 48_420
+DOC_WORDS, TEST_LINES, PACKAGES = 33_000, 33_450, 167
+VERBS, ALL_OPTIONS = 12, 196  # on the first screen; of all commands together
+OPTIONS = {"fit": 18, "advise": 11}
+RAISED: dict[str, tuple[int, int]] = {}  # capability: modules, lines
+
+
+@pytest.mark.parametrize("command", WALKS)
+def test_a_command_walks_through_few_modules(command):
+    words = [command] if command == walks.MESSAGES else command.split()
+    found = walks.modules(*words)
+    assert len(found) <= WALKS[command], sorted(found)
+
+
+def test_the_contract_of_a_method_is_short():
+    handlers = [
+        n for n, f in vars(contract.Method).items() if inspect.isfunction(f) and n[0] != "_"
+    ]
+    assert len(handlers) <= HANDLERS
+    assert len(contract.Method.__annotations__) <= ATTRIBUTES
+    assert len(dataclasses.fields(contract.Task)) <= TASK_FIELDS
+
+
+def test_the_papers_method_fits_on_a_screen_or_two():
+    assert len((SOURCE / "methods" / "psofed.py").read_text().splitlines()) <= PSOFED_LINES
+
+
+def test_an_equation_is_implemented_in_few_places():
+    index = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8").splitlines()
+    (row,) = (line for line in index if line.startswith("| (10) |"))
+    assert row.count("](../src/") <= EQUATION_10
+
+
+def test_no_function_makes_classes_of_methods_at_run_time():
+    """A class within a function whose base is an argument of the function."""
+    for path in MODULES:
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                given = {argument.arg for argument in function.args.args}
+                classes = (node for node in ast.walk(function) if isinstance(node, ast.ClassDef))
+                bases = {ast.unparse(base) for node in classes for base in node.bases}
+                assert not given & bases, f"{path}: {function.name}"
+
+
+def test_the_tree_has_few_folders_with_few_files_each():
+    folders = [f for f in SOURCE.iterdir() if f.is_dir() and f.name != "__pycache__"]
+    assert len(folders) <= FOLDERS
+    assert len(list(SOURCE.glob("*.py"))) <= LOOSE_MODULES
+    largest = max(len(list(f.glob("*.py"))) for f in {path.parent for path in MODULES})
+    assert largest <= FILES_IN_A_FOLDER
+
+
+def test_modules_and_lines_rise_with_a_named_capability_only():
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES)
+    assert len(MODULES) <= MODULE_COUNT + sum(modules for modules, _ in RAISED.values())
+    assert lines <= LINES + sum(more for _, more in RAISED.values())
+
+
+def commands(command, path=()):
+    """A command with all those below it, by the words that name them."""
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from commands(command.get_command(context, name), (*path, name))
+
+
+def test_a_newcomer_sees_few_verbs_and_each_has_few_options():
+    options = {
+        " ".join(path): sum(isinstance(param, click.Option) for param in command.params)
+        for path, command in commands(cli)
+    }
+    assert len([name for name in options if name and " " not in name]) <= VERBS
+    assert sum(options.values()) <= ALL_OPTIONS, options
+    for name, most in OPTIONS.items():
+        assert options[name] <= most, name
+
+
+def test_the_pages_are_few_words():
+    pages = (path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md"))
+    assert sum(len(page.split()) for page in pages) <= DOC_WORDS
+
+
+def test_the_tests_are_few_lines():
+    paths = (ROOT / "tests").rglob("*.py")
+    assert sum(len(p.read_text(encoding="utf-8").splitlines()) for p in paths) <= TEST_LINES
+
+
+def test_a_developer_installs_few_packages():
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    assert len(re.findall(r"^[\w.-]+==", pins, re.MULTILINE)) <= PACKAGES

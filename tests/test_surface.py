@@ -96,7 +96,6 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
         ("xarray", "xarray", lambda c: c.to_xarray()),
         ("matplotlib", "plot", lambda c: c.plot()),
         ("matplotlib", "plot", lambda c: c.plot(style="slides")),
-        ("distributed", "cluster", lambda c: montecarlo.run(FEW, pool=_cluster())),
         ("sklearn", "sklearn", lambda c: _estimator("FederatedRegressor")),
         ("river", "river", lambda c: _estimator("RFFKLMSStream")),
     ],
@@ -108,12 +107,6 @@ def test_a_missing_extra_is_named_with_the_way_to_get_it(curves, monkeypatch, mo
     assert f"pip install '.[{extra}]' in a clone" in str(told.value)
     assert isinstance(told.value, ImportError | psofed.InputError)
     assert "\n" not in str(told.value)
-
-
-def _cluster():
-    from psofed.simulate import pools
-
-    return pools.cluster("local")
 
 
 def _estimator(name):
@@ -291,8 +284,6 @@ def test_methods_that_a_budget_makes_equal_are_compared_once():
         (lambda: psofed.compare_methods("my.toml"), "experiment is 'my.toml'"),
         (lambda: psofed.predict_curves("my.toml"), "experiment is 'my.toml'"),
         (lambda: psofed.run(FEW, 0), "jobs is 0"),
-        (lambda: psofed.run(FEW, precision=-0.1), "precision is -0.1"),
-        (lambda: psofed.run(FEW, precision=float("nan")), "precision is nan"),
         (lambda: psofed.sweep(FEW, [1, 2]), r"settings are \[1, 2\], without a name"),
         (lambda: psofed.compare_methods(FEW, budget="0.2"), "budget is '0.2'"),
         (lambda: psofed.compare_methods(FEW, target="-11"), "target is '-11'"),

@@ -177,7 +177,7 @@ def outside(tmp_path):
 def test_an_own_method_and_an_own_f_are_used_by_every_command(use, outside):
     assert "Every rule holds." in use("check", "signs.py")
     use("run", "own.toml", "--out", "one", "--jobs", "1")
-    use("run", "own.toml", "--out", "two", "--cluster", "local")
+    use("run", "own.toml", "--out", "two", "--jobs", "2")
     tables = [(outside / out / "curves.csv").read_text() for out in ("one", "two")]
     assert tables[0] == tables[1]
     assert "Signs" in tables[0]

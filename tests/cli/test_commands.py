@@ -229,11 +229,6 @@ def test_a_wrong_option_is_explained(psofed):
     assert psofed("reproduc").returncode == 2
 
 
-@pytest.mark.parametrize("precision", ["nan", "0", "-1", "inf"])
-def test_a_precision_that_nothing_reaches_is_refused(psofed, tiny, precision):
-    wrong(psofed("run", tiny, "--precision", precision), "--precision is", "use a number above 0")
-
-
 def test_a_folder_that_cannot_be_written_is_known_before_the_work(psofed, tmp_path, tiny):
     wrong(psofed("run", tiny, "--out", tiny / "sub"), "cannot be written: Not a directory")
     (tmp_path / "full").mkdir()

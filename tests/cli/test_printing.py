@@ -30,7 +30,7 @@ def shown(monkeypatch, stream, columns=80, **environment):
     for name, value in {"TERM": "xterm-256color", "COLUMNS": str(columns), **environment}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stdout", stream)
-    printing.show("precision reached", WIDE, LONG, "Claim 1: it is so: HOLDS")
+    printing.show("recommended", WIDE, LONG, "Claim 1: it is so: HOLDS")
     return stream.getvalue()
 
 

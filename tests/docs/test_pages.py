@@ -31,7 +31,6 @@ NOT_RUN = [
     ("deploy.md", "needs root, a user named mosquitto and /etc; tests/fleet/test_tls.py has the rest"),
     ("deploy.md", "needs the machine broker.example; tests/fleet/test_tls.py runs both ends"),
     ("deploy.md", "needs a sensor; tests/fleet/test_mqtt.py feeds a device from Python"),
-    ("experiments.md", "needs several machines; tests/simulate/test_cluster.py runs a scheduler and workers"),
     ("tables.md", "needs a data set that is not ours to ship; benchmarks/air_quality.py does it"),
 ]  # fmt: skip
 

@@ -117,22 +117,16 @@ def test_a_job_that_stands_still_does_not_come_to_an_end():
     assert rate.left(40.0, 20) > 20
 
 
-def test_a_precision_has_an_estimated_number_of_runs(monkeypatch):
-    total = types.SimpleNamespace(runs=1, steady=lambda: (np.array([-10.0]), np.array([0.2])))
+def test_progress_says_where_the_first_method_stands(monkeypatch):
+    total = types.SimpleNamespace(runs=20, steady=lambda: (np.array([-10.0]), np.array([0.2])))
     jobs = []
     monkeypatch.setattr(progress, "_lines", lambda job: jobs.append(job) or nullcontext(print))
     experiment = Experiment(runs=500)
-    with montecarlo.showing_runs(experiment, precision=0.1) as on_run:
-        [job] = jobs
+    with montecarlo.showing_runs(experiment) as on_run:
         on_run(total)
-        assert job.total is None
-        total.runs = 20
-        on_run(total)
-        assert (job.done, job.total) == (20, 80)
-        assert job.note == f"{experiment.titles[0]} -10.00 dB ±0.20"
-        total.runs = 200
-        on_run(total)
-        assert job.total == 500  # no more than are allowed
+    [job] = jobs
+    assert (job.done, job.total) == (20, 500)
+    assert job.note == f"{experiment.titles[0]} -10.00 dB ±0.20"
 
 
 def test_nothing_is_promised_before_anything_is_known(monkeypatch):

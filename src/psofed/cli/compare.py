@@ -11,7 +11,7 @@ import click
 
 from psofed.cli.printing import say
 from psofed.cli.run import Wishes, compute, leave_interrupted
-from psofed.cli.verbs import FILE, common, experiment_options
+from psofed.cli.verbs import FILE, experiment_options
 from psofed.errors import InputError
 from psofed.federation.progress import counting, in_turn, showing
 
@@ -58,7 +58,6 @@ RUNS = 100
     " knob to the budget and try a few steps. none: the same with the steps in FILE.",
 )
 @experiment_options("FILE's, or the paper's", runs=str(RUNS))
-@common("precision")
 def compare(
     file: Path | None, budget: float, target: float | None, total: Any, tuning: str, **options: Any
 ) -> None:  # fmt: skip

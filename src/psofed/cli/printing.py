@@ -18,7 +18,7 @@ from psofed.report.files import Block, Grid
 
 NARROW = 40  # a terminal that says that it is narrower is not believed
 STYLES = {
-    r"^ *\[yes\]|: HOLDS$|\brecommended\b|\bprecision reached\b": "green",
+    r"^ *\[yes\]|: HOLDS$|\brecommended\b": "green",
     r"^ *\[ no\]|: DOES NOT HOLD$|\bdiverged\b|\bDIFFERS\b|\bNOT\b|\bunsafe\b": "red",
     r": HOLDS (IN PART|AS FAR AS CAN BE TOLD)$|\bnot reached\b|\bdoubtful\b": "yellow",
 }

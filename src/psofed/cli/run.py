@@ -18,7 +18,7 @@ import click
 
 from psofed.cli import printing
 from psofed.cli.printing import say
-from psofed.cli.verbs import FILE, common, experiment_options
+from psofed.cli.verbs import FILE, experiment_options
 
 if TYPE_CHECKING:
     from psofed.curves import Curves
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from psofed.report.files import ResultFolder
     from psofed.simulate.finished import Checkpoint
 
-MOST_RUNS = 1_000_000
 Figures = dict[str, tuple[list[int], str]]
 
 
 @click.command()
 @click.argument("file", type=FILE)
 @experiment_options()
-@common("precision")
 def run(file: Path, **options: Any) -> None:
     """Run the experiment in FILE (TOML; `psofed init` writes one).
 
@@ -50,7 +48,6 @@ def run(file: Path, **options: Any) -> None:
 
 @click.command()
 @experiment_options("the paper's")
-@common("precision")
 def reproduce(**options: Any) -> None:
     """Reproduce the paper's figures.
 
@@ -79,21 +76,10 @@ class Wishes:
     as_json: bool
     jobs: int | None
     resume: bool = False
-    cluster: str | None = None
-    precision: float | None = None
     runs: str | None = None
     rounds: str | None = None
     seed: str | None = None
     settings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        from psofed.errors import InputError
-        from psofed.federation import schema
-
-        try:
-            schema.positive(self, "precision")  # not a number is neither small nor large
-        except InputError as error:
-            raise InputError("--precision", error.found, error.right) from None
 
     def changed(
         self,
@@ -101,7 +87,7 @@ class Wishes:
         runs: int | None = None,
         least: Mapping[str, int] = MappingProxyType({}),
     ) -> Experiment:
-        """The experiment with what is given; `runs` if these are not, nor a precision."""
+        """The experiment with what is given; `runs` if these are not."""
         from psofed.errors import InputError
         from psofed.federation import texts
 
@@ -109,7 +95,6 @@ class Wishes:
             from psofed.compare import addresses
 
             experiment = addresses.changed(experiment, texts.settings(self.settings))
-        many = MOST_RUNS if self.precision is not None else runs or experiment.runs
         typed = {name: getattr(self, name) for name in ("runs", "rounds", "seed")}
         given = {k: texts.typed(f"--{k}", v, int) for k, v in typed.items() if v is not None}
         for name, number in given.items():
@@ -119,7 +104,8 @@ class Wishes:
         if every is not None and every > given.get("rounds", every):
             every = None
         try:
-            made = replace(experiment, **{"runs": many, "evaluate_every": every} | given)
+            usual = {"runs": runs or experiment.runs, "evaluate_every": every}
+            made = replace(experiment, **usual | given)
         except InputError as error:
             raise error.inside("--") if error.field in given else error from None
         made.check_simulated()
@@ -187,10 +173,6 @@ def _blocks(curves: Curves, claimed: bool, folder: ResultFolder, wishes: Wishes)
         blocks += [claims.text(claims.judge(curves))]
         blocks += claims.caution(int(curves.rounds[-1]), judged)
     blocks += [f"\n{curves.counted_runs()}; results in {folder.path}"]
-    if wishes.precision is not None:
-        worst = max(curves.point(j, "steady").stderr for j in range(len(curves.titles)))
-        reached = "reached" if worst <= wishes.precision else "NOT reached"
-        blocks += [f"precision {reached}: the largest standard error is {worst:.3f} dB"]
     return blocks
 
 
@@ -246,14 +228,13 @@ def compute(
         right = "with a C compiler, install psofed again"
         say(f"This psofed has no compiled code: it takes many times as long; {right}.")
     store = Checkpoint(folder.path, experiment)
-    pool = pools.cluster(wishes.cluster) if wishes.cluster else pools.local(experiment, wishes.jobs)
+    pool = pools.local(experiment, wishes.jobs)
     try:
         if not (wishes.resume and store.exists()):
             store.begin(beside)
         curves = montecarlo.run(
-            experiment, precision=wishes.precision, on_run=_resumed(store), store=store, pool=pool,
-            progress=True,
-        )  # fmt: skip
+            experiment, on_run=_resumed(store), store=store, pool=pool, progress=True
+        )
         return curves, True, store
     except montecarlo.Interrupted as stop:
         return stop.curves, False, store

@@ -40,7 +40,7 @@ SHARES = "0,0.05,0.1,0.2,0.3"
               help="A setting and its values, such as methods.shared=1,5,40, step=0.5,0.75 or"
               " features.width=1,2. Give several for all combinations.")  # fmt: skip
 @fields("settings.Settings", "runs", "rounds", "seed", default="FILE's")
-@common("precision", "jobs", "cluster", "out", "resume", "force", "json")
+@common("jobs", "out", "resume", "force", "json")
 def sweep(file: Path, axes: tuple[str, ...], **options: Any) -> None:
     """Run the experiment in FILE at every combination of some settings, on the same draws.
 
@@ -267,10 +267,9 @@ def _workers(made: AttackPlan, how: Wishes, already: int) -> Iterator[tuple[Any,
     total = made.base.runs * len(made.parts)
     slow = [part.experiment for part in made.parts if _handled(part.experiment, family.supports)]
     typical = (slow or [made.base])[-1]
-    pool = pools.cluster(how.cluster) if how.cluster else pools.local(typical, how.jobs)
     with (
         showing("attacking", "runs", total=total, already=already, runs=True) as job,
-        pool as workers,
+        pools.local(typical, how.jobs) as workers,
     ):
         try:
             yield workers, job.advance

@@ -114,14 +114,8 @@ COMMON = {
     "set": click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
                         help="Any other setting of the experiment, such as step=0.5, targets=noisy,"
                         " features.width=2 or methods.shared=5; may be repeated."),
-    "precision": click.option("--precision", type=float, metavar="DB",
-                              help="Run until every steady MSE has a standard error below DB"
-                              " decibels."),
     "jobs": click.option("--jobs", type=click.IntRange(min=1), metavar="N",
                          help="Number of threads. [default: all cores]"),
-    "cluster": click.option("--cluster", metavar="ADDRESS",
-                            help='Compute on the Dask cluster at ADDRESS; "local" starts one on'
-                            ' this machine.'),
     "out": click.option("--out", type=FILE,
                         help="Folder for the results. [default: a new folder in results/]"),
     "resume": click.option("--resume", is_flag=True,
@@ -159,10 +153,10 @@ broker_options = common("qos", "plain", "secret", "ca", "cert", "key")
 
 
 def experiment_options(default: str = "FILE's", runs: str = "") -> Callable[[Command], Command]:
-    """The options of every verb that runs an experiment, but for its precision."""
+    """The options of every verb that runs an experiment."""
     count = fields("settings.Settings", "runs", default=runs or default)
     of = fields("settings.Settings", "rounds", "seed", default=default)
-    rest = common("set", "jobs", "cluster", "out", "resume", "force", "json")
+    rest = common("set", "jobs", "out", "resume", "force", "json")
     return lambda command: count(of(rest(command)))
 
 

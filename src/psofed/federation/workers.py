@@ -105,13 +105,13 @@ class Packed:
         return pickle.loads(self.data)
 
 
-def pack(thing: Any, dumps: Callable[[Any], bytes] = pickle.dumps) -> Packed:
+def pack(thing: Any) -> Packed:
     """`thing` with the plug-ins whose classes and functions are in it.
 
     >>> pack({"a": 1}).unpack()
     {'a': 1}
     """
-    data = dumps(thing)
+    data = pickle.dumps(thing)
     return Packed(data, tuple(p for name, p in loaded.items() if name.encode() in data))
 
 

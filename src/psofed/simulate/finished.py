@@ -1,14 +1,13 @@
 """Finished runs: added in order, so that nothing grows with their number, and kept on disk.
 
-A finished run has its own file until the sums that contain it are on disk twice; then the file is
-removed. So a kill at any instant, or one damaged file, loses no finished run.
+The sums are written every few seconds, into a file that is always whole. So a kill costs the runs
+of some seconds, and what is repeated has the same numbers.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -155,7 +154,7 @@ class Accumulator:
             moments.mean, moments.squares = arrays[f"{name}_mean"], arrays[f"{name}_squares"]
 
 
-BESIDE = "beside.json"
+BESIDE, TOTAL = "beside.json", "total"
 SECONDS = 2.0  # between two writings of the sums
 
 
@@ -175,14 +174,13 @@ def read(path: Path) -> dict[str, Array]:
 
 
 class Checkpoint:
-    """The checkpoint of one experiment in a result folder."""
+    """The checkpoint of one experiment in a result folder: its sums, written every few seconds."""
 
     def __init__(self, folder: Path, experiment: Experiment) -> None:
         self.folder = folder / CHECKPOINT
         self.identity = identity(experiment)
         self.warnings: list[str] = []
-        self.failure: OSError | None = None  # of a thread that could not store its run
-        self._saved, self._covered, self._when = 0, 0, -SECONDS
+        self._when = -SECONDS
 
     def begin(self, beside: str = "") -> None:
         """Make an empty checkpoint, with a text beside it."""
@@ -203,28 +201,15 @@ class Checkpoint:
         """Whether there is something to resume."""
         return (self.folder / IDENTITY).exists()
 
-    def resume(self, total: Accumulator) -> dict[int, OneRun]:
-        """Load the sums into `total`; returns the finished runs beyond them."""
+    def resume(self, total: Accumulator) -> None:
+        """Load the sums into `total`; damaged ones are begun anew, with a warning."""
         self._check_identity()
-        for name in ("total", "total.old"):
-            path = self.folder / name
-            try:
-                if path.exists():
-                    total.load(read(path))
-                    break
-            except (KeyError, ValueError, OSError) as error:
-                self.warnings.append(f"{error}; it is skipped")
-                path.unlink()  # or it would replace the good one
-        runs = self._stored_runs()
-        self._saved, self._covered = total.runs, min([total.runs, *runs])
-        return {n: run for n in runs if n >= total.runs and (run := self._read_run(n)) is not None}
-
-    def _read_run(self, number: int) -> OneRun | None:
+        path = self.folder / TOTAL
         try:
-            return OneRun(**read(self.folder / f"run-{number}"))
-        except (TypeError, ValueError, OSError) as error:
-            self.warnings.append(f"{error}; that run is repeated")
-            return None
+            if path.exists():
+                total.load(read(path))
+        except (KeyError, ValueError, OSError) as error:
+            self.warnings.append(f"{error}; its runs are repeated")
 
     def _check_identity(self) -> None:
         try:
@@ -243,35 +228,18 @@ class Checkpoint:
             found = f"was started with other settings: {'; '.join(differences[:3])}"
             raise InputError("--resume", found, right, str(self.folder.parent))
 
-    def save_run(self, number: int, run: OneRun) -> None:
-        """Put one finished run on disk."""
-        write(self.folder / f"run-{number}", vars(run), durable=False)
-
-    def save_total(self, total: Accumulator) -> None:
-        """Put the sums on disk every few seconds, and remove runs that are in them twice."""
-        if self.failure is not None:
-            raise self.failure
-        if monotonic() - self._when < SECONDS or total.runs == self._saved:
-            return
-        path = self.folder / "total"
-        if path.exists():
-            path.replace(self.folder / "total.old")
-        write(path, total.to_arrays(), durable=True)
-        for number in range(self._covered, self._saved):
-            (self.folder / f"run-{number}").unlink(missing_ok=True)
-        self._covered, self._saved, self._when = self._saved, total.runs, monotonic()
+    def save(self, total: Accumulator, at_once: bool = False) -> None:
+        """Put the sums on disk, every few seconds or at once."""
+        if total.runs and (at_once or monotonic() - self._when >= SECONDS):
+            write(self.folder / TOTAL, total.to_arrays(), durable=True)
+            self._when = monotonic()
 
     def count(self) -> int:
         """How many finished runs are on disk, of any experiment."""
-        summed = 0
-        for name in ("total.old", "total"):
-            with suppress(OSError, KeyError, ValueError):
-                summed = max(summed, int(read(self.folder / name)["mse_count"]))
-        return summed + sum(number >= summed for number in self._stored_runs())
-
-    def _stored_runs(self) -> list[int]:
-        numbers = (path.name.removeprefix("run-") for path in self.folder.glob("run-*"))
-        return sorted(int(number) for number in numbers if number.isdigit())
+        try:
+            return int(read(self.folder / TOTAL)["mse_count"])
+        except (OSError, KeyError, ValueError):
+            return 0
 
     def remove(self) -> None:
         """Remove the checkpoint: the result is written, or a new one begins."""

@@ -8,7 +8,7 @@ first on independent windows, for which the theory is made, then on the paper's 
 which it is not. Prints the deviation of each curve, the time of the predictions and peak memory.
 
 With --time: what `psofed study theory` of the paper's setting takes, the curves alone and with
-sweeps and simulation (100 runs, 20 of each point of a sweep).
+100 simulated runs.
 """
 
 import argparse

@@ -44,16 +44,14 @@ def file(tmp_path):
 def test_theory_tells_limits_speed_and_curves_in_words_and_files(psofed, file, tmp_path):
     result = psofed("study", "theory", file, "--simulate", "--runs", 40, "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr
-    for words in ("2 / max|z|^2", "eq. (14)", "eq. (13)", "unsafe", "safe", "infinity", "No theory for Local only"):  # fmt: skip
+    for words in ("2 / max|z|^2", "eq. (14)", "eq. (13)", "unsafe", "safe", "No theory for Local only"):  # fmt: skip
         assert words in result.stdout
     assert "PSO-Fed M=1 uncoordinated diverges in theory at n = " in result.stdout
     assert "the error grows without bound" in result.stdout
     assert not re.search(r"\b(inf|nan)\b", result.stdout)
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    drawn = ("theory", "theory_step", "theory_shared")
-    pictures = {f"{name}.{kind}" for name in drawn for kind in ("png", "pdf")}
-    tables = {"experiment.toml", "theory.csv", "theory.json", "theory.txt"}
-    assert names == pictures | tables | {"report.html"}
+    kinds = {f"theory.{kind}" for kind in ("png", "pdf", "csv", "json", "txt")}
+    assert names == kinds | {"experiment.toml", "report.html"}
     page = beside.render([beside.read(tmp_path / "out")], ["out"])
     assert page == (tmp_path / "out" / "report.html").read_text()
     said = result.stdout.split("\n\nresults in")[0] + "\n"
@@ -81,13 +79,6 @@ def test_the_command_that_a_folder_names_repeats_it(psofed, short, tmp_path):
     )
     assert table["command"] == "psofed study theory experiment.toml"
     assert json.loads(again.stdout)["methods"] == table["methods"]
-
-
-@pytest.mark.usefixtures("sketched")
-def test_forced_results_leave_no_pictures_of_another_run(psofed, short, tmp_path):
-    for more in (["--simulate", "--runs", "2"], ["--force"]):
-        assert psofed("study", "theory", short, "--out", tmp_path / "out", *more).returncode == 0
-    assert not list((tmp_path / "out").glob("theory_*"))
 
 
 def test_options_that_contradict_each_other_are_refused(psofed, file):

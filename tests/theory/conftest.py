@@ -2,7 +2,7 @@
 
 import pytest
 
-from helpers.systems import WORLD
+from helpers.systems import WORLD, drawn
 from psofed.theory import prediction
 
 
@@ -13,5 +13,11 @@ def small():
 
 @pytest.fixture(scope="session")
 def predicted(small):
-    """The exact curves of the small world; nobody changes them."""
+    """The curves of the small world; nobody changes them."""
     return prediction.predict(small)
+
+
+@pytest.fixture(scope="session")
+def equal(small):
+    """Four clients with the very same windows."""
+    return drawn(small, 500, equal=True)

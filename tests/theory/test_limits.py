@@ -1,4 +1,4 @@
-"""Limits of the step, verdicts and sweeps."""
+"""Limits of the step, and verdicts."""
 
 from dataclasses import replace
 
@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.systems import WORLD, equal_clients, given_system
+from helpers.systems import given_system
 from psofed.experiment import Experiment, Features
 from psofed.federation.learners import nlms
-from psofed.federation.workers import in_parallel
 from psofed.methods import fedavg, onlinefed, psofed
 from psofed.rivals import psorls
-from psofed.theory import moments, prediction, steady, study
-from psofed.theory.exact import DenseRecursion
-from psofed.theory.system import Bounds, alarms, bounds, is_lonely, mean_square_limit, norms
+from psofed.simulate.reference import matrix_A, matrix_B
+from psofed.theory import moments, prediction, reduced, study
+from psofed.theory.system import Bounds, alarms, bounds, is_lonely, mean_square_limit
 
 
 def brute_limit(z, average):
@@ -43,22 +42,26 @@ def test_the_mean_square_limit_is_where_the_map_of_covariances_stops_contracting
     assert mean_square_limit(z, average) == pytest.approx(brute_limit(z, average), rel=2e-3)
 
 
+@pytest.fixture
+def growth(equal):
+    """How the covariances of a system grow in its last rounds."""
+
+    def measured(masks, cohort, step):
+        system = given_system(masks, 1, 8, 4, cohort, step)
+        states = reduced.ReducedRecursion(system, equal[1]).trajectory(500)
+        sizes = [np.trace(second.A + 4 * second.C) for _, second in states]
+        return sizes[-1] / sizes[300]
+
+    return measured
+
+
 @pytest.mark.parametrize("whole", [True, False])
-def test_covariances_settle_below_the_limit_and_grow_above_it(small, whole):
-    exact, _ = equal_clients(small)
-    x, _, _ = moments.sample(small.experiment, small.task, 3000, "equal", np.arange(1))
-    limit = mean_square_limit(small.task.features(x[0]), 2 if whole else 1)
-
-    def growth(step):
-        # One window for all: M = D, or an entry so rarely that clients learn alone.
-        system = given_system([list(range(8)) if whole else [0]], 1, 8, 4, 2, step)
-        sizes = [
-            np.trace(state.covariance) for state in DenseRecursion(system, exact).trajectory(500)
-        ]
-        return sizes[-1] / sizes[-201]
-
-    assert growth(0.95 * limit) < 1.05
-    assert growth(1.15 * limit) > 2
+def test_covariances_settle_below_the_limit_and_grow_above_it(equal, growth, whole):
+    limit = mean_square_limit(equal[0].z[0], 2 if whole else 1)
+    # One window for all: M = D, or an entry so rarely that clients learn alone.
+    masks = [list(range(8)) if whole else [0]]
+    assert growth(masks, 2, 0.95 * limit) < 1.05
+    assert growth(masks, 2, 1.15 * limit) > 2
 
 
 def test_verdicts_follow_the_limits():
@@ -79,14 +82,10 @@ def test_verdicts_follow_the_limits():
     assert b.verdict(given_system([[0]], 1, 8, 4, 1, 0.1), radius=1.01) == "unsafe"
 
 
-def test_clients_that_exchange_much_bear_more_than_one_that_learns_alone(small):
-    exact, _ = equal_clients(small)
-    x, _, _ = moments.sample(small.experiment, small.task, 3000, "equal", np.arange(1))
-    alone = mean_square_limit(small.task.features(x[0]))
-    system = given_system([list(range(7))], 1, 8, 4, 4, 1.2 * alone)
-    assert not is_lonely(system)
-    sizes = [np.trace(state.covariance) for state in DenseRecursion(system, exact).trajectory(600)]
-    assert sizes[-1] < 1.05 * sizes[300]
+def test_clients_that_exchange_much_bear_more_than_one_that_learns_alone(equal, growth):
+    step, masks = 1.2 * mean_square_limit(equal[0].z[0]), [list(range(7))]
+    assert not is_lonely(given_system(masks, 1, 8, 4, 4, step))
+    assert growth(masks, 4, step) < 1.05
 
 
 @pytest.mark.long
@@ -103,69 +102,18 @@ def test_alarms_go_off_above_the_limits_and_not_below():
     assert len(alarms(replace(experiment, step=1.15 * limits.averaged))) == 2
 
 
-def test_the_papers_norms_are_those_of_the_matrices(small):
-    system = prediction.systems(small)["PSO-Fed M=3 coordinated"]
-    A, B, H = norms(system, small.moments)
-    p, q, K, D = system.p, 3 / 8, 4, 8
-    eye = np.eye(K + 1)
-    full_A, full_B = eye * (1 - p * q), eye.copy()
-    full_A[:, 0] += p * q
-    full_B[0] = [1 - q, *[q / K] * K]
-    R_e = np.zeros(((K + 1) * D,) * 2)
-    for k in range(K):
-        R_e[(k + 1) * D : (k + 2) * D, (k + 1) * D : (k + 2) * D] = small.moments.R[k]
-    full_H = np.eye(len(R_e)) - system.step * R_e
-    for norm, full in ((A, full_A), (B, full_B), (H, full_H)):
-        assert norm.infinity == pytest.approx(np.linalg.norm(full, np.inf))
-        assert norm.two == pytest.approx(np.linalg.norm(full, 2))
-    assert min(A.two, B.two) > 1.001
-
-
-def test_the_quasi_static_mse_is_where_the_recursion_is(small):
-    rough = replace(small, fourth=None)
-    known = prediction.systems(small)
-    data = moments.population(small.moments, kind=np.float64)
-    limits = bounds(small.experiment, small.task, small.moments)
-    system = known["PSO-Fed M=3 uncoordinated"]
-    wanted = [
-        steady.SweepPoint(8, True, 0.75),
-        steady.SweepPoint(3, False, 0.75),
-        steady.SweepPoint(3, True, 0.75),
-        steady.SweepPoint(3, True, 5.0),
-    ]
-    found = steady.quasi_static(system, data, small.test, limits, wanted, 600)
-    long = replace(rough, experiment=replace(WORLD, rounds=620, evaluate_every=1))
-    for value, title in zip(
-        found, ("Online-Fed", "PSO-Fed M=3 uncoordinated", "PSO-Fed M=3 coordinated"), strict=False
-    ):
-        p = prediction.one(long, title, prediction.systems(long)[title], data)
-        # Over a period of the windows: the sweep averages over their rotation.
-        assert abs(10 * np.log10(value) - p.mse_db[590:614].mean()) < 0.1, title
-    assert np.isnan(found[3])  # unsafe
-
-
-def test_sweeps_are_simulated_at_the_step_of_the_theory_and_with_the_usual_windows_only():
-    methods = (
-        onlinefed.Options(),
-        psofed.Options(shared=2, step=0.3),
-        psofed.Options(shared=2, mask="block", label="blocks"),
-        psofed.Options(shared=3, selection="stochastic", label="fresh"),
-        psofed.Options(shared=3, idle=False),
-    )
-    world = prediction.world(replace(WORLD, methods=methods, step=0.9, rounds=60))
-    with in_parallel(world, jobs=1) as workers:
-        by_step, by_share = study.sweeps(workers, study.judge(workers, radii=False))
-    assert by_step.lines == ["Online-Fed", "PSO-Fed M=2 uncoordinated"]
-    assert by_step.step is None
-    assert [o.step for o in by_step.methods] == 2 * by_step.x.tolist()
-    assert by_share.step == 0.3
-    assert {o.step for o in by_share.methods} == {0.3}
+def test_the_papers_norms_are_1_in_the_infinity_norm_only():
+    p, K, D = 0.5, 4, 8
+    S, often = [3 / 8 * np.eye(D)] * K, np.full(K, p)
+    for matrix in (matrix_A(S, often), matrix_B(S, often)):
+        assert np.linalg.norm(matrix, np.inf) == pytest.approx(1)
+        assert np.linalg.norm(matrix, 2) > 1.001
 
 
 def test_deviations_are_theory_minus_simulation_from_round_50_on():
     rounds = np.arange(101)
     curve = prediction.Prediction(
-        "a", 1.0, "exact", rounds, np.full(101, 0.1), np.full(101, 0.1), np.zeros(101), None
+        "a", 1.0, rounds, np.full(101, 0.1), np.full(101, 0.1), np.zeros(101), None
     )
     simulated = np.full((1, 101), -10.0)
     simulated[0, 10], simulated[0, 70] = -20.0, -11.0

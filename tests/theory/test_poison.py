@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.systems import WORLD, equal_clients, given_system
+from helpers.systems import WORLD, dense, given_system
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.federation.learners import linear
-from psofed.federation.workers import in_parallel
 from psofed.methods import onlinefed, psofed
 from psofed.report import theory as words
 from psofed.simulate import montecarlo
@@ -22,8 +21,7 @@ from psofed.stages.attacks.contract import Attackers, bind
 from psofed.stages.defences import median
 from psofed.stages.privacy import Privacy
 from psofed.streams import function
-from psofed.theory import prediction, reduced, study, system
-from psofed.theory.exact import DenseRecursion
+from psofed.theory import prediction, reduced, system
 
 NOISE = perturbation.Options(sigma=0.5, chance=0.5, share=0.4)
 LINEAR = Experiment(
@@ -49,27 +47,19 @@ def poisoned(world, attack):
     return replace(world, experiment=replace(world.experiment, attack=attack))
 
 
-def test_theory_and_simulation_of_malicious_clients_agree_within_three_standard_errors(
-    linear_world,
-):
+def test_theory_and_simulation_of_malicious_clients_agree(linear_world):
     curves = montecarlo.run(LINEAR)
     late = curves.rounds >= 60
     for j, p in enumerate(prediction.predict(linear_world)):
-        assert p.kind == "exact"
-        error = curves.point(j, "steady").stderr * np.log(10) / 10
-        gap = np.log(p.mse[late].mean() / curves.mse[j][late].mean())
-        assert abs(gap) < 3 * error, p.title
-        score = (p.mse - curves.mse[j])[1:] / curves.stderr[j][1:]
-        assert np.sqrt(np.square(score).mean()) < 2.2, p.title  # rounds are correlated
+        gap = 10 * np.log10(p.mse[late].mean() / curves.mse[j][late].mean())
+        assert abs(gap) < (0.3 if j < 2 else 1.0), p.title  # own windows: docs/theory.md
 
 
 def test_noise_of_size_zero_is_no_attack(linear_world):
-    rough = replace(linear_world, fourth=None)
-    for world in (linear_world, rough):
-        clean = prediction.predict(poisoned(world, None))
-        for attack in (replace(NOISE, sigma=0.0), replace(NOISE, chance=0.0)):
-            for a, b in zip(clean, prediction.predict(poisoned(world, attack)), strict=True):
-                assert np.abs(a.mse - b.mse).max() <= 1e-12
+    clean = prediction.predict(poisoned(linear_world, None))
+    for attack in (replace(NOISE, sigma=0.0), replace(NOISE, chance=0.0)):
+        for a, b in zip(clean, prediction.predict(poisoned(linear_world, attack)), strict=True):
+            assert np.array_equal(a.mse, b.mse)
 
 
 @settings(max_examples=8, deadline=None)
@@ -105,34 +95,13 @@ def test_what_noise_adds_is_its_average_over_all_cohorts(masks):
         assert np.allclose(system.poison(n), 0.3 * 0.7**2 * np.mean(sums, axis=0) / 3**2)
 
 
-def test_the_reduced_recursion_with_noise_is_exact_for_equal_clients_with_common_windows(small):
-    exact, data = equal_clients(small)
-    for masks in ([[1, 4, 6]], [list(range(8))]):
-        system, _ = attacked(given_system(masks, 1, 8, clients=4, cohort=2, step=0.75))
-        both = zip(
-            DenseRecursion(system, exact).trajectory(60),
-            reduced.ReducedRecursion(system, data).trajectory(60),
-            strict=True,
-        )
-        for full, pooled in both:
-            assert np.abs(full.covariance[:8, :8] - pooled.second.A).max() < 1e-12
-
-
-def test_a_sweep_of_a_small_world_ends_where_its_curves_end(linear_world):
-    known = replace(
-        linear_world.experiment, rounds=400, evaluate_every=1, methods=LINEAR.methods[:2]
-    )
-    world = replace(linear_world, experiment=known)
-    with in_parallel(world, 1) as workers:
-        judged = study.judge(workers, radii=False)
-        by_step, by_share = study.sweeps(workers, judged)
-    assert by_step.lines == [p.title() for p in known.methods]
-    for i, options in enumerate(known.methods):
-        at = replace(known, methods=(replace(options, step=float(by_step.x[3])),))
-        [p] = prediction.predict(replace(world, experiment=at))
-        assert by_step.mse[i, 3] == pytest.approx(p.mse[350:390].mean(), rel=1e-3)
-    # Fewer shared entries soften the attack.
-    assert (np.diff(by_share.mse[0]) > 0).all()
+@pytest.mark.parametrize("masks", [[[1, 4, 6]], [list(range(8))]])
+def test_with_noise_too_the_recursion_is_exact_for_equal_clients_with_common_windows(equal, masks):
+    data, pooled = equal
+    system, _ = attacked(given_system(masks, 1, 8, clients=4, cohort=2, step=0.75))
+    states = reduced.ReducedRecursion(system, pooled).trajectory(15)
+    for (_, P), state in zip(dense(system, data, 15), states, strict=True):
+        assert np.abs(P[:8, :8] - state.second.A).max() < 1e-12
 
 
 @pytest.mark.parametrize(

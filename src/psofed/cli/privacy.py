@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ from psofed.cli import printing
 from psofed.cli.fit import command
 from psofed.cli.printing import say
 from psofed.cli.verbs import FILE, common
-from psofed.errors import InputError
 from psofed.federation.progress import in_turn
 
 if TYPE_CHECKING:
@@ -25,12 +23,10 @@ if TYPE_CHECKING:
               help="Number of clients that are attacked. [default: 3]")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(min=1), metavar="N",
               help="Number of rounds to play. [default: 20 contacts of each client]")  # fmt: skip
-@click.option("--state", type=FILE, metavar="FOLDER",
-              help="Attack what a server has kept in its state folder.")  # fmt: skip
 @common("out", "force", "json")
 def privacy(
-    file: Path | None, clients: int | None, rounds: int | None, state: Path | None,
-    out: Path | None, force: bool, as_json: bool,
+    file: Path | None, clients: int | None, rounds: int | None, out: Path | None, force: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Play an honest-but-curious server, and show which samples it reconstructs from messages.
 
@@ -44,16 +40,13 @@ def privacy(
     from psofed.report import privacy as words
 
     many = clients or audit.CLIENTS
-    name = "paper" if file is None and state is None else (file or state or Path()).stem
+    name = "paper" if file is None else file.stem
     folder = files.ResultFolder(
         out or files.default_folder(Path("results") / f"{name}-privacy", False), force
     )
     try:
         with in_turn("steps") as told:
-            if state is not None:
-                found = _kept(file, state, many, told)
-            else:
-                found = _played(file, rounds, many, told)
+            found = _played(file, rounds, many, told)
         folder.write(words.render(found, command()))
     except BaseException:
         folder.discard()
@@ -79,20 +72,3 @@ def _played(file: Path | None, rounds: int | None, clients: int, told: Any) -> A
     audit.check(experiment)
     played = min(rounds or audit.enough(experiment), experiment.rounds)
     return audit.audit(experiment, deploy, played, clients, told)
-
-
-def _kept(file: Path | None, state: Path, clients: int, told: Any) -> Audit:
-    """What a server has kept in its state folder."""
-    from psofed.fleet.protocol import deployment
-    from psofed.privacy import audit
-    from psofed.privacy.view import from_state
-
-    if file is None and not (state / deployment.PLAN).exists():
-        found, right = "is no state folder of a server", "give the one of --state"
-        raise InputError("", found, right, str(state))
-    plan = deployment.read(file if file is not None else state / deployment.PLAN)
-    view = from_state(plan, state)
-    whom = audit.whom(view, clients)
-    one = audit.of_view(view, whom, plan.world.methods[0].title(), told)
-    shown = replace(plan.experiment, methods=plan.world.methods)
-    return audit.Audit(shown, plan.wire, view.stop - view.first, len(whom), (one,))

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from psofed.theory.study import Study
 
 RUNS = 100
-SWEEP_RUNS = 20
 
 
 @click.command()
@@ -32,7 +31,7 @@ SWEEP_RUNS = 20
 @click.option(
     "--simulate",
     is_flag=True,
-    help="Also simulate the same world and compare; sweep the step and M.",
+    help="Also simulate the same world and compare.",
 )
 @click.option(
     "--bounds",
@@ -47,8 +46,7 @@ def theory(file: Path, simulate: bool, only_bounds: bool, **options: Any) -> Non
 
     Prints the limits of the step with a verdict for each method, the convergence rate of the mean
     error compared with the paper's eq. (13), and the expected MSE over the rounds. Writes theory
-    (.png, .pdf, .csv, .json, .txt). With --simulate it also writes the measured curves, and
-    theory_step and theory_shared: the MSE at the end against the step and against M.
+    (.png, .pdf, .csv, .json, .txt), with --simulate also the measured curves.
     """
     from psofed import experiment as experiments
     from psofed.theory import prediction
@@ -92,12 +90,9 @@ def _work(experiment: Experiment, how: Wishes, folder: Any, simulate: bool, comm
     from psofed.report import theory as words
 
     with threadpool_limits(1):
-        study = _study(experiment, how, folder is not None, simulate)
-        curves: Curves | None = None
-        simulated: list[Curves] = []
-        if simulate:
-            curves, simulated = _simulate(study, how)
-    found = words.Findings(study, curves, simulated, command)
+        study = _study(experiment, how, folder is not None)
+        curves = _simulate(study, how) if simulate else None
+    found = words.Findings(study, curves, command)
     if folder is None:
         if how.as_json:
             print(json.dumps(words.to_table(found), indent=2))
@@ -109,7 +104,7 @@ def _work(experiment: Experiment, how: Wishes, folder: Any, simulate: bool, comm
     how.show(folder, lambda: words.to_table(found), *words.blocks(found), end)
 
 
-def _study(experiment: Experiment, how: Wishes, curves: bool, sweeps: bool) -> Study:
+def _study(experiment: Experiment, how: Wishes, curves: bool) -> Study:
     """All that needs no simulation, by processes that are started once."""
     from psofed.federation.workers import in_parallel
     from psofed.theory import prediction
@@ -124,9 +119,6 @@ def _study(experiment: Experiment, how: Wishes, curves: bool, sweeps: bool) -> S
             return study
         with counting("predicting, rounds") as on_round:
             study = replace(study, predictions=prediction.predictions(workers, on_round))
-        if sweeps:
-            with counting("sweeps, %") as on_percent:
-                study = replace(study, sweeps=studies.sweeps(workers, study, _percent(on_percent)))
     return study
 
 
@@ -134,28 +126,11 @@ def _percent(tell: Callable[[int, int], None]) -> Callable[[float], None]:
     return lambda share: tell(int(100 * share), 100)
 
 
-def _simulate(study: Study, how: Wishes) -> tuple[Curves, list[Curves]]:
-    """The same world by Monte Carlo: the curves, and the points of the sweeps."""
-    import numpy as np
+def _simulate(study: Study, how: Wishes) -> Curves:
+    """The same world by Monte Carlo."""
+    from psofed.simulate import montecarlo
 
     known = {p.title for p in study.predictions}
     experiment = study.world.experiment
     which = [j for j, title in enumerate(experiment.titles) if title in known]
-    wanted = experiment.runs
-    experiment = experiment.only(which)
-    curves = _run(experiment, how, "simulating")
-    if not study.sweeps:
-        return curves, []
-    # All points in one simulation, which draws the data once.
-    methods = tuple(method for sweep in study.sweeps for method in sweep.methods)
-    runs = max(min(wanted, SWEEP_RUNS), 2)
-    together = _run(replace(experiment, methods=methods, runs=runs), how, "simulating the sweeps")
-    ends = np.cumsum([len(sweep.methods) for sweep in study.sweeps]).tolist()
-    return curves, [together.only(range(a, b)) for a, b in zip([0, *ends], ends, strict=False)]
-
-
-def _run(experiment: Experiment, how: Wishes, what: str) -> Curves:
-    from psofed.simulate import montecarlo
-
-    with montecarlo.showing_runs(experiment, what=what) as on_run:
-        return montecarlo.run(experiment, how.jobs, on_run=on_run)
+    return montecarlo.run(experiment.only(which), how.jobs, progress=True)

@@ -19,31 +19,19 @@ from psofed.methods import onlinefed, psofed
 from psofed.privacy.attack import MethodAudit, ReadColumn, Reconstruction, attack
 from psofed.privacy.reconstruction import Recovered
 from psofed.privacy.view import ServerView, TrueSamples, deployed, play, truth
-from psofed.simulate import montecarlo
-from psofed.streams.contract import Stream, about, measured
+from psofed.streams.contract import Stream, about
 from psofed.streams.table import Options as TableStream
 
 Array = NDArray[Any]
 Told = Callable[[str], Callable[[int, int], None]]
 CONTACTS, BLOCKS = 20, 3  # of a client, and uploads: rounds are played until there are so many
 CLIENTS = 3  # that are attacked
-LONG, FEW = 1000, 4  # rounds and runs of the simulation that says what [privacy] costs
 WITHIN = 0.05  # standard deviations, in every input: a sample that is that near is read
 SHOWN = 3  # samples that are shown beside the truth
 MEANING = (
     '"not by our attacks" is no proof of privacy: it says that the attacks here, in these rounds'
     " and on these clients, have read no sample that guessing would not; others may read more."
 )
-
-
-@dataclass(frozen=True)
-class Price:
-    """What [privacy] costs in error: test MSE in dB by method, without and with it."""
-
-    rounds: int
-    runs: int
-    without: tuple[float, ...]
-    private: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -56,7 +44,6 @@ class Audit:
     clients: int
     methods: tuple[MethodAudit, ...]  # without what [privacy] does
     private: tuple[MethodAudit, ...] = ()  # with it
-    price: Price | None = None  # in error
 
 
 def paper(rounds: int = 500) -> Experiment:
@@ -88,23 +75,8 @@ def audit(experiment: Experiment, deploy: Deploy, rounds: int, clients: int, tol
         tuple(_one(each, j, deploy, rounds, clients, told) for j in range(len(each.methods)))
         for each in ([plain, experiment] if acts else [plain])
     ]
-    price = priced(experiment, told) if acts else None
     private = found[1] if acts else ()
-    return Audit(experiment, deploy.wire, rounds, clients, found[0], private, price)
-
-
-def priced(experiment: Experiment, told: Told) -> Price | None:
-    """The errors of a short simulation, without and with [privacy]; a table has none."""
-    if measured(experiment.stream):
-        return None
-    rounds, runs = min(experiment.rounds, LONG), min(experiment.runs, FEW)
-    short = replace(experiment.shortened(rounds), runs=runs)
-    report, errors = told("simulating"), []
-    for i, each in enumerate((replace(short, privacy=None), short)):
-        found = montecarlo.run(each, progress=False)
-        errors.append(tuple(found.mse_db[:, -1].tolist()))
-        report(i + 1, 2)
-    return Price(rounds, runs, *errors)
+    return Audit(experiment, deploy.wire, rounds, clients, found[0], private)
 
 
 def _one(

@@ -14,24 +14,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psofed.core import payload
-from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.federation.bases import Compressed
 from psofed.federation.contract import Method, rows
 from psofed.federation.stage import around, within
 from psofed.fleet.protocol.client import Client
-from psofed.fleet.protocol.deployment import PLAN, Deploy, Deployment
+from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.server import Server
-from psofed.fleet.protocol.snapshots import Snapshots
-from psofed.fleet.protocol.store import reader
-from psofed.fleet.protocol.wire import RefusedError
 from psofed.fleet.samples import replay
 from psofed.stages import mask as masks
 from psofed.stages.mask import Masked
@@ -140,72 +135,6 @@ def play(
 def truth(plan: Deployment, clients: list[int], stop: int) -> TrueSamples:
     """The samples of rounds 0..stop-1, which no attack gets."""
     return {k: replay(plan.world, k)(0, stop) for k in clients}
-
-
-# A server's state folder.
-
-
-class _Kept:
-    """A state folder that is only read."""
-
-    def __init__(self, path: Path) -> None:
-        self.name, self.path, self.read = str(path), path, reader(path)
-
-    def names(self) -> list[str]:
-        return [each.name for each in self.path.iterdir()]
-
-
-def refuse_live(plan: Deployment) -> None:
-    """Refuse to judge messages of a run whose samples follow from no file."""
-    if plan.deploy.clock == "live":
-        found = "is 'live': which samples the clients had is not in the file, so nothing is judged"
-        raise InputError("deploy.clock", found, "audit FILE alone, which plays it in lockstep")
-
-
-def from_state(plan: Deployment, path: Path) -> ServerView:
-    """A server's folder: from its oldest snapshot on, what was folded in tells what went down."""
-    refuse_live(plan)
-    if not (path / PLAN).exists():
-        raise InputError("", "is no state folder of a server", "give the one of --state", str(path))
-    snapshots = Snapshots(_Kept(path), plan.about("server"))  # type: ignore[arg-type]
-    rounds = snapshots.rounds()
-    if not rounds:
-        found = "keeps no snapshot, so what clients answered is not known any more"
-        raise InputError("", found, "audit the file alone, which plays it", str(path))
-    server, contacts = Server(plan.method(), plan.deploy.bound), []
-    known: list[tuple[int, dict[int, bytes]]] = []
-    while rounds and not known:
-        first = rounds.pop(0)
-        known = _answers(snapshots, first)
-    state = server.state | snapshots.state(first)
-    server.become(replace(server.now, state=state, n=first))
-    for n, answers in known:
-        invited = server.invite()
-        try:
-            for k, answer in answers.items():
-                server.collect(k, n, answer)
-        except RefusedError as error:
-            found = f"does not follow from the file in round {n}: {error}"
-            raise InputError("", found, "give the file of that run", str(path)) from None
-        contacts += [Contact(n, (k,), down, answers.get(k, b"")) for k, down in invited.items()]
-        server.commit()
-    if not contacts:
-        found, right = "has no answers since its snapshots", "wait for more rounds"
-        raise InputError("", found, right, str(path))
-    return seen(plan, contacts, first, server.n)
-
-
-def _answers(snapshots: Snapshots, first: int) -> list[tuple[int, dict[int, bytes]]]:
-    """All rounds in a row from a snapshot on, of which the answers are kept."""
-    found: list[tuple[int, dict[int, bytes]]] = []
-    while True:
-        try:
-            found += snapshots.answers(first + len(found), first + len(found) + 1)
-        except InputError:
-            return found
-
-
-# Contacts as equations.
 
 
 class Column(IntEnum):

@@ -55,7 +55,6 @@ def to_table(found: Audit, command: str) -> dict[str, Any]:
         "worst": worst.title,
         "methods": [entry(each) for each in found.methods],
         "with_privacy": [entry(each) for each in found.private],
-        "price": None if found.price is None else asdict(found.price),
         "within": WITHIN,
         "meaning": MEANING,
         "seed": found.experiment.seed,
@@ -82,7 +81,6 @@ def blocks(found: Audit) -> list[Block]:
     for title, each in _lines(found):
         if each.columns and each.inputs:
             out += ["", _columns(title, each)]
-    out += _price(found)
     return [*out, "", legend(found), MEANING]
 
 
@@ -106,22 +104,6 @@ def _cells(each: MethodAudit) -> list[str]:
 
 def _gauge(each: MethodAudit) -> str:
     return each.gauge if each.attack else "not attacked" if each.samples else "no messages"
-
-
-def _price(found: Audit) -> list[Block]:
-    """What [privacy] costs: decibels and bytes."""
-    if found.price is None:
-        return []
-    price, lines = found.price, []
-    pairs = zip(found.methods, found.private, price.without, price.private, strict=True)
-    for plain, private, before, after in pairs:
-        bytes_more = private.bytes_up - plain.bytes_up
-        lines.append(
-            f"{plain.title}: [privacy] costs {after - before:+.2f} dB ({after:.2f} instead of"
-            f" {before:.2f} after {price.rounds:,} rounds, {price.runs} runs) and"
-            f" {bytes_more:+.0f} B up in a round."
-        )
-    return ["", *lines]
 
 
 def _columns(title: str, each: MethodAudit) -> Grid:

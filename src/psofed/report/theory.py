@@ -15,20 +15,14 @@ from psofed.report.charts import COLOURS, Chart, Curve, Sheet
 from psofed.report.files import Block, Grid, joined, shown
 from psofed.stages.surroundings import attack_in
 from psofed.theory.mean import RESOLUTION, Radius
-from psofed.theory.prediction import DIVERGED, Prediction, systems
-from psofed.theory.study import Judgement, Study, Sweep, deviations
+from psofed.theory.prediction import DIVERGED, Prediction
+from psofed.theory.study import Judgement, Study, deviations
 
 Array = NDArray[Any]
-FILES = [
-    f"{name}.{kind}"
-    for name in ("theory", "theory_step", "theory_shared")
-    for kind in ("png", "pdf")
-]
+FILES = ["theory.png", "theory.pdf"]
 WHERE = "theory.txt"
-ROUNDING = 1e-12  # of the initial error
+ROUNDING = 1e-5  # of the initial error: what sampling leaves of a bias that is none
 POINTS = 26  # of a simulated curve, even in log n
-ROOM = 15.0  # dB above the best end of a sweep: beyond it methods diverge
-AXES = {"step": "step μ", "shared": "shared entries M"}
 WITHIN = 1.0  # dB of the end: how fast a method is there
 
 
@@ -37,7 +31,6 @@ class Findings(NamedTuple):
 
     study: Study
     curves: Curves | None
-    sweeps: list[Curves]  # as many as the study has, or none
     command: str
 
 
@@ -50,10 +43,8 @@ def blocks(found: Findings) -> list[Block]:
     """The same in parts, for a screen."""
     study, curves = found.study, found.curves
     parts = [_data(study), _limits(study), _judgements(study)]
-    parts += [_norms(study)] if study.norms else []
     parts += [_predictions(study)] if study.predictions else []
     parts += [_deviations(found, curves)] if curves is not None else []
-    parts += [_sweeps(study, found.sweeps)] if found.sweeps else []
     first, *others = parts
     return [*first, *(block for part in others for block in ("", *part))]
 
@@ -141,18 +132,6 @@ def _rounds(radius: Radius | None) -> str:
     return exact if radius.exact else f"about {radius.time_constant:.2g} rounds"
 
 
-def _norms(study: Study) -> list[Block]:
-    part = next(title for title, s in systems(study.world).items() if not s.whole)
-    rows = [[f"norms, {part}", "infinity", "2-norm", "the paper takes"]]
-    takes = {"E[A]": "1", "E[B]": "1", "I - mu R_e": "below 1"}
-    rows += [[n.what, f"{n.infinity:.4f}", f"{n.two:.4f}", takes[n.what]] for n in study.norms]
-    words = (
-        "The first two are 1 in the infinity norm only; the third is never below 1, because the"
-        " server's block of R_e is zero."
-    )
-    return [Grid(rows, title="Norms"), words]
-
-
 def _predictions(study: Study) -> list[Block]:
     experiment, notes = study.world.experiment, []
     points = sorted({*table_rounds(experiment), experiment.rounds})
@@ -164,10 +143,8 @@ def _predictions(study: Study) -> list[Block]:
         if p.lost is not None:
             times = f"{DIVERGED:g} times the initial one"
             notes.append(f"{p.title} diverges: at n = {p.lost} its MSE is {times}.")
-    exact = {p.kind for p in study.predictions} == {"exact"}
-    reduced = "Reduced recursion (docs/theory.md): one mean per client, pooled covariances."
     notes.append(f"Errors are on {experiment.judged}.")
-    notes.append("Exact for data that are independent over time." if exact else reduced)
+    notes.append("One mean per client, pooled covariances (docs/theory.md).")
     if not experiment.stream.independent:
         notes.append(
             "The samples of this stream are NOT independent over time, as the theory assumes: where"
@@ -212,26 +189,6 @@ def _deviations(found: Findings, curves: Curves) -> list[Block]:
     return lines
 
 
-def _sweeps(study: Study, simulated: list[Curves]) -> list[Block]:
-    """How far the theory is from the simulated points of each sweep."""
-    lines = []
-    for sweep, curves in zip(study.sweeps, simulated, strict=True):
-        gap = to_db(sweep.mse) - points(sweep, curves)[0]
-        for i, title in enumerate(sweep.lines):
-            if np.isfinite(gap[i]).any():
-                worst = np.nanargmax(np.abs(np.where(np.isfinite(gap[i]), gap[i], np.nan)))
-                at = f"{'M' if sweep.what == 'shared' else 'mu'} = {sweep.x[worst]:g}"
-                lines.append([title, sweep.what, f"{gap[i][worst]:+.2f}", at])
-    if not lines:
-        return ["Sweeps: nothing to compare."]
-    head = ["at the end, theory - simulation", "against", "largest, dB", "at"]
-    note = "Exact theory"
-    if study.world.fourth is None:
-        note = "Quasi-static theory with windows averaged over their rotation"
-    steps = [f"M swept at step {s.step:g}" for s in study.sweeps if s.step is not None]
-    return [Grid([head, *lines], title="Sweeps"), f"{'; '.join([note, *steps])}."]
-
-
 def to_table(found: Findings) -> dict[str, Any]:
     """The result for scripts: what theory.json holds."""
     study, curves = found.study, found.curves
@@ -239,11 +196,9 @@ def to_table(found: Findings) -> dict[str, Any]:
     table: dict[str, Any] = {
         "targets": experiment.judged,
         "bounds": vars(study.bounds),
-        "norms": [n._asdict() for n in study.norms],
         "correlations": "analytic" if study.world.moments.analytic else "sampled",
         "independent_data": experiment.stream.independent,
         "methods": [_method(study, j) for j in study.judgements],
-        "sweeps": [_sweep(*pair) for pair in zip(study.sweeps, found.sweeps, strict=True)],
     }
     if curves is not None:
         table["runs"] = curves.runs
@@ -259,19 +214,6 @@ def _gaps(found: Findings) -> dict[str, Any]:
     return deviations(found.study.predictions, curves.titles, curves.mse_db, curves.rounds)
 
 
-def _sweep(sweep: Sweep, simulated: Curves) -> dict[str, Any]:
-    value, error = points(sweep, simulated)
-    return {
-        "against": sweep.what,
-        "step": sweep.step,
-        "x": sweep.x.tolist(),
-        "lines": sweep.lines,
-        "mse_db": to_db(sweep.mse).tolist(),
-        "simulated_db": value.tolist(),
-        "simulated_stderr_db": error.tolist(),
-    }
-
-
 def _method(study: Study, j: Judgement) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "method": j.title, "step": j.step, "verdict": j.verdict, "limit": j.limit
@@ -284,7 +226,7 @@ def _method(study: Study, j: Judgement) -> dict[str, Any]:
             rounds = table_rounds(study.world.experiment)
             at = {str(n): float(p.mse_db[p.rounds == n][0]) for n in rounds}
             entry["predicted"] = {
-                "kind": p.kind, "mse_db": at, "end_db": float(p.mse_db[-1]), "lost_at": p.lost
+                "mse_db": at, "end_db": float(p.mse_db[-1]), "lost_at": p.lost
             }  # fmt: skip
     return entry
 
@@ -296,18 +238,15 @@ def render(found: Findings) -> dict[str, bytes]:
         "theory.csv": files.csv_text(_rows(found)),
         "theory.txt": text(found) + "\n",
     }
-    sweeps = [against(found, i) for i in range(len(found.study.sweeps))]
-    names = ["theory", *(f"theory_{sweep.what}" for sweep in found.study.sweeps)]
-    charts = zip(names, [over_simulation(found), *sweeps], strict=True)
     made = page.of_experiment(
         found.study.world.experiment, found.command,
         None if found.curves is None else found.curves.runs,
         "What theory predicts" if found.curves is None else "Theory over simulation",
-        answer(found), parts=[*(block for block in blocks(found) if block), *sweeps],
+        answer(found), parts=[block for block in blocks(found) if block],
         ends=[[p.title, shown(p.mse_db[-1]), "-"] for p in found.study.predictions],
         curves=over_simulation(found),
     )  # fmt: skip
-    return page.render(made, texts, {name: Sheet([chart]) for name, chart in charts})
+    return page.render(made, texts, {"theory": Sheet([over_simulation(found)])})
 
 
 def answer(found: Findings) -> str:
@@ -348,38 +287,6 @@ def over_simulation(found: Findings) -> Chart:
                  f"test MSE (dB), {study.world.experiment.judged}", series, log=True,
                  top=page.top(np.array([p.mse_db for p in study.predictions])), file="theory.csv",
                  note=note)  # fmt: skip
-
-
-def against(found: Findings, i: int) -> Chart:
-    """MSE at the end against the step or M: lines are theory, points are simulated."""
-    study, sweep = found.study, found.study.sweeps[i]
-    measured, error = points(sweep, found.sweeps[i])
-    theory, series = to_db(sweep.mse), []
-    for line, title in enumerate(sweep.lines):
-        series += [
-            Curve(title, sweep.x, theory[line], style=line),
-            Curve(f"{title}, simulated", sweep.x, measured[line], error[line], style=line,
-                   points=True),
-        ]  # fmt: skip
-    known = np.concatenate([theory.ravel(), measured.ravel()])
-    best = known[np.isfinite(known)].min(initial=np.inf)
-    limits = (("safe below", study.bounds.sure), ("unsafe (M < D) above", study.bounds.alone))
-    marks = [(f"{name} {v:.2f}", v) for name, v in limits if np.isfinite(v)]
-    at = "" if sweep.step is None else f" at step {sweep.step:g}"
-    experiment = study.world.experiment
-    return Chart(
-        f"The end against {AXES[sweep.what]}{at}", AXES[sweep.what],
-        f"test MSE after {experiment.rounds:,} rounds (dB), {experiment.judged}", series,
-        marks=marks if sweep.what == "step" else (), log=True,
-        top=round(best + ROOM, 1) if np.isfinite(best) else None,
-    )  # fmt: skip
-
-
-def points(sweep: Sweep, simulated: Curves) -> tuple[Array, Array]:
-    """Steady MSE in dB and its standard error of the simulated points, [line, x]."""
-    steady = [simulated.point(j, "steady") for j in range(len(simulated.titles))]
-    table = np.array(steady).reshape(len(sweep.lines), len(sweep.x), 2)
-    return table[..., 0], table[..., 1]
 
 
 def _rows(found: Findings) -> Iterator[dict[str, Any]]:

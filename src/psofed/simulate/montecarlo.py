@@ -81,7 +81,8 @@ def run(
     (7, 4)
     """
     given(experiment)
-    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+    many: Any = jobs
+    if many is not None and (not isinstance(many, int) or many < 1):
         raise InputError("jobs", f"is {jobs!r}", "use a number of threads, 1 or more")
     pool, told = pool or threads(jobs), [] if on_run is None else [on_run]
     if interactive() if progress is None and on_run is None else progress:

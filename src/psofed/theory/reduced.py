@@ -184,7 +184,7 @@ class ReducedRecursion:
         self.mean = MeanRecursion(system, data.R_k, data.moments.r.astype(data.kind))
         eye = np.eye(system.dim, dtype=data.kind)
         self.H = eye - data.kind(system.step) * data.R
-        self.windows: Any = Calendar(system, data.kind)
+        self.windows = Calendar(system, data.kind)
         self.H0 = self.H if system.idle else eye  # for clients that are not selected
 
     def start(self) -> State:
@@ -223,7 +223,6 @@ class ReducedRecursion:
         down, up = self.windows[n], self.windows[n + 1]
         # After the download: F = Cov(phi_k), X11 and X10 between selected and idle, B1 = Cov(w, .).
         F, X11 = down.mixed(A, B, C, True), down.mixed(A, B, X, False)
-        self._scatter(F, X11, state.means)
         B1 = down.into_columns(A, B)
         # After learning, in the uploaded rows: Q1 = Cov(psi_k), Y between clients, V = Cov(., w).
         rows = up.rows
@@ -302,9 +301,6 @@ class ReducedRecursion:
         both = p * B1
         both += (1 - p) * B
         return both @ self.H
-
-    def _scatter(self, F: Array, X11: Array, means: Means) -> None:
-        """What random windows would add to F and X11; the windows of a world are not random."""
 
     def _clients(self, C: Array, F: Array, N1: Array, N0: Array) -> Array:
         """p Cov(psi of a selected client) + (1 - p) Cov(psi of an idle one)."""

@@ -331,33 +331,3 @@ def _alarms(experiment: Experiment) -> list[Alarm]:
     sure = [Alarm(t, each.step, limits[t]) for t, each in known.items() if each.step >= limits[t]]
     limit = max(alone, averaged)
     return sure + [Alarm(t, step, limit, False) for t, step in others.items() if step >= limit]
-
-
-class Norm(NamedTuple):
-    """One of the paper's norms, as it is."""
-
-    what: str
-    infinity: float
-    two: float
-
-
-def norms(system: System, moments: Moments) -> list[Norm]:
-    """The norms in the step from eq. (13) to eq. (14), with E[S_k] = (M/D) I as in A4.
-
-    The paper takes all of them as 1, or as smaller, "in any matrix norm".
-    """
-    K, q, p = system.total, system.method.shared / system.dim, system.p
-    # Of vectors that are equal at all clients, where the norms are attained; elsewhere they are at
-    # most 1.
-    A = np.array([[1, 0], [p * q * np.sqrt(K), 1 - p * q]])
-    B = np.array([[1 - q, q / np.sqrt(K)], [0, 1]])
-    spectrum = np.linalg.eigvalsh(moments.R)
-    # The server's block of R_e is zero, and I minus nothing has norm 1.
-    two = max(1.0, float(np.abs(1 - system.step * spectrum).max()))
-    H = np.eye(system.dim) - system.step * moments.R
-    rows = max(1.0, float(np.abs(H).sum(axis=2).max()))
-    return [
-        Norm("E[A]", 1.0, float(np.linalg.norm(A, 2))),  # rows sum to 1 and are not negative
-        Norm("E[B]", 1.0, float(np.linalg.norm(B, 2))),
-        Norm("I - mu R_e", rows, two),
-    ]

@@ -26,7 +26,6 @@ from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.samples import replay
 from psofed.methods import fedavg, onlinefed, psofed
-from psofed.stages.attack import Attacked
 from psofed.stages.attacks import (
     adaptive,
     alie,
@@ -40,8 +39,9 @@ from psofed.stages.attacks import (
     scale,
     stuck,
 )  # fmt: skip
-from psofed.stages.defence import Defended
+from psofed.stages.attacks.contract import Attacked
 from psofed.stages.defences import clip
+from psofed.stages.defences.contract import Defended
 from psofed.stages.surroundings import attack_in
 
 K, COHORT, ROUNDS = 10, 4, 600

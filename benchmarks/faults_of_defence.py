@@ -18,9 +18,9 @@ from psofed.fleet.protocol import (
     server_state,
     wire,
 )
-from psofed.stages.check import COUNTS
-from psofed.stages.defence import OWN, Defended
+from psofed.stages.checks.contract import COUNTS
 from psofed.stages.defences import clip
+from psofed.stages.defences.contract import OWN, Defended
 
 DEFENCE: Faults = {}  # each is caught by an audit
 LINE: Faults = {}  # each is caught by a siege

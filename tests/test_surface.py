@@ -17,7 +17,6 @@ import psofed
 from psofed import extras
 from psofed.federation import schema
 from psofed.simulate import montecarlo
-from psofed.simulate.pools import threads
 
 KINDS = {
     "methods": "", "streams": "Stream", "policies": "Policy", "learners": "Learner",
@@ -331,8 +330,10 @@ def test_comparing_shows_its_tuning_only_where_progress_is_wanted(monkeypatch):
 def test_an_interrupted_pilot_is_not_taken_for_a_result(monkeypatch):
     from psofed.compare import tuning
 
+    run = montecarlo.run
+
     def stop(pilot, **_):
-        raise montecarlo.Interrupted(montecarlo._run(pilot, None, None, None, threads(1)))
+        raise montecarlo.Interrupted(run(pilot, 1))
 
     monkeypatch.setattr(tuning.montecarlo, "run", stop)
     with pytest.raises(psofed.Interrupted, match="before the first run"):

@@ -50,7 +50,7 @@ from psofed.federation.options import LOST, Coded, Common, Knob, Learns, geometr
 from psofed.federation.stage import Stage
 from psofed.methods import centralised
 from psofed.methods.psofed import Method as PartialSharing
-from psofed.stages import codes
+from psofed.stages import code as codes
 from psofed.stages.attacks import contract as attacks
 from psofed.stages.checks import contract as checks
 from psofed.stages.code import Coded as CodedValues

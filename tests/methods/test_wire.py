@@ -28,7 +28,8 @@ from psofed.methods import fedavg, memofed, onlinefed, paofed, psofed
 from psofed.rivals import cmfl, pdlms, quantised, raw, sketch
 from psofed.rivals.policies import importance, optimal
 from psofed.simulate import family
-from psofed.stages import codes, surroundings
+from psofed.stages import code as codes
+from psofed.stages import surroundings
 from psofed.tables import player as stretches
 
 ONE_OF_EACH = {o.name: replace(o, wire=None) for o in METHODS if o.coded and not o.average}

@@ -19,7 +19,7 @@ from psofed.report import runs
 from psofed.rivals import etpsofed, raw, sketch, topk
 from psofed.rivals.policies import fedcs, importance, optimal
 from psofed.simulate import any_method, onerun
-from psofed.stages.defence import change
+from psofed.stages.defences.contract import change
 
 UNIFORM = [  # policies that select nobody in particular, and the cohort that they then choose
     (importance.Options(beta=0.0), 2),

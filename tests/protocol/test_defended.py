@@ -20,9 +20,8 @@ from psofed.methods import centralised, fedavg, onlinefed
 from psofed.methods import psofed as pso
 from psofed.rivals import raw
 from psofed.stages.attacks import constant
-from psofed.stages.defence import OWN, Defended
 from psofed.stages.defences import clip, median, none
-from psofed.stages.defences.contract import Setting
+from psofed.stages.defences.contract import OWN, Defended, Setting
 from psofed.stages.surroundings import attack_in
 
 LIVE, LIVE64 = Deploy(clock="live"), Deploy(clock="live", wire="float64")

@@ -20,7 +20,7 @@ from psofed.fleet.protocol.membership import LOG, changes
 from psofed.fleet.requests import Requests
 from psofed.fleet.samples import replay
 from psofed.fleet.server_loop import ServerLoop
-from psofed.stages.defence import OWN
+from psofed.stages.defences.contract import OWN
 
 RECORD, PLAN = 7, 3  # steps that can fail: writes, and before or after a sync or rename
 

@@ -23,7 +23,7 @@ from psofed.fleet.samples import Sample
 from psofed.report import comparisons
 from psofed.simulate import montecarlo, onerun
 from psofed.simulate.finished import Accumulator
-from psofed.stages.check import Check
+from psofed.stages.checks.contract import Check
 from psofed.tables import example, fitting
 
 WRONG = Spiked(client=1, at=12, lasts=2)

@@ -24,8 +24,8 @@ from psofed.federation.membership import Change, FleetCohorts, FleetHistory, cle
 from psofed.federation.round import Sizes
 from psofed.simulate import kernel
 from psofed.simulate.draws import CHUNK_SAMPLES, Chunk, Draws
-from psofed.stages import check
-from psofed.stages.defence import OWN
+from psofed.stages.checks import contract as check
+from psofed.stages.defences.contract import OWN
 from psofed.streams.contract import BLOCK as DRAWN
 
 BLOCK = 8  # rounds of several runs whose features are computed at once; of one run, more

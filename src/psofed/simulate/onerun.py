@@ -32,8 +32,8 @@ from psofed.simulate.any_method import BLOCK, Moment, RunSamples
 from psofed.simulate.draws import Judge, TestSet, draw, draw_test, floors
 from psofed.simulate.finished import OneRun
 from psofed.simulate.kernel import faster
-from psofed.stages import check
 from psofed.stages.average import Average
+from psofed.stages.checks import contract as check
 from psofed.stages.checks.contract import VERDICTS
 from psofed.stages.surroundings import start
 from psofed.streams.contract import about, blend, measured

@@ -13,7 +13,7 @@ from psofed.federation.foreign import broken, kind
 from psofed.federation.policy import RIGHT, Admitted, Invited, Policy
 from psofed.federation.round import Sizes, closes, opens, rehearse
 from psofed.federation.stage import Stage
-from psofed.stages.defence import change
+from psofed.stages.defences.contract import change
 
 OWN, BEFORE = "policy.", "policy before"  # in the server's state, and in a client's
 

@@ -14,15 +14,13 @@ from psofed.federation import schema
 from psofed.federation.contract import Method, OneClient, Task
 from psofed.federation.options import Options
 from psofed.federation.stage import Lifted, within
-from psofed.stages.attack import Attacked
 from psofed.stages.attacks import contract as attacks
+from psofed.stages.attacks.contract import Attacked
 from psofed.stages.average import Average
-from psofed.stages.check import Check
-from psofed.stages.checks.contract import SampleCheck
-from psofed.stages.code import Coded, Rounded
-from psofed.stages.codes import Symmetric
-from psofed.stages.defence import Defended
+from psofed.stages.checks.contract import Check, SampleCheck
+from psofed.stages.code import Coded, Rounded, Symmetric
 from psofed.stages.defences import contract as defences
+from psofed.stages.defences.contract import Defended
 from psofed.stages.mask import Masked
 from psofed.stages.noise import Clipped, Noise, noise_of, overwritten
 from psofed.stages.privacy import Privacy

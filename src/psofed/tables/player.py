@@ -26,7 +26,7 @@ from psofed.federation.round import Sizes
 from psofed.federation.stage import around
 from psofed.methods import centralised, fedavg, local, onlinefed, psofed
 from psofed.rivals import periodic, raw
-from psofed.stages import check
+from psofed.stages.checks import contract as check
 from psofed.stages.selection import Selected
 from psofed.streams.data.recipe import Recipe
 from psofed.streams.data.rounds import Rounds

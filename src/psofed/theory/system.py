@@ -36,9 +36,8 @@ from psofed.federation.contract import Method, Task
 from psofed.federation.learners import lms
 from psofed.federation.stage import around, within
 from psofed.methods import onlinefed, psofed
-from psofed.stages.attack import Attacked
-from psofed.stages.attacks.contract import Attack
-from psofed.stages.defence import Defended
+from psofed.stages.attacks.contract import Attack, Attacked
+from psofed.stages.defences.contract import Defended
 from psofed.streams import contract
 from psofed.theory.moments import Moments, sample
 

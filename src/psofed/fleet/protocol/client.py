@@ -17,7 +17,7 @@ from psofed.fleet.protocol.confidence import Confidence
 from psofed.fleet.protocol.folding import BOUND
 from psofed.fleet.protocol.masking import Masking
 from psofed.fleet.protocol.wire import RefusedError
-from psofed.stages import check
+from psofed.stages.checks import contract as check
 
 Array = NDArray[Any]
 Pair = tuple[Array, Array]  # x [count, L] and y [count]

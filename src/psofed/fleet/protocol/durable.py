@@ -26,7 +26,7 @@ from psofed.fleet.protocol.server import Server
 from psofed.fleet.protocol.server_state import ServerState
 from psofed.fleet.protocol.snapshots import Snapshots, replayed
 from psofed.fleet.protocol.store import SELDOM, Disk, put
-from psofed.stages.defence import OWN
+from psofed.stages.defences.contract import OWN
 
 Array = NDArray[Any]
 MODEL = "model.npy"  # in the state folder: the global model after the last commit

@@ -15,8 +15,8 @@ from psofed.federation.stage import within
 from psofed.fleet.protocol.masking import GARBAGE, Unmasking, Uploads
 from psofed.fleet.protocol.server_state import ServerState, model
 from psofed.fleet.protocol.wire import RefusedError
-from psofed.stages.attack import Attacked
-from psofed.stages.defence import OWN, Defended
+from psofed.stages.attacks.contract import Attacked
+from psofed.stages.defences.contract import OWN, Defended
 
 Array = NDArray[Any]
 BOUND = 1e9  # two finite uploads of 1.7e308 sum to infinity; no real model has such values

@@ -25,7 +25,7 @@ from psofed.fleet.protocol.members import EXCLUDED, REMOVED, MemberTable
 from psofed.fleet.protocol.server import Server
 from psofed.fleet.protocol.server_state import ServerState
 from psofed.fleet.protocol.store import Disk, put
-from psofed.stages.defence import OWN
+from psofed.stages.defences.contract import OWN
 
 Next = tuple[ServerState, list[Change]]
 LOG = "fleet.jsonl"

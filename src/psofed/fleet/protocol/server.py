@@ -22,8 +22,7 @@ from psofed.fleet.protocol.masking import Unmasking, Uploads
 from psofed.fleet.protocol.members import MemberTable, Presence
 from psofed.fleet.protocol.server_state import Ledger, ServerState
 from psofed.fleet.protocol.wire import RefusedError
-from psofed.stages.defence import Defended
-from psofed.stages.defences.contract import Opinion
+from psofed.stages.defences.contract import Defended, Opinion
 from psofed.stages.mask import Masked
 from psofed.stages.selection import Selected
 

@@ -23,7 +23,7 @@ from psofed.federation.contract import Method, State
 from psofed.federation.records import number, restored, taken
 from psofed.fleet.protocol.members import MemberTable
 from psofed.fleet.protocol.wire import LAST_ROUND
-from psofed.stages.defence import OWN
+from psofed.stages.defences.contract import OWN
 
 Array = NDArray[Any]
 REASONS = (

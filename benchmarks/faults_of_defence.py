@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from faults import Faults, fault
 
-from psofed.fleet import inbox, mqtt, server_loop
+from psofed.fleet import mqtt, server_loop
 from psofed.fleet.protocol import (
     client,
     coordinator,
@@ -143,7 +143,7 @@ def _(good: Any) -> Any:
     return lambda key, direction, frame: good(key, wire.UP, frame)
 
 
-@fault(inbox, "SHARE", "one client may fill the inbox", LINE)
+@fault(mqtt, "SHARE", "one client may fill the inbox", LINE)
 def _(good: Any) -> Any:
     return 10**6
 

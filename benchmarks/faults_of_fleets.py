@@ -11,17 +11,17 @@ from faults import Faults, fault
 from psofed.fleet.protocol import (
     client,
     coordinator,
+    durable,
+    history,
     member,
     members,
-    membership,
     server,
-    snapshots,
 )
 
 FLEET: Faults = {}  # each is caught by the runs of fleets
 
 
-@fault(membership, "rebound", "a row is used again with what it had of another", FLEET)
+@fault(durable, "rebound", "a row is used again with what it had of another", FLEET)
 def _(good: Any) -> Any:
     return lambda server, table, begin=(), new=(), now=None: good(server, table, begin, (), now)
 
@@ -73,7 +73,7 @@ def _(good: Any) -> Any:
     return become
 
 
-@fault(membership.ChangeLog, "open", "what a crash left in the log counts", FLEET)
+@fault(history.ChangeLog, "open", "what a crash left in the log counts", FLEET)
 def _(good: Any) -> Any:
     def open(self: Any, count: int) -> None:
         self.count = count
@@ -81,7 +81,7 @@ def _(good: Any) -> Any:
     return open
 
 
-@fault(membership, "put_back", "rounds are counted back at a restore", FLEET)
+@fault(durable, "put_back", "rounds are counted back at a restore", FLEET)
 def _(good: Any) -> Any:
     def put_back(server: Any, state: Any, n: int, keep: bool) -> Any:
         after, changes = good(server, state, n, keep)
@@ -90,7 +90,7 @@ def _(good: Any) -> Any:
     return put_back
 
 
-@fault(membership, "begin_all", "a restore leaves clients with their models", FLEET)
+@fault(durable, "begin_all", "a restore leaves clients with their models", FLEET)
 def _(good: Any) -> Any:
     return lambda server, now: now
 
@@ -121,7 +121,7 @@ def _(good: Any) -> Any:
     return cohort
 
 
-@fault(snapshots.Snapshots, "note", "the journal lacks the last round", FLEET)
+@fault(history.Snapshots, "note", "the journal lacks the last round", FLEET)
 def _(good: Any) -> Any:
     def note(self: Any, n: int, answers: Any) -> None:
         if (late := self.__dict__.pop("late", None)) is not None:

@@ -21,8 +21,8 @@ from trials import close, same
 from helpers.network import RETRY, SERVER, Chance, Network, VirtualDisk, Weather
 from psofed.errors import InputError
 from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.history import LOG
 from psofed.fleet.protocol.member import Member
-from psofed.fleet.protocol.membership import LOG
 
 
 class FullDisk(VirtualDisk):

@@ -317,16 +317,12 @@ class Oracle:
         self.book.people[k] = replace(person, left=left, word=word)
         return int(left)
 
-    def put_back(self, n: int, keep: bool, without: Sequence[int]) -> None:
+    def put_back(self, n: int, keep: bool) -> None:
         """Rule 18: the open round is void, the next one has the model before round n."""
         book = self.book
         book.log.append({"round": book.n + 1, "restore": n, "void": book.n})
         book.log[-1] |= {"keep": True} if keep else {}
-        book.log[-1] |= {"without": list(without)} if without else {}
-        stop, book.w = book.n, book.history[n]
-        for m in range(n, stop) if without else ():
-            kept = {k: v for k, v in book.journal[m].items() if k not in without}
-            book.w = self.folded(book.w, m, kept)
+        book.w = book.history[n]
         if not keep:
             book.people = {k: replace(p, begun=False) for k, p in book.people.items()}
         self._skip(book.n + 1)

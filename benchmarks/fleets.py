@@ -23,13 +23,13 @@ from psofed.cli.laws.executors import simulate
 from psofed.errors import InputError
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deployment
-from psofed.fleet.protocol.membership import LOG, changes
+from psofed.fleet.protocol.history import LOG, changes
 
 END, MOST_ACTS = 14, 10  # rounds of a run, and things that happen to its fleet
 LEAP = 1000  # starts that an old copy is taken to have missed
 ACTS = (
     "add", "add", "remove", "remove", "exclude", "exclude", "readmit", "readmit", "mistake",
-    "restore", "restore", "without", "without", "restart", "copy", "revive", "revoke",
+    "restore", "restore", "journal", "journal", "restart", "copy", "revive", "revoke",
     "fill", "fill",
 )  # fmt: skip
 
@@ -141,38 +141,34 @@ class LivingFleet(Fleet):
         self._refused(lambda: self.server.change(act, clients), InputError)
         same(self.disks[SERVER].files, files, "the files after a command that was refused")
 
-    def _restore(self, without: Sequence[int] = ()) -> None:
+    def _restore(self) -> None:
         known = self.server.snapshots.rounds()
         if not known:
             return
         n, keep, now = self._one_of(known), self.chance(0.3), self.server.n
-        if without and self._unknown(n, without):
-            return
-        self._durable(
-            lambda: self.server.put_back(n, keep, without),
-            lambda: self.oracle.put_back(n, keep, without),
-        )
+        self._durable(lambda: self.server.put_back(n, keep), lambda: self.oracle.put_back(n, keep))
         if self.server.n > now:
             self.began.append(now)
-            self.inexact |= keep or bool(without)
+            self.inexact |= keep
 
-    def _without(self) -> None:
-        self._restore(self._some(sorted(self.members)))
-
-    def _unknown(self, n: int, without: Sequence[int]) -> bool:
-        """Whether what was folded in since round n is not kept, and is refused if it is not."""
+    def _journal(self) -> None:
+        """What was folded in since a snapshot is what is kept of it, or is not known any more."""
         server, now = self.server, self.server.n
+        if not (known := server.snapshots.rounds()):
+            return
+        n = self._one_of(known)
         try:
-            server.snapshots.answers(n, now)
+            kept = server.snapshots.answers(n, now)
         except InputError:
             same(n <= max(self.began), True, f"whether the answers since round {n} may be unknown")
-        else:
-            same(any(n <= m < now for m in self.began), False, f"whether {n} to {now} are believed")
-            journal = self.oracle.book.journal
-            if set(without) <= {k for m in range(n, now) for k in journal[m]}:
-                return False  # else there is nothing to leave out, which is refused
-        self._refused(lambda: server.put_back(n, False, without), InputError)
-        return True
+            return
+        same(any(n <= m < now for m in self.began), False, f"whether {n} to {now} are believed")
+        for m, answers in kept:
+            folded = self.oracle.book.journal[m]
+            same(sorted(answers), sorted(folded), f"whose answers were folded in in round {m}")
+            for k, answer in answers.items():
+                values = server.server.method.decode(answer, up=True)
+                close(values, folded[k], f"the answer of {k} in round {m}")
 
     def _restart(self) -> None:
         self.disks[SERVER].crash()

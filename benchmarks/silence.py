@@ -10,7 +10,7 @@ of the rounds of the two in the same seconds, so that other work of the machine 
 model: the deployed handlers without a network, PSO-Fed. Some clients fall asleep at a third of the
 run. Mean square error of the global model in dB at the end, on the data of all clients.
 
-fair: how often each client that is awake takes part; slow ones beside fast ones, with spares.
+fair: how often each client that is awake takes part.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from helpers.processes import ENV
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment
 from psofed.fleet.protocol import deployment as plans
-from psofed.fleet.protocol import membership, wire
+from psofed.fleet.protocol import durable, wire
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.server import Server
@@ -198,7 +198,6 @@ def pace(clients: int, seconds: float) -> None:
         "no patience": ["--patience", "1e9"],
         "default": [],
         "`--patience 1`": ["--patience", "1"],
-        "`--spare 4`": ["--spare", "4"],
     }
     for name, options in forms.items():
         cells = asyncio.run(phases(clients, seconds, options))
@@ -239,7 +238,7 @@ def error(
     """Mean square error at the end: on all data, without that of the first `count`, on theirs."""
     given = plan(clients, shared, rounds, number)
     server = Server(given.method(), bind=given.bind)
-    server.become(membership.rebound(server, server.table))
+    server.become(durable.rebound(server, server.table))
     x, y = samples(clients, rounds, odd, number)
     members = [Client(given.method(), k, Given(x[k], y[k])) for k in range(clients)]
     for n in range(rounds):
@@ -276,13 +275,13 @@ def model(clients: int, rounds: int = 2000, runs: int = 10) -> None:
 
 
 def fair(clients: int = 100, rounds: int = 20_000) -> None:
-    """How even participation is among those who are awake, and with slow clients and spares."""
+    """How even participation is among those who are awake."""
     from scipy.stats import chi2
 
     for share in (0.0, *SHARES):
         given = plan(clients, 5, 1, 0)
         server = Server(given.method(), bind=given.bind)
-        server.become(membership.rebound(server, server.table))
+        server.become(durable.rebound(server, server.table))
         server.sleep(range(int(share * clients)))
         counts = np.zeros(clients, int)
         for n in range(1, rounds + 1):
@@ -295,20 +294,6 @@ def fair(clients: int = 100, rounds: int = 20_000) -> None:
         print(f"{share:.0%} of {clients} asleep, {rounds} rounds: each of the others {mean:.0f}"
               f" times, {awake.min()} to {awake.max()}; chi-square {found:.1f} with {left - 1}"
               f" degrees of freedom, p = {chi2.sf(found, left - 1):.2f}", flush=True)  # fmt: skip
-    for spare in (0, 2, 4):
-        print(f"spare {spare}: a client that takes 4 times as long takes part"
-              f" {slow(spare, rounds):.2f} times as often as another", flush=True)  # fmt: skip
-
-
-def slow(spare: int, rounds: int, clients: int = 20) -> float:
-    """Half of the clients take 4 times as long; the first c answers of c + spare count."""
-    chance = Seeds(1).generator("slow")
-    scale = np.where(np.arange(clients) < clients // 2, 4.0, 1.0)
-    counts = np.zeros(clients, int)
-    for _ in range(rounds):
-        asked = chance.choice(clients, COHORT + spare, replace=False)
-        counts[asked[np.argsort(chance.exponential(scale[asked]))[:COHORT]]] += 1
-    return float(counts[scale > 1].sum() / counts[scale == 1].sum())
 
 
 def main() -> None:

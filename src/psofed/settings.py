@@ -243,9 +243,6 @@ def _fleet(experiment: Settings) -> None:
         if not 0 <= change.round < experiment.rounds:
             found = f"is {change.round}, but there are {experiment.rounds} rounds"
             raise InputError(f"fleet[{i}].round", found, f"use 0 to {experiment.rounds - 1}")
-        if change.without:
-            found = "is given: that model is folded from answers that a simulation does not keep"
-            raise InputError(f"fleet[{i}].without", found, "simulate the rounds before")
     switched = isinstance(experiment.stream, Switching) and experiment.stream.switches
     if experiment.absent and (experiment.fleet or switched):
         what = "[[fleet]]" if experiment.fleet else "[stream] with away or late"

@@ -6,7 +6,6 @@ import subprocess
 
 import pytest
 
-from helpers import processes
 from helpers.devices import wait_for
 from helpers.runs import SMALL
 
@@ -36,6 +35,7 @@ MISTAKES = [
     (f"client a.toml --id 0 {HERE} --stream big.csv", ["sample 39 a value is"]),
     (f"client a.toml --id 0 {TLS}", ["needs certificates"]),
     ("serve a.toml --rounds 41", ["--rounds is 41"]),
+    ("serve a.toml --patience 2", ["--patience is 2, but in lockstep the whole cohort is waited"]),
     (f"serve a.toml {HERE} --ca x", ["belong together"]),
     ("serve a.toml --state a.toml/x", ["cannot be used"]),
 ]
@@ -54,15 +54,6 @@ def test_mistakes_are_one_clear_line_each(psofed, tmp_path):
     for words in ("serve a.toml --every nan", "serve a.toml --deadline nan", f"client a.toml --id 0 {HERE} --rate nan"):  # fmt: skip
         result = psofed("deploy", *words.split(), "--state", "t")
         assert (result.returncode, "not a finite number" in result.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("option", ["--patience", "--spare"])
-def test_in_lockstep_the_whole_cohort_is_waited_for(psofed, tmp_path, option):
-    (tmp_path / "a.toml").write_text(SMALL)
-    result = psofed("deploy", "serve", "a.toml", "--state", "s", option, 2)
-    assert result.returncode == 2
-    assert f"{option} is 2, but in lockstep the whole cohort is waited for" in result.stderr
-    assert not (tmp_path / "s").exists()
 
 
 def test_a_port_that_is_taken_is_one_clear_line(process, tmp_path):
@@ -87,24 +78,11 @@ def test_a_demo_that_is_terminated_ends_what_it_started(start, tmp_path):
 
 
 @pytest.mark.long
-def test_the_demo_ends_with_the_proof(process, tmp_path):
-    """With an insider and a defence, too; it opens its dashboard in the browser it is told to."""
-    browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
-    browser.chmod(0o755)
-    told = processes.ENV | {"BROWSER": f"{browser} %s"}
-    threat = "--attack", "constant:value=9e8", "--defence", "clip"
-    result = process("demo", "--rounds", 60, *threat, "--open", env=told)
+def test_the_demo_ends_with_the_proof(process):
+    result = process("demo", "--rounds", 60)
     assert result.returncode == 0, result.stderr
     assert result.stdout.endswith("The deployment equals the simulation.\n")
-    assert "236 of 236 uploads folded in" in result.stdout  # a round is void at the restore
-    for act in ("fleet add 10", "fleet remove 8", "fleet remove 6", "restore --round 30"):
-        assert f"psofed deploy {act}: " in result.stderr
+    assert "240 of 240 uploads folded in" in result.stdout
     assert result.stderr.count("kill -9 the server") == 2
     assert "kill -9 client 3" in result.stderr
-    assert "10 % of the clients are malicious: constant 9e+08; defence: clip" in result.stderr
-    assert (
-        float(re.findall(r"MSE +(-?[\d.]+) dB", result.stderr)[-1]) < -3
-    )  # it learns all the same
-    (url,) = re.findall(r"Dashboard at (http://127\.0\.0\.1:\d+/)", result.stderr)
-    assert (tmp_path / "opened").read_text().strip() == url
+    assert re.search(r"Dashboard at http://127\.0\.0\.1:\d+/", result.stderr)

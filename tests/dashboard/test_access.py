@@ -2,11 +2,9 @@
 
 import http.client
 import socket
-import time
 
 import pytest
 
-from helpers.devices import wait_for
 from psofed.errors import InputError
 from psofed.fleet.dashboard import listener
 from psofed.fleet.dashboard.listener import Dashboard, parse
@@ -93,33 +91,6 @@ def test_results_do_not_depend_on_being_watched(stage):
     stalled.close()
     for name in ("record.0", "record.1"):
         assert (plain.folder.path / name).read_bytes() == (watched.folder.path / name).read_bytes()
-
-
-def test_whoever_holds_connections_open_the_metrics_can_be_read(stage, monkeypatch):
-    monkeypatch.setattr(listener, "CONNECTIONS", 4)
-    shown = stage()
-    idle = [socket.create_connection(("127.0.0.1", shown.port)) for _ in range(6)]
-    wait_for(lambda: len(shown.dashboard._since) == 4)
-    for _ in range(3):
-        assert shown.get("/metrics")[0].status == 200
-    for line in idle:
-        line.close()
-    wait_for(lambda: not shown.dashboard._since)
-
-
-def test_a_request_that_never_ends_is_ended(stage, monkeypatch):
-    monkeypatch.setattr(listener, "PATIENCE", 0.5)
-    shown = stage()
-    slow = socket.create_connection(("127.0.0.1", shown.port))
-    begun = time.monotonic()
-    try:
-        while time.monotonic() < begun + 10:  # a byte now and then keeps no thread
-            slow.sendall(b"x")
-            time.sleep(0.1)
-    except OSError:
-        pass
-    assert time.monotonic() < begun + 5
-    slow.close()
 
 
 def test_a_loop_that_stands_still_keeps_nobody_waiting_for_long(stage, monkeypatch):

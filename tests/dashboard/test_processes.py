@@ -155,17 +155,3 @@ def test_mistakes_about_the_dashboard_are_one_clear_line_each(psofed, tmp_path):
         wrong("--dashboard", port, parts=[f"cannot listen at 127.0.0.1:{port}", "another port"])
     wrong("--dashboard", "0.0.0.0:0", parts=["can be read by everybody there", "--plain"])
     wrong("--dashboard", "here", parts=["--dashboard is 'here'", "HOST:PORT"])
-
-
-def test_the_demo_opens_no_browser_where_nobody_looks(monkeypatch):
-    from psofed.cli import demo
-
-    monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    monkeypatch.delenv("DISPLAY", raising=False)
-    assert not demo._is_watched()
-    monkeypatch.setenv("DISPLAY", ":0")
-    assert demo._is_watched()
-    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
-    assert not demo._is_watched()

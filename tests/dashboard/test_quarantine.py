@@ -87,25 +87,6 @@ def test_who_behaves_again_is_released(attacked):
     assert not any(row["quarantined"] for row in shown.rows().values())
 
 
-def test_those_who_learned_from_a_spoiled_model_are_not_blamed(stage):
-    shown = stage(cohort=5)
-    coordinator = shown.server.coordinator
-
-    def huge(k):
-        body = np.full(3, 9e9).tobytes()
-        frame = wire.Frame(wire.UPLOAD, shown.plan.digest, 0, wire="float64", body=body)
-        shown.server._message(k, wire.encode(frame))
-
-    huge(1)
-    assert "spoiled" not in shown.state()["alarms"], "one client may be at fault itself"
-    for k in (2, 3):
-        huge(k)
-    text = shown.state()["alarms"]["spoiled"]
-    assert text.startswith("3 clients sent values that are too large or not finite")
-    assert "before you blame these clients" in text
-    assert coordinator.server.ledger.reasons["bound"] == 3
-
-
 def test_a_round_that_cannot_be_folded_is_told(stage):
     most = 1.7e308
     shown = stage(cohort=5, deploy=Deploy(wire="float64", bound=most))
@@ -125,7 +106,7 @@ def test_the_error_as_clients_see_it(stage):
     shown = stage()
     assert shown.state()["seen"] is None
     for k, (square, refused) in enumerate([(0.1, 0), (0.2, 7), (0.1, 0), (1e30, 0)]):
-        body = wire.errors(square, 50, refused)
+        body = wire.telling(200, 179, square, 50, refused)
         frame = wire.Frame(wire.HELLO, shown.plan.digest, 0, body=body)
         shown.server._message(k, wire.encode(frame))
     shown.play(1)
@@ -136,13 +117,14 @@ def test_the_error_as_clients_see_it(stage):
     assert "psofed_told_error_clients 4.0" in text
     assert metrics(shown, "psofed_client_told_error_db")[0] == -10
     assert metrics(shown, "psofed_client_refused_samples_total") == {0: 0, 1: 7, 2: 0, 3: 0}
-    assert shown.rows()[4]["error"] is None
+    assert metrics(shown, "psofed_client_coverage")[1] == shown.rows()[1]["coverage"] == 0.895
+    assert shown.rows()[4]["error"] is shown.rows()[4]["coverage"] is None
 
 
 def test_a_browser_names_the_attacker(attacked, open_page):
     shown, who = attacked
     live(shown, 12)
-    body = wire.errors(0.1, 50, 7)
+    body = wire.telling(200, 179, 0.1, 50, 7)
     shown.server._message(0, wire.encode(wire.Frame(wire.HELLO, shown.plan.digest, 99, body=body)))
     page = open_page(shown)
     page.get_by_role("heading", name=f"Client {who} is in quarantine: its changes").wait_for()

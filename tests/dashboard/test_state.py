@@ -4,7 +4,6 @@ import time
 
 from helpers.loopback import connect, disk, plan
 from psofed.fleet import mqtt
-from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.samples import replay
@@ -116,16 +115,6 @@ def test_a_client_that_is_asleep_is_gone_until_it_wakes(stage):
     shown.server._message(3, Member(shown.server.coordinator.plan, 3, disk()).hello())
     assert shown.rows()[3]["state"] == "ok"
     assert shown.state()["asleep"] == 0
-
-
-def test_a_client_that_tells_its_coverage_is_shown_with_it(stage):
-    shown = stage()
-    coordinator = shown.server.coordinator
-    frame = wire.Frame(wire.HELLO, coordinator.plan.digest, 0, body=wire.coverage(200, 179))
-    shown.server._message(2, wire.encode(frame))
-    shown.play(1)
-    assert [shown.rows()[k]["coverage"] for k in (1, 2)] == [None, 0.895]
-    assert 'psofed_client_coverage{client="2"} 0.895' in shown.get("/metrics")[1]
 
 
 def test_metrics_of_many_clients_have_no_series_by_client(stage):

@@ -1,8 +1,10 @@
 """An authority in a folder, of ours or made with openssl: its files, and who needs which of them."""
 
 import os
+import re
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,7 +12,8 @@ from helpers.certified import authority, files, who
 from helpers.devices import wait_for
 from helpers.runs import SMALL, assert_equal_to_the_engine
 from psofed.errors import InputError
-from psofed.fleet import private
+from psofed.fleet import identity
+from psofed.fleet.authority import Authority
 
 
 def test_openssl_has_nothing_to_complain_of(openssl, psofed, tmp_path):
@@ -55,24 +58,22 @@ def own(openssl, keys):
     return keys
 
 
-@pytest.mark.parametrize("maker", ["keys", "own"])
-def test_a_run_with_certificates_equals_the_engine_whoever_made_them(request, secured, team, maker):
-    made = request.getfixturevalue(maker)
-    broker = secured(made)
-    run = team(SMALL, f"mqtts://127.0.0.1:{broker.port}", serve=files(made, "server"))
+def test_a_run_with_certificates_equals_the_engine_whoever_made_them(own, secured, team):
+    broker = secured(own)
+    run = team(SMALL, f"mqtts://127.0.0.1:{broker.port}", serve=files(own, "server"))
     run.start("server")
     for k in range(3):
-        run.more = files(made, k)
+        run.more = files(own, k)
         run.start(k)
     wait_for(lambda: run.running["server"].poll() is not None, seconds=60)
     run.stop()
     assert "plain text" not in run.log(0)
-    assert ("Warning: this machine's certificate ends in 19 days" in run.log(0)) == (maker == "own")
+    assert run.log(0).count("Warning: this machine's certificate ends in 19 days") == 1
     assert_equal_to_the_engine(run, 40)
     with pytest.raises(
         InputError, match=r"0\.pem is that of '0'; give the certificate of 'server'"
     ):
-        who(made, "0").check("server")
+        who(own, "0").check("server")
 
 
 def test_files_are_private_and_links_are_not_followed(keys, psofed, tmp_path):
@@ -100,9 +101,9 @@ def test_no_command_leaves_half_a_file(keys, monkeypatch):
     def full(handle):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(private.os, "fsync", full)
+    monkeypatch.setattr(identity.os, "fsync", full)
     with pytest.raises(InputError, match="acl cannot be written: No space left on device"):
-        private.write(keys / "acl", "new")
+        identity.write(keys / "acl", "new")
     assert (keys / "acl").read_text() == before
     assert not [path for path in keys.iterdir() if path.name.startswith(".")]
 
@@ -110,20 +111,20 @@ def test_no_command_leaves_half_a_file(keys, monkeypatch):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_file_that_is_written_again_stays_whose_it_was(keys):
     os.chown(keys / "acl", 4321, 1234)  # mosquitto's, which could not read it otherwise
-    private.write(keys / "acl", "new")
+    identity.write(keys / "acl", "new")
     found = (keys / "acl").stat()
     assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (4321, 1234, 0o600)
 
 
 def test_an_authority_that_could_not_be_written_can_be_made_again(tmp_path, monkeypatch):
-    write = private.write
+    write = identity.write
 
     def fails(path, *more):
         if path.name == "acl":
             raise InputError(str(path), "cannot be written: No space left on device", "")
         write(path, *more)
 
-    monkeypatch.setattr(private, "write", fails)
+    monkeypatch.setattr(identity, "write", fails)
     with pytest.raises(InputError, match="No space left"):
         authority(tmp_path / "keys")
     monkeypatch.undo()
@@ -148,5 +149,37 @@ def test_nothing_but_signing_needs_the_key_of_the_authority(keys, psofed):
     result = psofed("deploy", "keys", "add", "7")
     assert (result.returncode, "ca.key cannot be read" in result.stderr) == (2, True)
     assert "give the --folder of the authority" in result.stderr
-    private.write(keys / "ca.key", "nonsense")
+    identity.write(keys / "ca.key", "nonsense")
     assert "ca.key is no private key" in psofed("deploy", "keys", "add", "7").stderr
+
+
+@pytest.mark.parametrize("days", [29, 3, -2])
+def test_the_end_of_a_certificate_is_told_thirty_days_before(keys, days):
+    mine = who(keys, "server")
+    ends = mine.ends(mine.context())
+    assert identity.days(ends) == {"own": 824, "authority": 3649}
+    assert identity.ending(ends) == ""
+    ends["own"] = datetime.now(UTC) + timedelta(days=days, hours=1)
+    when = f"ends in {days} days" if days > 0 else "has ended"
+    told = rf"this machine's certificate {when} \(20\d\d-\d\d-\d\d\): psofed deploy keys renew"
+    assert re.fullmatch(told, identity.ending(ends))
+    ends["authority"] = ends["own"]
+    assert "; the authority's certificate" in identity.ending(ends)
+
+
+def test_a_renewed_certificate_has_a_new_key_and_lasts_as_long_but_not_beyond_the_authority(keys):
+    ours = Authority(keys)
+    for name in ("broker", "server", "0"):
+        key, before = (keys / f"{name}.key").read_bytes(), who(keys, name).read()[1]
+        ours.renew(name)
+        longer = who(keys, name).read()[1] - before
+        assert timedelta() <= longer <= timedelta(minutes=10), "as long from now on as from then"
+        assert (keys / f"{name}.key").read_bytes() != key
+        who(keys, name).context()
+    names = [each.name for each in ours.made()]
+    assert [names.count(name) for name in ("broker", "server", "0", "1")] == [2, 2, 2, 1]
+    ours.renew("0", days=36500)
+    ends = {each.end for each in ours.made() if each.name in ("0", "psofed authority")}
+    assert max(ends) == who(keys, "0").read()[1]
+    with pytest.raises(InputError, match="is no certificate that could be renewed"):
+        ours.renew("9")

@@ -1,108 +1,28 @@
 """What one client, or a stranger at the broker, can do to the others: nothing that lasts."""
 
-import re
-import sys
-import threading
-import time
-import tracemalloc
 from collections import Counter
-from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import processes, stranger
-from helpers.devices import free_port, wait_for
+from helpers import stranger
+from helpers.devices import wait_for
 from helpers.loopback import Line, disk, plan
-from helpers.runs import SMALL, assert_equal_to_the_engine
+from helpers.runs import SMALL
 from psofed.errors import InputError
 from psofed.fleet.address import Address, speaker
 from psofed.fleet.broker import Broker
-from psofed.fleet.inbox import SHARE, Event, Inbox
-from psofed.fleet.mqtt import FLOOD as TOO_MANY
-from psofed.fleet.protocol import deployment as plans
+from psofed.fleet.mqtt import FLOOD, SHARE, Event, Inbox
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.server_loop import REPLIES, ServerLoop
-
-FIVE = SMALL.replace("rounds = 40", "rounds = 5")
-
-
-def hello(file, n):
-    return wire.encode(wire.Frame(wire.HELLO, plans.read(file).digest, n))
-
-
-def test_no_claim_of_clients_ends_a_lockstep_server_and_none_that_was_left_at_the_broker(
-    team, broker
-):
-    run = team(FIVE, broker.url)
-    boast = hello(run.file, wire.LAST_ROUND)
-    assert len(boast) == 9
-    for k in (0, 1):
-        stranger.say(broker.port, f"p/{k}/u", boast, retain=True)
-    run.start("server")
-    # How many the log counts first depends on when it looks.
-    wait_for(lambda: re.search(r"Alarm \(retained\): [12] retained mess", run.log("server")))
-    assert "ahead" not in run.log("server")
-    for k in (0, 1):
-        stranger.say(broker.port, f"p/{k}/u", boast)
-    said = wait_for(lambda: re.search(r"Alarm \(ahead\): .*", run.log("server")))[0]
-    assert "later rounds than 0, which is open: " in said
-    assert "in round 4294967294" in said
-    time.sleep(0.5)
-    assert run.running["server"].poll() is None
-    for k in range(3):
-        run.start(k)
-    wait_for(lambda: run.running["server"].poll() is not None)
-    assert run.running.pop("server").returncode == 0
-    run.stop()
-    assert_equal_to_the_engine(run, 5)
-
-
-FLOOD = """
-import sys, time
-sys.path[:0] = {path!r}
-from helpers import processes, stranger
-line = stranger.connect({port}, "flood")
-many = stranger.publication("p/0/u", {data!r}) * 500
-end = time.monotonic() + 25
-while time.monotonic() < end:
-    line.sendall(many)
-"""
-
-
-def test_a_flood_of_one_client_does_not_starve_the_others(team, broker):
-    text = FIVE.replace("rounds = 5", "rounds = 100000")
-    run = team(text, broker.url, serve=("--every", "0.01", "--deadline", "0.3"))
-    for who in ("server", 1, 2, 0):
-        run.start(who)
-    wait_for(lambda: "round 3:" in run.log("server"))
-    code = FLOOD.format(path=sys.path, port=broker.port, data=hello(run.file, 0))
-    flood = processes.start(sys.executable, "-c", code)
-
-    def heard():
-        """After the alarm: rounds with answers of all but, perhaps, the one who floods."""
-        log = run.log("server").partition("Alarm (flood): client 0 sent far more than can be read")[
-            2
-        ]
-        missing = re.findall(r"^round .*answered(?:, missing (.*))?, \d+ bytes up", log, re.M)
-        return missing[2:].count("") + missing[2:].count("0") >= 5
-
-    try:
-        wait_for(heard, 20)
-        assert flood.poll() is None, "all this while it goes on"
-    finally:
-        processes.end(flood)
-    assert re.search(
-        r"Alarm \(dropped\): .* some were dropped: \d+ of client 0$", run.log("server"), re.M
-    )
 
 
 def test_who_floods_is_heard_again_later(broker, open_link):
     link = open_link(broker.port, clients=range(3))
     next_message(link, broker.port, "p/0/u")
-    link.inbox.dropped[0] += TOO_MANY + 1
+    link.inbox.dropped[0] += FLOOD + 1
     link.hush()
     assert link.muted.keys() == {0}
     wait_for(lambda: link.get(0.1) == Event("up"))
@@ -170,27 +90,14 @@ def next_message(link, port, topic="p/1/u"):
     raise AssertionError("nothing arrives")
 
 
-def test_a_message_that_is_too_large_takes_no_memory_and_not_the_connection(broker, open_link):
+def test_a_message_that_is_too_large_is_counted_and_does_not_take_the_connection(broker, open_link):
     link = open_link(broker.port, clients=range(3))
     next_message(link, broker.port)  # so that it has subscribed
-    tracemalloc.start()
-    stranger.shout(broker.port, "p/0/u", 20_000_000)
     stranger.say(broker.port, "p/0/u", bytes(1001))
     stranger.say(broker.port, "p/0/u", bytes(1000))
     event = link.get(10)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
     assert (event.kind, len(event.data)) == ("message", 1000)
-    assert link.oversized == 2
-    assert peak < 2_000_000
-
-
-@pytest.fixture
-def embedded():
-    broker = Broker(Address("127.0.0.1", free_port()), 1000)
-    broker.open()
-    yield broker
-    broker.close()
+    assert link.oversized == 1
 
 
 def test_the_embedded_broker_is_for_this_machine_only(psofed, tmp_path):
@@ -201,26 +108,11 @@ def test_the_embedded_broker_is_for_this_machine_only(psofed, tmp_path):
         assert "the embedded broker is for this machine only" in result.stderr
     assert not (tmp_path / "s").exists()
     with pytest.raises(InputError, match="mosquitto"):
-        Broker(Address("example.org", 1883), 1000)
+        Broker(Address("example.org", 1883))
 
 
-def test_the_embedded_broker_keeps_nothing_and_reads_no_large_message(embedded, open_link):
-    port = embedded.address.port
-    stranger.say(port, "p/0/u", b"left here", retain=True)
-    link = open_link(port, largest=10**9, clients=range(3))
-    assert next_message(link, port).data == b"small"
-    assert link.retained == 0
-    tracemalloc.start()
-    with suppress(OSError):  # it hangs up before all is sent
-        stranger.shout(port, "p/0/u", 20_000_000)
-    assert next_message(link, port).data == b"small"
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 2_000_000
-
-
-def test_nobody_makes_the_server_deaf_by_taking_its_name(embedded, open_link):
-    port = embedded.address.port
+def test_nobody_makes_the_server_deaf_by_taking_its_name(broker, open_link):
+    port = broker.port
     link = open_link(port, clients=range(3))
     next_message(link, port)
     rivals = [stranger.connect(port, name) for name in ("p-server", "server", "p-0", "0")]
@@ -246,17 +138,3 @@ def test_a_topic_that_is_no_client_is_nobodys_turn_but_the_strangers():
     assert [speaker(f"p/{k}/u") for k in ("7", "٣", "07", "-1", "", "9" * 10, "x")] == [
         7, -1, -1, -1, -1, -1, -1
     ]  # fmt: skip
-
-
-def test_a_flood_of_strangers_shares_one_queue():
-    inbox, threads = Inbox(), []
-    for k in range(4):
-        work = threading.Thread(
-            target=lambda k=k: [inbox.put(Event("message"), k) for _ in range(500)]
-        )
-        threads.append(work)
-        work.start()
-    for thread in threads:
-        thread.join()
-    assert sum(inbox.dropped.values()) == 4 * (500 - SHARE)
-    assert len(inbox) == 4 * SHARE

@@ -4,7 +4,6 @@ import subprocess
 import sys
 import threading
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.samples import MalformedError, Sample, lines, parse, read_lines, replay
 from psofed.fleet.server_loop import ServerLoop as Loop
-from psofed.methods import psofed as pso
 
 
 def test_a_device_imports_numpy_and_the_mqtt_client_and_nothing_heavy():
@@ -33,8 +31,11 @@ def test_a_device_imports_numpy_and_the_mqtt_client_and_nothing_heavy():
 def test_who_has_another_file_and_a_number_that_does_not_exist_is_told_about_the_file():
     given, other = plan(), plan(clients=20)
     server, member = Loop(Coordinator(given, disk()), Line()), Member(other, 15, disk())
+    news = []
+    server.on_news = news.append
     server._message(15, member.hello())
     assert "another experiment" in member.take(server.link.sent[0])[1]
+    assert "it runs another experiment: compare the files" in news[0]
     server._message(-1, member.hello())
     assert len(server.link.sent) == 1
 
@@ -63,17 +64,6 @@ def test_two_ends_of_different_protocols_tell_which_of_them_to_upgrade(monkeypat
     assert loop.coordinator.server.ledger.reasons["version"] == 1
 
 
-def test_who_has_another_file_is_told_that_the_files_differ_and_not_that_versions_do():
-    news = []
-    server = Loop(Coordinator(plan(), disk()), Line(), on_news=news.append)
-    member = Member(plan(seed=1), 0, disk())
-    server._message(0, member.hello())
-    said = member.take(server.link.sent[0])[1]
-    assert said.endswith("compare the files of both, and `psofed --version`")
-    assert "protocol" not in said + news[0]
-    assert "it runs another experiment: compare the files" in news[0]
-
-
 def test_a_server_that_lost_its_newest_record_goes_on_with_a_deadline():
     given, disks = plan(cohort=K), [disk() for _ in range(K + 1)]
     members = [Member(given, k, disks[k], replay(given.experiment, k)) for k in range(K)]
@@ -88,18 +78,6 @@ def test_a_server_that_lost_its_newest_record_goes_on_with_a_deadline():
     connect(loop, {member.k: Device(member, Line()) for member in members})
     loop.run(10)
     assert [row.missing for row in rows] == [(2,), (), (), (), ()]
-
-
-def test_a_server_remembers_nothing_of_clients_whose_rows_are_free_again():
-    server, made = Coordinator(plan(), disk()), plan()
-    loop = Loop(server, Line(), requests=SimpleNamespace(look=lambda tell: set()))
-    for k in (0, 1):
-        loop._message(k, Member(made, k, disk()).hello())
-    server.change("remove", [0])
-    server.commit()
-    server.change("add", [K])
-    loop._handle(None)
-    assert set(loop.status.hellos) == {1}
 
 
 def live(samples, **changes):
@@ -133,40 +111,37 @@ def test_a_sample_that_is_useless_in_the_tasks_precision_is_counted_and_skipped(
 
 
 def test_samples_that_come_faster_than_they_are_learned_stop_nothing():
-    device, _ = live(Sample(np.ones(4), 1.0) for _ in range(10**9))
-    stopper = threading.Timer(1.0, device.stop)
-    stopper.start()
+    def sensor():
+        for i in range(10**9):
+            if i == 2000:
+                device.stop()
+            yield Sample(np.ones(4), 1.0)
+
+    device, _ = live(sensor())
     device.run()
-    assert device.member.client.position > 1000
+    assert device.member.client.position >= 2000
     assert device._unsaved == 0
 
 
-def test_a_client_that_tells_says_each_minute_how_many_labels_were_inside(monkeypatch):
+def test_a_client_that_nobody_answers_says_so_once_and_asks_again():
+    device, said = live(())
+    device._network(mqtt.Event("up"))
+    for _ in range(3):
+        device._hello_at = -1000.0
+        device._step()
+    assert [line for line in said if "no server of run p answers; still learning" in line] == said[
+        1:
+    ]
+    assert len(device.link.sent) == 4
+
+
+def test_a_client_that_tells_does_so_each_minute(monkeypatch):
     device, _ = live(Sample(np.ones(4), 1.0) for _ in range(40))
     drain(device)
-    quiet = device.member.hello()
     device.member.tells = True
     monkeypatch.setattr("psofed.fleet.client_loop.TELL", 0.0)
     device._step()
-    (told,) = device.link.sent
-    assert (len(quiet), len(told)) == (9, 17)
-    coordinator = Coordinator(device.member.plan, disk())
-    assert coordinator.take(0, quiet) == coordinator.take(0, told) == "hello"
-    labels, inside = coordinator.coverage[0]
-    assert labels == 40
-    assert 20 <= inside <= 40
-
-
-def test_a_report_of_coverage_that_makes_no_sense_is_not_believed():
-    small = plan(Deploy(wire="float32"), methods=(pso.Options(shared=1),))
-    coordinator = Coordinator(small, disk())
-    for body in (b"", b"123", wire.coverage(3, 4), wire.coverage(0, 0), b"x" * 9, b"x" * 21):
-        frame = wire.Frame(wire.HELLO, coordinator.plan.digest, 0, body=body)
-        outcome = coordinator.take(1, wire.encode(frame))
-        assert outcome == ("hello" if len(body) <= 20 else "size")
-    assert coordinator.coverage == {}
-    upload = wire.Frame(wire.UPLOAD, coordinator.plan.digest, 0, wire="float32", body=bytes(8))
-    assert coordinator.take(1, wire.encode(upload)) == "size"
+    assert [len(told) for told in device.link.sent] == [wire.TELLING]
 
 
 def test_samples_push_no_message_out():

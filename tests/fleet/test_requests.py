@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import threading
-import time
 import tomllib
 from contextlib import contextmanager
 
@@ -77,8 +76,7 @@ MISTAKES = [
     ("restore empty --list", f"empty {NONE}"),
     ("restore client0 --list", "client0 is the state folder of client 0; give the folder that"),
     ("restore server --round 3", "--round is 3, of which there is no snapshot; use one of the last: 1, 4"),
-    ("restore server --without 1", "--round is missing; give it with --without"),
-    ("restore server --round 4 --without 9", "--without is 9, but no answer of that client was"),
+    ("restore server --keep-clients", "--round is missing; give it with --keep-clients"),
 ]  # fmt: skip
 
 
@@ -92,12 +90,6 @@ def test_mistakes_are_refused_in_one_line_that_says_what_is_right(states, psofed
         assert not (states / "nowhere").exists()
         assert list((states / "empty").iterdir()) == [], words
     assert requests.members(states / "server") == before
-
-
-def test_a_running_client_is_not_taken_for_a_server(states, psofed):
-    with running(states / "client0"):
-        done = psofed("deploy", "fleet", "add", "client0")  # a server would be waited for
-    assert "client0 is the state folder of client 0" in done.stderr
 
 
 def test_a_running_server_is_not_put_back_as_a_copy(states, psofed):
@@ -150,7 +142,7 @@ def test_a_copy_of_a_running_folder_can_be_read_if_the_records_come_first(tmp_pa
     thread.start()
     rounds = []
     try:
-        for i in range(12):
+        for i in range(5):
             wait_for(lambda i=i: server.n > i)
             copy = tmp_path / f"copy{i}"
             copy.mkdir(mode=0o700)
@@ -160,7 +152,7 @@ def test_a_copy_of_a_running_folder_can_be_read_if_the_records_come_first(tmp_pa
         done.set()
         thread.join()
         folder.close()
-    for i in range(12):
+    for i in range(5):
         copied = requests.members(tmp_path / f"copy{i}")
         rounds.append(copied["round"])
         text = psofed("deploy", "fleet", "list", f"copy{i}", "--toml").stdout
@@ -219,14 +211,9 @@ def test_a_request_is_not_done_twice_by_a_server_that_is_killed_in_between(
     assert server.server.table.next == before + 1
 
 
-def test_outcomes_that_nobody_has_read_are_thrown_away_after_an_hour(states, server):
-    folder = states / "server"
-    for name, age in (("reply.old", 4000), ("reply.new", 3000)):
-        (folder / name).write_text("{}")
-        os.utime(folder / name, (time.time() - age,) * 2)
-    (folder / "request.1").write_text('{"act": "add", "count": 1}')
-    requests.Requests(server, folder).look(print)
-    assert {path.name for path in folder.glob("reply.*")} == {"reply.new", "reply.1"}
+def test_the_order_of_numbers_does_not_matter_and_twice_is_once(states, psofed):
+    done = psofed("deploy", "fleet", "add", states / "server", 7, 6, 7)
+    assert [line.split()[1] for line in done.stdout.splitlines()] == ["6", "7"]
 
 
 def test_two_commands_at_once_are_both_done_without_a_server(states):
@@ -241,7 +228,7 @@ def test_two_commands_at_once_are_both_done_without_a_server(states):
         thread.start()
         wait_for(lambda: list(state.glob("request.*")))
     thread.join(10)
-    assert [change["add"] for change in found] == [[6]]
+    assert found == ["client 6 is a member from round 7 on"]
     assert requests.members(state)["counts"]["member"] == 5
     assert not list(state.glob("request.*"))
 
@@ -262,10 +249,3 @@ def test_a_command_that_is_not_answered_says_whether_something_may_have_changed(
         with pytest.raises(InputError, match="see `psofed deploy fleet list`"):
             requests.ask(state, {"act": "add", "count": 1}, patience=1.0)
         thread.join()
-
-
-def test_the_order_of_numbers_does_not_matter_and_twice_is_once(states, psofed):
-    state = states / "server"
-    free = max(row["client"] for row in requests.members(state)["clients"]) + 1
-    done = psofed("deploy", "fleet", "add", state, free + 1, free, free + 1, "--json")
-    assert [change["add"] for change in json.loads(done.stdout)] == [[free], [free + 1]]

@@ -9,16 +9,16 @@ from helpers import stranger
 from helpers.devices import wait_for
 from helpers.runs import SMALL, assert_equal_to_the_engine
 from psofed.errors import InputError
-from psofed.fleet import private
+from psofed.fleet import identity
 from psofed.fleet.protocol import deployment as plans
 from psofed.fleet.protocol import wire
 
 
 @pytest.fixture
 def folder(tmp_path):
-    private.make_secret(tmp_path / "keys")
+    identity.make_secret(tmp_path / "keys")
     for k in range(3):
-        private.give_secret(tmp_path / "keys", k)
+        identity.give_secret(tmp_path / "keys", k)
     return tmp_path / "keys"
 
 
@@ -29,7 +29,7 @@ def test_a_sealed_run_equals_the_engine_and_a_stranger_changes_nothing(folder, t
     wait_for(lambda: "connected to" in run.log("server"))
     digest = plans.read(run.file).digest
     boast = wire.encode(wire.Frame(wire.HELLO, digest, wire.LAST_ROUND))
-    forged = wire.seal(private.read_secret(folder / "1.secret", 1), wire.UP, boast)
+    forged = wire.seal(identity.read_secret(folder / "1.secret", 1), wire.UP, boast)
     for data in (boast, forged):
         stranger.say(broker.port, "p/0/u", data)
     wait_for(lambda: "Alarm (forged)" in run.log("server"))
@@ -47,9 +47,9 @@ def test_a_sealed_run_equals_the_engine_and_a_stranger_changes_nothing(folder, t
 
 def test_a_client_without_the_key_is_told_so(folder, team, broker):
     run = team(SMALL, broker.url, serve=("--secret", folder / "server.secret"))
-    private.make_secret(folder / "other")
+    identity.make_secret(folder / "other")
     run.start("server")
-    run.more = "--secret", private.give_secret(folder / "other", 0)
+    run.more = "--secret", identity.give_secret(folder / "other", 0)
     run.start(0)
     wait_for(lambda: "an invitation is refused: the seal is wrong" in run.log(0))
     wait_for(lambda: "refused a message of client 0: mac" in run.log("server"))
@@ -62,8 +62,8 @@ def test_files_are_private_and_made_once(psofed, tmp_path):
     assert {path.name: path.stat().st_mode & 0o777 for path in keys.iterdir()} == {
         "server.secret": 0o600, "7.secret": 0o600
     }  # fmt: skip
-    master = private.read_secret(keys / "server.secret")
-    assert private.read_secret(keys / "7.secret", 7) == wire.derive(master, 7) != master
+    master = identity.read_secret(keys / "server.secret")
+    assert identity.read_secret(keys / "7.secret", 7) == wire.derive(master, 7) != master
     for again in (("deploy", "keys", "secret"), ("deploy", "keys", "secret", "7")):
         result = psofed(*again)
         assert result.returncode == 2
@@ -108,4 +108,4 @@ def test_a_file_that_others_can_read_or_of_somebody_else_is_refused(psofed, fold
         (folder / "bad").write_text(text, encoding="latin-1")
         os.chmod(folder / "bad", 0o600)
         with pytest.raises(InputError, match=r"cannot be read|has no secret in it"):
-            private.read_secret(folder / "bad")
+            identity.read_secret(folder / "bad")

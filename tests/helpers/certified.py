@@ -1,7 +1,8 @@
 """Real brokers with certificates, and what their peers need."""
 
+import signal
+
 from helpers.devices import wait_for
-from psofed.fleet import mosquitto
 from psofed.fleet.authority import Authority
 from psofed.fleet.identity import Identity
 
@@ -10,7 +11,7 @@ def reread(broker):
     """Tell a mosquitto to read its files again, and wait until it has begun: others wait behind."""
     log = broker.config.with_suffix(".log")
     before = log.read_text().count("Reloading config.")
-    mosquitto.reload(broker.process.pid)
+    broker.process.send_signal(signal.SIGHUP)
     wait_for(lambda: log.read_text().count("Reloading config.") > before)
 
 

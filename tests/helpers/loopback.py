@@ -6,7 +6,6 @@ from helpers.network import Chance, VirtualDisk
 from psofed.experiment import Experiment, Features
 from psofed.fleet import mqtt
 from psofed.fleet.address import Address, speaker
-from psofed.fleet.inbox import Inbox
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy, Deployment
@@ -106,9 +105,9 @@ class Line(mqtt.Link):
     """A link without a broker: what is sent is handed to somebody, who may answer."""
 
     def __init__(self, given=()):
-        self.address, self.inbox = Address("nowhere", 1), Inbox()
-        self.retained, self.oversized, self.untimely, self._lost = 0, 0, "", []
-        self.muted, self._dropped, self.papers, self.alert = {}, {}, None, ""
+        self.address, self.inbox = Address("nowhere", 1), mqtt.Inbox()
+        self.retained, self.oversized, self._lost = 0, 0, []
+        self.muted, self._dropped, self.ends = {}, {}, {}
         self.up, self.sent, self.hand = True, [], lambda topic, data: None
         for event in given:
             self.put(event)

@@ -109,14 +109,8 @@ def test_a_server_that_lost_its_newest_record_waits_and_says_what_it_looks_like(
     loop.run(30)
     assert loop.coordinator.n == 5, "it neither ends by itself nor goes on without them"
     assert loop.coordinator.ahead == dict.fromkeys(ahead, 6)
-    assert f"later rounds than 5, which is open: {len(ahead)} in round 6" in said[0]
-    if len(ahead) == 1:
-        assert "client 2 says" in said[0]
-        assert "nobody else says so" in said[0]
-    else:
-        assert "the server's newest record was lost" in said[0]
-        assert "`psofed deploy restore STATE`" in said[0]
-        assert "--deadline" in said[0]
+    assert f"later rounds than 5: {len(ahead)} in round 6" in said[0]
+    assert ("run `psofed deploy restore STATE` and" in said[0]) == (len(ahead) > 1)
     assert set(loop.coordinator.missing) == set(ahead), "the others have repeated their answers"
 
 

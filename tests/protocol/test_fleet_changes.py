@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from helpers.loopback import World as Fleet
-from helpers.loopback import plan
 from psofed.errors import InputError
 from psofed.fleet.protocol import wire
 from psofed.methods import memofed, psofed
@@ -146,25 +145,6 @@ def test_a_restored_server_begins_with_the_old_model_and_so_do_its_clients():
     world.rounds(10)
 
 
-def test_one_clients_answers_can_be_left_out_later():
-    world = World()
-    world.server.snapshots.every = 4
-    world.rounds(12)
-    ours = world.server.server.state["w"].copy()
-    same = replay_from(world, 4, ())
-    assert np.abs(same - ours).max() <= 1e-15
-    other = replay_from(world, 4, (2,))
-    assert np.abs(other - ours).max() > 1e-6
-
-
-def replay_from(world, n, without):
-    from psofed.fleet.protocol.snapshots import replayed
-
-    snapshots = world.server.snapshots
-    rounds = snapshots.answers(n, world.server.n)
-    return replayed(world.server.server, snapshots.state(n), rounds, without)["w"]
-
-
 def test_an_old_copy_of_the_server_goes_on_behind_the_rounds_that_its_clients_know():
     world = World()
     world.rounds(3)
@@ -222,18 +202,7 @@ def test_answers_to_a_round_that_was_repeated_after_a_crash_are_not_taken_for_th
     world.server.take(*second)
     world.server.commit()
     with pytest.raises(InputError, match="are not kept"):
-        world.server.put_back(4, without=[second[0]])
-
-
-def test_who_was_left_out_is_in_the_log_and_no_simulation_pretends_to_know_better():
-    world = World()
-    world.server.snapshots.every = 4
-    world.rounds(12)
-    change = world.server.put_back(4, without=[2])
-    assert change.without == (2,)
-    assert json.loads(world.disks[-1].read("fleet.jsonl"))["without"] == [2]
-    with pytest.raises(InputError, match=r"fleet\[0\].without is given"):
-        plan(rounds=300, fleet=(change,))
+        world.server.snapshots.answers(4, world.server.n)
 
 
 def test_of_a_client_that_was_removed_nothing_is_remembered():

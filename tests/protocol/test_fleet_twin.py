@@ -13,7 +13,7 @@ from helpers.loopback import World, plan
 from psofed.cli.laws.executors import simulate
 from psofed.errors import InputError
 from psofed.fleet.protocol.deployment import Deployment
-from psofed.fleet.protocol.membership import LOG, changes
+from psofed.fleet.protocol.history import LOG, changes
 from psofed.methods import fedavg, psofed
 
 ROUNDS = 30

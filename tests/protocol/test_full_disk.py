@@ -15,8 +15,8 @@ from psofed.fleet.client_loop import Device
 from psofed.fleet.protocol import durable, store
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy
+from psofed.fleet.protocol.history import LOG, changes
 from psofed.fleet.protocol.member import Member
-from psofed.fleet.protocol.membership import LOG, changes
 from psofed.fleet.requests import Requests
 from psofed.fleet.samples import replay
 from psofed.fleet.server_loop import ServerLoop

@@ -1,13 +1,10 @@
 """Members that do not answer: others are asked in their places, and nothing is lost in silence."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.loopback import World as Fleet
-from psofed.errors import InputError
-from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.methods import fedavg, memofed
 
@@ -155,50 +152,8 @@ def test_a_method_whose_members_cannot_change_has_others_in_the_places_of_sleepe
     world.balanced()
 
 
-def test_with_spare_members_a_round_closes_when_as_many_as_the_cohort_have_answered():
-    world, plain = World(), World()
-    world.server.over_select(2)
-    assert len(world.cohort) == 5
-    assert set(plain.cohort) < set(world.cohort)
-    *first, late, lost = world.cohort
-    answer = world.members[late].take(world.server.frames()[late])[0]
-    world.answer(*first)
-    assert world.server.complete
-    closed = world.server.commit()
-    assert (closed.asked, closed.accepted, closed.missing) == (5, 3, (late, lost))
-    assert world.server.take(late, answer) == "late"
-    assert [world.counts[name] for name in ("asked", "accepted", "refused", "lost")] == [5, 3, 1, 1]
-    world.balanced()
-
-
-def test_spare_members_do_not_change_the_weights():
-    """Three answers of five who were asked give the model of three who were asked."""
-    world, plain = World(), World()
-    world.server.over_select(2)
-    for each in (world, plain):
-        for k in plain.cohort:
-            body = np.full(3, k + 1.0, np.float32).tobytes()
-            frame = wire.Frame(wire.UPLOAD, each.plan.digest, 0, wire="float32", body=body)
-            assert each.server.take(k, wire.encode(frame)) == "accepted"
-    cohort = plain.cohort
-    assert world.server.commit().accepted == plain.server.commit().accepted == len(cohort)
-    assert (world.model == plain.model).all()
-
-
-def test_with_fewer_members_awake_than_are_needed_all_of_these_are():
-    world = World(cohort=6)
-    world.server.over_select(2)
-    world.server.sleep([0, 1, 2, 3])
-    assert len(world.cohort) == 4
-    assert not world.server.complete
-    world.answer(*world.cohort)
-    assert world.server.complete
-
-
 def test_where_the_file_says_who_is_there_nobody_takes_a_place():
     world = World(absent=0.25)
-    with pytest.raises(InputError, match="--spare"):
-        world.server.over_select(1)
     before = world.cohort
     assert world.server.sleep(before[:1]) == []
     assert world.cohort == before[1:]
@@ -207,11 +162,9 @@ def test_where_the_file_says_who_is_there_nobody_takes_a_place():
 ACTS = "sleep", "wake", "answer", "late", "close", "exclude"
 
 
-@given(st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, K - 1)), max_size=40),
-       st.integers(0, 3))  # fmt: skip
-def test_whatever_happens_every_question_is_accounted_for(acts, spare):
+@given(st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, K - 1)), max_size=40))
+def test_whatever_happens_every_question_is_accounted_for(acts):
     world, old = World(), {}
-    world.server.over_select(spare)
     out = set()
     for act, k in acts:
         kept = set(world.server.server.answers)

@@ -264,7 +264,7 @@ def test_keys_are_needed_with_masks_and_refused_without():
 
 
 @pytest.mark.parametrize("act", [lambda s: s.change("remove", [0]), lambda s: s.put_back(0),
-                                 lambda s: s.over_select(1), lambda s: s.warm(np.zeros(9))])  # fmt: skip
+                                 lambda s: s.warm(np.zeros(9))])  # fmt: skip
 def test_a_masked_fleet_is_settled(act):
     with pytest.raises(InputError, match="follows from the seed alone"):
         act(Table(PLAIN).server)

@@ -80,7 +80,7 @@ def test_a_frame_of_another_protocol_says_which_end_to_upgrade(version, where, f
     )
 
 
-TOLD = wire.coverage(9, 8) + wire.errors(0.5, 9, 1)
+TOLD = wire.telling(9, 8, 0.5, 9, 1)
 
 
 @pytest.mark.parametrize(

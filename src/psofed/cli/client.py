@@ -34,12 +34,10 @@ if TYPE_CHECKING:
               help="Samples per second from a stream or file, on the live clock.")  # fmt: skip
 @click.option("--interval", type=float, metavar="LEVEL", default=0.9, show_default=True,
               help="Share of the labels that the interval of an answer holds.")  # fmt: skip
-@click.option("--tell-coverage", is_flag=True,
-              help="Tell the server each minute, in 17 bytes, how many labels were inside their"
-              " interval of 0.9; its dashboard shows it.")  # fmt: skip
-@click.option("--tell-errors", is_flag=True,
-              help="Tell the server each minute, in 21 bytes, the mean square error of this client"
-              " and how many samples it has refused; its dashboard shows it.")  # fmt: skip
+@click.option("--tell", is_flag=True,
+              help="Tell the server each minute, in 29 bytes, the mean square error of this client,"
+              " how many labels were inside their interval of 0.9, and how many samples it has"
+              " refused; its dashboard shows it.")  # fmt: skip
 @click.option("--mask-key", type=FILE, metavar="FILE",
               help="Own mask key, for [privacy] masks = true (`psofed deploy keys`).")  # fmt: skip
 @click.option("--masks", type=FILE, metavar="FILE",
@@ -56,8 +54,9 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     reconnects by itself.
     """
     from psofed.core import conformal
-    from psofed.fleet import client_loop, private
+    from psofed.fleet import client_loop
     from psofed.fleet.address import Address
+    from psofed.fleet.identity import read_secret
     from psofed.fleet.protocol import deployment as plans
     from psofed.streams.contract import about
 
@@ -77,7 +76,7 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     certified = None
     if pairs is None or address.tls or wishes["cert"] or wishes["key"]:  # --ca alone is for masks
         certified = identity(wishes["ca"], wishes["cert"], wishes["key"])
-    key = None if wishes["secret"] is None else private.read_secret(wishes["secret"], k)
+    key = None if wishes["secret"] is None else read_secret(wishes["secret"], k)
     device = client_loop.device(
         plan, k, state, address, (), source, wishes["qos"], certified, key,
         measured=wishes["stream"] != "paper", pairs=pairs,
@@ -86,8 +85,7 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
         from psofed.fleet import mask_keys
 
         mask_keys.claim(wishes["mask_key"], state)
-    device.on_news, device.member.tells = say, wishes["tell_coverage"]
-    device.member.tells_errors = wishes["tell_errors"]
+    device.on_news, device.member.tells = say, wishes["tell"]
     device.on_prediction = lambda forecast: _predicted(forecast, level, stream.restore)
     if not lockstep:
         device.samples = _samples(plan, device.member, wishes["stream"], wishes["rate"])
@@ -116,10 +114,9 @@ def _check_told(plan: Deployment, wishes: dict[str, Any]) -> None:
     from psofed.errors import InputError
 
     privacy = plan.experiment.privacy
-    for flag in ("tell_coverage", "tell_errors"):
-        if wishes[flag] and privacy is not None and privacy.epsilon is not None:
-            found = "is given, but these numbers have no noise, and [privacy] epsilon is a promise"
-            raise InputError(f"--{flag.replace('_', '-')}", found, "leave it out")
+    if wishes["tell"] and privacy is not None and privacy.epsilon is not None:
+        found = "is given, but these numbers have no noise, and [privacy] epsilon is a promise"
+        raise InputError("--tell", found, "leave it out")
 
 
 def _private(member: Any) -> None:

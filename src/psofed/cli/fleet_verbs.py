@@ -13,7 +13,6 @@ from psofed.cli.verbs import Sentences
 _state = click.argument("state", type=click.Path(path_type=Path))
 _clients = click.argument("clients", metavar="K...", nargs=-1, required=True,
                           type=click.IntRange(min=0))  # fmt: skip
-_json = click.option("--json", "as_json", is_flag=True, help="Print the changes as JSON.")
 
 
 @click.group(cls=Sentences)
@@ -30,8 +29,7 @@ def fleet() -> None:
 @click.argument("clients", metavar="[K...]", nargs=-1, type=click.IntRange(min=0))
 @click.option("--count", type=click.IntRange(1, 100_000), metavar="N",
               help="Add N clients with the next free numbers. [default: 1]")  # fmt: skip
-@_json
-def add(state: Path, clients: tuple[int, ...], count: int | None, as_json: bool) -> None:
+def add(state: Path, clients: tuple[int, ...], count: int | None) -> None:
     """Add clients, with the numbers K or the next free ones.
 
     A new client begins with the model of the server at its first contact.
@@ -41,46 +39,27 @@ def add(state: Path, clients: tuple[int, ...], count: int | None, as_json: bool)
     if clients and count is not None:
         raise InputError("--count", "is given with numbers", "give one of them")
     request: dict[str, Any] = {"clients": list(clients)} if clients else {"count": count or 1}
-    _do(state, {"act": "add", **request}, as_json)
+    _do(state, {"act": "add", **request})
 
 
-@fleet.command()
-@_state
-@_clients
-@_json
-def remove(state: Path, clients: tuple[int, ...], as_json: bool) -> None:
-    """Remove clients for good: nobody gets their numbers again."""
-    _do(state, {"act": "remove", "clients": list(clients)}, as_json)
+def _verb(act: str, text: str) -> None:
+    """A command that does something to clients."""
+
+    def work(state: Path, clients: tuple[int, ...]) -> None:
+        _do(state, {"act": act, "clients": list(clients)})
+
+    fleet.command(act, help=text)(_state(_clients(work)))
 
 
-@fleet.command()
-@_state
-@_clients
-@_json
-def exclude(state: Path, clients: tuple[int, ...], as_json: bool) -> None:
-    """Do not ask clients any more until they are readmitted."""
-    _do(state, {"act": "exclude", "clients": list(clients)}, as_json)
+_verb("remove", "Remove clients for good: nobody gets their numbers again.")
+_verb("exclude", "Do not ask clients any more until they are readmitted.")
+_verb("readmit", "Ask clients again that were excluded; they begin anew, with the server's model.")
 
 
-@fleet.command()
-@_state
-@_clients
-@_json
-def readmit(state: Path, clients: tuple[int, ...], as_json: bool) -> None:
-    """Ask clients again that were excluded; they begin anew, with the model of the server."""
-    _do(state, {"act": "readmit", "clients": list(clients)}, as_json)
-
-
-def _do(state: Path, request: dict[str, Any], as_json: bool) -> None:
-    from psofed.federation import schema
-    from psofed.federation.membership import Change
+def _do(state: Path, request: dict[str, Any]) -> None:
     from psofed.fleet import requests
 
-    changes = requests.ask(state, request)
-    if as_json:
-        print(json.dumps(changes))
-        return
-    for line in requests.in_words([schema.build(Change, change) for change in changes]):
+    for line in requests.ask(state, request):
         print(line[0].upper() + line[1:])
 
 
@@ -101,13 +80,8 @@ def list_(state: Path, as_json: bool, as_toml: bool) -> None:
     if as_json:
         print(json.dumps(found))
         return
-    words = {"member": "members"}
-    counts = ", ".join(
-        f"{n} {word if n == 1 else words.get(word, word)}"
-        for word, n in found["counts"].items()
-        if n
-    )
-    print(f"Round {found['round']}: {counts}")
+    counts = {w + "s" * (w == "member" and n > 1): n for w, n in found["counts"].items() if n}
+    print(f"Round {found['round']}: {', '.join(f'{n} {word}' for word, n in counts.items())}")
     print(f"{'client':>8}  {'standing':<9} {'since':>8} {'answers':>8} {'last':>8} {'lost':>8}")
     for row in found["clients"]:
         last = "-" if row["last"] < 0 else row["last"]
@@ -120,16 +94,11 @@ def list_(state: Path, as_json: bool, as_toml: bool) -> None:
 @click.option("--round", "n", type=click.IntRange(min=0), metavar="N",
               help="Go back to the snapshot of round N. [default: STATE is an old copy]"
               )  # fmt: skip
-@click.option("--without", type=click.IntRange(min=0), multiple=True, metavar="K",
-              help="Fold the answers since round N in again, but for those of client K; may be"
-              " repeated.")  # fmt: skip
 @click.option("--keep-clients", is_flag=True,
               help="Clients keep their models. [default: they begin anew, with the restored one]"
               )  # fmt: skip
 @click.option("--list", "listed", is_flag=True, help="Only list the rounds with a snapshot.")
-def restore(
-    state: Path, n: int | None, without: tuple[int, ...], keep_clients: bool, listed: bool
-) -> None:
+def restore(state: Path, n: int | None, keep_clients: bool, listed: bool) -> None:
     """Put an earlier model of the server in STATE into service, or an old copy of its folder.
 
     With --round, the model of that round is in service from the next round on: the numbers of
@@ -145,16 +114,11 @@ def restore(
     if listed:
         print(" ".join(map(str, requests.snapshots(state))) or "There is no snapshot yet.")
         return
-    if n is None and (without or keep_clients):
-        raise InputError("--round", "is missing", "give it with --without and --keep-clients")
+    if n is None and keep_clients:
+        raise InputError("--round", "is missing", "give it with --keep-clients")
     if n is None:
         last = requests.revive(state)
         print(f"The copy has round {last}. Start it with `psofed deploy serve`; it goes on"
               " behind the last round that its clients have seen.")  # fmt: skip
         return
-    request = {"restore": n, "without": list(without), "keep": keep_clients}
-    change = requests.ask(state, request)[0]
-    what = f" without the answers of {', '.join(map(str, without))}" if without else ""
-    clients = "keep their models" if keep_clients else "begin anew at their next contact"
-    print(f"The model of round {n}{what} is in service from round {change['round']} on; clients"
-          f" {clients}.")  # fmt: skip
+    _do(state, {"restore": n, "keep": keep_clients})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,14 +19,12 @@ def keys() -> None:
     """Make, renew and revoke the certificates of a deployment; configure mosquitto for them."""
 
 
+RELOAD = "Copy to the broker. Then: kill -HUP $(pidof mosquitto)"
 _path = click.Path(path_type=Path)
 _folder = click.option("--folder", type=_path, default=Path("keys"), show_default=True,
                        help="Folder of keys and certificates.")  # fmt: skip
 _days = click.option("--days", type=click.IntRange(1, 36500), metavar="N",
                      help="Days for which it is valid. [default: 825, or as before]")  # fmt: skip
-_reload = click.option("--reload", "pid", type=click.IntRange(min=2), metavar="PID",
-                       help="Process of mosquitto, which is told to read the files again."
-                       )  # fmt: skip
 
 
 @keys.command()
@@ -49,17 +46,16 @@ def make(
     run; without it, those above 4 MB. If FILE has [privacy] masks = true, every client gets a mask
     key besides its certificate, and the authority signs a directory of them.
     """
-    from psofed.fleet import mosquitto
     from psofed.fleet.protocol import deployment, wire
 
-    largest, masks = mosquitto.LARGEST, False
+    known: dict[str, Any] = {}
     if file is not None:
         plan = deployment.read(file)
-        run, largest = run or plan.deploy.run, plan.largest + wire.SEAL
-        masks = plan.masked
+        run = run or plan.deploy.run
+        known = {"largest": plan.largest + wire.SEAL, "masks": plan.masked}
     run, hosts = run or "p", (*hosts, "localhost", "127.0.0.1")
     deployment.Deploy(run=run)  # refuses a name that does not fit a topic
-    _authorities().make(folder, run, list(hosts), port, largest, masks)
+    _authorities().make(folder, run, list(hosts), port, **known)
     where = "" if folder == Path("keys") else f" --folder {folder}"
     print(f"Wrote {folder}. Keep {folder}/ca.key secret. Start the broker: mosquitto -c "
           f"{folder}/mosquitto.conf. Next: psofed deploy keys add 0{where}")  # fmt: skip
@@ -81,30 +77,18 @@ def add(name: str, folder: Path, days: int | None) -> None:
 @click.argument("name")
 @_folder
 @_days
-@click.option("--same-key", is_flag=True, help="Keep the private key.")
 @click.option("--new-mask", is_flag=True,
               help="Make a new mask key, too; otherwise it stays, unless it was revoked."
               )  # fmt: skip
-@_reload
-def renew(
-    name: str, folder: Path, days: int | None, same_key: bool, new_mask: bool, pid: int | None
-) -> None:
-    """Make a new certificate for NAME: a client's number, server or broker.
+def renew(name: str, folder: Path, days: int | None, new_mask: bool) -> None:
+    """Make a new key and certificate for NAME: a client's number, server or broker.
 
     The old one stays valid until its end.
     """
-    from psofed.fleet import mosquitto
-
-    authority = _authorities()(folder)
-    again = mosquitto.denied(folder, name)
-    authority.renew(name, days, same_key, new_mask)
-    what = f"{folder}/{name}.pem; the key stays" if same_key else f"{folder}/{name}.pem and .key"
-    if name == "broker":
-        print(f"Wrote {what}. Copy to the broker. {_then(pid)}")
-        _reread(pid)
-    else:
-        whose = "server" if name == "server" else "device"
-        print(f"Wrote {what}. Copy to the {whose}, which takes it without a restart")
+    again = _authorities()(folder).renew(name, days, new_mask)
+    whose = name if name in ("broker", "server") else "device"
+    then = RELOAD if name == "broker" else f"Copy to the {whose}, and start it again"
+    print(f"Wrote {folder}/{name}.pem and .key. {then}")
     if new_mask or again:
         _tell_masks(folder, name)
     if again:  # so would have a connection of the revoked certificate that is still open
@@ -115,8 +99,7 @@ def renew(
 @keys.command()
 @click.argument("name")
 @_folder
-@_reload
-def revoke(name: str, folder: Path, pid: int | None) -> None:
+def revoke(name: str, folder: Path) -> None:
     """Revoke all certificates of NAME: a client's number, or server.
 
     The broker refuses them from then on, and the rules take the rights of a client that is
@@ -124,8 +107,7 @@ def revoke(name: str, folder: Path, pid: int | None) -> None:
     """
     count = _authorities()(folder).revoke(name)
     said = f"Revoked {count} certificate{'s' if count > 1 else ''} of {name} in {folder}/crl.pem"
-    print(f"{said} and acl. Copy both to the broker. {_then(pid)}")
-    _reread(pid)
+    print(f"{said} and acl. {RELOAD}")
 
 
 def _authorities() -> type[Authority]:
@@ -148,22 +130,9 @@ def _tell_masks(folder: Path, name: str) -> None:
               f" device, which then starts anew: --masks {mask_keys.DIRECTORY}")  # fmt: skip
 
 
-def _then(pid: int | None) -> str:
-    return f"Process {pid} was notified" if pid else "Then: kill -HUP $(pidof mosquitto)"
-
-
-def _reread(pid: int | None) -> None:
-    """After what was done is said: if this fails, that holds all the same."""
-    from psofed.fleet import mosquitto
-
-    if pid is not None:
-        mosquitto.reload(pid)
-
-
 @keys.command("list")
 @_folder
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def show(folder: Path, as_json: bool) -> None:
+def show(folder: Path) -> None:
     """List all certificates of the folder: whose, how many days are left, which are revoked.
 
     Those of clients that have a mask key say so.
@@ -172,26 +141,11 @@ def show(folder: Path, as_json: bool) -> None:
     from psofed.fleet import mask_keys
 
     now, masked = datetime.now(UTC), {str(k) for k in mask_keys.numbers(folder)}
-    rows: list[dict[str, Any]] = [
-        {
-            "name": each.name,
-            "serial": f"{each.serial:x}",
-            "begins": each.begin.isoformat(),
-            "ends": each.end.isoformat(),
-            "days": (each.end - now).days,
-            "revoked": each.revoked,
-            "mask": each.name in masked,
-        }
-        for each in made
-    ]
-    if as_json:
-        print(json.dumps(rows, indent=2))
-        return
-    for row in rows:
-        state = "revoked  " if row["revoked"] else "expired  " if row["days"] < 0 else ""
-        state += "mask key" * row["mask"]
-        line = f"{row['name']:>16}  {row['days']:>5} days, until {row['ends'][:10]}  {state}"
-        print(line.rstrip())
+    for each in made:
+        days = (each.end - now).days
+        state = "revoked  " if each.revoked else "expired  " if days < 0 else ""
+        state += "mask key" * (each.name in masked)
+        print(f"{each.name:>16}  {days:>5} days, until {each.end:%Y-%m-%d}  {state}".rstrip())
 
 
 @keys.command()
@@ -202,11 +156,11 @@ def secret(name: str | None, folder: Path) -> None:
 
     With --secret, server and clients seal every message with 8 bytes, and refuse others.
     """
-    from psofed.fleet import identity, private
+    from psofed.fleet import identity
 
     if name is None:
-        path = private.make_secret(folder)
+        path = identity.make_secret(folder)
         print(f"Wrote {path}. Only the server needs it. Next: psofed deploy keys secret 0")
     else:
-        path = private.give_secret(folder, identity.client_number(name))
+        path = identity.give_secret(folder, identity.client_number(name))
         print(f"Wrote {path}. Give it to the device: --secret {path.name}")

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
               help="Seconds without an answer after which a client is not waited for, nor asked"
               " until it is heard again (live). [default: 4 times as long as it usually takes, at"
               " least 3, or 0.5 while others fall asleep]")  # fmt: skip
-@click.option("--spare", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
-              help="Ask N more members in each round than the cohort has, and close it when as"
-              " many as that have answered (live).")  # fmt: skip
 @click.option("--test", type=FILE,
               help="CSV file of test samples. [default: lockstep the experiment's, live none]"
               )  # fmt: skip
@@ -76,48 +73,38 @@ def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: An
     from psofed.fleet.protocol import deployment as plans
 
     plan = plans.read(file)
-    rounds = last_round(plan, wishes["rounds"])
-    only_live(plan, wishes)
-    if broker is None:
-        address = Address.parse(f"mqtt://{listen}", "--listen")
-    else:
-        address = Address.parse(broker)
+    rounds = last_round(plan, wishes["rounds"], wishes["patience"])
+    here = f"mqtt://{listen}", "--listen"
+    address = Address.parse(*here) if broker is None else Address.parse(broker)
     if warning := address.check(wishes["plain"]):
         say(f"Warning: {warning}")
     run(plan, state, address, rounds, broker is None, wishes)
 
 
-def last_round(plan: Deployment, wanted: int | None) -> int | None:
+def last_round(plan: Deployment, wanted: int | None, patience: float | None) -> int | None:
     """How many rounds to serve: on the lockstep clock those of the experiment, else no limit."""
     from psofed.errors import InputError
 
     if plan.deploy.clock == "live":
         return wanted
     most = plan.experiment.rounds
+    if patience:  # its simulation is the twin
+        found = f"is {patience:g}, but in lockstep the whole cohort is waited for"
+        raise InputError("--patience", found, 'leave it out, or use clock = "live"')
     if wanted is not None and wanted > most:
         raise InputError("--rounds", f"is {wanted}", f"use at most the experiment's {most}")
     return wanted or most
-
-
-def only_live(plan: Deployment, wishes: Any) -> None:
-    """In lockstep every member of a cohort is waited for: its simulation is the twin."""
-    from psofed.errors import InputError
-
-    if plan.deploy.clock == "lockstep":
-        for name in ("patience", "spare"):
-            if wishes[name]:
-                found = f"is {wishes[name]:g}, but in lockstep the whole cohort is waited for"
-                raise InputError(f"--{name}", found, 'leave it out, or use clock = "live"')
 
 
 def run(
     plan: Deployment, state: Path, address: Address, rounds: int | None, embedded: bool, wishes: Any
 ) -> None:
     """Start everything, serve the rounds, stop everything."""
-    from psofed.fleet import mqtt, private
+    from psofed.fleet import mqtt
     from psofed.fleet.address import up_topic
     from psofed.fleet.broker import Broker
     from psofed.fleet.dashboard.listener import Dashboard
+    from psofed.fleet.identity import read_secret
     from psofed.fleet.protocol import wire
     from psofed.fleet.protocol.coordinator import Coordinator
     from psofed.fleet.protocol.store import StateFolder, starting
@@ -125,9 +112,9 @@ def run(
     from psofed.fleet.server_loop import ServerLoop
     from psofed.fleet.timeouts import Timeouts
 
-    key = None if wishes["secret"] is None else private.read_secret(wishes["secret"])
+    key = None if wishes["secret"] is None else read_secret(wishes["secret"])
     largest = plan.largest + wire.SEAL
-    broker = Broker(address, largest) if embedded else None
+    broker = Broker(address) if embedded else None
     who = identity(wishes["ca"], wishes["cert"], wishes["key"])
     if address.tls and who is not None:
         who.check("server")
@@ -141,8 +128,6 @@ def run(
         coordinator = Coordinator(plan, folder, key, wishes["start"])
         if w is not None:
             coordinator.warm(w)
-        if wishes["spare"]:
-            coordinator.over_select(wishes["spare"])
         plan.keep(folder)
     link.clients = coordinator.server.table
     coordinator.snapshots.every = wishes["snapshots"]

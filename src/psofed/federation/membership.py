@@ -41,13 +41,12 @@ class Change:
     restore: int | None = None  # the server's state becomes that before this round
     void: int | None = None  # rounds from this one to `round` were not closed; not set: none
     keep: bool = False  # whether clients keep their models at a restore; else they begin anew
-    without: tuple[int, ...] = ()  # then, clients whose answers were left out; not simulated
 
     def __post_init__(self) -> None:
         schema.check(self)
         if self.round < 0:
             raise InputError("round", f"is {self.round}", "use 0 or more")
-        given = {"void": self.void is not None, "keep": self.keep, "without": bool(self.without)}
+        given = {"void": self.void is not None, "keep": self.keep}
         for key in [key for key in given if given[key] and self.restore is None]:
             raise InputError(key, "is given without restore", "use it with restore only")
         void = self.round if self.void is None else self.void
@@ -173,7 +172,6 @@ class FleetCohorts(UniformCohorts):
 
     changes: ClassVar[bool] = True
     history: Any = None  # `history.members(n)` are those of round n, in order
-    spare: int = 0  # members besides those of S_n: the next larger keys
 
     def there(self, n: int) -> Indices:
         return self.history.members(n)
@@ -190,7 +188,7 @@ class FleetCohorts(UniformCohorts):
         """The cohorts of rounds in which these are the members, as rows."""
         first, others = members[members < self.clients], members[members >= self.clients]
         keys = np.concatenate([self._first_keys(n)[:, first], self._keys(n, others)], axis=1)
-        smallest = np.argsort(keys, axis=1, kind="stable")[:, : self.size + self.spare]
+        smallest = np.argsort(keys, axis=1, kind="stable")[:, : self.size]
         return np.sort(members[smallest], axis=1)
 
     def _keys(self, n: Indices, clients: Indices) -> Any:

@@ -8,19 +8,15 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from psofed.errors import InputError
-from psofed.fleet.inbox import STRANGER
 
+STRANGER = -1  # all who are not clients are one speaker
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 HEAD = 100  # bytes of an MQTT packet besides the frame, at most: its head and the topic
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a broker listens, and whether through TLS.
-
-    >>> Address.parse("mqtts://broker.example")
-    Address(host='broker.example', port=8883, tls=True)
-    """
+    """Where a broker listens, and whether through TLS."""
 
     host: str
     port: int
@@ -56,22 +52,18 @@ class Address:
         return f"{self} is not encrypted: others on the network can read and change messages"
 
 
-def unreached(error: BaseException | None, host: str, tls: bool) -> str:
-    """The cause in words, and where to look.
-
-    >>> unreached(socket.gaierror(-2, "Name or service not known"), "broker.example", tls=True)
-    'the name broker.example cannot be resolved (Name or service not known): look at DNS'
-    """
+def unreached(error: BaseException | None, host: str) -> str:
+    """The cause in words, and where to look."""
     if isinstance(error, socket.gaierror):
         return f"the name {host} cannot be resolved ({error.strerror}): look at DNS"
     if isinstance(error, ConnectionRefusedError):
         return "the machine answers, but nothing listens at that port: is the broker running?"
     if isinstance(error, TimeoutError):
         return "no answer in time: is the machine on, and does a firewall let this port pass?"
-    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
-        return f"it cannot be reached: {error.strerror or error}"
-    theirs = ", or its certificate is of another authority" if tls else ""
-    return f"it cannot be reached{theirs}"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        asks = "are the clock of this machine, --ca and the broker's name right?"
+        return f"its certificate is refused, {error.verify_message}: {asks}"
+    return f"it cannot be reached: {getattr(error, 'strerror', None) or error}"
 
 
 def up_topic(run: str, k: int | str) -> str:
@@ -85,11 +77,7 @@ def down_topic(run: str, k: int | str) -> str:
 
 
 def speaker(topic: str) -> int:
-    """Rule 13: the sender, by the topic; -1 if it is not a client.
-
-    >>> speaker("p/7/u"), speaker("p/x/u"), speaker("p/07/u")
-    (7, -1, -1)
-    """
+    """Rule 13: the sender, by the topic; -1 if it is not a client."""
     k = topic.split("/")[1]
     digits = k.isascii() and k.isdecimal() and len(k) < 10
     return int(k) if digits and str(int(k)) == k else STRANGER

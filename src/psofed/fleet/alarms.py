@@ -5,28 +5,26 @@ They are looked for once a second by the server's loop. No result depends on the
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 
 import numpy as np
 
-from psofed.fleet.identity import refused
+from psofed.fleet.identity import ending
 from psofed.fleet.mqtt import Link
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.timeouts import NAMED, clients_in_words
 from psofed.stages.defences.contract import Opinion
 
 OFFLINE = 10.0  # seconds without a broker
-RESTLESS = 6, 60.0  # so many greetings of one client in so many seconds
-RIVAL = 3, 60.0  # so many answers to what was not asked, of two clients, in so many seconds
 SILENCE = 60.0  # seconds without an accepted answer, while clients are asked
 HOLD = 600.0  # seconds for which an alarm about something that happened stays
 AGAIN = 60.0  # seconds until the log has the newest text of an alarm
 ALARMS = (
-    "disk", "broker", "silence", "ahead", "rival", "shared", "restless", "clock", "expiry",
-    "contested", "dropped", "flood", "forged", "retained", "oversized", "quarantine", "spoiled",
+    "disk", "broker", "silence", "ahead", "shared", "expiry", "contested", "dropped", "flood",
+    "forged", "retained", "oversized", "quarantine",
 )  # fmt: skip
 
 
@@ -41,7 +39,6 @@ class Status:
     asked_at: float | None = None  # when the cohort of the open round was first asked
     unanswered_since: float | None = None  # when somebody was asked after the last answer
     opinion: Opinion | None = None  # what the defence thinks of each client, once a second
-    hellos: dict[int, deque[float]] = field(default_factory=dict)  # when clients greeted last
     disk: str = ""  # why the last round could not be written; it is held until it is
 
 
@@ -57,14 +54,8 @@ class Alarms:
         self._held: set[int] = set()  # clients in quarantine
         self._next = 0.0
         self._online = monotonic()  # when there was a broker
-        self._minute = 0.0  # when the next one begins
-        self._opened = 0  # the round that was open when this one began
-        self._unasked: Counter[int] = Counter()  # as of then
-        self._rivals = 0
 
-    def look(
-        self, status: Status, link: Link, coordinator: Coordinator, deadline: float | None
-    ) -> None:
+    def look(self, status: Status, link: Link, coordinator: Coordinator) -> None:
         """Once a second: what has happened, and what is over."""
         now = monotonic()
         if now < self._next:
@@ -73,16 +64,13 @@ class Alarms:
         self._online = now if status.connected else self._online
         status.opinion = coordinator.server.opinion()
         link.hush()
-        link.renew()
         self._quarantine(status.opinion, coordinator.server.table.ids.tolist())
         for name, text in (
             ("disk", _disk(status, coordinator.n)),
             ("broker", _broker(status, link) if now > self._online + OFFLINE else ""),
             ("silence", _silence(status, now)),
-            ("ahead", _ahead(coordinator.ahead, coordinator.n, deadline)),
-            ("restless", _restless(status.hellos, now)),
-            ("clock", link.untimely),
-            ("expiry", link.ending or refused(link.alert)),
+            ("ahead", _ahead(coordinator.ahead, coordinator.n)),
+            ("expiry", ending(link.ends)),
             ("contested", CONTESTED if link.contested else ""),
             ("flood", _flood(link.muted)),
             ("quarantine", _quarantined(self._held)),
@@ -94,28 +82,13 @@ class Alarms:
         shared = {k: count for k, count in coordinator.doubles.items() if count > 1}
         dropped = dict(link.inbox.dropped)  # another thread goes on counting
         forged = coordinator.server.ledger.reasons["mac"]
-        huge = [k for k, count in coordinator.huge.items() if count]
-        spoiled = sum(coordinator.huge.values()) if len(huge) > 1 else 0
-        self._count("rival", self._rival(coordinator, now), RIVALS)
         self._count("shared", sum(shared.values()), f"{clients_in_words(shared)}{SHARED}")
         self._count("dropped", sum(dropped.values()), _dropped(dropped))
         self._count("forged", forged, SEALS)
         self._count("retained", link.retained, RETAINED)
         self._count("oversized", link.oversized, OVERSIZED)
-        self._count("spoiled", spoiled, f"{len(huge)} {SPOILED}")
         for name in [name for name, until in self._until.items() if now > until]:
             self._end(name)
-
-    def _rival(self, coordinator: Coordinator, now: float) -> int:
-        """Clients answer what this server has not asked for, and one alone might err or lie."""
-        if now >= self._minute:
-            coordinator.settled, self._opened = self._opened, coordinator.n
-            self._minute, self._unasked = now + RIVAL[1], coordinator.unasked.copy()
-        new = coordinator.unasked - self._unasked
-        if new.total() >= RIVAL[0] and len(new) >= min(2, len(coordinator.server.table.present)):
-            self._rivals += new.total()
-            self._unasked = coordinator.unasked.copy()
-        return self._rivals
 
     def _quarantine(self, opinion: Opinion | None, ids: list[int]) -> None:
         """Who is in quarantine since now, and why; who is released."""
@@ -156,10 +129,6 @@ class Alarms:
         self.news.append(f"Alarm over ({name})")
 
 
-RIVALS = (
-    "COUNT answers were to rounds that this server has not asked for: another server of this run is"
-    " running, with another state folder or a copy of this one: stop one of the two"
-)
 SEALS = "COUNT messages had a wrong seal: another --secret at one end, or somebody else sends"
 RETAINED = (
     "COUNT retained messages were ignored: somebody left them at the broker; set"
@@ -173,11 +142,6 @@ SHARED = (
 CONTESTED = (
     "the connection was lost three times in a minute right after others came: another program may"
     " use the server's certificate, or the network is bad"
-)
-# A client that learns on from a spoiled model sends such values, too: it is a victim.
-SPOILED = (
-    "clients sent values that are too large or not finite: look for the cause in the global model,"
-    " which somebody else may have spoiled, before you blame these clients"
 )
 
 
@@ -200,38 +164,20 @@ def _silence(status: Status, now: float) -> str:
     )
 
 
-def _ahead(ahead: Mapping[int, int], n: int, deadline: float | None) -> str:
+def _ahead(ahead: Mapping[int, int], n: int) -> str:
     """One client may err or lie; several that are ahead by as much look like a lost record."""
     if not ahead:
         return ""
     rounds = sorted(Counter(ahead.values()).items())
     claims = ", ".join(f"{count} in round {n}" for n, count in rounds[:NAMED])
     says = "says that it has" if len(ahead) == 1 else "say that they have"
-    later = f"taken part in later rounds than {n}, which is open: {claims}"
-    found = f"{clients_in_words(ahead)} {says} {later}"
-    goes_on = "the round goes on waiting" if deadline is None else "rounds go on at their deadlines"
+    found = f"{clients_in_words(ahead)} {says} taken part in later rounds than {n}: {claims}"
     if len(ahead) == 1:
-        right = "nobody else says so: give that client a new state folder, or use --deadline"
-    else:
-        right = (
-            "several that are ahead by the same few rounds mean that the server's newest record"
-            " was lost (a damaged file, an old copy), or that another server of this run is at"
-            " work: stop that one; or, if not, stop this one, run"
-            " `psofed deploy restore STATE` and start it again; or continue without these clients"
-            " until it has caught up (--deadline)"
-        )
-    return f"{found}; {goes_on}; {right}"
-
-
-def _restless(hellos: Mapping[int, deque[float]], now: float) -> str:
-    most, seconds = RESTLESS
-    found = {k: 1 for k, at in hellos.items() if len(at) == most and now < at[0] + seconds}
-    if not found:
-        return ""
-    verb = "connect" if len(found) > 1 else "connects"
+        return f"{found}; give that client a new state folder, or use --deadline"
     return (
-        f"{clients_in_words(found)} {verb} again and again: two devices with one --id or"
-        " certificate evict each other, another server of this run asks, too, or the network is bad"
+        f"{found}; the server's newest record was lost (a damaged file, an old copy), or another"
+        " server of this run is at work. Stop that one; or, if there is none, this one, run"
+        " `psofed deploy restore STATE` and start it again; or use --deadline"
     )
 
 

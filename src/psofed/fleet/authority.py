@@ -1,4 +1,5 @@
-"""Rule 13: an authority in a folder. It makes, renews and revokes the certificates of a run.
+"""Rule 13: an authority in a folder. It makes, renews and revokes the certificates of a run, and
+writes mosquitto's configuration, in which the name of a certificate decides what its owner may do.
 
 Neither server nor client nor broker needs this module, nor the package `cryptography`.
 """
@@ -18,16 +19,50 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from psofed.errors import InputError
-from psofed.fleet import mask_keys, mosquitto, private
+from psofed.fleet import identity, mask_keys
+from psofed.fleet.address import HEAD
 from psofed.fleet.identity import client_number
 
 AUTHORITY_DAYS, DAYS = 3650, 825
 SERVER, BROKER = "server", "broker"
+LARGEST = 4_000_000  # bytes of a message, if the run is not known
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 USES = (
     "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
     "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
 )  # fmt: skip
+
+CONFIGURATION = """\
+# mosquitto for psofed: mosquitto -c {folder}/mosquitto.conf
+listener {port}
+cafile {folder}/ca.pem
+certfile {folder}/broker.pem
+keyfile {folder}/broker.key
+crlfile {folder}/crl.pem
+tls_version tlsv1.3
+require_certificate true
+# The identity is the name in the certificate: for the rules below, and so that no client
+# can take over the session of another.
+use_identity_as_username true
+use_username_as_clientid true
+allow_anonymous false
+acl_file {folder}/acl
+set_tcp_nodelay true
+# No message of the run is larger, none is kept for those who come later.
+message_size_limit {largest}
+max_packet_size {packet}
+retain_available false
+persistence false
+"""
+RULES = """\
+user server
+topic read {run}/+/u
+topic write {run}/+/d
+
+pattern write {run}/%u/u
+pattern read {run}/%u/d
+"""
+DENIAL = "\nuser {name}\ntopic deny #\n"
 
 
 class Made(NamedTuple):
@@ -57,7 +92,7 @@ class Authority:
         run: str,
         hosts: list[str],
         port: int = 8883,
-        largest: int = mosquitto.LARGEST,
+        largest: int = LARGEST,
         masks: bool = False,
     ) -> Authority:
         """A new authority, the certificates of broker and server, mosquitto.conf and its ACL.
@@ -68,14 +103,14 @@ class Authority:
         if (folder / "ca.key").exists():
             right = "give a new folder; a new authority would make all its certificates invalid"
             raise InputError(str(folder), "has an authority already", right)
-        private.make_folder(folder)
+        identity.make_folder(folder)
         key, name = ec.generate_private_key(ec.SECP256R1()), _name("psofed authority")
         builder = _builder(name, name, key.public_key(), key, _days_from_now(AUTHORITY_DAYS))
         builder = builder.add_extension(x509.BasicConstraints(True, 0), critical=True)
         builder = builder.add_extension(_usage("key_cert_sign", "crl_sign"), critical=True)
         made = builder.sign(key, hashes.SHA256())
-        private.write(folder / "ca.pem", _pem(made), private.PUBLIC)
-        private.write(folder / "ca.key", _key_pem(key))
+        identity.write(folder / "ca.pem", _pem(made), identity.PUBLIC)
+        identity.write(folder / "ca.key", _key_pem(key))
         authority = Authority(folder)
         try:
             authority._revoke([])  # mosquitto does not start without a list
@@ -83,7 +118,7 @@ class Authority:
             authority.issue(SERVER, DAYS)
             if masks:
                 mask_keys.begin(folder, authority.key, run)
-            mosquitto.configure(folder, run, port, largest)
+            _configure(folder, run, port, largest)
         except InputError:
             (folder / "ca.key").unlink(missing_ok=True)  # nothing was given away: begin again
             raise
@@ -93,7 +128,7 @@ class Authority:
     def key(self) -> ec.EllipticCurvePrivateKey:
         """What signs."""
         path = self.folder / "ca.key"
-        text = private.read(path, "give the --folder of the authority, which has it")
+        text = identity.read(path, "give the --folder of the authority, which has it")
         try:
             key = serialization.load_pem_private_key(text.encode(), None)
         except (TypeError, ValueError):
@@ -107,23 +142,21 @@ class Authority:
         if any((self.folder / f"{name}.{kind}").exists() for kind in ("pem", "key")):
             right = f"psofed deploy keys renew {name}"
             raise InputError(str(self.folder), f"has a certificate of client {name} already", right)
-        with private.alone(self.folder):
+        with identity.alone(self.folder):
             if mask_keys.wanted(self.folder):
                 mask_keys.give(self.folder, self.key, k)
             self.issue(name, days or DAYS)
 
-    def renew(
-        self, name: str, days: int | None = None, same_key: bool = False, new_mask: bool = False
-    ) -> None:
+    def renew(self, name: str, days: int | None = None, new_mask: bool = False) -> bool:
         """A new certificate, and a new key, for who has one; the old certificate stays valid.
 
-        Nobody keeps a key whose certificate was revoked: somebody else may have it.
+        Whether it had no rights, and has them again.
         """
         folder, masked = self.folder, mask_keys.file(self.folder, name).exists()
         if new_mask and not masked:
             right = "make an authority with masks in a new folder"
             raise InputError(str(folder), f"has no mask key of {name}", right)
-        with private.alone(folder):
+        with identity.alone(folder):
             path = folder / f"{name}.pem"
             try:
                 old = x509.load_pem_x509_certificate(path.read_bytes())
@@ -132,15 +165,11 @@ class Authority:
                 found = "is no certificate that could be renewed"
                 raise InputError(str(path), found, right) from None
             revoked = old.serial_number in self._revoked()
-            if revoked and same_key:
-                found = "belongs to a revoked certificate"
-                raise InputError(f"the key of {name}", found, "leave out --same-key")
             if new_mask or (revoked and masked):
                 mask_keys.give(folder, self.key, int(name))
             lasts = (old.not_valid_after_utc - old.not_valid_before_utc).days - 1
-            public = old.public_key() if same_key else None
-            self.issue(name, days or lasts, _hosts(old), public)
-            mosquitto.allow(folder, name)
+            self.issue(name, days or lasts, _hosts(old))
+            return _allow(folder, name)
 
     def revoke(self, name: str) -> int:
         """Revoke every certificate that `name` ever had; returns how many these are.
@@ -148,14 +177,14 @@ class Authority:
         The list keeps them from connecting, and a rule takes the rights of a connection that is
         open. A server has no such rule: its next certificate would have no rights either.
         """
-        with private.alone(self.folder):
+        with identity.alone(self.folder):
             serials = [each.serial for each in self.made() if each.name == name]
             if not serials:
                 right = "psofed deploy keys list shows who has one"
                 raise InputError(str(self.folder), f"has no certificate of {name!r}", right)
             self._revoke(serials)
             if name.isdecimal():
-                mosquitto.deny(self.folder, name)
+                _deny(self.folder, name)
         return len(serials)
 
     def made(self) -> list[Made]:
@@ -175,14 +204,11 @@ class Authority:
             found.add(Made(str(name.value), serial, *times, serial in gone))
         return sorted(found, key=lambda c: (not c.name.isdecimal(), c.name.zfill(20), *c[2:4]))
 
-    def issue(
-        self, name: str, days: int, hosts: list[x509.GeneralName] | None = None, public: Any = None
-    ) -> None:
-        """The certificate of a broker's hosts, or of who connects; without `public` a new key."""
-        key = None if public is not None else ec.generate_private_key(ec.SECP256R1())
-        public = public if key is None else key.public_key()
+    def issue(self, name: str, days: int, hosts: list[x509.GeneralName] | None = None) -> None:
+        """A new key with the certificate of a broker's hosts, or of who connects."""
+        key = ec.generate_private_key(ec.SECP256R1())
         until = min(_days_from_now(days), self.certificate.not_valid_after_utc)
-        builder = _builder(_name(name), self.certificate.subject, public, self.key, until)
+        builder = _builder(_name(name), self.certificate.subject, key.public_key(), self.key, until)
         builder = builder.add_extension(x509.BasicConstraints(False, None), critical=True)
         builder = builder.add_extension(_usage("digital_signature"), critical=True)
         use = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
@@ -190,12 +216,11 @@ class Authority:
         if hosts:
             builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
         made = builder.sign(self.key, hashes.SHA256())
-        if key is not None:
-            private.write(self.folder / f"{name}.key", _key_pem(key))
+        identity.write(self.folder / f"{name}.key", _key_pem(key))
         # A copy of each stays, by which it can be revoked later.
-        private.make_folder(self.folder / "issued")
+        identity.make_folder(self.folder / "issued")
         for path in (f"issued/{name}-{made.serial_number:x}.pem", f"{name}.pem"):
-            private.write(self.folder / path, _pem(made), private.PUBLIC)
+            identity.write(self.folder / path, _pem(made), identity.PUBLIC)
 
     def _revoke(self, serials: list[int]) -> None:
         """Put these on the list of revoked certificates, which the broker reads.
@@ -221,7 +246,7 @@ class Authority:
         for each in known.values():
             builder = builder.add_revoked_certificate(each)
         signed = builder.sign(self.key, hashes.SHA256())
-        private.write(self.folder / "crl.pem", _pem(signed), private.PUBLIC)
+        identity.write(self.folder / "crl.pem", _pem(signed), identity.PUBLIC)
 
     def _revoked(self) -> set[int]:
         return {entry.serial_number for entry in self._list() or ()}
@@ -303,3 +328,36 @@ def _builder(
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .add_extension(_issuer(key), critical=False)
     )
+
+
+def _configure(folder: Path, run: str, port: int, largest: int) -> None:
+    """Write mosquitto.conf and its ACL."""
+    where = {"folder": folder.resolve(), "port": port, "largest": largest}
+    text = CONFIGURATION.format(**where, packet=largest + HEAD)
+    identity.write(folder / "mosquitto.conf", text, identity.PUBLIC)
+    # mosquitto requires that no other user can read the ACL
+    identity.write(folder / "acl", RULES.format(run=run))
+
+
+def _deny(folder: Path, name: str) -> None:
+    """Nothing is allowed to `name`."""
+    rules, denial = _rules(folder), DENIAL.format(name=name)
+    if denial not in rules:
+        identity.write(folder / "acl", rules + denial)
+
+
+def _allow(folder: Path, name: str) -> bool:
+    """Who gets a new certificate has rights again; whether it had none."""
+    rules, denial = _rules(folder), DENIAL.format(name=name)
+    if denial in rules:
+        identity.write(folder / "acl", rules.replace(denial, ""))
+    return denial in rules
+
+
+def _rules(folder: Path) -> str:
+    path = folder / "acl"
+    try:
+        return path.read_text()
+    except OSError as error:
+        found = f"cannot be read: {error.strerror}"
+        raise InputError(str(path), found, "take it from the broker or from a copy") from None

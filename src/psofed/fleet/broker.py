@@ -1,7 +1,7 @@
 """The embedded broker: amqtt in a thread of this process, so that one command is enough.
 
 It is for this machine and for trials. It knows no certificates: every user of this machine can
-send anything to anybody. It keeps nothing, and closes the connection of who sends too much at once.
+send anything to anybody.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any
 
 from psofed.errors import InputError
 from psofed.extras import need
-from psofed.fleet.address import HEAD, LOOPBACK, Address
+from psofed.fleet.address import LOOPBACK, Address
 
 ANYBODY = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
 CONNECTIONS = 2_000
 
 
 class Broker:
-    """A broker at an address of this machine, for messages of a limited size."""
+    """A broker at an address of this machine."""
 
-    def __init__(self, address: Address, largest: int) -> None:
+    def __init__(self, address: Address) -> None:
         if address.host not in LOOPBACK:
             right = "install mosquitto there and give it as --broker (docs/deploy.md)"
             found = f"is {address.host}, but the embedded broker is for this machine only"
             raise InputError("--listen", found, right)
-        self.address, self.largest = address, largest
+        self.address = address
 
     def open(self) -> None:
         """Listen; an InputError if the port is taken or the broker is not installed."""
@@ -43,7 +43,7 @@ class Broker:
         listener = {"type": "tcp", "bind": bind, "max_connections": CONNECTIONS}
         config = {"listeners": {"default": listener}, "plugins": ANYBODY}
         try:
-            self._broker = self._call(_start(config, self.largest + HEAD))
+            self._broker = self._call(_start(config))
         except (AMQTTError, BrokerError, OSError) as error:
             self._stop_loop()
             found = f"cannot be used for listening: {error.__cause__ or error}"
@@ -64,25 +64,9 @@ class Broker:
         self._loop.close()
 
 
-async def _start(config: dict[str, Any], most: int) -> Any:
-    """A broker of amqtt that retains nothing and reads no packet that is larger than `most`."""
-    from amqtt.adapters import StreamReaderAdapter
+async def _start(config: dict[str, Any]) -> Any:
     from amqtt.broker import Broker as Amqtt
-    from amqtt.errors import AMQTTError
 
-    class Reader(StreamReaderAdapter):  # type: ignore[misc]
-        async def read(self, n: int = -1) -> Any:
-            if not 0 <= n <= most:
-                raise AMQTTError(f"{n} bytes are too many")  # which ends the connection
-            return await super().read(n)
-
-    class Small(Amqtt):  # type: ignore[misc]
-        async def _client_connected(self, listener_name: str, reader: Any, writer: Any) -> None:
-            await super()._client_connected(listener_name, Reader(reader._reader), writer)
-
-        async def retain_message(self, *_: Any, **__: Any) -> None:
-            """Nothing is kept for those who come later."""
-
-    broker = Small(config)
+    broker = Amqtt(config)
     await broker.start()
     return broker

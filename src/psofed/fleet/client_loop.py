@@ -15,9 +15,8 @@ import numpy as np
 from psofed.errors import InputError
 from psofed.fleet import samples
 from psofed.fleet.address import Address, down_topic, up_topic
-from psofed.fleet.identity import Identity
-from psofed.fleet.inbox import Event
-from psofed.fleet.mqtt import POLL, Link
+from psofed.fleet.identity import Identity, ending
+from psofed.fleet.mqtt import POLL, Event, Link
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.client import MOST_WAITING, Source
 from psofed.fleet.protocol.confidence import Forecast
@@ -87,15 +86,13 @@ class Device:
         elif event is not None:
             self._network(event)
         self._take_samples()
-        self.link.renew()
         self._warn()
         if self._hello_at is not None and monotonic() >= self._hello_at + self._patience:
             self._unheard()
         wait = RETRY if self.member.trouble else SAVE_EVERY
         if (self._unsaved or self.member.trouble) and monotonic() >= self._saved_at + wait:
             self._save()
-        tells = self.member.tells or self.member.tells_errors
-        if tells and monotonic() >= self._told_at + TELL:
+        if self.member.tells and monotonic() >= self._told_at + TELL:
             self._hello()
 
     def stop(self) -> None:
@@ -263,14 +260,14 @@ class Device:
 
     def _warn(self) -> None:
         """Say once what is wrong with the connection besides its loss; one text may change."""
-        link = self.link
+        link, ends = self.link, ending(self.link.ends)
         contested = (
             "the connection is lost again and again right after it was made: does another device"
             f" use --id {self.member.k} or its certificate? Or the network is bad"
         )
         for text, so in (
             (contested, link.contested),
-            (link.ending, link.ending),
+            (ends, ends),
             ("retained messages at the broker are ignored", link.retained),
             ("messages that are too large for this run are ignored", link.oversized),
             ("invitations come faster than they are read; some were dropped", link.inbox.dropped),

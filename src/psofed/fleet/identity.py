@@ -1,45 +1,162 @@
-"""Rule 13: the own identity, by certificate, and what errors of TLS say about it.
+"""Rule 13: the files by which a machine proves who it is: private ones, secrets, certificates.
 
 Devices have no package for certificates: what is needed of one the standard library reads.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+import secrets
 import ssl
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from psofed.errors import InputError
-from psofed.fleet import private
+from psofed.fleet.protocol import wire
 
-NOT_YET_VALID, EXPIRED = 9, 10  # what OpenSSL calls them
+PRIVATE, PUBLIC = 0o600, 0o644
+SERVER, CLIENT = "psofed server secret", "psofed key of client {k}"
+SIZE = 32  # bytes of a secret
 EARLY = 30  # days before its end at which a certificate is an alarm
-TORN = 10.0  # seconds in which new files may not fit each other yet: they come one by one
 OWN, AUTHORITY, BROKER = "own", "authority", "broker"
 REMEDIES = {
-    OWN: ("this machine's certificate", "psofed deploy keys renew {name}"),
-    AUTHORITY: ("the authority's certificate", "make a new authority (docs/deploy.md)"),
-    BROKER: ("the broker's certificate", "psofed deploy keys renew broker"),
-}
-REFUSALS = {
-    "SSLV3_ALERT_CERTIFICATE_REVOKED": "is revoked: if this device shall take part, it needs a new"
-    " certificate (`psofed deploy keys renew`)",
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "has expired: renew it; if it has not by the clock of this"
-    " machine, is the broker's clock right?",
-    "TLSV1_ALERT_UNKNOWN_CA": "was not issued by its authority: do both have the same?",
+    OWN: "this machine's certificate {when}: psofed deploy keys renew",
+    AUTHORITY: "the authority's certificate {when}: make a new authority (docs/deploy.md)",
+    BROKER: "the broker's certificate {when}: psofed deploy keys renew broker",
 }
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """What a device needs of a certificate."""
+def read(path: Path, right: str) -> str:
+    """The text of a file that only its owner may read; `right` says where to get such a file.
 
-    name: str
-    begin: datetime
-    end: datetime
+    A link is followed: what counts is who can read the file that it leads to.
+    """
+    try:
+        with path.open(encoding="ascii") as file:
+            mode, text = os.fstat(file.fileno()).st_mode, file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        found = f"cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}"
+        raise InputError(str(path), found, right) from None
+    _refuse(path, mode)
+    return text
+
+
+def check(path: Path) -> None:
+    """Refuse a file that others can read; of one that is not there somebody else tells."""
+    with suppress(OSError):
+        _refuse(path, path.stat().st_mode)
+
+
+def _refuse(path: Path, mode: int) -> None:
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise InputError(str(path), "can be read by others", f"chmod 600 {path}")
+
+
+def make_folder(folder: Path) -> None:
+    """A folder for its owner only, unless there is one."""
+    with written(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def write(path: Path, data: str | bytes, mode: int = PRIVATE) -> None:
+    """Replace a file as a whole, also for a program that reads it now; links are refused."""
+    content = data.encode() if isinstance(data, str) else data
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with written(path):
+        if path.is_symlink():
+            raise InputError(str(path), "is a link to somewhere else", "move it away first")
+        try:
+            _create(new, content, mode)
+            with suppress(FileNotFoundError, PermissionError):  # it stays whose it was
+                before = path.stat()
+                os.chown(new, before.st_uid, before.st_gid)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+
+
+def create(path: Path, data: str) -> None:
+    """A new file; an old one is never overwritten, nor a link followed."""
+    make_folder(path.parent)
+    with written(path):
+        try:
+            _create(path, data.encode(), PRIVATE)
+        except FileExistsError:
+            right = "to replace it, move it away first"
+            raise InputError(str(path), "exists already", right) from None
+
+
+def _create(path: Path, data: bytes, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, PRIVATE), "wb") as file:
+        os.chmod(path, mode)  # whatever the umask
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """An error of the disk, with the path that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        found = f"cannot be written: {error.strerror}"
+        raise InputError(str(path), found, "give another folder") from None
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One command at a time changes a folder, so that none undoes what another has written."""
+    with written(folder):
+        handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def make_secret(folder: Path) -> Path:
+    """A new secret of a server, with which messages are sealed; an old one is never overwritten."""
+    return _write_line(folder / "server.secret", SERVER, secrets.token_bytes(SIZE))
+
+
+def give_secret(folder: Path, k: int) -> Path:
+    """The key of client k, from the secret of the server in this folder."""
+    key = wire.derive(read_secret(folder / "server.secret"), k)
+    return _write_line(folder / f"{k}.secret", CLIENT.format(k=k), key)
+
+
+def read_secret(path: Path, k: int | None = None) -> bytes:
+    """The secret of the server or, with k, the key of that client."""
+    kind = SERVER if k is None else CLIENT.format(k=k)
+    right = f"make it with `psofed deploy keys secret{'' if k is None else f' {k}'}`"
+    return read_line(path, kind, SIZE, right)
+
+
+def read_line(path: Path, kind: str, size: int, right: str) -> bytes:
+    """The bytes of this kind in a file that only its owner may read: one line, "KIND HEX"."""
+    words, _, digits = read(path, right).strip().rpartition(" ")
+    try:
+        key = bytes.fromhex(digits)
+    except ValueError:
+        key = b""
+    if words != kind or len(key) != size:
+        found = f"is a {words!r}" if words and len(key) == size else "has no secret in it"
+        raise InputError(str(path), f"{found}, not the {kind!r}", right)
+    return key
+
+
+def _write_line(path: Path, kind: str, key: bytes) -> Path:
+    create(path, f"{kind} {key.hex()}\n")
+    return path
 
 
 @dataclass(frozen=True)
@@ -54,7 +171,7 @@ class Identity:
         """TLS 1.3 with certificates at both ends."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-        private.check(self.key)
+        check(self.key)
         try:
             context.load_verify_locations(self.ca)
             context.load_cert_chain(self.certificate, self.key, password="")  # never ask for one
@@ -66,88 +183,48 @@ class Identity:
 
     def check(self, name: str) -> None:
         """Refuse another's certificate: the broker would drop its messages without an error."""
-        found = self.read().name
+        found = self.read()[0]
         if found != name:
             right = f"give the certificate of {name!r}"
             raise InputError(str(self.certificate), f"is that of {found!r}", right)
 
-    def read(self) -> Certificate:
-        """This machine's certificate: the first in its file."""
+    def read(self) -> tuple[str, datetime]:
+        """The name and the end of this machine's certificate: the first in its file."""
         try:
             # The library's own reader of files; it has a public name for those of peers only.
             found: Any = ssl._ssl._test_decode_cert(str(self.certificate))  # type: ignore[attr-defined]
             fields = {key: value for pairs in found["subject"] for key, value in pairs}
-            return Certificate(fields["commonName"], *map(_time, _validity(found)))
+            return fields["commonName"], end(found)
         except (OSError, ssl.SSLError, KeyError):
             right = "make it with `psofed deploy keys`"
             found = "cannot be used: it is not a certificate with a name"
             raise InputError(str(self.certificate), found, right) from None
 
-    def untimely(self, now: datetime) -> str:
-        """Why this machine's certificate is not valid at this time; empty if it is."""
-        try:
-            own = self.read()
-        except InputError:
-            return ""  # it was readable at the start; this is not about the clock
-        return _untimely("this machine's certificate", now, now < own.begin, now > own.end)
+    def ends(self, context: ssl.SSLContext) -> dict[str, datetime]:
+        """When the own certificate ends, and the last of the authorities in the file."""
+        authorities = [end(each) for each in context.get_ca_certs()]
+        return {OWN: self.read()[1]} | ({AUTHORITY: max(authorities)} if authorities else {})
 
 
-class Papers:
-    """An identity in use: what connections are made with, as long as there is nothing newer."""
+def end(certificate: Any) -> datetime:
+    """When a certificate ends, as the standard library has read it."""
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
 
-    def __init__(self, identity: Identity) -> None:
-        self.identity, self.trouble = identity, ""
-        self._stamp, self._torn = _stamp(identity), 0.0
-        self.ends: dict[str, datetime] = {}
-        self._use(identity.context())
 
-    def renewed(self) -> bool:
-        """Whether there are new files that can be used, from now on; others change nothing."""
-        stamp = _stamp(self.identity)
-        if stamp == self._stamp:
-            self._torn, self.trouble = 0.0, ""
-            return False
-        try:
-            context = self.identity.context()
-            self.identity.check(self.own.name)
-            if why := self.identity.untimely(datetime.now(UTC)):
-                raise InputError(why, "", "")
-        except InputError as error:
-            self._torn = self._torn or monotonic()
-            if monotonic() > self._torn + TORN:
-                self.trouble = f"new files of this machine's certificate are not used: {error}"
-            return False
-        self._stamp, self._torn, self.trouble = stamp, 0.0, ""
-        self._use(context)
-        return True
+def days(ends: Mapping[str, datetime]) -> dict[str, int]:
+    """Whole days that are left, by whose certificate."""
+    now = datetime.now(UTC)
+    return {whose: (end - now).days for whose, end in ends.items()}
 
-    def _use(self, context: ssl.SSLContext) -> None:
-        """Of several authorities in a file the last one counts."""
-        self.context, self.own = context, self.identity.read()
-        authorities = [_time(_validity(each)[1]) for each in context.get_ca_certs()]
-        self.ends[OWN] = self.own.end
-        self.ends |= {AUTHORITY: max(authorities)} if authorities else {}
 
-    def meet(self, broker: object) -> None:
-        """The broker's certificate, from the socket of a connection that was just made."""
-        if isinstance(broker, ssl.SSLSocket) and (found := broker.getpeercert()):
-            self.ends[BROKER] = _time(_validity(found)[1])
-
-    def days(self) -> dict[str, int]:
-        """Whole days that are left, by whose certificate."""
-        now = datetime.now(UTC)
-        return {whose: (end - now).days for whose, end in self.ends.items()}
-
-    def ending(self) -> str:
-        """What has to be renewed within 30 days; a text that changes once a day."""
-        texts = []
-        for whose, left in self.days().items():
-            if left < EARLY:
-                what, right = REMEDIES[whose]
-                when = f"ends in {left} days" if left >= 0 else "has ended"
-                right = right.format(name=self.own.name)
-                texts.append(f"{what} {when} ({self.ends[whose]:%Y-%m-%d}): {right}")
-        return "; ".join([*texts, *([self.trouble] if self.trouble else [])])
+def ending(ends: Mapping[str, datetime]) -> str:
+    """What has to be renewed within 30 days; a text that changes once a day."""
+    texts = []
+    for whose, left in days(ends).items():
+        if left < EARLY:
+            when = f"ends in {left} days" if left >= 0 else "has ended"
+            texts.append(REMEDIES[whose].format(when=f"{when} ({ends[whose]:%Y-%m-%d})"))
+    return "; ".join(texts)
 
 
 def client_number(name: str) -> int:
@@ -155,44 +232,3 @@ def client_number(name: str) -> int:
     if not (name.isascii() and name.isdecimal() and str(int(name[:20])) == name):
         raise InputError("the name", f"is {name!r}", "use the number of a client: 0, 1, 2, ...")
     return int(name)
-
-
-def untimely(error: BaseException | None, now: datetime) -> str:
-    """Why the broker's certificate is not valid at this time, if that is what TLS complains of."""
-    code = error.verify_code if isinstance(error, ssl.SSLCertVerificationError) else 0
-    return _untimely("the broker's certificate", now, code == NOT_YET_VALID, code == EXPIRED)
-
-
-def _untimely(whose: str, now: datetime, early: bool, late: bool) -> str:
-    if not (early or late):
-        return ""
-    what = "is not valid yet" if early else "has expired"
-    clock = f"{now:%Y-%m-%d %H:%M} UTC"
-    right = "is the clock right?" if early else "is the clock right? If so, renew it"
-    return f"{whose} {what} by the clock of this machine ({clock}): {right}"
-
-
-def refused(reason: str) -> str:
-    """Why the broker has refused this machine's certificate, if its alert says so."""
-    why = REFUSALS.get(reason)
-    return "" if why is None else f"the broker says that this machine's certificate {why}"
-
-
-def _validity(found: Any) -> tuple[str, str]:
-    return found["notBefore"], found["notAfter"]
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromtimestamp(ssl.cert_time_to_seconds(text), UTC)
-
-
-def _stamp(identity: Identity) -> tuple[tuple[int, int, int] | None, ...]:
-    """Changes when one of the files does."""
-    found: list[tuple[int, int, int] | None] = []
-    for path in (identity.ca, identity.certificate, identity.key):
-        try:
-            now = path.stat()
-            found.append((now.st_mtime_ns, now.st_ino, now.st_size))
-        except OSError:
-            found.append(None)
-    return tuple(found)

@@ -11,7 +11,7 @@ import base64
 import json
 import secrets
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from psofed.errors import InputError
 from psofed.federation.membership import LAST
-from psofed.fleet import private
+from psofed.fleet import identity
 from psofed.fleet.protocol.store import SLOTS
 
 DIRECTORY = "masks.json"
@@ -59,47 +59,31 @@ class Directory:
             raise InputError(str(path), f"has no key of client {missing[0]}{more}", right)
 
 
-class PairKeys(Mapping[int, bytes]):
-    """The secrets that client k shares with the others, each computed when it is asked for."""
-
-    def __init__(self, own: X25519PrivateKey, k: int, directory: Directory) -> None:
-        self._own, self._k, self._directory = own, k, directory
-        self._made: dict[int, bytes] = {}
-
-    def __getitem__(self, j: int) -> bytes:
-        if j not in self._made:
-            if j == self._k:
-                raise KeyError(j)
-            self._made[j] = self._derive(j)
-        return self._made[j]
-
-    def __iter__(self) -> Iterator[int]:
-        return (j for j in self._directory.keys if j != self._k)
-
-    def __len__(self) -> int:
-        return len(self._directory.keys) - 1
-
-    def _derive(self, j: int) -> bytes:
-        """HKDF-SHA256 of the X25519 secret, bound to both numbers, both keys and the run."""
-        keys = self._directory.keys
-        secret = exchange(self._own, keys[j], j)
-        one, two = sorted((self._k, j))
-        info = SHARED + struct.pack(">II", one, two) + keys[one] + keys[two]
-        info += self._directory.run.encode()
-        return HKDF(hashes.SHA256(), SIZE, None, info).derive(secret)
+def shared(own: X25519PrivateKey, k: int, directory: Directory) -> dict[int, bytes]:
+    """By client j, what client k shares with it: HKDF-SHA256 of their X25519 secret, bound to both
+    numbers, both keys and the run."""
+    found, keys = {}, directory.keys
+    for j in keys:
+        if j != k:
+            one, two = sorted((k, j))
+            info = SHARED + struct.pack(">II", one, two) + keys[one] + keys[two]
+            info += directory.run.encode()
+            secret = exchange(own, keys[j], j)
+            found[j] = HKDF(hashes.SHA256(), SIZE, None, info).derive(secret)
+    return found
 
 
-def pairs(secret: Path, masks: Path, ca: Path, k: int, clients: int, run: str) -> PairKeys:
+def pairs(secret: Path, masks: Path, ca: Path, k: int, clients: int, run: str) -> dict[int, bytes]:
     """What client k shares with each other: from its own key, and a directory that is verified."""
     right = f"make it with `psofed deploy keys add {k}`"
-    seed = private.read_line(secret, _kind(k), SIZE, right)
+    seed = identity.read_line(secret, _kind(k), SIZE, right)
     directory = read(masks, ca)
     directory.check(masks, run, clients)
     own = X25519PrivateKey.from_private_bytes(seed)
     if directory.keys.get(k) != own.public_key().public_bytes_raw():
         found = f"is not the key that {masks} has of client {k}"
         raise InputError(str(secret), found, f"give the key of this device; {NEWEST}")
-    return PairKeys(own, k, directory)
+    return shared(own, k, directory)
 
 
 def claim(secret: Path, state: Path) -> None:
@@ -119,7 +103,7 @@ def claim(secret: Path, state: Path) -> None:
         raise InputError(str(secret), found, f"give that one, or {FRESH}")
     for path in (here, there) if state.exists() else ():  # before, it is only checked
         if not path.exists():
-            private.write(path, token)
+            identity.write(path, token)
 
 
 def _mark(secret: Path) -> Path:
@@ -164,7 +148,7 @@ def give(folder: Path, authority: ec.EllipticCurvePrivateKey, k: int) -> None:
     if k > LAST:
         raise InputError("the number of a client", f"is {k}", f"use at most {LAST}")
     known, key = read(folder / DIRECTORY, folder / "ca.pem"), X25519PrivateKey.generate()
-    private.write(file(folder, k), f"{_kind(k)} {key.private_bytes_raw().hex()}\n")
+    identity.write(file(folder, k), f"{_kind(k)} {key.private_bytes_raw().hex()}\n")
     _mark(file(folder, k)).unlink(missing_ok=True)  # that was about another key
     keys = {**known.keys, k: key.public_key().public_bytes_raw()}
     _write(folder, authority, Directory(known.run, keys))
@@ -174,7 +158,7 @@ def _write(folder: Path, authority: ec.EllipticCurvePrivateKey, directory: Direc
     signature = authority.sign(directory.to_bytes(), ec.ECDSA(hashes.SHA256()))
     keys = {str(k): _text(key) for k, key in sorted(directory.keys.items())}
     table = {"run": directory.run, "keys": keys, "signature": _text(signature)}
-    private.write(folder / DIRECTORY, json.dumps(table, indent=1) + "\n", private.PUBLIC)
+    identity.write(folder / DIRECTORY, json.dumps(table, indent=1) + "\n", identity.PUBLIC)
 
 
 def read(path: Path, ca: Path) -> Directory:

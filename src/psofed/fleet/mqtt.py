@@ -1,7 +1,8 @@
 """MQTT: one connection to a broker, which is restored by itself, and an inbox.
 
 The library's thread handles the network and puts events into the inbox. One thread takes them from
-there, so nothing else needs a lock.
+there, so nothing else needs a lock. Each speaker has a bounded share of the inbox, and they are
+taken in turn: one that sends a hundred thousand messages a second fills its own share only.
 """
 
 from __future__ import annotations
@@ -9,28 +10,87 @@ from __future__ import annotations
 import random
 import secrets
 import socket
-import ssl
 import sys
-from collections import deque
+import threading
+from collections import Counter, deque
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 from psofed.errors import InputError
 from psofed.extras import need
-from psofed.fleet.address import HEAD, Address, speaker, unreached
-from psofed.fleet.identity import BROKER, EARLY, Identity, Papers, refused, untimely
-from psofed.fleet.inbox import STRANGER, Event, Inbox
+from psofed.fleet import identity as identities
+from psofed.fleet.address import STRANGER, Address, speaker, unreached
+from psofed.fleet.identity import Identity
 
 DELAYS = (0.1, 15.0)  # seconds between two attempts: the first, and the longest
 CALM = 5.0  # the first, if two devices with one identity evict each other: they take turns then
 FLOOD, MUTED = 200, 10.0  # messages dropped in a second; seconds without those of their sender
 TOPICS = 3  # in one packet, which the broker limits too, by the size of our frames
 CONTESTED = 3, 60.0  # so many connections lost in so many seconds: somebody else takes them over
-LOOK = 3600.0, 86400.0  # seconds after which server and devices look whether the broker is renewed
+SHARE = 16  # messages of one speaker that may wait; a client that answers needs two or three
+OWN = 1_000  # events of this process that may wait: connections and their loss
 POLL = 0.25  # seconds after which a loop checks whether it was told to stop
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event: a connection, its loss, a message, or what else was put into the inbox."""
+
+    kind: Literal["up", "down", "message", "sample"]
+    topic: str = ""
+    data: Any = b""
+    receipt: tuple[int, int] = (0, 0)  # what to acknowledge when the message is handled
+
+
+class Inbox:
+    """Rule 16: a queue for each speaker, and one for events of this process, which comes first."""
+
+    def __init__(self) -> None:
+        self.dropped: Counter[int] = Counter()  # by speaker: messages for which there was no room
+        self._own: deque[Event] = deque(maxlen=OWN)
+        self._queues: dict[int, deque[Event]] = {}
+        self._turns: deque[int] = deque()  # speakers of whom something waits, the next one first
+        self._ready = threading.Condition()
+
+    def put(self, event: Event, speaker: int | None = None) -> bool:
+        """Let it wait; False if the speaker's share is full. Without a speaker: our own event."""
+        with self._ready:
+            if speaker is None:
+                self._own.append(event)
+            else:
+                queue = self._queues.setdefault(speaker, deque())
+                if len(queue) >= SHARE:
+                    self.dropped[speaker] += 1
+                    return False
+                if not queue:
+                    self._turns.append(speaker)
+                queue.append(event)
+            self._ready.notify()
+            return True
+
+    def get(self, seconds: float | None) -> Event | None:
+        """The next event, or None if there is none in time."""
+        with self._ready:
+            if not self._ready.wait_for(lambda: self._own or self._turns, seconds):
+                return None
+            if self._own:
+                return self._own.popleft()
+            speaker = self._turns.popleft()
+            queue = self._queues[speaker]
+            event = queue.popleft()
+            if queue:
+                self._turns.append(speaker)  # behind the others
+            else:
+                del self._queues[speaker]
+            return event
+
+    def __len__(self) -> int:
+        with self._ready:
+            return len(self._own) + sum(map(len, self._queues.values()))
 
 
 class Link:
@@ -50,27 +110,28 @@ class Link:
         clients: Collection[int] = (),
     ) -> None:
         self.address, self.topic, self.qos, self.clients = address, topic, qos, clients
-        self.identity, self.largest = identity, largest
+        self.largest = largest
         self.inbox = Inbox()
         self.up = False
         self.retained = 0  # messages that somebody has left at the broker: none is meant to stay
         self.oversized = 0  # messages that are too large, which were not read
-        self.untimely = ""  # what is wrong with the clock or a certificate's validity
         self.muted: dict[int, float] = {}  # speakers that are not listened to, and until when
         self._dropped: dict[int, int] = {}  # a second ago
         self._hung_up = ""  # why we have ended the connection ourselves
         self._lost: deque[float] = deque(maxlen=CONTESTED[0])
-        self._client = _bounded(self, f"{who}-{secrets.token_hex(8)}")
-        self.alert = ""  # why the broker has refused us, in the words of TLS
-        self.papers: Papers | None = None
-        self._looked = monotonic()  # when files were last looked at
-        self._met = monotonic()  # when the broker's certificate was last seen
+        mqtt = need("paho.mqtt.client", "deploy", "MQTT connections", " ('.[client]' on devices)")
+        name = f"{who}-{secrets.token_hex(8)}"
+        self._client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2, client_id=name, manual_ack=True
+        )
+        self.ends: dict[str, datetime] = {}  # by whose certificate
         if address.tls:
             if identity is None:
                 right = "give --ca, --cert and --key (`psofed deploy keys` makes them)"
                 raise InputError(str(address), "needs certificates", right)
-            self.papers = Papers(identity)
-            self._client.tls_set_context(self.papers.context)
+            context = identity.context()
+            self.ends = identity.ends(context)
+            self._client.tls_set_context(context)
         self._client.on_socket_open = _no_delay
         self._client.on_connect = self._on_connect
         self._client.on_connect_fail = self._on_connect_fail
@@ -125,20 +186,6 @@ class Link:
         elif over and self.up:
             self._listen(over)
 
-    def renew(self) -> None:
-        """Once a second: connect anew with a certificate that was renewed, ours or the broker's.
-
-        Of the broker's we know only what it was when we connected: near its end we look again.
-        """
-        now, papers = monotonic(), self.papers
-        if papers is None or now < self._looked + 1.0:
-            return
-        self._looked = now
-        if papers.renewed():
-            self._hang_up("to use the renewed certificate")
-        elif papers.days().get(BROKER, EARLY) < EARLY and now >= self._met + LOOK[not self.clients]:
-            self._hang_up("to see whether the broker's certificate was renewed")
-
     def _hang_up(self, why: str) -> None:
         if not self.up or (line := self._client.socket()) is None:
             return
@@ -152,11 +199,6 @@ class Link:
         topics = [self.topic.replace("+", str(k)) for k in speakers if k >= 0]
         for i in range(0, len(topics), TOPICS):
             self._client.subscribe([(topic, self.qos) for topic in topics[i : i + TOPICS]])
-
-    @property
-    def ending(self) -> str:
-        """Certificates that have to be renewed within 30 days, or cannot be used."""
-        return "" if self.papers is None else self.papers.ending()
 
     @property
     def contested(self) -> bool:
@@ -176,17 +218,14 @@ class Link:
             self._listen([k for k in self.clients if k not in self.muted])
         else:
             client.subscribe(self.topic, self.qos)
-        if self.papers is not None:
-            self.papers.meet(client.socket())
-        self._met = monotonic()
-        self.up, self.untimely, self.alert = True, "", ""
+        if self.address.tls:
+            self.ends[identities.BROKER] = identities.end(client.socket().getpeercert())
+        self.up = True
         self.put(Event("up"))
 
     def _on_connect_fail(self, client: Any, userdata: Any) -> None:
         # The library calls this while it handles the exception, and does not hand it over.
-        error = sys.exc_info()[1]
-        why = unreached(error, self.address.host, self.address.tls)
-        self.put(Event("down", data=self._wrong_time(error) or why))
+        self.put(Event("down", data=unreached(sys.exc_info()[1], self.address.host)))
 
     def _on_disconnect(self, client: Any, userdata: Any, flags: Any, code: Any, more: Any) -> None:
         hung_up, self._hung_up = self._hung_up, ""
@@ -194,23 +233,9 @@ class Link:
             self._lost.append(monotonic())
         self.up = False
         self._shake()
-        if hung_up:
-            self.put(Event("down", data=hung_up))
-            return
-        ours = (
-            " (is this machine's certificate valid, and issued by its authority?)"
-            if self.address.tls
-            else ""
-        )
-        why = self._wrong_time(None) or refused(self.alert)
-        self.put(Event("down", data=why or f"{code}{ours}"))
-
-    def _wrong_time(self, error: BaseException | None) -> str:
-        """Why a certificate is not valid now; for a broker that refuses ours, we look ourselves."""
-        now = datetime.now(UTC)
-        own = self.identity.untimely(now) if self.identity is not None else ""
-        self.untimely = untimely(error, now) or own
-        return self.untimely
+        asks = "is this machine's certificate valid, not revoked, and of the broker's authority?"
+        ours = f" ({asks})" if self.address.tls else ""
+        self.put(Event("down", data=hung_up or f"{code}{ours}"))
 
     def _on_message(self, client: Any, userdata: Any, message: Any) -> None:
         if message.retain:
@@ -236,56 +261,3 @@ class Link:
 def _no_delay(client: Any, userdata: Any, connection: Any) -> None:
     """Send small messages at once: with Nagle's algorithm a QoS 1 round takes six times longer."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-def _bounded(link: Link, name: str) -> Any:
-    """A client of the MQTT library that keeps no more of a packet than can be a frame of ours.
-
-    The library would read up to 256 MB before anybody can look at it. It also tells nobody with
-    which alert a broker has refused us, and knows one certificate only.
-    """
-    mqtt = need("paho.mqtt.client", "deploy", "MQTT connections", " ('.[client]' on devices)")
-    most = link.largest + HEAD
-
-    class Bounded(mqtt.Client):  # type: ignore[misc, name-defined]
-        def _ssl_wrap_socket(self, tcp_sock: Any) -> Any:
-            assert link.papers is not None  # there is no TLS without
-            link.papers.renewed()
-            wrap, host = link.papers.context.wrap_socket, link.address.host
-            secured = wrap(tcp_sock, server_hostname=host, do_handshake_on_connect=False)
-            secured.settimeout(self._connect_timeout)
-            try:
-                secured.do_handshake()
-            except BaseException:  # the library would leave it to the garbage collector
-                secured.close()
-                raise
-            return secured
-
-        def _sock_recv(self, bufsize: int) -> Any:
-            if self._in_packet["remaining_length"] > most:
-                self._in_packet["packet"].clear()
-            try:
-                return super()._sock_recv(min(bufsize, 2**16))
-            except ssl.SSLError as error:
-                link.alert = error.reason or link.alert
-                raise
-
-        def _sock_send(self, buf: Any) -> Any:
-            try:
-                return super()._sock_send(buf)
-            except BlockingIOError:
-                raise
-            except OSError:  # the broker has hung up; it may have said why
-                with suppress(OSError):
-                    self._sock_recv(1)
-                raise
-
-        def _packet_handle(self) -> Any:
-            if self._in_packet["remaining_length"] <= most:
-                return super()._packet_handle()
-            link.oversized += 1
-            unconfirmed = self._in_packet["command"] & 6  # QoS above 0: it would be sent again
-            codes = mqtt.MQTTErrorCode
-            return codes.MQTT_ERR_PROTOCOL if unconfirmed else codes.MQTT_ERR_SUCCESS
-
-    return Bounded(mqtt.CallbackAPIVersion.VERSION2, client_id=name, manual_ack=True)

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep, time
+from time import monotonic, sleep
 from typing import Any
+
+import numpy as np
 
 from psofed.errors import InputError
 from psofed.federation import records
@@ -24,23 +26,18 @@ from psofed.fleet.protocol import deployment as plans
 from psofed.fleet.protocol import store
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import PLAN
+from psofed.fleet.protocol.history import LOG, STATE, changes
 from psofed.fleet.protocol.members import VACANT, WORDS, MemberTable
-from psofed.fleet.protocol.membership import LOG, changes
 from psofed.fleet.protocol.server_state import Ledger
-from psofed.fleet.protocol.snapshots import STATE
 from psofed.fleet.protocol.store import InUseError, StateFolder, newest, reader
 
 REQUEST, REPLY = "request.", "reply."
 PACE = 0.25  # seconds between two looks
 AGAIN = 1.0  # seconds between two looks whether there is a server at all
 PATIENCE = 60.0  # seconds that a command waits for the server
-OLD = 3600.0  # seconds after which an outcome that nobody reads is thrown away
 SMALL = 2_000_000  # bytes of a request
-MOST = 100_000  # clients that are added at once
-JUMP = 100_000  # numbers that may be skipped: they are never used again
+MOST = 100_000  # clients that are added at once, or numbers that are skipped for ever
 LEAP = 1_000  # starts by which a server is ahead of the one from which it was copied
-
-Tables = list[dict[str, Any]]
 
 
 @dataclass
@@ -63,42 +60,26 @@ class Requests:
                 path.unlink()  # first: after a crash nothing is done twice
             except OSError:  # it was withdrawn, or is no file
                 continue
-            outcome = self._perform(data)
+            outcome: dict[str, Any]
+            try:
+                changes = perform(self.coordinator, json.loads(data))
+                outcome = {"lines": in_words(changes)}
+                named = (k for change in changes for act in ACTS for k in getattr(change, act))
+                changed = (changed or set()).union(named)
+            except InputError as error:
+                outcome = {"error": [error.field, error.found, error.right]}
+            except OSError as error:
+                found = f"cannot be done: {store.in_words(error)}"
+                outcome = {"error": ["the request", found, "nothing was changed; try again later"]}
+            except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+                right = "use `psofed deploy fleet` as the server's user"
+                outcome = {"error": ["the request", "cannot be read", right]}
             for line in outcome.get("lines", ()):
                 tell(line)
-            if "error" not in outcome:
-                named = (one.get(act, ()) for one in outcome["changes"] for act in ACTS)
-                changed = (changed or set()).union(*named)
             with suppress(OSError):
                 done = path.with_name(REPLY + path.name[len(REQUEST) :])
                 records.write(done, json.dumps(outcome).encode())
-            self._clean_up()
         return changed
-
-    def _clean_up(self) -> None:
-        """Outcomes whose commands were interrupted."""
-        for path in self.folder.glob(f"{REPLY}*"):
-            with suppress(OSError):
-                if path.stat().st_mtime < time() - OLD:
-                    path.unlink()
-
-    def _perform(self, data: bytes) -> dict[str, Any]:
-        try:
-            changes = perform(self.coordinator, json.loads(data))
-        except InputError as error:
-            return {"error": [error.field, error.found, error.right]}
-        except OSError as error:
-            found = f"cannot be done: {store.in_words(error)}"
-            return {"error": ["the request", found, "nothing was changed; try again later"]}
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-            return {
-                "error": [
-                    "the request",
-                    "cannot be read",
-                    "use `psofed deploy fleet` as the server's user",
-                ]
-            }
-        return {"changes": [change.to_table() for change in changes], "lines": in_words(changes)}
 
 
 def _small(path: Path) -> bytes:
@@ -114,30 +95,21 @@ def _small(path: Path) -> bytes:
 def perform(coordinator: Coordinator, request: dict[str, Any]) -> list[Change]:
     """Do what is asked, durably."""
     if "restore" in request:
-        n, without = int(request["restore"]), [int(k) for k in request.get("without", ())]
-        return [coordinator.put_back(n, bool(request.get("keep", False)), without)]
-    act = request["act"]
+        return [coordinator.put_back(int(request["restore"]), bool(request.get("keep", False)))]
+    act, free = request["act"], coordinator.server.table.next
     if act not in ACTS:
         raise InputError("the request", f"is {act!r}", f"use {', '.join(ACTS)}")
-    clients = sorted(
-        {int(k) for k in request.get("clients", ())}
-    )  # each once, the next number first
+    clients = sorted({int(k) for k in request.get("clients", ())})  # each once, the lowest first
     if act == "add" and "count" in request:
-        first = coordinator.server.table.next
-        clients = list(range(first, first + min(int(request["count"]), MOST)))
-    free = coordinator.server.table.next
-    if act == "add" and max(clients, default=0) > free + JUMP:  # a slip would use up all numbers
+        clients = list(range(free, free + min(int(request["count"]), MOST)))
+    if act == "add" and max(clients, default=0) > free + MOST:  # a slip would use up all numbers
         found = f"{max(clients)} is far from {free}, the next free number"
-        raise InputError("client", found, f"use {free} to {free + JUMP}")
+        raise InputError("client", found, f"use {free} to {free + MOST}")
     return coordinator.change(act, clients)
 
 
 def in_words(changes: list[Change]) -> list[str]:
-    """For people, one line each.
-
-    >>> in_words([Change(7, add=(3,))])
-    ['client 3 is a member from round 7 on']
-    """
+    """For people, one line each."""
     said = {
         "add": "is a member from round {n} on",
         "remove": "is removed from round {n} on; its number is not used again",
@@ -150,21 +122,20 @@ def in_words(changes: list[Change]) -> list[str]:
             when = text.format(n=change.round)
             lines += [f"client {k} {when}" for k in getattr(change, act)]
         if change.restore is not None:
-            keep = "keep their models" if change.keep else "begin anew"
-            n = change.round
-            lines.append(f"the model of round {change.restore} is in service from round {n} on;"
-                         f" clients {keep}")  # fmt: skip
+            clients = "keep their models" if change.keep else "begin anew at their next contact"
+            lines.append(f"the model of round {change.restore} is in service from round"
+                         f" {change.round} on; clients {clients}")  # fmt: skip
     return lines
 
 
-def ask(state: Path, request: dict[str, Any], patience: float = PATIENCE) -> list[dict[str, Any]]:
-    """The operator's side: the changes, as tables; by the server, or on the record of none."""
+def ask(state: Path, request: dict[str, Any], patience: float = PATIENCE) -> list[str]:
+    """The operator's side: what was done, in words; by the server, or on the record of none."""
     record(state)
     found = _alone(state, request)
     return _wait(state, request, patience) if found is None else found
 
 
-def _alone(state: Path, request: dict[str, Any], asked: Path | None = None) -> Tables | None:
+def _alone(state: Path, request: dict[str, Any], asked: Path | None = None) -> list[str] | None:
     """Do it without a server; None if there is one, or if it has done what was `asked`."""
     try:
         folder = StateFolder(state)
@@ -175,12 +146,12 @@ def _alone(state: Path, request: dict[str, Any], asked: Path | None = None) -> T
             return None
         with store.starting(folder):
             coordinator = Coordinator(plans.read(state / PLAN), folder)
-            return [change.to_table() for change in perform(coordinator, request)]
+            return in_words(perform(coordinator, request))
     finally:
         folder.close()
 
 
-def _wait(state: Path, request: dict[str, Any], patience: float) -> Tables:
+def _wait(state: Path, request: dict[str, Any], patience: float) -> list[str]:
     name = secrets.token_hex(8)
     path, done = state / f"{REQUEST}{name}", state / f"{REPLY}{name}"
     try:
@@ -203,8 +174,8 @@ def _wait(state: Path, request: dict[str, Any], patience: float) -> Tables:
     done.unlink()
     if "error" in outcome:
         raise InputError(*outcome["error"])
-    changes: Tables = outcome["changes"]
-    return changes
+    lines: list[str] = outcome["lines"]
+    return lines
 
 
 def _withdrawn(path: Path) -> bool:
@@ -255,18 +226,14 @@ def members(state: Path) -> dict[str, Any]:
         ledger = Ledger(len(table))
         ledger.restore(arrays)
         n = number(arrays, "n")
-    rows = []
-    for row in sorted(range(len(table)), key=lambda row: int(table.ids[row])):
-        if table.status[row] == VACANT:
-            continue
-        rows.append({
-            "client": int(table.ids[row]),
-            "standing": WORDS[int(table.status[row])],
-            "since": int(table.since[row]),
-            "answers": int(ledger.accepted[row]),
-            "last": int(ledger.accepted_at[row]),
-            "lost": int(ledger.lost[row]),
-        })  # fmt: skip
+    columns = {"since": table.since, "answers": ledger.accepted, "last": ledger.accepted_at,
+               "lost": ledger.lost}  # fmt: skip
+    rows = [
+        {"client": int(table.ids[row]), "standing": WORDS[int(table.status[row])]}
+        | {name: int(column[row]) for name, column in columns.items()}
+        for row in np.argsort(table.ids).tolist()
+        if table.status[row] != VACANT
+    ]
     counts = {word: sum(one["standing"] == word for one in rows) for word in WORDS[1:]}
     return {"round": n, "counts": counts, "clients": rows}
 

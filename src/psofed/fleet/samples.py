@@ -91,13 +91,7 @@ class MalformedError(ValueError):
 
 
 def parse(line: str, taps: int) -> Sample:
-    """A line of JSON, {"x": [...], "y": ...}, or of CSV, L inputs and y; without y: a question.
-
-    >>> parse('{"x": [1, 2], "y": 3}', taps=2).y
-    3.0
-    >>> parse("1, 2", taps=2).y is None
-    True
-    """
+    """A line of JSON, {"x": [...], "y": ...}, or of CSV, L inputs and y; without y: a question."""
     text = line.strip()
     try:
         if text.startswith("{"):

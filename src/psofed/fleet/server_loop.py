@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
 
-from psofed.fleet.address import down_topic, speaker
-from psofed.fleet.alarms import RESTLESS, Alarms, Status
-from psofed.fleet.inbox import STRANGER, Event
-from psofed.fleet.mqtt import POLL, Link
+from psofed.fleet.address import STRANGER, down_topic, speaker
+from psofed.fleet.alarms import Alarms, Status
+from psofed.fleet.mqtt import POLL, Event, Link
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.durable import Closed
 from psofed.fleet.protocol.store import in_words
@@ -165,12 +163,10 @@ class ServerLoop:
         if self.requests is not None and (told := self.requests.look(self.on_news)) is not None:
             if self.timeouts is not None:
                 self.timeouts.forget(self.coordinator.server.table.present)
-            here, hellos = self.coordinator.server.table, self.status.hellos
-            self.status.hellos = {k: at for k, at in hellos.items() if k in here}
             for k in told:
                 self._send(k, self.coordinator.hello(k))
             self._ask()
-        self.alarms.look(self.status, self.link, self.coordinator, self.deadline)
+        self.alarms.look(self.status, self.link, self.coordinator)
         while self.alarms.news:
             self.on_news(self.alarms.news.pop(0))
         self.on_tick()
@@ -212,8 +208,6 @@ class ServerLoop:
         timeouts = self.timeouts
         if timeouts is not None and outcome in HEARD and timeouts.hear(k, outcome, monotonic()):
             self.coordinator.wake(k)
-        if outcome in ("hello", "ahead"):
-            self.status.hellos.setdefault(k, deque(maxlen=RESTLESS[0])).append(monotonic())
         if outcome in ("accepted", "told"):
             self.status.unanswered_since = None
         if outcome in ("hello", "ahead", "digest", "version", *OUTSIDE):

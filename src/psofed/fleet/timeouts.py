@@ -31,16 +31,7 @@ class Sleeper:
 
 @dataclass
 class Timeouts:
-    """Who was asked when, who has answered, who is asleep.
-
-    >>> timeouts = Timeouts(patience=2.0)
-    >>> timeouts.ask([1, 2], now=0.0)
-    >>> timeouts.hear(1, "accepted", now=0.1), timeouts.overdue(now=1.9), timeouts.overdue(now=2.0)
-    (False, [], [2])
-    >>> timeouts.put_to_sleep([2], now=2.0)
-    >>> timeouts.hear(2, "hello", now=5.0)
-    True
-    """
+    """Who was asked when, who has answered, who is asleep."""
 
     patience: float | None = None  # seconds; None: by what is usual for the client
     asleep: dict[int, Sleeper] = field(default_factory=dict)
@@ -149,11 +140,7 @@ def _mean(usual: float | None, seconds: float) -> float:
 
 
 def clients_in_words(clients: Iterable[int]) -> str:
-    """The first few by number, and how many more there are.
-
-    >>> clients_in_words([3, 1]), clients_in_words(range(7))
-    ('clients 1, 3', 'clients 0, 1, 2, 3, 4 and 2 more')
-    """
+    """The first few by number, and how many more there are."""
     found = sorted(clients)
     named = ", ".join(map(str, found[:NAMED]))
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""

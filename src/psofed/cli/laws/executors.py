@@ -17,7 +17,6 @@ from psofed.federation.records import reading
 from psofed.fleet.protocol import in_memory
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deployment, refuse_omniscient
-from psofed.fleet.protocol.membership import LOG, changes
 from psofed.fleet.protocol.server import Server, refuse_policy
 from psofed.fleet.protocol.store import StateFolder
 from psofed.fleet.protocol.wire import RefusedError
@@ -150,16 +149,6 @@ def deployed(plan: Deployment, server: Path, clients: Sequence[Path]) -> tuple[S
         own = client.state["w"][0] if "w" in client.state else np.empty(0)
         local.append(own * (1.0 if begun else np.nan))
     return found, np.array(local)
-
-
-def with_history(plan: Deployment, server: Path) -> Deployment:
-    """The plan with the changes of the fleet that are in a server's folder, to be simulated."""
-    folder = StateFolder(server)
-    data = folder.read(LOG)
-    folder.close()
-    count = int(_read(server, plan, "server")["logged"])
-    fleet = tuple(changes(data, count, str(server)))
-    return Deployment(replace(plan.experiment, fleet=fleet), plan.deploy)
 
 
 def _read(path: Path, plan: Deployment, role: str) -> dict[str, Array]:

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from psofed.fleet.protocol.confidence import Report, summary
+from psofed.fleet.identity import days
+from psofed.fleet.protocol.confidence import summary
 from psofed.fleet.protocol.durable import Closed
 from psofed.fleet.protocol.members import MEMBER, REMOVED, VACANT
 from psofed.fleet.server_loop import HEARD, RETRY, ServerLoop
@@ -97,8 +98,7 @@ class Board:
     def close(self, closed: Closed, mse: float | None) -> None:
         """A round was committed."""
         server = self.server.coordinator.server
-        if not server.spare:  # with spare members a round closes before all could answer
-            self._missed |= dict.fromkeys(closed.missing, monotonic())
+        self._missed |= dict.fromkeys(closed.missing, monotonic())
         known = mse if mse is not None and math.isfinite(mse) else None
         self._rounds.append((closed.n, known, closed.up, closed.down))
         self._closed = int(time())
@@ -131,10 +131,10 @@ class Board:
             "alarms": loop.alarms.on.copy(),
             "quarantined": [k for k, row in clients.items() if row[COLUMNS.index("quarantined")]],
             "asleep": 0 if loop.timeouts is None else len(loop.timeouts.asleep),
-            "seen": summary(coordinator.errors.values()),
+            "seen": summary(coordinator.reports.values()),
             "ignored": {"dropped": dropped.total(), "retained": link.retained,
                         "oversized": link.oversized},
-            "certificates": {} if link.papers is None else link.papers.days(),
+            "certificates": days(link.ends),
             "epsilon": self._epsilon(),
             "clients": clients,
             "rows": list(self._rounds),
@@ -176,11 +176,11 @@ class Board:
                 state = "refused"
             elif k in waited:
                 state = "waited"
-            seen = None if heard is None else heard[1]
+            seen, told = None if heard is None else heard[1], coordinator.reports.get(k)
             found[k] = [
                 state, seen, *(count[row] for count in counts), last[row],
-                *self._refused.get(k, ("", 0)), _share(coordinator.coverage.get(k)),
-                dropped[k], *opinion, *_told(coordinator.errors.get(k)),
+                *self._refused.get(k, ("", 0)), told and told.coverage, dropped[k], *opinion,
+                told and round(told.decibels, 2), told and told.refused,
             ]  # fmt: skip
         return found
 
@@ -219,13 +219,3 @@ class Board:
             return None, None, False, ""
         score, clipped = round(float(o.score[row]), 1), round(float(o.clipped[row]), 2)
         return score, clipped, bool(o.quarantined[row]), o.reason[row]
-
-
-def _share(told: tuple[int, int] | None) -> float | None:
-    """The share of labels that were inside their interval, if the client tells it."""
-    return None if told is None else round(told[1] / told[0], 4)
-
-
-def _told(report: Report | None) -> tuple[float | None, int | None]:
-    """What a client tells of itself: its error in dB, samples refused."""
-    return (None, None) if report is None else (round(report.decibels, 2), report.refused)

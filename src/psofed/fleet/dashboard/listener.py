@@ -12,9 +12,7 @@ import json
 import re
 import socket
 import threading
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,8 +20,7 @@ from psofed.errors import InputError
 from psofed.fleet.dashboard.board import Board
 from psofed.fleet.dashboard.metrics import exposition
 
-CONNECTIONS = 64
-PATIENCE = 10.0  # seconds for a whole request
+PATIENCE = 10.0  # seconds without a byte of a request
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
@@ -34,11 +31,7 @@ HEADERS = {
 
 
 def parse(where: str) -> tuple[str, int]:
-    """Host and port, from [HOST:]PORT.
-
-    >>> parse("8080"), parse("[::1]:80")
-    (('127.0.0.1', 8080), ('::1', 80))
-    """
+    """Host and port, from [HOST:]PORT."""
     try:
         parts = urlsplit(f"//{where}" if ":" in where else f"//127.0.0.1:{where}")
         host, port = parts.hostname, parts.port
@@ -51,11 +44,7 @@ def parse(where: str) -> tuple[str, int]:
 
 
 class Dashboard(ThreadingHTTPServer):
-    """Listens from the start, so that a port in use is reported before anything else begins.
-
-    It has a thread for each of a limited number of connections; if there are more, the oldest has
-    to go, so that /metrics can be read whoever holds the others open.
-    """
+    """Listens from the start, so that a port in use is reported before anything else begins."""
 
     daemon_threads = True
     block_on_close = False
@@ -71,8 +60,6 @@ class Dashboard(ThreadingHTTPServer):
                 right = "use 127.0.0.1 and a tunnel (ssh -L) or a proxy, or allow it with --plain"
                 raise InputError("--dashboard", f"{where} can be read by everybody there", right)
             self.warning = "everybody who reaches the dashboard can read it, in plain text"
-        self._since: dict[Any, float] = {}  # connections, the oldest first
-        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self.serve_forever, daemon=True, name="dashboard")
         if ":" in self.host:
             self.address_family = socket.AF_INET6
@@ -108,35 +95,8 @@ class Dashboard(ThreadingHTTPServer):
             self._thread.join()
         self.server_close()
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for it; the oldest connection makes room."""
-        with self._lock:
-            oldest = next(iter(self._since)) if len(self._since) >= CONNECTIONS else None
-            self._since.pop(oldest, None)
-            self._since[request] = monotonic()
-        if oldest is not None:
-            _hang_up(oldest)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._since.pop(request, None)
-        super().shutdown_request(request)
-
-    def service_actions(self) -> None:
-        """Twice a second: end what has taken too long."""
-        with self._lock:
-            late = [r for r, since in self._since.items() if monotonic() > since + PATIENCE]
-        for request in late:
-            _hang_up(request)
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection was closed by the other end: nothing to report."""
-
-
-def _hang_up(request: Any) -> None:
-    with suppress(OSError):  # it may have gone by itself
-        request.shutdown(socket.SHUT_RDWR)
 
 
 def _is_loopback(host: str) -> bool:

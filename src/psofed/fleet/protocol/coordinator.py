@@ -29,13 +29,9 @@ class Coordinator(DurableServer):
     ) -> None:
         super().__init__(plan, disk, start)
         self._secret, self._digest, self._most = secret, plan.digest, plan.largest
-        self.coverage: dict[int, tuple[int, int]] = {}  # by client that tells: labels, inside
-        self.errors: dict[int, Report] = {}  # by client that tells its own
+        self.reports: dict[int, Report] = {}  # by client that tells
         self.ahead: dict[int, int] = {}  # by client that says so: a round later than the open one
         self.doubles: Counter[int] = Counter()  # by client: signs that two devices have its number
-        self.unasked: Counter[int] = Counter()  # by client: answers to what we did not ask
-        self.settled = 0  # rounds before this one were closed a minute ago, says the caller
-        self.huge: Counter[int] = Counter()  # by client: answers that were too large or not finite
         self._greeted: dict[int, int] = {}  # by client: the round of its last hello
 
     @property
@@ -125,8 +121,6 @@ class Coordinator(DurableServer):
             outcome = self.server.collect(k, frame.n, frame.body)
         except RefusedError as error:
             self.doubles[k] += 2 * (error.reason == "conflict")
-            self.huge[k] += error.reason in ("bound", "finite")
-            self.unasked[k] += error.reason == "early" or frame.n < self.settled
             return error.reason
         if outcome == "accepted":
             self.server.sent[0] += size
@@ -146,11 +140,8 @@ class Coordinator(DurableServer):
 
     def _greet(self, k: int, frame: wire.Frame) -> str:
         """A hello: whether its client can still answer the round that is open."""
-        coverage, errors = wire.told(frame.body)
-        if coverage is not None:
-            self.coverage[k] = coverage
-        if errors is not None:
-            self.errors[k] = Report(*errors)
+        if (told := wire.told(frame.body)) is not None:
+            self.reports[k] = Report(*told)
         # One device goes back once, when it has lost its state; two take turns.
         self.doubles[k] += frame.n < self._greeted.get(k, 0)
         self._greeted[k] = frame.n
@@ -190,8 +181,8 @@ class Coordinator(DurableServer):
     def change(self, act: str, clients: Sequence[int]) -> list[Change]:
         """Rule 17; nothing is kept of those who have no row any more."""
         changes = super().change(act, clients)
-        tables: tuple[dict[int, Any], ...] = self._greeted, self.coverage, self.errors, self.ahead
-        for table in (*tables, self.doubles, self.huge, self.unasked):
+        tables: tuple[dict[int, Any], ...] = self._greeted, self.reports, self.ahead, self.doubles
+        for table in tables:
             for k in [k for k in table if self.server.table.row(k) is None]:
                 del table[k]
         return changes

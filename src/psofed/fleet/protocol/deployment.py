@@ -163,13 +163,13 @@ class Deployment:
     def _start(self, task: Task, **more: Any) -> Method:
         return start(self.world.methods[0], task, replace(self.world.around, **more))
 
-    def bind(self, table: MemberTable, presence: Presence, spare: int = 0) -> Method:
+    def bind(self, table: MemberTable, presence: Presence) -> Method:
         """The method of a server whose fleet has changed: clients are named by their rows."""
         task = self._method.task
         ids = np.maximum(table.ids, 0)
         seeds = PlacedSeeds(task.seeds.seed, task.seeds.run, task.seeds.shared_world, ids)
         size, awake = task.cohorts.size, Awake(table, presence)
-        fleet = FleetCohorts(task.seeds, task.clients, size, history=awake, spare=spare)
+        fleet = FleetCohorts(task.seeds, task.clients, size, history=awake)
         cohorts = RowCohorts((), task.clients, size, fleet, len(ids))
         return self._start(replace(task, seeds=seeds, cohorts=cohorts))
 
@@ -269,11 +269,7 @@ def agreed(experiment: Experiment, which: int, live: bool) -> dict[str, Any]:
 
 
 def flat(table: Any, name: str = "") -> dict[str, Any]:
-    """The settings in nested tables by their full names, but for those that do not matter.
-
-    >>> flat({"rounds": 9, "methods": [{"shared": 5}]})
-    {'methods[0].shared': 5}
-    """
+    """The settings in nested tables by their full names, but for those that do not matter."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         if not name and key in IRRELEVANT:

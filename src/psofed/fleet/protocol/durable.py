@@ -1,12 +1,13 @@
 """The durable server: one record per round, and what an operator tells it (rules 6, 17 and 18).
 
 The next value of its state is made completely, then recorded, and only then gone on with. Who is
-not waited for (rule 9) is not recorded, but it changes whom the server asks.
+not waited for (rule 9) is not recorded, but it changes whom the server asks. Functions at the end
+return what a server whose round n is open becomes, and from which round on; they do not change it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -16,19 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.errors import InputError
-from psofed.federation.membership import Change
-from psofed.federation.records import number, reading
-from psofed.fleet.protocol import membership, wire
+from psofed.federation.contract import State
+from psofed.federation.membership import Change, cleared, moved, row_axes
+from psofed.federation.records import number, reading, taken
+from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.deployment import Deployment
-from psofed.fleet.protocol.members import RowCohorts
-from psofed.fleet.protocol.membership import ChangeLog
+from psofed.fleet.protocol.history import ChangeLog, Snapshots
+from psofed.fleet.protocol.members import EXCLUDED, REMOVED, MemberTable, RowCohorts
 from psofed.fleet.protocol.server import Server
 from psofed.fleet.protocol.server_state import ServerState
-from psofed.fleet.protocol.snapshots import Snapshots, replayed
 from psofed.fleet.protocol.store import SELDOM, Disk, put
 from psofed.stages.defences.contract import OWN
 
 Array = NDArray[Any]
+Next = tuple[ServerState, list[Change]]
 MODEL = "model.npy"  # in the state folder: the global model after the last commit
 LARGE = 2**16  # bytes of an array of the defence that is not in the record of every round
 OFTEN = 64  # rounds from one record of these to the next
@@ -168,7 +170,7 @@ class DurableServer:
     def change(self, act: str, clients: Sequence[int]) -> list[Change]:
         """Rule 17: "add", "remove", "exclude" or "readmit" clients: all of them, or an error."""
         self._refuse_settled()
-        after, changes = membership.change(self.server, act, clients)
+        after, changes = changed(self.server, act, clients)
         self._become(after, changes)
         if act in ("remove", "exclude"):
             for k in clients:
@@ -179,35 +181,21 @@ class DurableServer:
         """Rule 9: these are not asked any more until they wake; who is asked in their places."""
         bound = isinstance(self.server.method.task.cohorts, RowCohorts)
         if not bound and not self.plan.listed:
-            self.server.become(membership.rebound(self.server, self.server.table))
+            self.server.become(rebound(self.server, self.server.table))
         return self.server.sleep(clients)
 
     def wake(self, k: int) -> None:
         """Rule 9: client k is asked again, from the next round on in which a cohort begins."""
-        self.server.presence.wake(k, membership.next_begin(self.server.now))
+        self.server.presence.wake(k, next_begin(self.server.now))
 
-    def over_select(self, spare: int) -> None:
-        """Rule 9: so many more members are asked in each round; the first answers close it."""
-        if self.plan.listed:
-            raise InputError("--spare", f"is not possible: {self.plan.listed}", "leave it out")
-        self.server.spare = spare
-        self.server.become(membership.rebound(self.server, self.server.table))
-
-    def put_back(self, n: int, keep: bool = False, without: Sequence[int] = ()) -> Change:
-        """Rule 18: the model of round n again, from the next round on; the open one is void.
-
-        Without clients: the answers since then are folded in again, but for theirs.
-        """
+    def put_back(self, n: int, keep: bool = False) -> Change:
+        """Rule 18: the model of round n again, from the next round on; the open one is void."""
         self._refuse_settled()
         if keep and self.plan.world.methods[0].differs:
             name = self.plan.world.methods[0].name
             found = f"is not possible with {name} that sends differences: some are void"
             raise InputError("--keep-clients", found, "leave it out")
-        state = self.snapshots.state(n)
-        if without:
-            state = replayed(self.server, state, self.snapshots.answers(n, self.n), without)
-        after, (change,) = membership.put_back(self.server, state, n, keep)
-        change = replace(change, without=tuple(without))
+        after, (change,) = put_back(self.server, self.snapshots.state(n), n, keep)
         self._become(after, [change])
         with suppress(OSError):  # the next commit writes it again
             self._publish(after)
@@ -230,7 +218,7 @@ class DurableServer:
             why = self.plan.settled or "its server keeps more than a model"
             raise InputError("--from", f"is not possible with {name}: {why}", "leave it out")
         state = now.state | {"w": w.astype(now.state["w"].dtype)}
-        after = membership.begin_all(self.server, replace(now, state=state))
+        after = begin_all(self.server, replace(now, state=state))
         self._become(after, [])
         self._publish(after)
         self.server.begin()
@@ -239,11 +227,11 @@ class DurableServer:
         """Rule 18: go on from an old copy. Clients tell how far they are, most of them honestly."""
         self._refuse_settled()
         after, changes = replace(self.server.now, behind=True), []
-        if membership.has_rows(after):
+        if has_rows(after):
             # What it remembers of them is older than they are: they begin anew, in a round that
             # none of them has answered, because an answer that is repeated begins nothing.
-            after, copied = membership.begin_all(self.server, after), after.n
-            after = after.skipped(membership.next_begin(after))
+            after, copied = begin_all(self.server, after), after.n
+            after = after.skipped(next_begin(after))
             changes = [Change(after.n, restore=copied)]
         self._become(after, changes)
 
@@ -261,6 +249,82 @@ class DurableServer:
         copied = now.n
         if last is not None and last.restore is not None and last.round == now.n:
             copied = last.restore  # nothing has happened since
-        after = now.skipped(membership.next_begin(now, known))
-        keep = not membership.has_rows(now)
+        after = now.skipped(next_begin(now, known))
+        keep = not has_rows(now)
         self._become(after, [Change(after.n, restore=copied, keep=keep)])
+
+
+def changed(server: Server, act: str, clients: Sequence[int]) -> Next:
+    """Add, remove, exclude or readmit clients: all of them, or an error.
+
+    Who comes is a member from the next round on that begins a block, and begins anew. Who goes is
+    not asked any more at once, unless its answer of the open round is there.
+    """
+    table, since, new = server.table.copy(), next_begin(server.now), set[int]()
+    block = server.n - server.n % server.method.pace  # in which the cohort of this round began
+    rounds, rows = dict.fromkeys(clients, since), set[int]()
+    if act == "add":
+        new = {*table.vacate(block, server.ledger.dropped), *(table.add(k, since) for k in clients)}
+    elif act == "readmit":
+        rows = {table.readmit(k, since, block) for k in clients}
+    else:
+        for k in clients:
+            at = server.n + (k in server.answers)
+            rounds[k] = table.leave(k, EXCLUDED if act == "exclude" else REMOVED, at)
+    changes = [Change(n, **dict[str, Any]({act: (k,)})) for k, n in rounds.items()]
+    return rebound(server, table, rows | new, new), changes
+
+
+def put_back(server: Server, state: State, n: int, keep: bool) -> Next:
+    """The server's state becomes that before round n; the open round is void."""
+    now, begin, axes = server.now, next_begin(server.now), row_axes(server.method)
+    change = Change(begin, restore=n, void=now.n, keep=keep)
+    with reading("the snapshot"):
+        same = {
+            name: taken(state, name, array.dtype, array.shape, -np.inf, np.inf).copy()
+            for name, array in now.own.items()
+            if name not in axes
+        }
+    after = replace(now, state=now.state | same)
+    after = after if keep else begin_all(server, after)
+    return after.skipped(begin), [change]
+
+
+def begin_all(server: Server, now: ServerState) -> ServerState:
+    """All members begin anew at their next contact."""
+    table = now.table.copy()
+    table.begin(range(len(table)), False)
+    table.changes += 1
+    return rebound(server, table, range(len(table)), now=now)
+
+
+def has_rows(now: ServerState) -> bool:
+    """Whether the method remembers something of each client."""
+    return any(not name.startswith(OWN) for name in row_axes(now.method))
+
+
+def next_begin(now: ServerState, n: int | None = None) -> int:
+    """The first round after round n, or after the open one, in which a cohort begins."""
+    return ((now.n if n is None else n) // now.method.pace + 1) * now.method.pace
+
+
+def rebound(
+    server: Server,
+    table: MemberTable,
+    begin: Iterable[int] = (),
+    new: Iterable[int] = (),
+    now: ServerState | None = None,
+) -> ServerState:
+    """Cohorts are drawn from this table, and arrays have a row for each client in it.
+
+    Of who begins anew the method knows nothing, of who is new the defence does not, either.
+    """
+    now = now or server.now
+    method, ledger = server.bind(table), now.ledger.copy()
+    ledger.resize(len(table), new)
+    fresh, axes = method.server(), row_axes(method)
+    state = moved(now.copied(), fresh)
+    for name, axis in axes.items():
+        rows = new if name.startswith(OWN) else begin
+        state = cleared(state, fresh, {name: axis}, rows)
+    return replace(now, method=method, state=state, table=table, ledger=ledger)

@@ -182,11 +182,7 @@ class Unmasking:
 
 
 def bits(cohort: Sequence[int], present: Collection[int]) -> bytes:
-    """A set of members of a cohort.
-
-    >>> bits([3, 5, 8], {3, 8}), members([3, 5, 8], bytes([5]))
-    (b'\\x05', [3, 8])
-    """
+    """A set of members of a cohort."""
     flags: NDArray[Any] = np.array([k in present for k in cohort], np.uint8)
     return np.packbits(flags, bitorder="little").tobytes()
 

@@ -46,7 +46,7 @@ class Member:
         self.trouble = ""  # why the last record could not be written
         self.refused: dict[str, int] = {}
         self.standing = ""  # what the server says that this client is, if it is no member
-        self.tells = self.tells_errors = False  # whether it reports coverage, errors to the server
+        self.tells = False  # whether it reports coverage and errors to the server
         arrays = self.store.load()
         if arrays is not None:
             with reading(self.store.file):
@@ -90,11 +90,10 @@ class Member:
         It carries the round after the last one taken part in, so that a server whose newest record
         was damaged learns that it has fallen behind; and what the client tells of its answers.
         """
-        confidence, body = self.confidence, b""
-        if self.tells and confidence.labels:
-            body = wire.coverage(*confidence.told)
-        if self.tells_errors and (errors := confidence.running).labels:
-            body += wire.errors(errors.square, errors.labels, suspect(self.client.checked))
+        recent, body = self.confidence.running, b""
+        if self.tells and recent.labels:
+            errors = recent.square, recent.labels
+            body = wire.telling(*self.confidence.told, *errors, suspect(self.client.checked))
         frame = wire.Frame(wire.HELLO, self._digest, self.client.last_round + 1, body=body)
         return seal(self.key, UP, wire.encode(frame))
 

@@ -32,14 +32,7 @@ FREE = {"ids": -1, "status": VACANT, "since": NEVER, "left": NEVER, "begun": Fal
 
 
 class MemberTable:
-    """Who has which row: a member from round `since` on, and before round `left`.
-
-    >>> table = MemberTable(2)
-    >>> table.add(2, since=5), table.leave(0, EXCLUDED, at=3)
-    (2, 3)
-    >>> table.members(4).tolist(), table.members(5).tolist(), table.standing(0)
-    ([1], [1, 2], 2)
-    """
+    """Who has which row: a member from round `since` on, and before round `left`."""
 
     def __init__(self, clients: int) -> None:
         self.ids = np.arange(clients)
@@ -193,14 +186,7 @@ class MemberTable:
 
 
 class Presence:
-    """By client that was asleep: the first round without it, and the first with it again.
-
-    >>> presence = Presence()
-    >>> presence.sleep(2, 7), presence.wake(2, 9), presence.sleep(1, 8)
-    (None, None, None)
-    >>> [presence.awake(np.arange(3), n).tolist() for n in (6, 7, 8, 9)]
-    [[0, 1, 2], [0, 1], [0], [0, 2]]
-    """
+    """By client that was asleep: the first round without it, and the first with it again."""
 
     def __init__(self) -> None:
         self._rounds: dict[int, tuple[int, int]] = {}

@@ -27,7 +27,7 @@ from psofed.stages.mask import Masked
 from psofed.stages.selection import Selected
 
 Array = NDArray[Any]
-Bind = Callable[[MemberTable, Presence, int], Method]
+Bind = Callable[[MemberTable, Presence], Method]
 
 
 class Server:
@@ -35,7 +35,7 @@ class Server:
 
     def __init__(self, method: Method, bound: float = BOUND, bind: Bind | None = None) -> None:
         self.bound, self._bind = bound, bind
-        self.presence, self.spare = Presence(), 0  # who is asleep; how many are asked besides
+        self.presence = Presence()  # who is asleep
         self.now = server_state.first(method)
         self.masks: Unmasking | None = None  # if uploads are masked
         for stage in around(method):
@@ -91,7 +91,7 @@ class Server:
     def bind(self, table: MemberTable) -> Method:
         """The method for this table."""
         assert self._bind is not None
-        return self._bind(table, self.presence, self.spare)
+        return self._bind(table, self.presence)
 
     def begin(self) -> None:
         """Nobody has been asked anything in the open round."""
@@ -177,11 +177,8 @@ class Server:
 
     @property
     def complete(self) -> bool:
-        """Whether all of the cohort have answered, or with spare members as many as are needed."""
-        if self.sealed:
-            return not self.missing
-        asked, needed = len(self.cohort), self.method.task.cohorts.size
-        return len(self.answers) >= max(asked - self.spare, min(asked, needed))
+        """Whether all of the cohort have answered, or told what the sum needs."""
+        return not self.missing
 
     @property
     def missing(self) -> list[int]:

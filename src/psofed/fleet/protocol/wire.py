@@ -28,13 +28,12 @@ INVITE, UPLOAD, HELLO, BEGIN = range(4)
 INVITATIONS = (INVITE, BEGIN)
 QUESTION, SEEDS = UPLOAD, BEGIN  # the same kinds in the other direction: rule 19
 TYPES = {"": 0, "float16": 1, "float32": 2, "float64": 3}
-TELLING = 29  # bytes of a hello that tells all that it can: coverage and errors
+TELLING = 29  # bytes of a hello that tells of answers
 LAST_ROUND, LAST_INCARNATION = 2**32 - 1, 2**24 - 1
 ASLEEP = "asleep"  # a member that is not asked, because it has not answered
 MISSED = 10_000  # starts of the server that a client may have missed
 WORDS = ("", "no member", "excluded", "removed", ASLEEP)  # what a client can be, not just a member
-_HEAD, _INCARNATION, _COVERAGE = Struct("<BII"), Struct("<HB"), Struct("<II")
-_ERRORS = Struct("<fII")
+_HEAD, _INCARNATION, _TOLD = Struct("<BII"), Struct("<HB"), Struct("<IIfII")
 MOST = 2**32 - 1  # of a count that is told
 SEAL = 8  # bytes: a forger is right once in 2^64 frames, and each wrong one is counted
 UP, DOWN = b"up", b"down"
@@ -61,11 +60,7 @@ class Frame:
 
 
 def encode(frame: Frame) -> bytes:
-    """A frame as bytes.
-
-    >>> len(encode(Frame(INVITE, digest=7, n=3, incarnation=1, wire="float32", body=bytes(20))))
-    32
-    """
+    """A frame as bytes."""
     if not (0 <= frame.n <= LAST_ROUND and 0 <= frame.incarnation <= LAST_INCARNATION):
         raise RefusedError(
             "number", f"round {frame.n} or incarnation {frame.incarnation} is too large"
@@ -123,38 +118,25 @@ def check_start(found: int, seen: int) -> None:
         )
 
 
-def coverage(labels: int, inside: int) -> bytes:
-    """The body of a hello whose client tells how many labels were inside their interval."""
-    return _COVERAGE.pack(min(labels, MOST), min(inside, MOST))
+def telling(labels: int, inside: int, square: float, recent: int, refused: int) -> bytes:
+    """The body of a hello whose client tells of its answers: labels and those inside their
+    interval, the mean square error and of how many labels, samples that were not learned from."""
+    counts = (min(count, MOST) for count in (labels, inside, recent, refused))
+    labels, inside, recent, refused = counts
+    return _TOLD.pack(labels, inside, square, recent, refused)
 
 
-def errors(square: float, labels: int, refused: int) -> bytes:
-    """The end of a hello whose client tells its mean square error, labels and refused samples."""
-    return _ERRORS.pack(square, min(labels, MOST), min(refused, MOST))
-
-
-def told(body: bytes) -> tuple[tuple[int, int] | None, tuple[float, int, int] | None]:
-    """The coverage and the errors that a hello of a client tells; None: nothing sensible.
-
-    >>> told(coverage(1000, 899)), told(coverage(3, 4) + errors(0.25, 1000, 3))
-    (((1000, 899), None), (None, (0.25, 1000, 3)))
-    """
-    both, part, report = _COVERAGE.size + _ERRORS.size, None, None
-    if len(body) in (_COVERAGE.size, both):
-        labels, inside = _COVERAGE.unpack_from(body)
-        part = (labels, inside) if 0 <= inside <= labels > 0 else None
-    if len(body) in (_ERRORS.size, both):
-        square, count, refused = _ERRORS.unpack_from(body, len(body) - _ERRORS.size)
-        report = (square, count, refused) if isfinite(square) and square >= 0 < count else None
-    return part, report
+def told(body: bytes) -> tuple[int, int, float, int, int] | None:
+    """What the hello of a client tells; None: nothing sensible."""
+    if len(body) != _TOLD.size:
+        return None
+    labels, inside, square, recent, refused = _TOLD.unpack(body)
+    sound = inside <= labels > 0 and isfinite(square) and square >= 0 < recent
+    return (labels, inside, square, recent, refused) if sound else None
 
 
 def word(body: bytes) -> str:
-    """What a client is, from the body of a hello of its server; empty: a member.
-
-    >>> word(standing("excluded")), word(b""), word(b"?")
-    ('excluded', '', '')
-    """
+    """What a client is, from the body of a hello of its server; empty: a member."""
     return WORDS[body[0]] if len(body) == 1 and body[0] < len(WORDS) else ""
 
 
@@ -169,40 +151,23 @@ def head(kind: int) -> int:
 
 
 def size(kind: int, values: int) -> int:
-    """Bytes of a frame, from the bytes of its values.
-
-    >>> size(UPLOAD, 20), size(INVITE, 20)
-    (29, 32)
-    """
+    """Bytes of a frame, from the bytes of its values."""
     return head(kind) + values
 
 
 def digest(agreement: dict[str, Any]) -> int:
-    """Rule 3: four bytes that differ when the two ends do not compute the same thing.
-
-    >>> digest({"seed": 1, "dim": 200}) == digest({"dim": 200, "seed": 1})
-    True
-    """
+    """Rule 3: four bytes that differ when the two ends do not compute the same thing."""
     text = json.dumps({"version": VERSION, **agreement}, sort_keys=True)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
 
 
 def derive(secret: bytes, k: int) -> bytes:
-    """The key of client k.
-
-    >>> derive(bytes(32), 1) == derive(bytes(32), 2)
-    False
-    """
+    """The key of client k."""
     return hashlib.blake2b(b"psofed client %d" % k, key=secret, digest_size=32).digest()
 
 
 def seal(key: bytes | None, direction: bytes, frame: bytes) -> bytes:
-    """A frame with its seal; without a key, the frame.
-
-    >>> frame = seal(bytes(32), UP, b"frame")
-    >>> len(frame), unseal(bytes(32), UP, frame), seal(None, UP, b"frame")
-    (13, b'frame', b'frame')
-    """
+    """A frame with its seal; without a key, the frame."""
     return frame if key is None else frame + _tag(key, direction, frame)
 
 

@@ -75,7 +75,6 @@ function sentence(everybody) {
   if (gone.length) return ["bad", silence(gone)];
   if (refused.length) {
     const why = new Set(refused.map((one) => one.reason));
-    if (shown.alarms.spoiled) return ["bad", "The global model may be spoiled: values of several clients are too large."];
     return ["bad", `Messages of ${names(refused).replace(/^C/, "c")} are refused: ${[...why].join(", ")}.`];
   }
   if (shown.waiting.length) return ["soft", `Round ${shown.n} waits for ${names(shown.waiting.map((k) => ({ k }))).replace(/^C/, "c")}.`];

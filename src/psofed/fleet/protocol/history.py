@@ -1,28 +1,31 @@
-"""Snapshots: the server's state every few rounds, and the answers since then (rule 18).
+"""History: earlier states of a server, the answers since then, and the changes of its fleet.
 
 `snapshot.N` is a record of the state before round N. `answers.N` has what was folded in from round
-N on, so that the model can be computed again without some client. The oldest are deleted.
+N on, so that what a server could read from it can be told later. The oldest are deleted (rule 18).
+
+The log has one line of JSON for each change, in the order in which they were made. The record says
+how many lines count, and a line is durable before the record that counts it (rule 17).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from struct import Struct, error
 from typing import Any
 
 import numpy as np
 
 from psofed.errors import InputError
+from psofed.federation import schema
 from psofed.federation.contract import State
-from psofed.federation.membership import LAST
+from psofed.federation.membership import LAST, Change
 from psofed.federation.records import reading, taken
-from psofed.fleet.protocol.folding import folded
-from psofed.fleet.protocol.members import MemberTable
-from psofed.fleet.protocol.server import Server
-from psofed.fleet.protocol.store import Disk, Store
+from psofed.fleet.protocol.store import Disk, Store, put
 
 EVERY, KEEP = 100, 50  # rounds from one to the next, and how many are kept
 MOST = 2**26  # bytes of all answers that are kept
+LOG = "fleet.jsonl"
 STATE, ANSWERS = "snapshot.", "answers."
 _ROUND, _ANSWER = Struct("<QI"), Struct("<II")
 Round = tuple[int, dict[int, bytes]]
@@ -109,9 +112,7 @@ class Snapshots:
         lost = [n for n in range(first, stop) if n not in found]
         if lost:
             found_text = f"of round {lost[0]} are not kept"
-            raise InputError(
-                "the answers", found_text, "use a later --round, or leave out --without"
-            )
+            raise InputError("the answers", found_text, "use later rounds")
         return [(n, found[n]) for n in range(first, stop)]
 
 
@@ -134,26 +135,53 @@ def _read(data: bytes) -> Iterator[Round]:
         return
 
 
-def replayed(
-    server: Server, state: State, rounds: Sequence[Round], without: Iterable[int]
-) -> State:
-    """The state after these rounds, had some clients not answered; with a defence of no memory."""
-    out, table = set(without), MemberTable(0)
-    table.ids = np.array(sorted({k for _, answers in rounds for k in answers}), np.int64)
-    method = server.bind(table)
-    rows = {int(k): row for row, k in enumerate(table.ids)}
-    if unknown := sorted(out - rows.keys()):
-        found = f"is {unknown[0]}, but no answer of that client was folded in since then"
-        raise InputError("--without", found, "name another, or leave it out")
-    if state.keys() != {"w"}:
-        found = "remembers clients one by one, so their answers cannot be left out later"
-        raise InputError("--without", f"is given, but the method {found}", "restore without it")
-    after = method.server() | {name: array.copy() for name, array in state.items()}
-    for n, answers in rounds:
-        uploads = {
-            rows[k]: method.decode(answer, up=True) if answer else None
-            for k, answer in sorted(answers.items())
-            if k not in out
-        }
-        after = folded(method, after, n, uploads)
-    return {name: after[name] for name in state}
+class ChangeLog:
+    """The changes of a deployment since its first day."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk, self.count = disk, 0
+        self._there: int | None = None  # lines in the file, if that is known
+
+    def open(self, count: int) -> None:
+        """Believe so many lines; what a crash has left behind them is cut off."""
+        self.count, self._there = count, None
+        data = self.disk.read(LOG)
+        if data is not None and (data.count(b"\n") != count or data[-1:] not in (b"", b"\n")):
+            lines = data.split(b"\n")[:count]
+            put(self.disk, LOG, b"".join(line + b"\n" for line in lines))
+        self._there = count
+
+    def add(self, changes: Iterable[Change]) -> None:
+        """More lines, durable when this returns."""
+        lines = [json.dumps(change.to_table()) + "\n" for change in changes]
+        if self._there != self.count:  # a disk that was full may have left lines that do not count
+            self.open(self.count)
+        new, self._there = LOG not in self.disk.names(), None
+        self.disk.append(LOG, "".join(lines).encode())
+        self.disk.sync(LOG)
+        if new:
+            self.disk.sync_folder()
+        self.count += len(lines)
+        self._there = self.count
+
+    def last(self) -> Change | None:
+        """The newest of them; None also if they cannot be read, because a server can go on."""
+        try:
+            found = changes(self.disk.read(LOG), self.count, self.disk.name)
+        except InputError:
+            return None
+        return found[-1] if found else None
+
+
+def changes(data: bytes | None, count: int, where: str) -> list[Change]:
+    """The changes in a log."""
+    lines = (data or b"").splitlines()[:count]
+    try:
+        found = [schema.build(Change, json.loads(line)) for line in lines]
+        if len(found) == count:
+            return found
+    except (ValueError, TypeError, AttributeError):
+        pass
+    raise InputError(
+        f"{where}/{LOG}", "is damaged", "only a simulation needs it: the members are in the record"
+    )

@@ -5,7 +5,7 @@
                                   --without-programs hides broker, browser, openssl and promtool
                                   from the tests that need one: they must not fail, but be skipped
     python3 dev.py docs [FOLDER]  the pages as a site that can be read offline, in site/ or FOLDER
-    python3 dev.py pin            choose new versions for constraints.txt
+    python3 dev.py pin            write constraints.txt with the versions it has; --upgrade: new ones
 
 The environment goes to .venv, with the versions in constraints.txt; it is made once.
 """
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if arguments[0] == "pin":
         install_uv()
-        return pin()
+        return pin(arguments[1:])
     try:
         set_up()
     except subprocess.CalledProcessError:
@@ -105,13 +105,13 @@ def step(what: str) -> Iterator[None]:
         print(f"{ended}, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
 
 
-def pin() -> int:
+def pin(more: list[str]) -> int:
     """Write constraints.txt: packages, versions and hashes, nothing else."""
-    options = "--universal --python-version 3.11 --generate-hashes --upgrade --quiet"
+    options = "--universal --python-version 3.11 --generate-hashes --quiet"
     wanted = "--extra all --group dev"  # without PyTorch, which is gigabytes
     plain = "--no-header --no-annotate --no-emit-index-url --output-file constraints.txt"
     command = f"pip compile pyproject.toml {options} {wanted} {plain}"
-    return subprocess.call([BIN / "uv", *command.split()], cwd=ROOT)
+    return subprocess.call([BIN / "uv", *command.split(), *more], cwd=ROOT)
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -24,7 +24,17 @@ myst_enable_extensions = []
 # "site" is a file of the site that is no Markdown, such as playground.html.
 myst_url_schemes = {"http": None, "https": None, "site": "{{path}}"}
 
-html_theme = "furo"
+html_theme = "alabaster"
+html_theme_options = {
+    "description": "Online federated learning when every byte counts",
+    "fixed_sidebar": True,
+    "font_family": "system-ui, sans-serif",
+    "page_width": "72rem",
+    "sidebar_width": "16rem",
+    "body_max_width": "52rem",
+    "show_powered_by": False,
+}
+html_sidebars = {"**": ["about.html", "searchbox.html", "navigation.html"]}
 html_title = "psofed"
 html_static_path = ["_static"]
 html_css_files = ["psofed.css"]

@@ -66,10 +66,7 @@ def test_there_is_something_to_shorten():
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_notebook_runs_and_shows_what_it_says(path, tmp_path, monkeypatch):
-    pytest.importorskip("nbclient")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
-    monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
+def test_a_notebook_runs_and_shows_what_it_says(path, tmp_path):
     again = notebooks.tidy(notebooks.execute(shortened(path), tmp_path))
     assert outputs(again) == outputs(load(path))
 

@@ -26,7 +26,7 @@ import site_api
 from psofed.errors import InputError
 from psofed.report.web import playground
 
-NEEDS = ("sphinx", "myst_parser", "furo", "sphinx_click")
+NEEDS = ("sphinx", "myst_parser", "sphinx_click")
 PLAYGROUND = "playground.html"
 OPEN = f"\nOn this site: [open the playground](site:_static/{PLAYGROUND}).\n"
 MARK = "objects.inv"  # a folder that holds it is a site, and may be replaced by a new one

@@ -5,27 +5,82 @@ python docs/_tools/notebooks.py docs/notebooks/*.ipynb
 
 from __future__ import annotations
 
+import ast
 import base64
+import io
 import json
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-SECONDS = 300  # for a cell: machines are shared
+WRITE = "%%writefile "  # the first line of a cell that becomes a file
 KEPT = ("text/html", "image/png", "text/plain")  # of what a cell shows, the first that is there
 
 
 def execute(notebook: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The notebook with new outputs, run in a folder; a cell that fails raises."""
-    import nbformat
-    from nbclient import NotebookClient
+    """The notebook with new outputs, run in this process and in a folder; a cell that fails raises.
 
-    made = nbformat.reads(json.dumps(notebook), as_version=4)  # type: ignore[no-untyped-call]
-    where = {"metadata": {"path": str(folder)}}
-    NotebookClient(made, timeout=SECONDS, kernel_name="python3", resources=where).execute()
-    return json.loads(nbformat.writes(made))  # type: ignore[no-untyped-call]
+    Of what Jupyter has, cells here may use the value of a last expression and `%%writefile`.
+    """
+    space: dict[str, Any] = {"__name__": "__main__"}
+    cells = [dict(cell) for cell in notebook["cells"]]
+    with chdir(folder), _importable(folder):
+        for count, cell in enumerate((c for c in cells if c["cell_type"] == "code"), 1):
+            cell["execution_count"] = count
+            cell["outputs"] = _run("".join(cell["source"]), space, count)
+    return notebook | {"cells": cells}
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """Modules of a folder can be imported in here, and are forgotten afterwards."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - before:
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
+                del sys.modules[name]
+
+
+def _run(source: str, space: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    """What a cell prints, and the value of its last expression, as nbformat 4 has them."""
+    printed, value = io.StringIO(), None
+    with redirect_stdout(printed):
+        if source.startswith(WRITE):
+            name, _, text = source.removeprefix(WRITE).partition("\n")
+            Path(name.strip()).write_text(text, encoding="utf-8")
+            print(f"Writing {name.strip()}")
+        else:
+            tree = ast.parse(source)
+            last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+            exec(compile(tree, f"<cell {count}>", "exec"), space)
+            if isinstance(last, ast.Expr):
+                value = eval(compile(ast.Expression(last.value), f"<cell {count}>", "eval"), space)
+    outputs: list[dict[str, Any]] = []
+    if text := printed.getvalue():
+        outputs.append({"name": "stdout", "output_type": "stream", "text": text})
+    if value is not None:
+        outputs.append(
+            {"output_type": "execute_result", "execution_count": count, "data": _data(value)}
+        )
+    return outputs
+
+
+def _data(value: Any) -> dict[str, str]:
+    """A value in the forms in which it can be shown; some say None where they have none."""
+    data = {}
+    if png := getattr(value, "_repr_png_", bytes)():
+        data["image/png"] = base64.b64encode(png).decode()
+    if html := getattr(value, "_repr_html_", str)():
+        data["text/html"] = html
+    return data | {"text/plain": repr(value)}
 
 
 def tidy(notebook: dict[str, Any]) -> dict[str, Any]:

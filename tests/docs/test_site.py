@@ -82,7 +82,7 @@ def html(built):
 def test_every_page_of_the_folder_is_on_the_site(built, html):
     for page in PAGES:
         text = (built / f"{page.stem.lower()}.html").read_text(encoding="utf-8")
-        assert 'class="sidebar-tree"' in text, page.name
+        assert 'class="sphinxsidebar"' in text, page.name
     menu = html[built / "index.html"].links
     for page in (ROOT / "docs").glob("*.md"):
         assert f"{page.stem}.html" in menu or page.stem == "index", page.name

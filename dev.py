@@ -5,7 +5,7 @@
                                   --without-programs hides broker, browser, openssl and promtool
                                   from the tests that need one: they must not fail, but be skipped
     python3 dev.py docs [FOLDER]  the pages as a site that can be read offline, in site/ or FOLDER
-    python3 dev.py pin            write constraints.txt with the versions it has; --upgrade: new ones
+    python3 dev.py pin            write constraints.txt, with its versions; --upgrade takes new ones
 
 The environment goes to .venv, with the versions in constraints.txt; it is made once.
 """
@@ -13,13 +13,14 @@ The environment goes to .venv, with the versions in constraints.txt; it is made 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,6 +37,9 @@ CHECKS = [
 ]
 PROGRAMS = {"chromium", "chromium-browser", "mosquitto", "mosquitto_sub", "openssl", "promtool"}
 QUICK = 2  # so many of them take no time, and nothing else starts if they fail
+WORKERS = (os.cpu_count() or 1) + 2  # many tests wait, so some more than cores keep these busy
+FEW = 3  # so many tests may fail and are tried once more, alone
+LAST_FAILED = Path(".pytest_cache") / "v" / "cache" / "lastfailed"
 
 
 def main(arguments: list[str]) -> int:
@@ -130,28 +134,49 @@ def test(arguments: list[str]) -> int:
         with tempfile.TemporaryDirectory() as folder:
             hide_programs(Path(folder) / "bin", settings["PATH"])
             hidden = {"PATH": f"{folder}/bin", "PSOFED_TEST_WITHOUT_PROGRAMS": "1"}
-            return run_pytest([], settings | hidden)
+            return warned(*run_all([], settings | hidden))
     more = [word for word in arguments if word == "--thorough"]  # all settings of every method
     arguments = [word for word in arguments if word not in more]
-    checks = [] if arguments else [Check(check, settings) for check in CHECKS]
+    if arguments:
+        return run_pytest(WORKERS, [*more, *arguments], settings)
+    checks = [Check(check, settings) for check in CHECKS]
     if any(check.code() for check in checks[:QUICK]):
         return 1
-    codes = [run_pytest(arguments, settings, more)]
-    codes += [check.code() for check in checks[QUICK:]]
-    return next((code for code in codes if code), 0)
+    code, once = run_all(more, settings)
+    codes = [code, *(check.code() for check in checks[QUICK:])]
+    return warned(next((code for code in codes if code), 0), once)
 
 
-def run_pytest(arguments: list[str], settings: dict[str, str], more: Sequence[str] = ()) -> int:
-    """Its exit code; many tests wait, so some more workers than cores keep these busy."""
-    print("$ pytest", flush=True)
-    workers, begin = str((os.cpu_count() or 1) + 2), time.monotonic()
-    command = [PYTHON, "-m", "pytest", "-q", "-n", workers, *more, *arguments]
-    if not arguments and not any((ROOT / "tests").glob("__pycache__/*-pytest-*.pyc")):
+def run_all(more: list[str], settings: dict[str, str]) -> tuple[int, list[str]]:
+    """The exit code of a whole run, and the few tests that failed in it and passed alone."""
+    if not any((ROOT / "tests").glob("__pycache__/*-pytest-*.pyc")):
         # In a new clone every worker would compile all files; so one process does, once.
         once = [PYTHON, "-m", "pytest", "-q", "--collect-only"]
         subprocess.call(once, cwd=ROOT, env=settings, stdout=subprocess.DEVNULL)
-    code = subprocess.call(command, cwd=ROOT, env=settings)
+    record = ROOT / LAST_FAILED
+    record.unlink(missing_ok=True)  # it would have failures of earlier runs too
+    code = run_pytest(WORKERS, more, settings)
+    failed = list(json.loads(record.read_text())) if record.exists() else []
+    if code != 1 or not 0 < len(failed) <= FEW:
+        return code, []
+    code = run_pytest(0, ["--lf", *more], settings)
+    return code, [] if code else failed
+
+
+def run_pytest(workers: int, more: list[str], settings: dict[str, str]) -> int:
+    """Its exit code, after it said how long it took."""
+    words = ["-q", "-n", str(workers), *more]
+    print("$ pytest", *words, flush=True)
+    begin = time.monotonic()
+    code = subprocess.call([PYTHON, "-m", "pytest", *words], cwd=ROOT, env=settings)
     print(f"  {time.monotonic() - begin:.0f} s", flush=True)
+    return code
+
+
+def warned(code: int, once: list[str]) -> int:
+    """The exit code; tests that passed only alone are the last that is said."""
+    for name in once:
+        print(f"!!! failed once, passed alone: {name}", flush=True)
     return code
 
 

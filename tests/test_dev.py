@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -57,3 +58,38 @@ def test_hidden_programs_are_not_found_and_all_others_are(dev, tmp_path):
         "sed": second,
     }
     assert shutil.which("sh", path=str(hidden)) == str(hidden / "sh")
+
+
+SUITE = """
+import pathlib
+import pytest
+
+@pytest.mark.parametrize("i", range({flaky}))
+def test_that_fails_once(i):
+    mark = pathlib.Path(f"seen{{i}}")
+    first = not mark.exists()
+    mark.touch()
+    assert not first
+
+def test_that_stays_as_it_is():
+    assert {passes}
+"""
+
+
+@pytest.mark.parametrize(
+    ("flaky", "passes", "code", "named"),
+    [(2, True, 0, 2), (1, False, 1, 0), (4, True, 1, 0)],
+    ids=["they pass alone", "one fails again", "too many to be chance"],
+)
+def test_a_few_failed_tests_are_tried_once_more_alone(
+    dev, tmp_path, monkeypatch, capsys, flaky, passes, code, named
+):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_suite.py").write_text(SUITE.format(flaky=flaky, passes=passes))
+    changed = {"ROOT": tmp_path, "PYTHON": sys.executable, "CHECKS": [], "WORKERS": 0}
+    for name, value in changed.items():
+        monkeypatch.setattr(dev, name, value)
+    assert dev.test([]) == code
+    names = [f"test_suite.py::test_that_fails_once[{i}]" for i in range(named)]
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("!!!")]
+    assert said == [f"!!! failed once, passed alone: {name}" for name in names]

@@ -1,12 +1,14 @@
 """The same data in every form that people bring is the same table, to the bit."""
 
 import gzip
+from datetime import datetime
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.extra import Extra
 from psofed.errors import InputError
 from psofed.streams.data import reading as tables
 from psofed.streams.data import textfile
@@ -15,7 +17,7 @@ from psofed.streams.data.textfile import Form
 from psofed.streams.data.times import AmbiguousError, compact, form_of
 from psofed.tables import fitting
 
-pandas = pytest.importorskip("pandas")
+pandas = Extra("pandas")
 LONG = Columns(target="y", time=("t",), client="who")
 FIT = {"target": "y", "time": "t", "client": "who", "dim": 16, "width": 2.0, "step": 0.3,
        "compare": False}  # fmt: skip
@@ -207,7 +209,7 @@ def test_a_form_that_makes_no_sense_is_refused(form, found):
         Form(**form)
 
 
-@given(st.datetimes(pandas.Timestamp("1990-01-01"), pandas.Timestamp("2030-01-01")),
+@given(st.datetimes(datetime(1990, 1, 1), datetime(2030, 1, 1)),
        st.sampled_from(["%d.%m.%Y %H:%M", "%m/%d/%Y %I:%M %p", "%Y/%m/%d %H:%M:%S", "%d %b %Y"]))  # fmt: skip
 def test_a_date_is_read_as_it_was_written_or_refused(moment, form):
     text = moment.strftime(form)

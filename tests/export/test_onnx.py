@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from helpers.extra import Extra
 from helpers.json_reader import predict
 from psofed.core.features import Waves
 from psofed.errors import InputError
@@ -14,8 +15,7 @@ from psofed.tables import export as formats
 from psofed.tables.export import origin, portable
 from psofed.tables.export.portable import Portable
 
-onnx = pytest.importorskip("onnx", reason="needs the extra onnx")
-runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
+onnx, runtime = Extra("onnx"), Extra("onnxruntime")
 
 
 def answers(data, asked, rows=slice(None)):

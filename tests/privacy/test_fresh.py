@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import least_squares
 
+from helpers.extra import Extra
 from psofed.experiment import Experiment
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.server import Server
 from psofed.fleet.samples import replay
 from psofed.methods import psofed
 
+optimize = Extra("scipy.optimize")
 FIRST, LAST = 20, 25  # by then a client has learned from some twenty samples since its last contact
 
 
@@ -56,7 +57,7 @@ def guessed(method, k, n, down, up):
     while len(fits) < 40 and sum(fit.cost < 1e-7 for fit in fits) < 4:
         x = luck.normal(size=4)
         start = np.append(x, z(x) @ change / (z(x) @ z(x)))
-        fits.append(least_squares(off, start, diff_step=1e-3, max_nfev=100))
+        fits.append(optimize.least_squares(off, start, diff_step=1e-3, max_nfev=100))
     # Features are waves, so far away other inputs may fit too: the nearest is the likely one.
     good = [fit for fit in fits if fit.cost < 1e-7] or [min(fits, key=lambda fit: fit.cost)]
     return min((fit.x[:4] for fit in good), key=np.linalg.norm)

@@ -1,6 +1,7 @@
 """Records with a right digest that cannot be: refused with one line, never a traceback."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -28,8 +29,10 @@ PLANS = {
 }
 
 
-def ran(given, joined=False):
+@cache
+def ran(name, joined):
     """The newest records of a server and of a client that have done something."""
+    given = PLANS[name]
     world, live = World(given=given), given.deploy.clock == "live"
     world.member(K)
     if joined:
@@ -47,9 +50,9 @@ def ran(given, joined=False):
     return [unpack(one.disk.files[SLOTS[one.sequence % 2]]) for one in stores]
 
 
-RECORDS = {
-    **{(name, joined): ran(PLANS[name], joined) for name in PLANS for joined in (False, True)}
-}
+every_record = pytest.mark.parametrize(
+    ("name", "joined"), [(name, joined) for name in PLANS for joined in (False, True)]
+)
 VALUES = (np.nan, np.inf, -np.inf, -1, -(2**63), 2**63 - 1, 2**53 + 2, 2**40, 1e300, 0)
 
 
@@ -101,10 +104,10 @@ def loaded(make, record):
         return None
 
 
-@pytest.mark.parametrize(("name", "joined"), RECORDS)
+@every_record
 @given(data=st.data())
 def test_a_servers_record_is_sound_or_refused_with_one_line(name, joined, data):
-    record = data.draw(changed(RECORDS[name, joined][0]))
+    record = data.draw(changed(ran(name, joined)[0]))
     server = loaded(lambda files: Coordinator(PLANS[name], files), record)
     if server is not None:
         assert all(np.isfinite(array).all() for array in server.server.now.own.values())
@@ -113,11 +116,11 @@ def test_a_servers_record_is_sound_or_refused_with_one_line(name, joined, data):
             assert np.isfinite(server.server.model).all()
 
 
-@pytest.mark.parametrize(("name", "joined"), RECORDS)
+@every_record
 @given(data=st.data())
 def test_a_clients_record_is_sound_or_refused_with_one_line(name, joined, data):
     given = PLANS[name]
-    record = data.draw(changed(RECORDS[name, joined][1]))
+    record = data.draw(changed(ran(name, joined)[1]))
     source = None if given.deploy.clock == "live" else replay(given.experiment, 0)
     member = loaded(lambda files: Member(given, 0, files, source), record)
     if member is not None:
@@ -141,7 +144,7 @@ def test_a_clients_record_is_sound_or_refused_with_one_line(name, joined, data):
     ],
 )  # fmt: skip
 def test_the_line_says_which_file_and_array_what_was_found_and_what_is_right(name, array, line):
-    record = RECORDS["lockstep", False][0]
+    record = ran("lockstep", False)[0]
     arrays = {key: a for key, a in record.arrays.items() if key != name}
     arrays |= {} if array is None else {name: array}
     found = disk()
@@ -162,7 +165,7 @@ def test_a_client_that_has_seen_no_sample_starts_again():
 def test_what_others_read_from_a_folder_is_sound_or_refused_with_one_line(tmp_path_factory, data):
     """`psofed deploy export` and `psofed deploy fleet list`, beside a server or without one."""
     which = data.draw(st.integers(0, 1))
-    record = data.draw(changed(RECORDS["lockstep", True][which]))
+    record = data.draw(changed(ran("lockstep", True)[which]))
     role = data.draw(
         st.sampled_from([record.about["role"], "client x", "client 99999999999", "", 3])
     )

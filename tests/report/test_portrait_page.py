@@ -7,7 +7,6 @@ import pytest
 from helpers.hostile import HOSTILE
 from helpers.portraits import INTERVALS, fitted
 from psofed.report import beside, fits
-from psofed.report.figures import draw, to_bytes
 from psofed.report.page import MINUS
 
 COLUMNS = "What each column was taken for"
@@ -94,6 +93,8 @@ def test_many_clients_are_cut_and_a_better_control_is_named(fit, table):
 
 
 def test_the_figure_has_a_panel_for_what_is_known(fit, table):
+    from psofed.report.figures import draw, to_bytes
+
     whole = draw(fits.sheet(fit, table | {"intervals": INTERVALS}))
     assert sum(axes.get_visible() for axes in whole.axes) == 6
     bare = table["portrait"] | {"seasons": None, "hours": None}

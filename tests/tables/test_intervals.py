@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
+from helpers.extra import Extra
 from psofed.core.conformal import LEVELS
 from psofed.errors import InputError
 from psofed.methods import local
@@ -15,6 +15,8 @@ from psofed.tables import fitting, model
 from psofed.tables.intervals import Promises, Seasons
 from psofed.tables.outcome import interval_table
 from psofed.tables.plan import Span
+
+pd = Extra("pandas")
 
 
 def made(count=2400, seed=0, late=1.0):

@@ -3,21 +3,20 @@
 import pickle
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
 import psofed
+from helpers.extra import Extra
 from psofed.errors import InputError
 
-TIMES = pd.date_range("2024-01-01", periods=150, freq="h")
+pd, pl = Extra("pandas"), Extra("polars")
 
 
 def frame():
     """Two clients in an order of no meaning, with an index of no order, a gap and odd rows."""
     g = np.random.default_rng(0)
     made = pd.DataFrame({
-        "time": np.repeat(TIMES, 2), "who": ["a", "b"] * 150, "x": g.uniform(-1, 1, 300)
+        "time": np.repeat(pd.date_range("2024-01-01", periods=150, freq="h"), 2), "who": ["a", "b"] * 150, "x": g.uniform(-1, 1, 300)
     })  # fmt: skip
     made["y"] = made.x**2 + (made.who == "b") + 0.01 * g.standard_normal(300)
     made = made.sample(frac=1, random_state=0)

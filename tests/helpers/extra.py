@@ -1,0 +1,15 @@
+"""Packages that take long to import: not where tests are looked for, but where one uses them."""
+
+from typing import Any
+
+import pytest
+
+
+class Extra:
+    """`pandas = Extra("pandas")`, then as the package; a test that uses it is skipped without it."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(pytest.importorskip(self._package), name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from _pytest.doctest import DoctestModule
 from xdist.scheduler import LoadScopeScheduling
 
 from helpers import ROOT
@@ -31,17 +32,19 @@ class Dealer(LoadScopeScheduling):
 
 
 class Examples:
-    """Does not import a source file to look for examples that it does not have.
+    """Does not import a file to look for examples that it does not have.
 
-    Every worker would pay for matplotlib, and for scikit-learn and River, whose adapters'
-    examples are run by tests/estimators.
+    Nor does every worker pay for scikit-learn and River, whose adapters' examples are run by
+    tests/estimators.
     """
 
-    def pytest_ignore_collect(self, collection_path):
-        if collection_path.suffix != ".py" or not collection_path.is_relative_to(ROOT / "src"):
-            return None
-        late = collection_path.parent.name == "estimators"
-        return True if late or ">>>" not in collection_path.read_text(encoding="utf-8") else None
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path):
+        found = yield
+        late = file_path.parent == ROOT / "src" / "psofed" / "tables" / "estimators"
+        if file_path.suffix == ".py" and (late or ">>>" not in file_path.read_text("utf-8")):
+            found = [each for each in found if not isinstance(each, DoctestModule)]
+        return found
 
 
 def is_long(item: pytest.Item) -> bool:

@@ -13,9 +13,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from clip_by_hand import ByHand
 from trials import Tally, same
 
-from helpers.clip_by_hand import ByHand
 from helpers.network import Chance, VirtualDisk
 from psofed.experiment import Experiment, Features
 from psofed.federation.round import closes

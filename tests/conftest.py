@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 from collections import defaultdict
@@ -38,6 +39,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """For all paths: a hook of this file is asked about those beside it only."""
+    gc.disable()  # until all tests are found: what that makes stays to the end
     config.pluginmanager.register(schedule.Examples())
     config.pluginmanager.register(cost.Cost())
     config.pluginmanager.register(skips.Skips())
@@ -52,6 +54,11 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=more)
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     items.sort(key=lambda item: not schedule.is_long(item))
+
+
+def pytest_collection_finish(session):
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

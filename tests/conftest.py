@@ -19,11 +19,11 @@ from helpers.devices import Mosquitto
 
 # Compiling and shared machines make single examples slow; what counts is that they hold.
 # In CI the examples are the same every time: what fails there fails again here, with CI=true.
-settings.register_profile(
-    "psofed", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow],
-    derandomize=bool(os.environ.get("CI")),
-)  # fmt: skip
-settings.load_profile("psofed")
+for profile, examples in {"usual": 20, "thorough": 60}.items():
+    settings.register_profile(
+        profile, deadline=None, max_examples=examples, suppress_health_check=[HealthCheck.too_slow],
+        derandomize=bool(os.environ.get("CI")),
+    )  # fmt: skip
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -33,12 +33,13 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_addoption(parser):
-    text = "all settings of every method, not two of each"
+    text = "all settings of every method, not two of each, and more examples of each law"
     parser.addoption("--thorough", action="store_true", help=text)
 
 
 def pytest_configure(config):
     """For all paths: a hook of this file is asked about those beside it only."""
+    settings.load_profile("thorough" if config.getoption("--thorough") else "usual")
     gc.disable()  # until all tests are found: what that makes stays to the end
     config.pluginmanager.register(schedule.Examples())
     config.pluginmanager.register(cost.Cost())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from psofed.core.seeds import Seeds
@@ -128,7 +128,6 @@ def test_a_stuck_sensor_gives_the_same_from_its_round_on_but_never_a_sample_that
             assert np.array_equal(seen_y[i, j], wanted, equal_nan=True)
 
 
-@settings(max_examples=50, deadline=None)
 @given(number=st.integers(0, 10**6), size=st.integers(3, 8))
 def test_a_min_max_model_is_as_far_as_honest_ones_are_apart_and_no_further(number, size):
     own, w, bad, k = members(number, size)

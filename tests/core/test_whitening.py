@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.mistakes import is_named
@@ -54,7 +54,6 @@ def drawn(features, seed=0, taps=4):
     correlation=st.floats(0, 0.9),
     seed=st.integers(0, 9),
 )
-@settings(max_examples=40)
 def test_under_the_guess_the_power_is_one(name, dim, share, whiten, spread, correlation, seed):
     size = max(round(share * dim), 1)
     table = Features(

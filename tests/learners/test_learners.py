@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.mistakes import is_named
@@ -37,7 +37,6 @@ def models(learner, count, seed=0):
     hidden=st.integers(1, 6), layers=st.integers(1, 3), taps=st.integers(1, 4),
     seed=st.integers(0, 99),
 )  # fmt: skip
-@settings(max_examples=30)
 def test_the_gradient_is_that_of_finite_differences(hidden, layers, taps, seed):
     learner, rng = network.Options(hidden, layers), np.random.default_rng(seed)
     dim = learner.size(taps, 0)

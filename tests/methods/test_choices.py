@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.battery import exchange, same, simulate, small
@@ -20,7 +20,6 @@ CLASSES = [schema.load("psofed.methods", name).Options for name in schema.names(
 
 
 @given(st.integers(1, 400), st.integers(1, 5000), st.sampled_from(CLASSES))
-@settings(max_examples=60)
 def test_every_choice_fits_every_form_that_is_compared(dim, rounds, cls):
     for options, (field, values) in product(cls.compared(dim), cls.choices(dim, rounds).items()):
         assert values

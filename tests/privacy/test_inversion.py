@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from psofed.core.features import Bumps, Linear, OwnMap, Whitened, cosine
@@ -109,7 +109,6 @@ def test_a_change_of_another_length_is_refused():
 
 
 @given(st.integers(1, 6), st.integers(1, 40), st.booleans(), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
 def test_a_window_determines_its_samples_if_and_only_if_it_has_as_many_entries_as_unknowns(
     terms, shared, line, seed
 ):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from psofed import experiment as experiments
@@ -43,7 +43,6 @@ def test_clean_targets_are_the_default_and_are_f_itself():
     st.sampled_from([paper.Options(), change.Options(at=20), drift.Options(period=80)]),
     st.sampled_from([0.0, 0.4, 1.0]),
 )
-@settings(max_examples=40, deadline=None)
 def test_a_model_is_judged_by_its_plain_mean_square_error(seed, count, learner, stream, a):
     linear = learner.linear
     options = {"features": SMALL.features} if linear else {"features": Features()}

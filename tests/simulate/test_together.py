@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from helpers.battery import METHODS, TRIED
@@ -47,7 +47,6 @@ def test_a_run_is_the_same_whatever_stands_beside_it(options, dtype):
     st.sampled_from([1, 2, 5, 12]),
     st.sampled_from([0.0, 0.25]),
 )
-@settings(max_examples=30)
 def test_any_runs_of_any_methods_are_what_they_are_alone(numbers, methods, rounds, cohort, absent):
     cohort = min(cohort, round(12 * (1 - absent)))
     fits = tuple(replace(o, label=f"{i}") for i, o in enumerate(methods))

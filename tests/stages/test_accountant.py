@@ -5,7 +5,7 @@ import sys
 from math import inf, isfinite, sqrt
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from psofed.stages import privacy as accountant
@@ -50,7 +50,6 @@ def test_more_that_is_told_costs_more(ratio, factor, delta):
     assert isfinite(less)
 
 
-@settings(max_examples=30)
 @given(st.integers(1, 5000), st.floats(0.01, 1.0), st.sampled_from([0.5, 4.0]))
 def test_the_budget_of_a_client_is_spent_by_the_uploads_that_it_is_for(contacts, share, epsilon):
     privacy = Privacy(epsilon=epsilon, level="client", clip_change=0.3)

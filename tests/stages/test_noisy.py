@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.network import Chance, VirtualDisk
@@ -161,7 +161,6 @@ def test_a_promise_that_cannot_be_kept_is_no_promise_without_noise():
         start(PSOFed(3), world.task(0), replace(world.around, longest=None))
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 10**6), st.sampled_from([1, 2, 5, 10]), st.booleans(), st.floats(0.05, 1.0),
     st.sampled_from([None, 0.2]), st.integers(0, 14),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.systems import given_system
@@ -32,7 +32,6 @@ def brute_limit(z, average):
 
 
 @given(st.integers(0, 1000), st.integers(1, 6), st.integers(1, 5))
-@settings(max_examples=30)
 def test_the_mean_square_limit_is_where_the_map_of_covariances_stops_contracting(
     seed, dim, average
 ):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import ensemble
@@ -14,7 +14,6 @@ from psofed.theory import mean
 
 
 @given(st.integers(0, 500))
-@settings(max_examples=25)
 def test_the_ensemble_is_the_algorithm(number):
     case = cases.draw(number)
     K, N, _ = case.x.shape

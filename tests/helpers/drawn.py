@@ -1,5 +1,9 @@
-"""What chance gives to a small federation, for transcriptions of papers that share nothing else."""
+"""A small federation by hand: loops over numbers, for tests that transcribe a published method.
 
+Nothing of psofed is used but what was drawn: samples, W and b of the features, cohorts, uniforms.
+"""
+
+from math import cos, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,7 +11,7 @@ import numpy as np
 from psofed.cli.laws.drivers import prepare, samples, simulate, small
 from psofed.experiment import Features
 
-K, D, N = 6, 12, 45
+K, D, N, STEP = 6, 12, 45, 0.75
 
 
 class Drawn(NamedTuple):
@@ -18,20 +22,55 @@ class Drawn(NamedTuple):
     cohorts: list[list[int]]
     step: float
     method: Any  # for masks, delays and graphs that were drawn
+    seeds: Any
 
 
-def drawn(options, cohort=3):
+def drawn(options, dim=D, cohort=3):
     """The draws of a federation with one method, and the models that the simulator has for it."""
-    features = Features(dim=D, width=1.5)
-    experiment = small(options, clients=K, cohort=cohort, rounds=N, features=features)
+    features = Features(dim=dim, width=1.5)
+    experiment = small(options, clients=K, cohort=cohort, rounds=N, step=STEP, features=features)
     method, draws = prepare(experiment)
     x, y = samples(draws)
+    waves = method.task.features
+    z = [[wave(waves.W, waves.b, x[k, n]) for n in range(N)] for k in range(K)]
     cohorts = [method.task.cohorts.cohort(n).tolist() for n in range(N)]
-    return Drawn(draws.features(x), y, cohorts, method.step, method), simulate(experiment)
+    found = Drawn(np.array(z), y, cohorts, method.step, method, method.task.seeds)
+    return found, simulate(experiment)
+
+
+def wave(W, b, x):
+    """z = sqrt(2/D) cos(W x + b)."""
+    inner = [sum(a * c for a, c in zip(row, x, strict=True)) for row in W]
+    return [sqrt(2 / len(b)) * cos(one + phase) for one, phase in zip(inner, b, strict=True)]
+
+
+def lms(v, z, y, step=STEP):
+    """v + mu e z, e = y - v^T z."""
+    e = y - sum(a * c for a, c in zip(v, z, strict=True))
+    return np.array([a + step * e * c for a, c in zip(v, z, strict=True)])
+
+
+def federated(data, steps, update):
+    """w before each round; `update(k, first, last, w)` is what the server makes of k's block."""
+    w, models = np.zeros(data.z.shape[-1]), []
+    for n in range(N):
+        models.append(w)
+        if (n + 1) % steps == 0:
+            first = n + 1 - steps
+            members = data.cohorts[first]
+            w = w + sum(update(k, first, n, w) for k in members) / len(members)
+    return np.array([*models, w])
+
+
+def local_block(data, k, first, last, w):
+    """The model of k after its samples of these rounds, from w."""
+    for n in range(first, last + 1):
+        w = lms(w, data.z[k][n], data.y[k][n])
+    return w
 
 
 def agree(transcribed, simulated):
     """Equal at 1e-12, and neither of them nothing."""
     assert simulated.shape == transcribed.shape
-    assert np.abs(transcribed[-1]).max() > 1e-3
+    assert np.abs(transcribed[-1]).max() > 0.01
     assert np.abs(simulated - transcribed).max() <= 1e-12

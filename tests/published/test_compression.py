@@ -5,7 +5,7 @@ from math import floor, sqrt
 import numpy as np
 import pytest
 
-from helpers.by_hand import STEP, agrees, drawn, federated, local_block
+from helpers.drawn import STEP, K, agree, drawn, federated, local_block
 from psofed.core.seeds import subsets
 from psofed.rivals import qsgd, sketch, structured, topk
 
@@ -62,7 +62,7 @@ def sketched(data, k, n, h, bits, shared, rotate):
         full[j] = value
     if rotate:
         full = [s * x for s, x in zip(signs, hadamard(full), strict=True)]
-    return np.array(full[: data.dim])
+    return np.array(full[: data.z.shape[-1]])
 
 
 SKETCHES = [
@@ -78,13 +78,13 @@ SKETCHES = [
 @pytest.mark.parametrize("setting", SKETCHES, ids=str)
 def test_sketched_updates_are_those_of_konecny(setting, dim):
     options = sketch.Options(**setting)
-    data = drawn(options, dim)
+    data, simulated = drawn(options, dim)
 
     def update(k, first, last, w):
         h = local_block(data, k, first, last, w) - w
         return sketched(data, k, last, h, options.bits, options.shared, options.rotate)
 
-    assert agrees(options, federated(data, options.local_steps, update), dim)
+    agree(federated(data, options.local_steps, update), simulated)
 
 
 def orthonormal(matrix):
@@ -121,7 +121,7 @@ def test_structured_updates_are_those_of_konecny(form, shared, rows, steps, dim)
     rows = dim if rows == "dim" else rows
     shared = shared if rows in (None, dim) else max(rows // 2, 1) * dim // rows
     options = structured.Options(form, shared, rows, steps)
-    data = drawn(options, dim)
+    data, simulated = drawn(options, dim)
     rank = shared * (rows or dim) // dim
     turned = orthonormal(data.seeds.matrix("basis", dim, dim))
 
@@ -138,15 +138,15 @@ def test_structured_updates_are_those_of_konecny(form, shared, rows, steps, dim)
     def update(k, first, last, w):
         return trained(data, k, first, last, w, space(k, first))
 
-    assert agrees(options, federated(data, steps, update), dim)
+    agree(federated(data, steps, update), simulated)
 
 
 @pytest.mark.parametrize("dim", DIMS)
 @pytest.mark.parametrize(("kept", "memory", "steps"), [(1, 1.0, 1), (3, 0.5, 2), (5, 0.0, 1)])
 def test_top_k_keeps_what_it_does_not_send(kept, memory, steps, dim):
     options = topk.Options(kept, memory, steps)
-    data = drawn(options, dim)
-    rest = {k: [0.0] * dim for k in range(data.clients)}
+    data, simulated = drawn(options, dim)
+    rest = {k: [0.0] * dim for k in range(K)}
 
     def update(k, first, last, w):
         h = local_block(data, k, first, last, w) - w
@@ -156,14 +156,14 @@ def test_top_k_keeps_what_it_does_not_send(kept, memory, steps, dim):
         rest[k] = [0.0 if j in sent else memory * v[j] for j in range(dim)]
         return np.array([v[j] if j in sent else 0.0 for j in range(dim)])
 
-    assert agrees(options, federated(data, steps, update), dim)
+    agree(federated(data, steps, update), simulated)
 
 
 @pytest.mark.parametrize("dim", DIMS)
 @pytest.mark.parametrize(("levels", "steps"), [(1, 1), (3, 1), (15, 3), (4, 2)])
 def test_qsgd_and_fedpaq_send_levels_of_the_norm(levels, steps, dim):
     options = qsgd.Options(levels, steps)
-    data = drawn(options, dim)
+    data, simulated = drawn(options, dim)
 
     def update(k, first, last, w):
         h = local_block(data, k, first, last, w) - w
@@ -174,4 +174,4 @@ def test_qsgd_and_fedpaq_send_levels_of_the_norm(levels, steps, dim):
             [norm * (1 if v > 0 else -1) * c / levels for v, c in zip(h, chosen, strict=True)]
         )
 
-    assert agrees(options, federated(data, steps, update), dim)
+    agree(federated(data, steps, update), simulated)

@@ -91,7 +91,7 @@ def test_pso_fed_is_algorithm_1(settings):
 
 @pytest.mark.parametrize("cohort", [1, 3, 6])
 def test_online_fed_averages_whole_models(cohort):
-    world, models = drawn(onlinefed.Options(), cohort)
+    world, models = drawn(onlinefed.Options(), cohort=cohort)
     w, seen = np.zeros(D), []
     for n in range(N):
         seen.append(w)

@@ -5,7 +5,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from helpers.by_hand import agrees, drawn, local_block
+from helpers.drawn import D, K, N, agree, drawn, local_block
 from psofed.core.seeds import subsets
 from psofed.methods import fedavg
 from psofed.rivals.policies import fedcs, folb, importance, optimal
@@ -18,13 +18,13 @@ def norm(v):
 
 
 def uniform(data, n, size):
-    return subsets(data.seeds.uniforms("cohort", round=n, count=size), data.clients).tolist()
+    return subsets(data.seeds.uniforms("cohort", round=n, count=size), K).tolist()
 
 
 def selected(data, steps, invite, weigh):
     """w before each round: w + sum_k a_k U_k over `invite(first)`, a = `weigh(last, updates)`."""
-    w, models = np.zeros(data.dim), []
-    for n in range(data.rounds):
+    w, models = np.zeros(D), []
+    for n in range(N):
         models.append(w)
         if (n + 1) % steps == 0:
             members = invite(n + 1 - steps)
@@ -63,20 +63,20 @@ def greedy(asked, model_bits, rate, time, deadline):
 def test_fedcs_packs_by_the_time_that_a_client_adds(share, deadline, times, steps):
     policy = fedcs.Options(share, deadline, rates=(4.0, 40.0), computing=times)
     options = fedavg.Options(steps, policy=policy)
-    data = drawn(options)
-    u = data.seeds.uniforms("fedcs", client=np.arange(data.clients), count=2).tolist()
+    data, simulated = drawn(options)
+    u = data.seeds.uniforms("fedcs", client=np.arange(K), count=2).tolist()
     rate = [4000.0 * 10.0**a for a, _ in u]
     time = [1e-3 * (times[0] + (times[1] - times[0]) * b) for _, b in u]
-    asked = round(share * data.clients + 0.4)
+    asked = round(share * K + 0.4)
     sizes = set()
 
     def invite(n):
-        found = greedy(uniform(data, n, asked), 8 * 8 * data.dim, rate, time, deadline)
+        found = greedy(uniform(data, n, asked), 8 * 8 * D, rate, time, deadline)
         sizes.add(len(found))
         return found
 
     models = selected(data, steps, invite, lambda n, U: {k: 1 / len(U) for k in U})
-    assert agrees(options, models)
+    agree(models, simulated)
     assert max(sizes) > 0
     assert min(sizes) < asked
 
@@ -85,8 +85,8 @@ def test_fedcs_packs_by_the_time_that_a_client_adds(share, deadline, times, step
 @pytest.mark.parametrize("beta", [0.0, 0.5, 0.95])
 def test_importance_sampling_asks_by_size_and_divides_by_the_chance(beta, steps):
     options = fedavg.Options(steps, policy=importance.Options(beta))
-    data = drawn(options)
-    q, K, s = [1.0] * data.clients, data.clients, 3
+    data, simulated = drawn(options)
+    q, s = [1.0] * K, 3
 
     def chances():
         p = [beta * x / sum(q) + (1 - beta) / K for x in q]
@@ -118,14 +118,14 @@ def test_importance_sampling_asks_by_size_and_divides_by_the_chance(beta, steps)
             q[k] = 0.9 * q[k] + 0.1 * norm(U)
         return {k: 1 / (K * pi[k]) for k in updates}
 
-    assert agrees(options, selected(data, steps, invite, weigh))
+    agree(selected(data, steps, invite, weigh), simulated)
 
 
 @STEPS
 @pytest.mark.parametrize(("asked", "uploads"), [(5, 2), (6, 4), (4, 1), (4, 4)])
 def test_optimal_sampling_lets_large_updates_through(asked, uploads, steps):
     options = fedavg.Options(steps, policy=optimal.Options(asked, uploads))
-    data = drawn(options)
+    data, simulated = drawn(options)
 
     def weigh(n, updates):
         size = {k: norm(U) for k, U in updates.items()}
@@ -139,14 +139,14 @@ def test_optimal_sampling_lets_large_updates_through(asked, uploads, steps):
         told = {k: data.seeds.uniforms("optimal", client=k, round=n, count=1)[0] for k in updates}
         return {k: 1 / (asked * p[k]) for k in updates if told[k] < p[k]}
 
-    assert agrees(options, selected(data, steps, lambda n: uniform(data, n, asked), weigh))
+    agree(selected(data, steps, lambda n: uniform(data, n, asked), weigh), simulated)
 
 
 @STEPS
 @pytest.mark.parametrize("cohort", [1, 3, 6])
 def test_folb_weighs_by_agreement_with_the_mean_gradient(cohort, steps):
     options = fedavg.Options(steps, policy=folb.Options())
-    data = drawn(options, cohort=cohort)
+    data, simulated = drawn(options, cohort=cohort)
 
     def weigh(n, updates):
         mean = sum(updates.values()) / len(updates)
@@ -155,4 +155,4 @@ def test_folb_weighs_by_agreement_with_the_mean_gradient(cohort, steps):
         return {k: value / total for k, value in product.items()}
 
     models = selected(data, steps, lambda n: uniform(data, n, cohort), weigh)
-    assert agrees(options, models, cohort=cohort)
+    agree(models, simulated)

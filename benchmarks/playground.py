@@ -23,7 +23,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from psofed.report.web import playground
+from psofed.report import playground
 
 PAPER = "#K=100&D=200&M=40&S=4&shift=1&mask=scattered&runs=1&N=1000"
 TARGETS = {

@@ -24,7 +24,7 @@ import notebooks
 import site_api
 
 from psofed.errors import InputError
-from psofed.report.web import playground
+from psofed.report import playground
 
 NEEDS = ("sphinx", "myst_parser", "sphinx_click")
 PLAYGROUND = "playground.html"

@@ -20,7 +20,7 @@ from psofed import contract
 # What is in a package of theirs is listed all the same.
 ABOUT = """Each module with its docstring; classes and functions of those that users import from.
 """
-LEFT_OUT = ("psofed.__main__", "psofed.cli", "psofed.report", "psofed.report.web")
+LEFT_OUT = ("psofed.__main__", "psofed.cli", "psofed.report")
 
 
 def index() -> str:

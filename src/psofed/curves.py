@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from os import PathLike
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ PER_DB = float(10 / np.log(10))  # dB per unit of relative change
 PER_METHOD = ("mse", "stderr", "uplink", "downlink", "multicast", "points")
 OWN = ("shared", "scheme")  # columns that every table has
 SHOWN = {True: ", ± one standard error", False: ""}
-Style = Literal["ieee-column", "ieee-page", "slides"]
 
 
 class Estimate(NamedTuple):
@@ -183,22 +182,21 @@ class Curves:
         self,
         path: str | PathLike[str] | None = None,
         ax: Any = None,
-        style: Style | None = None,
-        latex: bool = False,
+        style: str | PathLike[str] | None = None,
     ) -> Any:
         """A figure of the curves (extra `plot`), saved if a path is given; a notebook shows it.
 
-        With `ax`, an axes of matplotlib, they are drawn there and it is returned; the legend of
-        many curves then stands below it, where the figure needs room for it. A `style` has the
-        size and the fonts of a column or a page of an IEEE paper or of 16:9 slides, and its legend
-        covers no curve. With `latex`, LaTeX sets the texts.
+        With `ax`, an axes of matplotlib, they are drawn there and it is returned; the legend stands
+        below it, where the figure needs room for it. A `style` is "ieee-column", "ieee-page",
+        "slides", or the name or file of any style sheet of matplotlib.
         """
         need("matplotlib", "plot", "figures")
         # The report layer is above this one, so it is imported by name, only when needed.
-        drawn = import_module("psofed.report.styles").drawn(self, ax, style, latex)
+        figures = import_module("psofed.report.figures")
+        plain = ax is None and style is None
+        drawn = figures.learning_curves(self) if plain else figures.styled(self, ax, style)
         if path is not None:
-            figure = drawn if ax is None else ax.get_figure()
-            import_module("psofed.report.figures").save(figure, path)
+            figures.save(drawn if ax is None else ax.get_figure(), path)
         return drawn
 
     def __repr__(self) -> str:

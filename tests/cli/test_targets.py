@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from helpers.opened import told
 from psofed import experiment as experiments
-from psofed.report import beside
 
 TOML = """
 clients = 5
@@ -73,19 +73,12 @@ def test_a_run_says_everywhere_which_targets_it_was_tested_on(psofed, file, tmp_
         assert f"Errors are on {words}; ± is one standard error" in done.stdout
         assert ("test MSE in dB (noisy)" in done.stdout) == (targets == "noisy")
         assert experiments.read(tmp_path / targets / "experiment.toml").targets == targets
-        page = beside.read(tmp_path / targets)
-        assert page["targets"] == words
+        page = told(tmp_path / targets)
         assert page["facts"].endswith(f" · {words}")
         (table,) = (part for part in page["parts"] if part["title"] == "Test error")
         assert f"on {words}" in table["note"]
     pairs = zip(ends(tmp_path / "clean"), ends(tmp_path / "noisy"), strict=True)
     assert all(a < b for a, b in pairs)
-    # Side by side they are said not to be comparable.
-    pages = [beside.read(tmp_path / name) | {"name": name} for name in ("clean", "noisy")]
-    [note] = beside.warnings(pages)
-    assert "noise-free targets: clean; noisy targets: noisy" in note
-    assert ["targets", "noise-free", "noisy"] in beside.differences([p["settings"] for p in pages])
-    assert beside.warnings([pages[1], pages[1] | {"name": "other"}]) == []
 
 
 @pytest.mark.usefixtures("sketched")
@@ -117,7 +110,7 @@ def test_sweep_and_theory_take_targets_and_show_them(psofed, file, tmp_path):
     theory = psofed("study", "theory", file, "--set", "targets=noisy", "--out", "t")
     assert theory.returncode == 0, theory.stderr
     assert "Errors are on noisy targets." in theory.stdout
-    assert beside.read(tmp_path / "t")["targets"] == "noisy targets"
+    assert told(tmp_path / "t")["facts"].endswith("noisy targets")
     refused = psofed("study", "theory", file, "--bounds", "--set", "targets=noisy")
     assert refused.returncode == 2
 
@@ -128,7 +121,7 @@ def test_a_table_has_the_targets_that_were_measured_and_no_others(psofed, table,
     done = psofed("run", table, "--out", "r")
     assert done.returncode == 0, done.stderr
     assert "Errors are on measured targets" in done.stdout
-    assert beside.read(tmp_path / "r")["targets"] == "measured targets"
+    assert told(tmp_path / "r")["facts"].endswith("measured targets")
     for targets in ("clean", "noisy"):
         refused = psofed("run", table, "--set", f"targets={targets}", "--out", "s")
         assert refused.returncode == 2

@@ -1,5 +1,8 @@
 """A run whose report is opened in a browser, and how its switches are pressed."""
 
+import json
+import re
+
 from psofed.experiment import Experiment, Features
 from psofed.methods import local, onlinefed, psofed
 
@@ -20,3 +23,9 @@ CHARTS = """() => { const made = []; const draw = LineChart.prototype.build;
 
 def press(shown, name):
     shown.get_by_role("button", name=name, exact=True).first.click()
+
+
+def told(page):
+    """What a page was told, as bytes or in its folder."""
+    text = page.decode() if isinstance(page, bytes) else (page / "report.html").read_text()
+    return json.loads(re.search(r'id="data">(.*?)</script>', text)[1])

@@ -86,8 +86,8 @@ SHELL = re.compile(r"(?<!&)&(?!&)|[$;|`]|^\s*(for|if|while|cd|export)\b", re.MUL
 def pieces(text: str) -> list[str]:
     """A shell's text cut into commands, as far as each could be run without what is around it.
 
-    >>> pieces("psofed run a.toml --runs 2 && psofed study report a > b  # both")
-    ['psofed run a.toml --runs 2', 'psofed study report a > b']
+    >>> pieces("psofed run a.toml --runs 2 && psofed study verify a > b  # both")
+    ['psofed run a.toml --runs 2', 'psofed study verify a > b']
     >>> pieces("psofed deploy serve a.toml & wait")
     ['psofed deploy serve a.toml & wait']
     """

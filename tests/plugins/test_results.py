@@ -123,19 +123,6 @@ def test_a_result_keeps_path_digest_and_source_and_repeats_itself(mine, tmp_path
     assert (tmp_path / "again" / copy.name).exists()
 
 
-def test_who_reads_a_result_or_a_report_imports_nothing(tmp_path, psofed):
-    put(tmp_path, marked(tmp_path))
-    experiment(tmp_path)
-    assert psofed("run", "mine.toml", "--out", "result", "--jobs", "1").returncode == 0
-    (tmp_path / "imported").unlink()
-    (tmp_path / "mine.py").unlink()
-    plugins.loaded.clear()
-    done = psofed("study", "report", "result")
-    assert done.returncode == 0, done.stderr
-    assert not (tmp_path / "imported").exists()
-    assert not plugins.loaded
-
-
 def test_another_file_is_not_resumed_and_the_line_says_which(mine, tmp_path, psofed):
     store = Checkpoint(tmp_path / "result", mine)
     store.begin()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +12,11 @@ from psofed.cli.printing import say
 from psofed.cli.run import Wishes, compute, leave_interrupted
 from psofed.cli.verbs import FILE, experiment_options
 from psofed.errors import InputError
-from psofed.federation.progress import counting, in_turn, showing
+from psofed.federation.progress import in_turn
 
 if TYPE_CHECKING:
-    from psofed.compare.budget import Allowance, Fitted
-    from psofed.compare.tuning import Entry, Tuned
+    from psofed.compare.budget import Allowance
+    from psofed.compare.tuning import How, Tuned
     from psofed.experiment import Experiment
 
 RUNS = 100
@@ -59,7 +58,7 @@ RUNS = 100
 )
 @experiment_options("FILE's, or the paper's", runs=str(RUNS))
 def compare(
-    file: Path | None, budget: float, target: float | None, total: Any, tuning: str, **options: Any
+    file: Path | None, budget: float, target: float | None, total: Any, tuning: How, **options: Any
 ) -> None:  # fmt: skip
     """Compare methods on the same streams, features and cohorts, at equal traffic.
 
@@ -67,8 +66,7 @@ def compare(
     Online-Fed's bytes, counted from encoded messages: once for the lowest error, once for the
     fewest bytes to the target. Runs the winners on the same draws. FILE describes the experiment;
     if it lists methods, those, Online-Fed and FedAvg are compared. Without FILE: all methods in the
-    paper's setting. Writes two tables and figures: the error over rounds, the error over bytes, and
-    the bytes that each method needs for each error.
+    paper's setting. Writes two tables, and figures of the error over rounds and over bytes.
     """
     from psofed.compare import tuning as searches
     from psofed.compare.budget import Allowance
@@ -122,43 +120,17 @@ def _experiment(file: Path | None, how: Wishes) -> tuple[Experiment, list[tuple[
 
 
 def _tuned(
-    experiment: Experiment, allowed: Allowance, how: Wishes, target: float | None, tuning: str
+    experiment: Experiment, allowed: Allowance, how: Wishes, target: float | None, tuning: How
 ) -> Tuned:
     """Each method as it is compared: at its best, or as it was asked for."""
-    from psofed.compare.comparing import enough, fit_all
-    from psofed.compare.tuning import Tuned, untuned
-
-    if tuning in ("fair", "plain"):
-        found = _searched(experiment, allowed, how, target, tuning == "fair")
-        enough([entry.options for entry in found.entries], found.left_out, allowed, "--budget")
-        return found
-    with counting("fitting to the budget") as on_step:
-        fitted = fit_all(experiment, allowed, "--budget", on_step)
-    kept = [f for _, f in fitted]
-    entries = untuned(experiment, kept) if tuning == "none" else _quickly(experiment, kept, how)
-    left_out = [(title, f.why) for title, f in fitted if f.options is None]
-    return Tuned(entries, target, left_out)
-
-
-def _searched(
-    experiment: Experiment, allowed: Allowance, how: Wishes, target: float | None, gifts: bool
-) -> Tuned:
-    from psofed.compare.search import Pilot
     from psofed.compare.tuning import tune
     from psofed.simulate import pools
 
     with pools.local(experiment, how.jobs) as workers, in_turn() as told:
-        pilot = Pilot(experiment, allowed, workers)
-        return tune(experiment, pilot, target, gifts, told)
-
-
-def _quickly(experiment: Experiment, fitted: list[Fitted], how: Wishes) -> list[Entry]:
-    from psofed.compare.tuning import QUICK_RUNS, tune_quickly
-    from psofed.simulate import pools
-
-    with showing("tuning steps", "pilot runs", total=QUICK_RUNS, runs=True) as job:
-        local = partial(pools.local, jobs=how.jobs)
-        return tune_quickly(experiment, fitted, local, job.advance)
+        try:
+            return tune(experiment, allowed, tuning, target, workers, told)
+        except InputError as error:
+            raise error.inside("--") if error.field == "budget" else error from None
 
 
 def _command(file: Path | None, question: Any, experiment: Experiment, how: Wishes) -> str:
@@ -172,19 +144,13 @@ def _command(file: Path | None, question: Any, experiment: Experiment, how: Wish
 
 
 def _write(
-    curves: Any,
-    found: Tuned,
-    allowed: Allowance,
-    folder: Any,
-    command: str,
-    tuning: str,
+    curves: Any, found: Tuned, allowed: Allowance, folder: Any, command: str, tuning: How,
     how: Wishes,
-) -> None:
+) -> None:  # fmt: skip
     from psofed.compare.comparing import finished
     from psofed.report import comparisons as words
 
-    searched: Any = "fair" if tuning == "plain" else tuning
-    result = finished(curves, found, allowed, searched, command)
+    result = finished(curves, found, allowed, tuning, command)
     folder.write(words.render(result))
     end = f"\n{curves.counted_runs()}; results in {folder.path}"
     how.show(folder, lambda: words.to_table(result), *words.blocks(result), end)

@@ -195,10 +195,9 @@ study = Verbs(
             "sweep": "studies", "theory": "theory", "attack": "studies", "privacy": "privacy",
             "verify": "verify",
         },
-        "Results": {"report": "pages"},
     },
     name="study",
-    help="Look closer: sweep settings, predict, attack, eavesdrop, compare executors and results.",
+    help="Look closer: sweep settings, predict, attack, eavesdrop, compare executors.",
 )  # fmt: skip
 deploy = Verbs(
     {

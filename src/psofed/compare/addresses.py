@@ -134,12 +134,9 @@ def place(experiment: Experiment, key: str, fixed: Mapping[str, tuple[str, str]]
             name = "" if part == "privacy" else "a name, and "
             right = f"write a table [{part}] with {name}the other options that it needs"
             raise InputError(key, f"is of an experiment with a table [{part}]", right)
-        raise InputError(key, "is not a setting of this experiment", nearest(key, _advised(known)))
+        advised = [p.key for p in known if p.field not in FIXED or p.key == "features.name"]
+        raise InputError(key, "is not a setting of this experiment", nearest(key, advised))
     return readings[0]
-
-
-def _advised(known: list[Place]) -> list[str]:
-    return [p.key for p in known if p.field not in FIXED or p.key == "features.name"]
 
 
 def _plain(experiment: Experiment) -> list[str]:
@@ -162,19 +159,15 @@ def _names(table: Any) -> list[str]:
 
 def _values(key: str, values: Any) -> tuple[Any, ...]:
     """One value or several, as plain Python has them."""
-    values = values.tolist() if isinstance(values, np.ndarray) else values
     many = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
-    plain = tuple(_item(value) for value in (values if many else [values]))
+    some = values if many else [values]
+    plain = tuple(v.item() if isinstance(v, np.generic) else v for v in some)
     if not plain:
         raise InputError(key, "has no values", "give at least one")
     for i, value in enumerate(plain):
         if value in plain[:i]:
             raise InputError(key, f"has {value!r} twice", "give each value once")
     return plain
-
-
-def _item(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def experiments(
@@ -187,22 +180,27 @@ def experiments(
     shared = [axis for axis in found if not axis.place.own]
     methods = tuple(options for _, options in variants(experiment, found))
     for values in product(*(axis.values for axis in shared)):
-        settings = {axis.place.key: v for axis, v in zip(shared, values, strict=True)}
+        settings = {axis.place: v for axis, v in zip(shared, values, strict=True)}
         try:
-            yield settings, _with(experiment, shared, values, methods)
+            made = _with(experiment, settings, methods=methods)
+            yield {place.key: v for place, v in settings.items()}, made
         except InputError as error:
             raise InputError(_named(error.field, found), error.found, error.right) from None
 
 
-def _with(
-    experiment: Experiment, shared: list[Axis], values: tuple[Any, ...], methods: Any
-) -> Experiment:
-    changes: dict[str, dict[str, Any]] = {"experiment": {}}
-    for axis, value in zip(shared, values, strict=True):
-        changes.setdefault(axis.place.part, {})[axis.place.field] = value
-    top = changes.pop("experiment")
-    tables = {part: replace(getattr(experiment, part), **new) for part, new in changes.items()}
-    return replace(experiment, methods=methods, **tables, **top)
+def _with(experiment: Experiment, settings: Mapping[Place, Any], **changes: Any) -> Experiment:
+    """The experiment with these settings and changes, all at once."""
+    for place, value in settings.items():
+        if place.part == "methods":
+            new = {place.field: value}
+            methods = (replace(m, **new) if place.of(m) else m for m in experiment.methods)
+            changes["methods"] = tuple(methods)
+        elif place.part == "experiment":
+            changes[place.field] = value
+        else:
+            table = changes.get(place.part, getattr(experiment, place.part))
+            changes[place.part] = replace(table, **{place.field: value})
+    return replace(experiment, **changes)
 
 
 def variants(experiment: Experiment, found: list[Axis]) -> list[tuple[int, Options]]:
@@ -241,21 +239,11 @@ def changed(experiment: Experiment, given: Iterable[texts.Assignment]) -> Experi
     """
     for setting in given:
         try:
-            experiment = _changed(experiment, setting)
+            found, value = place(experiment, setting.key, LISTS), texts.value(setting.text)
+            if found.key == "targets" and measured(experiment.stream):
+                raise no_targets(str(value))
+            value = tuple(value) if isinstance(value, list) else value
+            experiment = _with(experiment, {found: value})
         except InputError as error:
             raise setting.blame(error) from None
     return experiment
-
-
-def _changed(experiment: Experiment, setting: texts.Assignment) -> Experiment:
-    found, given = place(experiment, setting.key, LISTS), texts.value(setting.text)
-    change: dict[str, Any] = {found.field: tuple(given) if isinstance(given, list) else given}
-    if found.key == "targets" and measured(experiment.stream):
-        raise no_targets(str(given))
-    if found.part == "experiment":
-        return replace(experiment, **change)
-    if found.part != "methods":
-        table = replace(getattr(experiment, found.part), **change)
-        return replace(experiment, **{found.part: table})
-    methods = (replace(m, **change) if found.of(m) else m for m in experiment.methods)
-    return replace(experiment, methods=tuple(methods))

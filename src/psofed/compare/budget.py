@@ -99,11 +99,6 @@ class Fitted(NamedTuple):
     cost: Cost
     why: str = ""
 
-    @property
-    def share(self) -> float:
-        """Of the reference's bytes."""
-        return self.cost.share
-
 
 def fit(experiment: Experiment, options: Options, budget: float, total: str = "unicast") -> Fitted:
     """The method with its knob set to the largest traffic within the budget, in this total.
@@ -112,7 +107,10 @@ def fit(experiment: Experiment, options: Options, budget: float, total: str = "u
     """
     knob = options.knob
     if knob is None:  # its traffic cannot be changed
-        return Fitted(options, cost(experiment, options, total))
+        spent = cost(experiment, options, total)
+        if options.role != "method" or spent.share <= EXACT * budget:
+            return Fitted(options, spent)
+        return Fitted(None, spent, f"costs {100 * spent.share:.3g} %, and has no cheaper form")
     if knob.bytes:
         return _spend(experiment, options, budget, total)
     return _search(experiment, options, knob, budget, total)
@@ -233,28 +231,22 @@ def bare(options: Options) -> Options:
     return replace(options, step=None, average=False)
 
 
-def settings(experiment: Experiment, options: Options, allowed: Allowance) -> Found:
-    """The method with each value of each discrete option, within the budget.
+def settings(experiment: Experiment, options: Options, allowed: Allowance, every: bool) -> Found:
+    """The method within the budget, or `every` value of each discrete option of it.
 
     As it is, the knob of the traffic takes the largest value that fits, and all its choices below
     it. Where another option is changed, two of these have to do; `neighbours` has more.
     """
-    settings, why, options = list[Options](), "", bare(options)
-    for base in _varied(experiment, options):
+    settings, why = list[Options](), ""
+    for base in _varied(experiment, options) if every else [options]:
         fitted = fit(experiment, base, allowed.budget, allowed.total)
         if fitted.options is None:
             why = why or fitted.why
-        elif options.knob is None and options.role == "method" and not _fits(fitted, allowed):
-            why = why or f"costs {100 * fitted.share:.3g} %, and has no cheaper form"
-        else:
-            cheaper = list(_cheaper(experiment, fitted.options))
-            some = cheaper if base == options else cheaper[len(cheaper) // 2 :][:1]
-            settings += [fitted.options, *some]
+            continue
+        cheaper = list(_cheaper(experiment, fitted.options)) if every else []
+        some = cheaper if base == options else cheaper[len(cheaper) // 2 :][:1]
+        settings += [fitted.options, *some]
     return Found(tuple(dict.fromkeys(settings)), "" if settings else why)
-
-
-def _fits(fitted: Fitted, allowed: Allowance) -> bool:
-    return fitted.share <= EXACT * allowed.budget
 
 
 def _choices(experiment: Experiment, options: Options) -> Mapping[str, tuple[Any, ...]]:
@@ -306,7 +298,7 @@ def neighbours(experiment: Experiment, setting: Options, allowed: Allowance) -> 
         for value in _next(values, getattr(setting, name)):
             for other in _valid(experiment, replace(setting, **{name: value})):
                 fitted = fit(experiment, other, allowed.budget, allowed.total)
-                if fitted.options is not None and (knob is not None or _fits(fitted, allowed)):
+                if fitted.options is not None:
                     found += [fitted.options, *_not_dearer(other, fitted.options)]
     if knob is not None:
         fitted = fit(experiment, setting, allowed.budget, allowed.total)
@@ -367,7 +359,7 @@ def gifted(
             continue  # it has its own, or one trial of it takes as long as ten of another method
         for given in _valid(experiment, replace(options, **gift)):
             fitted = fit(experiment, given, allowed.budget, allowed.total)
-            if fitted.options is not None and _fits(fitted, allowed):
+            if fitted.options is not None and fitted.cost.share <= EXACT * allowed.budget:
                 settings += [fitted.options, *_not_dearer(given, fitted.options)]
     return tuple(dict.fromkeys(settings))
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
 from os import PathLike
@@ -13,30 +12,19 @@ import numpy as np
 
 from psofed import extras
 from psofed.compare import budget as budgets
-from psofed.compare.budget import Allowance, Fitted
-from psofed.compare.search import (
-    Aim,
-    OnPart,
-    Pilot,
-    Reached,
-    bytes_to_target,
-    cumulative_bytes,
-    default_target,
-)
-from psofed.compare.tuning import QUICK_RUNS, Entry, Tuned, tune, tune_quickly, untuned
+from psofed.compare.budget import Allowance
+from psofed.compare.search import Aim, Reached, bytes_to_target, cumulative_bytes, default_target
+from psofed.compare.tuning import HOW, Entry, How, Tuned, silent, tune
 from psofed.curves import Curves
 from psofed.errors import InputError
 from psofed.experiment import Experiment, given
 from psofed.extras import need
-from psofed.federation.options import Options
-from psofed.federation.progress import in_turn, interactive, showing
+from psofed.federation.progress import in_turn, interactive
 from psofed.simulate import montecarlo
 from psofed.simulate.pools import threads
 
 PICTURES = ("bytes", "rounds")
 TOTALS = ("unicast", "up", "multicast")
-HOW = ("fair", "quick", "none")
-How = Literal["fair", "quick", "none"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,32 +47,31 @@ class Comparison:
     def share(self, j: int) -> float:
         """Bytes of method j over those of the reference, as they were sent."""
         sent, first = cumulative_bytes(self.curves, self.total), self.reference
-        whole = sent[first, -1] / self.entries[first].share
+        whole = sent[first, -1] / self.entries[first].cost.share
         return float(sent[j, -1] / whole)
 
     @property
     def reference(self) -> int:
         """The method whose traffic is the unit: as it is, without a policy or a gift."""
-        plain = (j for j, e in enumerate(self.entries) if e.options.role == "reference")
-        return next(j for j in plain if not self.entries[j].gifted and self._bare(j))
+        return next(
+            j for j, entry in enumerate(self.entries)
+            if entry.options.role == "reference" and entry.options.policy is None
+            and not entry.gifted
+        )  # fmt: skip
 
-    def _bare(self, j: int) -> bool:
-        return self.entries[j].options.policy is None
-
-    def order(self, aim: Aim = "bytes") -> list[int]:
+    def order(self, aim: Aim) -> list[int]:
         """The methods of a table, the best first; those that miss the target come last."""
-        steady = [self.curves.point(j, "steady").value for j in range(len(self.entries))]
-        steady = [value if np.isfinite(value) else np.inf for value in steady]
-        rows = [j for j, entry in enumerate(self.entries) if aim in entry.aims]
-        if aim == "error":
-            return sorted(rows, key=lambda j: steady[j])
-        return sorted(rows, key=lambda j: (self.reached(j).bytes, steady[j]))
+        rows = [j for j in self.ranking() if aim in self.entries[j].aims]
+        return rows if aim == "bytes" else sorted(rows, key=self._steady)
 
     def ranking(self) -> list[int]:
         """All methods, by bytes to the target."""
-        steady = [self.curves.point(j, "steady").value for j in range(len(self.entries))]
-        ends = np.nan_to_num(steady, nan=np.inf)
-        return sorted(range(len(ends)), key=lambda j: (self.reached(j).bytes, ends[j]))
+        rows = range(len(self.entries))
+        return sorted(rows, key=lambda j: (self.reached(j).bytes, self._steady(j)))
+
+    def _steady(self, j: int) -> float:
+        value = self.curves.point(j, "steady").value
+        return value if np.isfinite(value) else np.inf
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """All methods, one row for each, by bytes to the target."""
@@ -115,10 +102,7 @@ class Comparison:
             raise InputError("over", f"is {over!r}", 'use "bytes" or "rounds"')
         need("matplotlib", "plot", "figures")
         sheet = import_module("psofed.report.comparisons").sheet(self, over)
-        figure = import_module("psofed.report.figures").draw(sheet)
-        if path is not None:
-            import_module("psofed.report.figures").save(figure, path)
-        return figure
+        return import_module("psofed.report.figures").drawn(sheet, path)
 
     def __repr__(self) -> str:
         best = self.curves.titles[self.ranking()[0]]
@@ -144,32 +128,6 @@ class Comparison:
         return extras.table(f"Methods {self._where()}", head, rows, note)
 
 
-def fit_all(
-    experiment: Experiment,
-    allowed: Allowance,
-    field: str = "budget",
-    on_step: OnPart = lambda done, total: None,
-) -> list[tuple[str, Fitted]]:
-    """Each method, by title, with its knob at the budget."""
-    fitted = []
-    for i, (title, each) in enumerate(zip(experiment.titles, experiment.methods, strict=True)):
-        on_step(i, len(experiment.methods))
-        fitted.append((title, budgets.fit(experiment, each, allowed.budget, allowed.total)))
-    left_out = [(title, f.why) for title, f in fitted if f.options is None]
-    enough([f.options for _, f in fitted if f.options is not None], left_out, allowed, field)
-    return fitted
-
-
-def enough(
-    kept: Sequence[Options], left_out: Sequence[tuple[str, str]], allowed: Allowance, field: str
-) -> None:
-    """Refuse a budget at which there is nothing to compare."""
-    if all(options.role != "method" for options in kept):
-        why = ", ".join(f"{title} {reason}" for title, reason in left_out)
-        found = f"is {allowed.budget:g}, which no method fits: {why}"
-        raise InputError(field, found, "give a larger share, or more rounds")
-
-
 def compare_methods(
     experiment: Experiment,
     *,
@@ -177,17 +135,16 @@ def compare_methods(
     target: float | None = None,
     total: Literal["unicast", "up", "multicast"] = "unicast",
     tuning: How = "fair",
-    gifts: bool = True,
     jobs: int | None = None,
     progress: bool | None = None,
 ) -> Comparison:
     """The experiment's methods, with Online-Fed and FedAvg, at an equal share of the traffic.
 
     As `psofed compare` does: options, step and averaging of each method are searched on other
-    seeds, within `budget`, a share of Online-Fed's bytes. With `gifts`, coded values and a whitened
-    basis with normalised LMS are tried, too. `tuning="quick"` sets each knob to the budget and
-    tries a few steps, `"none"` tries nothing. `target` is the test MSE in dB to which bytes are
-    counted; without it, 1 dB above Online-Fed at its best.
+    seeds, within `budget`, a share of Online-Fed's bytes. `tuning="fair"` also tries coded values
+    and a whitened basis with normalised LMS, `"plain"` does not; `"quick"` sets each knob to the
+    budget and tries a few steps, `"none"` tries nothing. `target` is the test MSE in dB to which
+    bytes are counted; without it, 1 dB above Online-Fed at its best.
 
     >>> from psofed.methods import psofed
     >>> few = Experiment(clients=8, rounds=120, runs=2, test_samples=50,
@@ -204,11 +161,8 @@ def compare_methods(
     experiment = replace(experiment, methods=methods, evaluate_every=every)
     shown = interactive() if progress is None else progress
     allowed = Allowance(budget, total)
-    if tuning == "fair":
-        found = _searched(experiment, allowed, target, gifts, jobs, shown)
-        enough([entry.options for entry in found.entries], found.left_out, allowed, "budget")
-    else:
-        found = _short(experiment, allowed, target, tuning, jobs, shown)
+    with threads(jobs) as workers, in_turn() as told:
+        found = tune(experiment, allowed, tuning, target, workers, told if shown else silent)
     found = found._replace(left_out=[*unfit, *found.left_out])
     experiment = replace(experiment, methods=tuple(entry.options for entry in found.entries))
     curves = montecarlo.run(experiment, jobs, progress=shown)
@@ -226,39 +180,6 @@ def finished(
     if found.target is not None:
         return made
     return replace(made, target=default_target(curves.point(made.reference, "steady").value))
-
-
-def _searched(
-    experiment: Experiment, allowed: Allowance, target: float | None, gifts: bool,
-    jobs: int | None, shown: bool,
-) -> Tuned:  # fmt: skip
-    """Each method at its best; how far that is can be seen where it is wanted."""
-    with threads(jobs) as workers, _in_turn(shown) as told:
-        return tune(experiment, Pilot(experiment, allowed, workers), target, gifts, told)
-
-
-@contextmanager
-def _in_turn(shown: bool) -> Iterator[Callable[..., OnPart]]:
-    """The progress of one part after another, if it is wanted."""
-    with in_turn() as told:
-        yield told if shown else lambda *_, **__: lambda done, total: None
-
-
-def _short(
-    experiment: Experiment, allowed: Allowance, target: float | None, tuning: str,
-    jobs: int | None, shown: bool,
-) -> Tuned:  # fmt: skip
-    fitted = fit_all(experiment, allowed)
-    kept = [f for _, f in fitted]
-    left_out = [(title, f.why) for title, f in fitted if f.options is None]
-    if tuning == "none":
-        return Tuned(untuned(experiment, kept), target, left_out)
-    if not shown:
-        entries = tune_quickly(experiment, kept, lambda _: threads(jobs), lambda done, total: None)
-        return Tuned(entries, target, left_out)
-    with showing("tuning steps", "pilot runs", total=QUICK_RUNS, runs=True) as job:
-        entries = tune_quickly(experiment, kept, lambda _: threads(jobs), job.advance)
-    return Tuned(entries, target, left_out)
 
 
 def _check(budget: float, target: float | None, total: str, tuning: str) -> None:

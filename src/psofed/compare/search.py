@@ -177,6 +177,7 @@ PLAIN = (
     Rung(2, 3, (1 / ROOT, 1.0, ROOT), ROOT, near=True),
     Rung(6, 1, (1 / ROOT, 1.0, ROOT), ROOT),
 )
+QUICK = (Rung(2, 1, (), 2.0),)
 GIFTED = (
     Rung(2, 2, (0.5, 1.0, 2.0), 2.0),
     Rung(6, 1, (1 / ROOT, 1.0, ROOT), ROOT),
@@ -197,23 +198,6 @@ Steps = dict[Options, dict[float | None, None]]  # those to try with each settin
 def key(aim: Aim, score: Scored) -> tuple[float, float]:
     """By this, smaller is better."""
     return (score.error, score.share) if aim == "error" else (score.bytes, score.error)
-
-
-class _Parts:
-    """Counts the parts of a rung, whose number grows with its grids."""
-
-    def __init__(self, told: OnPart) -> None:
-        self.told, self.before, self.done, self.total = told, 0, 0, 0
-
-    def begin(self) -> OnPart:
-        """What to call with (done, of all) of some more parts."""
-        self.before, known = self.done, self.total
-
-        def count(done: int, total: int) -> None:
-            self.done, self.total = self.before + done, known + total
-            self.told(self.done, self.total)
-
-        return count
 
 
 class Search:
@@ -238,14 +222,13 @@ class Search:
         best = dict(first or {})
         for i, rung in enumerate(self.rungs, 1):
             name = f"{self.name}, {i} of {len(self.rungs)}"
-            on_part = _Parts(self.told(name, runs=True))
             if rung.near:
                 alive = {who: [*some, *self._beside(some)] for who, some in alive.items()}
             else:
                 self.known = {}
-            self._measure(self._steps(alive, rung, best), rung.runs, on_part)
+            self._measure(self._steps(alive, rung, best), rung.runs, name)
             alive = {who: self._ranked(who[1], some)[: rung.keep] for who, some in alive.items()}
-            self._grow(alive, rung, on_part)
+            self._grow(alive, rung, name)
             alive = {who: self._ranked(who[1], some) for who, some in alive.items()}
             best = {
                 who: self._top(who[1], some[0]).options.step for who, some in alive.items() if some
@@ -290,14 +273,14 @@ class Search:
             yield _plain(step)
             step *= 2
 
-    def _measure(self, steps: Steps, runs: int, on_part: _Parts) -> None:
+    def _measure(self, steps: Steps, runs: int, name: str) -> None:
         trials = [
             replace(setting, step=mu, average=averaged)
             for setting, some in steps.items()
             for mu in some
             for averaged in ((False, True) if setting.serves else (False,))
         ]
-        for score in self.pilot.scores(trials, runs, on_part.begin()):
+        for score in self.pilot.scores(trials, runs, self.told(name, runs=True)):
             self.known.setdefault(bare(score.options), []).append(score)
 
     def _affordable(self, setting: Options) -> list[Scored]:
@@ -314,7 +297,7 @@ class Search:
         able = [setting for setting in some if self._affordable(setting)]
         return sorted(able, key=lambda setting: key(aim, self._top(aim, setting)))
 
-    def _grow(self, alive: Mapping[Who, Sequence[Options]], rung: Rung, on_part: _Parts) -> None:
+    def _grow(self, alive: Mapping[Who, Sequence[Options]], rung: Rung, name: str) -> None:
         """More steps, until the best of each setting is none at the end."""
         while True:
             more: Steps = {}
@@ -324,7 +307,7 @@ class Search:
                         more.setdefault(setting, {})[step] = None
             if not more:
                 return
-            self._measure(more, rung.runs, on_part)
+            self._measure(more, rung.runs, name)
 
     def _beyond(self, aim: Aim, setting: Options, apart: float) -> float | None:
         """The step beyond the end of the grid, if the best stands there."""

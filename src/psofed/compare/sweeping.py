@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
-from os import PathLike, cpu_count
-from time import perf_counter
+from math import prod
+from os import PathLike
 from typing import Any
 
 from psofed import extras
@@ -15,12 +15,9 @@ from psofed.curves import Curves
 from psofed.errors import InputError
 from psofed.experiment import Experiment, given
 from psofed.extras import need
-from psofed.federation.progress import duration
 from psofed.simulate import montecarlo
-from psofed.simulate.onerun import one_run
 
-MOST_CURVES = 2000
-PILOT_ROUNDS, PILOT_METHODS = 32, 8  # of the run that is timed where a sweep is too long
+MOST_POINTS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,41 +37,11 @@ class SweepPlan:
 def plan(experiment: Experiment, settings: Mapping[str, Any]) -> SweepPlan:
     """What a sweep would run, or an InputError: nothing is computed yet."""
     found = axes(experiment, settings)
-    count = _count(experiment, found)
-    if count > MOST_CURVES:
-        time = duration(_seconds(experiment, found) * count)
-        text = f"give {count:,} curves, about {time} on this machine"
-        right = f"give fewer values: {MOST_CURVES:,} curves are the most"
-        raise InputError("settings", text, right)
+    count = prod(len(axis.values) for axis in found)
+    if count > MOST_POINTS:
+        right = f"give fewer values: {MOST_POINTS:,} points are the most"
+        raise InputError("settings", f"give {count:,} points", right)
     return SweepPlan(experiment, tuple(found), tuple(experiments(experiment, found)))
-
-
-def _count(experiment: Experiment, found: list[Axis]) -> int:
-    """The number of curves, without making them."""
-    shared, own = 1, 0
-    for axis in found:
-        shared *= 1 if axis.place.own else len(axis.values)
-    for options in experiment.methods:
-        mine = 1
-        for axis in found:
-            mine *= len(axis.values) if axis.place.own and axis.place.of(options) else 1
-        own += mine
-    return shared * own
-
-
-def _seconds(experiment: Experiment, found: list[Axis]) -> float:
-    """What a curve takes: from a short run of the first variants, timed when all is compiled."""
-    first = [replace(axis, values=axis.values[:1]) for axis in found]
-    [(_, small)] = experiments(experiment, first)
-    rounds = min(PILOT_ROUNDS, small.rounds)
-    few = small.methods[:PILOT_METHODS]
-    small = replace(small.shortened(rounds), methods=few)
-    for _ in range(2):
-        begin = perf_counter()
-        one_run(small, 0)
-        taken = perf_counter() - begin
-    runs = experiment.runs / (cpu_count() or 1)
-    return taken / len(few) * runs * experiment.rounds / rounds
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,10 +104,7 @@ class SweepResult:
         """The steady MSE against the setting `x`: the first with numbers, if it is not given."""
         need("matplotlib", "plot", "figures")
         sheet = import_module("psofed.report.sweeps").sheet(self, x)
-        figure = import_module("psofed.report.figures").draw(sheet)
-        if path is not None:
-            import_module("psofed.report.figures").save(figure, path)
-        return figure
+        return import_module("psofed.report.figures").drawn(sheet, path)
 
     def _axes(self) -> str:
         shown = (f"{a.place.key} {', '.join(map(a.shown, a.values))}" for a in self.plan.axes)

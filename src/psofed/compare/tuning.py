@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from psofed.compare import budget
-from psofed.compare.budget import Allowance, Cost, Fitted, cost, pilot_rounds
+from psofed.compare.budget import Allowance, Cost
 from psofed.compare.search import (
     AIMS,
     GIFTED,
-    SEED,
+    QUICK,
     Aim,
     OnPart,
     Pilot,
@@ -27,18 +26,23 @@ from psofed.compare.search import (
     Winner,
     default_target,
 )
-from psofed.curves import STEADY_SHARE, to_db
 from psofed.errors import InputError
 from psofed.experiment import Experiment, parse
 from psofed.extras import versions
 from psofed.federation import plugins
 from psofed.federation.options import Options
-from psofed.simulate import montecarlo
 from psofed.simulate.pools import Pool
 
+HOW = ("fair", "plain", "quick", "none")
+How = Literal["fair", "plain", "quick", "none"]
 WORTH_DB, WORTH_BYTES = 0.1, 0.9
-QUICK_RUNS, QUICK_ROUNDS = 3, 1500  # of the short search
+QUICK_ROUNDS = 1500  # of the short search, at most
 Told = Callable[..., OnPart]  # a name, and whether its parts are runs
+
+
+def silent(name: str, runs: bool = False) -> OnPart:
+    """What `tune` tells, where nobody wants to know."""
+    return lambda done, total: None
 
 
 class Trial(NamedTuple):
@@ -62,11 +66,6 @@ class Entry:
     gifted: bool = False  # whether it has a gift: coded values, another basis, another learner
     edges: tuple[str, ...] = ()  # options at the end of what was tried
 
-    @property
-    def share(self) -> float:
-        """Of the reference's bytes."""
-        return self.cost.share
-
 
 class Tuned(NamedTuple):
     """All entries, the target in dB, and who was left out, and why."""
@@ -77,43 +76,71 @@ class Tuned(NamedTuple):
 
 
 def tune(
-    experiment: Experiment, pilot: Pilot, target: float | None, gifts: bool, told: Told
+    experiment: Experiment,
+    allowed: Allowance,
+    how: How,
+    target: float | None,
+    workers: Pool,
+    told: Told,
 ) -> Tuned:
-    """Every method of the experiment at its best within the budget, for each aim.
+    """Every method of the experiment as it is compared, within the budget.
 
-    `told` is given the name of a part of the search, and returns what to call as it goes on.
+    "fair" is at its best for each aim, with gifts, "plain" without them; "quick" has its knob at
+    the budget and the best of a few steps in a short pilot, "none" the step that it has. `told` is
+    given the name of a part of the search, and returns what to call as it goes on.
     """
-    _check_steps(experiment)
-    found, allowed = {}, pilot.allowed
-    on_part = told("fitting to the budget")
+    if how != "none":
+        _check_steps(experiment)
+    found, on_part = {}, told("fitting to the budget")
     for i, (title, options) in enumerate(zip(experiment.titles, experiment.methods, strict=True)):
-        found[title] = budget.settings(experiment, options, allowed)
+        base = options if how == "none" else budget.bare(options)
+        found[title] = budget.settings(experiment, base, allowed, how in ("fair", "plain"))
         on_part(i + 1, len(experiment.methods))
     left_out = [(title, each.why) for title, each in found.items() if not each.settings]
-    contestants = {
-        (title, aim): each.settings
-        for title, each in found.items()
-        for aim in AIMS
-        if each.settings
-    }
-    pilot.target = _target(pilot, contestants, told) if target is None else target
-    winners = Search(pilot, told, "tuning").best(contestants)
-    left_out += [(t, "sends more than the budget") for t, a in contestants if (t, a) not in winners]
-    better = _gifted(experiment, pilot, winners, told) if gifts else {}
-    made = [
-        *_entries(experiment, winners, allowed, gifted=False),
-        *_entries(experiment, better, allowed, gifted=True),
-    ]
-    return Tuned(distinct(made), pilot.target, list(dict.fromkeys(left_out)))
+    fitting = {title: each.settings for title, each in found.items() if each.settings}
+    if how == "none":
+        made = [_untuned(experiment, options, allowed) for [options] in fitting.values()]
+    elif how == "quick":
+        short = replace(experiment, rounds=min(experiment.rounds, QUICK_ROUNDS))
+        search = Search(Pilot(short, allowed, workers), told, "tuning steps", QUICK)
+        winners = search.best({(title, "error"): some for title, some in fitting.items()})
+        made = [replace(e, aims=AIMS) for e in _entries(experiment, winners, allowed)]
+    else:
+        pilot = Pilot(experiment, allowed, workers)
+        contestants: dict[Who, Any] = {(t, aim): s for t, s in fitting.items() for aim in AIMS}
+        target = pilot.target = _target(pilot, contestants, told) if target is None else target
+        winners = Search(pilot, told, "tuning").best(contestants)
+        better = _gifted(experiment, pilot, winners, told) if how == "fair" else {}
+        made = [*_entries(experiment, winners, allowed),
+                *_entries(experiment, better, allowed, gifted=True)]  # fmt: skip
+    if how != "none":
+        beaten = [title for title in fitting if all(title != who for who, _ in winners)]
+        left_out += [(title, "sends more than the budget") for title in beaten]
+    _check_enough(made, left_out, allowed)
+    return Tuned(distinct(made), target, left_out)
+
+
+def _untuned(experiment: Experiment, options: Options, allowed: Allowance) -> Entry:
+    """A method with the step it has."""
+    step = (options.step or experiment.step) if options.steps else None
+    return Entry(options, budget.cost(experiment, options, allowed.total), step)
+
+
+def _check_enough(
+    entries: Sequence[Entry], left_out: Sequence[tuple[str, str]], allowed: Allowance
+) -> None:
+    """Refuse a budget at which there is nothing to compare."""
+    if left_out and all(entry.options.role != "method" for entry in entries):
+        why = ", ".join(f"{title} {reason}" for title, reason in left_out)
+        found = f"is {allowed.budget:g}, which no method fits: {why}"
+        raise InputError("budget", found, "give a larger share, or more rounds")
 
 
 def _check_steps(experiment: Experiment) -> None:
     """Refuse a search of steps where a promise of privacy holds for small ones only."""
     if experiment.privacy is not None and experiment.privacy.hides_samples:
         found = "has epsilon, which holds for small steps only, and tuning tries larger ones"
-        right = (
-            "leave [privacy] out, use --tuning none, or `psofed study sweep FILE --set step=...`"
-        )
+        right = "leave [privacy] out, use tuning none, or sweep the step"
         raise InputError("privacy", found, right)
 
 
@@ -153,10 +180,10 @@ def _helped(who: Who, winner: Winner, winners: Mapping[Who, Winner]) -> bool:
 
 
 def _entries(
-    experiment: Experiment, winners: Mapping[Who, Winner], allowed: Allowance, gifted: bool
+    experiment: Experiment, winners: Mapping[Who, Winner], allowed: Allowance, gifted: bool = False
 ) -> Iterator[Entry]:
     for (_, aim), (score, trials) in winners.items():
-        options, sent = _named(score.options), cost(experiment, score.options, allowed.total)
+        options, sent = _named(score.options), budget.cost(experiment, score.options, allowed.total)
         tried = (Trial(s.options.step, s.options.average, s.error, s.bytes) for s in trials)
         yield Entry(
             options, sent._replace(share=score.share), options.step, tuple(tried), (aim,), gifted,
@@ -179,59 +206,6 @@ def distinct(entries: Sequence[Entry]) -> list[Entry]:
         aims = tuple(aim for aim in AIMS if aim in (*other.aims, *entry.aims))
         kept[entry.options] = replace(other, aims=aims, gifted=other.gifted and entry.gifted)
     return list(kept.values())
-
-
-def tune_quickly(
-    experiment: Experiment,
-    fitted: Sequence[Fitted],
-    pool: Callable[[Experiment], AbstractContextManager[Pool]],
-    on_run: OnPart | None = None,
-) -> list[Entry]:
-    """Each method with the step of the learner's grid that ended lowest in a short pilot."""
-    _check_steps(experiment)
-    kept = [(f.options, f.cost) for f in fitted if f.options is not None]
-    grids = [_grid(experiment, options) for options, _ in kept]
-    trials = tuple(
-        replace(options, step=mu, label=f"{i} {mu}")
-        for i, (options, _) in enumerate(kept)
-        for mu in grids[i]
-    )
-    rounds = pilot_rounds(experiment, min(experiment.rounds, QUICK_ROUNDS))
-    pilot = replace(
-        experiment, seed=SEED + experiment.seed, rounds=rounds, runs=QUICK_RUNS,
-        methods=trials, evaluate_every=max(rounds // 100, 1),
-    )  # fmt: skip
-    done = (lambda total: on_run(total.runs, QUICK_RUNS)) if on_run else None
-    try:
-        curves = montecarlo.run(pilot, pool=pool(pilot), on_run=done)
-    except montecarlo.Interrupted:  # the runs of a pilot are no result
-        raise montecarlo.Interrupted(None) from None
-    late = curves.rounds >= curves.rounds[-1] * (1 - STEADY_SHARE)
-    ends = iter(to_db(curves.mse[:, late].mean(axis=1)).tolist())
-    entries = []
-    for (options, spent), grid in zip(kept, grids, strict=True):
-        tried = tuple(Trial(mu, options.average, next(ends)) for mu in grid)
-        best = min(tried, key=lambda t: t.error if np.isfinite(t.error) else np.inf)
-        at_end = ("step",) * (len(grid) > 1 and best.step in (grid[0], grid[-1]))
-        chosen = replace(options, step=best.step)
-        entries.append(Entry(chosen, spent, best.step, tried, edges=at_end))
-    return distinct(entries)
-
-
-def _grid(experiment: Experiment, options: Options) -> tuple[float | None, ...]:
-    """The steps to try."""
-    return experiment.alone(options).learner.steps if options.steps else (options.step,)
-
-
-def untuned(experiment: Experiment, fitted: Sequence[Fitted]) -> list[Entry]:
-    """Each method with the step it has."""
-    return distinct(
-        [
-            Entry(o, f.cost, (o.step or experiment.step) if o.steps else None)
-            for f in fitted
-            if (o := f.options) is not None
-        ]
-    )
 
 
 def to_text(experiment: Experiment, asked: dict[str, Any], found: Tuned) -> str:

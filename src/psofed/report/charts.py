@@ -53,12 +53,11 @@ class Chart:
     marks: Sequence[tuple[str, float]] = ()
     groups: Sequence[tuple[str, Sequence[int]]] = ()  # the first is shown first
     log: bool | None = False  # of the x axis at first; None: it is never
-    log_y: bool = False
     ticks: Sequence[tuple[float, str]] = ()  # of the x axis, where it is not one of numbers
     bottom: float | None = None
     top: float | None = None  # what is above is cut off
     digits: int = 2
-    bytes: str = ""  # "x" or "y": the axis of bytes
+    bytes: str = ""  # "x", if that is an axis of bytes
     total: str = ""  # curves over "up", "unicast" or "multicast" bytes at first, not over rounds
     file: str = ""  # which has all of the marks
     note: str = ""

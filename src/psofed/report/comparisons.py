@@ -8,28 +8,17 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.compare.comparing import Comparison
-from psofed.compare.search import (
-    ABOUT,
-    AIMS,
-    LIKELY,
-    PLAIN,
-    Aim,
-    Reached,
-    bytes_to_target,
-    cumulative_bytes,
-)
+from psofed.compare.search import ABOUT, AIMS, LIKELY, PLAIN, Aim, cumulative_bytes
 from psofed.compare.tuning import Entry
 from psofed.curves import Estimate
 from psofed.federation.plugins.known import written
 from psofed.report import files, page, runs
-from psofed.report.charts import COLOURS, Chart, Curve, Sheet
+from psofed.report.charts import COLOURS, Chart, Sheet
 from psofed.report.files import Block, Grid, joined, shown
 from psofed.stages.checks.contract import in_words
 
-Array = NDArray[Any]
 STRONG = 6  # methods that stand out in a figure; the others are grey
 NAMED = ("onlinefed", "psofed", "fedavg")  # what everything is compared with
 TOTALS = {"up": "uplink", "unicast": "up and down", "multicast": "up and multicast down"}
@@ -37,31 +26,35 @@ TITLES: dict[Aim, str] = {
     "error": "Lowest error at {share} % of Online-Fed's traffic",
     "bytes": "Fewest bytes to {target} dB, at {share} % of Online-Fed's traffic at most",
 }
-HOW = {
-    "fair": "Options, step and averaging of each method are the best of a search on other seeds"
+SEARCHED = (
+    "Options, step and averaging of each method are the best of a search on other seeds"
     " of the same length, in {pilots} and at last {last} runs; steps are on a grid that grows until"
-    " the best is inside it.",
-    "quick": "Each method has its knob at the budget, and the best of a few steps in a short pilot"
-    " of 3 runs on another seed.",
+    " the best is inside it."
+)
+HOW = {
+    "fair": SEARCHED,
+    "plain": SEARCHED,
+    "quick": "Each method has its knob at the budget, and the best of a grid of steps in a short"
+    " pilot on another seed.",
     "none": "Steps are not tuned.",
 }
 
 
-def text(c: Comparison) -> str:
-    """The tables, the sentence and the notes."""
-    return joined(blocks(c))
-
-
 def blocks(c: Comparison) -> list[Block]:
-    """The same in parts, for a screen."""
+    """The tables, the sentence and the notes."""
     lines: list[Block] = []
-    for aim in _aims(c):
-        lines += [_title(c, aim), "", _table(c, aim), ""]
+    for table in _tables(c):
+        lines += [table.title, "", table, ""]
     return [*lines, sentence(c), "", *_left_out(c), *_notes(c)]
 
 
 def _left_out(c: Comparison) -> list[str]:
     return [f"Left out: {title}, {why}." for title, why in c.left_out]
+
+
+def _tables(c: Comparison) -> list[Grid]:
+    aims = AIMS if c.tuning in ("fair", "plain") else AIMS[1:]
+    return [_table(c, aim) for aim in aims]
 
 
 def _table(c: Comparison, aim: Aim) -> Grid:
@@ -72,22 +65,17 @@ def _table(c: Comparison, aim: Aim) -> Grid:
     for j in c.order(aim):
         entry, reached = c.entries[j], c.reached(j)
         steady = c.curves.point(j, "steady")
-        at = "-" if reached.round is None else str(reached.round)
+        at, sure = "-", "-"
+        if reached.round is not None:
+            at, sure = str(reached.round), f"{_kb(reached.low)} to {_kb(reached.high)}"
         rows.append([
             named(c, j), "-" if entry.step is None else f"{entry.step:.3g}",
             f"{100 * c.share(j):.3g} %", str(entry.cost.largest), str(entry.cost.peak),
             shown(steady.value), interval(steady),
-            _kb(reached.bytes), _range(reached), at,
+            _kb(reached.bytes), sure, at,
         ])  # fmt: skip
-    return Grid(rows, least=(4, 3, 9, 6, 8, 2), where="comparison.txt", title=_title(c, aim))
-
-
-def _title(c: Comparison, aim: Aim) -> str:
-    return TITLES[aim].format(share=f"{100 * c.budget:g}", target=f"{c.target:g}")
-
-
-def _aims(c: Comparison) -> tuple[Aim, ...]:
-    return AIMS if c.tuning == "fair" else AIMS[1:]
+    title = TITLES[aim].format(share=f"{100 * c.budget:g}", target=f"{c.target:g}")
+    return Grid(rows, least=(4, 3, 9, 6, 8, 2), where="comparison.txt", title=title)
 
 
 def named(c: Comparison, j: int) -> str:
@@ -108,8 +96,7 @@ def interval(estimate: Estimate) -> str:
 
 def _notes(c: Comparison) -> Iterator[str]:
     entries, titles = c.entries, c.curves.titles
-    if threat := c.curves.experiment.threat:
-        yield f"{threat[:1].upper()}{threat[1:]}."
+    yield from files.said(c.curves.experiment.threat)
     yield (
         f"Traffic: share of Online-Fed's bytes, {TOTALS[c.total]}, as they were sent. Bytes to the"
         f" target: {TOTALS[c.total]}, first n from which the mean stays there for 100 rounds."
@@ -139,13 +126,6 @@ def _notes(c: Comparison) -> Iterator[str]:
 
 def _is_control(entry: Entry) -> bool:
     return entry.options.role == "control"
-
-
-def _range(reached: Reached) -> str:
-    """A 95 % interval: 592.6 to 1105."""
-    if not np.isfinite(reached.bytes):
-        return "-"
-    return f"{_kb(reached.low)} to {_kb(reached.high)}"
 
 
 def _kb(value: float) -> str:
@@ -209,18 +189,16 @@ def to_table(c: Comparison) -> dict[str, Any]:
 def render(c: Comparison) -> dict[str, bytes]:
     """Every file of a result by name."""
     texts = {
-        "comparison.json": files.json_text(to_table(c)), "comparison.txt": text(c) + "\n",
-        "frontier.csv": files.csv_text(_frontier_rows(c)), "curves.csv": runs.curves_csv(c.curves),
+        "comparison.json": files.json_text(to_table(c)),
+        "comparison.txt": joined(blocks(c)) + "\n", "curves.csv": runs.curves_csv(c.curves),
     }  # fmt: skip
     shown = page.of_experiment(
         c.curves.experiment, c.command, c.curves.runs,
         f"{len(c.entries)} methods at {100 * c.budget:.3g} % of Online-Fed's traffic", sentence(c),
-        curves=curves(c), ends=runs.ends(c.curves),
-        parts=[*_left_out(c), *(_table(c, aim) for aim in _aims(c)), *_notes(c), frontier(c),
-               runs.traffic(c.curves)],
+        curves=curves(c),
+        parts=[*_left_out(c), *_tables(c), *_notes(c), runs.traffic(c.curves)],
     )  # fmt: skip
-    over = ("rounds", "bytes", "frontier")
-    return page.render(shown, texts, {name: sheet(c, name) for name in over})
+    return page.render(shown, texts, {over: sheet(c, over) for over in ("rounds", "bytes")})
 
 
 def curves(c: Comparison) -> Chart:
@@ -233,31 +211,15 @@ def curves(c: Comparison) -> Chart:
     return runs.learning(c.curves, groups, [target], order, c.total)
 
 
-def frontier(c: Comparison) -> Chart:
-    """Bytes to each target, of those that reach any."""
-    chart, series = curves(c), []
-    for place, line in enumerate(chart.series):
-        j = c.curves.titles.index(line.label)
-        y = np.array([bytes_to_target(c.curves, j, t, c.total).bytes for t in targets(c)[::-1]])
-        y = np.where(y > 0, y, np.nan)
-        if np.isfinite(y).any():
-            series.append(Curve(line.label, targets(c)[::-1], y, style=place))
-    groups = [(name, [i for i, s in enumerate(series) if s.style in rows])
-              for name, rows in chart.groups]  # fmt: skip
-    return Chart("What a target costs", "target MSE (dB): harder to the left",
-                 f"bytes, {TOTALS[c.total]}", series, log=None, log_y=True, bytes="y",
-                 groups=[group for group in groups if group[1]])  # fmt: skip
-
-
 def sheet(c: Comparison, over: str) -> Sheet:
-    """The figure over "rounds" or "bytes", or the "frontier"."""
-    chart = frontier(c) if over == "frontier" else curves(c)
+    """The figure over "rounds" or "bytes"."""
+    chart = curves(c)
     if over == "bytes":
         spent = dict(zip(c.curves.titles, cumulative_bytes(c.curves, c.total), strict=True))
         lines = [replace(s, x=spent[s.label][1:], y=s.y[1:], error=None) for s in chart.series]
         chart = replace(chart, series=lines, log=True, x=f"bytes, {TOTALS[c.total]}")
     title = f"{100 * c.budget:g} % of Online-Fed's traffic, mean of {c.curves.runs} runs"
-    top = chart.top if over == "frontier" else c.curves.mse_db[0, 0] + page.CUT
+    top = c.curves.mse_db[0, 0] + page.CUT
     return Sheet([replace(chart, title=title, top=top)], size=(9.6, 6.0))
 
 
@@ -279,17 +241,3 @@ def highlighted(c: Comparison) -> list[int]:
 
 def _kind(c: Comparison, j: int) -> tuple[str, bool]:
     return c.entries[j].options.name, c.entries[j].gifted
-
-
-def targets(c: Comparison) -> Array:
-    """The targets of the frontier: half dB steps between the start and the best end."""
-    finite = c.curves.mse_db[np.isfinite(c.curves.mse_db)]
-    low = np.ceil(2 * finite.min()) / 2
-    return np.arange(min(c.target + 4, finite.max()), low - 0.25, -0.5)
-
-
-def _frontier_rows(c: Comparison) -> Iterator[dict[str, Any]]:
-    for j, title in enumerate(c.curves.titles):
-        for target in targets(c).tolist():
-            reached = bytes_to_target(c.curves, j, target, c.total)
-            yield {"method": title, "target_db": str(target), **reached._asdict()}

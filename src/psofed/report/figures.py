@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from importlib.resources import files
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib import rc_context
+from matplotlib import rc_context, rcParams
+from matplotlib import style as sheets
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 
-from psofed.errors import InputError
+from psofed.errors import InputError, nearest
 from psofed.report.charts import FLOORS, Chart, Curve, Dots, Sheet
 
 if TYPE_CHECKING:
@@ -37,6 +41,7 @@ SMALL: dict[str, Any] = {"textcoords": "offset points", "va": "top", "fontsize":
 LEAST = (5.6, 3.6)  # inches
 BROAD = 45  # letters of a name that leaves no room for another beside it
 SHOWN = 760  # pixels of a picture in a notebook
+ROOM = 0.15  # of the height, so that the name of the lowest level is inside axes of any style
 INSIDE = 10  # curves whose names fit into the axes; with more curves the legend is outside
 
 
@@ -72,12 +77,50 @@ def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: s
     """Test MSE in dB against the round, with a band of one standard error, and the floors."""
     figure = Picture(figsize=(7.2, 4.6), layout="constrained", dpi=150)
     axes = figure.add_subplot()
-    draw_curves(axes, curves, range(len(curves.titles)) if which is None else which)
-    _finish(axes, f"{title} ({runs_of(curves)})" if title else runs_of(curves))
+    _draw_curves(axes, curves, range(len(curves.titles)) if which is None else which)
+    what = "1 run" if curves.runs == 1 else f"mean of {curves.runs} runs, band: 1 standard error"
+    _finish(axes, f"{title} ({what})" if title else what)
     return figure
 
 
-def draw_curves(
+def styled(curves: Curves, axes: Any, name: str | PathLike[str] | None) -> Any:
+    """The curves in `axes`, or in a figure of this style, with the legend below them."""
+    if axes is not None and not isinstance(axes, Axes):
+        found = f"is of type {type(axes).__name__}"
+        raise InputError("ax", found, "give one axes of matplotlib, such as axes[0, 1] of many")
+    with rc_context():
+        _use(name)
+        if axes is not None:
+            _draw_styled(axes, curves)
+            return axes
+        picture = Picture(layout="constrained")
+        picture.settings = rcParams.copy()
+        _draw_styled(picture.add_subplot(), curves)
+        return picture
+
+
+def _use(name: str | PathLike[str] | None) -> None:
+    """Use one of our style sheets, or any that matplotlib knows or can read."""
+    ours = files("psofed.report") / "styles"
+    known = {sheet.name.removesuffix(".mplstyle"): str(sheet) for sheet in ours.iterdir()}
+    try:
+        sheets.use([] if name is None else known.get(str(name), str(name)))
+    except OSError:
+        right = nearest(str(name), [*known, *sheets.available])
+        raise InputError("style", f"is {str(name)!r}", right) from None
+
+
+def _draw_styled(axes: Any, curves: Curves) -> None:
+    """The curves as the settings of matplotlib have them, with the legend below the axes."""
+    small = FontProperties(size=rcParams["legend.fontsize"]).get_size_in_points()
+    axes.set_ymargin(ROOM)
+    _draw_curves(axes, curves, range(len(curves.titles)), rcParams["lines.linewidth"], small)
+    broad = small * (6 + 0.5 * max(map(len, curves.titles)))  # points that a name needs
+    columns = int(axes.bbox.width * 72 / axes.figure.dpi / broad)
+    _legend_below(axes, frameon=False, handlelength=3.2, ncols=max(columns, 1))
+
+
+def _draw_curves(
     axes: Any, curves: Curves, which: Sequence[int], line: float = 1.6, small: float = 8
 ) -> None:
     """The curves, their bands, the floors and the names of the axes."""
@@ -95,11 +138,6 @@ def draw_curves(
     axes.set_xlabel("round n")
     axes.set_ylabel(f"test MSE (dB), {curves.experiment.judged}")
     axes.set_xlim(curves.rounds[0], curves.rounds[-1])
-
-
-def runs_of(curves: Curves) -> str:
-    """What the lines and bands are."""
-    return "1 run" if curves.runs == 1 else f"mean of {curves.runs} runs, band: 1 standard error"
 
 
 def _finish(axes: Any, title: str) -> None:
@@ -138,6 +176,14 @@ def _draw_floors(axes: Any, curves: Curves, small: float) -> None:
         )
 
 
+def drawn(sheet: Sheet, path: str | PathLike[str] | None) -> Picture:
+    """The figure of a sheet, saved if a path is given."""
+    picture = draw(sheet)
+    if path is not None:
+        save(picture, path)
+    return picture
+
+
 def draw(sheet: Sheet) -> Picture:
     """The panels of a sheet; if all have the same legend, it stands below them."""
     panels = sheet.panels
@@ -168,9 +214,12 @@ def draw(sheet: Sheet) -> Picture:
         return picture
     for axes, each in zip(some, labels, strict=True):
         if len(each) > 1:
-            _plain(axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=4.5,
-                               **_look(each)))  # fmt: skip
+            _legend_below(axes, **_look(each))
     return picture
+
+
+def _legend_below(axes: Any, **look: Any) -> None:
+    _plain(axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=4.5, **look))
 
 
 def _look(labels: Sequence[str]) -> dict[str, Any]:
@@ -218,8 +267,6 @@ def draw_chart(axes: Any, chart: Chart) -> None:
     if chart.ticks:
         axes.set_xticks(*zip(*chart.ticks, strict=True))
         axes.minorticks_off()
-    if chart.log_y:
-        axes.set_yscale("log")
     axes.set_xlabel(chart.x, fontsize=9, parse_math=False)
     axes.set_ylabel(chart.y, fontsize=9, parse_math=False)
 

@@ -180,6 +180,15 @@ def joined(blocks: Iterable[Block]) -> str:
     return "\n".join(map(str, blocks))
 
 
+def said(words: str) -> list[str]:
+    """Words as a sentence, if there are any.
+
+    >>> said("nobody is malicious"), said("")
+    (['Nobody is malicious.'], [])
+    """
+    return [f"{words[:1].upper()}{words[1:]}."] if words else []
+
+
 def shown(value: float | None, digits: int = 2, sign: str = "") -> str:
     """A number; what is none has diverged.
 

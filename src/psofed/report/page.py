@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from psofed.experiment import Experiment
 
 Array = NDArray[Any]
-NAME = "report.html"
 BASE = ("base.css",)
 CHART_STYLES = ("uPlot.min.css",)
 CHARTS = ("uPlot.iife.min.js", "dom.js", "charts.js")
@@ -51,31 +50,19 @@ class Page:
     command: str
     made: Written
     parts: Sequence[str | Grid | Chart] = ()
-    curves: Chart | None = None  # against rounds and bytes; of several results in one chart
-    ends: Sequence[Sequence[str]] = ()  # each method, its steady MSE, and its kilobytes
-    targets: str = ""
+    curves: Chart | None = None  # against rounds and bytes
     figures: Sequence[str] = ()  # files beside the page
     plan: bool = False  # whether it was made from a plan, not from an experiment
 
-    def data(self) -> dict[str, Any]:
-        """Plain values: what the page holds, and `psofed report` reads."""
-        settings = dict(self.made.table)
-        if self.targets:
-            settings["targets"] = self.targets.removesuffix(" targets")
-        return {
+    def html(self) -> bytes:
+        """The whole page; its data are plain values."""
+        return document(self.title, {
             "title": self.title, "answer": minus(self.answer), "facts": minus(self.facts),
             "curves": None if self.curves is None else self.curves.data(),
-            "parts": [_part(part) for part in self.parts], "ends": [*map(_row, self.ends)],
-            "targets": self.targets, "figures": list(self.figures), "plan": self.plan,
-            "command": self.command, "toml": self.made.toml,
+            "parts": [_part(part) for part in self.parts], "figures": list(self.figures),
+            "plan": self.plan, "command": self.command, "toml": self.made.toml,
             "versions": [[k, v] for k, v in versions().items()],
-            "settings": {key: text for key, text in _flat(settings)
-                         if not key.startswith("methods")},
-        }  # fmt: skip
-
-    def html(self) -> bytes:
-        """The whole page."""
-        return document(self.title, {"title": self.title, "pages": [self.data()]}).encode()
+        }).encode()  # fmt: skip
 
 
 def render(
@@ -99,27 +86,20 @@ def of_experiment(
     targets: str | None = None, fact: str | None = None, **rest: Any,
 ) -> Page:  # fmt: skip
     """The page of a result that an experiment gave, whose threat is a fact if there is no other."""
-    targets = experiment.judged if targets is None else targets
-    fact = experiment.threat if fact is None else fact
     made = written(experiment.to_table)
-    known = _facts(made.table, runs, fact, targets)
-    return Page(title, answer, known, command, made, targets=targets, **rest)
-
-
-def _facts(table: dict[str, Any], runs: int | None, *more: str) -> str:
-    """An experiment in a few numbers."""
-    rounds = f"{table['rounds']:,} rounds"
+    table = made.table
     times = "" if runs is None else "1 run of " if runs == 1 else f"{runs:,} runs of "
-    parts = [
-        times + rounds,
+    facts = [
+        f"{times}{table['rounds']:,} rounds",
         f"K = {table['clients']:,} clients, {table['cohort']:,} asked in a round",
         *_model(table),
         f"step {table['step']:g}",
         f"stream {table['stream']['name']}",
         f"seed {table['seed']}",
-        *filter(None, more),
+        experiment.threat if fact is None else fact,
+        experiment.judged if targets is None else targets,
     ]
-    return " · ".join(parts)
+    return Page(title, answer, " · ".join(filter(None, facts)), command, made, **rest)
 
 
 def _model(table: dict[str, Any]) -> list[str]:
@@ -160,18 +140,6 @@ def minus(text: str) -> str:
     return re.sub(r"(?<![\w-])-(?=\d)", MINUS, text)
 
 
-def _flat(value: Any, key: str = "") -> list[tuple[str, str]]:
-    """The settings of a table by their dotted names.
-
-    >>> _flat({"rounds": 5, "stream": {"name": "iid"}})
-    [('rounds', '5'), ('stream.name', 'iid')]
-    """
-    if not isinstance(value, dict):
-        return [(key, str(value))]
-    parts = (_flat(inner, f"{key}.{name}" if key else str(name)) for name, inner in value.items())
-    return [pair for part in parts for pair in part]
-
-
 def top(curves: Array) -> float | None:
     """The dB above which curves are cut off, if any goes there."""
     start, known = curves[:, 0], curves[np.isfinite(curves)]
@@ -189,7 +157,7 @@ def document(
     connects: bool = False,
     works: bool = False,
 ) -> str:
-    """A whole HTML page, from the names of files in `assets`.
+    """A whole HTML page, from the names of files in `web`.
 
     The scripts find `data` in `DATA`. Only a page that says so may talk to the server it came from
     (`connects`) or start a worker from its own text (`works`).
@@ -221,8 +189,8 @@ def document(
 
 
 def asset(name: str) -> str:
-    """The text of a file in `assets`."""
-    return files("psofed.report.web").joinpath("assets", name).read_text(encoding="utf-8")
+    """The text of a file in `web`."""
+    return files("psofed.report").joinpath("web", name).read_text(encoding="utf-8")
 
 
 def embed(data: Any) -> str:

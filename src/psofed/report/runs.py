@@ -38,14 +38,14 @@ def render(curves: Curves, command: str, figures: Figures) -> dict[str, bytes]:
     """Every file of a result by name."""
     table = summary(curves, command)
     texts = {"curves.csv": curves_csv(curves), "summary.json": files.json_text(table)}
-    pictures = {name: partial(_picture, curves, *which) for name, which in figures.items()}
+
+    def picture(which: Sequence[int], title: str) -> Any:
+        from psofed.report.figures import learning_curves
+
+        return learning_curves(curves, which, title)
+
+    pictures = {name: partial(picture, *which) for name, which in figures.items()}
     return page.render(_page(curves, table), texts, pictures)
-
-
-def _picture(curves: Curves, which: Sequence[int], title: str) -> Any:
-    from psofed.report.figures import learning_curves
-
-    return learning_curves(curves, which, title)
 
 
 def curves_csv(curves: Curves) -> str:
@@ -105,8 +105,9 @@ def baseline(curves: Curves) -> int | None:
     """What the others are compared with: Online-Fed if it is there, else the first of many."""
     methods = curves.experiment.methods
     found = [j for j, o in enumerate(methods) if o.role == "reference" and o.policy is None]
-    found.sort(key=lambda j: methods[j].apart)  # rather one of the experiment's own world
-    return found[0] if found else 0 if len(methods) > 1 else None
+    if found:  # rather one of the experiment's own world
+        return min(found, key=lambda j: methods[j].apart)
+    return 0 if len(methods) > 1 else None
 
 
 def _entry(curves: Curves, j: int, base: int | None) -> dict[str, Any]:
@@ -190,24 +191,18 @@ def levels(curves: Curves) -> list[str]:
         means = NOISY if noisy and name == "noise" else MEANS[name]
         lines.append(f"{FLOORS[name]}: {with_error(*level)} dB ({means})")
     lines += notes(curves)
-    ours, threat = f"Errors are on {curves.experiment.judged}", curves.experiment.threat
-    return [
-        *lines,
-        *([f"{threat[:1].upper()}{threat[1:]}."] if threat else []),
-        f"{ours}; ± is one standard error over the runs." if curves.runs > 1 else ours + ".",
-    ]
+    error = "; ± is one standard error over the runs" if curves.runs > 1 else ""
+    ours = f"Errors are on {curves.experiment.judged}{error}."
+    return [*lines, *files.said(curves.experiment.threat), ours]
 
 
 def notes(curves: Curves) -> list[str]:
     """What a check made of the samples, and what is promised to them."""
-    titles, promises = (
-        curves.titles,
-        [promise(curves.experiment, j) for j in range(len(curves.mse))],
-    )
-    checked = zip(titles, curves.checked, strict=False)  # nothing without a check
+    checked = zip(curves.titles, curves.checked, strict=False)  # nothing without a check
+    promises = ((title, promise(curves.experiment, j)) for j, title in enumerate(curves.titles))
     return [
         *(f"{title}: {in_words(found)}, in all runs together" for title, found in checked),
-        *(f"{t}: {p['words']}" for t, p in zip(titles, promises, strict=True) if p is not None),
+        *(f"{title}: {found['words']}" for title, found in promises if found is not None),
     ]
 
 
@@ -223,7 +218,7 @@ def _page(curves: Curves, table: dict[str, Any]) -> Page:
         answer(table["methods"], baseline(curves), experiment.rounds),
         parts=[*cautions, *(f"{note}." for note in notes(curves)), *found, grid(curves),
                traffic(curves)],
-        curves=learning(curves, _groups(experiment), floors(curves)), ends=ends(curves),
+        curves=learning(curves, _groups(experiment), _floors(curves)),
     )  # fmt: skip
 
 
@@ -246,13 +241,12 @@ def learning(
                  file="curves.csv")  # fmt: skip
 
 
-def floors(curves: Curves) -> list[tuple[str, float, str]]:
+def _floors(curves: Curves) -> list[tuple[str, float, str]]:
     """The levels of a chart that are known."""
-    found = {n: (f"{shown(e.value, 1)} dB", e.value) for n, e in curves.floors.items()}
+    known = {n: e.value for n, e in curves.floors.items() if abs(e.value) < float("inf")}
     return [
-        (page.minus(f"{FLOORS[name]}, {text}"), round(value, 3), page.minus(f"{name} {text}"))
-        for name, (text, value) in found.items()
-        if abs(value) < float("inf")
+        (page.minus(f"{FLOORS[n]}, {v:.1f} dB"), round(v, 3), page.minus(f"{n} {v:.1f} dB"))
+        for n, v in known.items()
     ]
 
 
@@ -291,48 +285,42 @@ def traffic(curves: Curves, titles: Sequence[str] = ()) -> Grid:
     return Grid(rows, title="Traffic", note=note, bars=True)
 
 
-def ends(curves: Curves) -> list[list[str]]:
-    """Each method with its steady MSE, and the kilobytes that it took, up and down."""
-    return [
-        [title, with_error(*curves.point(j, "steady")), f"{sent / 1000:,.4g}"]
-        for j, (title, sent) in enumerate(zip(curves.titles, curves.cumulative[:, -1], strict=True))
-    ]
-
-
 def answer(entries: Sequence[dict[str, Any]], base: int | None, rounds: int) -> str:
     """Which method ends lowest, by how much, and at which cost: in one sentence."""
-    ends = [entry for entry in entries if entry["mse_db"]["steady"]["value"] is not None]
+    ends = [(entry["method"], entry["mse_db"]["steady"]) for entry in entries]
     after = f"after {rounds:,} rounds"
-    if not ends:
+    best, words = lowest(ends)
+    if best is None:
         return f"All methods have diverged {after}."
-    ranked = sorted(ends, key=lambda entry: entry["mse_db"]["steady"]["value"])
-    best, steady = ranked[0], _with_error(ranked[0]["mse_db"]["steady"])
     if base is None:
-        return f"{best['method']} is at {steady} dB {after}."
-    other = entries[base]
-    alike = [e["method"] for e in ranked[1:] if _same(best, e)]
-    near = f" ({alike[0]}{' and others' * (len(alike) > 1)} within error of it)" if alike else ""
-    words = f"{best['method']} ends lowest{near}, at {steady} dB {after}"
-    if best is other:
-        return f"{words}; no other method does better."
-    share = best.get("traffic_share")
+        return f"{ends[best][0]} is at {_with_error(ends[best][1])} dB {after}."
+    if best == base:
+        return f"{words} {after}; no other method does better."
+    other, gap = ends[base][0], entries[best]["difference_db"]["steady"]
+    share = entries[best].get("traffic_share")
     cost = "" if share is None else f", with {100 * share:.3g} % of its traffic"
-    return f"{words}: {_gap(best['difference_db']['steady'], other['method'])}{cost}."
+    if gap["value"] is None:
+        far = f"{other} has diverged"
+    elif gap["stderr"] is not None and abs(gap["value"]) <= LIKELY * gap["stderr"]:
+        far = f"within error of {other}"
+    else:
+        far = f"{abs(gap['value']):.2f} dB below {other}"
+    return f"{words} {after}: {far}{cost}."
 
 
-def _gap(gap: dict[str, Any], other: str) -> str:
-    """How far below another method, as far as the paired error can tell."""
-    value, error = gap["value"], gap["stderr"]
-    if value is None:
-        return f"{other} has diverged"
-    if error is not None and abs(value) <= LIKELY * error:
-        return f"within error of {other}"
-    return f"{abs(value):.2f} dB below {other}"
+def lowest(ends: Sequence[tuple[str, dict[str, float | None]]]) -> tuple[int | None, str]:
+    """The best of these steady values, if any is one, and what to say of it.
 
-
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two ends differ by less than their errors."""
-    a, b = one["mse_db"]["steady"], other["mse_db"]["steady"]
-    if a["stderr"] is None or b["stderr"] is None:
-        return False
-    return bool(b["value"] - a["value"] <= LIKELY * hypot(a["stderr"], b["stderr"]))
+    >>> lowest([("a", {"value": -3.0, "stderr": 0.1}), ("b", {"value": -3.1, "stderr": 0.1})])
+    (1, 'b ends lowest (a within error of it), at -3.10 ±0.10 dB')
+    """
+    values = np.array([end["value"] for _, end in ends], float)  # None is not a number
+    values[~np.isfinite(values)] = np.inf
+    errors = np.array([end["stderr"] for _, end in ends], float)
+    best, *rest = np.argsort(values, kind="stable").tolist()
+    if np.isinf(values[best]):
+        return None, ""
+    alike = [ends[j][0] for j in rest
+             if values[j] - values[best] <= LIKELY * hypot(errors[j], errors[best])]  # fmt: skip
+    near = f" ({alike[0]}{' and others' * (len(alike) > 1)} within error of it)" if alike else ""
+    return best, f"{ends[best][0]} ends lowest{near}, at {_with_error(ends[best][1])} dB"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from math import hypot
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,19 +15,34 @@ from psofed.federation.plugins.known import written
 from psofed.report import files, page, runs
 from psofed.report.charts import COLOURS, Chart, Curve, Sheet
 from psofed.report.files import Block, Grid, with_error
-from psofed.report.page import Page
 
 WIDE = 10.0  # a ratio of the largest to the smallest value above which the axis is logarithmic
 
 
+class _Point(NamedTuple):
+    """A method at a value of the setting along the figure."""
+
+    title: str
+    x: Any
+    mse_db: float
+    stderr_db: float
+
+
 def render(result: SweepResult, command: str) -> dict[str, bytes]:
     """Every file of the result by name."""
+    table = to_table(result, command)
     texts = {
         "sweep.csv": files.csv_text(result.rows()),
-        "sweep.json": files.json_text(to_table(result, command)),
+        "sweep.json": files.json_text(table),
         "curves.csv": files.csv_text(_curves(result)),
     }
-    return page.render(_page(result, command), texts, {"sweep": sheet(result)})
+    made = page.of_experiment(
+        result.plan.base, command, table["runs"],
+        f"A sweep of {', '.join(table['settings'])}: {len(table['methods'])} curves",
+        table["answer"], table["targets"], threat(result), curves=_learning(result),
+        parts=[along(result), grid(result)],
+    )  # fmt: skip
+    return page.render(made, texts, {"sweep": sheet(result)})
 
 
 def to_table(result: SweepResult, command: str) -> dict[str, Any]:
@@ -44,18 +58,6 @@ def to_table(result: SweepResult, command: str) -> dict[str, Any]:
         "answer": sentence(entries),
         "threat": threat(result),
     })  # fmt: skip
-
-
-def _page(result: SweepResult, command: str) -> Page:
-    table, chart = to_table(result, command), _learning(result)
-    ends = [row for curves in result.curves for row in runs.ends(curves)]
-    return page.of_experiment(
-        result.plan.base, command, table["runs"],
-        f"A sweep of {', '.join(table['settings'])}: {len(ends)} curves", table["answer"],
-        judged(result), threat(result), curves=chart,
-        ends=[[s.label, *rest] for s, (_, *rest) in zip(chart.series, ends, strict=True)],
-        parts=[along(result), grid(result)],
-    )  # fmt: skip
 
 
 def _learning(result: SweepResult) -> Chart:
@@ -104,8 +106,7 @@ def blocks(result: SweepResult) -> list[Block]:
     """The table for a screen, and the best point in a sentence."""
     best = sentence([_entry(row) for row in result.rows()])
     steady = f"Steady: test MSE of the last fifth of the rounds, {judged(result)}."
-    said = threat(result)
-    return [grid(result), "", best, steady, *([f"{said[:1].upper()}{said[1:]}."] if said else [])]
+    return [grid(result), "", best, steady, *files.said(threat(result))]
 
 
 def grid(result: SweepResult) -> Grid:
@@ -125,51 +126,8 @@ def grid(result: SweepResult) -> Grid:
 
 def sentence(entries: Sequence[dict[str, Any]]) -> str:
     """Which point ends lowest, and whether that can be told from the errors."""
-    ends = [e for e in entries if e["steady_db"]["value"] is not None]
-    ends = [e for e in ends if abs(e["steady_db"]["value"]) < float("inf")]
-    if not ends:
-        return "All points have diverged."
-    ranked = sorted(ends, key=lambda e: e["steady_db"]["value"])
-    best, low = ranked[0], ranked[0]["steady_db"]
-    error = low["stderr"]
-    if error is None or not abs(error) < float("inf"):
-        return f"{best['method']} ends lowest, at {low['value']:.2f} dB, in a single run."
-    others = [e["steady_db"] for e in ranked[1:]]
-    near = sum(o["value"] - low["value"] <= 2 * hypot(error, o["stderr"]) for o in others)
-    more = f"; {near} more within two standard errors of it" if near else ""
-    return f"{best['method']} ends lowest, at {low['value']:.2f} ±{error:.2f} dB{more}."
-
-
-@dataclass
-class SweepLine:
-    """A method, or a method at the values of the other settings: a point for each x."""
-
-    titles: list[str] = field(default_factory=list)
-    x: list[Any] = field(default_factory=list)
-    mse_db: list[float] = field(default_factory=list)
-    stderr_db: list[float] = field(default_factory=list)
-
-    @property
-    def label(self) -> str:
-        """What the titles of its points have in common.
-
-        >>> SweepLine(["PSO-Fed M=1 coordinated, step 1", "PSO-Fed M=5 coordinated, step 1"]).label
-        'PSO-Fed coordinated, step 1'
-        >>> SweepLine(["PSO-Fed M=1 uncoordinated, D 8", "PSO-Fed M=1 uncoordinated, D 9"]).label
-        'PSO-Fed M=1 uncoordinated'
-        """
-        words = [title.split(" ") for title in self.titles]
-        if len({len(each) for each in words}) > 1:
-            return self.titles[0]
-        same: list[str] = []
-        for column in zip(*words, strict=True):
-            if len(set(column)) == 1:
-                same.append(column[0])
-                continue
-            if any(word.endswith(",") for word in same):  # the name of the value goes with it
-                while not same[-1].endswith(","):
-                    same.pop()
-        return " ".join(same).rstrip(",")
+    best, words = runs.lowest([(entry["method"], entry["steady_db"]) for entry in entries])
+    return "All points have diverged." if best is None else f"{words}."
 
 
 def sheet(result: SweepResult, x: str | None = None) -> Sheet:
@@ -181,35 +139,44 @@ def sheet(result: SweepResult, x: str | None = None) -> Sheet:
 def along(result: SweepResult, x: str | None = None) -> Chart:
     """The steady MSE with its standard error: a line for each method and other setting."""
     axis = chosen(result, x)
-    places, wide = _places(axis), _is_wide(axis)
-    series = [_series(line, i, places) for i, line in enumerate(lines(result, axis))]
+    numeric = _numeric(axis)
+    places = {value: value if numeric else i for i, value in enumerate(axis.values)}
+    wide = numeric and min(axis.values) > 0 and max(axis.values) > WIDE * min(axis.values)
+    found = enumerate(lines(result, axis))
+    series = [_series(points, i, places) for i, points in found]
     runs = result.curves[0].runs
     note = f"Mean of {runs} runs; the band is one standard error." if runs > 1 else "One run."
     ticks = [(place, axis.shown(value)) for value, place in places.items()]
     return Chart(f"The end against {axis.place.key}", axis.place.key,
                  f"steady test MSE (dB), {judged(result)}", series, note=note,
-                 log=wide if _numeric(axis) else None,
-                 ticks=ticks if wide or not _numeric(axis) else ())  # fmt: skip
+                 log=wide if numeric else None, ticks=ticks if wide or not numeric else ()
+                 )  # fmt: skip
 
 
-def _places(axis: Axis) -> dict[Any, float]:
-    return {value: value if _numeric(axis) else i for i, value in enumerate(axis.values)}
-
-
-def _is_wide(axis: Axis) -> bool:
-    values = axis.values
-    return _numeric(axis) and min(values) > 0 and max(values) > WIDE * min(values)
-
-
-def _series(line: SweepLine, i: int, places: dict[Any, float]) -> Curve:
-    """Its points in order; a method that the setting does not change is the same everywhere."""
-    if line.x == [None]:
+def _series(points: list[_Point], i: int, places: dict[Any, float]) -> Curve:
+    """Points in order; a method that the setting does not change is the same everywhere."""
+    [first, *_] = points
+    if first.x is None:
         ends = sorted({min(places.values()), max(places.values())})
-        return Curve(line.titles[0], ends, line.mse_db * len(ends), style=i)
-    order = sorted(range(len(line.x)), key=lambda k: places[line.x[k]])
-    x, y, error = (np.array(v, float)[order] for v in
-                   ([places[v] for v in line.x], line.mse_db, line.stderr_db))  # fmt: skip
-    return Curve(line.label, x, y, error if np.isfinite(error).any() else None, style=i)
+        return Curve(first.title, ends, [first.mse_db] * len(ends), style=i)
+    ordered = sorted((places[p.x], p.mse_db, p.stderr_db) for p in points)
+    x, y, error = np.array(ordered, float).T
+    return Curve(common([p.title for p in points]), x, y,
+                 error if np.isfinite(error).any() else None, style=i)  # fmt: skip
+
+
+def common(titles: Sequence[str]) -> str:
+    """What the titles of a line's points have in common.
+
+    >>> common(["PSO-Fed M=1 coordinated, step 1", "PSO-Fed M=5 coordinated, step 1"])
+    'PSO-Fed coordinated, step 1'
+    >>> common(["PSO-Fed M=1 uncoordinated, D 8", "PSO-Fed M=1 uncoordinated, D 9"])
+    'PSO-Fed M=1 uncoordinated'
+    """
+    names, *settings = zip(*(title.split(", ") for title in titles), strict=False)
+    words = zip(*(name.split() for name in names), strict=False)
+    name = " ".join(column[0] for column in words if len(set(column)) == 1)
+    return ", ".join([name, *(each[0] for each in settings if len(set(each)) == 1)])
 
 
 def chosen(result: SweepResult, x: str | None) -> Axis:
@@ -228,29 +195,17 @@ def _numeric(axis: Axis) -> bool:
     return all(isinstance(v, int | float) and not isinstance(v, bool) for v in axis.values)
 
 
-def lines(result: SweepResult, axis: Axis) -> list[SweepLine]:
+def lines(result: SweepResult, axis: Axis) -> list[list[_Point]]:
     """The points of the table, sorted into lines; a method without the setting has one point."""
-    found: dict[Any, SweepLine] = {}
+    found: dict[Any, list[_Point]] = {}
     base = [i for i, _ in variants(result.plan.base, list(result.plan.axes))]
+    own = [a.place for a in result.plan.axes if a.place.own and a is not axis]
     for i, curves in enumerate(result.curves):
         settings, _ = result.plan.parts[i]
         others = tuple(v for key, v in settings.items() if key != axis.place.key)
-        titles = result.titles(i)
-        for j, options in enumerate(curves.options()):
-            own = [a.place for a in result.plan.axes if a.place.own and a is not axis]
-            identity = (base[j], others, *(options.get(place.field) for place in own))
-            line = found.setdefault(identity, SweepLine())
-            steady = curves.point(j, "steady")
-            line.titles.append(titles[j])
-            line.x.append(_at(axis, settings, options))
-            line.mse_db.append(steady.value)
-            line.stderr_db.append(steady.stderr)
+        for j, (title, options) in enumerate(zip(result.titles(i), curves.options(), strict=True)):
+            line = (base[j], others, *(options.get(place.field) for place in own))
+            x = options.get(axis.place.field) if axis.place.own else settings[axis.place.key]
+            x = x if x in axis.values else None  # it is none of a method without the setting
+            found.setdefault(line, []).append(_Point(title, x, *curves.point(j, "steady")))
     return list(found.values())
-
-
-def _at(axis: Axis, settings: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Where a point stands; None for a method that the setting does not change."""
-    if not axis.place.own:
-        return settings[axis.place.key]
-    value = options.get(axis.place.field)
-    return value if value in axis.values else None

@@ -34,19 +34,13 @@ class Findings(NamedTuple):
     command: str
 
 
-def text(found: Findings) -> str:
-    """The result as text."""
-    return joined(blocks(found))
-
-
 def blocks(found: Findings) -> list[Block]:
-    """The same in parts, for a screen."""
+    """The result in parts, for a screen."""
     study, curves = found.study, found.curves
     parts = [_data(study), _limits(study), _judgements(study)]
     parts += [_predictions(study)] if study.predictions else []
     parts += [_deviations(found, curves)] if curves is not None else []
-    first, *others = parts
-    return [*first, *(block for part in others for block in ("", *part))]
+    return [block for part in parts for block in ("", *part)][1:]
 
 
 def _data(study: Study) -> list[Block]:
@@ -94,15 +88,11 @@ def _judgements(study: Study) -> list[Block]:
     lines: list[Block] = [Grid(rows, least=(5, 3), where=WHERE, title="Steps")]
     for j in study.judgements:
         if j.step >= j.limit:
-            lines.append(
-                f"{j.title}: step {j.step:g} is above its mean-square limit {j.limit:.3f}: the"
-                " error grows without bound."
-            )
+            above = f"is above its mean-square limit {j.limit:.3f}: the error grows without bound"
+            lines.append(f"{j.title}: step {j.step:g} {above}.")
         if j.radius is not None and j.radius.value > 1 and not j.radius.endless:
-            lines.append(
-                f"{j.title}: even the mean error grows, by a factor of {j.radius.value:.4g} in"
-                f" {j.radius.period} rounds."
-            )
+            grows = f"by a factor of {j.radius.value:.4g} in {j.radius.period} rounds"
+            lines.append(f"{j.title}: even the mean error grows, {grows}.")
     endless = [j for j in study.judgements if j.radius is not None and j.radius.endless]
     if any(j.step * study.bounds.flat < RESOLUTION for j in endless):
         lines.append(
@@ -236,17 +226,16 @@ def render(found: Findings) -> dict[str, bytes]:
     texts = {
         "theory.json": files.json_text(to_table(found)),
         "theory.csv": files.csv_text(_rows(found)),
-        "theory.txt": text(found) + "\n",
+        "theory.txt": joined(blocks(found)) + "\n",
     }
+    curves = over_simulation(found)
     made = page.of_experiment(
         found.study.world.experiment, found.command,
         None if found.curves is None else found.curves.runs,
         "What theory predicts" if found.curves is None else "Theory over simulation",
-        answer(found), parts=[block for block in blocks(found) if block],
-        ends=[[p.title, shown(p.mse_db[-1]), "-"] for p in found.study.predictions],
-        curves=over_simulation(found),
+        answer(found), parts=[block for block in blocks(found) if block], curves=curves,
     )  # fmt: skip
-    return page.render(made, texts, {"theory": Sheet([over_simulation(found)])})
+    return page.render(made, texts, {"theory": Sheet([curves])})
 
 
 def answer(found: Findings) -> str:

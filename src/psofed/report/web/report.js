@@ -1,11 +1,10 @@
 "use strict";
 
-// A page: the answer, the curves, tables and charts, and how to make it again; of several results
-// first all curves together, then each by itself.
+// A page: the answer, the curves, tables and charts, and how to make it again.
 const waiting = [];
 
 function heading(text) {
-  return text ? el(`h${DATA.pages.length > 1 ? 3 : 2}`, {}, text) : null;
+  return text ? el("h2", {}, text) : null;
 }
 
 function soft(text) {
@@ -71,7 +70,7 @@ function copyBox(text, name) {
 
 function originBlock(page) {
   const inside = / experiment\.toml\b/.test(page.command) ? " in this folder, which holds experiment.toml" : "";
-  const files = DATA.pages.length > 1 ? [] : page.figures;
+  const files = page.figures;
   const name = page.plan ? "plan" : "experiment";
   return [
     heading("Repeat it"),
@@ -83,65 +82,15 @@ function originBlock(page) {
   ];
 }
 
-function pageBlocks(page) {
-  return [
-    el("p", { class: "answer" }, page.answer),
-    el("p", { class: "soft facts" }, page.facts),
-    page.curves ? chartBlock(page.curves) : null,
-    page.parts.map(partBlock),
-    originBlock(page),
-  ].flat(9).filter(Boolean);
-}
-
-// The same method has the same colour in all results, and in each another dash.
-function styleOf(method, methods, result) {
-  const count = STYLES.length;
-  const turn = result * Math.ceil(methods / count) + Math.floor(method / count);
-  return (method % count) + count * turn;
-}
-
-// All curves of all results in one picture, each with the name of its result.
-function together(pages) {
-  const some = pages.filter((page) => page.curves);
-  const labels = [...new Set(some.flatMap((page) => page.curves.series.filter((s) => !s.points).map((s) => s.label)))];
-  const [series, groups] = [[], []];
-  pages.forEach((page, f) => {
-    if (!page.curves) return;
-    groups.push([page.name, page.curves.series.map((_, i) => series.length + i)]);
-    page.curves.series.forEach((s) => series.push({ ...s, label: `${page.name}: ${s.label}`,
-      style: s.points ? series[series.length - 1].style : styleOf(labels.indexOf(s.label), labels.length, f) }));
-  });
-  const kinds = [...new Set(pages.map((page) => page.targets).filter(Boolean))];
-  const tops = some.map((page) => page.curves.top).filter((top) => top != null);
-  return !series.length ? null : { ...some[0].curves, title: "All results together", series, groups, together: true, total: "", file: "", thinned: null, note: "",
-    y: `test MSE (dB), ${kinds.length > 1 ? "of different kinds" : kinds[0]}`, top: tops.length ? Math.max(...tops) : null,
-    levels: [...new Map(some.flatMap((page) => page.curves.levels).map((level) => [level[0], level])).values()],
-    log: some.every((page) => page.curves.log) };
-}
-
-function togetherBlocks(pages) {
-  const curves = together(pages);
-  const ends = pages.flatMap((page) => page.ends.map((row) => [page.name, ...row]));
-  return [
-    el("nav", { "aria-label": "Results" }, el("ol", {}, pages.map((page, f) => el("li", {}, el("a", { href: `#result-${f}` }, page.name), `: ${page.answer}`)))),
-    curves ? [el("h2", {}, "All curves together"), chartBlock(curves)] : null,
-    DATA.notes.map((note) => el("p", {}, el("strong", {}, note))),
-    el("h2", {}, "What differs"),
-    DATA.differs.length ? table(["", ...pages.map((page) => page.name)], DATA.differs, "Settings that differ") : el("p", {}, "Nothing but the methods: the settings are the same."),
-    ends.length ? [el("h2", {}, "Where they end"), table(["result", "method", "steady, dB", "kB in all"], ends, "Where they end")] : null,
-  ].flat(9).filter(Boolean);
-}
-
 function show() {
-  const { pages } = DATA;
-  const main = document.getElementById("main");
-  main.append(el("h1", {}, DATA.title));
-  if (pages.length === 1) main.append(...pageBlocks(pages[0]));
-  else {
-    main.append(...togetherBlocks(pages));
-    pages.forEach((page, f) => main.append(el("section", { id: `result-${f}` },
-      el("h2", {}, page.name), el("p", { class: "soft" }, page.title), ...pageBlocks(page))));
-  }
+  document.getElementById("main").append(...[
+    el("h1", {}, DATA.title),
+    el("p", { class: "answer" }, DATA.answer),
+    el("p", { class: "soft facts" }, DATA.facts),
+    DATA.curves ? chartBlock(DATA.curves) : null,
+    DATA.parts.map(partBlock),
+    originBlock(DATA),
+  ].flat(9).filter(Boolean));
   waiting.forEach((draw) => draw());
 }
 

@@ -21,13 +21,13 @@ function unpack(packed) {
 }
 
 class Curves {
-  // about: a chart as `Chart.data` writes it. Of several results `together`, all groups are shown at first.
+  // about: a chart as `Chart.data` writes it.
   constructor(host, about) {
     this.about = about;
     this.series = about.series.map(unpack);
     this.groups = about.groups.length ? [...about.groups, ["All", this.series.map((_, i) => i)]] : [];
     const hasBytes = this.series.some((s) => s.sent);
-    this.state = { group: about.together ? this.groups.length - 1 : 0, axis: about.total ? "bytes" : "rounds", total: about.total || "unicast",
+    this.state = { group: 0, axis: about.total ? "bytes" : "rounds", total: about.total || "unicast",
       levels: true, log: { rounds: !!about.log, bytes: true } };
     this.bar = el("div", { class: "bar" });
     this.hidden = el("p", { class: "soft", role: "status" });
@@ -92,17 +92,16 @@ class Curves {
       xLabel: state.axis === "bytes" ? `bytes, ${TOTALS[state.total][0]}` : about.x,
       yLabel: about.y,
       xLog: state.log[state.axis],
-      yLog: about.log_y,
       series: this.chosen().filter((s) => this.at(s)).map((s) => ({ ...s, x: this.at(s) })),
       levels,
       marks: about.marks.map(([label, value]) => ({ label, value })),
       ticks: about.ticks.length ? about.ticks : null,
-      yRange: about.log_y ? null : this.range(levels),
+      yRange: this.range(levels),
       height: Math.min(460, Math.max(300, innerHeight * 0.6)),
       formatX: isBytes ? bytes : thousands,
       tickX: isBytes ? roundBytes : thousands,
-      tickY: about.bytes === "y" ? roundBytes : thousands,
-      formatY: about.bytes === "y" ? bytes : (value) => decimals(value, about.digits),
+      tickY: thousands,
+      formatY: (value) => decimals(value, about.digits),
     };
   }
 

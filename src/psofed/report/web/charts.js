@@ -44,7 +44,7 @@ function swatch(style, points = false, solid = false) {
 }
 
 class LineChart {
-  // spec: {label, xLabel, yLabel, xLog, yLog, height, x, ticks, series, levels, marks, yRange, formatX, formatY, tickX,
+  // spec: {label, xLabel, yLabel, xLog, height, x, ticks, series, levels, marks, yRange, formatX, formatY, tickX,
   // tickY}
   // series: [{label, y, x?, low?, high?, style?, points?, solid?, size?}]; levels: [{label, value, short?}]; marks: the same
   // along x. Values may be null where nothing is known. A series without its own x uses the chart's.
@@ -71,7 +71,7 @@ class LineChart {
 
   // Show something else. The same kind of chart keeps its zoom and is only given its new data.
   set(spec) {
-    const kind = JSON.stringify([spec.xLabel, spec.yLabel, spec.xLog, spec.yLog, spec.height,
+    const kind = JSON.stringify([spec.xLabel, spec.yLabel, spec.xLog, spec.height,
       spec.series.map((s) => [s.label, s.style, !!s.low, !!s.points]), spec.levels, spec.marks]);
     this.spec = spec;
     this.data = joined(spec);
@@ -117,7 +117,7 @@ class LineChart {
       cursor: { drag: { x: true, y: true, uni: 30 }, dataIdx: nearest, points: { size: 7 } },
       scales: {
         x: { time: false, distr: spec.xLog ? 3 : 1, range: spec.xLog ? (u, low, high) => logSpan(low, high) : undefined },
-        y: { distr: spec.yLog ? 3 : 1, range: spec.yLog ? undefined : (u, low, high) => this.span(low, high) },
+        y: { range: (u, low, high) => this.span(low, high) },
       },
       series,
       bands,

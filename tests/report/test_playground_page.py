@@ -15,8 +15,8 @@ import pytest
 from helpers import ROOT, processes
 from helpers.playing import FIRST, curve, hash_of, settle, slide, until
 from psofed.cli.verbs import cli
-from psofed.report.web import playground
-from psofed.report.web.hosting import hosting
+from psofed.report import playground
+from psofed.report.playground import hosting
 
 
 def test_settings_live_in_the_address_and_come_back(open_play):

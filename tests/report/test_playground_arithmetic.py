@@ -11,8 +11,8 @@ import pytest
 from helpers import GOLDEN
 from helpers.playing import FIRST, answer
 from psofed.core.features import Waves
+from psofed.report import playground
 from psofed.report.page import asset
-from psofed.report.web import playground
 from psofed.simulate import reference
 from psofed.simulate import reference as cases
 from psofed.streams import paper

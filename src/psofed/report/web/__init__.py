@@ -1,1 +1,0 @@
-"""Web pages: one self-contained file each, usable offline, safe against injection."""

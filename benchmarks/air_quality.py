@@ -24,7 +24,6 @@ from psofed.streams.data import reading as tables
 from psofed.streams.data.columns import Columns
 from psofed.streams.data.rounds import Rounds
 from psofed.tables import backtest, fitting
-from psofed.tables.outcome import client_rows, interval_table, score_rows
 from psofed.tables.plan import Plan
 
 INPUTS = ("PM2.5", "PM10", "SO2", "NO2", "CO", "TEMP", "PRES", "DEWP", "RAIN", "wd", "WSPM")
@@ -77,7 +76,7 @@ def runs(folder: Path, plan: Plan, seeds: int) -> list[fitting.Fit]:
 
 def scores(done: list[fitting.Fit]) -> str:
     """Errors over the target's variance: mean and standard deviation over the seeds."""
-    rows = [score_rows(each) for each in done]
+    rows = [each.scores.rows(each.unit) for each in done]
     full = next(row for row in rows[0] if row["method"] == "Online-Fed")
     lines = [
         "",
@@ -119,7 +118,7 @@ def _spread(values: list[float]) -> str:
 def clients(done: list[fitting.Fit]) -> str:
     """Frozen errors of each client, mean over the seeds; how often sharing gains or loses."""
     lines = ["", "| station | shared | own | alone | gains | loses |", "|---|---|---|---|---|---|"]
-    for same in zip(*(client_rows(each) for each in done), strict=True):
+    for same in zip(*(fits.client_rows(each) for each in done), strict=True):
         means = [f"{np.mean([row[key] for row in same]):.3f}" for key in ("shared", "own", "alone")]
         verdicts = [row["sharing"] for row in same]
         counts = [str(verdicts.count(word)) for word in ("gains", "loses")]
@@ -129,16 +128,16 @@ def clients(done: list[fitting.Fit]) -> str:
 
 def intervals(done: list[fitting.Fit]) -> str:
     """What was promised and kept in the last part, by model and level; ranges over all seeds."""
-    lines = ["", "| | level | all | by station | by station and season | width | best constant |",
+    lines = ["", "| | level | all | by station | by station and quarter | width | best constant |",
              "|---|---|---|---|---|---|---|"]  # fmt: skip
-    tables = [interval_table(each) for each in done]
+    tables = [fits.interval_table(each) for each in done]
     for model in ("shared", "own"):
         for same in zip(*(table[model] for table in tables), strict=True):
             last = [entry["by_part"][1] for entry in same]
-            seasons = [part for entry in same for part in entry["by_part"][2:]]
+            quarters = [part for entry in same for part in entry["by_part"][2:]]
             ranges = [f"{min(p['lowest_client'] for p in parts):.3f} to"
                       f" {max(p['highest_client'] for p in parts):.3f}"
-                      for parts in (last, seasons)]  # fmt: skip
+                      for parts in (last, quarters)]  # fmt: skip
             inside = f"{np.mean([part['coverage'] for part in last]):.3f}"
             widths = [f"{np.mean([part['width'] for part in last]):.1f}",
                       f"{np.mean([entry['constant_width'] for entry in same]):.1f}"]  # fmt: skip

@@ -43,7 +43,7 @@ _HOMES = {
     # your own table
     "fit_table": "psofed.tables.fitting",
     "load_model": "psofed.tables.model:load",
-    "Fit": "psofed.tables.outcome",
+    "Fit": "psofed.tables.fitting",
     "Model": "psofed.tables.model",
     # what can go wrong
     "InputError": "psofed.errors",
@@ -188,10 +188,10 @@ if TYPE_CHECKING:
     from psofed.streams.iid import Options as IIDStream
     from psofed.streams.paper import Options as PaperStream
     from psofed.streams.table import Options as TableStream
+    from psofed.tables.fitting import Fit as Fit
     from psofed.tables.fitting import fit_table as fit_table
     from psofed.tables.model import Model as Model
     from psofed.tables.model import load as load_model
-    from psofed.tables.outcome import Fit as Fit
     from psofed.theory.prediction import Prediction as Prediction
     from psofed.theory.prediction import curves as predict_curves
 

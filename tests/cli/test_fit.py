@@ -61,43 +61,6 @@ def test_advise_writes_a_plan_that_fit_reads(psofed, tmp_path):
     assert (tmp_path / "a" / "run.toml").exists() == answer["federate"]
 
 
-@pytest.mark.usefixtures("sketched")
-def test_the_model_of_a_fit_has_never_seen_who_is_held_out(psofed, tmp_path):
-    asked = ("--hold-out", "hill", "--alone", "--out", "r", "--json")
-    done = psofed("fit", "--example", *QUICK, *asked)
-    assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout)
-    own = [row for row in example.rows() if row["station"] == "hill"]
-    assert shown["clients"] == 7
-    assert shown["rows"] == len(example.rows()) - len(own)
-    assert "hill" not in {entry["client"] for entry in shown["by_client"]}
-    wrong(
-        psofed("deploy", "export", "r/model.psofed", "--to", "json", "--client", "hill"),
-        "--client is 'hill'",
-    )
-    with open(tmp_path / "hill.csv", "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, own[0])
-        writer.writeheader()
-        writer.writerows(own)
-    said = psofed("predict", "r/model.psofed", "hill.csv", "--json")
-    assert json.loads(said.stdout)["rows"] == len(own)
-
-
-@pytest.mark.parametrize(
-    ("names", "parts"),
-    [
-        (("hil",), ["--hold-out is 'hil'", "did you mean 'hill'"]),
-        (("p", "q"), ["every client"]),
-    ],
-)
-def test_a_client_that_cannot_be_held_out_is_refused(psofed, tmp_path, names, parts):
-    (tmp_path / "t.csv").write_text(TABLE)
-    given = ("t.csv", "--time", "t", "--target", "y", "--client", "who")
-    given = given if "p" in names else ("--example",)
-    wrong(psofed("fit", *given, *(a for n in names for a in ("--hold-out", n))), *parts)
-    assert not (tmp_path / "results").exists()
-
-
 TABLE = "t,who,a,y\n" + "\n".join(f"{n},{k},{n % 7},{n % 5}" for n in range(200) for k in "pq")
 
 

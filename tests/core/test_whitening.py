@@ -23,7 +23,7 @@ from psofed.simulate import any_method, family, kernel
 from psofed.simulate.draws import draw
 from psofed.simulate.onerun import one_run, some_runs
 from psofed.streams import iid
-from psofed.tables.export import origin
+from psofed.tables import export
 from psofed.theory import prediction
 
 SMALL = Experiment(
@@ -228,6 +228,6 @@ def test_the_kernel_has_whitened_maps_of_those_that_it_supports():
 def test_a_model_in_a_basis_is_exported_as_one_of_the_features():
     found = drawn(Features(dim=16, basis="whitened", size=5))[0]
     c, x = np.arange(1.0, 6.0), np.random.default_rng(0).standard_normal((8, 4))
-    features, w = origin.unfolded(found, c)
+    features, w = export.unfolded(found, c)
     assert isinstance(features, Waves)
     assert np.allclose(features(x) @ w, found(x) @ c, atol=1e-12)

@@ -1,7 +1,5 @@
 """A server that begins with a model that exists."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,6 @@ from psofed.fleet.protocol.store import StateFolder
 from psofed.fleet.samples import replay
 from psofed.methods import memofed
 from psofed.tables import export as formats
-from psofed.tables.export import origin
 
 
 @pytest.fixture
@@ -30,18 +27,12 @@ def learned(tmp_path):
     return made, tmp_path / "old", server.server.state["w"].copy()
 
 
-def test_folder_export_and_array_give_the_same_model(learned, tmp_path):
-    made, folder, w = learned
-    exported = tmp_path / "model.json"
-    exported.write_bytes(formats.render(origin.load(folder), "json"))
-    for path in (folder, exported, folder / "model.npy"):
-        assert np.abs(origin.weights(made, path) - w).max() < 1e-6
-
-
 def test_clients_of_a_warm_server_begin_with_its_model(learned):
     made, folder, w = learned
     server = Coordinator(made, disk())
-    server.warm(origin.weights(made, folder))
+    known = formats.weights(made, folder)
+    assert np.abs(known - w).max() < 1e-6
+    server.warm(known)
     k, frame = next(iter(server.frames().items()))
     member = Member(made, k, disk(), replay(made.experiment, k))
     begun = []
@@ -51,19 +42,12 @@ def test_clients_of_a_warm_server_begin_with_its_model(learned):
     assert np.abs(begun[0] - w).max() < 1e-6
 
 
-def test_a_model_of_other_features_is_refused(learned, tmp_path):
+def test_a_model_of_other_features_is_refused(learned, fitted):
     _, folder, _ = learned
     with pytest.raises(InputError, match="was learned with other features"):
-        origin.weights(plan(seed=3), folder)
-    table = json.loads(formats.render(origin.load(folder), "json"))
-    short = tmp_path / "short.json"
-    short.write_text(json.dumps(table | {"w": table["w"][:4]}))
-    with pytest.raises(InputError, match="has numbers of shape"):
-        origin.weights(plan(), short)
-    for text in ("{}", "[", json.dumps({"W": 3})):
-        short.write_text(text)
-        with pytest.raises(InputError, match="is no exported model"):
-            origin.weights(plan(), short)
+        formats.weights(plan(seed=3), folder)
+    with pytest.raises(InputError, match=r"has 60 features of \d+ inputs"):
+        formats.weights(plan(), fitted.path)
 
 
 def test_a_warm_start_needs_a_new_folder_and_a_method_with_one_model(learned):

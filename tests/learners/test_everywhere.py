@@ -26,8 +26,7 @@ from psofed.methods import fedavg, memofed, onlinefed, psofed
 from psofed.simulate import finished, montecarlo
 from psofed.simulate.draws import draw_test
 from psofed.streams import change
-from psofed.tables import plan
-from psofed.tables.export import origin
+from psofed.tables import export, plan
 from psofed.theory import prediction
 
 NETWORK = network.Options(hidden=2)  # D = 13
@@ -315,4 +314,4 @@ def test_a_server_judges_and_a_state_is_not_exported(tmp_path):
     plan.keep(folder)
     folder.close()
     with pytest.raises(InputError, match="has the learner network, which cannot be exported"):
-        origin.load(tmp_path / "server")
+        export.load(tmp_path / "server")

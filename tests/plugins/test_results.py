@@ -190,7 +190,7 @@ def test_both_ends_of_a_deployment_must_have_the_same_file_wherever_it_lies(tmp_
 
 
 def test_a_state_folder_keeps_the_file_and_imports_it_only_if_told(tmp_path):
-    from psofed.tables.export import origin
+    from psofed.tables import export
 
     put(tmp_path, marked(tmp_path))
     plan = deployment.read(experiment(tmp_path, DEPLOYED))
@@ -202,7 +202,7 @@ def test_a_state_folder_keeps_the_file_and_imports_it_only_if_told(tmp_path):
         (state / name).write_bytes(data)
     (tmp_path / "imported").unlink()
     with pytest.raises(InputError, match=r"is not imported here; allow it by naming the file: --p"):
-        origin.load(state)
+        export.load(state)
     assert not (tmp_path / "imported").exists()
     assert deployment.read(state / deployment.PLAN).digest == plan.digest
 

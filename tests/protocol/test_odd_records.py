@@ -19,7 +19,7 @@ from psofed.fleet.protocol.member import Member
 from psofed.fleet.protocol.store import SLOTS
 from psofed.fleet.samples import replay
 from psofed.methods import onlinefed
-from psofed.tables.export import origin
+from psofed.tables import export
 
 LIVE = Deploy(clock="live", wire="float64")
 PLANS = {
@@ -172,7 +172,7 @@ def test_what_others_read_from_a_folder_is_sound_or_refused_with_one_line(tmp_pa
     folder = tmp_path_factory.mktemp("state")
     (folder / "record.0").write_bytes(pack(replace(record, about=record.about | {"role": role})))
     (folder / "run.toml").write_text(tomli_w.dumps(PLANS["lockstep"].to_table()))
-    for read in (origin.load, requests.members, requests.history):
+    for read in (export.load, requests.members, requests.history):
         assert str(folder) in refusal(read, folder)
 
 

@@ -71,7 +71,7 @@ def played(options, *data):
 
 
 @pytest.mark.parametrize("options", METHODS, ids=lambda options: options.title())
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.integers(0, 99), st.sampled_from([0.0, 0.3, 0.9]), st.sampled_from([0, 2]),
        st.lists(st.integers(1, 12), max_size=3), st.sampled_from([1, 10**6]))  # fmt: skip
 def test_rounds_at_once_are_the_rounds_one_by_one(options, seed, gaps, delay, lengths, room):

@@ -3,6 +3,7 @@
 import gzip
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def made(rounds):
 
 
 def test_methods_are_fitted_to_a_budget_on_a_table_of_more_clients_than_two_cohorts(made):
-    few = replace(made, cohort=2, runs=1)
+    few = replace(made, cohort=2, runs=1, rounds=300, stream=replace(made.stream, frozen=300))
     assert few.clients > 2 * few.cohort
     assert budget.fit(few, pso.Options(10), 0.1).options.shared == few.features.dim // 10
     chosen = budget.fit(few, fedavg.Options(), 0.1)
@@ -70,15 +71,15 @@ def samples_of(rounds, k):
     return np.concatenate(ticks), np.concatenate(xs), np.concatenate(ys)
 
 
-@pytest.mark.parametrize("name", ["harbour", "hill", "bridge"])
-def test_rows_that_come_one_by_one_are_the_samples_of_the_table(rounds, name):
+def test_rows_that_come_one_by_one_are_the_samples_of_the_table(rounds):
+    name = "harbour"
     k = rounds.table.clients.index(name)
     ticks, x, y = samples_of(rounds, k)
     wanted = {int(n): (a, b) for n, a, b in zip(ticks, x, y, strict=True)}
     live = Live(rounds.recipe, name)
-    rows = [row for row in example.rows() if row["station"] == name]
+    rows = [row for row in example.rows() if row["station"] == name][:500]
     late: list[tuple[dict[str, str], int]] = []
-    asked = learned = 0
+    asked, learned, refused = 0, 0, 0
     for row in rows:
         n = int(rounds.table.ticks(np.array(moment(row["time"]))))
         # What is known by now is told first, with nothing but the time and the target.
@@ -101,13 +102,13 @@ def test_rows_that_come_one_by_one_are_the_samples_of_the_table(rounds, name):
         else:
             with pytest.raises(InputError, match=r"missing value|without the older"):
                 live(question)
-    assert asked == len(wanted)
-    assert learned > 400
+            refused += 1
+    assert asked == sum(t <= n for t in wanted)
+    assert learned > 300
+    assert refused > 5
 
 
 def moment(text):
-    from datetime import UTC, datetime
-
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
 
@@ -269,13 +270,13 @@ def test_a_station_that_joined_later_brings_its_own_rows_under_any_name(made, tm
     assert made.stream.live(8).name is None  # rows of any name are its own
 
 
-@pytest.mark.parametrize("who", ["mil", "-1"])
-def test_a_client_that_is_not_in_the_table_is_told_who_is(made, psofed, tmp_path, who):
+def test_a_client_that_is_not_in_the_table_is_told_who_is(made, psofed, tmp_path):
     (tmp_path / "run.toml").write_text(tomli_w.dumps(wishes.run_table(made, "float32")))
     asked = ("--state", "s", "--broker", "mqtt://127.0.0.1:1", "--stream", "-")
-    result = psofed("deploy", "client", "run.toml", f"--id={who}", *asked)
-    assert result.returncode == 2
-    assert "use 0 to 7, or a name: bridge, harbour" in result.stderr.strip().splitlines()[-1]
+    for who in ("mil", "-1"):
+        result = psofed("deploy", "client", "run.toml", f"--id={who}", *asked)
+        assert result.returncode == 2
+        assert "use 0 to 7, or a name: bridge, harbour" in result.stderr.strip().splitlines()[-1]
 
 
 def simulated(made):
@@ -294,8 +295,9 @@ FITTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("options", FITTED, ids=lambda o: o.title())
-@pytest.mark.parametrize("delay", [0, 3])
+@pytest.mark.parametrize(
+    ("options", "delay"), [*((options, 3) for options in FITTED), (FITTED[0], 0)]
+)
 def test_a_fit_and_a_run_of_its_file_end_with_the_same_models(tmp_path, options, delay):
     """With gaps, silent ticks, a client that comes late, one that stops, and one without labels."""
     g = np.random.default_rng(0)

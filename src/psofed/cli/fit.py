@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,6 @@ from psofed.federation.progress import EVERY, counting
 if TYPE_CHECKING:
     from psofed.report.files import ResultFolder
     from psofed.streams.data.table import Table
-    from psofed.tables.choices import Limits
     from psofed.tables.plan import Plan
 
 EXAMPLE: dict[str, Any] = {"label_delay": 6, "warmup": 0.2}
@@ -61,17 +60,10 @@ def _names(*more: str) -> str:
     " [default: psofed with M = D/5]",
 )
 @click.option("--alone", is_flag=True, help="Run the given methods only, without controls.")
-@click.option(
-    "--hold-out",
-    "held",
-    multiple=True,
-    metavar="CLIENT",
-    help="Learn without this client; may be repeated.",
-)
 @set_option(_names())
 @PLAN
 @common("example", "out", "force", "json")
-def fit(table: Path | None, alone: bool, held: tuple[str, ...], **options: Any) -> None:
+def fit(table: Path | None, alone: bool, **options: Any) -> None:
     """Learn a shared model from TABLE (CSV, .csv.gz, .parquet, or a folder with a file per client).
 
     Every sample is predicted before its label is learned, and a label is learned only when it is
@@ -83,8 +75,7 @@ def fit(table: Path | None, alone: bool, held: tuple[str, ...], **options: Any) 
 
     asked = Asked.of(table, options)
     with asked.results("fit") as folder:
-        rows = fitting.without(asked.read(), held)
-        done = fitting.fit(rows, asked.plan, not alone, counting)
+        done = fitting.fit(asked.read(), asked.plan, not alone, counting)
         folder.write(fits.render(done, command()), fits.FILES)
     out = folder.path
     if asked.as_json:
@@ -93,8 +84,6 @@ def fit(table: Path | None, alone: bool, held: tuple[str, ...], **options: Any) 
     printing.show(*fits.blocks(done))
     if not alone:
         printing.show("", *fits.client_blocks(done))
-    if held:
-        printing.show(f"held out of the scores and of the model: {', '.join(held)}")
     plan, taps = done.plan, done.recipe.taps
     inputs = f"width {plan.width:g}, step {plan.step:g}, {taps} input{'s' * (taps > 1)}"
     learned = f"learned from round {done.span.first}, frozen at {done.span.frozen}"
@@ -110,7 +99,7 @@ def fit(table: Path | None, alone: bool, held: tuple[str, ...], **options: Any) 
 @click.option("--link", metavar="NAME",
               help="Type of link, which limits messages: lorawan-dr0 .. lorawan-dr5, nb-iot, ble,"
               " satellite or ethernet. [default: no limits]")  # fmt: skip
-@fields("tables.choices.Limits", "bytes_per_day")
+@fields("tables.advice.Limits", "bytes_per_day")
 @set_option(_names("payload", "target_error", "within"))
 @PLAN
 @common("example", "out", "force", "json")
@@ -127,10 +116,9 @@ def advise(table: Path | None, link: str | None, **options: Any) -> None:
     """
     from psofed.report import advice as words
     from psofed.tables import advice as advising
-    from psofed.tables.choices import Limits
 
-    asked = Asked.of(table, options, Limits)
-    limits = _limits(link, asked.limits)
+    asked = Asked.of(table, options, advising.Limits)
+    limits = asked.limits if link is None else asked.limits.of_link(link)
     with asked.results("advice") as folder:
         search_dim = "dim" not in asked.given["plan"]
         read = asked.read()
@@ -146,17 +134,6 @@ def advise(table: Path | None, link: str | None, **options: Any) -> None:
         printing.show(
             f"or with {out / 'run.toml'}: psofed run, psofed deploy serve, psofed deploy client"
         )
-
-
-def _limits(link: str | None, limits: Limits) -> Limits:
-    from psofed.tables import plan
-
-    if link is None:
-        return limits
-    found = plan.find(link)
-    say(f"{found.name}: {found.payload} bytes a message ({found.source}).")
-    payload = min(limits.payload or found.payload, found.payload)
-    return replace(limits, payload=payload, messages=found.per_day)
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def predict(
             count += 1
             if row.target == row.target:
                 judged, squares = judged + 1, squares + (row.value - row.target) ** 2
-                inside += row.inside
+                inside += row.low <= row.target <= row.high
             ends = [] if interval is None else [f"{row.low:.7g}", f"{row.high:.7g}"]
             write([row.client, _time(row.time, recipe.calendar), f"{row.value:.7g}", *ends])
     dropped = dict(rounds.table.drops.counts) | dict(rounds.drops.counts)
@@ -137,14 +137,13 @@ def export(
     from psofed.errors import InputError
     from psofed.federation import records
     from psofed.tables import export as formats
-    from psofed.tables.export import origin
 
     out = out or formats.default_name(model, format, client)
     if out.is_dir():
         raise InputError(str(out), "is a folder", "give a file as --out")
     if out.exists() and not force:
         raise InputError(str(out), "exists already", "give another --out, or --force")
-    made = origin.load(model, client, plan, command())
+    made = formats.load(model, client, plan, command())
     data = formats.render(made, format, out.stem)
     try:
         records.write(out, data)

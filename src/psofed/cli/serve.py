@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 @click.option("--keep", type=click.IntRange(min=0), default=50, show_default=True, metavar="N",
               help="Snapshots that are kept; 0 makes none.")  # fmt: skip
 @click.option("--from", "origin", type=FILE, metavar="MODEL",
-              help="Begin with this model: a state folder, a file of `psofed fit`, an export as"
-              " JSON, or a .npy file. Only for a new state folder.")  # fmt: skip
+              help="Begin with this model: a state folder, or a file of `psofed fit`. Only for a"
+              " new state folder.")  # fmt: skip
 @click.option("--log-json", is_flag=True, help="Print one line of JSON per round.")
 @click.option("--dashboard", metavar="[HOST:]PORT",
               help="Serve a dashboard for browsers, and metrics; port 0 takes any free port."
@@ -164,11 +164,9 @@ def run(
 
 def _known(plan: Deployment, path: Path) -> Any:
     """The model to begin with."""
-    from psofed.tables.export import origin
+    from psofed.tables import export
 
-    if path.suffix == ".npy":
-        say(f"Warning: {path} does not say with which features it was learned")
-    return origin.weights(plan, path)
+    return export.weights(plan, path)
 
 
 def dashboard_page(run: str) -> str:

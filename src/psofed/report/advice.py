@@ -1,4 +1,7 @@
-"""Advice for readers: whether to federate, all candidates with their costs, and who gains."""
+"""Advice for readers: whether to federate, all candidates with their costs, and who gains.
+
+The first sentence is the recommendation; the others explain it and never recommend another.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,23 @@ from psofed.report.files import Block, Grid, joined, ratio
 from psofed.report.page import Page
 from psofed.report.page import render as render_page
 from psofed.tables import plan as plans
-from psofed.tables.advice import Advice
-from psofed.tables.choices import Gain, choice_table, evidence_table, goal
+from psofed.tables.advice import Advice, Choice, upset
+from psofed.tables.gains import Gain, gain
 
 FILES = ("plan.toml", "run.toml", "advice.json", "advice.txt", "advice.png", "advice.pdf")
 CLIENTS = 100  # that a page lists; advice.json has all
+LOCAL = {
+    "alone": "learning alone",
+    "linear alone": "a linear model on each device alone",
+    "persistence": "repeating the last known label",
+}
 
 
 def render(advice: Advice, command: str) -> dict[str, bytes]:
     """Every file by name."""
     texts = {
         "advice.json": files.json_text(summary(advice, command)),
-        "advice.txt": text(advice) + "\n",
+        "advice.txt": joined(blocks(advice)) + "\n",
     }
     if advice.experiment is not None:
         whole = written(partial(plans.run_table, advice.experiment, advice.plan.wire))
@@ -36,24 +44,101 @@ def render(advice: Advice, command: str) -> dict[str, bytes]:
 def summary(advice: Advice, command: str) -> dict[str, Any]:
     """What `advice.json` holds."""
     return files.summary(command, written(advice.plan.to_table), {
-        "words": advice.words, "federate": advice.federate,
-        "recommended": None if advice.best is None else choice_table(advice.best),
+        "words": words(advice), "federate": advice.federate,
+        "recommended": None if advice.best is None else advice.best.to_table(),
         "planned": None if advice.held is None else advice.held.title,
-        "evidence": evidence_table(advice.evidence),
+        "evidence": None if advice.evidence is None else advice.evidence.to_table(),
         "limits": advice.limits.__dict__, "rounds": advice.rounds,
-        "settings": [choice_table(choice) for choice in advice.choices], "notes": advice.notes,
+        "settings": [choice.to_table() for choice in advice.choices], "notes": advice.notes,
     }, "plan")  # fmt: skip
 
 
-def text(advice: Advice) -> str:
-    """The advice, all of it."""
-    return joined(blocks(advice))
+def words(advice: Advice) -> list[str]:
+    """The advice as text; errors are those of the last part, if nothing else is said."""
+    chosen, held, wanted = advice.best, advice.held, advice.limits.target_error
+    if chosen is None:
+        return ["Nothing is recommended: on this data no error can be computed."]
+    better = upset(advice.choices, chosen, advice.limits)
+    lines = [_headline(advice, chosen, better), _gain(advice, chosen)]
+    if wanted is not None and chosen.error > wanted:
+        lines.append(f"The wanted error of {wanted:.3g} is not reached.")
+    if better is not None:
+        lines.append(
+            f"On the last rounds {better.title} was better{_lead(better, chosen)}:"
+            f" {ratio(better.error)} with {better.bytes:,.0f} bytes; on the earlier ones, by which"
+            f" candidates are chosen, it had {ratio(better.chosen)} against {ratio(chosen.chosen)}."
+        )
+    if held is None:
+        lines.append(f"A plan cannot hold {chosen.title}, and no other candidate fits.")
+    elif held is not chosen:
+        lines.append(
+            f"A plan cannot hold {chosen.title}: plan.toml has the nearest that `psofed fit` can"
+            f" run, {held.title} ({ratio(held.error)}, {held.bytes:,.0f} bytes)."
+        )
+    return [line for line in lines if line]
+
+
+def _headline(advice: Advice, chosen: Choice, better: Choice | None) -> str:
+    """What to do, with doubt if the last part does not bear it out."""
+    proof, error = advice.evidence, f"{ratio(chosen.error)} of the variance"
+    if not chosen.federated:
+        unsure = proof is not None and better is not None and better.federated
+        once = f" after {chosen.setup} bytes once" if chosen.setup else ""
+        silent = f"{LOCAL[chosen.kind]} reaches {error} and sends nothing{once}"
+        return f"Do not federate{', with doubt' if unsure else ''}: {silent}."
+    unsure = proof is not None and not proof.gain.low > 0
+    whose = " (each device's own model)" if chosen.model == "own" else ""
+    cost = (f"{chosen.bytes:,.0f} bytes per device and day in {chosen.messages:.1f} messages of at"
+            f" most {chosen.largest} bytes, and {chosen.setup} bytes once")  # fmt: skip
+    doubt = ", with doubt" if unsure else ""
+    return f"Federate{doubt}: use {chosen.title}{whose}: {error}, {cost}."
+
+
+def _gain(advice: Advice, chosen: Choice) -> str:
+    """What sharing gains or would gain, for whom, and with what certainty."""
+    found = advice.evidence
+    if found is None:
+        return "" if chosen.federated else "No shared model fits the limits (see the table)."
+    beside = (
+        f"{found.sharing.title} against {LOCAL[found.silent.kind]} ({ratio(found.silent.error)})"
+    )
+    if not found.gain.known:
+        return f"What sharing gains, {beside}, cannot be computed."
+    verbs = {"gains": ("lowers", "would lower"), "loses": ("raises", "would raise")}
+    verb = verbs.get(found.gain.verdict, ("may lower or raise",) * 2)[not chosen.federated]
+    counts = ", ".join(f"{count} {word}" for word, count in sorted(found.counts.items()))
+    who = f"; by client: {counts}" if len(found.clients) > 1 else ""
+    return f"Sharing {verb} the error, {beside}: by {interval(found.gain)}{who}."
+
+
+def _lead(better: Choice, chosen: Choice) -> str:
+    if better.blocks is None or chosen.blocks is None:
+        return ""
+    lead = gain(better.blocks.sum(axis=1), chosen.blocks.sum(axis=1))
+    return f" by {interval(lead)}" if lead.known else ""
+
+
+def interval(gain: Gain) -> str:
+    """The size of a gain or a loss with its interval, in percent.
+
+    >>> interval(Gain(0.142, 0.09, 0.18)), interval(Gain(-0.3, -0.5, -0.1))
+    ('14 % (95 %: 9.0 to 18 %)', '30 % (95 %: 10 to 50 %)')
+    >>> interval(Gain(0.02, -0.01, 0.05)), interval(Gain(0.1, -float("inf"), 1.0))
+    ('2.0 % (95 %: -1.0 to 5.0 %)', '10 % (too few blocks of time for an interval)')
+    """
+    sign = -100 if gain.high < 0 else 100
+    ends = sorted((sign * gain.low, sign * gain.high))
+    value, low, high = (
+        f"{v:.0f}" if abs(v) >= 9.95 else f"{v:.1f}" for v in (sign * gain.value, *ends)
+    )
+    if not np.isfinite(gain.low):
+        return f"{value} % (too few blocks of time for an interval)"
+    return f"{value} % (95 %: {low} to {high} %)"
 
 
 def blocks(advice: Advice) -> list[Block]:
     """The advice in words, then all candidates from cheap to expensive, then who gains."""
-    day = [] if advice.seconds else ["Times are numbers, not dates: a day is taken as 86,400."]
-    return [*advice.words, "", _candidates(advice), *_clients(advice), *day]
+    return [*words(advice), "", _candidates(advice), *_clients(advice)]
 
 
 def _candidates(advice: Advice) -> Grid:
@@ -66,9 +151,12 @@ def _candidates(advice: Advice) -> Grid:
         errors = [ratio(choice.error), ratio(choice.chosen)]
         rows.append([choice.title, *errors, f"{choice.bytes:,.0f}", f"{choice.messages:.1f}",
                      str(choice.largest), choice.why_not or mark])  # fmt: skip
+    wanted = advice.limits.target_error
+    rule = f"the cheapest within {100 * advice.limits.within:g} % of the best that fits"
+    rule = rule if wanted is None else f"the cheapest that fits and reaches {wanted:.3g}"
     note = (
-        "Squared errors over the variance of the target, on the last rounds; a candidate is chosen"
-        " by its error on earlier ones."
+        "Squared errors over the variance of the target, on the last rounds. Recommended is"
+        f" {rule}, by its error on earlier ones."
     )
     return Grid(rows, left=(0, 6), least=(2, 5, 4), where="advice.txt", note=note,
                 title="Candidates, from cheap to expensive")  # fmt: skip
@@ -79,26 +167,20 @@ def _clients(advice: Advice, most: int = 30) -> list[Block]:
     found = advice.evidence
     if found is None or not found.clients:
         return []
-    rows = [["client", "error falls by", "sharing"]]
+    rows = [["client", "error changes by", "sharing"]]
     some = sorted(found.clients, key=lambda each: each[1].low)
-    rows += [[name, _signed(gain), gain.verdict] for name, gain in some[:most]]
+    rows += [[name, interval(gain), gain.verdict] for name, gain in some[:most]]
     more = [f"... and {len(some) - most} more in advice.json"] if len(some) > most else []
     head = f"{found.sharing.title} instead of {found.silent.title}, on the last rounds:"
     note = "Intervals are over blocks of time, for these models, each client by itself."
     return ["", head, "", Grid(rows, title="Who gains from sharing", note=note), *more]
 
 
-def _signed(gain: Gain) -> str:
-    if not np.isfinite(gain.low):
-        return f"{100 * gain.value:+.1f} %"
-    return f"{100 * gain.value:+.1f} % ({100 * gain.low:+.1f} to {100 * gain.high:+.1f} %)"
-
-
 def page(advice: Advice, command: str) -> Page:
     """The page: what to do first, then what it rests on."""
-    answer, *words = advice.words
+    answer, *more = words(advice)
     notes = [f"{note[:1].upper()}{note[1:]}" for note in advice.notes]
-    parts = [*words, *notes, costs(advice), *_clients(advice, CLIENTS), _candidates(advice)]
+    parts = [*more, *notes, costs(advice), *_clients(advice, CLIENTS), _candidates(advice)]
     return Page(
         f"Advice on learning “{advice.plan.columns.target}” together", answer,
         f"{advice.rounds:,} rounds · D = {advice.plan.dim:,} parameters", command,
@@ -124,7 +206,6 @@ def costs(advice: Advice) -> Chart:
         series.append(Curve(kind, x, y, style=style, points=True, stress=stress))
     known = [(c.title, c.error) for c in advice.choices if not c.bytes]
     known = [(f"{t}, recommended" if t == best else t, e) for t, e in known if e < 10]
-    known.append(("good enough", goal(advice.choices, advice.limits)))
     levels = [(f"{name} {level:.3g}", level, "") for name, level in known if np.isfinite(level)]
     top = 1.15 * max((c.error for c in advice.choices if c.error < 10 and (c.bytes or c.options)),
                      default=1.0)  # fmt: skip

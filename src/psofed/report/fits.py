@@ -7,27 +7,31 @@ from typing import Any
 
 import numpy as np
 
+from psofed.core.conformal import LEVELS
 from psofed.federation.plugins.known import written
 from psofed.report import files
 from psofed.report.charts import Chart, Curve, Dots, Sheet
-from psofed.report.files import Block, Grid, joined, ratio
+from psofed.report.files import Block, Grid, ratio
 from psofed.report.page import Page
 from psofed.report.page import render as render_page
 from psofed.streams.data.table import ColumnReport
-from psofed.tables.outcome import Fit, client_rows, interval_line, interval_table, score_rows
+from psofed.tables.fitting import Fit
+from psofed.tables.intervals import PARTS
+from psofed.tables.scores import SHOWN
 
 FILES = ("model.psofed", "plan.toml", "scores.csv", "clients.csv", "summary.json", "portrait.png",
          "portrait.pdf")  # fmt: skip
 VERDICTS = {"gains": "helps", "loses": "harms", "same": "changes little for"}
 CLIENTS = 100  # that a page lists; clients.csv has all
 DRAWN = 40  # that a figure has room for
+MARGIN = 0.02  # relative: less is called the same
 
 
 def render(fit: Fit, command: str) -> dict[str, bytes]:
     """Every file of a fit by name."""
     table = summary(fit, command)
     texts = {
-        "scores.csv": files.csv_text(score_rows(fit)),
+        "scores.csv": files.csv_text(fit.scores.rows(fit.unit)),
         "clients.csv": files.csv_text(client_rows(fit)),
         "summary.json": files.json_text(table),
     }
@@ -45,9 +49,78 @@ def summary(fit: Fit, command: str) -> dict[str, Any]:
         "columns": [_column(fit, finding) for finding in table.findings], "read_as": table.said,
         "dropped": {**table.drops.counts, **fit.later.counts},
         "first_round": fit.span.first, "frozen_round": fit.span.frozen,
-        "scores": score_rows(fit), "by_client": client_rows(fit),
-        "intervals": interval_table(fit), "notes": fit.notes, "portrait": fit.portrait,
+        "scores": fit.scores.rows(fit.unit), "by_client": client_rows(fit),
+        "intervals": interval_table(fit), "notes": fit.notes,
+        "curves": fit.scores.curves(), "worst": fit.scores.worst,
     } | ({"checked": checked} if checked else {}), "plan")  # fmt: skip
+
+
+def client_rows(fit: Fit) -> list[dict[str, Any]]:
+    """One entry per client: frozen errors of the shared, its own and a model learned alone."""
+    scores = fit.scores
+    alone = next((j for j, score in enumerate(scores.scores) if score.kind == "alone"), None)
+    errors = {
+        "shared": scores.by_client(0, "frozen", "global"),
+        "own": scores.by_client(0, "frozen", "own"),
+        "alone": np.full(len(scores.clients), np.nan) if alone is None
+        else scores.by_client(alone, "frozen", "own"),
+    }  # fmt: skip
+    sure, learned = {}, scores.intervals
+    for model in () if learned is None else learned.models:
+        assert learned is not None
+        name = "" if model == "global" else "own_"
+        sure[f"{name}coverage_90"] = learned.coverage("last", model, SHOWN)
+        sure[f"{name}width_90"] = learned.width("last", model, SHOWN) * fit.unit
+    rows: list[dict[str, Any]] = []
+    for k, name in enumerate(scores.clients):
+        mine, kept = ({key: float(v[k]) for key, v in some.items()} for some in (errors, sure))
+        count = int(scores.truths["frozen"].count[k])
+        rows.append({"client": name, "samples": count, **mine, "sharing": verdict(mine)} | kept)
+    return rows
+
+
+def verdict(errors: dict[str, float]) -> str:
+    """Whether the better of shared and own model beats a model that was learned alone."""
+    known = [e for e in (errors["shared"], errors["own"]) if np.isfinite(e)]
+    if not known or not np.isfinite(errors["alone"]):
+        return "unknown"
+    best, alone = min(known), errors["alone"]
+    if abs(best - alone) <= MARGIN * alone:
+        return "same"
+    return "gains" if best < alone else "loses"
+
+
+def interval_table(fit: Fit) -> dict[str, Any]:
+    """What was promised and what was kept, by model and level; widths in the target's units."""
+    learned = fit.scores.intervals
+    if learned is None:
+        return {}
+    table: dict[str, Any] = {"method": fit.scores.scores[0].title, "parts": list(PARTS)}
+    for model in learned.models:
+        table["shared" if model == "global" else model] = [
+            {"level": level,
+             "constant_width": learned.together(learned.constant(model, level)) * fit.unit,
+             "by_part": [learned.told(part, model, level, fit.unit) for part in PARTS]}
+            for level in LEVELS
+        ]  # fmt: skip
+    return table
+
+
+def interval_line(fit: Fit) -> str:
+    """One line about the intervals of the first method; empty if there is nothing to say."""
+    learned = fit.scores.intervals
+    if learned is None or not learned.count[PARTS.index("last")].any():
+        return ""
+    last, *quarters = (learned.told(part, "global", SHOWN, fit.unit) for part in PARTS[1:])
+    known = [part for part in quarters if part["coverage"] == part["coverage"]]
+    low, high = min(p["lowest_client"] for p in known), max(p["highest_client"] for p in known)
+    best = learned.together(learned.constant("global", SHOWN)) * fit.unit
+    return (
+        f"Intervals of {SHOWN:g}, last part: {last['coverage']:.3f} of the labels are inside"
+        f" ({last['lowest_client']:.3f} to {last['highest_client']:.3f} by client, {low:.3f} to"
+        f" {high:.3f} in each of its quarters), mean width {last['width']:.4g} (best constant"
+        f" {best:.4g})."
+    )
 
 
 def _column(fit: Fit, finding: ColumnReport) -> dict[str, Any]:
@@ -57,17 +130,12 @@ def _column(fit: Fit, finding: ColumnReport) -> dict[str, Any]:
     return finding.to_table() | known
 
 
-def text(fit: Fit) -> str:
-    """The scores as text."""
-    return joined(blocks(fit))
-
-
 def blocks(fit: Fit) -> list[Block]:
     """The scores as a table; RMSE and MAE are frozen ones, in the units of the target."""
     head = ["error / variance", "prequential", "frozen", "own preq.", "own frozen", "RMSE", "MAE",
             "B/device/day", "longest B"]  # fmt: skip
     rows = [head]
-    for row in score_rows(fit):
+    for row in fit.scores.rows(fit.unit):
         keys = ("prequential", "frozen", "prequential_own", "frozen_own")
         cells = [ratio(row[key]) for key in keys]
         cells += [_value(row[key]) for key in ("frozen_rmse", "frozen_mae")]
@@ -81,7 +149,7 @@ def blocks(fit: Fit) -> list[Block]:
     )
     line = interval_line(fit)
     table = Grid(rows, least=(8, 6, 4, 3, 7, 5), where="scores.csv", title="Scores", note=note)
-    return [table, *([f"\n{line[:1].upper()}{line[1:]}."] if line else [])]
+    return [table, *([f"\n{line}"] if line else [])]
 
 
 def client_blocks(fit: Fit, most: int = 30) -> list[Block]:
@@ -107,21 +175,13 @@ def page(fit: Fit, table: dict[str, Any]) -> Page:
         f"{table['rounds']:,} rounds",
         f"learned from round {table['first_round']:,}, frozen at {table['frozen_round']:,}",
     ]
-    portrait = table["portrait"]
     notes = [f"{note[:1].upper()}{note[1:]}" for note in table["notes"]]
-    errs: list[Any] = [
-        *_pairs(table),
-        *_seasons(table),
-        *_hours(portrait),
-        *_worst(table),
-        *_unused(table),
-    ]
     return Page(
         f"A shared model of “{fit.table.columns.target}”", answer(table), " · ".join(facts),
         table["command"], written(fit.plan.to_table), plan=True,
         parts=[
-            *notes, *_learning(table), *blocks(fit), *client_blocks(fit, CLIENTS),
-            *(errs if portrait else []), *_intervals(table), _columns(table),
+            *notes, _learning(table), *blocks(fit), *client_blocks(fit, CLIENTS),
+            *_worst(table), *_intervals(table),
         ],
     )  # fmt: skip
 
@@ -143,11 +203,7 @@ def answer(table: dict[str, Any]) -> str:
 
 def sheet(fit: Fit, table: dict[str, Any]) -> Sheet:
     """How it learns and errs: the charts of the page, and a row for each client."""
-    portrait = table["portrait"]
-    panels: list[Any] = _learning(table)
-    if portrait:
-        panels += [*_pairs(table), *_hours(portrait), *_unused(table)]
-    panels += [part for part in _intervals(table) if isinstance(part, Chart)]
+    panels: list[Any] = [_learning(table)]
     rows = [row for row in client_rows(fit) if row["samples"]][:DRAWN]
     names = [f"{row['client']} ({row['sharing']})" for row in rows]
     values = {key: [min(row[key], 10.0) for row in rows] for key in ("alone", "shared", "own")}
@@ -169,11 +225,9 @@ def _floats(values: list[float | None]) -> list[float]:
     return [np.nan if value is None else value for value in values]
 
 
-def _learning(table: dict[str, Any]) -> list[Chart]:
+def _learning(table: dict[str, Any]) -> Chart:
     """The prequential error over time, of all contenders."""
-    found = (table["portrait"] or {}).get("curves")
-    if not found:
-        return []
+    found = table["curves"]
     methods = {name: _floats(y) for name, y in found["methods"].items()}
     # In the first bin the models have not learned anything yet.
     heights = [np.nanmax(y[1:], initial=0.0) for y in methods.values()]
@@ -185,145 +239,33 @@ def _learning(table: dict[str, Any]) -> list[Chart]:
     )
     over = [name for name, high in zip(methods, heights, strict=True) if high > top]
     note += f" Cut off above {top:.2g}: {', '.join(over)}." if over else ""
-    return [Chart("How the error falls", "round n", "prequential error / variance", series,
-                  marks=[("frozen", table["frozen_round"])], bottom=0, top=top, digits=3, note=note,
-                  log=None)]  # fmt: skip
-
-
-def _pairs(table: dict[str, Any]) -> list[Chart]:
-    portrait, target = table["portrait"], table["plan"]["columns"]["target"]
-    both = zip(*portrait["pairs"], strict=True)
-    pairs = sorted((a, p) for a, p in both if None not in (a, p))
-    if not pairs:
-        return []
-    ends = [pairs[0][0], pairs[-1][0]]
-    note = (
-        f"{len(pairs):,} samples of the frozen part, of all clients, drawn at random;"
-        f" {portrait['method']}."
-    )
-    samples = Curve("samples", _apart([a for a, _ in pairs]), [p for _, p in pairs], style=1,
-                     points=True, stress=-1)  # fmt: skip
-    return [Chart("Predicted against actual", f"actual {target}", f"predicted {target}",
-                  [samples, Curve("exact", ends, ends)] if ends[0] < ends[1] else [samples],
-                  log=None, digits=3, note=note)]  # fmt: skip
-
-
-def _apart(values: list[float]) -> list[float]:
-    """Sorted values, of which equal ones are moved by next to nothing: a chart has each x once.
-
-    >>> _apart([0.0, 1.0, 1.0])[1:]
-    [1.0, 1.0000001]
-    """
-    x = np.array(values)
-    ranks = np.arange(len(x)) - np.searchsorted(x, x)
-    return [float(v) for v in x + ranks * 1e-7 * ((x[-1] - x[0]) or 1.0)]
-
-
-def _seasons(table: dict[str, Any]) -> list[Grid]:
-    found = table["portrait"].get("seasons")
-    if not found or not found["by_client"]:
-        return []
-    rows = sorted(found["by_client"], key=lambda row: -(row["all"] or 0.0))
-    cells = [[str(row["client"]), ratio(row["all"]), *map(ratio, row["seasons"])] for row in rows]
-    every = ["all clients", ratio(table["scores"][0]["frozen"]), *map(ratio, found["all"])]
-    note = (
-        "Frozen error of the shared model over the variance of all, the largest first; quarters of"
-        " the year, as far as the frozen part has them."
-    )
-    return [Grid([["client", "all", *found["names"]], every, *cells], note=note, bars=True,
-                 title="Error by client and season")]  # fmt: skip
-
-
-def _hours(portrait: dict[str, Any]) -> list[Chart]:
-    found = portrait.get("hours")
-    known = [(h, e) for h, e in enumerate(found["error"]) if e is not None] if found else []
-    if len(known) < 3:
-        return []
-    worst = sorted(known, key=lambda pair: -pair[1])[:3]
-    names = ", ".join(f"{h}:00 ({e:.3f})" for h, e in worst)
-    series = Curve(portrait["method"], [h for h, _ in known], [e for _, e in known], style=1)
-    return [Chart("Error by hour of the day", "hour, UTC", "frozen error / variance", [series],
-                  log=None, bottom=0, digits=3, note=f"The worst hours: {names}.")]  # fmt: skip
+    return Chart("How the error falls", "round n", "prequential error / variance", series,
+                 marks=[("frozen", table["frozen_round"])], bottom=0, top=top, digits=3, note=note,
+                 log=None)  # fmt: skip
 
 
 def _worst(table: dict[str, Any]) -> list[Grid]:
-    target, found = table["plan"]["columns"]["target"], table["portrait"]["worst"]
+    target, found = table["plan"]["columns"]["target"], table["worst"]
+    if not found:
+        return []
     rows = [["client", "time", f"predicted {target}", f"actual {target}", "of all squared error"]]
     rows += [
         [str(row["client"]), row["time"], _value(row["predicted"]), _value(row["actual"]),
          "-" if row["share"] is None else f"{100 * row['share']:.2g} %"]
         for row in found
     ]  # fmt: skip
-    title = f"The {len(found)} worst moments of the frozen part"
-    return [Grid(rows, title=title)] if found else []
+    return [Grid(rows, title=f"The {len(found)} worst moments of the frozen part")]
 
 
-def _unused(table: dict[str, Any]) -> list[Chart]:
-    found = table["portrait"]["unused"]
-    dated = {reason: sum(counts) for reason, counts in found["counts"].items()}
-    others = {r: c for r, c in table["dropped"].items() if r not in dated}
-    rest = ", ".join(f"{count:,} {reason}" for reason, count in others.items())
-    ends = f"{found['edges'][0]} to {found['edges'][-1]}"
-    note = f"Rows in each of {len(found['rounds'])} equal parts of the time, {ends}."
-    note += f" Without a known time here: {rest}." if rest else ""
-    series = [
-        Curve(f"{reason} ({dated[reason]:,})", found["rounds"], counts, style=j)
-        for j, (reason, counts) in enumerate(found["counts"].items())
-    ]
-    return [Chart("Rows that were not used", "round n", "rows", series, log=None, bottom=0,
-                  digits=0, note=note)] if series else []  # fmt: skip
-
-
-def _intervals(table: dict[str, Any]) -> list[Grid | Chart]:
+def _intervals(table: dict[str, Any]) -> list[Grid]:
     """Coverage of the prediction intervals, if the fit has any."""
     found = table["intervals"] or {}
-    entry = next((e for e in found.get("shared", ()) if e["level"] == 0.9), None)
+    entry = next((e for e in found.get("shared", ()) if e["level"] == SHOWN), None)
     if entry is None:
         return []
     keys = ("coverage", "lowest_client", "highest_client")
     rows = [["part", "inside", "lowest client", "highest client", "mean width"]]
     rows += [[part["part"], *(ratio(part[key]) for key in keys), _value(part["width"])]
              for part in entry["by_part"]]  # fmt: skip
-    time = entry["over_time"]
-    inside = Curve(found["method"], time["round"], _floats(time["coverage"]), style=1)
     note = "Shared model; an interval of 90 % should hold nine of ten labels in every part."
-    return [
-        Grid(rows, title="Prediction intervals of 90 %", note=note), *_coverage(table, entry),
-        Chart("Labels inside their interval", "round n", "share inside", [inside], log=None,
-              levels=[("promised", 0.9, "")], marks=[("frozen", table["frozen_round"])], digits=3),
-    ]  # fmt: skip
-
-
-def _coverage(table: dict[str, Any], entry: dict[str, Any]) -> list[Grid]:
-    """The share of labels inside, by client and part."""
-    names = [row["client"] for row in table["by_client"]]
-    some = [part for part in entry["by_part"] if len(part["by_client"]) == len(names)]
-    if not some:
-        return []
-    columns = [map(ratio, part["by_client"]) for part in some]
-    rows = [[str(name), *values] for name, *values in zip(names, *columns, strict=True)][:CLIENTS]
-    rows.insert(0, ["all clients", *(ratio(part["coverage"]) for part in some)])
-    head = ["client", *(part["part"] for part in some)]
-    return [Grid([head, *rows], bars=True, title="Labels inside, by client and part")]
-
-
-def _columns(table: dict[str, Any]) -> Grid:
-    """What each column was taken for."""
-    rows = [["column", "taken for", "why", "missing", "low", "high", "centre", "scale", "values"]]
-    rows += [
-        [str(row["name"]), str(row["role"]), str(row.get("why", "")), _share(row.get("missing")),
-         *(_text(row.get(key)) for key in ("low", "high", "centre", "scale", "values"))]
-        for row in table["columns"]
-    ]  # fmt: skip
-    note = "A number enters as (value - centre) / scale, fixed by the warm-up or a given range."
-    return Grid(rows, title="What each column was taken for", note=note)
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.3g} %"
-
-
-def _text(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+    return [Grid(rows, title="Prediction intervals of 90 %", note=note)]

@@ -8,29 +8,43 @@ One round n, for every contender:
 A label is known from round n + d on, and no model sees it before. Rounds in which no label arrives
 are silent: no client learns and nothing is sent. A client takes part from its first sample until
 its last label; without a label in a round it exchanges, but does not learn.
-
-A contender is whatever has a feature map (or none), a score, `play` and `close`: see player.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psofed.core.features import FeatureMap
-from psofed.core.seeds import Seeds
 from psofed.streams.data.rounds import Block, Delay, Rounds
-from psofed.tables.intervals import Promises, Seasons
+from psofed.tables.intervals import Promises
 from psofed.tables.plan import Span
-from psofed.tables.player import Guesses, Lot, Persistence, Player
-from psofed.tables.scores import BINS, Portrait, Scores, Truth, block_marks
+from psofed.tables.player import Guesses, Lot, Player
+from psofed.tables.scores import BINS, Score, Scores, Truth, Worst, block_marks
 
 Array = NDArray[Any]
-Contender = Player | Persistence
+
+
+class Contender(Protocol):
+    """What can be in a back-test; player.py has any method of the contract, and persistence."""
+
+    @property
+    def features(self) -> FeatureMap | None:
+        """The map that makes z in a `Lot`; None: it needs none."""
+
+    @property
+    def score(self) -> Score:
+        """Its title, what it is among candidates, its errors and bytes."""
+
+    def play(self, lot: Lot, span: Span) -> Guesses:
+        """Predict, exchange and learn in some rounds."""
+
+    def close(self, labels: int) -> None:
+        """After the last round, when so many labels have arrived."""
 
 
 def run(
@@ -39,12 +53,12 @@ def run(
     delay: int,
     span: Span,
     on_round: Callable[[int, int], None] | None = None,
-    watch: Seeds | None = None,
+    watch: bool = False,
 ) -> Scores:
     """All contenders over rounds span.first..span.stop-1, each judged on the same samples.
 
-    With seeds to `watch` the first one, clients also learn how far its predictions may be off, and
-    it is seen how its frozen model errs.
+    To `watch` the first one, clients also learn how far its predictions may be off, and it is seen
+    where its frozen model errs most.
     """
     test = _Backtest(rounds, contenders, delay, span, watch)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -62,7 +76,7 @@ class _Backtest:
 
     def __init__(
         self, rounds: Rounds, contenders: Sequence[Contender], delay: int, span: Span,
-        watch: Seeds | None,
+        watch: bool,
     ) -> None:  # fmt: skip
         self.rounds, self.contenders, self.span = rounds, contenders, span
         table, clients = rounds.table, rounds.clients
@@ -79,13 +93,12 @@ class _Backtest:
         for contender in contenders:
             contender.score.curve = np.zeros(len(self.marks))
         self.promises: Promises | None = None
-        if watch is not None:
+        if watch:
             first = contenders[0]
             own = isinstance(first, Player) and first.own is not None
-            seasons = Seasons.of(span, rounds.origin, table.tick, table.calendar)
             models = ("global", "own") if own else ("global",)
-            self.promises = Promises(clients, models, delay, span, self.marks, seasons)
-            self.portrait = Portrait(clients, table.calendar, watch)
+            self.promises = Promises(clients, models, delay, span)
+            self.worst = Worst()
 
     def block(self, block: Block) -> None:
         """Predict, exchange and learn in every round of a block; then judge it as a whole."""
@@ -149,10 +162,10 @@ class _Backtest:
                         np.add.at(score.curve, bins, squares.sum(axis=1))
         if self.promises is not None:
             errors = {p: y - np.stack(list(models.values())) for p, models in made[0].items()}
-            self.promises.block(first, _known(errors["prequential"], counted), bins)
+            self.promises.block(first, _known(errors["prequential"], counted))
             if parts["frozen"].any():
                 self.promises.judged(_known(errors["frozen"], parts["frozen"]))
-                self.portrait.add(y, made[0]["frozen"]["global"], time, parts["frozen"], first)
+                self.worst.add(y, made[0]["frozen"]["global"], time, parts["frozen"])
 
     def result(self) -> Scores:
         """The scores of all."""
@@ -162,8 +175,8 @@ class _Backtest:
         found = Scores(scores, self.truths, self.marks, self.counts, days, table.clients)
         if self.promises is None:
             return found
-        painted = self.portrait.result(found, self.rounds)
-        return replace(found, intervals=self.promises.result(), portrait=painted)
+        worst = self.worst.result(scores[0], self.rounds)
+        return replace(found, intervals=self.promises.result(), worst=worst)
 
 
 def _flat(features: FeatureMap, x: Array) -> Array:

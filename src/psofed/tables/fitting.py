@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from psofed.core import features
 from psofed.core.features import FeatureMap, Linear, Waves
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError, nearest
+from psofed.extras import need
 from psofed.federation.options import Options, titles
 from psofed.methods import centralised, local, onlinefed
 from psofed.stages.checks.contract import in_words
@@ -25,12 +28,13 @@ from psofed.streams.data import recipe as recipes
 from psofed.streams.data import rounds as losses
 from psofed.streams.data.columns import Columns
 from psofed.streams.data.recipe import Recipe
-from psofed.streams.data.rounds import UNLABELLED, Rounds
+from psofed.streams.data.rounds import Rounds
 from psofed.streams.data.table import Drops, Table
 from psofed.streams.data.textfile import Form
 from psofed.tables import backtest, player
+from psofed.tables import model as models
 from psofed.tables.backtest import Contender
-from psofed.tables.outcome import Fit
+from psofed.tables.model import Model
 from psofed.tables.plan import Plan, Span
 from psofed.tables.player import Persistence, Player
 from psofed.tables.scores import Scores
@@ -39,6 +43,7 @@ Array = NDArray[Any]
 WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.5)  # times sqrt(L): the distance of two samples grows with it
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 PATIENCE = 1.05  # the smallest step within 5 % of the best: it forgets least
+ENOUGH = 1.03  # the smallest D within 3 % of the best
 TUNING = 4000  # rounds of the warm-up, its last ones, in which candidates compete
 LINEAR = "Linear, Online-Fed"
 Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
@@ -47,6 +52,76 @@ Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 def silent(what: str) -> AbstractContextManager[Callable[[int, int], None]]:
     """No progress."""
     return nullcontext(lambda done, total: None)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fit:
+    """A finished fit: the plan with its tuned numbers, the scores and the models.
+
+    `predict` uses the model of the first method, `save` writes it to a file, and `to_frame` has the
+    scores. It can be pickled; the rows of the table do not come along, so that what reads them
+    again (`table.read`) works only where it was made.
+    """
+
+    plan: Plan
+    table: Table
+    recipe: Recipe  # how a row becomes the inputs of the model
+    features: Waves
+    scores: Scores
+    span: Span
+    shared: Array  # the model of the first method, after the last label
+    own: Array | None
+    later: Drops  # rows that were read but gave no sample
+    notes: list[str]
+    averaged: bool = False  # whether `shared` is the mean of models of which each client has one
+
+    @property
+    def unit(self) -> float:
+        """One scaled unit of the target, in its own units."""
+        return float(self.recipe.scale[-1])
+
+    @cached_property
+    def model(self) -> Model:
+        """The model of the first method, as `save` saves it."""
+        own = self.own if self.own is not None and self.own.nbytes <= models.OWN else None
+        learned = self.scores.intervals
+        radii: dict[str, Array] = {}
+        if learned is not None and learned.radii.nbytes <= models.OWN:
+            radii = dict(zip(learned.models, learned.radii, strict=True))
+        for model, gone in (("own", own is None), ("global", self.averaged)):
+            if gone:
+                radii.pop(model, None)
+        names = tuple(self.scores.clients) if own is not None or radii else ()
+        title, delay = self.plan.methods[0].title(), self.plan.label_delay
+        return Model(self.recipe, self.features, self.shared, names, own, title, delay,
+                     radii.get("global"), radii.get("own"))  # fmt: skip
+
+    def predict(self, source: Any, interval: float | None = None, own: bool = False) -> Any:
+        """The prediction for each row of a frame or file: see `Model.predict`."""
+        return self.model.predict(source, interval, own, self.plan.form)
+
+    def save(self, path: str | Path) -> None:
+        """Write the file that `psofed.load_model` and `psofed predict` read."""
+        self.model.save(path)
+
+    def to_frame(self) -> Any:
+        """The scores as a pandas frame, one row per method."""
+        rows = self.scores.rows(self.unit)
+        return need("pandas", "frame", "frames").DataFrame(rows).set_index("method")
+
+    def __repr__(self) -> str:
+        count, target = len(self.scores.clients), self.plan.columns.target
+        whose = "1 client" if count == 1 else f"{count} clients"
+        frozen = f"{self.scores.error(0, 'frozen'):.4g}"
+        return (
+            f"<Fit of {target!r}: {self.scores.scores[0].title}, {whose}, {self.table.rows:,} rows,"
+            f" frozen error {frozen} of the variance>"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the spool, which is a temporary file of this process."""
+        state = {k: v for k, v in self.__dict__.items() if k != "model"}
+        return state | {"table": replace(self.table, spool=None)}  # type: ignore[arg-type]
 
 
 def fit_table(
@@ -88,8 +163,7 @@ def fit(table: Table, plan: Plan, compare: bool = True, counting: Counting = sil
     plan, linear_step = tuned(rounds, plan, span, counting)
     contenders = line_up(rounds, plan, compare, linear_step, span.first)
     with counting("learning, rounds") as on_round:
-        watch = Seeds(plan.seed)
-        scores = backtest.run(rounds, contenders, plan.label_delay, span, on_round, watch)
+        scores = backtest.run(rounds, contenders, plan.label_delay, span, on_round, watch=True)
     _check_learned(table, scores, span)
     losses.check_share(
         table,
@@ -101,20 +175,9 @@ def fit(table: Table, plan: Plan, compare: bool = True, counting: Counting = sil
     own, w = None if first.own is None else first.own.copy(), first.shared
     # One model for all clients: the server's, or the mean of those that are judged.
     shared = w.copy() if w.ndim == 1 else w.mean(axis=0)
-    notes = drop_notes(table, rounds) + doubts(scores) + check_notes(scores)
-    return Fit(plan, table, rounds.recipe, draw(plan, rounds.recipe), scores, span,
-               entrants(plan, compare), shared, own, rounds.drops, notes, w.ndim > 1)  # fmt: skip
-
-
-def without(table: Table, names: tuple[str, ...]) -> Table:
-    """The table without the clients of these names, who are then new to the model."""
-    for name in names:
-        if name not in table.clients:
-            raise InputError("--hold-out", f"is {name!r}", nearest(name, table.clients))
-    others = [k for k, name in enumerate(table.clients) if name not in names]
-    if not others:
-        raise InputError("--hold-out", "names every client", "leave some to learn from")
-    return table.part(others) if names else table
+    said = notes(table, rounds, scores)
+    return Fit(plan, table, rounds.recipe, draw(plan, rounds.recipe), scores, span, shared, own,
+               rounds.drops, said, w.ndim > 1)  # fmt: skip
 
 
 def _check_learned(table: Table, scores: Scores, span: Span) -> None:
@@ -159,27 +222,24 @@ def draw(plan: Plan, recipe: Recipe) -> Waves:
     return features.cosine(Seeds(plan.seed), plan.dim, recipe.taps, width).astype(np.float32)
 
 
-def entrants(plan: Plan, compare: bool) -> list[Options]:
-    """The plan's methods, then the reference and the controls that it does not have."""
-    names = {options.name for options in plan.methods}
-    beside = (onlinefed.Options(), local.Options(), centralised.Options()) if compare else ()
-    return [*plan.methods, *(options for options in beside if options.name not in names)]
-
-
 def contender(
     rounds: Rounds, plan: Plan, options: Options, features: FeatureMap, begin: int, title: str = ""
 ) -> Player:
     """A method over the table, with the settings of the plan."""
     task = player.task(rounds, features, Seeds(plan.seed), plan.step or 0.2, plan.cohort,
                        plan.label_delay, plan.wire, begin)  # fmt: skip
-    return Player(title, start(options, task, Surroundings(plan.check)), features, rounds)
+    method = start(options, task, Surroundings(plan.check))
+    return Player(title, method, features, rounds, options)
 
 
 def line_up(
     rounds: Rounds, plan: Plan, compare: bool, linear_step: float, begin: int = 0
 ) -> list[Contender]:
-    """The plan's methods, then what they are compared with."""
-    waves, every = draw(plan, rounds.recipe), entrants(plan, compare)
+    """The plan's methods, then the reference and the controls that it does not have."""
+    names = {options.name for options in plan.methods}
+    beside = (onlinefed.Options(), local.Options(), centralised.Options()) if compare else ()
+    every = [*plan.methods, *(options for options in beside if options.name not in names)]
+    waves = draw(plan, rounds.recipe)
     found: list[Contender] = [
         contender(rounds, plan, options, waves, begin, title)
         for title, options in zip(titles(every, plan.step or 0.2), every, strict=True)
@@ -191,85 +251,67 @@ def line_up(
     return [*found, linear, Persistence(rounds.clients)]
 
 
-def tuned(rounds: Rounds, plan: Plan, span: Span, counting: Counting) -> tuple[Plan, float]:
-    """The plan with a kernel width and a step, found on the warm-up where they are not given.
+def tuned(
+    rounds: Rounds, plan: Plan, span: Span, counting: Counting, dims: tuple[int, ...] = ()
+) -> tuple[Plan, float]:
+    """The plan with D (of `dims`), width and step, found on the warm-up where they are not given.
 
-    Candidates compete within the warm-up only, judged in its second half by their prequential
-    error and, frozen in the middle, by what they still know. First the width, then the step, then
-    the step of the linear control.
+    Candidates compete within the warm-up only. First D, judged by the prequential error; then the
+    width, the step, and the step of the linear control, judged in the second half by the
+    prequential error and, frozen in the middle, by what they still know.
     """
-    root = float(np.sqrt(rounds.recipe.taps))
-    own = tuning_span(span)
+    root, taps = float(np.sqrt(rounds.recipe.taps)), rounds.recipe.taps
+    first = max(0, span.first - TUNING)
+    own = Span(first, (first + span.first) // 2, span.first)
     if own.stop - own.frozen <= plan.label_delay + 10:
         return replace(plan, width=plan.width or root, step=plan.step or 0.2), 0.1
+
+    def best(what: str, plans: list[Plan], patience: float, line: Linear | None = None) -> Plan:
+        players = [
+            contender(rounds, p, p.methods[0], line or draw(p, rounds.recipe), own.first)
+            for p in plans
+        ]
+        with counting(f"tuning {what}") as on_round:
+            scores = backtest.run(rounds, players, plan.label_delay, own, on_round)
+        errors = [scores.error(j, "prequential") for j in range(len(plans))]
+        errors = errors if what == "D" else _late_errors(scores, own)
+        known = np.nan_to_num(errors, nan=np.inf)
+        return plans[int(np.flatnonzero(known <= patience * known.min())[0])]
+
+    if dims:
+        plan = best("D", [replace(plan, dim=d) for d in dims], ENOUGH)
     if plan.width is None:
-        plans = [replace(plan, width=round(c * root, 3)) for c in WIDTHS]
-        best = _winner(rounds, _each(rounds, plans, own), plan, own, counting("tuning the width"))
-        plan = replace(plan, width=plans[best].width)
+        widths = [replace(plan, width=round(c * root, 3)) for c in WIDTHS]
+        plan = best("the width", widths, 1.0)
     if plan.step is None:
-        players = _each(rounds, [replace(plan, step=s) for s in STEPS], own)
-        best = _winner(rounds, players, plan, own, counting("tuning the step"), PATIENCE)
-        plan = replace(plan, step=STEPS[best])
-    line = Linear(rounds.recipe.taps)
-    players = [contender(rounds, plan, onlinefed.Options(step=s), line, own.first) for s in STEPS]
-    best = _winner(rounds, players, plan, own, counting("tuning the linear control"), PATIENCE)
-    return plan, STEPS[best]
+        plan = best("the step", [replace(plan, step=s) for s in STEPS], PATIENCE)
+    linear = [replace(plan, step=s, methods=(onlinefed.Options(),)) for s in STEPS]
+    return plan, best("the linear control", linear, PATIENCE, Linear(taps)).step or 0.2
 
 
-def tuning_span(span: Span) -> Span:
-    """The last rounds of the warm-up, of which the second half is judged."""
-    first = max(0, span.first - TUNING)
-    return Span(first, (first + span.first) // 2, span.first)
-
-
-def _each(rounds: Rounds, plans: list[Plan], span: Span) -> list[Player]:
-    """The first method of each plan."""
-    return [
-        contender(rounds, plan, plan.methods[0], draw(plan, rounds.recipe), span.first)
-        for plan in plans
-    ]
-
-
-def _winner(
-    rounds: Rounds, contenders: list[Player], plan: Plan, span: Span, counting: Any,
-    patience: float = 1.0,
-) -> int:  # fmt: skip
-    """The first with nearly the least error in the second half, frozen and learning together."""
-    with counting as on_round:
-        scores = backtest.run(rounds, contenders, plan.label_delay, span, on_round)
+def _late_errors(scores: Scores, span: Span) -> list[float]:
+    """In the second half, frozen and learning together."""
     late = scores.marks > span.frozen
-    errors = [
+    return [
         np.sum(score.curve[late]) + np.sum(score.errors.get("frozen", {}).get("global", 0.0))
         for score in scores.scores
     ]
-    known = np.nan_to_num(errors, nan=np.inf)
-    return int(np.flatnonzero(known <= patience * known.min())[0])
 
 
-def doubts(scores: Scores) -> list[str]:
-    """Reasons why the scores mean little; a line each."""
-    lines = []
-    if any(truth.count.sum() and not truth.variance > 0 for truth in scores.truths.values()):
-        lines.append("the target does not vary where it is judged: no error over its variance")
-    if len(scores.clients) == 1:
-        lines.append("there is only one client: it has no other client to share with")
-    return lines
-
-
-def drop_notes(table: Table, rounds: Rounds) -> list[str]:
-    """What was not used, and why; a line each."""
+def notes(table: Table, rounds: Rounds, scores: Scores) -> list[str]:
+    """What was not used and why, and reasons why the scores mean little; a line each."""
     lines = [f"dropped: {line}" for line in (*table.drops.lines(), *rounds.drops.lines())]
-    if UNLABELLED in rounds.unused:
-        count = rounds.unused[UNLABELLED].sum()
-        lines.append(f"predicted, but neither learned nor judged: {count} without target")
+    if rounds.unlabelled:
+        lines.append(
+            f"predicted, but neither learned nor judged: {rounds.unlabelled} without target"
+        )
     names, counts = (*table.numeric, table.columns.target), np.roll(rounds.beyond, -1)
     beyond = [f"{count:,} of {name!r}" for name, count in zip(names, counts, strict=True) if count]
     if beyond:
         lines.append(f"taken as missing, being far outside the usual range: {', '.join(beyond)}")
-    return lines
-
-
-def check_notes(scores: Scores) -> list[str]:
-    """What a check made of the samples; a line for each method."""
+    if any(truth.count.sum() and not truth.variance > 0 for truth in scores.truths.values()):
+        lines.append("the target does not vary where it is judged: no error over its variance")
+    if len(scores.clients) == 1:
+        lines.append("there is only one client: it has no other client to share with")
     checked = (score for score in scores.scores if score.checked)
-    return [f"{score.title}: {in_words(score.checked)}" for score in checked]
+    return lines + [f"{score.title}: {in_words(score.checked)}" for score in checked]

@@ -7,7 +7,6 @@ client sees whether it was inside and adapts its radii (core/conformal.py). Noth
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -18,53 +17,29 @@ from psofed.core.conformal import LEVELS
 from psofed.tables.plan import Span
 
 Array = NDArray[Any]
-MONTHS = ("Dec-Feb", "Mar-May", "Jun-Aug", "Sep-Nov")
-QUARTERS = ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
-YEAR = 300 * 86400.0  # seconds from which on the judged part is divided by months
+PARTS = ("all", "last", "1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
 NUMBERS = 8_000_000  # of the counts of errors by size
 SIZES = np.log((1e-6, 1e4))  # of the errors that are counted by size, in units of the spread
 
 
-@dataclass(frozen=True)
-class Seasons:
-    """The judged part in four: by months if it has a year, else in quarters."""
-
-    names: tuple[str, ...]
-    span: Span
-    start: float
-    tick: float
-
-    @classmethod
-    def of(cls, span: Span, start: float, tick: float, calendar: bool) -> Seasons:
-        """Of a table whose round 0 is at `start`."""
-        long = calendar and (span.stop - span.frozen) * tick >= YEAR
-        return cls(MONTHS if long else QUARTERS, span, start, tick)
-
-    def __call__(self, n: Array) -> Array:
-        """The season of each round, 0 to 3; -1 before the judged part."""
-        if self.names is MONTHS:
-            months = [datetime.fromtimestamp(self.start + i * self.tick, UTC).month for i in n]
-            season = np.array(months) % 12 // 3
-        else:
-            length = max(self.span.stop - self.span.frozen, 1)
-            season = ((n - self.span.frozen) * 4 // length).clip(0, 3)
-        return np.where((n >= self.span.frozen) & (n < self.span.stop), season, -1)
+def parts(n: Array, span: Span) -> list[Array]:
+    """Which rounds are in each part: all, the judged part, and its quarters."""
+    judged = (n >= span.frozen) & (n < span.stop)
+    quarter = (n - span.frozen) * 4 // max(span.stop - span.frozen, 1)
+    return [np.full(len(n), True), judged, *(judged & (quarter == q) for q in range(4))]
 
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
     """What was promised and kept. Axes: part, model, client, level; counts have no model.
 
-    Parts are "all" (every scored round), "last" (the judged part) and its four seasons. Widths are
-    of the whole interval, in scaled units.
+    Widths are of the whole interval, in scaled units.
     """
 
     models: tuple[str, ...]  # "global", and "own" where clients have their own
-    parts: tuple[str, ...]
     count: Array  # [P, K]
     hits: Array  # [P, m, K, J]
     widths: Array  # [P, m, K, J], sums
-    curve: Array  # [2, bins, m, J]: hits and widths over time, all clients together
     best: Array  # [m, K, J]: width of the best constant radius of the last part, in hindsight
     radii: Array  # [m, K, J]: for models that are not changed any more, as a saved one
 
@@ -81,55 +56,61 @@ class Intervals:
         return np.asarray(self.best[self.models.index(model), :, conformal.which(level)])
 
     def _mean(self, sums: Array, part: str, model: str, level: float) -> Array:
-        p, m, j = self.parts.index(part), self.models.index(model), conformal.which(level)
+        p, m, j = PARTS.index(part), self.models.index(model), conformal.which(level)
         with np.errstate(invalid="ignore"):
             return np.asarray(sums[p, m, :, j] / self.count[p])
 
     def together(self, values: Array, part: str = "last") -> float:
         """The mean over all labels of a value per client."""
-        count = self.count[self.parts.index(part)]
+        count = self.count[PARTS.index(part)]
         known = count > 0
         return float(np.average(values[known], weights=count[known])) if known.any() else np.nan
+
+    def told(self, part: str, model: str, level: float, unit: float) -> dict[str, Any]:
+        """One part of the rounds: all clients together, and those that differ most."""
+        coverage, width = (f(part, model, level) for f in (self.coverage, self.width))
+        known = coverage[~np.isnan(coverage)]
+        return {
+            "part": part,
+            "coverage": self.together(coverage, part),
+            "lowest_client": float(known.min()) if len(known) else float("nan"),
+            "highest_client": float(known.max()) if len(known) else float("nan"),
+            "width": self.together(width, part) * unit,
+            "by_client": coverage.tolist(),
+        }
 
 
 class Promises:
     """The radii of every client as the rounds go by, and what they have kept so far."""
 
-    def __init__(
-        self, clients: int, models: tuple[str, ...], delay: int, span: Span, marks: Array,
-        seasons: Seasons,
-    ) -> None:  # fmt: skip
-        self.models, self.delay, self.span, self.seasons = models, delay, span, seasons
+    def __init__(self, clients: int, models: tuple[str, ...], delay: int, span: Span) -> None:
+        self.models, self.delay, self.span = models, delay, span
         shape = len(models), clients
         self.theta, self.labels = conformal.start(*shape), np.zeros(shape)
         self.late = np.full((delay, *shape), np.nan)  # log |e| whose labels are on their way
         self.promised = np.zeros((delay, *self.theta.shape), np.float32)
-        parts = 2 + len(seasons.names)
-        self.count = np.zeros((parts, clients))
-        self.hits, self.widths = (np.zeros((parts, *self.theta.shape), np.float32) for _ in "hw")
-        self.curve = np.zeros((2, len(marks), len(models), len(LEVELS)))
+        self.count = np.zeros((len(PARTS), clients))
+        self.hits, self.widths = (
+            np.zeros((len(PARTS), *self.theta.shape), np.float32) for _ in "hw"
+        )
         cells = int(np.clip(NUMBERS // (len(models) * clients), 32, 1024))
         # Errors of the last part by size: of the models as they learn, and of frozen ones.
         self.sizes, self.frozen = (np.zeros((*shape, cells), np.int32) for _ in range(2))
 
-    def block(self, first: int, errors: Array, bins: Array) -> None:
-        """Errors [m, B, K] of rounds first.., NaN where there is no label; bins of the curve."""
+    def block(self, first: int, errors: Array) -> None:
+        """Errors [m, B, K] of rounds first.., NaN where there is no label."""
         logs = conformal.logs(errors.swapaxes(0, 1))
         promised = self._follow(logs)
         known = ~np.isnan(logs[:, 0])
         hit = logs[..., None] <= promised
         width = np.where(known[:, None, :, None], 2 * np.exp(promised), 0)
-        for i, sums in enumerate((hit, width)):
-            np.add.at(self.curve[i], bins, sums.sum(axis=2))
-        n = first + np.arange(len(logs))
-        season = self.seasons(n)
-        parts = [np.full(len(n), True), season >= 0]
-        for p, part in enumerate([*parts, *(season == s for s in range(4))]):
+        where = parts(first + np.arange(len(logs)), self.span)
+        for p, part in enumerate(where):
             if part.any():
                 self.count[p] += known[part].sum(axis=0)
                 self.hits[p] += hit[part].sum(axis=0)
                 self.widths[p] += width[part].sum(axis=0)
-        _sort(self.sizes, logs[season >= 0])
+        _sort(self.sizes, logs[where[1]])
 
     def _follow(self, logs: Array) -> Array:
         """Promise, then learn from the label that arrives; round by round. What was promised."""
@@ -160,10 +141,8 @@ class Promises:
 
     def result(self) -> Intervals:
         """All of it."""
-        parts, best = ("all", "last", *self.seasons.names), 2 * _quantiles(self.sizes)
-        return Intervals(
-            self.models, parts, self.count, self.hits, self.widths, self.curve, best, self._radii()
-        )
+        best = 2 * _quantiles(self.sizes)
+        return Intervals(self.models, self.count, self.hits, self.widths, best, self._radii())
 
 
 def _sort(sizes: Array, logs: Array) -> None:

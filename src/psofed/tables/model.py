@@ -9,7 +9,7 @@ the model was judged, which does not change any more.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,6 @@ from psofed.federation.records import DamagedError, Record, VersionError, pack, 
 from psofed.streams.data import recipe as recipes
 from psofed.streams.data.recipe import Recipe
 from psofed.streams.data.rounds import Block, Rounds, sampled
-from psofed.streams.data.sources import RowSource
 from psofed.streams.data.textfile import UNKNOWN, Form
 
 Array = NDArray[Any]
@@ -51,31 +50,32 @@ class Model:
     own_radius: Array | None = None  # the same for the own models
 
     def predict(
-        self, source: Any, client: str | None = None, interval: float | None = None,
-        own: bool = False, form: Form = UNKNOWN,
-    ) -> Any:  # fmt: skip
+        self, source: Any, interval: float | None = None, own: bool = False, form: Form = UNKNOWN
+    ) -> Any:
         """The prediction for each row of a frame or file, in its order; NaN where there is none.
 
         A pandas frame gives a Series with the same index, a polars frame a Series, a file an array;
-        with `interval` (0.9, say) a frame, or three columns: predicted, low and high. `client`
-        names the client if the table has no column for it. With `own`, clients that have their own
-        models are predicted by them.
+        with `interval` (0.9, say) a frame, or three columns: predicted, low and high. With `own`,
+        clients that have their own models are predicted by them.
         """
         check_level(self, interval, own)
-        columns, model = self.recipe.columns, _of_client(self, source, client, form)
-        if columns.wide is not None:
+        if self.recipe.columns.wide is not None:
             right = "give one row per client and time, or use psofed predict"
             raise InputError("table", "is wide: its rows have several clients", right)
-        rounds = sampled(model.recipe, source, bool(columns.target_lags), form=form)
-        clients = [client] if client is not None else rounds.table.clients
+        rounds = self.rounds(source, form)
+        clients = rounds.table.clients
         if own and self.own is not None and not set(clients) & set(self.clients):
             found = f"is wanted, but the model has none of {', '.join(clients[:5])}"
             raise InputError("own", found, nearest(clients[0], list(self.clients)))
-        answering = _Answering(model, clients, own, interval)
+        answers = _Answers(self, clients, own, interval)
         values = np.full((rounds.table.rows, 3), np.nan)
         for block in rounds.blocks():
-            values[block.row[block.has]] = answering(block)[:, block.has].T
+            values[block.row[block.has]] = answers(block)[:, block.has].T
         return _like(source, values if interval is not None else values[:, :1])
+
+    def rounds(self, source: Any, form: Form = UNKNOWN) -> Rounds:
+        """The samples of a table as the model takes them; with labels if their lags are inputs."""
+        return sampled(self.recipe, source, bool(self.recipe.columns.target_lags), form=form)
 
     def save(self, path: str | Path) -> None:
         """Write the file that `psofed.load_model` and `psofed predict` read."""
@@ -169,13 +169,8 @@ class Answer(NamedTuple):
     time: float
     value: float
     target: float
-    low: float = float("nan")
-    high: float = float("nan")
-
-    @property
-    def inside(self) -> bool:
-        """Whether the target is in the interval."""
-        return self.low <= self.target <= self.high
+    low: float
+    high: float
 
 
 def predict(
@@ -186,10 +181,21 @@ def predict(
 
     With `own`, clients that have their own model in the file get its prediction.
     """
-    labelled = bool(model.recipe.columns.target_lags)
     check_level(model, interval, own)
-    rounds = sampled(model.recipe, source, labelled, form=form)
-    return _rows(_Answering(model, rounds.table.clients, own, interval), rounds), rounds
+    rounds = model.rounds(source, form)
+    clients = rounds.table.clients
+
+    def rows() -> Iterator[Answer]:
+        answers = _Answers(model, clients, own, interval)
+        for block in rounds.blocks():
+            found = answers(block)
+            targets = model.recipe.restore(block.y.astype(np.float64))
+            for i, k in zip(*np.nonzero(block.has), strict=True):
+                value, *ends = found[:, i, k].tolist()
+                time, target = float(block.time[i, k]), float(targets[i, k])
+                yield Answer(clients[k], time, value, target, *ends)
+
+    return rows(), rounds
 
 
 def check_level(model: Model, interval: float | None, own: bool) -> None:
@@ -207,67 +213,33 @@ def check_level(model: Model, interval: float | None, own: bool) -> None:
         raise InputError("interval", found, "fit it again, or leave it out")
 
 
-class _Answering:
+class _Answers:
     """The model, and the radius, with which each client of a table is answered."""
 
     def __init__(self, model: Model, clients: list[str], own: bool, interval: float | None) -> None:
-        self.model, self.recipe = model, model.recipe
+        self.model = model
         known = {name: k for k, name in enumerate(model.clients)}
         places = np.array([known.get(name, -1) for name in clients])
         ours = places >= 0
-        self.w = np.tile(model.w, (len(clients), 1))
-        self.radius = np.full(len(clients), np.nan)
-        if interval is not None and model.radius is not None:
-            j = conformal.which(interval)
+        self.w, self.radius = np.tile(model.w, (len(clients), 1)), np.full(len(clients), np.nan)
+        own = own and model.own is not None
+        if own:
+            self.w[ours] = model.own[places[ours]]  # type: ignore[index]
+        if interval is None:
+            return
+        j = conformal.which(interval)
+        if model.radius is not None:
             # Nothing is known of a new client: the largest radius of those that are known.
             self.radius[:] = model.radius[:, j].max()
             self.radius[ours] = model.radius[places[ours], j]
-        if own and model.own is not None:
-            self.w[ours] = model.own[places[ours]]
-            if interval is not None and model.own_radius is not None:
-                self.radius[ours] = model.own_radius[places[ours], conformal.which(interval)]
+        if own and model.own_radius is not None:
+            self.radius[ours] = model.own_radius[places[ours], j]
 
     def __call__(self, block: Block) -> Array:
         """Predictions, low and high ends [3, B, K], in the units of the target."""
         guesses = np.vecdot(self.model.features(block.x), self.w)
-        return self.recipe.restore(
-            np.stack([guesses, guesses - self.radius, guesses + self.radius])
-        )
-
-
-def _rows(answering: _Answering, rounds: Rounds) -> Iterator[Answer]:
-    clients = rounds.table.clients
-    for block in rounds.blocks():
-        found = answering(block)
-        targets = answering.recipe.restore(block.y.astype(np.float64))
-        for i, k in zip(*np.nonzero(block.has), strict=True):
-            value, low, high = found[:, i, k].tolist()
-            yield Answer(
-                clients[k], float(block.time[i, k]), value, float(targets[i, k]), low, high
-            )
-
-
-def _of_client(model: Model, source: Any, client: str | None, form: Form) -> Model:
-    """The model for a table of one client, which is named beside it."""
-    recipe = model.recipe
-    column = recipe.columns.client
-    if recipe.columns.wide is not None:
-        return model
-    if column is not None:
-        there = column in RowSource(source, recipe.columns, form).header()
-        if there and client is not None:
-            found = f"is given, but the table has the column {column!r}"
-            raise InputError("client", found, "leave one of them out")
-        if not there and client is None:
-            some = repr(model.clients[0]) if model.clients else "'NAME'"
-            right = f"name the client of all rows: client={some}"
-            raise InputError(f"column {column!r}", "is not there", right)
-        if there:
-            return model
-        recipe = replace(recipe, columns=replace(recipe.columns, client=None))
-    if client is not None and isinstance(source, str | Path) and Path(source).is_dir():
-        raise InputError("client", "is given for a folder", "give one file")
-    return replace(model, recipe=recipe)
+        ends = [guesses, guesses - self.radius, guesses + self.radius]
+        return self.model.recipe.restore(np.stack(ends))
 
 
 def _like(source: Any, values: Array) -> Any:

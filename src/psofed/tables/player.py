@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.core import native
-from psofed.core.features import FeatureMap
+from psofed.core.features import FeatureMap, Linear
 from psofed.core.schedule import Indices, PresentCohorts
 from psofed.errors import InputError
 from psofed.federation import round as rounds
 from psofed.federation.clients import Clients, EachRound
 from psofed.federation.contract import Method, Task, exchanged, nothing, whole
+from psofed.federation.options import Options
 from psofed.federation.round import Sizes
 from psofed.federation.stage import around
 from psofed.methods import centralised, fedavg, local, onlinefed, psofed
@@ -31,11 +32,10 @@ from psofed.stages.selection import Selected
 from psofed.streams.data.recipe import Recipe
 from psofed.streams.data.rounds import Rounds
 from psofed.tables.plan import Span
-from psofed.tables.scores import Score
+from psofed.tables.scores import Kind, Score
 
 Array = NDArray[Any]
 Guesses = dict[str, dict[str, Array]]  # [B, K] by part of the rounds, then by model
-PERSISTENCE = "Persistence"
 OPENS, CLOSES, IDLE, POOLS = 1, 2, 4, 8  # what happens in a round; the same in C
 ROOM = 2**20  # entries of the windows that are in memory at once
 # A subclass may change a handler, so these are the classes themselves.
@@ -103,7 +103,7 @@ class Persistence:
     features = None
 
     def __init__(self, clients: int) -> None:
-        self.score = Score(PERSISTENCE, clients)
+        self.score = Score("Persistence", clients, "persistence")
 
     def play(self, lot: Lot, span: Span) -> Guesses:
         """The same in all parts."""
@@ -116,7 +116,10 @@ class Persistence:
 class Player:
     """A method with its state, its models as they were frozen, and its score."""
 
-    def __init__(self, title: str, method: Method, features: FeatureMap, table: Rounds) -> None:
+    def __init__(
+        self, title: str, method: Method, features: FeatureMap, table: Rounds,
+        options: Options | None = None,
+    ) -> None:  # fmt: skip
         selects = any(isinstance(stage, Selected) for stage in around(method))
         if selects or method.delivery == "peers":
             found = f"is {title!r}, which does not work with the rounds of a table"
@@ -125,7 +128,9 @@ class Player:
         self.server, self.all = method.server(), Clients(method, table.clients)
         self.clients, self.sizes = self.all.states, Sizes(method)
         scaling = scaling_bytes(table.recipe, table.table.columns.ranges)
-        self.score = Score(title, table.clients, setup=rounds.setup(method) + scaling)
+        kind = _kind(method, features, options)
+        held = options if kind in ("kernel", "alone") else None
+        self.score = Score(title, table.clients, kind, held, setup=rounds.setup(method) + scaling)
         self.frozen: dict[str, dict[str, Array]] = {}  # by part, then by model
         self.next: int | None = None  # the round that comes next
 
@@ -219,6 +224,16 @@ class Player:
             job = _script(method, some, cohorts, w, local_models, shared[here], own[here])
             native.function("stretch", w.dtype)(native.struct(job))
         return (own if self.shared is self.own else shared), own
+
+
+def _kind(method: Method, features: FeatureMap, options: Options | None) -> Kind:
+    """What a method is among candidates."""
+    if rounds.relays(method):
+        return "raw"
+    alone = options is not None and options.alone
+    if isinstance(features, Linear):
+        return "linear alone" if alone else "linear"
+    return "alone" if alone else "kernel"
 
 
 def supports(method: Method) -> bool:

@@ -1,25 +1,25 @@
-"""Scores: errors per client, before learning (prequential) and of frozen models; how one errs."""
+"""Scores: errors per client, before learning (prequential) and of frozen models."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.core.seeds import Seeds
+from psofed.federation.options import Options
 from psofed.streams.data.rounds import Rounds
-from psofed.tables.intervals import MONTHS, Intervals
+from psofed.tables.intervals import Intervals
 
 Array = NDArray[Any]
+Kind = Literal["kernel", "linear", "alone", "linear alone", "persistence", "raw"]
 BINS = 48  # of the curves over time
 APART = 1_000  # clients whose errors are kept block by block, each for itself
 FINEST = 160  # blocks, before neighbours are joined
 FEWEST = 20  # blocks, that joining leaves
-POINTS = 1_500  # pairs of prediction and label that are kept
 WORST = 10
-CLIENTS = 100  # whose errors are kept by season
+SHOWN = 0.9  # the level of the intervals in tables of one line
 
 
 def block_marks(first: int, stop: int, per_day: float | None) -> Array:
@@ -73,6 +73,8 @@ class Score:
 
     title: str
     clients: int
+    kind: Kind = "kernel"
+    options: Options | None = None  # what a plan can hold; None: no method of a plan
     # By part of the rounds ("prequential", "frozen", "choice"), then by model ("global", "own").
     errors: dict[str, dict[str, Array]] = field(default_factory=dict)
     absolute: dict[str, dict[str, Array]] = field(default_factory=dict)  # without the square
@@ -123,19 +125,7 @@ class Scores:
     days: float  # the time over which bytes were sent
     clients: list[str]
     intervals: Intervals | None = None  # of the first contender
-    portrait: dict[str, Any] = field(default_factory=dict)  # how its frozen model errs
-
-    def rmse(self, j: int, part: str, model: str = "global") -> float:
-        """Root of the mean squared error of all clients together, in scaled units."""
-        return float(np.sqrt(self._mean(self.scores[j].errors, part, model)))
-
-    def mae(self, j: int, part: str, model: str = "global") -> float:
-        """Mean absolute error of all clients together, in scaled units."""
-        return self._mean(self.scores[j].absolute, part, model)
-
-    def _mean(self, sums: dict[str, dict[str, Array]], part: str, model: str) -> float:
-        found, count = sums.get(part, {}).get(model), self.truths[part].count.sum()
-        return float("nan") if found is None or not count else float(found.sum() / count)
+    worst: list[dict[str, Any]] = field(default_factory=list)  # moments of its frozen model
 
     def error(self, j: int, part: str, model: str = "global") -> float:
         """Mean squared error over the variance of the target, all clients together."""
@@ -153,102 +143,78 @@ class Scores:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(sums / truth.count / truth.variance)
 
-    def curve(self, j: int) -> Array:
-        """The error over time, in bins."""
+    def curves(self) -> dict[str, Any]:
+        """The errors of all over time, in bins."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(
-                self.scores[j].curve / self.counts / self.truths["prequential"].variance
-            )
+            scale = self.counts * self.truths["prequential"].variance
+            methods = {score.title: _list(score.curve / scale) for score in self.scores}
+        return {"round": self.marks.tolist(), "methods": methods}
 
-    def per_day(self, j: int) -> float:
-        """Bytes per device and day, up and down."""
-        return self.scores[j].bytes / len(self.clients) / max(self.days, 1e-9)
+    def rows(self, unit: float) -> list[dict[str, Any]]:
+        """One entry per contender: errors over the variance and in units of the target; bytes."""
+        rows: list[dict[str, Any]] = []
+        for j, score in enumerate(self.scores):
+            rows.append({
+                "method": score.title,
+                "prequential": self.error(j, "prequential"),
+                "frozen": self.error(j, "frozen"),
+                **self._units(score, "prequential", unit),
+                **self._units(score, "frozen", unit),
+                "prequential_own": self.error(j, "prequential", "own"),
+                "frozen_own": self.error(j, "frozen", "own"),
+                **self._promise(j, unit),
+                "up_bytes": score.up, "down_bytes": score.down, "largest_message": score.largest,
+                "bytes_per_device_and_day": score.bytes / len(self.clients) / max(self.days, 1e-9),
+                "setup_bytes_per_device": score.setup,
+            })  # fmt: skip
+        return rows
 
-    def find(self, title: str) -> int:
-        """The contender of that title."""
-        return [score.title for score in self.scores].index(title)
+    def _units(self, score: Score, part: str, unit: float) -> dict[str, float]:
+        """Root of the mean squared error, and mean absolute error, of all clients together."""
+        square, far = (
+            sums.get(part, {}).get("global", np.array(np.nan)).sum()
+            / (self.truths[part].count.sum() or np.nan)
+            for sums in (score.errors, score.absolute)
+        )
+        return {f"{part}_rmse": float(np.sqrt(square)) * unit, f"{part}_mae": float(far) * unit}
+
+    def _promise(self, j: int, unit: float) -> dict[str, float]:
+        """Coverage and width in the last part; the width that is best in hindsight, if constant."""
+        values, learned = [float("nan")] * 3, self.intervals
+        if j == 0 and learned is not None:
+            last = learned.told("last", "global", SHOWN, unit)
+            best = learned.together(learned.constant("global", SHOWN)) * unit
+            values = [last["coverage"], last["width"], best]
+        return dict(zip(("coverage_90", "width_90", "constant_width_90"), values, strict=True))
 
 
-class Portrait:
-    """How the frozen model of the first contender errs, where and when; bounded, plain values."""
+class Worst:
+    """The moments at which the frozen model of the first contender erred most."""
 
-    def __init__(self, clients: int, calendar: bool, seeds: Seeds) -> None:
-        self.calendar, self.seeds = calendar, seeds
-        self.seasons = np.zeros((2, len(MONTHS), clients))  # squared errors, counts
-        self.hours = np.zeros((2, 24))
-        self.worst = np.empty((0, 5))  # squared error, client, time, prediction, label
-        self.drawn = np.empty((0, 3))  # a random number, label, prediction
+    def __init__(self) -> None:
+        self.rows = np.empty((0, 5))  # squared error, client, time, prediction, label
 
-    def add(self, y: Array, guess: Array, time: Array, judged: Array, first: int) -> None:
-        """Labels and predictions [B, K] of rounds first.., where they are judged."""
+    def add(self, y: Array, guess: Array, time: Array, judged: Array) -> None:
+        """Labels and predictions [B, K], where they are judged."""
         k = np.nonzero(judged)[1]
         y, guess, time = (each[judged].astype(np.float64) for each in (y, guess, time))
         error = np.nan_to_num(np.square(y - guess), nan=np.inf)
-        if self.calendar:
-            moment = time.astype("datetime64[s]")
-            month = moment.astype("datetime64[M]").astype(int) % 12
-            hour = moment.astype("datetime64[h]").astype(int) % 24
-            for sums, values in enumerate((error, np.ones(len(error)))):
-                np.add.at(self.seasons[sums], ((month + 1) % 12 // 3, k), values)
-                np.add.at(self.hours[sums], hour, values)
-        rows = np.concatenate([self.worst, np.column_stack([error, k, time, guess, y])])
-        self.worst = rows[np.argsort(-rows[:, 0], kind="stable")[:WORST]]
-        luck = self.seeds.generator("portrait", round=first).random(len(y))
-        pairs = np.concatenate([self.drawn, np.column_stack([luck, y, guess])])
-        self.drawn = pairs[np.argsort(pairs[:, 0])[:POINTS]]
+        rows = np.concatenate([self.rows, np.column_stack([error, k, time, guess, y])])
+        self.rows = rows[np.argsort(-rows[:, 0], kind="stable")[:WORST]]
 
-    def result(self, scores: Scores, rounds: Rounds) -> dict[str, Any]:
-        """Everything, in the units of the target; errors over its variance."""
-        if not len(self.drawn):
-            return {}
-        table, methods = rounds.table, scores.scores
-        found: dict[str, Any] = {
-            "method": methods[0].title,
-            "curves": {
-                "round": scores.marks.tolist(),
-                "methods": {s.title: _list(scores.curve(j)) for j, s in enumerate(methods)},
-            },
-            "pairs": _list(rounds.recipe.restore(self.drawn[:, 1:].T)),
-            "worst": [self._bad(row, scores, rounds) for row in self.worst],
-            "unused": {
-                "edges": [self._when(edge) for edge in rounds.edges],
-                "rounds": np.rint((rounds.edges[1:] - table.start) / table.tick).tolist(),
-                "counts": {reason: parts.tolist() for reason, parts in rounds.unused.items()},
-            },
-        }
-        return found | (self._parts(scores, table.clients) if self.calendar else {})
-
-    def _parts(self, scores: Scores, names: list[str]) -> dict[str, Any]:
-        variance, (sums, counts) = scores.truths["frozen"].variance, self.seasons
-
-        def error(total: Any, count: Any) -> Any:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return _list(np.float64(total) / np.float64(count) / variance)
-
-        some = np.flatnonzero(counts.sum(axis=1))
-        rows = [
-            {"client": names[k], "all": error(sums[:, k].sum(), counts[:, k].sum()),
-             "seasons": error(sums[some, k], counts[some, k])}
-            for k in np.flatnonzero(counts.sum(axis=0))[:CLIENTS]
-        ]  # fmt: skip
-        whole = error(sums[some].sum(axis=1), counts[some].sum(axis=1))
-        return {
-            "seasons": {"names": [MONTHS[s] for s in some], "all": whole, "by_client": rows},
-            "hours": {"error": error(*self.hours), "samples": self.hours[1].astype(int).tolist()},
-        }
-
-    def _bad(self, row: Array, scores: Scores, rounds: Rounds) -> dict[str, Any]:
-        error, k, time = row[:3]
-        guess, y = _list(rounds.recipe.restore(row[3:]))
-        total = float(scores.scores[0].errors["frozen"]["global"].sum())
-        share = _list(error / total if total > 0 else np.nan)
-        return {"client": rounds.table.clients[int(k)], "time": self._when(time),
-                "predicted": guess, "actual": y, "share": share}  # fmt: skip
-
-    def _when(self, time: float) -> str:
-        if not self.calendar:
-            return f"{time:.12g}"
-        return str(np.datetime64(round(time), "s"))[:16].replace("T", " ")
+    def result(self, score: Score, rounds: Rounds) -> list[dict[str, Any]]:
+        """As plain values, in the units of the target."""
+        found, table = [], rounds.table
+        for error, k, time, *values in self.rows:
+            guess, y = _list(rounds.recipe.restore(np.array(values)))
+            total = float(score.errors["frozen"]["global"].sum())
+            share = _list(error / total if total > 0 else np.nan)
+            when = f"{time:.12g}"
+            if table.calendar:
+                when = str(np.datetime64(round(time), "s"))[:16].replace("T", " ")
+            found.append({"client": table.clients[int(k)], "time": when, "predicted": guess,
+                          "actual": y, "share": share})  # fmt: skip
+        return found
 
 
 def _list(values: Any) -> Any:

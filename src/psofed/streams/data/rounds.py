@@ -20,8 +20,6 @@ from psofed.streams.data.textfile import UNKNOWN, Form
 Array = NDArray[Any]
 MOST_ROUNDS = 256  # in a block
 NUMBERS = 4_000_000  # of inputs in a block
-TIMES = 24  # parts of the time in which rows that were not used are counted
-UNLABELLED = "without target: predicted, not learned"
 MOST = 0.1  # of the rows that may be lost
 FEW = 10  # rows with which a client cannot be judged
 CROWDED = "in the tick of an earlier row"
@@ -58,7 +56,6 @@ class Rounds:
             _positions(list(codes.known), recipe.hot[name])
             for name, codes in table.categories.items()
         ]
-        self.edges = table.start + np.linspace(0, table.rounds, TIMES + 1) * table.tick
         self._forget()
         self.first = table.ticks(table.begin, self.origin)
         self.last = table.ticks(table.end, self.origin)
@@ -66,14 +63,7 @@ class Rounds:
     def _forget(self) -> None:
         self.drops, self.samples = Drops(), 0
         self.beyond = np.zeros(1 + len(self.table.numeric), int)  # values beyond the limits
-        self.unused: dict[str, Array] = {}  # rows by reason and part of the time
-
-    def count(self, reason: str, times: Array) -> None:
-        """Rows of these times that are not used, or not learned from."""
-        if len(times):
-            parts = np.searchsorted(self.edges[1:-1], times, side="right")
-            found = self.unused.setdefault(reason, np.zeros(TIMES, int))
-            found += np.bincount(parts, minlength=TIMES)
+        self.unlabelled = 0  # samples that are predicted, but not learned
 
     def possible(self, rows: Array) -> Array:
         """Rows in which what is beyond the limits is missing, and texts are positions."""
@@ -129,7 +119,7 @@ class Rounds:
             x[here, k], y[here, k], time[here, k], has[here, k] = inputs, targets, times, True
             row[here, k] = rows
             self.samples += len(ticks)
-            self.count(UNLABELLED, times[np.isnan(targets)])
+            self.unlabelled += int(np.isnan(targets).sum())
         return Block(first, x, y, has, time, row)
 
 
@@ -182,7 +172,6 @@ class _Stream:
             x, skip, short = recipe.encode(self.past, ticks, self.rounds.possible(rows))
             for reason, left in ((SKIPPED, skip), (NO_PAST, short)):
                 drops.add(reason, int(left.sum()))
-                self.rounds.count(reason, rows[left, 0])
             good = ~(skip | short)
             if good.any():
                 y = recipe.target(rows[good, 1])

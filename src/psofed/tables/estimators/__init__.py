@@ -9,14 +9,9 @@ from psofed.extras import need
 
 # Loaded on first use: scikit-learn and River are extras, and each needs only its own.
 _HOMES = {
-    "RFFKLMSRegressor": "psofed.tables.estimators.regressor",
-    "FederatedRegressor": "psofed.tables.estimators.federated",
-    "RFFKLMSStream": "psofed.tables.estimators.stream",
-}
-_NEEDS = {
-    "RFFKLMSRegressor": ("sklearn", "sklearn"),
-    "FederatedRegressor": ("sklearn", "sklearn"),
-    "RFFKLMSStream": ("river", "river"),
+    "RFFKLMSRegressor": ("scikit", "sklearn"),
+    "FederatedRegressor": ("scikit", "sklearn"),
+    "RFFKLMSStream": ("stream", "river"),
 }
 __all__ = ["FederatedRegressor", "RFFKLMSRegressor", "RFFKLMSStream"]
 
@@ -24,5 +19,6 @@ __all__ = ["FederatedRegressor", "RFFKLMSRegressor", "RFFKLMSStream"]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'psofed.tables.estimators' has no attribute {name!r}")
-    need(*_NEEDS[name], "these estimators")
-    return getattr(import_module(_HOMES[name]), name)
+    module, extra = _HOMES[name]
+    need(extra, extra, "these estimators")
+    return getattr(import_module(f"{__name__}.{module}"), name)

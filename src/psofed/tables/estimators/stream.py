@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
-from math import exp, isfinite, log
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -42,8 +41,8 @@ class RFFKLMSStream(base.Regressor):
         self.w = np.zeros(dim)
         self.mean = 0.0
         self.count = 0
-        self.theta: list[float] = []  # log of the radii, once an error is known
-        self.labels = 0
+        self.theta: Array | None = None  # log of the radii, once an error is known
+        self.labels = np.zeros(())
         self._columns: dict[Any, Array] = {}
         draw = Seeds(seed).generator("features")
         self._b = draw.uniform(0, 2 * np.pi, dim)
@@ -74,12 +73,10 @@ class RFFKLMSStream(base.Regressor):
         """The radii learn from the error that a prediction has just before its label is learned."""
         if not self.count:  # the mean of the targets is not known: this error says nothing
             return
-        if not self.theta:
-            self.theta = conformal.start(scale=abs(error) if isfinite(error) else 1.0).tolist()
-        far = min(max(abs(error), conformal.SMALLEST), conformal.LARGEST)
-        size = log(far if isfinite(far) else conformal.LARGEST)  # a model that diverged
-        conformal.adapt_one(self.theta, self.labels, size, list(accumulate(self.theta, max)))
-        self.labels += 1
+        if self.theta is None:
+            self.theta = conformal.start(scale=abs(error) if isfinite(error) else 1.0)
+        size = error if isfinite(error) else np.inf  # a model that diverged
+        conformal.follow(self.theta, self.labels, np.array([size]))
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """w^T z(x)."""
@@ -91,5 +88,5 @@ class RFFKLMSStream(base.Regressor):
         Before the second label nothing is known of the errors, and it is infinite.
         """
         j, value = conformal.which(level, "level"), self.predict_one(x)
-        radius = exp(max(self.theta[: j + 1])) if self.theta else float("inf")
+        radius = float("inf") if self.theta is None else float(conformal.radius(self.theta)[j])
         return value - radius, value + radius

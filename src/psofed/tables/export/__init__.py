@@ -1,15 +1,184 @@
-"""A trained model for other programs: ONNX, a C header, JSON."""
+"""A trained model for other programs: from a file or a state folder to ONNX, a C header, JSON."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from psofed.core.features import FeatureMap, Waves, Whitened
 from psofed.errors import InputError, nearest
+from psofed.federation import plugins
+from psofed.federation.records import reading
+from psofed.fleet.protocol import deployment as plans
+from psofed.fleet.protocol import store
+from psofed.fleet.protocol.client import Client
+from psofed.fleet.protocol.deployment import Deployment
+from psofed.fleet.protocol.server import Server
+from psofed.streams import table
+from psofed.streams.contract import about
+from psofed.streams.data.columns import Missing
+from psofed.streams.data.recipe import Recipe
+from psofed.tables import model as models
+from psofed.tables.export import portable
 from psofed.tables.export.portable import Portable
 
+Array = NDArray[Any]
 FORMATS = {"onnx": "onnx_graph", "c": "c_header", "json": "portable"}
 SUFFIXES = {"onnx": ".onnx", "c": ".h", "json": ".json"}
+SERVER = "server"
+CLOSE = 1e-5  # W and b in float32, as files have them, differ from ours by less
+
+
+def load(
+    path: str | Path, client: str | None = None, plan: str | Path | None = None, command: str = ""
+) -> Portable:
+    """The model in a file or a state folder; a client's own one, if `client` names it.
+
+    A state folder has the file of its run beside the numbers; `plan` may name another.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        if plan is not None:
+            right = "leave --plan out: the file of a fit has all that is needed"
+            raise InputError("--plan", "is given, but MODEL is not a state folder", right)
+        made = _fitted(path, client)
+    else:
+        made = _deployed(path, client, _read(path) if plan is None else plans.read(plan))
+    portable.check(made, str(path))
+    return replace(made, command=command)
+
+
+def unfolded(features: FeatureMap, w: Array) -> tuple[FeatureMap, Array]:
+    """A model c in a basis as one of the features themselves: c^T (T^T z) = (T c)^T z."""
+    if not isinstance(features, Whitened):
+        return features, w
+    return features.base, features.T.astype(np.float64) @ w
+
+
+def _read(folder: Path) -> Deployment:
+    """The plan that lies beside a state; it may be of others, so no code is imported for it."""
+    store.reader(folder)(plans.PLAN)  # a link is refused
+    if not (folder / plans.PLAN).exists():
+        right = "give the file with which the server was started: --plan run.toml"
+        raise InputError("", f"is a folder without {plans.PLAN}", right, str(folder))
+    with plugins.refused(f"allow it by naming the file: --plan {folder / plans.PLAN}"):
+        return plans.read(folder / plans.PLAN)
+
+
+def _fitted(path: Path, client: str | None) -> Portable:
+    model = models.load(path)
+    w, whose = model.w, "shared model"
+    if client is not None:
+        if model.own is None:
+            found = "has no own models of clients"
+            right = "leave --client out; large ones, and those of some methods, are not saved"
+            raise InputError("", found, right, str(path))
+        w = model.own[_position(client, model.clients, str(path))]
+        whose = f"own model of {client}"
+    whose = f"{model.title}, {whose}"
+    return _with_recipe(model.recipe, whose, model.features, w, model.label_delay)
+
+
+def _position(client: str, names: tuple[str, ...], where: str) -> int:
+    if client not in names:
+        raise InputError("--client", f"is {client!r}", nearest(client, list(names)), where)
+    return names.index(client)
+
+
+def _with_recipe(
+    recipe: Recipe, whose: str, features: Waves, w: Array, label_delay: int
+) -> Portable:
+    missing = Missing(recipe.columns.markers)
+    centre, scale = float(recipe.centre[-1]), float(recipe.scale[-1])
+    return Portable(
+        whose, portable.entries(recipe), features.astype(np.float32), w.astype(np.float32),
+        recipe.columns.target, centre, scale, label_delay, recipe.tick, recipe.calendar,
+        tuple(sorted(missing.texts)), tuple(missing.values),
+    )  # fmt: skip
+
+
+def _number(role: str, where: str) -> int:
+    """Whose state it is."""
+    kind, _, k = role.partition(" ")
+    if kind != "client" or not (k.isascii() and k.isdecimal() and len(k) < 10):
+        right = "give the state folder of a server or a client"
+        raise InputError("", f"holds the state of {role!r}", right, where)
+    return int(k)
+
+
+def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
+    """Read beside a running process: records are replaced in one step."""
+    record = store.newest(store.reader(path), str(path))[0]
+    if record is None:
+        right = "give a file that `psofed fit` has saved, or a state folder"
+        raise InputError("", "is a folder without a model", right, str(path))
+    role = str(record.about.get("role"))
+    store.check_owner(record.about, plan.about(role), str(path))
+    stream, method = plan.experiment.stream, plan.method()
+    names = about(stream).clients_named() or tuple(map(str, range(plan.experiment.clients)))
+    if role == SERVER:
+        if client is not None:
+            _position(client, names, str(path))
+            right = "leave --client out, or give the state folder of that client"
+            raise InputError("", "is of a server, which has no client's own model", right,
+                             str(path))  # fmt: skip
+        server = Server(method, plan.deploy.bound, plan.bind)
+        with reading(str(path)):
+            server.restore(record.arrays)
+        rounds, w, whose = server.n, server.model, f"shared model after {server.n} rounds"
+    else:
+        k = _number(role, str(path))
+        name = names[k] if k < len(names) else str(k)  # who has joined later has no other name
+        if client not in (None, name):
+            found = f"is {client!r}, but the state is of {name!r}"
+            raise InputError("--client", found, "give the folder of that client", str(path))
+        one = Client(method, k, bound=plan.deploy.bound)
+        with reading(str(path)):
+            one.restore(record.arrays)
+        own = one.model
+        if own is None:
+            raise InputError("", "is of a client without a model", "give the server's", str(path))
+        rounds, w, whose = one.position + one.last_round + 1, own, f"own model of {name}"
+    if not rounds:
+        raise InputError("", "has learned nothing yet", "wait for the first round", str(path))
+    features, w = unfolded(method.task.features, w)
+    learner = method.task.learner
+    if not (learner.linear and learner.featured):
+        found = f"has the learner {plan.world.learner.name}, which cannot be exported"
+        raise InputError("", found, "export LMS on random features, normalised or not", str(path))
+    if not isinstance(features, Waves):
+        found = f"has {plan.world.features.title} features, which cannot be exported"
+        raise InputError("", found, "use cosine or exponential ones", str(path))
+    whose = f"{plan.experiment.methods[plan.deploy.method or 0].title()}, {whose}"
+    if isinstance(stream, table.Options):
+        return _with_recipe(stream.recipe, whose, features, w, stream.label_delay)
+    single = features.astype(np.float32)
+    entries = portable.plain_entries(stream.taps)
+    with np.errstate(over="ignore"):  # what does not fit is refused as not finite
+        return Portable(whose, entries, single, w.astype(np.float32), "y", 0.0, 1.0)
+
+
+def weights(plan: Deployment, path: Path) -> Array:
+    """w of a model with the same features, as the first one of a server; else what differs."""
+    features: Any = plan.method().task.features
+    if not isinstance(features, Waves):
+        found = "needs features of cosines as they were drawn, without a basis"
+        raise InputError("--from", found, "leave it out")
+    model = load(path)
+    W, b = model.features.W, model.features.b
+    if W.shape != features.W.shape:
+        found = f"has {W.shape[0]} features of {W.shape[1]} inputs"
+        right = f"give one of {features.W.shape[0]} of {features.W.shape[1]}, as the file says"
+        raise InputError(str(path), found, right)
+    if not (np.allclose(W, features.W, 0, CLOSE) and np.allclose(b, features.b, 0, CLOSE)):
+        right = "use the seed, the width and the inputs with which that model was learned"
+        raise InputError(str(path), "was learned with other features", right)
+    return model.w
 
 
 def render(model: Portable, format: str, name: str = "model") -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.streams.data.recipe import FARTHEST
-from psofed.tables.export.portable import SCALED, Argument, InputEntry, Portable, short
+from psofed.tables.export.portable import SCALED, InputEntry, Portable, short
 
 
 def render(model: Portable, name: str = "model") -> bytes:
@@ -17,9 +17,8 @@ def render(model: Portable, name: str = "model") -> bytes:
     n = identifier(name)
     parts = [_comment(model, n), _arrays(model, n), _predict(model, n)]
     if model.raw:
-        parts += [_codes(model, n), _raw(model, n)]
-    guard = f"{n.upper()}_H"
-    text = "\n".join(part for part in parts if part)
+        parts.append(_raw(model, n))
+    guard, text = f"{n.upper()}_H", "\n".join(parts)
     return f"{text.replace('@GUARD@', guard)}\n#endif /* {guard} */\n".encode("ascii")
 
 
@@ -48,7 +47,9 @@ def _comment(model: Portable, n: str) -> str:
     if model.raw:
         lines += ["", f"float {n}_predict_raw(const float *raw): values as in the table"]
         for i, a in enumerate(model.arguments):
-            code = f"; its number, from {n}_code_{_name(model, a)}(text)" if a.is_text else ""
+            texts = [e.text for e in model.entries if e.kind == "category" and e.column == a.name]
+            codes = "".join(f", {j} for {text}" for j, text in enumerate(texts))
+            code = f"; as a number: -1 if not known{codes}" if a.is_text else ""
             lines.append(f"  raw[{i}]  {a.name:<{width}}  {a.meaning}{code}")
     return "/* " + "\n * ".join(_safe(line) for line in lines) + "\n */"
 
@@ -121,64 +122,6 @@ static inline float {n}_predict(const float *x)
     return {n}_target_centre + {n}_target_scale * sum;
 }}
 """
-
-
-def _names(model: Portable) -> dict[str, str]:
-    """An identifier for each category; names that become equal get numbers."""
-    found: dict[str, str] = {}
-    for argument in (a for a in model.arguments if a.is_text):
-        first = name = re.sub(r"[^A-Za-z0-9]", "_", argument.name) or "_"
-        count = 2
-        while name in found.values():
-            name, count = f"{first}_{count}", count + 1
-        found[argument.name] = name
-    return found
-
-
-def _name(model: Portable, argument: Argument) -> str:
-    return _names(model)[argument.name]
-
-
-def _codes(model: Portable, n: str) -> str:
-    """A function from text to number for each category."""
-    names = _names(model)
-    if not names:
-        return ""
-    parts = [f"""/* Whether two texts are equal. */
-static inline int {n}_equal(const char *a, const char *b)
-{{
-    while (*a != 0 && *a == *b) {{
-        a++;
-        b++;
-    }}
-    return *a == *b;
-}}
-"""]  # fmt: skip
-    for column, name in names.items():
-        texts = [e.text for e in model.entries if e.kind == "category" and e.column == column]
-        tests = "".join(f"    if ({n}_equal(text, {_literal(t)})) return {i}.0f;\n"
-                        for i, t in enumerate(texts))  # fmt: skip
-        missing = "".join(f"    if ({n}_equal(text, {_literal(t)})) return NAN;\n"
-                          for t in model.absent)  # fmt: skip
-        parts.append(f"""/* The number of a text: NaN if it means "missing", -1 if not known. */
-static inline float {n}_code_{name}(const char *text)
-{{
-{tests}{missing}    return -1.0f;
-}}
-""")  # fmt: skip
-    return "\n".join(parts)
-
-
-def _literal(text: str) -> str:
-    """A string of C: bytes of UTF-8 beyond ASCII as octal numbers.
-
-    >>> print(_literal('"Zürich"??'))
-    "\\"Z\\303\\274rich\\"\\?\\?"
-    """
-    plain = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else
-                    f"\\{chr(b)}" if chr(b) in '"\\?' else f"\\{b:03o}"
-                    for b in text.encode())  # fmt: skip
-    return f'"{plain}"'
 
 
 def _raw(model: Portable, n: str) -> str:

@@ -23,7 +23,6 @@ from psofed.streams.data.recipe import FARTHEST, Recipe
 
 Array = NDArray[Any]
 Kind = Literal["number", "lag", "missing", "category", "calendar", "target lag", "scaled"]
-FORMAT = "psofed-model-1"  # of the JSON
 SCALED = ("number", "lag", "target lag")  # (value - centre) / scale, clipped
 
 
@@ -53,14 +52,8 @@ class Argument:
     """What a caller gives: a number, or the text of a category."""
 
     name: str
-    kind: Kind
-    rule: str
     meaning: str
-
-    @property
-    def is_text(self) -> bool:
-        """Whether it is a category."""
-        return self.kind == "category"
+    is_text: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +96,9 @@ class Portable:
         found: dict[str, Argument] = {}
         for entry in self.entries:
             if entry.kind != "missing":
-                name = entry.column if entry.kind == "category" else entry.name
-                meaning = self._meaning(entry)
-                found.setdefault(name, Argument(name, entry.kind, entry.rule, meaning))
+                is_text = entry.kind == "category"
+                name = entry.column if is_text else entry.name
+                found.setdefault(name, Argument(name, self._meaning(entry), is_text))
         return list(found.values())
 
     def _meaning(self, entry: InputEntry) -> str:
@@ -135,13 +128,11 @@ class Portable:
             f"Made by {self.made}",
         ]
         if self.raw:
-            lines.append(f"Inputs are scaled and clipped at +-{FARTHEST:g} inside.")
-        if any(entry.rule in ("hold", "skip") for entry in self.entries):
-            lines.append("A missing value gives NaN, unless the rule of its column is indicator.")
-        if any(entry.kind in ("lag", "target lag") for entry in self.entries) or any(
-            entry.rule == "hold" for entry in self.entries
-        ):
-            lines.append("The model has no memory: hold values and give older ones yourself.")
+            lines += [
+                f"Inputs are scaled and clipped at +-{FARTHEST:g} inside.",
+                "A missing value gives NaN, unless the rule of its column is indicator.",
+                "The model has no memory: hold values and give older ones yourself.",
+            ]
         return "\n".join(lines)
 
 
@@ -194,27 +185,19 @@ def check(model: Portable, where: str) -> None:
 
 
 def render(model: Portable, name: str = "model") -> bytes:
-    """As JSON: all that a prediction needs, and what it means. W has a line for each feature."""
+    """As JSON: all that a prediction needs, and what it means."""
     table: dict[str, Any] = {
-        "format": FORMAT, "made_by": model.made, "model": model.whose,
+        "format": "psofed-model-1", "made_by": model.made, "model": model.whose,
         "target": {"column": model.target, "centre": model.centre, "scale": model.scale},
         "label_delay": model.label_delay, "tick": model.tick, "seconds": model.seconds,
         "clip": FARTHEST, "missing_texts": list(model.absent),
         "missing_numbers": list(model.markers),
         "inputs": [entry(one) for one in model.entries],
         "D": model.features.dim, "L": len(model.entries),
-        "w": short(model.w), "b": short(model.features.b),
+        "w": short(model.w), "b": short(model.features.b), "W": short(model.features.W),
     }  # fmt: skip
-    lines = [f"  {json.dumps(key)}: {_show(value)}" for key, value in table.items()]
-    rows = ",\n".join("    " + json.dumps(row) for row in short(model.features.W))
-    return ("{\n" + ",\n".join([*lines, f'  "W": [\n{rows}\n  ]']) + "\n}\n").encode()
-
-
-def _show(value: Any) -> str:
-    """Lists of inputs have a line for each."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return "[\n" + ",\n".join("    " + json.dumps(entry) for entry in value) + "\n  ]"
-    return json.dumps(value, allow_nan=False)
+    lines = (f"{json.dumps(key)}: {json.dumps(v, allow_nan=False)}" for key, v in table.items())
+    return ("{" + ",\n".join(lines) + "}\n").encode()
 
 
 def entry(one: InputEntry) -> dict[str, Any]:

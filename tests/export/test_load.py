@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tomli_w
 
 from psofed.core.features import Waves
 from psofed.errors import InputError
@@ -16,9 +17,10 @@ from psofed.fleet.protocol.store import StateFolder
 from psofed.methods import psofed
 from psofed.streams import table
 from psofed.streams.data.columns import Columns
+from psofed.streams.data.recipe import Recipe
 from psofed.tables import export as formats
 from psofed.tables import model as models
-from psofed.tables.export import origin, portable
+from psofed.tables.export import portable
 from psofed.tables.export.portable import Portable
 
 RUN = """
@@ -58,15 +60,17 @@ def serve(path, folder, rounds=6):
     return plan, server, members
 
 
-@pytest.fixture
-def run(tmp_path):
-    (tmp_path / "run.toml").write_text(RUN.format(more="", features=""))
-    return tmp_path, *serve(tmp_path / "run.toml", tmp_path)
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "run.toml").write_text(RUN.format(more="", features=""))
+    (folder / "empty").mkdir()
+    return folder, *serve(folder / "run.toml", folder)
 
 
 def test_the_folder_of_a_running_server_gives_its_model_on_scaled_inputs(run):
     folder, plan, server, _ = run  # its lock is held
-    model = origin.load(folder / "server", plan=folder / "run.toml")
+    model = formats.load(folder / "server", plan=folder / "run.toml")
     np.testing.assert_allclose(model.w, np.load(folder / "server" / "model.npy"), rtol=1e-6)
     assert [a.name for a in model.arguments] == ["x1", "x2", "x3", "x4"]
     assert "after 6 rounds" in model.whose
@@ -80,10 +84,10 @@ def test_the_folder_of_a_running_server_gives_its_model_on_scaled_inputs(run):
 
 def test_the_folder_of_a_client_gives_its_own_model(run):
     folder, _, _, members = run
-    model = origin.load(folder / "c1", plan=folder / "run.toml")
+    model = formats.load(folder / "c1", plan=folder / "run.toml")
     np.testing.assert_allclose(model.w, members[1].client.state["w"][0], rtol=1e-6)
     assert model.whose.endswith("own model of 1")
-    assert origin.load(folder / "c1", "1", folder / "run.toml").whose == model.whose
+    assert formats.load(folder / "c1", "1", folder / "run.toml").whose == model.whose
 
 
 @pytest.mark.parametrize(
@@ -100,12 +104,11 @@ def test_the_folder_of_a_client_gives_its_own_model(run):
 )  # fmt: skip
 def test_a_folder_that_does_not_fit_is_refused(run, where, client, change, message):
     folder = run[0]
-    (folder / "empty").mkdir()
     plan = folder / "other.toml"
     more = {"features": change} if change and "gauss" in change else {"more": change or ""}
     plan.write_text(RUN.format(**{"more": "", "features": ""} | more))
     with pytest.raises(InputError, match=message):
-        origin.load(folder / where, client, None if change is None else plan)
+        formats.load(folder / where, client, None if change is None else plan)
 
 
 def test_what_has_learned_nothing_and_other_features_are_refused(tmp_path):
@@ -114,16 +117,14 @@ def test_what_has_learned_nothing_and_other_features_are_refused(tmp_path):
     serve(plan, tmp_path, rounds=0)
     for name in ("server", "c1"):
         with pytest.raises(InputError, match="has learned nothing yet"):
-            origin.load(tmp_path / name, plan=plan)
+            formats.load(tmp_path / name, plan=plan)
     plan.write_text(RUN.format(more="", features='name = "gaussian"'))
     serve(plan, tmp_path / "g", rounds=1)
     with pytest.raises(InputError, match="gaussian features, which cannot be exported"):
-        origin.load(tmp_path / "g" / "server", plan=plan)
+        formats.load(tmp_path / "g" / "server", plan=plan)
 
 
 def test_the_folder_of_a_server_of_a_table_has_the_recipe(tmp_path):
-    import tomli_w
-
     stream = table.Options(
         Columns("y", ("t",), client="who", inputs=("a", "sky")), {"a": (10, 2), "y": (100, 5)},
         ("p", "q", "r"), categories={"sky": ("blue", "grey")}, label_delay=2,
@@ -135,32 +136,32 @@ def test_the_folder_of_a_server_of_a_table_has_the_recipe(tmp_path):
     plan = tmp_path / "run.toml"
     plan.write_text(tomli_w.dumps(made.to_table() | {"deploy": {"clock": "live"}}))
     _, server, _ = serve(plan, tmp_path)
-    model = origin.load(tmp_path / "server", plan=plan)
+    model = formats.load(tmp_path / "server", plan=plan)
     assert [a.name for a in model.arguments] == ["a", "sky"]
     assert (model.centre, model.scale, model.label_delay) == (100, 5, 2)
     with pytest.raises(InputError, match="--client is 'z'; use one of p, q, r"):
-        origin.load(tmp_path / "server", "z", plan)
+        formats.load(tmp_path / "server", "z", plan)
     np.testing.assert_allclose(model.w, server.server.model, rtol=1e-6)
 
 
 def test_files_that_are_no_models_and_own_models_that_are_not_there_are_refused(fitted, tmp_path):
     (tmp_path / "it").write_bytes(b"x" * 100)
     with pytest.raises(InputError, match="is not a psofed model"):
-        origin.load(tmp_path / "it")
+        formats.load(tmp_path / "it")
     with pytest.raises(InputError, match="cannot be read"):
-        origin.load(tmp_path / "none")
+        formats.load(tmp_path / "none")
     with pytest.raises(InputError, match="--plan is given, but MODEL is not a state folder"):
-        origin.load(fitted.path, plan=tmp_path / "it")
+        formats.load(fitted.path, plan=tmp_path / "it")
     with pytest.raises(InputError, match="did you mean 'market'"):
-        origin.load(fitted.path, "markt")
+        formats.load(fitted.path, "markt")
     bare = replace(fitted.model, own=None, own_radius=None)
     (tmp_path / "bare").write_bytes(bare.to_bytes())
     with pytest.raises(InputError, match="has no own models"):
-        origin.load(tmp_path / "bare", "market")
+        formats.load(tmp_path / "bare", "market")
     wild = replace(fitted.model, own=np.full_like(fitted.model.own, np.nan))
     (tmp_path / "wild").write_bytes(wild.to_bytes())
     with pytest.raises(InputError, match="not finite"):
-        origin.load(tmp_path / "wild", "market")
+        formats.load(tmp_path / "wild", "market")
     assert models.load(tmp_path / "wild").own is not None
 
 
@@ -174,8 +175,6 @@ def test_files_that_are_no_models_and_own_models_that_are_not_there_are_refused(
     ],
 )
 def test_inputs_that_one_name_would_mix_up_are_refused(columns):
-    from psofed.streams.data.recipe import Recipe
-
     inputs = columns["inputs"]
     recipe = Recipe(Columns("y", ("t",), **columns), dict.fromkeys((*inputs, "y"), (0.0, 1.0)))
     entries = portable.entries(recipe)

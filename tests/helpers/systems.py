@@ -1,7 +1,6 @@
 """Small systems for the theory, whose answers are known or can be had by brute force."""
 
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
@@ -10,9 +9,9 @@ from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
 from psofed.federation.contract import Task
 from psofed.methods import onlinefed, psofed
-from psofed.simulate.reference import matrix_A, matrix_B
 from psofed.streams import iid
 from psofed.theory import moments
+from psofed.theory.exact import fourth
 from psofed.theory.system import System
 
 
@@ -72,70 +71,19 @@ class Sampled:
     v: np.ndarray
 
     def __call__(self, P, m, squares):
-        return np.mean([self.of(k, P, m[k]) for k in range(len(self.z))], axis=0)
-
-    def of(self, k, P, m):
-        """E_k[zz^T (z^T P z + (y - z^T m)^2)]."""
-        z = self.z[k]
-        weights = ((z @ P) * z).sum(axis=1) + np.square(self.f[k] - z @ m) + self.v[k]
-        return z.T @ (z * weights[:, None]) / len(z)
-
-    @property
-    def R(self):
-        return np.swapaxes(self.z, 1, 2) @ self.z / self.z.shape[1]
-
-    @property
-    def r(self):
-        return np.einsum("knd,kn->kd", self.z, self.f) / self.z.shape[1]
+        flat = self.z.reshape(-1, self.z.shape[-1])
+        error = self.f - (self.z @ m[:, :, None])[:, :, 0]
+        weights = ((flat @ P) * flat).sum(axis=1)
+        weights += (np.square(error) + self.v[:, None]).reshape(-1)
+        return flat.T @ (flat * weights[:, None]) / len(flat)
 
 
-def dense(system, data, rounds):
-    """Mean and covariance of all models as one vector, by eq. (10) and every cohort there is."""
-    K, D, mu = system.total, system.dim, system.step
-    R, b = data.R, mu * np.concatenate([np.zeros(D), data.r.ravel()])
-    cohorts = list(combinations(range(K), system.cohort))
-    mean, square = np.zeros((K + 1) * D), np.zeros(((K + 1) * D,) * 2)
-    for n in range(rounds + 1):
-        yield mean, square - np.outer(mean, mean)
-        S, S1 = ([np.diag(d) for d in np.broadcast_to(system.masks(i), (K, D))] for i in (n, n + 1))
-        ends = []
-        for cohort in cohorts:
-            a = np.isin(np.arange(K), cohort).astype(float)
-            A, B, H, c = matrix_A(S, a), matrix_B(S1, a), np.eye((K + 1) * D), b.copy()
-            m, M = A @ mean, A @ square @ A.T
-            learners = [k for k in range(K) if system.idle or a[k]]
-            for k in range(K):
-                here = slice((k + 1) * D, (k + 2) * D)
-                if k in learners:
-                    H[here, here] -= mu * R[k]
-                else:
-                    c[here] = 0
-            after = H @ m + c
-            both = np.outer(H @ m, c)
-            learned = H @ M @ H.T + both + both.T + np.outer(c, c)
-            for k in learners:
-                here = slice((k + 1) * D, (k + 2) * D)
-                P = M[here, here] - np.outer(m[here], m[here])
-                step = np.outer(m[here], data.r[k]) - M[here, here] @ R[k]
-                own = mu * (step + step.T) + mu**2 * data.of(k, P, m[here])
-                learned[here, here] = M[here, here] + own
-            ends.append((B @ after, B @ learned @ B.T))
-        mean, square = (np.mean(each, axis=0) for each in zip(*ends, strict=True))
-        if (poison := system.poison(n)) is not None:
-            square[range(D), range(D)] += poison
-
-
-def drawn(world, windows, equal=False):
-    """Windows of the clients of a world, and what the reduced recursion makes of them.
-
-    `equal`: all clients have those of the first.
-    """
-    K = world.task.clients
-    who = np.zeros(1, int) if equal else np.arange(K)
-    x, f, noise = moments.sample(world.experiment, world.task, windows, "drawn", who)
-    z, times = world.task.features(x), K // len(who)
-    z, f, noise = (np.repeat(each, times, axis=0) for each in (z, f, noise))
-    data = Sampled(z, f, np.square(noise).mean(axis=1))
-    c, none = np.square(f).mean(axis=1), np.zeros((2, world.task.dim))
-    found = moments.Moments(np.arange(K), data.R, data.r, c, data.v, False, windows, none)
-    return data, moments.population(found, data, np.float64, 1e-14)
+def equal_clients(small):
+    """Four clients with the very same windows: these, their exact moments, and their population."""
+    x, f, noise = moments.sample(small.experiment, small.task, 3000, "equal", np.arange(1))
+    z = np.repeat(small.task.features(x), 4, axis=0)
+    f, v = np.repeat(f, 4, axis=0), np.full(4, np.square(noise).mean())
+    exact = fourth(z, f, v)
+    c = np.square(f).mean(axis=1)
+    data = moments.Moments(np.arange(4), exact.R, exact.r, c, v, False, 3000, np.zeros((2, 8)))
+    return z[0], exact, moments.population(data, Sampled(z, f, v), np.float64, 1e-14)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from helpers.systems import WORLD, drawn
+from helpers.systems import WORLD, equal_clients
 from psofed.theory import prediction
 
 
@@ -13,11 +13,11 @@ def small():
 
 @pytest.fixture(scope="session")
 def predicted(small):
-    """The curves of the small world; nobody changes them."""
+    """The exact curves of the small world; nobody changes them."""
     return prediction.predict(small)
 
 
 @pytest.fixture(scope="session")
 def equal(small):
     """Four clients with the very same windows."""
-    return drawn(small, 500, equal=True)
+    return equal_clients(small)

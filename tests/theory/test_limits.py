@@ -47,7 +47,7 @@ def growth(equal):
 
     def measured(masks, cohort, step):
         system = given_system(masks, 1, 8, 4, cohort, step)
-        states = reduced.ReducedRecursion(system, equal[1]).trajectory(500)
+        states = reduced.ReducedRecursion(system, equal[2]).trajectory(500)
         sizes = [np.trace(second.A + 4 * second.C) for _, second in states]
         return sizes[-1] / sizes[300]
 
@@ -56,7 +56,7 @@ def growth(equal):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_covariances_settle_below_the_limit_and_grow_above_it(equal, growth, whole):
-    limit = mean_square_limit(equal[0].z[0], 2 if whole else 1)
+    limit = mean_square_limit(equal[0], 2 if whole else 1)
     # One window for all: M = D, or an entry so rarely that clients learn alone.
     masks = [list(range(8)) if whole else [0]]
     assert growth(masks, 2, 0.95 * limit) < 1.05
@@ -82,7 +82,7 @@ def test_verdicts_follow_the_limits():
 
 
 def test_clients_that_exchange_much_bear_more_than_one_that_learns_alone(equal, growth):
-    step, masks = 1.2 * mean_square_limit(equal[0].z[0]), [list(range(7))]
+    step, masks = 1.2 * mean_square_limit(equal[0]), [list(range(7))]
     assert not is_lonely(given_system(masks, 1, 8, 4, 4, step))
     assert growth(masks, 4, step) < 1.05
 
@@ -112,7 +112,7 @@ def test_the_papers_norms_are_1_in_the_infinity_norm_only():
 def test_deviations_are_theory_minus_simulation_from_round_50_on():
     rounds = np.arange(101)
     curve = prediction.Prediction(
-        "a", 1.0, rounds, np.full(101, 0.1), np.full(101, 0.1), np.zeros(101), None
+        "a", 1.0, "exact", rounds, np.full(101, 0.1), np.full(101, 0.1), np.zeros(101), None
     )
     simulated = np.full((1, 101), -10.0)
     simulated[0, 10], simulated[0, 70] = -20.0, -11.0

@@ -21,7 +21,7 @@ from psofed.theory.study import Judgement, Study, deviations
 Array = NDArray[Any]
 FILES = ["theory.png", "theory.pdf"]
 WHERE = "theory.txt"
-ROUNDING = 1e-5  # of the initial error: what sampling leaves of a bias that is none
+ROUNDING = 1e-12  # of the initial error
 POINTS = 26  # of a simulated curve, even in log n
 WITHIN = 1.0  # dB of the end: how fast a method is there
 
@@ -134,7 +134,9 @@ def _predictions(study: Study) -> list[Block]:
             times = f"{DIVERGED:g} times the initial one"
             notes.append(f"{p.title} diverges: at n = {p.lost} its MSE is {times}.")
     notes.append(f"Errors are on {experiment.judged}.")
-    notes.append("One mean per client, pooled covariances (docs/theory.md).")
+    exact = {p.kind for p in study.predictions} == {"exact"}
+    reduced = "Reduced recursion (docs/theory.md): one mean per client, pooled covariances."
+    notes.append("Exact for data that are independent over time." if exact else reduced)
     if not experiment.stream.independent:
         notes.append(
             "The samples of this stream are NOT independent over time, as the theory assumes: where"
@@ -216,7 +218,7 @@ def _method(study: Study, j: Judgement) -> dict[str, Any]:
             rounds = table_rounds(study.world.experiment)
             at = {str(n): float(p.mse_db[p.rounds == n][0]) for n in rounds}
             entry["predicted"] = {
-                "mse_db": at, "end_db": float(p.mse_db[-1]), "lost_at": p.lost
+                "kind": p.kind, "mse_db": at, "end_db": float(p.mse_db[-1]), "lost_at": p.lost
             }  # fmt: skip
     return entry
 

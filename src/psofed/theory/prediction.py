@@ -1,11 +1,11 @@
-"""From an experiment to its predicted curves."""
+"""From an experiment to its predicted curves: exact where that is affordable, else reduced."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 from warnings import warn
 
 import numpy as np
@@ -17,13 +17,23 @@ from psofed.experiment import TABLE_ROUNDS, Experiment, given
 from psofed.federation.contract import Task
 from psofed.federation.workers import Tell, Workers, in_parallel
 from psofed.streams.contract import about, varies
-from psofed.theory.moments import Moments, Population, Yardstick, moments, population, yardstick
+from psofed.theory import exact
+from psofed.theory.moments import (
+    Moments,
+    Population,
+    Yardstick,
+    moments,
+    population,
+    sample,
+    yardstick,
+)  # fmt: skip
 from psofed.theory.reduced import ReducedRecursion
 from psofed.theory.system import System, started, system, unknown_threat
 
 Array = NDArray[Any]
+FOURTH_WINDOWS = 50_000  # per client, for the exact recursion
+MOST_WINDOWS = 500_000  # of all clients
 MOST_DIM = 1000
-SMALL = 50_000  # numbers in all R_k, up to which nothing has to be saved
 UNCOVERED = "the theory is that of Algorithm 1, without a policy or averaging"
 DIVERGED = 100.0  # times the initial MSE: a model that is worse is lost
 
@@ -92,12 +102,12 @@ class World:
     moments: Moments
     doubt: Array  # [b, D]: the possible error of mean_k r_k, in b independent directions
     test: Yardstick
+    fourth: exact.Fourth | None  # for the exact recursion, where it is affordable
 
     @cached_property
     def population(self) -> Population:
-        """What the recursions of all methods and steps share; of small worlds, in float64."""
-        small = self.moments.R.size <= SMALL
-        return population(self.moments, None, *((np.float64, 0.0) if small else ()))
+        """What the reduced recursions of all methods and steps share."""
+        return population(self.moments)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,6 +116,7 @@ class Prediction:
 
     title: str
     step: float
+    kind: Literal["exact", "reduced"]
     rounds: Array
     mse: Array  # up to the last round before it is lost; nan from there on
     bias: Array  # the part of the means: what would be left if nothing were random
@@ -119,7 +130,7 @@ class Prediction:
         return 10 * np.log10(self.mse)
 
     def __repr__(self) -> str:
-        return f"<Prediction of {self.title}: {self._end()}>"
+        return f"<Prediction of {self.title}: {self._end()}, {self.kind}>"
 
     def _end(self) -> str:
         if self.lost is not None:
@@ -133,7 +144,7 @@ class Prediction:
             [f"{self.rounds[i]:,}", extras.estimate(float(self.mse_db[i]), float("nan"))]
             for i in dict.fromkeys([*shown, len(self.rounds) - 1])
         ]
-        note = f"Step {self.step:g}; recursion of mean and mean square; {self.judged}."
+        note = f"Step {self.step:g}; {self.kind} recursion of mean and mean square; {self.judged}."
         title = f"Prediction: {self.title}, {self._end()}"
         return extras.table(title, ["round", "expected MSE, dB"], rows, note)
 
@@ -150,7 +161,13 @@ def world(experiment: Experiment) -> World:
     data = moments(experiment, task)
     b = len(data.batches)
     doubt = data.batches / np.sqrt(b * (b - 1))
-    return World(experiment, task, data, doubt, yardstick(experiment, task))
+    four = None
+    if exact.feasible(task.clients, task.dim):
+        count = min(FOURTH_WINDOWS, MOST_WINDOWS // task.clients)
+        x, f, noise = sample(experiment, task, count, "fourth", data.clients)
+        four = exact.fourth(task.features(x), f, np.square(noise).mean(axis=1))
+        doubt = doubt * np.sqrt(data.windows / count)  # the exact recursion has more
+    return World(experiment, task, data, doubt, yardstick(experiment, task), four)
 
 
 def systems(world: World) -> dict[str, System]:
@@ -173,17 +190,19 @@ def one(
     """The prediction for one method."""
     experiment = world.experiment
     marks = set(experiment.evaluated.tolist())
-    states = ReducedRecursion(system, data or world.population).trajectory(experiment.rounds)
+    kind: Literal["exact", "reduced"] = "reduced" if world.fourth is None else "exact"
+    rounds = experiment.rounds
+    exact = kind == "exact"
+    states = _exact_states(world, system, rounds) if exact else _states(world, system, data)
     doubts = _doubts(world, system)
     rows, lost = [], None
     with np.errstate(over="ignore", invalid="ignore"):
-        for n, (state, doubt) in enumerate(zip(states, doubts, strict=False)):
+        for n, ((mean, covariance), doubt) in enumerate(zip(states, doubts, strict=False)):
             if on_round is not None:
                 on_round(n)
             if n not in marks:
                 continue
-            mean = state.means.server[0].astype(np.float64)
-            mse = world.test.mse(mean, state.second.A)
+            mse = world.test.mse(mean, covariance)
             if not mse <= DIVERGED * world.test.c:
                 lost = n
                 break
@@ -194,7 +213,21 @@ def one(
     table[:, 0] = experiment.evaluated
     table[: len(rows)] = rows
     marked, (mse, bias, error) = table[:, 0].astype(int), table[:, 1:].T
-    return Prediction(title, system.step, marked, mse, bias, error, lost, experiment.judged)
+    return Prediction(title, system.step, kind, marked, mse, bias, error, lost, experiment.judged)
+
+
+def _states(world: World, system: System, data: Population | None) -> Iterator[Any]:
+    recursion = ReducedRecursion(system, data or world.population)
+    for state in recursion.trajectory(world.experiment.rounds):
+        yield state.means.server[0].astype(np.float64), state.second.A
+
+
+def _exact_states(world: World, system: System, rounds: int) -> Iterator[Any]:
+    """Mean and covariance of the server's model before rounds 0..rounds, exactly."""
+    assert world.fourth is not None
+    recursion, D = exact.DenseRecursion(system, world.fourth), system.dim
+    for state in recursion.trajectory(rounds):
+        yield state.mean[:D], state.covariance[:D, :D]
 
 
 def _doubts(world: World, system: System) -> Iterator[Array]:

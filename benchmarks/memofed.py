@@ -28,7 +28,7 @@ from psofed.experiment import Experiment
 from psofed.methods import fedavg, memofed, onlinefed, psofed
 from psofed.rivals import raw
 from psofed.simulate import montecarlo, pools
-from psofed.streams import change, drift
+from psofed.streams import paper
 
 ROUNDS, SEED = 1500, 20_000
 BUDGETS = {"1/5": 1 / 5, "1/40": 1 / 40, "1/200": 1 / 200}
@@ -72,8 +72,8 @@ def measure(quick: bool) -> dict[str, float]:
 def settings(rounds: int) -> dict[str, dict[str, Any]]:
     """What differs from the paper's experiment."""
     changes = (
-        {"stream": change.Options(at=rounds // 2)},
-        {"stream": drift.Options(period=2 * rounds)},
+        {"stream": paper.Options(at=rounds // 2)},
+        {"stream": paper.Options(period=2 * rounds)},
     )
     return dict(zip(SETTINGS, ({}, *changes, {"absent": 0.1}, {"absent": 0.5}), strict=True))
 

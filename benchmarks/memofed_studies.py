@@ -23,7 +23,7 @@ from psofed.simulate import montecarlo
 from psofed.simulate.draws import draw
 from psofed.stages.attacks import labels, stuck
 from psofed.stages.defences import clip
-from psofed.streams import change, drift
+from psofed.streams import paper
 
 Array = NDArray[Any]
 SEED = 40_000
@@ -41,8 +41,8 @@ class Scale(NamedTuple):
         """A steady f, one that changes at half time, one that drifts with twice the rounds."""
         return {
             "steady": {},
-            "change": {"stream": change.Options(at=self.rounds // 2)},
-            "drift": {"stream": drift.Options(period=2 * self.rounds)},
+            "change": {"stream": paper.Options(at=self.rounds // 2)},
+            "drift": {"stream": paper.Options(period=2 * self.rounds)},
         }
 
 

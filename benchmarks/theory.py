@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from psofed.experiment import Experiment
 from psofed.report.files import Grid
 from psofed.simulate import montecarlo
-from psofed.streams import iid, paper
+from psofed.streams import paper
 from psofed.theory import prediction, study
 
 
@@ -43,7 +43,7 @@ def main() -> None:
     if wanted.time:
         time_commands(wanted.rounds, wanted.jobs)
         return
-    for stream in (iid.Options(), paper.Options()):
+    for stream in (paper.Options(inputs="iid"), paper.Options()):
         experiment = Experiment(rounds=wanted.rounds, runs=wanted.runs, stream=stream)
         compare(prediction.fix_world(experiment, wanted.world), wanted.jobs)
 

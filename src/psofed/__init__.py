@@ -8,8 +8,8 @@
 Every method, stream, policy, learner, check, attack and defence has a name here: that of its file,
 as its authors write it, with Stream, Policy, Learner, Check, Attack or Defence after it for those.
 
->>> psofed.FedAvg(local_steps=3).name, psofed.DriftStream().name, psofed.FedCSPolicy.name
-('fedavg', 'drift', 'fedcs')
+>>> psofed.FedAvg(local_steps=3).name, psofed.PaperStream().name, psofed.FedCSPolicy.name
+('fedavg', 'paper', 'fedcs')
 """
 
 from __future__ import annotations
@@ -72,9 +72,6 @@ _HOMES = {
     "Structured": "psofed.rivals.structured:Options",
     "TopK": "psofed.rivals.topk:Options",
     # streams: the same, and Stream
-    "ChangeStream": "psofed.streams.change:Options",
-    "DriftStream": "psofed.streams.drift:Options",
-    "IIDStream": "psofed.streams.iid:Options",
     "PaperStream": "psofed.streams.paper:Options",
     "Stream": "psofed.streams.function:Options",
     "TableStream": "psofed.streams.table:Options",
@@ -182,10 +179,7 @@ if TYPE_CHECKING:
     from psofed.stages.defences.none import Options as NoneDefence
     from psofed.stages.defences.trimmed import Options as TrimmedDefence
     from psofed.stages.privacy import Privacy as Privacy
-    from psofed.streams.change import Options as ChangeStream
-    from psofed.streams.drift import Options as DriftStream
     from psofed.streams.function import Options as Stream
-    from psofed.streams.iid import Options as IIDStream
     from psofed.streams.paper import Options as PaperStream
     from psofed.streams.table import Options as TableStream
     from psofed.tables.fitting import Fit as Fit

@@ -34,7 +34,7 @@ from psofed.stages.privacy import Mechanism
 from psofed.stages.surroundings import Surroundings, start
 from psofed.streams import contract
 from psofed.streams.contract import about, measured
-from psofed.streams.synthetic import Switching
+from psofed.streams.synthetic import Synthetic
 
 TABLE_ROUNDS = (100, 200, 500, 1000, 2000)  # those of the tables
 
@@ -132,7 +132,7 @@ class Experiment(Settings):
     def _cohorts(self, seeds: Seeds, live: bool) -> UniformCohorts:
         size, stream = (self.clients, self.cohort), self.stream
         awake = None
-        if isinstance(stream, Switching) and stream.switches and not live:
+        if isinstance(stream, Synthetic) and stream.switches and not live:
             awake = partial(stream.awake, seeds)
         if self.fleet or awake is not None:
             history = FleetHistory(self.clients, self.fleet)

@@ -28,7 +28,7 @@ from psofed.stages.noise import check_noise, check_samples
 from psofed.stages.privacy import Privacy
 from psofed.streams import paper
 from psofed.streams.contract import STREAM, Stream, about, measured
-from psofed.streams.synthetic import Switching
+from psofed.streams.synthetic import Synthetic
 
 TABLES = (  # fields of an experiment that are tables of its file
     "stream", "features", "learner", "attack", "defence", "check", "privacy", "fleet", "methods",
@@ -206,7 +206,7 @@ def _privacy(experiment: Settings) -> None:
     if experiment.defence is not None and experiment.defence.acts:
         found = "is given, but under masks the server sees no single upload that it could judge"
         raise InputError("defence", found, "leave it out, and let clients clip: clip_change")
-    switched = isinstance(experiment.stream, Switching) and experiment.stream.switches
+    switched = isinstance(experiment.stream, Synthetic) and experiment.stream.switches
     if experiment.fleet or switched or experiment.absent:
         found = "is true, but who is in a cohort must follow from the seed alone"
         raise InputError("privacy.masks", found, "leave out [[fleet]], absent, away and late")
@@ -243,7 +243,7 @@ def _fleet(experiment: Settings) -> None:
         if not 0 <= change.round < experiment.rounds:
             found = f"is {change.round}, but there are {experiment.rounds} rounds"
             raise InputError(f"fleet[{i}].round", found, f"use 0 to {experiment.rounds - 1}")
-    switched = isinstance(experiment.stream, Switching) and experiment.stream.switches
+    switched = isinstance(experiment.stream, Synthetic) and experiment.stream.switches
     if experiment.absent and (experiment.fleet or switched):
         what = "[[fleet]]" if experiment.fleet else "[stream] with away or late"
         found = f"is given, but so is {what}, which says who takes part when"

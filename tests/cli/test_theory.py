@@ -16,7 +16,8 @@ cohort = 2
 rounds = 120
 test_samples = 200
 [stream]
-name = "iid"
+name = "paper"
+inputs = "iid"
 [features]
 dim = 8
 [[methods]]
@@ -110,7 +111,7 @@ def test_a_prediction_that_is_stopped_leaves_no_folder_and_no_process(
 ):
     # So long that it takes processes, and so small that they are there soon.
     file.write_text(
-        'clients = 30\nrounds = 100000\n[stream]\nname = "iid"\n[features]\ndim = 60\n'
+        'clients = 30\nrounds = 100000\n[stream]\nname = "paper"\ninputs = "iid"\n[features]\ndim = 60\n'
         '[[methods]]\nname = "psofed"\nshared = 5\n[[methods]]\nname = "psofed"\nshared = 9\n'
     )
     process = start("study", "theory", file, "--out", tmp_path / "out", stderr=subprocess.PIPE)
@@ -135,7 +136,7 @@ def test_bounds_alone_take_no_folder(psofed, file, tmp_path):
 
 @pytest.mark.usefixtures("sketched")
 def test_correlated_data_are_labelled(psofed, file, tmp_path):
-    file.write_text(TOML.replace('"iid"', '"paper"'))
+    file.write_text(TOML.replace('inputs = "iid"\n', ""))
     result = psofed("study", "theory", file, "--out", tmp_path / "out")
     assert "NOT independent over time" in result.stdout
 

@@ -21,8 +21,8 @@ from psofed.methods import fedavg, local, memofed, onlinefed, psofed
 from psofed.report import comparisons as words
 from psofed.rivals import etpsofed, quantised, sketch, topk
 from psofed.simulate import montecarlo, pools
-from psofed.streams import iid
-from psofed.streams.contract import about, measured, varies
+from psofed.streams import paper
+from psofed.streams.contract import about, measured
 
 SMALL = Experiment(
     clients=12, cohort=3, rounds=400, runs=2, test_samples=100, features=Features(dim=20),
@@ -150,7 +150,7 @@ class Bare:
     name, independent, taps = "bare", True, 4
 
     def __init__(self):
-        self.inner = iid.Options()
+        self.inner = paper.Options(inputs="iid")
 
     def samples(self, *args):
         return self.inner.samples(*args)
@@ -160,9 +160,9 @@ class Bare:
 
 
 def test_a_stream_that_declares_nothing_runs_as_one_that_could():
-    ours = replace(SMALL, rounds=40, stream=iid.Options(), evaluate_every=10)
+    ours = replace(SMALL, rounds=40, stream=paper.Options(inputs="iid"), evaluate_every=10)
     theirs = replace(ours, stream=Bare())
-    assert not varies(theirs.stream)
+    assert not about(theirs.stream).changes
     assert not measured(theirs.stream)
     assert about(theirs.stream).input_law(ours.task(0).seeds, np.arange(3)) is None
     assert np.array_equal(montecarlo.run(ours).mse, montecarlo.run(theirs).mse)

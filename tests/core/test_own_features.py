@@ -16,7 +16,7 @@ from psofed.methods import psofed as pso
 from psofed.simulate import family
 from psofed.simulate.family import supports
 from psofed.simulate.onerun import one_run
-from psofed.streams import iid
+from psofed.streams import paper
 from psofed.theory import moments
 
 SMALL = Experiment(
@@ -77,7 +77,9 @@ def test_correlations_from_draws_are_near_those_in_closed_form():
 
 
 def test_the_theory_samples_what_it_has_no_formula_for():
-    experiment = replace(SMALL, stream=iid.Options(), features=Features(angles, dim=8), world=0)
+    experiment = replace(
+        SMALL, stream=paper.Options(inputs="iid"), features=Features(angles, dim=8), world=0
+    )
     task = replace(experiment, dtype="float64").task(0)
     found = moments.moments(experiment, task, 2000)
     assert not found.analytic

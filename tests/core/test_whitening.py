@@ -22,7 +22,7 @@ from psofed.methods import centralised, fedavg, memofed, onlinefed, psofed
 from psofed.simulate import any_method, family, kernel
 from psofed.simulate.draws import draw
 from psofed.simulate.onerun import one_run, some_runs
-from psofed.streams import iid
+from psofed.streams import paper
 from psofed.tables import export
 from psofed.theory import prediction
 
@@ -157,7 +157,7 @@ def test_a_deployment_in_memory_has_the_models_of_the_simulation():
 
 def test_the_theory_follows_a_basis():
     world = replace(
-        SMALL, clients=40, cohort=4, rounds=150, runs=1, step=0.5, stream=iid.Options(), world=0,
+        SMALL, clients=40, cohort=4, rounds=150, runs=1, step=0.5, stream=paper.Options(inputs="iid"), world=0,
         methods=(psofed.Options(shared=3),), test_samples=2000,
     )  # fmt: skip
     (found,) = prediction.curves(world)

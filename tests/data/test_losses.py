@@ -1,6 +1,5 @@
 """Nothing is lost in silence: what columns are taken for, which rows are dropped, and limits."""
 
-import gzip
 import tracemalloc
 
 import numpy as np
@@ -11,11 +10,10 @@ from hypothesis import strategies as st
 from psofed.errors import InputError
 from psofed.streams.data import reading as tables
 from psofed.streams.data import recipe as recipes
-from psofed.streams.data import rounds, textfile
+from psofed.streams.data import rounds
 from psofed.streams.data.columns import Batch, Columns
 from psofed.streams.data.rounds import Rounds, crowded
 from psofed.streams.data.table import Spool
-from psofed.streams.data.textfile import Form
 
 LONG = Columns(target="y", time=("t",), client="who")
 
@@ -170,25 +168,3 @@ def test_sorting_takes_memory_that_does_not_grow_with_the_table(tmp_path, monkey
         assert int(table.counts.sum()) == rows
         table.spool.close()
     assert peaks[1] < 1.3 * peaks[0]
-
-
-def test_hostile_sizes_are_refused_with_the_limit_and_the_option(tmp_path, monkeypatch):
-    monkeypatch.setattr(textfile, "LONGEST", 100_000)
-    monkeypatch.setattr(textfile, "UNPACKED", 100_000)
-    columns = Columns("y", ("t",))
-    line = tmp_path / "line.csv"
-    line.write_text("t,y\n1," + "9" * 300_000 + "\n")
-    with pytest.raises(InputError, match=r"more than 100,000 bytes.*--set large=true"):
-        tables.read(line, columns)
-    bomb = tmp_path / "bomb.csv.gz"
-    bomb.write_bytes(gzip.compress(b"t,y\n" + b"1,1\n" * 200_000))
-    with pytest.raises(InputError, match=r"unpacks to more than 300 times.*--set large=true"):
-        tables.read(bomb, columns)
-    assert tables.read(bomb, columns, form=Form(large=True)).rows == 200_000
-    many = tmp_path / "many.csv"
-    monkeypatch.setattr(textfile, "LONGEST", 10**7)
-    many.write_text(",".join(f"c{i}" for i in range(20_000)) + "\n")
-    with pytest.raises(
-        InputError, match=r"has 20,000 columns; give 10,000 at most.*--set large=true"
-    ):
-        tables.read(many, columns)

@@ -26,7 +26,6 @@ EXPECTED = (
     "it changes samples",
     "it knows what others send, as no deployed client does",
     "the engine does not have it",
-    "its f changes over time",
     "it declares `several = False`",
     "it is only simulated",
     "it takes no policy",

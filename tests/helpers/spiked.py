@@ -1,4 +1,4 @@
-"""The paper's stream with a sensor that is wrong for a while: from round `at` on it reads `value`."""
+"""The paper's stream with a sensor that is wrong for a while: from round `when` on it reads `value`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Options(paper.Options):
 
     name: ClassVar[str] = "spiked"
     client: int = 3
-    at: int = 400
+    when: int = 400
     lasts: int = 1
     value: float = -999.0
     stuck: bool = False
@@ -29,7 +29,7 @@ class Options(paper.Options):
         found = super().samples(seeds, clients, first, stop, dtype, memory)
         rounds = np.arange(first, stop)
         wrong = (np.asarray(clients) == self.client)[:, None] & (
-            (rounds >= self.at) & (rounds < self.at + self.lasts)
+            (rounds >= self.when) & (rounds < self.when + self.lasts)
         )
         x = np.where(wrong[..., None] & self.stuck, 0, found.x).astype(dtype)
         noise = np.where(wrong, self.value - found.clean, found.noise).astype(dtype)

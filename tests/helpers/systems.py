@@ -9,7 +9,7 @@ from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
 from psofed.federation.contract import Task
 from psofed.methods import onlinefed, psofed
-from psofed.streams import iid
+from psofed.streams import paper
 from psofed.theory import moments
 from psofed.theory.exact import fourth
 from psofed.theory.system import System
@@ -47,7 +47,7 @@ def linear_case(seed=3):
 
 
 WORLD = Experiment(
-    clients=4, cohort=2, rounds=100, world=0, stream=iid.Options(), features=Features(dim=8),
+    clients=4, cohort=2, rounds=100, world=0, stream=paper.Options(inputs="iid"), features=Features(dim=8),
     dtype="float64", test_samples=400, runs=300,
     methods=(
         onlinefed.Options(),

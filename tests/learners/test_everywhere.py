@@ -25,7 +25,7 @@ from psofed.fleet.protocol.store import StateFolder
 from psofed.methods import fedavg, memofed, onlinefed, psofed
 from psofed.simulate import finished, montecarlo
 from psofed.simulate.draws import draw_test
-from psofed.streams import change
+from psofed.streams import paper
 from psofed.tables import export, plan
 from psofed.theory import prediction
 
@@ -126,7 +126,7 @@ def test_a_network_learns_what_a_linear_model_cannot_and_both_beat_a_constant():
 
 @every_learner
 def test_models_are_judged_by_their_predictions(learner):
-    changing = change.Options(at=10)
+    changing = paper.Options(at=10)
     made = world(onlinefed.Options(), learner)
     made = replace(made, stream=changing, test_samples=200)
     task = made.task(0)

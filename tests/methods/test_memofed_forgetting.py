@@ -15,7 +15,7 @@ from psofed.methods.memo.messages import Values
 from psofed.simulate import any_method, kernel
 from psofed.simulate.draws import draw
 from psofed.simulate.onerun import one_run
-from psofed.streams import change, drift
+from psofed.streams import paper
 
 REMEMBERS = memofed.Options(size=30, budget=60.0, label="remembers")
 ADAPTS = memofed.Options(size=30, budget=60.0, adapt=True, label="adapts")
@@ -48,7 +48,7 @@ def test_while_f_stays_most_clients_remember_everything_and_nothing_is_lost():
 
 
 def test_after_a_change_it_is_soon_as_good_as_before():
-    made = experiment(REMEMBERS, ADAPTS, stream=change.Options(at=300), rounds=500)
+    made = experiment(REMEMBERS, ADAPTS, stream=paper.Options(at=300), rounds=500)
     mse = 10 * np.log10(np.mean([one_run(made, run).mse for run in range(2)], axis=0))
     before, later = mse[:, 6], mse[:, 9]  # rounds 300 and 450
     assert later[1] < before[1] + 1.5
@@ -56,15 +56,15 @@ def test_after_a_change_it_is_soon_as_good_as_before():
 
 
 def test_a_drift_is_seen_and_followed():
-    made = experiment(REMEMBERS, ADAPTS, stream=drift.Options(period=1500), rounds=750)
+    made = experiment(REMEMBERS, ADAPTS, stream=paper.Options(period=1500), rounds=750)
     mse = 10 * np.log10(one_run(made, 0).mse)
     assert mse[1, -1] < mse[0, -1] - 1.5
-    _, drifts = last(experiment(ADAPTS, stream=drift.Options(period=1500), rounds=750))
+    _, drifts = last(experiment(ADAPTS, stream=paper.Options(period=1500), rounds=750))
     assert len(drifts) > 100
 
 
 def test_the_sums_of_the_server_are_those_of_its_clients_whatever_was_forgotten():
-    server, _ = last(experiment(ADAPTS, stream=change.Options(at=300), rounds=450))
+    server, _ = last(experiment(ADAPTS, stream=paper.Options(at=300), rounds=450))
     assert (server["birth"] > 250).any()
     for name in ("B", "g", "Br"):
         total = np.tensordot(server["weight"], server[name], 1)

@@ -14,7 +14,7 @@ from psofed.privacy import attack, audit, view
 from psofed.privacy.view import Contact, ServerView
 from psofed.rivals import raw, structured, topk
 from psofed.stages.privacy import Privacy
-from psofed.streams import iid, table
+from psofed.streams import paper, table
 
 ALL = {"clients": 10, "cohort": 10}
 
@@ -72,14 +72,14 @@ def test_where_nothing_came_up_nothing_is_said():
 def test_too_few_entries_are_not_enough():
     """By the counting rule: one number for two unknowns, and four for five."""
     one = audited(psofed.Options(1), rounds=20)
-    four = audited(psofed.Options(4, "coordinated"), rounds=6, stream=iid.Options())
+    four = audited(psofed.Options(4, "coordinated"), rounds=6, stream=paper.Options(inputs="iid"))
     assert (one.inputs, one.gauge) == (four.inputs, four.gauge) == (0, "not by our attacks")
     assert one.margin < 1
     assert four.margin < 1
 
 
 def test_as_many_equations_as_unknowns_are_solved_at_times_though_nobody_can_be_sure():
-    five = audited(psofed.Options(5, "coordinated"), rounds=6, stream=iid.Options())
+    five = audited(psofed.Options(5, "coordinated"), rounds=6, stream=paper.Options(inputs="iid"))
     assert five.gauge == "partly"
     assert five.searches == 0
 
@@ -94,7 +94,9 @@ def test_inputs_that_are_windows_of_a_series_tell_more():
 
 def test_between_contacts_the_newest_sample_is_seen_alone():
     """Entries that go down and come up in one contact have changed by one sample."""
-    found = audited(psofed.Options(40), rounds=60, clients=2, cohort=1, stream=iid.Options())
+    found = audited(
+        psofed.Options(40), rounds=60, clients=2, cohort=1, stream=paper.Options(inputs="iid")
+    )
     assert found.margin < 1
     assert found.fresh > 5
     assert 0 < found.inputs < 0.5

@@ -62,7 +62,7 @@ def test_a_comparison_of_many_methods_begins_with_the_best_over_bytes(opened):
 
 def test_theory_is_drawn_over_its_simulation(opened, psofed, tmp_path):
     (tmp_path / "t.toml").write_text(
-        'clients = 6\ncohort = 2\nrounds = 80\ntest_samples = 60\n[stream]\nname = "iid"\n'
+        'clients = 6\ncohort = 2\nrounds = 80\ntest_samples = 60\n[stream]\nname = "paper"\ninputs = "iid"\n'
         '[features]\ndim = 6\n[[methods]]\nname = "onlinefed"\n[[methods]]\nname = "psofed"\n'
         "shared = 2\n"
     )

@@ -17,7 +17,7 @@ from psofed.methods import fedavg, local, onlinefed, psofed
 from psofed.simulate import draws, montecarlo
 from psofed.simulate.finished import identity
 from psofed.simulate.onerun import one_run
-from psofed.streams import change, drift, iid, paper
+from psofed.streams import paper
 from psofed.theory import prediction
 
 SMALL = Experiment(
@@ -40,7 +40,7 @@ def test_clean_targets_are_the_default_and_are_f_itself():
     st.integers(0, 1000),
     st.sampled_from([7, 120]),  # fewer test samples than features, or more
     st.sampled_from([lms.Options(), network.Options(hidden=2)]),
-    st.sampled_from([paper.Options(), change.Options(at=20), drift.Options(period=80)]),
+    st.sampled_from([paper.Options(), paper.Options(at=20), paper.Options(period=80)]),
     st.sampled_from([0.0, 0.4, 1.0]),
 )
 def test_a_model_is_judged_by_its_plain_mean_square_error(seed, count, learner, stream, a):
@@ -91,7 +91,7 @@ def test_the_ridge_floor_is_judged_as_the_methods_are_and_the_noise_line_stays()
 
 def test_theory_is_as_close_with_noisy_targets_as_with_clean_ones():
     made = replace(
-        SMALL, rounds=200, runs=60, world=0, stream=iid.Options(), evaluate_every=20,
+        SMALL, rounds=200, runs=60, world=0, stream=paper.Options(inputs="iid"), evaluate_every=20,
         methods=(onlinefed.Options(),),
     )  # fmt: skip
     gaps = []

@@ -17,7 +17,7 @@ from psofed.methods import fedavg, memofed, psofed
 from psofed.rivals import pdlms, quantised, topk
 from psofed.simulate import onerun
 from psofed.simulate.onerun import _groups, one_run, some_runs
-from psofed.streams import change
+from psofed.streams import paper
 
 SMALL = Experiment(
     clients=12, cohort=3, rounds=45, runs=4, test_samples=40, evaluate_every=7,
@@ -78,7 +78,7 @@ def test_a_step_is_the_same_whatever_steps_stand_beside_it(options):
 def test_what_an_experiment_may_bring_changes_nothing_of_that(options, change_of):
     changed = {
         "world": {"world": 7},
-        "f": {"stream": change.Options(at=20)},
+        "f": {"stream": paper.Options(at=20)},
         "averaging": {"methods": (replace(options, average=True),)},
         "features": {"features": Features("gaussian", dim=10, width=2.0)},
         "own features": {"features": Features(lambda x: np.cos(x), dim=4)},

@@ -26,7 +26,7 @@ from psofed.simulate.finished import Accumulator
 from psofed.stages.checks.contract import Check
 from psofed.tables import example, fitting
 
-WRONG = Spiked(client=1, at=12, lasts=2)
+WRONG = Spiked(client=1, when=12, lasts=2)
 TIGHT = lib.OutliersCheck(factor=6.0, window=7)
 
 
@@ -54,19 +54,19 @@ def test_a_wrong_sensor_costs_next_to_nothing_and_is_told(dtype):
         (lib.OutliersCheck(), "far off"),
         (lib.RangeCheck(-9, 9), "out of range"),
     ):
-        found = lib.run(replace(base, check=check, stream=Spiked(at=300)))
+        found = lib.run(replace(base, check=check, stream=Spiked(when=300)))
         rise = found.mse_db[0] - clean.mse_db[0]
         assert rise[300:].max() < 0.1
         (samples,) = found.checked
         assert samples[reason] == 4
         assert samples["seen"] == sum(samples.values()) - samples["seen"] == 4 * 450 * 10
-    unchecked = lib.run(replace(base, stream=Spiked(at=300)))
+    unchecked = lib.run(replace(base, stream=Spiked(when=300)))
     assert (unchecked.mse_db[0] - clean.mse_db[0])[300:].max() > 20
     assert unchecked.checked == []
 
 
 def test_a_sensor_that_is_stuck_stops_to_do_harm():
-    stuck = Spiked(at=100, lasts=10**6, value=3.0, stuck=True)
+    stuck = Spiked(when=100, lasts=10**6, value=3.0, stuck=True)
     base = lib.Experiment(
         clients=10, cohort=4, rounds=600, runs=4, stream=stuck, methods=(lib.PSOFed(40),)
     )

@@ -1,11 +1,11 @@
-"""Clients that are switched off and on again: they have no samples then, and are not asked."""
+"""Clients that are switched off and on again, or never there: without samples, and not asked."""
 
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.battery import METHODS
@@ -15,24 +15,24 @@ from psofed.errors import InputError
 from psofed.experiment import parse, read
 from psofed.federation.membership import Change
 from psofed.federation.round import relays
-from psofed.methods import fedavg, psofed
+from psofed.methods import centralised, fedavg, paofed, psofed
+from psofed.rivals import pdlms
 from psofed.simulate import family
-from psofed.streams import change, drift, function, iid, paper
+from psofed.simulate.draws import draw_test
+from psofed.streams import function, paper
 
 SHAKY = paper.Options(away=0.4, stay=4.0, late=10)
-STREAMS = [
-    paper.Options(), iid.Options(), change.Options(at=7), drift.Options(period=20),
-    function.Options("x1 * x2", taps=2),
-]  # fmt: skip
-GOING = [o for o in METHODS if not (o.gapless or o.policy)]
+STREAMS = {
+    "paper": paper.Options(),
+    "drift": paper.Options(period=20, inputs="iid"),
+    "function": function.Options("x1 * x2", taps=2),
+}
+every_stream = pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+GOING = {o.name: o for o in METHODS if not (o.gapless or o.policy)}  # one setting of each
 
 
-@given(
-    away=st.floats(0, 0.9),
-    stay=st.floats(20, 60),
-    late=st.integers(0, 200),
-    cut=st.integers(1, 599),
-)
+@given(st.floats(0, 0.9), st.floats(20, 60), st.integers(0, 200), st.integers(1, 599))
+@settings(max_examples=30)
 def test_who_is_on_does_not_depend_on_who_asks_and_for_which_rounds(away, stay, late, cut):
     stream = paper.Options(away=away if away > 0.05 else 0.0, stay=stay, late=late)
     seeds, ids = Seeds(3, 1), np.arange(7)
@@ -59,7 +59,7 @@ def test_late_clients_come_evenly_and_stay():
     assert np.abs(on[:, :100].mean(axis=0) - np.arange(1, 101) / 100).max() < 0.03
 
 
-@pytest.mark.parametrize("stream", STREAMS, ids=lambda s: s.name)
+@every_stream
 def test_what_is_measured_while_on_is_what_a_client_measures_that_is_always_on(stream):
     shaky = replace(stream, away=0.5, stay=10.0)
     seeds, ids = Seeds(1), np.arange(4)
@@ -72,7 +72,7 @@ def test_what_is_measured_while_on_is_what_a_client_measures_that_is_always_on(s
     assert not stream.gaps
 
 
-@pytest.mark.parametrize("stream", STREAMS, ids=lambda s: s.name)
+@every_stream
 def test_a_stream_without_switches_is_written_as_before(stream, tmp_path):
     table = small(psofed.Options(3), stream=stream).to_table()["stream"]
     assert not {"away", "stay", "late"} & table.keys()
@@ -82,7 +82,7 @@ def test_a_stream_without_switches_is_written_as_before(stream, tmp_path):
     assert read(path) == experiment
 
 
-@pytest.mark.parametrize("options", GOING, ids=lambda o: f"{o.name}-{o.title()}")
+@pytest.mark.parametrize("options", GOING.values(), ids=GOING)
 def test_nobody_is_asked_while_off_and_messages_agree(options):
     experiment = small(options, stream=SHAKY)
     method, _ = prepare(experiment)
@@ -143,8 +143,39 @@ def test_absent_clients_and_switches_are_not_mixed():
         small(psofed.Options(3), stream=SHAKY, absent=0.2)
 
 
-@pytest.mark.parametrize("stream", STREAMS, ids=lambda s: s.name)
+@every_stream
 def test_the_samples_of_nobody_can_be_asked_for(stream):
     """As a run does in which no client is ever on."""
     found = stream.samples(Seeds(3, 1), np.arange(0), 0, 40)
     assert found.x.shape[:2] == found.noise.shape == (0, 40)
+
+
+def test_absent_clients_are_never_asked_and_the_others_all_are():
+    experiment = small(psofed.Options(3), clients=20, rounds=400, absent=0.25)
+    cohorts = experiment.task(0).cohorts
+    many = cohorts.cohort(np.arange(400))
+    assert len(np.unique(many)) == len(cohorts.present()) == 15
+    assert set(np.unique(many)) == set(cohorts.present())
+    assert all(np.array_equal(cohorts.cohort(n), many[n]) for n in range(0, 400, 37))
+
+
+def test_methods_that_choose_for_themselves_do_not_hear_absent_clients_either():
+    chosen = (
+        centralised.Options(), pdlms.Options(shared=2, degree=2),
+        paofed.Options(shared=2, availability=0.9),
+    )  # fmt: skip
+    experiment = replace(small(psofed.Options(3), absent=0.5), methods=chosen)
+    task = experiment.task(0)
+    present = set(task.cohorts.present().tolist())
+    for method in experiment.start(task):
+        server = method.server()
+        asked = {int(k) for n in range(40) for k in method.cohort(n, server)}
+        assert asked == present
+
+
+def test_the_test_set_covers_absent_clients_too_and_nobody_absent_is_written_as_nothing():
+    everybody, some = (small(psofed.Options(3), absent=share) for share in (0.0, 0.5))
+    a, b = (draw_test(e, e.task(0)) for e in (everybody, some))
+    assert np.array_equal(a.target, b.target)
+    assert "absent" not in everybody.to_toml()
+    assert "absent = 0.5" in some.to_toml()

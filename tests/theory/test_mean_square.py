@@ -11,7 +11,7 @@ from psofed.experiment import Experiment
 from psofed.federation import workers
 from psofed.methods import onlinefed, psofed
 from psofed.simulate import montecarlo
-from psofed.streams import iid, paper, synthetic
+from psofed.streams import paper, synthetic
 from psofed.theory import mean, moments, prediction, reduced
 from psofed.theory.exact import DenseRecursion
 
@@ -145,7 +145,7 @@ def test_processes_give_what_one_process_gives(small, monkeypatch):
 
 
 PAPER = Experiment(
-    rounds=60, runs=40, world=0, stream=iid.Options(), test_samples=2000,
+    rounds=60, runs=40, world=0, stream=paper.Options(inputs="iid"), test_samples=2000,
     methods=(
         onlinefed.Options(),
         psofed.Options(shared=1, scheme="coordinated"),

@@ -177,12 +177,9 @@ def _blocks(curves: Curves, claimed: bool, folder: ResultFolder, wishes: Wishes)
 
 
 def warn_of_steps(experiment: Experiment) -> None:
-    """Say before a run starts which of its steps, or which noise, will make it diverge."""
-    from psofed.streams.contract import about
+    """Say before a run starts which of its steps will make it diverge."""
     from psofed.theory.system import alarms
 
-    if caution := about(experiment.stream).caution():
-        say(f"Warning: stream: {caution}.")
     for alarm in alarms(experiment):
         start = f"Warning: {alarm.title}: step {alarm.step:g} is"
         end = "expect it to diverge. See `psofed study theory FILE`."

@@ -36,7 +36,7 @@ from psofed.stages.average import Average
 from psofed.stages.checks import contract as check
 from psofed.stages.checks.contract import VERDICTS
 from psofed.stages.surroundings import start
-from psofed.streams.contract import about, blend, measured
+from psofed.streams.contract import about, measured
 
 Array = NDArray[Any]
 Models = Callable[[Any, Any], Array]  # those that are judged, from the server's and clients' state
@@ -154,7 +154,7 @@ class _Runs:
         ]
         self.tests = [draw_test(experiment, task) for task in self.tasks]
         self.marks = experiment.evaluated
-        self.shares = blend(experiment.stream, self.marks)
+        self.shares = about(experiment.stream).blend(self.marks)
         shape = len(numbers), len(self.methods), len(self.marks)
         self.mse, self.traffic = np.empty(shape), np.zeros((shape[0], 3, *shape[1:]))
         self.counts = np.zeros((*shape[:2], len(VERDICTS)), np.int64)

@@ -84,10 +84,6 @@ class StreamOptions(schema.Named):
     def check_rounds(self, rounds: int) -> None:
         """Refuse a number of rounds that the samples cannot serve."""
 
-    def caution(self) -> str:
-        """What a person has to know of the samples before a run, in one sentence; or nothing."""
-        return ""
-
     def input_law(self, seeds: Seeds, clients: Array) -> tuple[Array, Array] | None:
         """Mean [K, L] and covariance [K, L, L] of Gaussian inputs: the theory then computes R_k."""
         return None
@@ -121,16 +117,6 @@ STREAM = Contract(
 def about(stream: Stream) -> StreamOptions:
     """What a stream declares; the defaults if it is not derived from `StreamOptions`."""
     return stream if isinstance(stream, StreamOptions) else _NOTHING
-
-
-def blend(stream: Stream, rounds: Array) -> Array:
-    """a_n: how far f has changed into something else at each of these rounds."""
-    return about(stream).blend(rounds)
-
-
-def varies(stream: Stream) -> bool:
-    """Whether f changes over time."""
-    return about(stream).changes
 
 
 def measured(stream: Stream) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from psofed.streams.contract import BLOCK, Samples, StreamOptions
 
 Array = NDArray[Any]
 Range = tuple[float, float]
-LIMITS = {"theta": (-1, 1), "variance": (0, np.inf), "noise": (0, np.inf)}
 
 
 class Laws(NamedTuple):
@@ -39,23 +38,6 @@ class Drawn(NamedTuple):
     x: Array
     normals: Array
     memory: Any = None
-
-
-class Inputs(Protocol):
-    """`rounds` has the windows of rounds first..stop-1, `alone` independent ones, in turn."""
-
-    independent: ClassVar[bool]  # whether the windows of a client are independent over time
-
-    def rounds(
-        self, seeds: Seeds, clients: Array, laws: Laws, first: int, stop: int, dtype: Any,
-        memory: Any,
-    ) -> Drawn: ...  # fmt: skip
-
-    def alone(
-        self, seeds: Seeds, purpose: str, clients: Array, laws: Laws, count: int
-    ) -> Drawn: ...
-
-    def law(self, laws: Laws) -> tuple[Array, Array] | None: ...
 
 
 @dataclass(frozen=True)
@@ -153,20 +135,92 @@ def windows(x: Array, taps: int) -> Array:
     return np.lib.stride_tricks.sliding_window_view(x, taps, axis=-1)[..., ::-1]
 
 
-OURS: dict[str, type[Autoregressive]] = {"ar1": Autoregressive, "iid": Independent}
+OURS = {"ar1": Autoregressive, "iid": Independent}
+SWITCHES = ("away", "stay", "late")
+TIMES = 64  # how long a client stays on and off, drawn at once
+MEANT = {  # what a class of somebody else, derived from these, must not use for something else
+    "clean": "give it `function`, by which models are judged too",
+    "at": "take another name: it is the round at which f changes",
+    "period": "take another name: f drifts with it",
+}
+MOST = float(np.finfo(np.float64).max)
+LIMITS = {  # of the ranges, in numbers and in words
+    "theta": (float(np.nextafter(-1, 0)), float(np.nextafter(1, 0)), " inside (-1, 1)"),
+    "mean": (-MOST, MOST, ""),
+    "variance": (0.0, MOST, " that are not negative"),
+    "noise": (0.0, MOST, " that are not negative"),
+}
 
 
+@dataclass(frozen=True, kw_only=True)
 class Synthetic(StreamOptions):
     """Eq. (1) with f_n = (1 - a_n) f + a_n later, a_n = `blend(n)`; f is constant by default.
 
-    A derived class has the four ranges as fields, and `function`. Where f changes, `changes` is
-    true and there are `later` and `blend`.
+    A derived class has `taps` and `function`, and `later` if that is not f of the inputs in reverse
+    order. Clients may be switched off and on again; what is off measures nothing. The times on and
+    off are geometric: in every round a client goes or comes with the same probability.
     """
 
-    theta: Range
-    mean: Range
-    variance: Range
-    noise: Any
+    theta: Range = (0.2, 0.9)  # correlation of the input
+    mean: Range = (-0.2, 0.2)  # of its innovation
+    variance: Range = (0.2, 1.2)  # of its innovation
+    noise: Range = (0.005, 0.03)  # variance of the observation noise
+    inputs: str = "ar1"  # windows of a series; "iid": an independent one in each round
+    at: int | None = None  # the round at which f changes
+    period: int | None = None  # or the rounds in which it drifts to another f and back
+    away: float = 0.0  # share of the time that a client is off, on average
+    stay: float = 100.0  # rounds that it stays on, on average
+    late: int = 0  # the last round in which a client comes for the first time; all have even odds
+
+    def __init_subclass__(cls) -> None:
+        for key, right in MEANT.items():
+            if key in cls.__dict__:
+                raise InputError(cls.__qualname__, f"has its own `{key}`", right)
+
+    def __post_init__(self) -> None:
+        schema.check(self, skip=tuple(LIMITS))
+        if self.inputs not in OURS:
+            raise InputError("inputs", f"is {self.inputs!r}", f"use {', '.join(OURS)}")
+        self.check_numbers()
+
+    def check_numbers(self) -> None:
+        """Refuse ranges in which there is no law, and times that cannot be."""
+        for field, (least, most, words) in LIMITS.items():
+            given = getattr(self, field)
+            try:
+                low, high = map(float, given)
+            except (TypeError, ValueError):
+                low = high = np.nan
+            if not least <= low <= high <= most:
+                right = f"use two numbers{words}, the smaller first"
+                shown = list(given) if isinstance(given, tuple) else given
+                raise InputError(field, f"is {shown!r}", right)
+        if self.at is not None and self.period is not None:
+            raise InputError("at", "is given with period", "f changes at once, or drifts")
+        if self.at is not None and self.at < 0:
+            raise InputError("at", f"is {self.at}", "use the number of a round, from 0 on")
+        if self.period is not None and self.period < 2:
+            raise InputError("period", f"is {self.period}", "use 2 rounds or more")
+        self._check_switches()
+
+    def _check_switches(self) -> None:
+        if not 0 <= self.away < 1:
+            right = "use a share of the time, from 0 to below 1"
+            raise InputError("away", f"is {self.away}", right)
+        if not 1 <= self.stay < np.inf:
+            raise InputError("stay", f"is {self.stay}", "use 1 round or more")
+        if self.away and self._off < 1:
+            found = f"is {self.stay}: with away = {self.away} clients would be off for less than a"
+            least = np.ceil((1 - self.away) / self.away)
+            raise InputError("stay", f"{found} round at a time", f"use {least:.0f} or more")
+        if self.late < 0:
+            raise InputError("late", f"is {self.late}", "use the number of a round")
+
+    def to_table(self) -> dict[str, Any]:
+        """What is set, as plain values; nothing about switching where all is on."""
+        unset = {"ar1": ("inputs",), "iid": ()}.get(self.inputs, ("theta", "mean", "variance"))
+        unset += () if self.switches else SWITCHES
+        return {key: value for key, value in super().to_table().items() if key not in unset}
 
     @property
     def taps(self) -> int:
@@ -174,64 +228,52 @@ class Synthetic(StreamOptions):
         raise NotImplementedError
 
     @property
-    def inputs(self) -> Any:
-        """How the windows are drawn."""
-        return "ar1"
-
-    def __init_subclass__(cls) -> None:
-        if "clean" in cls.__dict__ and cls.changes:
-            right = "give it `function` and `later`, by which models are judged"
-            raise InputError(cls.__qualname__, "has its own `clean`, but its f changes", right)
-
-    def check_ranges(self) -> None:
-        """Refuse ranges that are none, or in which there is no law."""
-        for field in Laws._fields:
-            given = getattr(self, field)
-            try:
-                low, high = (float(value) for value in given)
-            except (TypeError, ValueError):
-                right = "use two numbers, the smaller first"
-                raise InputError(field, f"is {given!r}", right) from None
-            least, most = LIMITS.get(field, (-np.inf, np.inf))
-            if not (np.isfinite([low, high]).all() and low <= high):
-                raise InputError(field, f"is [{low}, {high}]", "use two numbers, the smaller first")
-            if low < least or high > most or (field == "theta" and max(-low, high) >= 1):
-                right = "keep it inside (-1, 1)" if field == "theta" else "no value may be negative"
-                raise InputError(field, f"is [{low}, {high}]", right)
-
-    @property
-    def source(self) -> Inputs:
+    def source(self) -> Any:
         """Where the windows come from."""
         return OURS[self.inputs](self.taps)
 
     @property
     def independent(self) -> bool:  # type: ignore[override]
         """Whether the windows of a client are independent over time."""
-        return self.source.independent
+        return bool(self.source.independent)
+
+    @property
+    def changes(self) -> bool:  # type: ignore[override]
+        """Whether f changes over time."""
+        return self.at is not None or self.period is not None
+
+    @property
+    def switches(self) -> bool:
+        """Whether anybody is ever off."""
+        return self.away > 0 or self.late > 0
+
+    @property
+    def gaps(self) -> bool:  # type: ignore[override]
+        """Who is off has no sample."""
+        return self.switches
 
     def function(self, x: Array) -> Array:
         """The noise-free f(x) [...] of inputs x [..., L]."""
         raise NotImplementedError
 
+    def later(self, x: Array) -> Array | None:
+        """What f changes into; a window read backwards has the same law, so it is as hard."""
+        return self.function(x[..., ::-1]) if self.changes else None
+
+    def blend(self, rounds: Array) -> Array:
+        """a_n: a step at a round, or a wave, (1 - cos(2 pi n / period)) / 2."""
+        n = np.asarray(rounds)
+        if self.period is not None:
+            return (1 - np.cos(2 * np.pi * (n % self.period / self.period))) / 2
+        return (n >= (np.inf if self.at is None else self.at)).astype(np.float64)
+
     def clean(self, x: Array, first: int) -> Array:
         """The noise-free f_n(x) of rounds first, first + 1, ...; x is [..., round, L]."""
-        if not self.changes:
+        later = self.later(x)
+        if later is None:
             return self.function(x)
         a = self.blend(np.arange(first, first + x.shape[-2])).astype(x.dtype)
-        later = self.later(x)
-        assert later is not None
         return (1 - a) * self.function(x) + a * later
-
-    def check_rounds(self, rounds: int) -> None:
-        """Refuse a `clean` that changes over time and does not say so: it is judged by round 0."""
-        if self.changes:
-            return
-        laws = self.laws(Seeds(0), np.arange(5))
-        x = self.source.alone(Seeds(0), "probe", np.arange(5), laws, 15).x[:, None]
-        first = self.clean(x, 0)
-        if not all(np.array_equal(first, self.clean(x, n)) for n in (rounds // 2, rounds - 1)):
-            right = "declare changes = True, and give it `function`, `later` and `blend`"
-            raise InputError("stream", "has another `clean` in later rounds", right)
 
     def laws(self, seeds: Seeds, clients: Array) -> Laws:
         """The parameters of `clients`, each uniform in its range."""
@@ -255,11 +297,13 @@ class Synthetic(StreamOptions):
         self, seeds: Seeds, clients: Array, first: int, stop: int, dtype: Any = np.float64,
         memory: Any = None,
     ) -> Samples:  # fmt: skip
-        """The samples of rounds first..stop-1; later rounds never change the earlier ones."""
+        """The samples of rounds first..stop-1, without y where a client is off."""
         laws = self.laws(seeds, clients)
         x, normals, memory = self.source.rounds(seeds, clients, laws, first, stop, dtype, memory)
         noise = self.noise_of(seeds, clients, first, normals)
         noise *= np.sqrt(laws.noise).astype(dtype)[:, None]
+        if self.switches:
+            noise[~self.awake(seeds, clients, first, stop)] = np.nan
         return Samples(x, self.clean(x, first), noise, memory)
 
     def snapshot(self, seeds: Seeds, purpose: str, clients: int | Array, count: int) -> Samples:
@@ -271,63 +315,12 @@ class Synthetic(StreamOptions):
         x, normals, _ = self.source.alone(seeds, purpose, clients, laws, count)
         noise = self.noise_alone(seeds, purpose, clients, normals)
         noise = np.sqrt(laws.noise)[np.arange(count) % len(clients)] * noise
-        # Where f changes, models are judged by `blend` of f and `later`; else by `clean`.
-        clean = self.function(x) if self.changes else self.clean(x[:, None], 0)[:, 0]
-        return Samples(x, clean, noise)
-
-
-TIMES = 64  # how long a client stays on and off, drawn at once
-
-
-@dataclass(frozen=True, kw_only=True)
-class Switching(Synthetic):
-    """A stream whose clients are switched off and on again; what is off measures nothing.
-
-    The times on and off are geometric: in every round a client goes or comes with the same
-    probability, whatever was before.
-    """
-
-    away: float = 0.0  # share of the time that a client is off, on average
-    stay: float = 100.0  # rounds that it stays on, on average
-    late: int = 0  # the last round in which a client comes for the first time; all have even odds
-
-    def check_ranges(self) -> None:
-        """Refuse also shares and times that cannot be."""
-        super().check_ranges()
-        for key in ("away", "stay", "late"):
-            schema.convert(key, getattr(self, key), int if key == "late" else float)
-        if not 0 <= self.away < 1:
-            raise InputError(
-                "away", f"is {self.away}", "use a share of the time, from 0 to below 1"
-            )
-        if not 1 <= self.stay < np.inf:
-            raise InputError("stay", f"is {self.stay}", "use 1 round or more")
-        if self.away and self._off < 1:
-            found = f"is {self.stay}: with away = {self.away} clients would be off for less than a"
-            least = np.ceil((1 - self.away) / self.away)
-            raise InputError("stay", f"{found} round at a time", f"use {least:.0f} or more")
-        if self.late < 0:
-            raise InputError("late", f"is {self.late}", "use the number of a round")
+        return Samples(x, self.function(x), noise)
 
     @property
     def _off(self) -> float:
         """Rounds that a client stays off, on average."""
         return self.stay * self.away / (1 - self.away)
-
-    @property
-    def switches(self) -> bool:
-        """Whether anybody is ever off."""
-        return self.away > 0 or self.late > 0
-
-    @property
-    def gaps(self) -> bool:  # type: ignore[override]
-        """Who is off has no sample."""
-        return self.switches
-
-    def to_table(self) -> dict[str, Any]:
-        """What is set, as plain values; nothing about switching where all is on."""
-        found = super().to_table()
-        return found if self.switches else {k: v for k, v in found.items() if k not in SWITCHES}
 
     def awake(self, seeds: Seeds, clients: Array, first: int, stop: int) -> Array:
         """Whether each client is on in rounds first..stop-1: [client, round]."""
@@ -352,19 +345,6 @@ class Switching(Synthetic):
             np.add.at(flips, (k, np.maximum(times[k, i] - rounds[0], 0)), 1)
             end, part = times[:, -1], part + 1
         return on ^ (np.cumsum(flips, axis=1) % 2 == 1)
-
-    def samples(
-        self, seeds: Seeds, clients: Array, first: int, stop: int, dtype: Any = np.float64,
-        memory: Any = None,
-    ) -> Samples:  # fmt: skip
-        """Those of a client that is always on, without y where it is off."""
-        found = super().samples(seeds, clients, first, stop, dtype, memory)
-        if self.switches:
-            found.noise[~self.awake(seeds, clients, first, stop)] = np.nan
-        return found
-
-
-SWITCHES = ("away", "stay", "late")
 
 
 def geometric(u: Array, mean: Array) -> Array:

@@ -16,7 +16,7 @@ from psofed.errors import InputError
 from psofed.experiment import TABLE_ROUNDS, Experiment, given
 from psofed.federation.contract import Task
 from psofed.federation.workers import Tell, Workers, in_parallel
-from psofed.streams.contract import about, varies
+from psofed.streams.contract import about
 from psofed.theory import exact
 from psofed.theory.moments import (
     Moments,
@@ -53,12 +53,12 @@ def check(experiment: Experiment) -> None:
     if experiment.privacy is not None and experiment.privacy.acts:
         found = "is given, but in the theory uploads are neither rounded, clipped nor noisy"
         raise InputError("privacy", found, "leave [privacy] out, or simulate: `psofed run`")
-    if varies(experiment.stream):
+    if about(experiment.stream).changes:
         found = f"is {experiment.stream.name!r}, whose f changes over time"
-        raise InputError("stream.name", found, 'use "paper", "iid" or "function" without a change')
+        raise InputError("stream.name", found, "leave out at, period and change")
     if about(experiment.stream).gaps:
         found = f"is {experiment.stream.name!r}, in which clients have no sample in some rounds"
-        raise InputError("stream.name", found, 'use "paper" or "iid", without away and late')
+        raise InputError("stream.name", found, "leave out away and late")
     if experiment.absent:
         found = f"is {experiment.absent}, but the theory assumes that all clients take part"
         raise InputError("absent", found, "leave it out")

@@ -19,7 +19,7 @@ from psofed.federation.foreign import call, real, shaped
 from psofed.federation.learners.contract import Learner
 from psofed.methods import onlinefed, psofed
 from psofed.stages.checks.contract import VERDICTS, Memory, SampleCheck
-from psofed.streams.contract import BLOCK, Samples, Stream, about, measured, varies
+from psofed.streams.contract import BLOCK, Samples, Stream, about, measured
 
 Array = NDArray[Any]
 SOME = np.arange(4)
@@ -129,7 +129,7 @@ def purposes_are_apart(stream: Stream) -> None:
 
 
 def _not_one_function(stream: Stream) -> str:
-    changes = "its f changes over time" if varies(stream) else ""
+    changes = "its f changes over time" if about(stream).changes else ""
     return _measured(stream) or changes or ("it has gaps" if about(stream).gaps else "")
 
 

@@ -1,4 +1,4 @@
-"""How a table is written: text files of any encoding and separator, line by line, within limits."""
+"""How a table is written: text files of any encoding, separator and decimal sign."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +24,8 @@ from psofed.streams.data.columns import TextColumn
 SINCE_1970 = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # dates as numbers: so many a second
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 HEAD = 1 << 16  # bytes from which the encoding is found
+ROWS = 4096  # in a batch
 LINES = 1024  # from which separator and decimal sign are found
-LONGEST = 8_000_000  # characters of a line
-UNPACKED = 10_000_000  # bytes from which on a file that was packed too well is refused
-RATIO = 300  # no table of measurements is packed so well
 BOMS = {
     codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
@@ -39,7 +37,6 @@ OTHERS = {  # what is not a table of text, by its first bytes
 }  # fmt: skip
 RIGHT = "save it as .csv or .xlsx, or unpack it; packed tables are named .csv.gz"
 EXCEL = re.compile("sep=.", re.IGNORECASE)  # a line for Excel only
-RAISE = "if it is meant, give --set large=true"
 COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 POINT = re.compile(r"[+-]?\d+\.\d+([eE][+-]?\d+)?")
 GROUPS = {  # both signs in one number: the last one is the decimal sign
@@ -63,7 +60,6 @@ class Form:
     time_format: str | None = None  # of dates, as in strptime; or s, ms, us, ns since 1970
     day_first: bool | None = None  # whether 01/02/2024 is in February
     sheet: str | None = None  # of an Excel file; not set: the first one
-    large: bool = False  # whether there are no limits of size
 
     def __post_init__(self) -> None:
         schema.check(self)
@@ -75,30 +71,33 @@ class Form:
             raise InputError("decimal", f"is {self.decimal!r}", "use . or ,")
         if self.sep == self.decimal == ".":
             raise InputError("sep", "is the decimal sign too", "give another one")
-        self._check_encoding()
+        try:
+            known = self.encoding is None or "a".encode(self.encoding).decode(self.encoding) == "a"
+        except (LookupError, ValueError, TypeError, AttributeError):
+            known = False
+        if not known:
+            right = "use one such as utf-8, utf-16 or latin-1"
+            raise InputError("encoding", f"is {self.encoding!r}", right)
         form = self.time_format
         if form is not None and "%" not in form and form not in SINCE_1970:
             right = f"use signs such as %d.%m.%Y %H:%M, or {', '.join(SINCE_1970)} since 1970"
             raise InputError("time_format", f"is {form!r}", right)
 
-    def _check_encoding(self) -> None:
-        if self.encoding is None:
-            return
-        try:
-            text = "a".encode(self.encoding).decode(self.encoding)
-        except (LookupError, ValueError, TypeError, AttributeError):
-            text = ""
-        if text != "a":
-            right = "use one such as utf-8, utf-16 or latin-1"
-            raise InputError("encoding", f"is {self.encoding!r}", right)
-
     def to_table(self) -> dict[str, Any]:
         """As plain values: only what is set."""
-        return {
-            key: value
-            for key, value in schema.values(self).items()
-            if (key, value) != ("large", False)
-        }
+        return schema.values(self)
+
+    @property
+    def said(self) -> str:
+        """How a file is written, where it is not as every program expects it."""
+        parts = []
+        if self.encoding not in ("utf-8", "utf-8-sig"):
+            parts.append(f"encoding {self.encoding}")
+        if self.sep != ",":
+            parts.append(f"cells separated by {SEPARATORS.get(str(self.sep), repr(self.sep))}")
+        if self.decimal != ".":
+            parts.append("decimals after a comma")
+        return ", ".join(parts)
 
 
 UNKNOWN = Form()  # everything is found out
@@ -112,100 +111,78 @@ def _parse(table: Any) -> Form:
 form_of = schema.section(_parse)
 
 
-class TextTable:
-    """A CSV file: its rows as lists of cells, and the form in which it is written."""
+def parts(path: Path, form: Form) -> Iterator[Any]:
+    """The header and the form of a CSV file; then rows by column: their numbers, and the cells."""
+    row = 1
+    try:
+        with _opened(path, form) as file:
+            lines: Iterator[str] = iter(file)
+            first = list(islice(lines, LINES))
+            found = _found(path, first, form, file.encoding)
+            sep = str(found.sep)
+            lines = chain(first, lines)
+            rows = csv.reader(lines, delimiter=sep)
+            header = next(rows, [])
+            yield header, found
+            while texts := list(islice(lines, ROWS)):
+                cells = columns(texts, sep, len(header))
+                if cells is None:  # quotes, for example, which may go on in the next lines
+                    rows = csv.reader(chain(texts, lines), delimiter=sep)
+                    break
+                yield range(row + 1, row + 1 + len(texts)), cells
+                row += len(texts)
+            while some := list(islice(rows, ROWS)):
+                kept = [(n, each) for n, each in enumerate(some, row + 1) if each]  # no empty lines
+                _check_width(path, kept, len(header))
+                yield [n for n, _ in kept], tuple(zip(*(each for _, each in kept), strict=True))
+                row += len(some)
+    except csv.Error as error:
+        found_, right = f"is not CSV: {error}", "look for a stray quote"
+        raise InputError("", found_, right, f"{path}: after row {row}") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        found_, right = f"is damaged: {error}", "fetch it again"
+        raise InputError("", found_, right, f"{path}: after row {row}") from None
+    except UnicodeError as error:
+        found_ = f"is not {getattr(error, 'encoding', 'text')} after all"
+        right = "say how it is written with --set encoding=.."
+        raise InputError("", found_, right, f"{path}: after row {row}") from None
 
-    def __init__(self, path: Path, form: Form) -> None:
-        self.path, self.large = path, form.large
-        self.packed: gzip.GzipFile | None = None
-        self.file = self._open()
-        head = self.file.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
+
+def _opened(path: Path, form: Form) -> io.TextIOWrapper:
+    packed = path.name.lower().endswith(".gz")
+    raw: Any = gzip.GzipFile(path) if packed else open(path, "rb", buffering=0)  # noqa: SIM115
+    file = io.BufferedReader(raw, HEAD)
+    try:
+        head = file.peek(HEAD)[:HEAD]
         for mark, kind in OTHERS.items():
             if head[:8].lower().startswith(mark.lower()):
-                self.file.close()
                 raise InputError("", f"is {kind}, not a table of text", RIGHT, f"{path}: row 1")
-        encoding = form.encoding or encoding_of(head)
         # Bytes that make no sense become surrogates; the cell that holds them is refused by name.
-        self.text = io.TextIOWrapper(self.file, encoding, "surrogateescape", newline="")
-        try:
-            self._begin(form, encoding)
-        except BaseException:
-            self.__exit__()
-            raise
+        encoding = form.encoding or encoding_of(head)
+        return io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
+    except BaseException:
+        file.close()
+        raise
 
-    def _begin(self, form: Form, encoding: str) -> None:
-        """Find out what is not told, from the first lines."""
-        path, lines = self.path, iter(self.text)
-        first = list(islice(lines, LINES))
-        if first and EXCEL.fullmatch(first[0].strip()):
-            found = f"is {first[0].strip()!r}, a line for Excel"
-            raise InputError("", found, "delete it: the header comes first", f"{path}: row 1")
-        sep = form.sep or separator(first, str(path))
-        rows = [row for row in _parsed(first, sep)[1:] if row]
-        decimal = form.decimal or decimal_sign(rows, str(path))
-        self.form = Form(sep, decimal, encoding)
-        self.sep, self.lines = sep, chain(first, lines)
-        self.rows: Iterator[list[str]] = csv.reader(self.lines, delimiter=sep)
 
-    def _open(self) -> IO[bytes]:
-        if self.path.name.lower().endswith(".gz"):
-            self._check_promise()
-            self.packed = gzip.GzipFile(self.path)
-        raw: Any = self.packed or open(self.path, "rb", buffering=0)  # noqa: SIM115
-        return io.BufferedReader(_Lines(raw, self._too_long), HEAD)
+def _found(path: Path, lines: list[str], form: Form, encoding: str) -> Form:
+    """The form of a file, from its first lines where it is not told."""
+    if lines and EXCEL.fullmatch(lines[0].strip()):
+        found = f"is {lines[0].strip()!r}, a line for Excel"
+        raise InputError("", found, "delete it: the header comes first", f"{path}: row 1")
+    sep = form.sep or separator(lines, str(path))
+    rows = [row for row in _parsed(lines, sep)[1:] if row]
+    return Form(sep, form.decimal or decimal_sign(rows, str(path)), encoding)
 
-    def _too_long(self, size: int) -> None:
-        if size > LONGEST and not self.large:
-            found = f"has a line of more than {LONGEST:,} bytes"
-            raise InputError("", found, RAISE, f"{self.path}: row 1")
 
-    def batches(self, rows: int, width: int) -> Iterator[list[list[str]] | list[TextColumn]]:
-        """So many rows at a time; a file that was packed too well is refused.
-
-        They come by column while each line has so many plain cells, and then by row.
-        """
-        while lines := list(islice(self.lines, rows)):
-            self._check_size()
-            found = columns(lines, self.sep, width)
-            if found is None:  # quotes, for example, which may go on in the next lines
-                self.rows = csv.reader(chain(lines, self.lines), delimiter=self.sep)
-                break
-            yield found
-        while part := list(islice(self.rows, rows)):
-            self._check_size()
-            yield part
-
-    def _check_promise(self) -> None:
-        """gzip ends with the size of what it has packed (RFC 1952); if it is large, look inside."""
-        size = self.path.stat().st_size
-        with open(self.path, "rb") as file:
-            file.seek(max(size - 4, 0))
-            if int.from_bytes(file.read(4), "little") <= RATIO * size:
-                return
-        with gzip.GzipFile(self.path) as packed:
-            try:
-                while packed.tell() <= UNPACKED and packed.read(HEAD):
-                    pass
-            except (EOFError, zlib.error, OSError):
-                return  # a damaged file, which ends with any number; the reader says where
-            self._refuse(packed.tell(), packed.fileobj.tell())  # type: ignore[union-attr]
-
-    def _check_size(self) -> None:
-        if self.packed is not None:
-            self._refuse(self.packed.tell(), self.packed.fileobj.tell())  # type: ignore[union-attr]
-
-    def _refuse(self, unpacked: int, packed: int) -> None:
-        if not self.large and unpacked > UNPACKED and unpacked > RATIO * packed:
-            found = f"unpacks to more than {RATIO} times its size"
-            raise InputError("", found, RAISE, f"{self.path}: row 2")
-
-    def __enter__(self) -> TextTable:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.text.close()
-        if self.packed is not None:
-            self.packed.close()
+def _check_width(path: Path, kept: list[tuple[int, list[str]]], width: int) -> None:
+    for number, cells in kept:
+        if len(cells) != width:
+            found = f"has {len(cells)} cells, but the header has {width}"
+            right = "correct it, or give --set sep=..; quote a cell that has the separator in it"
+            if width == 1:
+                right = "delete what stands above the header, or give --set sep=.."
+            raise InputError("", found, right, f"{path}: row {number}")
 
 
 def columns(lines: list[str], sep: str, width: int) -> list[TextColumn] | None:
@@ -215,45 +192,12 @@ def columns(lines: list[str], sep: str, width: int) -> list[TextColumn] | None:
     text = "".join(lines).encode("utf-8", "surrogateescape")
     out, ends = np.empty(len(text) + 1, np.uint8), np.empty(width, np.int64)
     shape = len(lines), width
-    fits = native.function("transpose")(
-        np.frombuffer(text, np.uint8),
-        len(text),
-        ord(sep),
-        *shape,
-        csv.field_size_limit(),
-        out,
-        ends,
-    )
-    if not fits:
+    data, limit = np.frombuffer(text, np.uint8), csv.field_size_limit()
+    if not native.function("transpose")(data, len(text), ord(sep), *shape, limit, out, ends):
         return None
     starts = [0, *ends.tolist()]
     parts = [out[i : j - 1].tobytes() for i, j in zip(starts, ends.tolist(), strict=False)]
     return [TextColumn(part.decode("utf-8", "surrogateescape"), len(lines)) for part in parts]
-
-
-class _Lines(io.RawIOBase):
-    """Bytes of a file, while no line in it is too long: that costs a look at each block."""
-
-    def __init__(self, raw: Any, check: Callable[[int], None]) -> None:
-        self.raw, self.check, self.length = raw, check, 0
-
-    def readable(self) -> bool:
-        """Yes."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """More bytes."""
-        count = int(self.raw.readinto(buffer))
-        data = bytes(buffer[:count])
-        last = max(data.rfind(b"\n"), data.rfind(b"\r"))
-        self.length = self.length + count if last < 0 else count - last
-        self.check(self.length)
-        return count
-
-    def close(self) -> None:
-        """The file too."""
-        self.raw.close()
-        super().close()
 
 
 def encoding_of(head: bytes) -> str:

@@ -49,8 +49,7 @@ class Clock:
     day_first: bool | None = None
     hint: str = ""  # the format to take where several fit
     zoned: bool | None = None  # whether times have a zone
-    known: dict[str, float] = field(default_factory=dict)
-    parts: dict[tuple[Any, ...], float] = field(default_factory=dict)
+    known: dict[Any, float] = field(default_factory=dict)  # from texts to times
 
     @property
     def plain(self) -> bool:
@@ -62,25 +61,8 @@ class Clock:
         cells: list[Any] = [batch.cells[c] for c in self.columns]
         if len(cells) == 1:
             return self._single(batch, cells[0], missing)
-        rows = list(zip(*(np.asarray(c).tolist() if isinstance(c, np.ndarray) else c
-                          for c in cells), strict=True))  # fmt: skip
-        try:  # the common case, and fast: whole numbers in every row
-            times = list(map(self.parts.get, rows))
-            if None in times:
-                times = [self._date(row) if time is None else time
-                         for row, time in zip(rows, times, strict=True)]  # fmt: skip
-            return np.array(times)
-        except (ValueError, TypeError, OverflowError):
-            return self._joined(batch, rows, missing)
-
-    def _date(self, row: tuple[Any, ...]) -> float:
-        """A time in several columns, which other clients have too."""
-        time = _date(map(int, row))
-        self.calendar = True
-        if len(self.parts) >= REMEMBERED:
-            self.parts.clear()
-        self.parts[row] = time
-        return time
+        rows = zip(*(c.tolist() if isinstance(c, np.ndarray) else c for c in cells), strict=True)
+        return self._joined(batch, list(rows), missing)
 
     def _single(self, batch: Batch, cells: Any, missing: Missing) -> Array:
         if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
@@ -100,25 +82,28 @@ class Clock:
         return np.array(times, np.float64)
 
     def _joined(self, batch: Batch, rows: list[tuple[Any, ...]], missing: Missing) -> Array:
-        """Year, month, day, ... as numbers, some of them missing; or a date and a time of day."""
-        self.calendar = True
-        gone = [any(map(missing.has, row)) for row in rows]
-        parts = [all(map(is_number, row)) for row in rows]
-        texts = [" ".join(str(cell).strip() for cell in row) for row in rows]
-        if self.format is None:
-            self._find(
-                batch,
-                [t for t, no, p in zip(texts, gone, parts, strict=True) if not (no or p)],
-            )
-        times = np.full(len(rows), np.nan)
+        """Year, month, day, ... as numbers; or a date and a time of day, as one text."""
+        times, texts = np.full(len(rows), np.nan), [""] * len(rows)
         for i, row in enumerate(rows):
-            if not gone[i]:
-                times[i] = self._part(batch, i, row) if parts[i] else self._read(batch, i, texts[i])
+            time = self.known.get(row)
+            if time is None and not any(map(missing.has, row)):
+                if all(map(is_number, row)):
+                    time = self._keep(row, self._part(batch, i, row))
+                else:
+                    texts[i] = " ".join(str(cell).strip() for cell in row)
+            times[i] = np.nan if time is None else time
+        self.calendar = True
+        if any(texts):
+            times = np.where(np.isnan(times), self._single(batch, texts, missing), times)
         return times
 
     def _part(self, batch: Batch, i: int, row: tuple[Any, ...]) -> float:
+        """Seconds since 1970; a year alone, or with a month, begins on its first day."""
         try:
-            return _date(_whole(row))
+            parts = [float(part) for part in row]
+            if len(parts) > len(PARTS) or not all(part.is_integer() for part in parts):
+                raise ValueError
+            return _seconds(datetime(*map(int, parts + [1] * (3 - len(parts)))))  # type: ignore[arg-type]
         except (ValueError, TypeError, OverflowError):
             right = f"use {', '.join(PARTS[: len(row)])}, or a date and a time"
             names = ",".join(self.columns)
@@ -174,10 +159,12 @@ class Clock:
         else:
             text = _digits(cell) if self.format in COMPACT.values() else str(cell).strip()
             time = self._zoned(self._parsed(text))
-        if isinstance(cell, str):
-            if len(self.known) >= REMEMBERED:
-                self.known.clear()
-            self.known[cell] = time
+        return self._keep(cell, time) if isinstance(cell, str) else time
+
+    def _keep(self, cell: Any, time: float) -> float:
+        if len(self.known) >= REMEMBERED:
+            self.known.clear()
+        self.known[cell] = time
         return time
 
     def _zoned(self, moment: datetime) -> float:
@@ -272,11 +259,8 @@ def compact(cells: Sequence[Any]) -> str | None:
     form = COMPACT.get(len(next(iter(texts))))
     if form is None or {len(text) for text in texts} != {len(next(iter(texts)))}:
         return None
-    return (
-        form
-        if all(t.isdecimal() and int(t[:4]) in YEARS and _fits(form, t) for t in texts)
-        else None
-    )
+    dates = all(t.isdecimal() and int(t[:4]) in YEARS and _fits(form, t) for t in texts)
+    return form if dates else None
 
 
 def since_1970(cells: Sequence[Any], hint: str = "") -> str | None:
@@ -289,15 +273,8 @@ def since_1970(cells: Sequence[Any], hint: str = "") -> str | None:
     """
     if hint in SINCE_1970:
         return hint
-    try:
-        values = np.array([_float(cell) for cell in cells])
-    except (ValueError, TypeError, OverflowError):
-        return None
-    for unit in ("ms", "us", "ns"):
-        low, high = (SINCE_1970[unit] * limit for limit in EPOCH)
-        if ((values >= low) & (values < high)).all():
-            return unit
-    return None
+    units = ("ms", "us", "ns")
+    return next((unit for unit in units if _recent(cells, SINCE_1970[unit]) is not None), None)
 
 
 def serial_day(cells: Sequence[Any]) -> str | None:
@@ -306,14 +283,20 @@ def serial_day(cells: Sequence[Any]) -> str | None:
     >>> serial_day(["45381.5", "45381.75"]), serial_day(["45381", "45382"]), serial_day(["0.5"])
     ('2024-03-30', None, None)
     """
+    days = _recent(cells, 1 / 86_400, SERIAL)
+    if days is None or (days == days.round()).all():
+        return None
+    return datetime.fromtimestamp((days[0] - SERIAL) * 86_400, UTC).date().isoformat()
+
+
+def _recent(cells: Sequence[Any], unit: float, origin: float = 0) -> Array | None:
+    """The numbers, if all of them are of 2000 to 2100: so many a second, from an origin."""
     try:
         values = np.array([_float(cell) for cell in cells])
     except (ValueError, TypeError, OverflowError):
         return None
-    days = [limit / 86_400 + SERIAL for limit in EPOCH]
-    if not ((values >= days[0]) & (values < days[1])).all() or (values == values.round()).all():
-        return None
-    return datetime.fromtimestamp((values[0] - SERIAL) * 86_400, UTC).date().isoformat()
+    low, high = (unit * limit + origin for limit in EPOCH)
+    return values if ((values >= low) & (values < high)).all() else None
 
 
 def _float(cell: Any) -> float:
@@ -331,16 +314,3 @@ def _digits(cell: Any) -> str:
 
 def _seconds(moment: datetime) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _date(parts: Any) -> float:
-    """Seconds since 1970 at year, month, day and so on, in UTC."""
-    return datetime(*parts).replace(tzinfo=UTC).timestamp()
-
-
-def _whole(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Year, month, day and so on; a year alone, or with a month, begins on its first day."""
-    parts = [float(cell) for cell in row]
-    if len(parts) > len(PARTS) or any(not p.is_integer() for p in parts):
-        raise ValueError
-    return tuple(map(int, parts + [1] * (3 - len(parts))))

@@ -112,7 +112,7 @@ def step(what: str) -> Iterator[None]:
 def pin(more: list[str]) -> int:
     """Write constraints.txt: packages, versions and hashes, nothing else."""
     options = "--universal --python-version 3.11 --generate-hashes --quiet"
-    wanted = "--extra all --group dev"  # without PyTorch, which is gigabytes
+    wanted = "--extra all --group dev"
     plain = "--no-header --no-annotate --no-emit-index-url --output-file constraints.txt"
     command = f"pip compile pyproject.toml {options} {wanted} {plain}"
     return subprocess.call([BIN / "uv", *command.split(), *more], cwd=ROOT)

@@ -3,8 +3,8 @@
     python benchmarks/memofed.py results/memofed --runs 100
     python benchmarks/memofed.py results/memofed --table      all there is
     python benchmarks/memofed.py results/memofed --summary    where each ends, one row a setting
-    python benchmarks/memofed.py --constants --runs 4         MEMO-Fed alone; also --adaptive,
-                                        --sizes, --floor, --forgetting and --revealed
+    python benchmarks/memofed.py --constants --runs 4         MEMO-Fed alone; also --sizes,
+                                        --floor, --forgetting and --revealed
 
 Every method is tuned for the lowest error within the budget, as `psofed compare` does it: options,
 step and averaging on other seeds, once as it is and once with gifts. What is finished is kept in
@@ -40,10 +40,8 @@ METHODS = (
     memofed.Options(label="MEMO-Fed"),
 )
 FORGETS = memofed.Options(forget=0.995, label="MEMO-Fed, forgets")
-ADAPTS = memofed.Options(adapt=True, label="MEMO-Fed, adapts")
 ONCE = (  # on a steady f at 1/40
     FORGETS,
-    ADAPTS,
     memofed.Options(curvature="unit", label="MEMO-Fed, no moments"),
     memofed.Options(spread=0.1, correlation=0.0, label="MEMO-Fed, poor guess"),
     raw.Options(label="Raw samples"),
@@ -83,7 +81,7 @@ def study(setting: str, budget: str, runs: int, jobs: int, rounds: int) -> dict[
     experiment = Experiment(rounds=rounds, runs=runs, seed=SEED, **settings(rounds)[setting])
     methods = METHODS
     if "stream" in settings(rounds)[setting]:
-        methods += (FORGETS, ADAPTS)
+        methods += (FORGETS,)
     elif (setting, budget) == ("steady", "1/40"):
         methods += ONCE
     experiment = replace(experiment, methods=methods)

@@ -17,7 +17,6 @@ from psofed.compare.search import bytes_to_target
 from psofed.curves import Curves
 from psofed.experiment import Experiment
 from psofed.methods import memofed
-from psofed.methods.memo import memory as adapting
 from psofed.methods.memo import messages, server
 from psofed.simulate import montecarlo
 from psofed.simulate.draws import draw
@@ -92,13 +91,6 @@ VALUES: Mapping[str, tuple[float, ...]] = {
 OPTIONS: Mapping[str, tuple[float | int, ...]] = {
     "silent": (2, 10, 40), "ridge": (0.25, 1.0, 4.0), "size": (40, 80, 160), "bits": (2, 4, 8),
 }  # fmt: skip
-ADAPTING: Mapping[str, tuple[float, ...]] = {
-    "RISE": (1.25, 1.5, 2.0), "LIMIT": (20.0, 40.0, 80.0), "CLIP": (4.5, 9.0, 18.0),
-    "WARM": (16, 32, 64), "LONG": (500.0, 1000.0, 2000.0), "BETTER": (1.0, 2.0, 4.0),
-    "VOTES": (5, 9, 17), "SLOW": (16, 32, 64), "BLOCK": (25, 50, 100), "STARTS": (0.5, 0.6, 0.7),
-    "STOPS": (0.1, 0.2, 0.4), "TURNS": (2, 3, 4), "FAR": (0.001, 0.003, 0.01),
-    "HEARD": (1, 2, 4), "SHORT": (50.0, 100.0, 200.0),
-}  # fmt: skip
 
 
 @contextmanager
@@ -134,23 +126,6 @@ def _row(name: str, values: Sequence[float], curves: Sequence[Curves]) -> list[l
         " / ".join(show(c, j) for c in curves) for j in range(len(BUDGETS)) for show in (end, kb)
     ]
     return [[f"`{name}`", " / ".join(f"{v:g}" for v in values), *found]]
-
-
-def adaptive(scale: Scale) -> str:
-    """The constants of `adapt`, at 1/40: where it ends, and how it is after a change."""
-    options = [memofed.Options(adapt=True)]
-    rows = []
-    for name, values in ADAPTING.items():
-        results = []
-        for value in values:
-            with patched(adapting, name, value):
-                results.append([play(scale, s, options) for s in scale.settings()])
-        later = scale.rounds // 2 + 100
-        cells = [" / ".join(end(r[i], 0) for r in results) for i in range(3)]
-        cells.insert(1, " / ".join(at(r[1], 0, later) for r in results))
-        rows.append([f"`{name}`", " / ".join(f"{v:g}" for v in values), *cells])
-    head = ["steady", "100 rounds after a change", "change", "drift"]
-    return table(["constant", "values", *head], rows)
 
 
 # Options.
@@ -214,10 +189,9 @@ def attacked(scale: Scale) -> str:
 
 
 def forgetting(scale: Scale) -> str:
-    """Everything remembered, forgotten at a fixed rate, and adapted: on three streams."""
+    """Everything remembered, and forgotten at a fixed rate: on three streams."""
     forms: dict[str, dict[str, Any]] = {
         "remembers": {}, "forgets 0.995": {"forget": 0.995}, "forgets 0.99": {"forget": 0.99},
-        "adapts": {"adapt": True},
     }  # fmt: skip
     half = scale.rounds // 2
     shown = [100, half, half + 50, half + 100, half + 200, half + scale.rounds // 6]
@@ -248,8 +222,7 @@ def revealed(scale: Scale) -> str:
         client, x, y = method.client(), chunk.x[k, :1], chunk.y[k, :1]
         method.at_client.learn(client, x, task.features(x), y)
         method.at_client.receive(client, np.empty(0))
-        values, _, _ = method.values.split(method.at_client.upload(client))
-        assert values is not None
+        values = method.at_client.upload(client)[: method.values.entries]
         found = _fitted(method, method.values.restore(values), np.random.default_rng(k))
         worst.append(np.abs(found - np.append(x[0], y[0])).max())
     spread = [f"{v.std():.2f}" for v in (chunk.x, chunk.y)]
@@ -283,6 +256,6 @@ def _fitted(method: memofed.Method, v: Array, luck: np.random.Generator, starts:
 
 
 STUDIES: Mapping[str, Study] = {
-    "constants": constants, "adaptive": adaptive, "sizes": sizes, "floor": floor,
+    "constants": constants, "sizes": sizes, "floor": floor,
     "forgetting": forgetting, "revealed": revealed, "attacked": attacked,
 }  # fmt: skip

@@ -39,22 +39,22 @@ def problem(method: memofed.Method, message: Array, count: int) -> InverseProble
 
     Of windows of one signal, the samples are taken to follow each other.
     """
-    values, moments, _ = method.values.split(message)
-    if values is None:
+    values, moments = np.split(message, [method.values.entries])
+    if not len(values):
         raise InputError("message", "has no values", "take the first upload that has some")
     taps, signal = method.task.taps, method.options.inputs == "signal"
     layout = (inversion.delayed if signal else inversion.apart)(count, taps)
     # The first upload is g + r - h with h = r: the gradient itself.
     change, noise = method.values.restore(values), rounding(method, values)
     told = Guess(std=np.sqrt(method.options.spread), a=1 / count)
-    if moments is not None:
+    if len(moments):
         means = method.curvature.means
         square = moments[means] if signal else moments[means:][_diagonal(taps)]
         told = Guess(moments[:means], np.sqrt(np.maximum(square, 1e-2)), 1 / count)
     basis = Whitened(method.task.features, method.T)
     posed = pose(basis, np.arange(method.size), change, layout, told, noise)
     posed = replace(posed, at=_whitened(basis))
-    if moments is None:
+    if not len(moments):
         return posed
     return replace(posed, clue=_moments(moments, taps, signal), clues=len(moments))
 

@@ -79,7 +79,7 @@ def _homes() -> str:
         home = psofed._HOMES.get(name, "")
         if home:
             module, _, attribute = home.partition(":")
-            lines.append(f"| `psofed.{name}` | {{py:obj}}`{module}.{attribute or name}` |")
+            lines.append(f"| `psofed.{name}` | {{py:obj}}`{module}.{attribute}` |")
     return "\n".join(lines) + "\n"
 
 

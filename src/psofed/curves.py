@@ -163,21 +163,6 @@ class Curves:
         """
         return need("pandas", "frame", "frames").DataFrame(list(self.rows()))
 
-    def to_xarray(self) -> Any:
-        """The curves as an xarray Dataset over title and round (extra `xarray`).
-
-        The options are coordinates of the titles: `data.where(data.step == 0.5, drop=True)`.
-        (Not "method", which is a parameter of xarray's own `sel`.)
-        """
-        columns = self._every()
-        options = self.options()
-        keys = [key for key in options[0] if key != "method"]
-        about = {key: ("title", _filled([each[key] for each in options])) for key in keys}
-        coordinates = about | {"title": self.titles, "round": self.rounds}
-        data = {name: (("title", "round"), array) for name, array in columns.items()}
-        dataset = need("xarray", "xarray", "datasets").Dataset
-        return dataset(data, coordinates, {"runs": self.runs, "targets": self.experiment.judged})
-
     def plot(
         self,
         path: str | PathLike[str] | None = None,
@@ -220,14 +205,6 @@ class Curves:
         note = f"{steady}, on {self.experiment.judged}."
         head = ["method", "steady, dB", "kB up and down"]
         return extras.table(f"Curves: {self.counted_runs()}", head, rows, note)
-
-
-def _filled(values: list[Any]) -> list[Any]:
-    """Values of one kind: not a number, or no text, where a method has none."""
-    texts = any(isinstance(value, str) for value in values)
-    if texts or None not in values:
-        return [("" if value is None else str(value)) if texts else value for value in values]
-    return [np.nan if value is None else float(value) for value in values]
 
 
 def table_rounds(experiment: Experiment) -> list[int]:

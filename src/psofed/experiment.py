@@ -193,7 +193,7 @@ class Experiment(Settings):
 
     def _few_inputs(self) -> Any:
         """Inputs with which a user's map is tried; those of a table may be elsewhere."""
-        count, seeds = int(np.prod(PROBES)), Seeds(0)
+        count, seeds = PROBES, Seeds(0)
         if measured(self.stream):
             return seeds.generator("probe").standard_normal((count, self.stream.taps))
         return contract.snapshot(self.stream, seeds, "probe", self.clients, count).x

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-import time
+import types
+from contextlib import nullcontext
 
 import pytest
 
@@ -12,40 +13,31 @@ from psofed.federation import progress
 
 
 @pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(progress, "EVERY", 0.1)
-    monkeypatch.setattr(progress, "TICK", 0.01)
+def clock(monkeypatch):
+    """What time it is, for a test to change; nobody looks at a job but the test."""
+    now = types.SimpleNamespace(time=0.0)
+    monkeypatch.setattr(progress, "monotonic", lambda: now.time)
+    monkeypatch.setattr(progress, "_repeated", lambda job, show: nullcontext())
+    return now
 
 
-def test_a_short_job_says_nothing(psofed, capsys):
+def test_a_log_has_lines_also_while_nothing_is_finished_and_fewer_as_time_goes_on(clock, capsys):
+    job = progress.Progress("learning without A, B", "rounds", total=1000)
+    with progress._lines(job) as show:
+        for clock.time in range(3600):
+            show()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "learning without A, B: 0 of 1000 rounds, 10 s so far"
+    assert 3 < len(lines) < 60
+
+
+def test_a_short_job_says_nothing(capsys):
     with progress.counting("learning, rounds") as on_round:
         on_round(1, 2)
     assert capsys.readouterr().err == ""
 
 
-def test_a_log_has_lines_also_while_nothing_is_finished(quick, capsys):
-    with progress.counting("learning without A, B, rounds") as on_round:
-        time.sleep(0.15)
-        on_round(1, 1000)
-        time.sleep(0.2)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "learning without A, B: 0 rounds, 1 s so far"
-    assert "learning without A, B: 1 of 1000 rounds, roughly " in lines[-1]
-    assert "?" not in "".join(lines)
-
-
-def test_lines_get_rarer_in_a_long_job(quick, capsys, monkeypatch):
-    clock = iter(range(10**6))
-    monkeypatch.setattr(progress, "EVERY", 10)
-    monkeypatch.setattr(progress, "monotonic", lambda: float(next(clock)))
-    monkeypatch.setattr(progress, "TICK", 1e-4)
-    with progress.counting("learning, rounds"):
-        while next(clock) < 3600:
-            time.sleep(0.001)
-    assert 3 < len(capsys.readouterr().err.splitlines()) < 60
-
-
-def test_a_terminal_shows_a_bar_that_goes_away(monkeypatch):
+def test_a_terminal_shows_a_bar_that_goes_away(monkeypatch, clock):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
@@ -54,9 +46,12 @@ def test_a_terminal_shows_a_bar_that_goes_away(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    with progress.counting("learning, rounds") as on_round:
-        on_round(500, 1000)
-        time.sleep(0.4)
+    job = progress.Progress("learning", "rounds", total=1000)
+    with progress._bar(job) as show:
+        for done in (250, 500):
+            clock.time += 25
+            job.advance(done)
+        show()
     text = screen.getvalue()
-    assert "500 of 1000 rounds, roughly" in text
+    assert "500 of 1000 rounds, about 50 s left" in text
     assert text.endswith(("\x1b[2K", "\x1b[1A\x1b[2K"))

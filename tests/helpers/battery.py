@@ -101,7 +101,7 @@ VARIANTS = {
         {"budget": None, "size": 8, "bits": 8, "silent": 0, "curvature": "unit"},
         {"budget": 80.0, "size": 10, "bits": None, "forget": 0.97, "inputs": "columns"},
         {"budget": None, "basis": "none", "bits": 3},
-        {"budget": None, "size": 6, "least": 12, "adapt": True},
+        {"budget": None, "size": 6, "least": 12, "forget": 0.95},
     ],
     "asofed": [
         {},
@@ -112,8 +112,8 @@ VARIANTS = {
     ],
     "pdlms": [
         {"shared": 3, "degree": 2},
-        {"shared": 4, "graph": "star", "scheme": "coordinated", "weights": "uniform"},
-        {"shared": 5, "graph": "geometric", "mask": "block"},
+        {"shared": 4, "graph": "star", "scheme": "coordinated"},
+        {"shared": 5, "graph": "complete", "mask": "block"},
         {"shared": 2, "graph": "complete", "selection": "stochastic"},
         {"shared": 10},
         {"shared": 4, "selection": "stochastic", "mask": "groups"},

@@ -225,7 +225,7 @@ def test_an_own_learner_that_breaks_the_contract_is_told_which_rule(said):
 
 
 WRONG = {
-    "[learner]": "learner.name is missing; use one of linear, lms, network, nlms, torch",
+    "[learner]": "learner.name is missing; use one of linear, lms, network, nlms",
     "learner = 3": "learner is 3, a whole number; use a table",
     "[learner]\nname = 'netwrk'": "learner.name is 'netwrk', which does not exist; did you mean 'network'?",
     "[learner]\nname = 'network'\nhiden = 3": "learner.hiden is not a known key; did you mean 'hidden'?",
@@ -236,8 +236,6 @@ WRONG = {
     "[learner]\nname = 'nlms'\nepsilon = 0": "learner.epsilon is 0.0; use a number above 0",
     "[learner]\nname = 'network'\n[features]\ndim = 200": "features is given, but the learner network",
     "[learner]\nname = 'linear'\n[[methods]]\nname = 'psofed'\nshared = 9": "methods[0].shared is 9, but dim is 5",
-    "[learner]\nname = 'torch'": "learner.module is missing; add it",
-    "[learner]\nname = 'torch'\nmodule = 'net.py'": "learner.module is 'net.py'",
 }  # fmt: skip
 
 

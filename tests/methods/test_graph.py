@@ -5,7 +5,6 @@ import pytest
 
 from helpers.battery import exchange, prepare, same, samples, simulate, small
 from psofed.core import equations
-from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.federation.clients import stacked
@@ -24,7 +23,7 @@ def features(method, draws):
     return method.task.features(x), y
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_aso_fed_with_everybody_and_a_barrier_is_online_fed(seed):
     """w_n is the mean of all models in both, before every round."""
     barrier = asofed.Options(barrier=True)
@@ -36,38 +35,6 @@ def test_aso_fed_with_one_client_is_local_only():
     alone = simulate(small(local.Options(), clients=1, cohort=1))[:, 0]
     for options in (asofed.Options(), asofed.Options(barrier=True), asofed.Options(delays="log")):
         assert np.abs(simulate(small(options, clients=1, cohort=1)) - alone).max() <= 1e-12
-
-
-@pytest.mark.parametrize("barrier", [False, True])
-def test_aso_fed_is_what_it_says_visit_by_visit(barrier):
-    options = asofed.Options(
-        memory=True, lam=0.05, beta=0.3, step=0.2, delays="log", barrier=barrier
-    )
-    method, draws = prepare(small(options, clients=9, cohort=1, rounds=60))
-    z, y = features(method, draws)
-    K, _, D = z.shape
-    w, w_k, c, v, h, o = np.zeros(D), *(np.zeros((K, D)) for _ in range(5))
-    r, visits = np.ones(K), np.zeros(K)
-    for n, moment in enumerate(any_method.play(method, any_method.RunSamples(draws))):
-        assert np.abs(moment.server["w"] - w).max() <= 1e-12
-        if n == draws.rounds:
-            break
-        for k in range(K):
-            grad = -(y[k, n] - w_k[k] @ z[k, n]) * z[k, n] + 0.05 * (w_k[k] - c[k])
-            zeta = grad - v[k] + h[k]
-            h[k] = 0.3 * h[k] + 0.7 * v[k]
-            v[k] = grad
-            w_k[k] -= r[k] * 0.2 * zeta
-        members = method.task.cohorts.cohort(n)
-        for k in members:
-            w = w - (o[k] - w_k[k]) / K
-            o[k] = w_k[k]
-            w_k[k] = c[k] = w
-            visits[k] += 1
-            r[k] = max(1, np.log((n + 1) / visits[k]))
-        if barrier:
-            w_k[members] = c[members] = w
-    assert (r > 1).any()
 
 
 def test_a_visit_that_is_lost_gets_no_reply():
@@ -105,7 +72,7 @@ def graph_of(options, neighbours, **changes):
 
 @pytest.mark.parametrize("scheme", ["coordinated", "uncoordinated"])
 def test_diffusion_of_everything_to_everybody_is_online_fed_at_every_node(scheme):
-    options = pdlms.Options(shared=10, scheme=scheme, graph="complete", weights="uniform")
+    options = pdlms.Options(shared=10, scheme=scheme, graph="complete")
     nodes = simulate(small(options))
     online = simulate(small(onlinefed.Options(), cohort=5))
     assert np.abs(nodes - online[:, None]).max() <= 1e-12
@@ -118,45 +85,6 @@ def test_without_edges_nodes_learn_alone_and_say_nothing():
     assert not in_memory.run(own, *samples(draws)).traffic.any()
     models, own, draws = graph_of(pdrls.Options(shared=3), nothing)
     assert np.abs(models[:, 0] - plain_rls(own, draws)).max() <= 1e-12
-
-
-@pytest.mark.parametrize("weights", ["metropolis", "uniform"])
-def test_diffusion_of_everything_is_diffusion_lms(weights):
-    star = ((1, 2, 3, 4), (0,), (0, 3), (0, 2), (0,))
-    options = pdlms.Options(shared=10, weights=weights)
-    models, own, draws = graph_of(options, star)
-    z, y = features(own, draws)
-    degree = np.array([len(nodes) for nodes in star])
-    C = np.zeros((5, 5))  # C[l, k] = c_lk
-    for k, nodes in enumerate(star):
-        for j in nodes:
-            C[j, k] = 1 / (
-                1 + (max(degree[j], degree[k]) if weights == "metropolis" else degree[k])
-            )
-        C[k, k] = 1 - C[:, k].sum()
-    w = np.zeros((5, 10))
-    for n in range(draws.rounds):
-        assert np.abs(models[n] - w).max() <= 1e-12
-        error = y[:, n] - (w * z[:, n]).sum(axis=1)
-        w = C.T @ (w + 0.75 * error[:, None] * z[:, n])
-
-
-@pytest.mark.parametrize("selection", ["sequential", "stochastic"])
-def test_the_receivers_own_values_fill_the_gaps(selection):
-    options = pdlms.Options(shared=3, selection=selection, degree=2)
-    method, draws = prepare(small(options))
-    z, y = features(method, draws)
-    models, w = simulate(small(options)), np.zeros((5, 10))
-    for n in range(draws.rounds):
-        assert np.abs(models[n] - w).max() <= 1e-12
-        phi = w + 0.75 * (y[:, n] - (w * z[:, n]).sum(axis=1))[:, None] * z[:, n]
-        for k in range(5):
-            heard = [phi[k]]
-            for j in ((k - 1) % 5, (k + 1) % 5):
-                filled, window = phi[k].copy(), method.schedule.entries(j, n)
-                filled[window] = phi[j][window]
-                heard.append(filled)
-            w[k] = np.mean(heard, axis=0)
 
 
 def test_models_are_those_that_the_next_round_begins_with_and_asking_changes_nothing():
@@ -173,7 +101,7 @@ def test_models_are_those_that_the_next_round_begins_with_and_asking_changes_not
 
 
 def test_a_lost_broadcast_leaves_its_weight_to_the_receiver():
-    options = pdlms.Options(shared=10, graph="complete", weights="uniform")
+    options = pdlms.Options(shared=10, graph="complete")
     method, _ = prepare(small(options))
     phi = np.random.default_rng(0).normal(size=(5, 10))
     server = method.server()
@@ -221,7 +149,6 @@ def test_graphs_are_symmetric_connected_and_their_weights_are_shares(clients):
         pdlms.ring(clients, 100),
         pdlms.complete(clients),
         pdlms.star(clients),
-        pdlms.geometric(Seeds(3), clients),
     ):
         linked = np.eye(clients)
         for k, near in enumerate(nodes):
@@ -229,20 +156,8 @@ def test_graphs_are_symmetric_connected_and_their_weights_are_shares(clients):
             linked[k, list(near)] = 1
         assert (linked == linked.T).all()
         assert np.linalg.matrix_power(linked, clients).all()
-        for form in (pdlms.metropolis, pdlms.uniform):
-            sums = [sum(shares) for shares in form(nodes)]
-            assert all(0 <= total < 1 for total in sums)
+        assert all(0 <= sum(shares) < 1 for shares in pdlms.metropolis(nodes))
     assert pdlms.ring(clients, 100) == pdlms.complete(clients)
-
-
-def test_a_geometric_graph_belongs_to_the_world_and_a_shorter_reach_would_break_it():
-    first = pdlms.geometric(Seeds(1, run=4), 30)
-    assert first == pdlms.geometric(Seeds(1, run=7, shared_world=4), 30)
-    assert first != pdlms.geometric(Seeds(1, run=7), 30)
-    far = np.random.default_rng(0).random((20, 20))
-    far = far + far.T
-    near = far < pdlms.connecting(far)
-    assert not np.linalg.matrix_power((near | np.eye(20, dtype=bool)).astype(float), 20).all()
 
 
 def plain_rls(method, draws, k=0, forget=None, start=100.0):
@@ -275,14 +190,6 @@ def test_rls_clients_that_are_never_asked_learn_alone():
         assert np.abs(alone.local[:, k] - plain_rls(method, draws, k)).max() <= 1e-12
     nodes, _, _ = graph_of(pdrls.Options(shared=3), ((),) * 5)
     assert np.abs(alone.local - nodes).max() <= 1e-12
-
-
-def test_rls_that_forgets_nothing_is_a_ridge_regression():
-    options = psorls.Options(shared=10, forget=1.0, start=4.0, regular=0.0)
-    method, draws = prepare(small(options, clients=1, cohort=1))
-    z, y = features(method, draws)
-    ridge = np.linalg.solve(z[0].T @ z[0] + np.eye(10) / 4, z[0].T @ y[0])
-    assert np.abs(simulate(small(options, clients=1, cohort=1))[-1] - ridge).max() <= 1e-12
 
 
 def test_a_matrix_stays_symmetric_and_holds_what_it_is_told():

@@ -32,10 +32,23 @@ SERVERS = [options for options in METHODS if fits(options, POLICIES[0])]
 
 PAIRS = [(o, p) for o in SERVERS for p in POLICIES if fits(o, p)]
 
-every_server = pytest.mark.parametrize("options", SERVERS, ids=lambda o: f"{o.name}-{o.title()}")
+FIRST = {options.name: options for options in reversed(SERVERS)}  # one setting of each method
+
+
+def usual(options, *more):
+    """A case that is always tried for one setting of a method, else with `pytest --thorough`."""
+    thorough = [] if options is FIRST[options.name] else [pytest.mark.thorough]
+    return pytest.param(options, *more, marks=thorough)
+
+
+every_server = pytest.mark.parametrize(
+    "options", [usual(o) for o in SERVERS], ids=lambda o: f"{o.name}-{o.title()}"
+)
 
 every_pair = pytest.mark.parametrize(
-    ("options", "policy"), PAIRS, ids=lambda o: f"{o.name}-{o.describe()}"
+    ("options", "policy"),
+    [usual(*pair) for pair in PAIRS],
+    ids=lambda o: f"{o.name}-{o.describe()}",
 )
 
 

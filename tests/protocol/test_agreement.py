@@ -31,7 +31,7 @@ NEEDED = {"stream.function": {"f": "x1 + x2", "taps": 2}, "stream.table": TABLE}
 ADDRESSES = [
     "experiment", "features", "features.whitened",
     *(f"{key}.{name}" for key, package in PACKAGES.items()
-      for name in schema.names(f"psofed.{package}") if name != "torch"),  # which needs a function
+      for name in schema.names(f"psofed.{package}")),
 ]  # fmt: skip
 
 

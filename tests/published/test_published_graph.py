@@ -16,7 +16,6 @@ GRAPHS = {
     "ring": lambda world: ring(2),
     "complete": lambda world: [[j for j in range(K) if j != k] for k in range(K)],
     "star": lambda world: [[*range(1, K)], *[[0]] * (K - 1)],
-    "geometric": lambda world: [list(nodes) for nodes in world.method.neighbours],  # drawn
 }
 
 
@@ -51,9 +50,7 @@ def diffusion(world, options, forget=None):
         for k in range(K):
             own = 1.0
             for j in near[k]:
-                share = 1 / (1 + len(near[k]))
-                if options.weights == "metropolis":
-                    share = 1 / (1 + max(len(near[k]), len(near[j])))
+                share = 1 / (1 + max(len(near[k]), len(near[j])))
                 heard = [phi[j, i] if i in window(j, n) else phi[k, i] for i in range(D)]
                 w[k] = w[k] + share * np.array(heard)
                 own -= share
@@ -64,10 +61,10 @@ def diffusion(world, options, forget=None):
 SETTINGS = [
     {"shared": 4, "degree": 2, "selection": "stochastic"},
     {"shared": 5, "degree": 2, "selection": "sequential"},
-    {"shared": 5, "graph": "star", "scheme": "coordinated", "weights": "uniform"},
+    {"shared": 5, "graph": "star", "scheme": "coordinated"},
     {"shared": 3, "graph": "complete", "selection": "stochastic"},
-    {"shared": 12, "graph": "geometric"},
-    {"shared": 7, "graph": "geometric", "selection": "stochastic", "scheme": "coordinated"},
+    {"shared": 12, "degree": 2},
+    {"shared": 7, "graph": "star", "selection": "stochastic", "scheme": "coordinated"},
 ]
 
 

@@ -16,7 +16,7 @@ from psofed.experiment import Experiment, Features
 from psofed.methods import fedavg, memofed, psofed
 from psofed.rivals import pdlms, quantised, topk
 from psofed.simulate import onerun
-from psofed.simulate.onerun import _groups, one_run, some_runs
+from psofed.simulate.onerun import one_run, some_runs
 from psofed.streams import paper
 
 SMALL = Experiment(
@@ -109,13 +109,6 @@ def test_methods_are_what_they_are_alone_where_most_clients_are_never_selected()
         alone = one_run(replace(many, methods=(options,)), 1)
         assert np.array_equal(found.mse[j], alone.mse[0]), options.title()
         assert np.array_equal(found.traffic[:, j], alone.traffic[:, 0]), options.title()
-
-
-def test_a_graph_that_is_drawn_anew_in_each_run_is_not_computed_together():
-    options = pdlms.Options(5, graph="geometric")
-    experiment = replace(SMALL, methods=(options, pdlms.Options(5)))
-    _, stacked, others = _groups(experiment, experiment.start(experiment.task(0)))
-    assert (stacked, others) == ([1], [0])
 
 
 def test_without_compiled_code_runs_are_computed_together_too(monkeypatch):

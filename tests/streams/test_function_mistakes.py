@@ -66,7 +66,7 @@ WRONG = {
     "in place": (doubled, "work on a copy of the inputs"),
     "chance": (
         lambda x: x[..., 0] + np.random.default_rng().normal(size=x.shape[:-1]),
-        "f gives other values for the same inputs when it is called again",
+        "f gives other values for many samples at once than for each alone",
     ),
     "one array": (buffered, "f returns an array that it changes when it is called again"),
     "two arguments": (lambda x1, x2: x1, "TypeError"),

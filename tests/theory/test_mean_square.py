@@ -140,7 +140,7 @@ def test_processes_give_what_one_process_gives(small, monkeypatch):
     assert [p.title for p in together] == [p.title for p in alone]
     for a, b in zip(alone, together, strict=True):
         assert np.allclose(a.mse, b.mse, rtol=1e-5)
-    assert workers._here == {}  # that was another process
+    assert workers._known == []  # that was another process
     assert all(total == len(alone) * WORLD.rounds for _, total in seen)
 
 

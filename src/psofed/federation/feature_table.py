@@ -88,14 +88,11 @@ class Features:
 
     def _found(self, name: str) -> Any:
         """The function that a text stands for."""
-        offered = plugins.entries("psofed.features")
         if ":" in name:
             return plugins.attribute(name)
-        if name in offered:
-            return plugins.entry("psofed.features", name)
         if plugins.outside(name):
             raise InputError("name", f"is {name!r}", f'say which function in it: "{name}:z"')
-        right = "use " + " or ".join(f'"{known}"' for known in (*OURS, *offered))
+        right = "use " + " or ".join(f'"{known}"' for known in OURS)
         raise InputError("name", f"is {name!r}", f"{right}, or a function: './mine.py:z'")
 
     @property

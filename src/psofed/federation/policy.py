@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from psofed.core.schedule import UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.federation import schema
-from psofed.federation.foreign import broken
 from psofed.federation.forms import Contract
 
 Array = NDArray[Any]
@@ -106,15 +105,12 @@ class Policy:
 POLICY = Contract(
     "policy", "psofed.policies", Options, "Policy", (Policy,), ("start", "invite", "admit")
 )
-NEEDED = ("options", "size", "start", "invite", "admit")
 RIGHT = "derive it from Policy of psofed.contract.policies, see docs/extend.md"
 
 
 def bind(options: Options, federation: Federation) -> Policy:
     """The policy of these options, for one run."""
     policy: Policy = schema.beside(options, "Policy")(options, federation)
-    if missing := [name for name in NEEDED if not hasattr(policy, name)]:
-        raise broken(type(policy), "__init__", f"gives it no {' and no '.join(missing)}", RIGHT)
     return policy
 
 

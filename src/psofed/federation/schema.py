@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import pkgutil
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
@@ -21,7 +20,7 @@ from psofed.errors import InputError, nearest
 from psofed.federation import plugins
 
 Reader = Callable[[str, Any], Any]
-# The packages in which psofed's own are, by the group of entry points that has those of others.
+# The packages in which psofed's own are, by what they are.
 HOMES = {
     "psofed.methods": ("psofed.methods", "psofed.rivals"),
     "psofed.policies": ("psofed.rivals.policies",),
@@ -113,7 +112,7 @@ def convert(key: str, value: Any, hint: Any) -> Any:
         return float(value)
     if type(value) is not hint:
         kind = KINDS.get(type(value), f"a {type(value).__name__}")
-        raise InputError(key, f"is {_short(value)}, {kind}", f"use {KINDS[hint]}")
+        raise InputError(key, f"is {_short(value)}, {kind}", f"use {KINDS.get(hint, hint)}")
     return value
 
 
@@ -191,30 +190,16 @@ def _homes(group: str) -> dict[str, str]:
 
 
 def load(group: str, name: object) -> ModuleType:
-    """The module of that name: ours, that of an installed package's entry point, or a file's."""
+    """The module of that name: ours, or one from outside."""
     home = _homes(group).get(str(name))
-    offered = plugins.entries(group)
     if home is not None:
-        if name in offered and (group, name) not in _warned:
-            _warned.add((group, name))
-            text = f"{name!r} is psofed's own; the entry point of that name in {group} is not used"
-            warnings.warn(text, stacklevel=2)
         return import_module(f"{home}.{name}")
-    if name in offered:
-        made = plugins.entry(group, str(name))
-        if isinstance(made, ModuleType):
-            return made
-        found = f"is {name!r}, an entry point of {made.__module__}, but not a module"
-        raise InputError("name", found, "correct it in the package that has it")
     if plugins.outside(name):
         return plugins.module(str(name))
     found = f"is {name!r}, which does not exist"
     if Path(f"{name}.py").name == f"{name}.py" and plugins.beside(f"{name}.py"):
         raise InputError("name", found, f'for the file beside it, write "./{name}.py"')
-    raise InputError("name", found, nearest(str(name), names(group) + offered))
-
-
-_warned: set[tuple[str, object]] = set()
+    raise InputError("name", found, nearest(str(name), names(group)))
 
 
 def reader(group: str) -> Reader:

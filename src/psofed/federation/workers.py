@@ -8,35 +8,30 @@ import os
 import pickle
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from threading import current_thread, main_thread
-from types import SimpleNamespace
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from psofed.errors import InputError
-from psofed.federation.plugins import Plugin, loaded, relative_to
-from psofed.federation.plugins.loading import execute, from_package
+from psofed.federation.plugins import Plugin, execute, from_package, loaded
 
 
 @contextmanager
 def processes(
-    jobs: int, begin: Callable[..., None] | None = None, arguments: tuple[Any, ...] = ()
+    jobs: int, begin: Callable[..., None], arguments: tuple[Any, ...] = ()
 ) -> Iterator[ProcessPoolExecutor]:
     """A pool of new processes; on Ctrl-C, SIGTERM or an error they end before this one does."""
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, context, _begin, (begin, arguments))
-    with _terminable():
+    pool = ProcessPoolExecutor(jobs, context, begin, arguments)
+    with _handled(_stop, signal.SIGTERM):  # it unwinds like Ctrl-C, so that all is cleaned up
         try:
             yield pool
         except BaseException:
-            own = list(getattr(pool, "_processes", None) or {})
-            pool.shutdown(wait=False, cancel_futures=True)
-            for number in own:
+            for number in list(getattr(pool, "_processes", None) or {}):
                 with suppress(OSError):
                     os.kill(number, signal.SIGKILL)  # it may be too new to handle another
             raise
@@ -44,51 +39,40 @@ def processes(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _begin(begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    if begin is not None:
-        begin(*arguments)
-
-
 @contextmanager
 def deaf() -> Iterator[None]:
     """Processes that are started in here ignore Ctrl-C: the process that started them decides.
 
-    They inherit a mask that blocks it. In this process it is handled after the block, so that no
-    process is half started when interrupted; a mask alone is not enough, as any thread may get it.
+    They inherit a mask that blocks it. Here signals are heard after the block, so that no process
+    is half started when interrupted.
     """
-    if current_thread() is not main_thread():
-        yield
-        return
     heard: list[int] = []
-    both = (signal.SIGINT, signal.SIGTERM)
-    handlers = [signal.signal(each, lambda number, frame: heard.append(number)) for each in both]
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, both)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        with _handled(lambda number, frame: heard.append(number), signal.SIGINT, signal.SIGTERM):
+            yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for each, handler in zip(both, handlers, strict=True):
-            signal.signal(each, handler)
     if heard:
         raise KeyboardInterrupt
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM unwinds like Ctrl-C, so that everything is cleaned up."""
+def _handled(handler: Callable[[int, Any], None], *signals: int) -> Iterator[None]:
+    """These signals are handled in this way, where a thread may say so."""
     if current_thread() is not main_thread():
         yield
         return
-
-    def stop(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
+    before = [signal.signal(each, handler) for each in signals]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handled in zip(signals, before, strict=True):
+            signal.signal(each, handled)
+
+
+def _stop(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
 
 
 @dataclass(frozen=True)
@@ -127,8 +111,7 @@ def _settle(plugin: Plugin) -> None:
     if own or (not there and plugin.source is not None):
         execute(plugin, plugin.path)
         return
-    with relative_to(plugin.root or Path.cwd()):
-        here = loaded[from_package(plugin.module).__name__]
+    here = loaded[from_package(plugin.module).__name__]
     if here.digest != plugin.digest:
         found = f"{plugin.module} of a worker, {here.path}, is not the one of {plugin.path}"
         raise InputError("", found, "install the same everywhere, or use one file")
@@ -136,7 +119,7 @@ def _settle(plugin: Plugin) -> None:
 
 Tell = Callable[[float], None]  # the share of a piece that is done
 HEAVY = 5e8  # numbers to be updated, above which processes save time
-_here: dict[str, Any] = {}  # in a process of `Workers`: what it knows, and how much is done
+_known: list[Any] = []  # in a process of `Workers`: what it knows
 
 
 class Workers:
@@ -150,7 +133,6 @@ class Workers:
     def __init__(self, known: Any, jobs: int, stack: ExitStack) -> None:
         self.known, self.jobs, self._stack = known, jobs, stack
         self._pool: ProcessPoolExecutor | None = None
-        self._done: Any = SimpleNamespace(value=0.0, get_lock=nullcontext)
 
     def work(
         self, work: Callable[[Any, Any, Tell], Any], pieces: Sequence[Any],
@@ -160,33 +142,31 @@ class Workers:
 
         It stands at the top of a module; `on_share` hears the share of everything that is done.
         """
-        total = sum(costs)
-        apart = self.jobs > 1 and len(pieces) > 1 and total >= HEAVY
-        pool = (self._pool or self._start()) if apart else None
-        self._done.value = 0.0
+        total, done, told = sum(costs), 0.0, on_share or _nothing
+        if self.jobs == 1 or len(pieces) == 1 or total < HEAVY:
+            found = []
+            for piece, cost in zip(pieces, costs, strict=True):
 
-        def report() -> None:
-            if on_share is not None:
-                on_share(self._done.value / total)
+                def tell(share: float, done: float = done, cost: float = cost) -> None:
+                    told((done + share * cost) / total)
 
-        if pool is None:
-            both = zip(pieces, costs, strict=True)
-            return [work(self.known, piece, _telling(self._done, c, report)) for piece, c in both]
+                found.append(work(self.known, piece, tell))
+                done += cost
+            return found
+        pool = self._pool or self._start()
         with deaf():
             # The longest first, so that no process is left alone with one at the end.
             order = sorted(range(len(pieces)), key=lambda i: -costs[i])
-            sent = {i: pool.submit(_work, work, pieces[i], costs[i]) for i in order}
-        futures = [sent[i] for i in range(len(pieces))]
-        while wait(futures, timeout=0.5, return_when="FIRST_EXCEPTION").not_done:
-            report()
-            if any(future.done() and future.exception() for future in futures):
-                break
-        return [future.result() for future in futures]
+            sent = {pool.submit(_work, work, pieces[i]): i for i in order}
+        results = {}
+        for future in as_completed(sent):
+            results[sent[future]] = future.result()
+            done += costs[sent[future]]
+            told(done / total)
+        return [results[i] for i in range(len(pieces))]
 
     def _start(self) -> ProcessPoolExecutor:
-        self._done = multiprocessing.get_context("spawn").Value("d", 0.0)
-        pool = processes(self.jobs, _know, (pack(self.known), self._done))
-        self._pool = self._stack.enter_context(pool)
+        self._pool = self._stack.enter_context(processes(self.jobs, _know, (pack(self.known),)))
         return self._pool
 
 
@@ -197,24 +177,14 @@ def in_parallel(known: Any, jobs: int) -> Iterator[Workers]:
         yield Workers(known, jobs, stack)
 
 
-def _telling(done: Any, cost: float, report: Callable[[], None] = lambda: None) -> Tell:
-    """Adds what is done of a piece to the work of all processes."""
-    before = 0.0
-
-    def tell(share: float) -> None:
-        nonlocal before
-        with done.get_lock():
-            done.value += (share - before) * cost
-        before = share
-        report()
-
-    return tell
-
-
-def _know(known: Packed, done: Any) -> None:
+def _know(known: Packed) -> None:
     threadpool_limits(1)
-    _here.update(known=known.unpack(), done=done)
+    _known[:] = [known.unpack()]
 
 
-def _work(work: Callable[[Any, Any, Tell], Any], piece: Any, cost: float) -> Any:
-    return work(_here["known"], piece, _telling(_here["done"], cost))
+def _work(work: Callable[[Any, Any, Tell], Any], piece: Any) -> Any:
+    return work(_known[0], piece, _nothing)
+
+
+def _nothing(share: float) -> None:
+    pass

@@ -46,12 +46,11 @@ from psofed.core.schedule import Indices
 from psofed.errors import InputError
 from psofed.federation.contract import Array, Message, Plain, State, Task, rows
 from psofed.federation.options import Common, Knob, Learns
-from psofed.methods.memo import memory
-from psofed.methods.memo.memory import AdaptiveForgetting, Forgetting
-from psofed.methods.memo.messages import Curvature, MemoExchange, Values
-from psofed.methods.memo.server import MemoServer, RobustWeights
+from psofed.methods.memo.messages import Curvature, Values
+from psofed.methods.memo.server import MemoServer, effective
 
 SILENT = 10  # contacts of the whole system before which a model is not worth sending
+SUMS = "A", "q", "n", "s", "C"
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,6 @@ class Options(Common):
     guard: bool = True  # whether kappa may grow
     silent: int = SILENT  # contacts of the whole system before a model is sent to new clients
     least: int | None = None  # samples before anything leaves a client; not set: d / 2 + 2
-    adapt: bool = False  # forget when f changes, or as long as it drifts
     clip: float | None = None  # the defence clip, in the server's own form; not set: none
 
     @classmethod
@@ -102,8 +100,7 @@ class Options(Common):
         size = f" d={self.size}" if self.size != Options.size else ""
         bits = f" {self.bits} bit" if self.bits and self.bits != Options.bits else ""
         clip = "" if self.clip is None else f", clip {self.clip:g}"
-        adapt = ", adapts" if self.adapt else ""
-        return f"MEMO-Fed{budget}{size}{bits}{forget}{adapt}{clip}"
+        return f"MEMO-Fed{budget}{size}{bits}{forget}{clip}"
 
     def check(self, dim: int, clients: int) -> None:
         """Numbers in their ranges."""
@@ -165,26 +162,14 @@ class Method(Plain):
         self.size, self.prior = len(penalty), options.ridge * penalty
         signal = options.inputs == "signal"
         # The curvature decides the speed, not the result: the precision of the task is enough.
-        T = self.T.astype(task.dtype)
-        self.curvature = Curvature(task.features, T, law, signal)
-        moments = self.curvature.numbers if options.curvature == "moments" else 0
-        self.values = Values(self.size, options.bits, task.wire, moments, options.adapt)
+        curvature = Curvature(task.features, self.T.astype(task.dtype), law, signal)
+        moments = curvature.numbers if options.curvature == "moments" else 0
+        self.curvature = curvature
+        self.values = Values(self.size, options.bits, task.wire, moments)
         least = options.floor(task.dim)
-        forgetting = AdaptiveForgetting if options.adapt else Forgetting
-        self.exchange = MemoExchange(
-            self.T, self.values, self.curvature, forgetting(options.forget, least)
-        )
-        enough = memory.effective(options.forget, least) * (1 - 1e-9)  # but for roundings
-        self.at_client = MemoClient(self.exchange, enough)
-        robust = None if options.clip is None else RobustWeights(task.clients, options.clip / 2)
+        self.at_client = MemoClient(self.T, self.values, curvature, options.forget, least)
         self.at_server = MemoServer(
-            self.exchange,
-            self.prior,
-            self.step,
-            task.clients,
-            options.silent,
-            options.guard,
-            robust,
+            options, self.values, curvature, self.prior, self.step, task.clients, least
         )
 
     def cohort(self, n: int, server: State) -> Indices:
@@ -238,44 +223,55 @@ class Method(Plain):
 
 
 class MemoClient:
-    """Handlers for the state of one client."""
+    """Handlers for the state of one client, which adds up A, q, n and sums of its inputs."""
 
-    def __init__(self, exchange: MemoExchange, least: float) -> None:
-        self.exchange, self.least = exchange, least
-        self.values, self.memory = exchange.values, exchange.memory
+    def __init__(
+        self, T: Array, values: Values, curvature: Curvature, beta: float, least: int
+    ) -> None:
+        self.T, self.values, self.curvature, self.beta = T, values, curvature, beta
+        self.least = effective(beta, least) * (1 - 1e-9)  # but for roundings
         self._bases: dict[Any, Array] = {}
 
     def start(self, taps: int) -> State:
         """A_k, q_k, n_k, sums of the inputs, r_k and h_k, and both before the last contact."""
-        d = self.exchange.size
-        return memory.empty(d, taps) | {
+        d = self.values.size
+        return {
+            "A": np.zeros((d, d)), "q": np.zeros(d), "n": np.zeros(()),
+            "s": np.zeros(taps), "C": np.zeros((taps, taps)),
             "r": np.zeros(d), "h": np.zeros(d), "old_r": np.zeros(d), "old_h": np.zeros(d),
-            "contacts": np.zeros((), np.int64), **self.memory.client(d),
+            "contacts": np.zeros((), np.int64),
         }  # fmt: skip
 
     def learn(self, state: State, x: Array, z: Array, y: Array) -> None:
-        """u = T^T z of samples in a row is added to the statistics."""
-        u = z @ self._basis(z.dtype)
-        new = self.memory.drops(state, u, y)
-        memory.add_many(state, x[new:], u[new:], y[new:], self.memory.of(state))
+        """A <- beta A + u u^T, q <- beta q + u y, n <- beta n + 1, and the inputs, in a row."""
+        u, count = z @ self._basis(z.dtype), len(y)
+        left, weighed, inputs, total = u.T, y, x.T, float(count)
+        if self.beta < 1:
+            past = self.beta ** np.arange(count - 1.0, -1, -1)
+            left, weighed, inputs, total = u.T * past, y * past, x.T * past, past.sum()
+            for name in SUMS:
+                state[name] *= self.beta**count
+        state["A"] += left @ u
+        state["q"] += weighed @ u
+        state["n"] += total
+        state["s"] += inputs.sum(axis=1)
+        state["C"] += inputs @ x
 
     def _basis(self, dtype: Any) -> Array:
         """T in the precision of the features, which is enough for a sum of many samples."""
         if dtype not in self._bases:
-            self._bases[dtype] = self.exchange.T.astype(dtype)
+            self._bases[dtype] = self.T.astype(dtype)
         return self._bases[dtype]
 
     def receive(self, state: State, message: Array) -> None:
         """r_k <- r_k + Q(c - r_k), after undoing a contact that was never folded."""
-        entries = self.values.entries
         lost = state["contacts"] > 0 if not len(message) else state["contacts"] % 2 != message[0]
         if lost:
             state["r"][:], state["h"][:] = state["old_r"], state["old_h"]
             state["contacts"] -= 1
         state["old_r"][:], state["old_h"][:] = state["r"], state["h"]
-        self.memory.receives(state, bool(lost), len(message) > 1 + entries)
         if len(message):
-            state["r"] += self.values.restore(message[1 : 1 + entries])
+            state["r"] += self.values.restore(message[1:])
 
     def upload(self, state: State) -> Array:
         """Q(g_k + r_k - h_k), and at some contacts the moments of the inputs.
@@ -285,18 +281,17 @@ class MemoClient:
         r, h = state["r"], state["h"]
         if state["n"] < self.least:
             r[:] = state["old_r"]
-            return self.values.only(float(state["n"])) if self.values.counts else np.empty(0)
+            return np.empty(0)
         if state["contacts"] == 0:
             h[:] = r
         count = max(float(state["n"]), 1.0)
-        g = (state["q"] - state["A"] @ r) / count
-        values = self.values.quantise(g + r - h)
+        values = self.values.quantise((state["q"] - state["A"] @ r) / count + r - h)
         h += self.values.restore(values)
-        moments = None
-        if self.exchange.more(int(state["contacts"])):
-            moments = self.exchange.curvature.moments(state["s"] / count, state["C"] / count)
+        moments = np.empty(0)
+        if self.values.more(int(state["contacts"])):
+            moments = self.curvature.moments(state["s"] / count, state["C"] / count)
         state["contacts"] += 1
-        return self.values.upload(values, moments, count if self.memory.tells(state) else None)
+        return np.concatenate([values, moments])
 
 
 def _one(client: State, i: int) -> State:

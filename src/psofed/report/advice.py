@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from psofed.federation.plugins.known import written
+from psofed.federation.plugins import written
 from psofed.report import files
 from psofed.report.charts import Chart, Curve, Sheet
 from psofed.report.files import Block, Grid, joined, ratio

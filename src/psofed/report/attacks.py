@@ -12,7 +12,7 @@ import numpy as np
 
 from psofed.compare.attacks import AttackPlan, AttackResult, Estimated, level, loss
 from psofed.federation import schema
-from psofed.federation.plugins.known import Written, written
+from psofed.federation.plugins import Written, written
 from psofed.report import files, page
 from psofed.report.charts import Chart, Curve, Sheet
 from psofed.report.files import Block, Grid, with_error

@@ -13,7 +13,7 @@ from psofed.compare.comparing import Comparison
 from psofed.compare.search import ABOUT, AIMS, LIKELY, PLAIN, Aim, cumulative_bytes
 from psofed.compare.tuning import Entry
 from psofed.curves import Estimate
-from psofed.federation.plugins.known import written
+from psofed.federation.plugins import written
 from psofed.report import files, page, runs
 from psofed.report.charts import COLOURS, Chart, Sheet
 from psofed.report.files import Block, Grid, joined, shown

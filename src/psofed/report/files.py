@@ -18,7 +18,7 @@ from psofed.extras import have, versions
 from psofed.federation.records import CHECKPOINT, IDENTITY
 
 if TYPE_CHECKING:
-    from psofed.federation.plugins.known import Written
+    from psofed.federation.plugins import Written
 
 GAP = "  "
 ROOM = 20  # columns that a cell of words needs at least, to be wrapped

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from psofed.core.conformal import LEVELS
-from psofed.federation.plugins.known import written
+from psofed.federation.plugins import written
 from psofed.report import files
 from psofed.report.charts import Chart, Curve, Dots, Sheet
 from psofed.report.files import Block, Grid, ratio

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from psofed.extras import versions
 from psofed.federation.feature_table import SIZE
-from psofed.federation.plugins.known import Written, written
+from psofed.federation.plugins import Written, written
 from psofed.report.charts import Chart, Sheet
 from psofed.report.files import Grid, can_draw
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from math import ceil, isfinite, log10
 from typing import Any
 
-from psofed.federation.plugins.known import written
+from psofed.federation.plugins import written
 from psofed.privacy.attack import MethodAudit
 from psofed.privacy.audit import MEANING, WITHIN, Audit
 from psofed.report import files, page

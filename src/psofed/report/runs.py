@@ -16,7 +16,7 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.extras import have
 from psofed.federation import schema
-from psofed.federation.plugins.known import written
+from psofed.federation.plugins import written
 from psofed.report import claims, files, page
 from psofed.report.charts import COLOURS, FLOORS, Chart, Curve
 from psofed.report.files import Grid, shown, with_error

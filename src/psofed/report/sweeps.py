@@ -11,7 +11,7 @@ import numpy as np
 from psofed.compare.addresses import Axis, variants
 from psofed.compare.sweeping import SweepResult
 from psofed.errors import InputError, nearest
-from psofed.federation.plugins.known import written
+from psofed.federation.plugins import written
 from psofed.report import files, page, runs
 from psofed.report.charts import COLOURS, Chart, Curve, Sheet
 from psofed.report.files import Block, Grid, with_error

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.curves import PER_DB, Curves, table_rounds, to_db
-from psofed.federation.plugins.known import written
+from psofed.federation.plugins import written
 from psofed.report import files, page
 from psofed.report.charts import COLOURS, Chart, Curve, Sheet
 from psofed.report.files import Block, Grid, joined, shown

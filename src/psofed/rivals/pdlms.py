@@ -35,7 +35,6 @@ from psofed.contract import (
     InputError,
     Message,
     PartialSharing,
-    Seeds,
     State,
     Task,
     Windows,
@@ -52,7 +51,7 @@ MOST = 2000  # nodes of a graph for which all pairs are examined
 
 @dataclass(frozen=True)
 class Options(Windows):
-    """The windows of PSO-Fed; the graph, its degree if it is a ring, and the weights."""
+    """The windows of PSO-Fed; the graph, and its degree if it is a ring."""
 
     name: ClassVar[str] = "pdlms"
     uncoded: ClassVar[str] = (
@@ -63,9 +62,8 @@ class Options(Windows):
     selects: ClassVar[bool] = True
     gapless: ClassVar[bool] = True
     simulated: ClassVar[str] = "it has no server: its nodes send to their neighbours"
-    graph: Literal["ring", "complete", "star", "geometric"] = "ring"
+    graph: Literal["ring", "complete", "star"] = "ring"
     degree: int = 4
-    weights: Literal["metropolis", "uniform"] = "metropolis"
 
     @classmethod
     def compared(cls, dim: int) -> tuple[Self, ...]:
@@ -84,7 +82,7 @@ class Options(Windows):
     def place(self) -> str:
         """The graph in short."""
         ring = f" {self.degree}" if self.graph == "ring" else ""
-        return f"{self.graph}{ring}{', uniform' if self.weights == 'uniform' else ''}"
+        return f"{self.graph}{ring}"
 
     def check(self, dim: int, clients: int) -> None:
         """The windows are valid for PSO-Fed, all nodes learn, a ring has two sides."""
@@ -94,7 +92,7 @@ class Options(Windows):
             raise InputError("idle", found, "leave it out")
         if self.degree < 2 or self.degree % 2:
             raise InputError("degree", f"is {self.degree}", "use an even number, 2 or more")
-        if self.graph in ("complete", "geometric") and clients > MOST:
+        if self.graph == "complete" and clients > MOST:
             found = f"is {self.graph!r}, but there are {clients} clients"
             raise InputError("graph", found, f'use "ring" or "star", or {MOST} clients at most')
 
@@ -104,10 +102,9 @@ class Method(PartialSharing):
 
     w_k = c_kk phi_k + sum_l c_lk (phi_l on S_{l,n}, phi_k elsewhere), sum_l c_lk = 1.
 
-    Metropolis weights are c_lk = 1 / (1 + max(deg_k, deg_l)), uniform ones 1 / (1 + deg_k).
-    The weight of a neighbour that is not heard goes to phi_k. The mean error of the w_k is judged.
-    Broadcasts of round n are combined when round n + 1 begins, before any node learns; until then a
-    client's state has phi_k.
+    The weights are those of Metropolis, c_lk = 1 / (1 + max(deg_k, deg_l)). That of a neighbour who
+    is not heard goes to phi_k. The mean error of the w_k is judged. Broadcasts of round n are
+    combined when round n + 1 begins, before any node learns; until then a client's state has phi_k.
     """
 
     entrywise = False
@@ -116,14 +113,12 @@ class Method(PartialSharing):
         super().__init__(options, task)
         self.idle, self.delivery = True, "peers"
         self.neighbours = draw(options, task) if graph is None else graph
-        form = metropolis if options.weights == "metropolis" else uniform
-        self.weights = [np.array(shares) for shares in form(self.neighbours)]
+        self.weights = [np.array(shares) for shares in metropolis(self.neighbours)]
         self.degrees = np.array([len(nodes) for nodes in self.neighbours])
         # Every node asks for the windows of the same round.
         self.sent = lru_cache(4)(lambda n: self.schedule.entries(np.arange(task.clients), n))
         self.edges = lru_cache(4)(self._edges)
-        # Several runs at once need the same graph, and everybody.
-        self.several = options.graph != "geometric" and not getattr(task.cohorts, "absent", 0)
+        self.several = not getattr(task.cohorts, "absent", 0)  # runs at once need everybody
 
     def _edges(self, k: tuple[int, ...]) -> Edges:
         degrees = self.degrees[list(k)]
@@ -261,8 +256,6 @@ def draw(options: Options, task: Task) -> Neighbours:
     """The graph that the options name."""
     if options.graph == "ring":
         return ring(task.clients, options.degree)
-    if options.graph == "geometric":
-        return geometric(task.seeds, task.clients)
     return (star if options.graph == "star" else complete)(task.clients)
 
 
@@ -292,35 +285,6 @@ def star(clients: int) -> Neighbours:
     return (tuple(range(1, clients)), *((0,) for _ in range(1, clients)))
 
 
-def geometric(seeds: Seeds, clients: int) -> Neighbours:
-    """Random points of the unit square; nodes within the least distance that connects all hear.
-
-    The positions are drawn once, with the rest of the world.
-    """
-    places = seeds.world.uniforms("place", client=np.arange(clients), count=2)
-    squares = sum(np.subtract.outer(axis, axis) ** 2 for axis in places.T)
-    linked = np.asarray(squares) <= connecting(np.asarray(squares))
-    np.fill_diagonal(linked, False)
-    return tuple(tuple(np.flatnonzero(row).tolist()) for row in linked)
-
-
-def connecting(distances: Array) -> float:
-    """The least distance that connects all: the longest edge of the minimum spanning tree (Prim).
-
-    >>> connecting(np.array([[0.0, 1, 5], [1, 0, 3], [5, 3, 0]]))
-    3.0
-    """
-    best, longest = distances[0].copy(), 0.0
-    outside = np.ones(len(best), bool)
-    outside[0] = False
-    while outside.any():
-        nearest = int(np.argmin(np.where(outside, best, np.inf)))
-        longest = max(longest, float(best[nearest]))
-        outside[nearest] = False
-        np.minimum(best, distances[nearest], out=best)
-    return longest
-
-
 def metropolis(neighbours: Neighbours) -> Weights:
     """c_lk = 1 / (1 + max(deg_k, deg_l)): the same both ways, so that the nodes' mean is kept.
 
@@ -332,8 +296,3 @@ def metropolis(neighbours: Neighbours) -> Weights:
         tuple(1 / (1 + max(degree[k], degree[j])) for j in nodes)
         for k, nodes in enumerate(neighbours)
     )
-
-
-def uniform(neighbours: Neighbours) -> Weights:
-    """c_lk = 1 / (1 + deg_k): a neighbour has the same weight as the node itself."""
-    return tuple((1 / (1 + len(nodes)),) * len(nodes) for nodes in neighbours)

@@ -108,10 +108,7 @@ class StreamOptions(schema.Named):
 _NOTHING = StreamOptions()
 
 
-STREAM = Contract(
-    "stream", "psofed.streams", StreamOptions, "", (Stream,), ("samples", "snapshot"),
-    counts=("taps",),
-)  # fmt: skip
+STREAM = Contract("stream", "psofed.streams", StreamOptions, "", (Stream,), ("samples", "snapshot"))
 
 
 def about(stream: Stream) -> StreamOptions:

@@ -173,9 +173,9 @@ class Options(Synthetic):
         if not callable(value):
             right = 'give a function of x, an expression or a place: "./mine.py:f"'
             raise InputError(key, f"is {value!r}", right)
-        laws = self.laws(Seeds(0), np.arange(PROBES[0]))
-        count = int(np.prod(PROBES))
-        x = self.source.alone(Seeds(0), "probe", np.arange(PROBES[0]), laws, count).x
+        some = np.arange(5)
+        laws = self.laws(Seeds(0), some)
+        x = self.source.alone(Seeds(0), "probe", some, laws, PROBES).x
         return vectorised(value, x, f"stream.{key}")
 
 

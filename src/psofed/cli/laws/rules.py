@@ -174,10 +174,10 @@ def subjects(text: str) -> list[Subject]:
 
 
 def found(name: str) -> ModuleType:
-    """The module of a file, a dotted name, an entry point or one of ours."""
+    """The module of a file, a dotted name, or one of ours."""
     known = []
     for contract in CONTRACTS:
-        here = schema.names(contract.package) + plugins.entries(contract.package)
+        here = schema.names(contract.package)
         if name in here:
             return schema.load(contract.package, name)
         known += here

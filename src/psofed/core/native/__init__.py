@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from math import prod
 from pathlib import Path
+from threading import RLock
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -26,6 +27,7 @@ FOLDER = Path(__file__).parent
 _POINTER, _INTEGER, _NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 _MEMORY: Any = ctypes.c_char * 0
 _TYPES: Any = {int: _INTEGER, float: _NUMBER}
+_lock = RLock()  # of two structs that threads make of one kind, C takes one for another
 
 
 @cache
@@ -121,7 +123,8 @@ def struct(values: Any) -> Any:
     Only an array whose strides are a field too need not be contiguous.
     """
     kind: Any = type(values)
-    made = _structure(kind)()
+    with _lock:
+        made = _structure(kind)()
     for name, value in zip(values._fields, values, strict=True):
         if isinstance(value, np.ndarray):
             assert value.flags.c_contiguous or f"{name}_strides" in values._fields

@@ -23,7 +23,7 @@ from psofed.experiment import Experiment
 from psofed.federation import plugins, schema
 from psofed.federation.contract import Method, Task
 from psofed.federation.membership import FleetCohorts
-from psofed.federation.plugins.known import written
+from psofed.federation.plugins import written
 from psofed.federation.round import relays
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.folding import BOUND

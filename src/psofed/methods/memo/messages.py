@@ -1,11 +1,8 @@
 """The messages of MEMO-Fed: d values in few bits under one scale, and what goes with some of them.
 
 An array that stands for d values has the scale s first (see `coding.compand`), or is the values
-themselves if they are exact. Before it, a download has the bit about contacts; after it, a one if f
-drifts. After it, an upload may have moments of the inputs, and then the count of samples. The
-number of entries, and of bytes, says which: there are at least two moments or none, and one count.
-A client that has too few samples sends their count alone, in one byte; its array is one longer than
-any other.
+themselves if they are exact. Before it, a download has the bit about contacts; after it, an upload
+may have moments of the inputs.
 """
 
 from __future__ import annotations
@@ -20,12 +17,9 @@ from numpy.typing import NDArray
 
 from psofed.core import coding, payload
 from psofed.core.features import FeatureMap
-from psofed.methods.memo.memory import Forgetting
 
 Array = NDArray[Any]
 SCALES = 1 - coding.SMALLEST  # makes a scale a number from 0 on
-OCTAVE = 16  # steps of a count for a factor of two: 4 % each, up to 2^15.9 in one byte
-LARGEST = 254  # such steps: with one more, a count alone would not fit into a byte
 OWN = 20.0  # samples at which a client's own moments weigh as much as the guess
 
 
@@ -37,7 +31,6 @@ class Values:
     bits: int | None
     wire: str
     moments: int  # that some uploads have; 0: none
-    counts: bool = False  # whether uploads may have a count, and downloads the byte of a drift
 
     @property
     def entries(self) -> int:
@@ -66,34 +59,14 @@ class Values:
         codes[0] = _quarters(values[0])
         return coding.expand(codes, self.bits)
 
-    def upload(self, values: Array, moments: Array | None, count: float | None) -> Array:
-        """An upload of its parts; those that are None are not sent."""
-        more = [] if moments is None else [moments]
-        return np.concatenate([values, *more, [] if count is None else [_steps(count)]])
-
-    def only(self, count: float) -> Array:
-        """An upload of a count alone."""
-        message = np.zeros(self.entries + self.moments + 2)
-        message[-1] = _steps(count)
-        return message
-
-    def split(self, message: Array) -> tuple[Array | None, Array | None, float | None]:
-        """Values, moments and count of an upload; None is what was not sent."""
-        if not len(message):
-            return None, None, None
-        values, more = message[: self.entries], message[self.entries :]
-        count = float(2 ** (more[-1] / OCTAVE)) if len(more) not in (0, self.moments) else None
-        if len(more) == self.moments + 2:
-            return None, None, count
-        return values, more[: self.moments] if len(more) > 1 else None, count
+    def more(self, contacts: int) -> bool:
+        """Whether the next contact sends the moments: contacts 1, 4, 16, 64, ... do."""
+        number, told = contacts + 1, self.moments > 0
+        return told and number & (number - 1) == 0 and number.bit_length() % 2 == 1
 
     def uploaded(self, length: int) -> int:
         """Bytes of an upload of so many entries."""
-        more = length - self.entries
-        if not length or more == self.moments + 2:
-            return 1
-        counted = more not in (0, self.moments)
-        return self.nbytes(up=True) + 2 * (more - counted) + counted
+        return self.nbytes(up=True) + 2 * (length - self.entries) if length else 1
 
     def encode(self, message: Array, up: bool) -> bytes:
         """d values in b bits under one scale; down: and a bit; up: moments in half precision."""
@@ -101,15 +74,12 @@ class Values:
             return payload.NOTHING
         odd, rest = (0, message) if up else (int(message[0]), message[1:])
         values, more = rest[: self.entries], rest[self.entries :]
-        if up and len(more) == self.moments + 2:
-            return bytes([1 + int(more[-1])])
         if self.bits is None:
             data = (b"" if up else bytes([odd])) + payload.encode(values, self.wire)
         else:
             scale = _quarters(values[0]) + SCALES
             data = bytes([2 * scale + odd]) + coding.pack(values[1:], self.bits)
-        whole = len(more) if len(more) in (0, self.moments) else len(more) - 1
-        return data + payload.encode(more[:whole], "float16") + bytes(map(int, more[whole:]))
+        return data + payload.encode(more, "float16")
 
     def decode(self, data: bytes, up: bool) -> Array:
         """The inverse of `encode`; a ValueError for bytes that it cannot have made."""
@@ -121,12 +91,8 @@ class Values:
     def _read(self, data: bytes, up: bool) -> Array:
         if data == payload.NOTHING:
             return np.empty(0)
-        if up and self.counts and len(data) == 1:
-            return np.append(np.zeros(self.entries + self.moments + 1), data[0] - 1)
         here = self.nbytes(up)
-        further = {0, 2 * self.moments} if up else {0}
-        more, counted = divmod(len(data) - here, 2)
-        if 2 * more not in further or counted > self.counts:
+        if len(data) - here not in ({0, 2 * self.moments} if up else {0}):
             raise ValueError(f"{len(data)} bytes are none of its messages")
         head, values = [] if up else [data[0] % 2], data[:here]
         if self.bits is None:
@@ -134,11 +100,7 @@ class Values:
         else:
             codes = coding.unpack(values[1:], self.bits, self.size)
             numbers = np.concatenate([[_scale(values[0] // 2 - SCALES)], codes])
-        moments = payload.decode(data[here : here + 2 * more], "float16")
-        last = list(data[here + 2 * more :])
-        if counted and last[0] > (LARGEST if up else 1):
-            raise ValueError(f"its last byte is {last[0]}")
-        return np.concatenate([head, numbers, moments, last])
+        return np.concatenate([head, numbers, payload.decode(data[here:], "float16")])
 
 
 def _scale(quarters: float) -> float:
@@ -149,11 +111,6 @@ def _scale(quarters: float) -> float:
 def _quarters(scale: float) -> int:
     """e of s, which may have been rounded on its way."""
     return round(4 * log2(scale)) if scale > 0 else coding.SMALLEST - 1
-
-
-def _steps(count: float) -> int:
-    """A count on a scale of equal ratios, as one byte."""
-    return int(np.clip(round(OCTAVE * np.log2(max(count, 1.0))), 0, LARGEST))
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,23 +164,3 @@ class Curvature:
         C = (vectors * np.maximum(values, 0)) @ vectors.T
         R = self.features.correlation(part * np.resize(moments[: self.means], L), C)
         return self.T.T @ R.astype(self.T.dtype, copy=False) @ self.T
-
-
-@dataclass(frozen=True, eq=False)
-class MemoExchange:
-    """The basis, the form of messages, the moments of inputs, and what is forgotten."""
-
-    T: Array  # [D, d]
-    values: Values
-    curvature: Curvature
-    memory: Forgetting
-
-    @property
-    def size(self) -> int:
-        """d."""
-        return int(self.T.shape[1])
-
-    def more(self, contacts: int) -> bool:
-        """Whether the next contact sends the moments: contacts 1, 4, 16, 64, ... do."""
-        number, told = contacts + 1, self.values.moments > 0
-        return told and number & (number - 1) == 0 and number.bit_length() % 2 == 1

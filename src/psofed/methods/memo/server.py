@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from psofed.core import native, payload
 from psofed.core.schedule import Indices
-from psofed.methods.memo.messages import MemoExchange
+from psofed.methods.memo.messages import Curvature, Values
 
 Array = NDArray[Any]
 State = dict[str, Array]
@@ -64,6 +64,11 @@ def renew_plainly(
     return seen
 
 
+def effective(beta: float, samples: float) -> float:
+    """n_k after a number of samples: the sum of the powers of beta."""
+    return float(samples) if beta == 1 else (1 - beta**samples) / (1 - beta)
+
+
 def minimum(A: Array, factor: float, prior: Array, b: Array) -> Array:
     """c = (factor A + diag(prior))^-1 b."""
     found, dim = np.empty_like(b), len(b)
@@ -77,30 +82,32 @@ def minimum(A: Array, factor: float, prior: Array, b: Array) -> Array:
 
 
 class MemoServer:
-    """The quadratics of K clients, and the minimum c of their sum."""
+    """The quadratics of K clients, and the minimum c of their sum; a sample a round is counted."""
 
     def __init__(
-        self, exchange: MemoExchange, prior: Array, step: float, clients: int, silent: int,
-        guard: bool, robust: RobustWeights | None,
+        self, options: Any, values: Values, curvature: Curvature, prior: Array, step: float,
+        clients: int, least: int,
     ) -> None:  # fmt: skip
-        self.exchange, self.prior, self.step, self.clients = exchange, prior, step, clients
-        self.silent, self.guard, self.robust = silent, guard, robust
-        self.values, self.memory = exchange.values, exchange.memory
+        self.values, self.curvature, self.prior, self.step = values, curvature, prior, step
+        self.clients, self.least, self.beta = clients, least, options.forget
+        self.silent, self.guard = options.silent, options.guard
+        robust = None if options.clip is None else RobustWeights(clients, options.clip / 2)
+        self.robust = robust
         self._sizes = self.values.nbytes(up=False), self.values.nbytes(up=True)
         self._fading = "sum_B", "sum_Br", "sum_g", "weight", *(["due"] if robust else [])
-        self._eye = np.eye(exchange.size)
+        self._eye = np.eye(values.size)
         self._offers: dict[int, tuple[int, bytes, Array]] = {}
 
     def start(self, places: int) -> State:
         """c, kappa and the sums; of every client B_k, g_k, r_k, h_k and when it was heard."""
-        K, d = places, self.exchange.size
+        K, d = places, self.values.size
         return {
             "c": np.zeros(d), "kappa": np.ones(()), "secant": np.zeros(2),
             "sum_B": np.zeros((d, d)), "sum_Br": np.zeros(d), "sum_g": np.zeros(d),
             "B": np.zeros((K, d, d)), "Br": np.zeros((K, d)), "g": np.zeros((K, d)),
             "r": np.zeros((K, d)), "h": np.zeros((K, d)), "weight": np.zeros(K),
             "contacts": np.zeros(K, np.int64), "heard": np.full(K, -1),
-            "now": np.zeros((), np.int64), "spent": np.zeros(()), **self.memory.server(K, d),
+            "now": np.zeros((), np.int64), "spent": np.zeros(()),
             **(self.robust.server(K, d) if self.robust else {}),
         }  # fmt: skip
 
@@ -108,7 +115,7 @@ class MemoServer:
 
     def chosen(self, state: State, members: Indices, n: int, budget: float | None) -> Indices:
         """Those of S_n that were heard least recently, as many as the unused budget allows."""
-        members = members[self.memory.ready(state, members, n)]
+        members = members[(state["contacts"][members] > 0) | (n + 1 >= self.least)]
         if budget is None:
             return members
         left = budget * (n + 1) - state["spent"]
@@ -122,13 +129,13 @@ class MemoServer:
 
     def _cost(self, state: State, k: int) -> int:
         """Bytes of a contact with client k, at most."""
-        moments = self.exchange.more(int(state["contacts"][k])) * self.values.moments
-        return self._down(state, k) + self._sizes[1] + 2 * moments + self.values.counts
+        moments = self.values.more(int(state["contacts"][k])) * self.values.moments
+        return self._down(state, k) + self._sizes[1] + 2 * moments
 
     def _down(self, state: State, k: int) -> int:
         """Bytes that go down to client k."""
         silent = self._is_silent(state, int(state["contacts"][k]))
-        return len(payload.NOTHING) if silent else self._sizes[0] + self.memory.drifts(state)
+        return len(payload.NOTHING) if silent else self._sizes[0]
 
     def _is_silent(self, state: State, contacts: int) -> bool:
         """Whether a client of so many contacts gets no model yet."""
@@ -145,63 +152,50 @@ class MemoServer:
         offered, known = self._offers.get(k), away.tobytes()
         if offered is not None and offered[:2] == (n, known):
             return offered[2]  # asked for again, as when the round is folded
-        drifts = [1.0] if self.memory.drifts(state) else []
-        message = np.concatenate(([contacts % 2], self.values.quantise(away), drifts))
+        message = np.concatenate(([contacts % 2], self.values.quantise(away)))
         self._offers[k] = n, known, message
         return message
 
     def fold(self, state: State, n: int, uploads: dict[int, Array]) -> None:
         """The quadratic of each client that was heard replaces its old one; c minimises the sum."""
         down = {k: self.offer(state, k, n) for k in uploads}
-        heard = [k for k, message in uploads.items() if self._has_values(state, k, n, message)]
+        for k, message in uploads.items():
+            if not len(message):  # too few samples: this costs bytes, and others come first
+                state["spent"] += self._down(state, k) + self.values.uploaded(0)
+                state["heard"][k] = n
+        heard = [k for k, message in uploads.items() if len(message)]
         if not heard:
             return
         self._fade(state, n)
         for k in heard:
             state["spent"] += self._down(state, k) + self.values.uploaded(len(uploads[k]))
             self._hear(state, k, n, down[k], uploads[k])
-        before = state["weight"].copy()
-        self.memory.discount(state)
         if self.robust:
-            self.robust.review(state, before)
+            self.robust.review(state)
         self._minimise(state)
-        self.memory.follow(state, n)
-
-    def _has_values(self, state: State, k: int, n: int, message: Array) -> bool:
-        """Whether client k had enough samples; if not, this costs bytes, and others come first."""
-        values, _, count = self.values.split(message)
-        if values is not None:
-            return True
-        state["spent"] += self._down(state, k) + self.values.uploaded(len(message))
-        self.memory.waits(state, k, n, count)
-        state["heard"][k] = n
-        return False
 
     def _fade(self, state: State, n: int) -> None:
         """All weights, and the sums with them, by beta for each round since the last fold."""
-        beta = self.memory.now(state)
-        if beta < 1:
-            fade = beta ** (n - int(state["now"]))
+        if self.beta < 1:
+            fade = self.beta ** (n - int(state["now"]))
             for name in self._fading:
                 state[name] *= fade
         state["now"][...] = n
 
     def _hear(self, state: State, k: int, n: int, down: Array, message: Array) -> None:
         """Client k at its new reference, sometimes with a new B_k; its part of the sums."""
-        values, moments, told = self.values.split(message)
-        assert values is not None
-        model, drifts = down[1 : 1 + self.values.entries], len(down) > 1 + self.values.entries
-        count, weight = self.memory.hear(state, k, n, told, drifts), float(state["weight"][k])
+        values, moments = np.split(message, [self.values.entries])
+        count, weight = effective(self.beta, n + 1), float(state["weight"][k])
         r, h, g, B, Br = (state[name][k] for name in ("r", "h", "g", "B", "Br"))
         first = not state["contacts"][k]
-        dr = self.values.restore(model) if len(model) else np.zeros(len(r))
+        dr = self.values.restore(down[1:]) if len(down) else np.zeros(len(r))
         r += dr
         if first:
             h[:], B[:] = r, self._eye / self.step
         h += self.values.restore(values)
-        if moments is not None:
+        if len(moments):
             state["sum_B"] -= weight * B
-            B[:] = self.exchange.curvature.matrix(moments, count)
+            B[:] = self.curvature.matrix(moments, count)
             B += DAMP * self._eye
             state["sum_B"] += weight * B
         sums = Quadratic(state["sum_B"], state["sum_g"], state["sum_Br"])
@@ -209,7 +203,7 @@ class MemoServer:
         if self.robust:
             count = self.robust.hear(state, k, count, r, h - r)
         true, assumed = renew(sums, weight, count, old, r, h - r, dr)
-        if not first and moments is None:
+        if not first and not len(moments):
             # Averaged over recent contacts, so that new samples average out.
             state["secant"] *= 1 - 1 / max(RECENT * self.clients, 1)
             state["secant"] += -count * true, count * assumed
@@ -270,11 +264,10 @@ class RobustWeights:
         server["unseen"] += 1
         return float(a * count)
 
-    def review(self, server: State, before: Array) -> None:
-        """Everybody's weight, once in a while; the sums follow. `before`: weights, undiscounted."""
-        part = np.divide(server["weight"], before, where=before > 0, out=np.ones_like(before))
+    def review(self, server: State) -> None:
+        """Everybody's weight, once in a while; the sums follow."""
         whole = server["trust"] == 1
-        server["due"][:] = np.where(whole, server["weight"], server["due"] * part)
+        server["due"][:] = np.where(whole, server["weight"], server["due"])
         known = np.flatnonzero(server["due"] > 0)
         if len(known) < LEAST or server["unseen"] < self.often:
             return

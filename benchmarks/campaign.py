@@ -99,7 +99,7 @@ def looks(name: str | None) -> Iterator[tuple[int, Callable[[], Tally]]]:
         yield from (
             (a, partial(masked_runs, 7, a, a + 5)) for a in range(0, 200 if name else 20, 5)
         )
-    for start in range(0, 1500 if name else 500, BATCH) if name is None or name in FAULTS else ():
+    for start in range(0, 1500 if name else BATCH, BATCH) if name is None or name in FAULTS else ():
         # Most faults show in the first few runs, which cost the most: look after each five.
         yield from (
             (start, partial(batch, 7, a, a + 5, True)) for a in range(start, start + FEW, 5)

@@ -121,16 +121,6 @@ def _(good: Any) -> Any:
     return cohort
 
 
-@fault(history.Snapshots, "note", "the journal lacks the last round", FLEET)
-def _(good: Any) -> Any:
-    def note(self: Any, n: int, answers: Any) -> None:
-        if (late := self.__dict__.pop("late", None)) is not None:
-            good(self, *late)
-        self.late = n, dict(answers)
-
-    return note
-
-
 @fault(coordinator.Coordinator, "_follow", "an old copy believes one client", FLEET)
 def _(good: Any) -> Any:
     def follow(self: Any, ahead: Any) -> None:

@@ -133,7 +133,6 @@ class Book:
     lost_at: dict[int, int] = field(default_factory=dict)  # by client: the last round it missed
     log: list[dict[str, Any]] = field(default_factory=list)
     history: dict[int, Any] = field(default_factory=dict)  # by round: the model before it
-    journal: dict[int, dict[int, Any]] = field(default_factory=dict)  # by round: what was folded in
     behind: bool = False
 
     def copy(self) -> Book:
@@ -282,7 +281,6 @@ class Oracle:
                 book.counts["lost"] += 1
                 book.lost_at[k] = n
         book.behind = book.behind and 2 * len(uploads) <= len(cohort)
-        book.journal[n] = uploads
         book.n, book.history[n + 1] = n + 1, book.w
         return book
 

@@ -29,7 +29,7 @@ END, MOST_ACTS = 14, 10  # rounds of a run, and things that happen to its fleet
 LEAP = 1000  # starts that an old copy is taken to have missed
 ACTS = (
     "add", "add", "remove", "remove", "exclude", "exclude", "readmit", "readmit", "mistake",
-    "restore", "restore", "journal", "journal", "restart", "copy", "revive", "revoke",
+    "restore", "restore", "restart", "copy", "revive", "revoke",
     "fill", "fill",
 )  # fmt: skip
 
@@ -150,25 +150,6 @@ class LivingFleet(Fleet):
         if self.server.n > now:
             self.began.append(now)
             self.inexact |= keep
-
-    def _journal(self) -> None:
-        """What was folded in since a snapshot is what is kept of it, or is not known any more."""
-        server, now = self.server, self.server.n
-        if not (known := server.snapshots.rounds()):
-            return
-        n = self._one_of(known)
-        try:
-            kept = server.snapshots.answers(n, now)
-        except InputError:
-            same(n <= max(self.began), True, f"whether the answers since round {n} may be unknown")
-            return
-        same(any(n <= m < now for m in self.began), False, f"whether {n} to {now} are believed")
-        for m, answers in kept:
-            folded = self.oracle.book.journal[m]
-            same(sorted(answers), sorted(folded), f"whose answers were folded in in round {m}")
-            for k, answer in answers.items():
-                values = server.server.method.decode(answer, up=True)
-                close(values, folded[k], f"the answer of {k} in round {m}")
 
     def _restart(self) -> None:
         self.disks[SERVER].crash()

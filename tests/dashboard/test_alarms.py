@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from helpers.devices import wait_for
 from helpers.loopback import connect, disk
 from psofed.fleet import alarms
 from psofed.fleet.mqtt import SHARE, Event
@@ -172,42 +171,3 @@ def test_a_certificate_that_ends_soon(stage):
     assert metric(shown, "psofed_certificate_days", '{whose="broker"}') == 30
     ends["own"] = ends["broker"]
     assert shown.state()["alarms"] == {}
-
-
-def test_something_that_happened_is_shown_for_a_while(stage, monkeypatch):
-    monkeypatch.setattr(alarms, "HOLD", 2.0)
-    shown = stage()
-    shown.server.link.retained = 1
-    raised(shown, "retained")
-    wait_for(lambda: "retained" not in shown.state()["alarms"])
-    lines = [line for line in shown.said if "Alarm" in line]
-    assert len(lines) == 2, "once when it begins, once when it ends"
-
-
-def test_the_log_has_the_last_count_too_though_not_at_once(stage, monkeypatch):
-    shown = stage()
-    shown.server.link.retained = 1
-    raised(shown, "retained")
-    shown.server.link.retained = 2
-    assert shown.state()["alarms"]["retained"].startswith("2 ")
-    monkeypatch.setattr(alarms, "AGAIN", 0.0)  # the time is over, and nothing else has happened
-    for _ in range(2):
-        shown.state()
-    said = [line[:19] for line in shown.said if "Alarm" in line]
-    assert said == ["Alarm (retained): 1", "Alarm (retained): 2"]
-
-
-def test_a_browser_shows_alarms_as_text(stage, open_page):
-    shown = stage()
-    shown.play(2)
-    page = open_page(shown)
-    page.get_by_role("heading", name="Round 2").wait_for()
-    assert page.get_by_role("alert").count() == 0
-    shown.server.status.disk = "<img src=x>"
-    shown.state()
-    page.get_by_role("alert").get_by_text("<img src=x>: round 2 is held").wait_for()
-    assert page.locator(".mark.bad").count() == 1
-    shown.server.status.disk = ""
-    shown.state()
-    page.get_by_role("alert").wait_for(state="hidden")
-    assert page.locator(".mark.bad").count() == 0

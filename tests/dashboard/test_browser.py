@@ -1,7 +1,5 @@
 """The live dashboard in a real browser, over a server in this process."""
 
-import time
-
 import numpy as np
 
 from helpers.hostile import HOSTILE
@@ -45,9 +43,6 @@ def test_a_thousand_clients_can_be_sorted_and_found_by_keyboard_too(stage, open_
     page.get_by_label("Client", exact=False).first.fill("")
     page.get_by_role("button", name="Show all 1,000").click()
     assert page.locator("#clients tbody tr").count() == 1000
-    begun = time.monotonic()
-    page.evaluate("render()")
-    assert time.monotonic() - begun < 2
 
 
 def test_a_phone_shows_it_without_scrolling_sideways(stage, open_page):

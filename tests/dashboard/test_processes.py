@@ -2,15 +2,11 @@
 
 import http.client
 import json
-import re
 import socket
-import time
 
 import pytest
 
 from helpers.devices import Team, free_port, listening, wait_for
-from psofed.cli.laws.executors import deployed
-from psofed.fleet.protocol.deployment import read as read_plan
 
 SETTING = """
 clients = 3
@@ -50,10 +46,6 @@ class Played(Team):
         for who in ("server", 0, 1, 2):
             self.start(who)
 
-    def n(self):
-        """The last round of which the server has said that it is committed."""
-        return int(re.findall(r"^round (\d+):", self.log("server"), re.M)[-1])
-
     def state(self):
         line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         line.request("GET", "/state.json")
@@ -92,49 +84,28 @@ def is_sound(state):
 
 
 @pytest.mark.long
-def test_the_page_shows_a_commit_within_two_seconds_and_who_is_gone_and_back(team, tab):
-    team.start_all()
-    page = tab(f"http://127.0.0.1:{team.port}/")
-    page.get_by_role("heading", name="all 3 clients heard").wait_for()
-    for _ in range(5):
-        n = team.n()
-        until(page, f"shown.n > {n} && Number(at['round-big'].textContent) > {n}", 2.0)
-        time.sleep(0.3)
-    page.locator(".u-over").nth(1).wait_for()
-    team.kill(1)
-    page.get_by_role("heading", name="waits for client 1, which does not answer").wait_for(
-        timeout=15_000
-    )
-    assert client_state(page, 1).inner_text() == "gone"
-    assert client_state(page, 0).inner_text() == "answering"
-    team.start(1)
-    n = team.n()
-    until(page, f"shown.n > {n + 3}", 15.0)
-    page.get_by_role("heading", name="all 3 clients heard").wait_for()
-
-
-@pytest.mark.long
-def test_kills_of_the_server_contradict_nothing_and_a_page_finds_it_again(team, tab):
+def test_a_page_shows_who_is_gone_and_back_and_finds_a_server_that_was_killed(team, tab):
     team.start_all()
     page = tab(f"http://127.0.0.1:{team.port}/", expect=DOWN)
-    until(page, "shown && shown.n > 20", 20.0)
-    for start in (2, 3):
-        before, n = page.evaluate("shown.counts"), page.evaluate("shown.n")
-        team.kill("server")
-        page.get_by_role("heading", name="No connection to the server").wait_for()
-        team.start("server")
-        until(page, f"linked && shown.start === {start} && shown.n > {n + 8}", 30.0)
-        again = page.evaluate("shown.counts")
-        assert all(again[name] >= before[name] for name in ("asked", "accepted"))
-        is_sound(team.state())
+    page.get_by_role("heading", name="all 3 clients heard").wait_for()
+    page.locator(".u-over").nth(1).wait_for()
+    team.kill(1)
+    waits = page.get_by_role("heading", name="waits for client 1, which does not answer")
+    waits.wait_for(timeout=15_000)
+    assert client_state(page, 1).inner_text() == "gone"
+    team.start(1)
+    page.get_by_role("heading", name="all 3 clients heard").wait_for()
+    before, n = page.evaluate("shown.counts"), page.evaluate("shown.n")
+    team.kill("server")
+    page.get_by_role("heading", name="No connection to the server").wait_for()
+    team.start("server")
+    until(page, f"linked && shown.start === 2 && shown.n > {n + 8}", 30.0)
+    again = page.evaluate("shown.counts")
+    assert all(again[name] >= before[name] for name in ("asked", "accepted"))
+    is_sound(team.state())
     team.running["server"].terminate()
     assert team.running["server"].wait(20) == 0
     page.get_by_role("heading", name="No connection to the server: it was stopped").wait_for()
-    team.stop()
-    folders = [team.folder / str(k) for k in range(3)]
-    state, _ = deployed(read_plan(team.file), team.folder / "server", folders)
-    counts = page.evaluate("shown.counts")
-    assert all(state.ledger.counts[name] >= counts[name] for name in ("asked", "accepted"))
 
 
 def test_mistakes_about_the_dashboard_are_one_clear_line_each(psofed, tmp_path):

@@ -119,16 +119,3 @@ def test_the_error_as_clients_see_it(stage):
     assert metrics(shown, "psofed_client_refused_samples_total") == {0: 0, 1: 7, 2: 0, 3: 0}
     assert metrics(shown, "psofed_client_coverage")[1] == shown.rows()[1]["coverage"] == 0.895
     assert shown.rows()[4]["error"] is shown.rows()[4]["coverage"] is None
-
-
-def test_a_browser_names_the_attacker(attacked, open_page):
-    shown, who = attacked
-    live(shown, 12)
-    body = wire.telling(200, 179, 0.1, 50, 7)
-    shown.server._message(0, wire.encode(wire.Frame(wire.HELLO, shown.plan.digest, 99, body=body)))
-    page = open_page(shown)
-    page.get_by_role("heading", name=f"Client {who} is in quarantine: its changes").wait_for()
-    page.get_by_role("alert").get_by_text(f"client {who} is in quarantine").wait_for()
-    assert page.locator("#clients td.quarantined").count() == 1
-    page.get_by_text("Error, as clients see it").wait_for()
-    assert page.get_by_text("\N{MINUS SIGN}10.00 dB").count() == 2

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from helpers import ROOT
 from helpers.stage import Stage
 from psofed.fleet.alarms import ALARMS
-from psofed.fleet.dashboard.metrics import exposition
+from psofed.fleet.dashboard.listener import exposition
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML, which the extra docs brings")
 FOLDER = ROOT / "docs" / "monitoring"

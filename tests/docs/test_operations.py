@@ -17,7 +17,7 @@ from psofed.methods import psofed
 
 PAGE = ROOT / "docs" / "operate.md"
 LOOKS = re.compile(
-    r"(tail|grep|curl|psofed deploy (fleet|keys) list|psofed deploy restore \w+ --list)\b"
+    r"(tail|grep|curl|psofed deploy (fleet (list|readmit)|keys list|restore \w+ --list))\b"
 )
 SECONDS = 30.0  # until what a command looks at has happened
 # On loopback only; as root mosquitto would become a user who may not read the folder of a test.
@@ -41,11 +41,15 @@ def shell(tmp_path, mosquitto):
 
 
 def alike(quoted, printed):
-    """Line by line; other numbers are the same number, but for those with one digit."""
+    """Line by line; other numbers are the same number, but for those with one digit.
+
+    How many answers were lost, at the end of a line, depends on which process starts first.
+    """
     lines = [re.escape(" ".join(line.split())) for line in quoted.splitlines()]
     lines = [
         re.sub(r"\d{2,}|\d+(?=\\\.\d)", r"\\d+", line).replace(r"\.\.\.", ".*") for line in lines
     ]
+    lines = [re.sub(r"(?<=\+\\ )0$", r"\\d+", line) for line in lines]
     said = "\n".join(" ".join(line.split()) for line in printed.splitlines())
     return re.fullmatch("\n".join(lines), said.strip()) is not None
 
@@ -106,8 +110,7 @@ def test_state_folders_are_as_large_as_the_page_says(clients, column):
     found = {
         "`record.0` and `record.1`": sizes["record.0"] + sizes["record.1"],
         "`defence.0` and `defence.1`, live": sizes.get("defence.0", 0) + sizes.get("defence.1", 0),
-        "50 snapshots (`--keep`), with answers of 100 rounds each": 50
-        * (sizes["snapshot.100"] + 100 / 99 * sizes["answers.1"]),
+        "50 snapshots (`--keep`)": 50 * sizes["snapshot.100"],
         "a client: `record.0` and `record.1`": 2 * len(one.read("record.1")),
     }
     assert {name: size / 1000 for name, size in found.items()} == pytest.approx(written, rel=0.05)

@@ -29,7 +29,7 @@ NOT_RUN = [
     ("comparison.md", "takes an hour; the first command of the page is the same in small"),
     ("deploy.md", "needs two machines; docs/tutorial.md does it on one, tests/fleet/test_secret.py with secrets"),
     ("deploy.md", "needs root, a user named mosquitto and /etc; tests/fleet/test_tls.py has the rest"),
-    ("deploy.md", "needs the machine broker.example; tests/fleet/test_tls.py runs both ends"),
+    ("deploy.md", "needs the machine broker.example; tests/fleet/test_authority.py runs both ends"),
     ("deploy.md", "needs a sensor; tests/fleet/test_mqtt.py feeds a device from Python"),
     ("tables.md", "needs a data set that is not ours to ship; benchmarks/air_quality.py does it"),
 ]  # fmt: skip

@@ -13,30 +13,10 @@ from helpers.runs import SMALL
 from psofed.errors import InputError
 from psofed.fleet.address import Address, speaker
 from psofed.fleet.broker import Broker
-from psofed.fleet.mqtt import FLOOD, SHARE, Event, Inbox
+from psofed.fleet.mqtt import SHARE, Event, Inbox
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.server_loop import REPLIES, ServerLoop
-
-
-def test_who_floods_is_heard_again_later(broker, open_link):
-    link = open_link(broker.port, clients=range(3))
-    next_message(link, broker.port, "p/0/u")
-    link.inbox.dropped[0] += FLOOD + 1
-    link.hush()
-    assert link.muted.keys() == {0}
-    wait_for(lambda: link.get(0.1) == Event("up"))
-    assert next_message(link, broker.port, "p/1/u").topic == "p/1/u"
-    stranger.say(broker.port, "p/0/u", b"still there")
-    stranger.say(broker.port, "p/2/u", b"another")
-    assert link.get(5).data == b"another"
-    link.hush()
-    assert link.muted.keys() == {0}, "not before its time"
-    link.muted[0] = 0.0
-    link.hush()
-    assert next_message(link, broker.port, "p/0/u").topic == "p/0/u"
-    assert not link.contested
-    assert not link._lost, "we hung up ourselves"
 
 
 @given(st.lists(st.one_of(st.integers(0, 3), st.none()), max_size=300))

@@ -40,30 +40,6 @@ def test_who_has_another_file_and_a_number_that_does_not_exist_is_told_about_the
     assert len(server.link.sent) == 1
 
 
-@pytest.mark.parametrize(("server", "client"), [(1, 2), (2, 1)])
-def test_two_ends_of_different_protocols_tell_which_of_them_to_upgrade(monkeypatch, server, client):
-    given, said, news = plan(), [], []
-    device = Device(Member(given, 0, disk()), Line(), (), said.append)
-    monkeypatch.setattr(wire, "VERSION", server)
-    loop = Loop(Coordinator(given, disk()), Line(), on_news=news.append)
-    monkeypatch.setattr(wire, "VERSION", client)
-    hello = device.member.hello()
-    monkeypatch.setattr(wire, "VERSION", server)
-    loop._message(0, hello)
-    monkeypatch.setattr(wire, "VERSION", client)
-    device._network(mqtt.Event("message", "p/0/d", loop.link.sent[0]))
-    assert news == [
-        "refused a message of client 0: version (it speaks another protocol: upgrade the end with"
-        " the older psofed)"
-    ]
-    where = "this end" if server > client else "the other end"
-    (line,) = said
-    assert f"the other end speaks protocol {server}, this one {client}: upgrade psofed" in line
-    assert line.endswith(f"at {where}")
-    assert device.member.refused == {"version": 1}
-    assert loop.coordinator.server.ledger.reasons["version"] == 1
-
-
 def test_a_server_that_lost_its_newest_record_goes_on_with_a_deadline():
     given, disks = plan(cohort=K), [disk() for _ in range(K + 1)]
     members = [Member(given, k, disks[k], replay(given.experiment, k)) for k in range(K)]

@@ -179,15 +179,6 @@ def test_the_own_key_must_be_the_one_in_the_directory(keys):
         refused("odd.json is no directory of mask keys", keys, 1, masks=keys / "odd.json")
 
 
-def test_a_private_key_is_for_its_owner(keys):
-    modes = {path.name: path.stat().st_mode & 0o777 for path in keys.iterdir()}
-    assert modes["0.mask"] == 0o600
-    assert modes["masks.json"] == 0o644
-    assert (keys / "0.mask").read_text().split()[-1] not in (keys / "masks.json").read_text()
-    (keys / "0.mask").chmod(0o640)
-    refused("can be read by others; chmod 600", keys, 0)
-
-
 def test_a_renewal_keeps_the_mask_key_unless_it_is_asked_for_or_was_revoked(keys):
     ours, before = Authority(keys), dict(directory(keys).keys)
     ours.renew("1")
@@ -203,18 +194,6 @@ def test_a_renewal_keeps_the_mask_key_unless_it_is_asked_for_or_was_revoked(keys
     for name in ("server", "broker"):
         with pytest.raises(InputError, match=f"has no mask key of {name}"):
             ours.renew(name, new_mask=True)
-
-
-def test_without_masks_nobody_gets_a_mask_key(tmp_path):
-    Authority.make(tmp_path, "p", []).add("0")
-    assert not [each for each in tmp_path.rglob("*") if "mask" in each.name]
-    assert mask_keys.numbers(tmp_path) == []
-
-
-def test_numbers_beyond_the_last_are_refused_before_anything_is_written(keys):
-    with pytest.raises(InputError, match=f"use at most {LAST}"):
-        Authority(keys).add(str(LAST + 1))
-    assert not list(keys.glob(f"{LAST + 1}.*"))
 
 
 def test_a_key_that_has_masked_uploads_of_another_state_is_refused(tmp_path):

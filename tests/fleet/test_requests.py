@@ -106,22 +106,6 @@ def test_a_copy_does_not_do_again_what_was_asked_of_the_first(states, psofed):
     assert not list((states / "copy").glob("request.*"))
 
 
-def test_the_rounds_to_go_back_to_are_listed(states, psofed):
-    assert psofed("deploy", "restore", "server", "--list").stdout == "1 4\n"
-    for path in (states / "server").glob("snapshot.*"):
-        path.unlink()
-    assert psofed("deploy", "restore", "server", "--list").stdout == "There is no snapshot yet.\n"
-
-
-def test_members_are_counted_and_listed(states, psofed):
-    first, head, *rows = psofed("deploy", "fleet", "list", "server").stdout.splitlines()
-    assert first == "Round 6: 4 members, 1 excluded, 1 removed"
-    assert head.split() == ["client", "standing", "since", "answers", "last", "lost"]
-    assert [row.split()[:2] for row in rows[3:]] == [
-        ["3", "member"], ["4", "excluded"], ["5", "removed"],
-    ]  # fmt: skip
-
-
 def test_a_copy_of_a_running_folder_can_be_read_if_the_records_come_first(tmp_path, psofed):
     """docs/operate.md: a server closes rounds and changes its fleet while it is copied."""
     given, done = plan(rounds=10_000), threading.Event()

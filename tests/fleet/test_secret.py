@@ -45,16 +45,6 @@ def test_a_sealed_run_equals_the_engine_and_a_stranger_changes_nothing(folder, t
     assert_equal_to_the_engine(run, 12)
 
 
-def test_a_client_without_the_key_is_told_so(folder, team, broker):
-    run = team(SMALL, broker.url, serve=("--secret", folder / "server.secret"))
-    identity.make_secret(folder / "other")
-    run.start("server")
-    run.more = "--secret", identity.give_secret(folder / "other", 0)
-    run.start(0)
-    wait_for(lambda: "an invitation is refused: the seal is wrong" in run.log(0))
-    wait_for(lambda: "refused a message of client 0: mac" in run.log("server"))
-
-
 def test_files_are_private_and_made_once(psofed, tmp_path):
     assert "psofed deploy keys secret 0" in psofed("deploy", "keys", "secret").stdout
     assert "--secret 7.secret" in psofed("deploy", "keys", "secret", "7").stdout

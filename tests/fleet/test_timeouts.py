@@ -128,37 +128,26 @@ def test_time_without_a_broker_and_a_standstill_of_the_server_do_not_count():
     assert loop.timeouts.overdue(monotonic() + 100) == []
 
 
-def test_a_line_names_a_few_clients_and_there_is_one_a_second():
-    timeouts = Timeouts()
-    for k in range(9):
-        timeouts.hear(k, "hello", 0.0)
-    timeouts.ask(range(10), 0.0)  # who was never heard is not news
-    timeouts.put_to_sleep(timeouts.overdue(3.0), 3.0)
-    (line,) = timeouts.lines(3.0)
-    assert line == "clients 0, 1, 2, 3, 4 and 4 more do not answer: they are not asked until heard again"  # fmt: skip
-    timeouts.hear(7, "hello", 3.2)
-    assert timeouts.lines(3.2) == []
-    assert timeouts.lines(4.1) == ["client 7 is back"]
-
-
 def live(**options):
     return plan(Deploy(clock="live"), dtype="float32", **{"clients": 6, "cohort": 3} | options)
 
 
 def fleet(patience):
     """A server and six devices that answer at once, unless they are `gone`."""
-    given, gone, closed = live(), set(), []
-    loop = ServerLoop(Coordinator(given, disk()), Line(), 10.0, on_close=closed.append)
+    given, gone, closed, said = live(), set(), [], []
+    loop = ServerLoop(
+        Coordinator(given, disk()), Line(), 10.0, on_close=closed.append, on_news=said.append
+    )
     loop.timeouts = Timeouts(patience)
     devices = {k: Device(Member(given, k, disk()), Line()) for k in range(6)}
     connect(loop, devices)
     down = loop.link.hand
     loop.link.hand = lambda topic, data: speaker(topic) in gone or down(topic, data)
-    return loop, devices, gone, closed
+    return loop, devices, gone, closed, said
 
 
 def test_a_loop_does_not_wait_for_the_dead_and_they_are_back_after_a_hello():
-    loop, devices, gone, closed = fleet(0.3)
+    loop, devices, gone, closed, said = fleet(0.3)
     loop.run(5)
     gone |= {0, 1, 2}
     loop.run(60)
@@ -168,6 +157,7 @@ def test_a_loop_does_not_wait_for_the_dead_and_they_are_back_after_a_hello():
     for k in (0, 1, 2):
         devices[k]._network(mqtt.Event("up"))
     assert not loop.timeouts.asleep
+    assert [f"client {k} is back" in said for k in range(4)] == [True, True, True, False]
     loop.run(90)
     ledger = loop.coordinator.server.ledger
     assert (ledger.accepted_at > 60).all()
@@ -176,7 +166,7 @@ def test_a_loop_does_not_wait_for_the_dead_and_they_are_back_after_a_hello():
 
 
 def test_a_present_client_answers_a_probe_with_one_hello_and_an_older_one_ignores_it():
-    loop, devices, _, _ = fleet(0.3)
+    loop, devices, *_ = fleet(0.3)
     loop.run(3)
     loop.timeouts.ask([1], monotonic() - 10.0)
     loop.timeouts.put_to_sleep([1], monotonic())
@@ -194,13 +184,3 @@ def test_a_present_client_answers_a_probe_with_one_hello_and_an_older_one_ignore
         devices[1]._network(mqtt.Event("message", "", probe))
     assert len(devices[1].link.sent) <= sent[0] + 1 + 5
     assert wire.WORDS.index(wire.ASLEEP) == 4  # that older clients do not know: an empty word
-
-
-def test_a_quiet_round_has_not_a_byte_more():
-    bytes_of = []
-    for timeouts in (None, Timeouts()):
-        loop, _, _, closed = fleet(None)
-        loop.timeouts = timeouts
-        loop.run(20)
-        bytes_of.append(([(row.up, row.down) for row in closed], loop.link.sent))
-    assert bytes_of[0] == bytes_of[1]

@@ -107,7 +107,7 @@ class Line(mqtt.Link):
     def __init__(self, given=()):
         self.address, self.inbox = Address("nowhere", 1), mqtt.Inbox()
         self.retained, self.oversized, self._lost = 0, 0, []
-        self.muted, self._dropped, self.ends = {}, {}, {}
+        self.ends = {}
         self.up, self.sent, self.hand = True, [], lambda topic, data: None
         for event in given:
             self.put(event)

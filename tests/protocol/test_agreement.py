@@ -15,9 +15,7 @@ from psofed.experiment import Experiment, parse
 from psofed.federation import schema
 from psofed.federation.feature_table import Features
 from psofed.fleet.protocol import wire
-from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import IRRELEVANT, Deploy, agreed
-from psofed.fleet.protocol.store import StateFolder
 from psofed.methods import fedavg, psofed
 from psofed.stages.checks import outliers
 from psofed.stages.defences import clip
@@ -199,21 +197,3 @@ def test_the_digest_depends_on_the_deployment_and_on_the_version_of_the_protocol
     assert plan().about("server")["digest"] == f"{before:08x}"
     monkeypatch.setattr(wire, "VERSION", wire.VERSION + 1)
     assert wire.digest(plan().agreement) != before
-
-
-def test_fields_of_an_experiment_that_do_not_matter_are_named_in_one_place():
-    ours = {field.name for field in dataclasses.fields(Experiment)}
-    assert set(IRRELEVANT) <= ours
-
-
-def test_the_state_of_another_experiment_is_refused_with_what_differs(tmp_path):
-    folder, old = StateFolder(tmp_path / "s"), plan()
-    Coordinator(old, folder)
-    old.keep(folder)
-    with pytest.raises(
-        InputError, match=r"clients is 6, there 5 \(`psofed deploy fleet add` brings"
-    ):
-        Coordinator(plan(clients=6), folder)
-    with pytest.raises(InputError, match=r"methods\[0\].shared is 4, there 3; compare"):
-        Coordinator(plan(methods=(psofed.Options(shared=4),)), folder)
-    folder.close()

@@ -82,19 +82,6 @@ def test_radii_survive_a_restart():
     assert again.confidence.coverage(0.9) == member.confidence.coverage(0.9)
 
 
-def test_a_record_without_radii_is_read_and_they_are_learned_anew():
-    folder = disk()
-    member = Member(plan(), 0, folder)
-    member.client.learn(*samples(200))
-    arrays = member.client.to_arrays()
-    old = {name: a for name, a in arrays.items() if not name.startswith("radius.")}
-    member.store.save({**old, "incarnation": np.array(0)})
-    again = Member(plan(), 0, folder)
-    assert again.client.position == 200
-    assert again.confidence.labels == 0
-    assert again.answer(samples(1)[0][0]).interval(0.9) is None
-
-
 def test_clients_without_a_model_learn_no_radii():
     client = Member(plan(centralised.Options()), 0, disk()).client
     client.learn(*samples(5))

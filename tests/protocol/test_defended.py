@@ -6,7 +6,6 @@ import pytest
 from helpers.battery import VARIANTS
 from helpers.loopback import World, balanced, disk, plan
 from psofed.curves import to_db
-from psofed.errors import InputError
 from psofed.experiment import Features
 from psofed.federation import schema
 from psofed.federation.contract import exchanged
@@ -16,12 +15,11 @@ from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.store import SELDOM, SLOTS
 from psofed.fleet.samples import replay
-from psofed.methods import centralised, fedavg, onlinefed
+from psofed.methods import centralised, onlinefed
 from psofed.methods import psofed as pso
-from psofed.rivals import raw
 from psofed.stages.attacks import constant
-from psofed.stages.defences import clip, median, none
-from psofed.stages.defences.contract import OWN, Defended, Setting
+from psofed.stages.defences import clip, none
+from psofed.stages.defences.contract import OWN, Defended
 from psofed.stages.surroundings import attack_in
 
 LIVE, LIVE64 = Deploy(clock="live"), Deploy(clock="live", wire="float64")
@@ -73,12 +71,6 @@ def test_every_method_that_goes_live_goes_live_with_it(name):
     assert np.isfinite(world.model).all()
 
 
-def test_a_check_of_samples_does_not_change_what_the_defence_sees():
-    assert plan(LIVE).method().entrywise
-    assert plan().method().entrywise
-    assert not plan(LIVE, methods=(raw.Options(),)).method().entrywise
-
-
 def served(rounds, **changes):
     """A live run in memory, a sample for each client before each round: its server, its error."""
     world = World(LIVE, **TEN, **changes)
@@ -109,27 +101,6 @@ def test_one_of_ten_that_sends_9e8_is_found_and_does_no_harm():
     assert opinion.reason[attacker] == "its changes are at least 50 times the usual size"
     assert not any(reason for k, reason in enumerate(opinion.reason) if k != attacker)
     assert served(40, attack=HUGE, defence=none.Options())[1] > clean + 100
-
-
-def test_nobody_gets_in_before_it_is_known_what_is_usual():
-    defence = clip.Defence(clip.Options(), Setting(10, 10, 4, 4))
-    state, k, entries = defence.start(), np.arange(4), np.broadcast_to(np.arange(4), (4, 4))
-    silent = np.zeros((4, 4))
-    alone = silent.copy()
-    alone[2] = 9e8
-    for n in range(100):
-        assert not defence.defended(state, n, k, alone, entries).any()
-    some = alone.copy()
-    some[:2] = 0.1
-    left = defence.defended(state, 100, k, some, entries)
-    np.testing.assert_array_equal(left[:2], some[:2])
-    assert np.abs(left[2]).max() <= 0.6 + 1e-12
-    rng = np.random.default_rng(0)
-    for n in range(101, 150):  # most have nothing new: those who have are heard all the same
-        mostly = silent.copy()
-        mostly[n % 2] = 0.1 * rng.standard_normal(4)
-        left = defence.defended(state, n, k, mostly, entries)
-        np.testing.assert_array_equal(left, mostly)
 
 
 def upload(server, k, values):
@@ -209,9 +180,3 @@ def test_another_defence_begins_anew():
     assert back.n == 10
     assert not back.server.state[f"{OWN}contacts"].any(), "what it knew is gone with the record"
     assert np.isfinite(back.server.model).all()
-
-
-def test_defences_that_do_not_fit_are_refused_as_before():
-    with pytest.raises(InputError, match="whose members do not all send the same entries"):
-        plan(LIVE, cohort=5, defence=median.Options())
-    assert plan(LIVE, methods=(fedavg.Options(),)).defence == "Defence: clip"

@@ -56,15 +56,6 @@ def test_a_start_is_believed_if_it_is_not_lower_and_not_far_higher(found, seen):
         assert refused.value.reason == ("fenced" if found < seen else "jump")
 
 
-def test_after_a_first_invitation_that_was_forged_there_are_higher_numbers_left():
-    server, members = cast(cohort=K)
-    frame = server.frames()[0]
-    assert members[0].take(altered(frame, incarnation=wire.LAST_INCARNATION))[0] is None
-    assert members[0].take(altered(frame, incarnation=wire.LAST_INCARNATION // 2))[1] == "answered"
-    later = Coordinator(server.plan, server.store.disk, start=wire.LAST_INCARNATION // 2 + 1)
-    assert members[0].take(later.frames()[0])[1] == "repeated"
-
-
 @every_method
 def test_no_frame_is_larger_than_the_largest(options):
     for clock in ("lockstep", "live"):

@@ -1,6 +1,5 @@
 """A fleet that changes: who joins, leaves and returns, as server and clients handle it."""
 
-import json
 from functools import partial
 
 import numpy as np
@@ -51,39 +50,6 @@ def test_who_is_removed_in_the_open_round_is_replaced_and_the_others_get_the_sam
         world.server.change("add", [gone])
 
 
-def test_who_has_answered_leaves_after_the_round():
-    world = World()
-    k, _, answer = world.first()
-    world.server.take(k, answer)
-    assert world.server.change("exclude", [k])[0].round == 1
-    assert k in world.cohort
-    world.rounds(1)
-    for _ in range(10):
-        assert k not in world.cohort
-        world.rounds(1)
-    world.server.change("readmit", [k])
-    world.rounds(20)
-    assert world.members[k].client.last_round > 10
-
-
-def test_changes_survive_a_restart_and_the_rounds_go_on_as_without_it():
-    ends = []
-    for restart in (False, True):
-        world = World()
-        world.rounds(5)
-        world.server.change("add", [5, 6])
-        world.server.change("exclude", [1])
-        for k in (5, 6):
-            world.member(k)
-        for _ in range(12):
-            if restart:
-                world.start()
-                world.member(5)
-            world.rounds(1)
-        ends.append(world.server.server.state["w"].copy())
-    assert (ends[0] == ends[1]).all()
-
-
 def test_the_rows_of_those_who_were_removed_are_used_again():
     world = World()
     for k in range(5, 60):
@@ -97,52 +63,10 @@ def test_the_rows_of_those_who_were_removed_are_used_again():
     world.balanced()
 
 
-def test_all_clients_of_a_change_are_changed_or_none():
-    world = World()
-    with pytest.raises(InputError, match="client 9 is no member"):
-        world.server.change("exclude", [0, 9])
-    with pytest.raises(InputError, match="4 is the last member"):
-        world.server.change("remove", [0, 1, 2, 3, 4])
-    assert world.table.present == [0, 1, 2, 3, 4]
-    assert world.disks[-1].read("fleet.jsonl") is None
-
-
 def test_a_method_that_counts_rounds_refuses_changes():
     world = World(methods=(memofed.Options(),))
     with pytest.raises(InputError, match="cannot change with memofed"):
         world.server.change("add", [5])
-
-
-def test_the_log_holds_the_changes_and_what_a_crash_left_behind_is_cut_off():
-    world = World()
-    world.server.change("add", [5])
-    world.disks[-1].append("fleet.jsonl", b'{"round": 9, "add": [7]}\n{"ro')
-    world.start()
-    world.server.change("exclude", [5])
-    lines = world.disks[-1].read("fleet.jsonl").decode().splitlines()
-    assert [json.loads(line) for line in lines] == [
-        {"round": 1, "add": [5]},
-        {"round": 1, "exclude": [5]},
-    ]
-
-
-def test_a_restored_server_begins_with_the_old_model_and_so_do_its_clients():
-    world = World()
-    world.server.snapshots.every = 4
-    world.rounds(6)
-    at_four = world.server.snapshots.state(4)["w"]
-    world.rounds(5)
-    change = world.server.put_back(4)
-    assert (change.round, change.restore, change.void) == (12, 4, 11)
-    assert (world.server.server.state["w"] == at_four).all()
-    late = world.server.take(0, wire.encode(wire.Frame(wire.UPLOAD, world.server._digest, 11)))
-    assert late in ("late", "type", "size")
-    for k, frame in world.server.frames().items():
-        assert wire.decode(frame, 1000).kind == wire.BEGIN
-        world.members[k].take(frame)
-        before = world.members[k].client
-        assert before.last_round == 12
-    world.rounds(10)
 
 
 def test_an_old_copy_of_the_server_goes_on_behind_the_rounds_that_its_clients_know():
@@ -188,21 +112,6 @@ def test_what_was_tried_in_a_round_that_is_void_is_not_held_against_anybody():
     world.server.commit()
     counts = world.server.server.ledger.counts
     assert (counts["refused"], counts["lost"]) == (0, 2)
-
-
-def test_answers_to_a_round_that_was_repeated_after_a_crash_are_not_taken_for_those_that_count():
-    world = World()
-    world.server.snapshots.every = 4
-    world.rounds(6)
-    first, second = ((k, world.members[k].take(f)[0]) for k, f in world.server.frames().items())
-    world.server.take(*first)
-    world.server.take(*second)
-    world.server.snapshots.note(6, world.server.server.answers)  # and here it is killed
-    world.start()
-    world.server.take(*second)
-    world.server.commit()
-    with pytest.raises(InputError, match="are not kept"):
-        world.server.snapshots.answers(4, world.server.n)
 
 
 def test_of_a_client_that_was_removed_nothing_is_remembered():

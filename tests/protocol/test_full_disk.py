@@ -12,15 +12,13 @@ from helpers.loopback import K, Line, World, connect, disk, plan, play
 from psofed.cli.laws.executors import simulate
 from psofed.errors import InputError
 from psofed.fleet.client_loop import Device
-from psofed.fleet.protocol import durable, store
+from psofed.fleet.protocol import store
 from psofed.fleet.protocol.coordinator import Coordinator
-from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.history import LOG, changes
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.requests import Requests
 from psofed.fleet.samples import replay
 from psofed.fleet.server_loop import ServerLoop
-from psofed.stages.defences.contract import OWN
 
 RECORD, PLAN = 7, 3  # steps that can fail: writes, and before or after a sync or rename
 
@@ -88,22 +86,6 @@ def test_a_commit_that_the_disk_refuses_is_held_and_folded_once(times):
         assert_as_unbroken(server, members)
         again = Coordinator(server.plan, full)
         assert (again.n, again.incarnation) == (8, 2)
-        assert [n for n, _ in again.snapshots.answers(6, 8)] == [6, 7]
-
-
-def test_a_server_that_is_killed_while_a_round_is_held_repeats_it():
-    for first in range(steps(Coordinator.commit)):
-        server, members, full = ready()
-        full.fail(first)
-        with pytest.raises(OSError, match="No space"):
-            server.commit()
-        full.mend()
-        full.crash()
-        server = Coordinator(server.plan, full)
-        assert server.n in (3, 4)
-        while server.n < 8:
-            play(server, members)
-        assert np.array_equal(server.server.model, unbroken(server.plan).server.model)
 
 
 ACTS = {
@@ -145,10 +127,6 @@ def test_no_change_is_made_while_a_round_is_held():
     full.fail(0)
     with pytest.raises(OSError, match="No space"):
         server.commit()
-    server, _, full = ready()
-    full.fail(steps(lambda server: server.snapshots.note(3, server.server.answers)))
-    with pytest.raises(OSError, match="No space"):
-        server.commit()
     with pytest.raises(InputError, match="state cannot be written: round 3 is held; nothing was"):
         server.change("exclude", [1])
 
@@ -163,29 +141,6 @@ def test_an_operator_whose_request_the_disk_refuses_is_told_that_nothing_was_cha
     assert "state/new: No space left on device" in told[1]
     assert told[2].startswith("nothing was changed")
     assert server.is_member(1)
-
-
-def test_what_a_defence_remembers_is_survived_too(monkeypatch):
-    monkeypatch.setattr(durable, "LARGE", 0)
-    monkeypatch.setattr(durable, "OFTEN", 1)
-    given, full = plan(Deploy(clock="live", wire="float64"), cohort=K), FullDisk()
-    server, members = Coordinator(given, full), [Member(given, k, disk()) for k in range(K)]
-    for i in range(20):
-        for k, member in enumerate(members):
-            member.client.learn(*replay(given.experiment, k)(i, i + 1))
-        answered(server, members)
-        full.fail(i, 2)
-        try:
-            server.commit()
-        except OSError:
-            full.mend()
-            server.commit()
-        full.mend()
-    kept = server.server.state
-    again = Coordinator(given, full)
-    assert again.n == 20
-    assert any(name.startswith(OWN) for name in kept)
-    assert all(np.array_equal(again.server.state[name], kept[name]) for name in kept)
 
 
 @pytest.mark.parametrize("first", range(RECORD))
@@ -218,19 +173,6 @@ def test_an_answer_that_is_not_durable_does_not_leave_and_is_the_same_later(firs
     while server.n < 8:
         play(server, members)
     assert np.array_equal(server.server.model, unbroken(given).server.model)
-
-
-def test_an_answer_to_a_round_that_is_not_open_is_early_while_one_is_held():
-    given, full = plan(cohort=K), FullDisk()
-    server, members = Coordinator(given, full), team(given)
-    twin, others = Coordinator(given, disk()), team(given)
-    play(twin, others)
-    answered(server, members)
-    full.fail(0)
-    with pytest.raises(OSError, match="No space"):
-        server.commit()
-    k, frame = next(iter(twin.frames().items()))
-    assert server.take(k, others[k].take(frame)[0]) == "early"
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40)), max_size=6), st.integers(0, 9))

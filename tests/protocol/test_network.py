@@ -53,7 +53,7 @@ weathers = st.builds(
 
 
 @given(weathers, st.integers(0, 10**9))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_any_weather_leaves_what_the_onlooker_expects(weather, number):
     network = Network(plan(number % 5), weather, Chance(1, number))
     network.run(ROUNDS)
@@ -77,13 +77,6 @@ def simulated(seed):
     return simulate(plan(seed), ROUNDS)
 
 
-@given(st.integers(0, 10**9))
-def test_the_same_seed_gives_the_same_schedule(number):
-    weather = Weather(lost=0.3, server_crash=0.2, client_crash=0.2, deadline=20)
-    one, other = (Network(plan(), weather, Chance(3, number)) for _ in range(2))
-    assert one.run(ROUNDS) == other.run(ROUNDS)
-
-
 @pytest.mark.parametrize("step", range(8))
 @pytest.mark.parametrize("number", range(10))
 def test_a_record_is_old_or_new_after_a_crash_at_any_step(step, number):
@@ -103,11 +96,3 @@ def test_a_record_is_old_or_new_after_a_crash_at_any_step(step, number):
     assert found == 3 if done else found in (2, 3)
     again.save({"w": np.array([9.0])})
     assert again.load()["w"][0] == 9
-
-
-def test_mutated_messages_stop_nothing_and_leave_finite_models():
-    weather = Weather(mutated=0.3, deadline=30)
-    for number in range(50):
-        network = Network(plan(), weather, Chance(5, number))
-        network.run(ROUNDS)
-        assert np.isfinite(network.server.server.state["w"]).all()

@@ -131,29 +131,6 @@ def test_a_clients_record_is_sound_or_refused_with_one_line(name, joined, data):
         assert member.save()
 
 
-@pytest.mark.parametrize(
-    ("name", "array", "line"),
-    [
-        ("n", None, "the array 'n' is missing; restore the folder from a copy, or start with a new one"),
-        ("n", np.array(-1), "the array 'n' has the value -1, not 0 to 4294967296; restore"),
-        ("state.w", np.full(10, np.nan), "the array 'state.w' has values that are not finite; restore"),
-        ("state.w", np.zeros(9), "the array 'state.w' has shape (9,), not (10,); restore"),
-        ("state.w", None, "the array 'state.w' is missing; restore"),
-        ("fresh", np.zeros(10), "the array 'fresh' has values of type float64, not int64; restore"),
-        ("accepted", np.zeros(7, np.int64), "the array 'accepted' has shape (7,), not (5,); restore"),
-    ],
-)  # fmt: skip
-def test_the_line_says_which_file_and_array_what_was_found_and_what_is_right(name, array, line):
-    record = ran("lockstep", False)[0]
-    arrays = {key: a for key, a in record.arrays.items() if key != name}
-    arrays |= {} if array is None else {name: array}
-    found = disk()
-    found.files["record.1"] = pack(replace(record, arrays=arrays, sequence=9))
-    with pytest.raises(InputError) as caught:
-        Coordinator(PLANS["lockstep"], found)
-    assert str(caught.value).startswith(f"memory/record.1: {line}")
-
-
 def test_a_client_that_has_seen_no_sample_starts_again():
     for given_plan in PLANS.values():
         files = disk()

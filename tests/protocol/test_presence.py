@@ -47,31 +47,6 @@ def test_another_member_takes_the_place_of_one_that_is_asleep_and_the_rest_get_t
         world.round()
 
 
-def test_who_wakes_is_asked_from_the_next_round_on_and_nobody_elses_answer_is_lost():
-    world = World(cohort=K - 1)
-    gone = world.cohort[0]
-    (new,) = world.server.sleep([gone])
-    world.answer(new)
-    world.server.wake(gone)
-    assert gone not in world.cohort
-    world.server.sleep([k for k in world.cohort if k != new][:1])
-    assert new in world.cohort
-    assert new not in world.server.missing
-    world.round()
-    assert sum(gone in world.cohort for _ in range(5) if world.round()) >= 3
-
-
-def test_cohorts_without_sleepers_are_those_of_before():
-    asleep, plain = World(), World()
-    asleep.server.sleep([asleep.cohort[0]])
-    for k in range(K):
-        asleep.server.wake(k)
-    asleep.round(), plain.round()
-    for _ in range(10):
-        assert asleep.cohort == plain.cohort
-        asleep.round(), plain.round()
-
-
 def test_an_answer_after_its_client_was_put_to_sleep_is_late_and_counts_as_refused():
     world = World()
     gone = world.cohort[0]
@@ -79,18 +54,6 @@ def test_an_answer_after_its_client_was_put_to_sleep_is_late_and_counts_as_refus
     world.server.sleep([gone])
     assert world.server.take(gone, answer) == "late"
     world.round()
-    assert (world.counts["refused"], world.counts["lost"]) == (1, 0)
-    world.balanced()
-
-
-def test_an_answer_after_the_round_of_a_sleeper_was_closed_moves_it_from_lost_to_refused():
-    world = World()
-    gone = world.cohort[0]
-    answer = world.members[gone].take(world.server.frames()[gone])[0]
-    world.server.sleep([gone])
-    world.round()
-    assert (world.counts["refused"], world.counts["lost"]) == (0, 1)
-    assert world.server.take(gone, answer) == "late"
     assert (world.counts["refused"], world.counts["lost"]) == (1, 0)
     world.balanced()
 

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from helpers.loopback import K, World, balanced, play
 from psofed.fleet.protocol import wire
-from psofed.fleet.protocol.coordinator import Coordinator
 
 SECRET = bytes(range(32))
 
@@ -67,20 +66,6 @@ def test_the_key_of_one_client_speaks_for_no_other_and_a_stranger_for_nobody():
     assert (counts["refused"], counts["lost"]) == (0, 1), "nothing of the other one has come"
 
 
-def test_both_ends_must_have_a_secret():
-    server, members = sealed()
-    bare_server, bare = sealed(None)
-    k = server.missing[0]
-    assert bare[k].take(server.frames()[k]) == (
-        None,
-        "received 32 bytes for round 0: 4 values, not 3 or 10",
-    )
-    assert members[k].take(bare_server.frames()[k]) == (
-        None, "the seal is wrong: the other end has another --secret, or none"
-    )  # fmt: skip
-    assert server.take(k, bare[k].hello()) == "mac"
-
-
 def test_what_is_sent_again_by_a_listener_changes_nothing():
     server, members = sealed(cohort=K)
     heard = []
@@ -104,17 +89,6 @@ def test_what_is_sent_again_by_a_listener_changes_nothing():
     for member, state in zip(members.values(), states, strict=True):
         again = member.client.to_arrays()
         assert all((again[name] == state[name]).all() for name in state)
-
-
-def test_records_are_as_before_until_a_seal_was_wrong_and_count_it_then():
-    server, members = sealed()
-    play(server, members)
-    assert "later" not in server.store.load()
-    server.take(0, b"forged")
-    play(server, members)
-    again = Coordinator(server.plan, server.store.disk, SECRET)
-    assert again.server.ledger.reasons == server.server.ledger.reasons
-    assert again.server.ledger.reasons["mac"] == 1
 
 
 @pytest.mark.parametrize("secret", [SECRET, None])

@@ -74,14 +74,6 @@ def test_without_drop_outs_the_models_are_those_of_the_simulation(number):
     assert found.passed
 
 
-def test_the_steady_overhead_is_nothing():
-    table = Table(PLAIN)
-    table.ask()
-    closed = table.server.commit()
-    M = within(table.server.server.method).shared
-    assert closed.up == closed.asked * wire.size(wire.UPLOAD, 4 * M)
-
-
 @pytest.mark.parametrize("number", [PLAIN, SELF])
 def test_who_drops_out_is_not_in_the_sum(number):
     table = Table(number)
@@ -91,15 +83,6 @@ def test_who_drops_out_is_not_in_the_sum(number):
     table.ask()
     closed = table.server.commit()
     assert (closed.void, closed.missing, closed.accepted) == ("", (gone,), closed.asked - 1)
-
-
-def test_who_answers_after_the_sum_is_decided_is_late():
-    table = Table(PLAIN)
-    gone = table.server.missing[1]
-    frames = table.ask(without=[gone])
-    table.server.seal()
-    answer, _ = table.members[gone].take(frames[gone])
-    assert table.server.take(gone, answer) == "late"
 
 
 def test_too_few_are_no_sum():
@@ -192,15 +175,6 @@ def test_a_sum_in_which_one_has_received_another_model_is_not_read(number):
     if table.server.seal():
         table.ask()
     assert table.server.commit().void == GARBAGE
-
-
-def test_what_came_down_is_known_after_a_kill():
-    table = Table(PLAIN)
-    table.ask(without=table.server.missing[1:2])
-    assert table.server.seal()
-    table.members = [table.member(k) for k in range(len(table.members))]
-    table.ask()
-    assert table.server.commit().void == ""
 
 
 def test_a_client_that_has_lost_its_last_record_sends_nothing_more_under_its_masks():
@@ -341,19 +315,6 @@ def test_by_default_a_sum_has_more_than_half_of_a_cohort_so_that_there_are_no_tw
     for half in (cohort[:3], cohort[3:]):
         assert all("too few" in table.members[k].take(question(table, half))[1] for k in half)
     assert table.members[cohort[0]].take(question(table, cohort[:4]))[1] == "revealed"
-
-
-def test_one_malicious_member_can_put_the_mean_anywhere_within_the_range():
-    table = Table(PLAIN)
-    scale = table.plan.world.privacy.scale(table.plan.world.cohort)
-    frames = table.server.frames()
-    for k, frame in frames.items():
-        answer = table.members[k].take(frame)[0]
-        if k == min(frames):
-            answer = altered(answer, body=(words(answer) + np.uint32(4.5 * 64 * scale)).tobytes())
-        table.server.take(k, answer)
-    assert table.server.commit().void == ""
-    assert table.server.server.model.max() == pytest.approx(4.5 * 64 / 5, abs=1.0)
 
 
 @pytest.mark.parametrize(("clip", "stands_out"), [(None, True), (0.5, False)])

@@ -19,7 +19,6 @@ def keys() -> None:
     """Make, renew and revoke the certificates of a deployment; configure mosquitto for them."""
 
 
-RELOAD = "Copy to the broker. Then: kill -HUP $(pidof mosquitto)"
 _path = click.Path(path_type=Path)
 _folder = click.option("--folder", type=_path, default=Path("keys"), show_default=True,
                        help="Folder of keys and certificates.")  # fmt: skip
@@ -85,15 +84,11 @@ def renew(name: str, folder: Path, days: int | None, new_mask: bool) -> None:
 
     The old one stays valid until its end.
     """
-    again = _authorities()(folder).renew(name, days, new_mask)
+    _authorities()(folder).renew(name, days, new_mask)
     whose = name if name in ("broker", "server") else "device"
-    then = RELOAD if name == "broker" else f"Copy to the {whose}, and start it again"
-    print(f"Wrote {folder}/{name}.pem and .key. {then}")
-    if new_mask or again:
+    print(f"Wrote {folder}/{name}.pem and .key. Copy to the {whose}, and start it again")
+    if whose == "device":
         _tell_masks(folder, name)
-    if again:  # so would have a connection of the revoked certificate that is still open
-        print(f"{folder}/acl gives {name} its rights back: copy it to the broker. Restart the"
-              " broker, which ends connections of the revoked certificate")  # fmt: skip
 
 
 @keys.command()
@@ -102,12 +97,11 @@ def renew(name: str, folder: Path, days: int | None, new_mask: bool) -> None:
 def revoke(name: str, folder: Path) -> None:
     """Revoke all certificates of NAME: a client's number, or server.
 
-    The broker refuses them from then on, and the rules take the rights of a client that is
-    connected.
+    The broker refuses them when it was started again; all others reconnect by themselves.
     """
     count = _authorities()(folder).revoke(name)
     said = f"Revoked {count} certificate{'s' if count > 1 else ''} of {name} in {folder}/crl.pem"
-    print(f"{said} and acl. {RELOAD}")
+    print(f"{said}. Copy it to the broker, and start that again: it ends open connections")
 
 
 def _authorities() -> type[Authority]:

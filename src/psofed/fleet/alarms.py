@@ -21,10 +21,9 @@ from psofed.stages.defences.contract import Opinion
 OFFLINE = 10.0  # seconds without a broker
 SILENCE = 60.0  # seconds without an accepted answer, while clients are asked
 HOLD = 600.0  # seconds for which an alarm about something that happened stays
-AGAIN = 60.0  # seconds until the log has the newest text of an alarm
 ALARMS = (
-    "disk", "broker", "silence", "ahead", "shared", "expiry", "contested", "dropped", "flood",
-    "forged", "retained", "oversized", "quarantine",
+    "disk", "broker", "silence", "ahead", "shared", "expiry", "dropped", "forged", "retained",
+    "oversized", "quarantine",
 )  # fmt: skip
 
 
@@ -35,7 +34,6 @@ class Status:
     connected: bool = False
     trouble: str = ""  # why there is no broker
     connects: int = 0  # how often the broker was reached since the start
-    connected_at: float = 0.0
     asked_at: float | None = None  # when the cohort of the open round was first asked
     unanswered_since: float | None = None  # when somebody was asked after the last answer
     opinion: Opinion | None = None  # what the defence thinks of each client, once a second
@@ -49,7 +47,6 @@ class Alarms:
         self.on: dict[str, str] = {}
         self.news: list[str] = []
         self._until: dict[str, float] = {}
-        self._told: dict[str, tuple[float, str]] = {}  # when the log was told, and what
         self._counts: dict[str, int] = {}
         self._held: set[int] = set()  # clients in quarantine
         self._next = 0.0
@@ -63,7 +60,6 @@ class Alarms:
         self._next = now + 1.0
         self._online = now if status.connected else self._online
         status.opinion = coordinator.server.opinion()
-        link.hush()
         self._quarantine(status.opinion, coordinator.server.table.ids.tolist())
         for name, text in (
             ("disk", _disk(status, coordinator.n)),
@@ -71,8 +67,6 @@ class Alarms:
             ("silence", _silence(status, now)),
             ("ahead", _ahead(coordinator.ahead, coordinator.n)),
             ("expiry", ending(link.ends)),
-            ("contested", CONTESTED if link.contested else ""),
-            ("flood", _flood(link.muted)),
             ("quarantine", _quarantined(self._held)),
         ):
             if text:
@@ -105,10 +99,7 @@ class Alarms:
         self._held = set(held)
 
     def _count(self, name: str, count: int, text: str) -> None:
-        """On for a while when something has happened once more.
-
-        It is said again while it is on: the log shall have the last count, too.
-        """
+        """On for a while when something has happened once more."""
         before = self._counts.setdefault(name, 0 if name != "forged" else count)
         self._counts[name] = count
         if count > before:
@@ -117,9 +108,7 @@ class Alarms:
             self._say(name, text.replace("COUNT", str(count)))
 
     def _say(self, name: str, text: str) -> None:
-        now, (when, said) = monotonic(), self._told.get(name, (0.0, ""))
-        if name not in self.on or (text != said and now >= when + AGAIN):
-            self._told[name] = now, text
+        if name not in self.on:
             self.news.append(f"Alarm ({name}): {text}")
         self.on[name] = text
 
@@ -138,10 +127,6 @@ OVERSIZED = "COUNT messages were larger than any of this run: set max_packet_siz
 SHARED = (
     ": answers or greetings contradict each other, as if two devices had the same --id: look for a"
     " second device, or a copied state folder"
-)
-CONTESTED = (
-    "the connection was lost three times in a minute right after others came: another program may"
-    " use the server's certificate, or the network is bad"
 )
 
 
@@ -184,14 +169,8 @@ def _ahead(ahead: Mapping[int, int], n: int) -> str:
 def _dropped(dropped: Mapping[int, int]) -> str:
     most = sorted(dropped, key=lambda k: -dropped[k])[:NAMED]
     counts = ", ".join(f"{dropped[k]} of {_name(k)}" for k in most)
-    return f"messages come faster than they are read, and some were dropped: {counts}"
-
-
-def _flood(muted: Mapping[int, float]) -> str:
-    if not muted:
-        return ""
-    names = ", ".join(map(_name, sorted(muted)[:NAMED]))
-    return f"{names} sent far more than can be read: for some seconds nobody listens to them"
+    many = f"messages come faster than they are read, and some were dropped: {counts}"
+    return f"{many}; if it goes on, `psofed deploy keys revoke`"
 
 
 def _quarantined(held: set[int]) -> str:

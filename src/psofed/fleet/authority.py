@@ -62,7 +62,6 @@ topic write {run}/+/d
 pattern write {run}/%u/u
 pattern read {run}/%u/d
 """
-DENIAL = "\nuser {name}\ntopic deny #\n"
 
 
 class Made(NamedTuple):
@@ -88,13 +87,9 @@ class Authority:
 
     @staticmethod
     def make(
-        folder: Path,
-        run: str,
-        hosts: list[str],
-        port: int = 8883,
-        largest: int = LARGEST,
+        folder: Path, run: str, hosts: list[str], port: int = 8883, largest: int = LARGEST,
         masks: bool = False,
-    ) -> Authority:
+    ) -> Authority:  # fmt: skip
         """A new authority, the certificates of broker and server, mosquitto.conf and its ACL.
 
         With `masks` its clients get mask keys, too.
@@ -112,16 +107,12 @@ class Authority:
         identity.write(folder / "ca.pem", _pem(made), identity.PUBLIC)
         identity.write(folder / "ca.key", _key_pem(key))
         authority = Authority(folder)
-        try:
-            authority._revoke([])  # mosquitto does not start without a list
-            authority.issue(BROKER, DAYS, names)
-            authority.issue(SERVER, DAYS)
-            if masks:
-                mask_keys.begin(folder, authority.key, run)
-            _configure(folder, run, port, largest)
-        except InputError:
-            (folder / "ca.key").unlink(missing_ok=True)  # nothing was given away: begin again
-            raise
+        authority._revoke([])  # mosquitto does not start without a list
+        authority.issue(BROKER, DAYS, names)
+        authority.issue(SERVER, DAYS)
+        if masks:
+            mask_keys.begin(folder, authority.key, run)
+        _configure(folder, run, port, largest)
         return authority
 
     @cached_property
@@ -147,11 +138,8 @@ class Authority:
                 mask_keys.give(self.folder, self.key, k)
             self.issue(name, days or DAYS)
 
-    def renew(self, name: str, days: int | None = None, new_mask: bool = False) -> bool:
-        """A new certificate, and a new key, for who has one; the old certificate stays valid.
-
-        Whether it had no rights, and has them again.
-        """
+    def renew(self, name: str, days: int | None = None, new_mask: bool = False) -> None:
+        """A new certificate, and a new key, for who has one; the old certificate stays valid."""
         folder, masked = self.folder, mask_keys.file(self.folder, name).exists()
         if new_mask and not masked:
             right = "make an authority with masks in a new folder"
@@ -169,22 +157,15 @@ class Authority:
                 mask_keys.give(folder, self.key, int(name))
             lasts = (old.not_valid_after_utc - old.not_valid_before_utc).days - 1
             self.issue(name, days or lasts, _hosts(old))
-            return _allow(folder, name)
 
     def revoke(self, name: str) -> int:
-        """Revoke every certificate that `name` ever had; returns how many these are.
-
-        The list keeps them from connecting, and a rule takes the rights of a connection that is
-        open. A server has no such rule: its next certificate would have no rights either.
-        """
+        """Revoke every certificate that `name` ever had; returns how many these are."""
         with identity.alone(self.folder):
             serials = [each.serial for each in self.made() if each.name == name]
             if not serials:
                 right = "psofed deploy keys list shows who has one"
                 raise InputError(str(self.folder), f"has no certificate of {name!r}", right)
             self._revoke(serials)
-            if name.isdecimal():
-                _deny(self.folder, name)
         return len(serials)
 
     def made(self) -> list[Made]:
@@ -309,12 +290,9 @@ def _days_from_now(days: int) -> datetime:
 
 
 def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    public: Any,
-    key: ec.EllipticCurvePrivateKey,
+    subject: x509.Name, issuer: x509.Name, public: Any, key: ec.EllipticCurvePrivateKey,
     until: datetime,
-) -> x509.CertificateBuilder:
+) -> x509.CertificateBuilder:  # fmt: skip
     """Of a certificate that is valid from yesterday, because a clock may be a little slow."""
     begin = min(datetime.now(UTC), until) - DAY
     return (
@@ -337,27 +315,3 @@ def _configure(folder: Path, run: str, port: int, largest: int) -> None:
     identity.write(folder / "mosquitto.conf", text, identity.PUBLIC)
     # mosquitto requires that no other user can read the ACL
     identity.write(folder / "acl", RULES.format(run=run))
-
-
-def _deny(folder: Path, name: str) -> None:
-    """Nothing is allowed to `name`."""
-    rules, denial = _rules(folder), DENIAL.format(name=name)
-    if denial not in rules:
-        identity.write(folder / "acl", rules + denial)
-
-
-def _allow(folder: Path, name: str) -> bool:
-    """Who gets a new certificate has rights again; whether it had none."""
-    rules, denial = _rules(folder), DENIAL.format(name=name)
-    if denial in rules:
-        identity.write(folder / "acl", rules.replace(denial, ""))
-    return denial in rules
-
-
-def _rules(folder: Path) -> str:
-    path = folder / "acl"
-    try:
-        return path.read_text()
-    except OSError as error:
-        found = f"cannot be read: {error.strerror}"
-        raise InputError(str(path), found, "take it from the broker or from a copy") from None

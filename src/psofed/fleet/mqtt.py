@@ -13,8 +13,7 @@ import socket
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Collection, Iterable
-from contextlib import suppress
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from time import monotonic
@@ -28,8 +27,6 @@ from psofed.fleet.identity import Identity
 
 DELAYS = (0.1, 15.0)  # seconds between two attempts: the first, and the longest
 CALM = 5.0  # the first, if two devices with one identity evict each other: they take turns then
-FLOOD, MUTED = 200, 10.0  # messages dropped in a second; seconds without those of their sender
-TOPICS = 3  # in one packet, which the broker limits too, by the size of our frames
 CONTESTED = 3, 60.0  # so many connections lost in so many seconds: somebody else takes them over
 SHARE = 16  # messages of one speaker that may wait; a client that answers needs two or three
 OWN = 1_000  # events of this process that may wait: connections and their loss
@@ -100,24 +97,15 @@ class Link:
     """
 
     def __init__(
-        self,
-        address: Address,
-        who: str,
-        topic: str,
-        largest: int,
-        qos: int = 0,
-        identity: Identity | None = None,
-        clients: Collection[int] = (),
-    ) -> None:
+        self, address: Address, who: str, topic: str, largest: int, qos: int = 0,
+        identity: Identity | None = None, clients: Collection[int] = (),
+    ) -> None:  # fmt: skip
         self.address, self.topic, self.qos, self.clients = address, topic, qos, clients
         self.largest = largest
         self.inbox = Inbox()
         self.up = False
         self.retained = 0  # messages that somebody has left at the broker: none is meant to stay
         self.oversized = 0  # messages that are too large, which were not read
-        self.muted: dict[int, float] = {}  # speakers that are not listened to, and until when
-        self._dropped: dict[int, int] = {}  # a second ago
-        self._hung_up = ""  # why we have ended the connection ourselves
         self._lost: deque[float] = deque(maxlen=CONTESTED[0])
         mqtt = need("paho.mqtt.client", "deploy", "MQTT connections", " ('.[client]' on devices)")
         name = f"{who}-{secrets.token_hex(8)}"
@@ -169,37 +157,6 @@ class Link:
         """Put an event of this process into the inbox."""
         self.inbox.put(event)
 
-    def hush(self) -> None:
-        """Rule 16, once a second: the broker shall keep back those who send far too much.
-
-        What has piled up between the broker and us, with the messages of all others behind it, is
-        left there: a new connection begins without it.
-        """
-        now, dropped = monotonic(), dict(self.inbox.dropped)
-        loud = {k for k, n in dropped.items() if n > self._dropped.get(k, 0) + FLOOD}
-        over = [k for k, end in self.muted.items() if end <= now and k not in loud]
-        self._dropped = dropped
-        self.muted = {k: end for k, end in self.muted.items() if k not in over}
-        if loud and self.up:
-            self.muted |= dict.fromkeys(loud, now + MUTED)
-            self._hang_up("because of a flood of messages")
-        elif over and self.up:
-            self._listen(over)
-
-    def _hang_up(self, why: str) -> None:
-        if not self.up or (line := self._client.socket()) is None:
-            return
-        self._hung_up = f"we have hung up, {why}"
-        with suppress(OSError):  # it may be lost already
-            # Not the method of a TLS socket, which would go on reading without TLS.
-            socket.socket.shutdown(line, socket.SHUT_RDWR)
-
-    def _listen(self, speakers: Iterable[int]) -> None:
-        """One by one, to all but those who are muted."""
-        topics = [self.topic.replace("+", str(k)) for k in speakers if k >= 0]
-        for i in range(0, len(topics), TOPICS):
-            self._client.subscribe([(topic, self.qos) for topic in topics[i : i + TOPICS]])
-
     @property
     def contested(self) -> bool:
         """Whether connections are lost so often as when two devices use one identity."""
@@ -214,10 +171,7 @@ class Link:
         if code.is_failure:
             self.put(Event("down", data=str(code)))
             return
-        if self.muted:
-            self._listen([k for k in self.clients if k not in self.muted])
-        else:
-            client.subscribe(self.topic, self.qos)
+        client.subscribe(self.topic, self.qos)
         if self.address.tls:
             self.ends[identities.BROKER] = identities.end(client.socket().getpeercert())
         self.up = True
@@ -228,14 +182,13 @@ class Link:
         self.put(Event("down", data=unreached(sys.exc_info()[1], self.address.host)))
 
     def _on_disconnect(self, client: Any, userdata: Any, flags: Any, code: Any, more: Any) -> None:
-        hung_up, self._hung_up = self._hung_up, ""
-        if self.up and not hung_up:
+        if self.up:
             self._lost.append(monotonic())
         self.up = False
         self._shake()
         asks = "is this machine's certificate valid, not revoked, and of the broker's authority?"
         ours = f" ({asks})" if self.address.tls else ""
-        self.put(Event("down", data=hung_up or f"{code}{ours}"))
+        self.put(Event("down", data=f"{code}{ours}"))
 
     def _on_message(self, client: Any, userdata: Any, message: Any) -> None:
         if message.retain:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,9 @@ class Sample:
 
     x: Array
     y: float | None
+
+
+Reading = Callable[[str], Sample | None]  # None: a line with the names of columns
 
 
 class MalformedError(ValueError):
@@ -166,12 +169,6 @@ def read_lines(handle: int) -> Iterator[bytes]:
             rest, skip = b"", True
     if not skip:
         yield rest
-
-
-class Reading(Protocol):
-    """From a line to a sample; None for a line with the names of columns."""
-
-    def __call__(self, line: str) -> Sample | None: ...
 
 
 class NamedCells:

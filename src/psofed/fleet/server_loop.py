@@ -13,7 +13,7 @@ from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.durable import Closed
 from psofed.fleet.protocol.store import in_words
 from psofed.fleet.requests import Requests
-from psofed.fleet.timeouts import Timeouts
+from psofed.fleet.timeouts import Timeouts, clients_in_words
 
 HEARD = ("hello", "accepted", "repeated", "late", "ahead", "told")  # outcomes that are no refusals
 LOOK = 0.1  # seconds between two looks at who is overdue
@@ -125,6 +125,9 @@ class ServerLoop:
         self._move(now)
         if silent := timeouts.overdue(now):
             timeouts.put_to_sleep(silent, now)
+            verb = "does" if len(silent) == 1 else "do"
+            self.on_news(f"{clients_in_words(silent)} {verb} not answer, and will be asked again"
+                         " when heard")  # fmt: skip
             others = self.coordinator.sleep(silent)
             timeouts.ask(others, now)
             for k in others:
@@ -132,8 +135,6 @@ class ServerLoop:
                     self._send(k, frame)
         for k in timeouts.due(now):
             self._send(k, self.coordinator.probe(k))
-        for line in timeouts.lines(now):
-            self.on_news(line)
 
     def _move(self, now: float) -> None:
         """After a standstill of this process, the silence before it means nothing."""
@@ -178,7 +179,6 @@ class ServerLoop:
         elif event.kind == "up":
             self.status.connected, self.status.trouble = True, ""
             self.status.connects += 1
-            self.status.connected_at = monotonic()
             self.on_news(f"connected to {self.link.address}")
             self._ask()
             if self.coordinator.behind:  # all shall say how far they are, not only the cohort
@@ -208,6 +208,7 @@ class ServerLoop:
         timeouts = self.timeouts
         if timeouts is not None and outcome in HEARD and timeouts.hear(k, outcome, monotonic()):
             self.coordinator.wake(k)
+            self.on_news(f"client {k} is back")
         if outcome in ("accepted", "told"):
             self.status.unanswered_since = None
         if outcome in ("hello", "ahead", "digest", "version", *OUTSIDE):

@@ -26,7 +26,6 @@ class Sleeper:
     wait: float  # seconds to the probe after the next one
     probe: float  # when it is probed
     heed: float  # a hello before this time does not wake it
-    told: bool  # whether the operator was told of it
 
 
 @dataclass
@@ -40,10 +39,6 @@ class Timeouts:
     _fleet: float | None = None  # the same of all
     _alert: float = -ALERT  # when somebody fell asleep
     _sleeps: dict[int, int] = field(default_factory=dict)  # how often since the last answer
-    _known: set[int] = field(default_factory=set)  # those who were heard since the start
-    _gone: list[int] = field(default_factory=list)  # since the last line
-    _back: list[int] = field(default_factory=list)
-    _told: float = -1.0  # when that was
 
     def ask(self, clients: Iterable[int], now: float) -> None:
         """These have been asked; a question that is repeated is the same one."""
@@ -53,7 +48,6 @@ class Timeouts:
 
     def hear(self, k: int, outcome: str, now: float) -> bool:
         """A message of client k that is not refused, or only late; whether it wakes."""
-        self._known.add(k)
         sleeper = self.asleep.get(k)
         if outcome in ("accepted", "late"):
             asked = self._asked.pop(k, None) if sleeper is None else sleeper.asked
@@ -69,8 +63,6 @@ class Timeouts:
         if outcome == "ahead" or (outcome == "hello" and now < sleeper.heed):
             return False
         del self.asleep[k]
-        if sleeper.told:
-            self._back.append(k)
         return True
 
     def limit(self, k: int, now: float) -> float:
@@ -93,9 +85,7 @@ class Timeouts:
             times = self._sleeps[k] = self._sleeps.get(k, 0) + 1
             wait = min(PROBE * 2 ** min(times - 1, 10), LONGEST) * random.uniform(1.0, 1.2)
             heed = now if times == 1 else now + wait
-            self.asleep[k] = Sleeper(self._asked.pop(k), wait, now + wait, heed, k in self._known)
-            if k in self._known:
-                self._gone.append(k)
+            self.asleep[k] = Sleeper(self._asked.pop(k), wait, now + wait, heed)
 
     def due(self, now: float) -> list[int]:
         """Those who are to be probed now; the next time after twice as long."""
@@ -116,23 +106,6 @@ class Timeouts:
         for table in (self._asked, self._usual, self._sleeps, self.asleep):
             for k in [k for k in table if k not in here]:
                 del table[k]
-        self._known &= here
-
-    def lines(self, now: float) -> list[str]:
-        """Once a second what the operator was not told yet: who does not answer, who is back."""
-        found: list[str] = []
-        if now < self._told + 1.0 or not (self._gone or self._back):
-            return found
-        if self._gone:
-            one = len(self._gone) == 1
-            verb, it = ("does", "it is") if one else ("do", "they are")
-            more = f"{it} not asked until heard again"
-            found.append(f"{clients_in_words(self._gone)} {verb} not answer: {more}")
-        if self._back:
-            verb = "is" if len(self._back) == 1 else "are"
-            found.append(f"{clients_in_words(self._back)} {verb} back")
-        self._told, self._gone, self._back = now, [], []
-        return found
 
 
 def _mean(usual: float | None, seconds: float) -> float:

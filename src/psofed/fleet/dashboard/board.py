@@ -24,7 +24,6 @@ from psofed.fleet.server_loop import HEARD, RETRY, ServerLoop
 from psofed.stages.noise import noise_in
 
 PATIENCE = 3 * RETRY  # seconds without an answer after which a client counts as gone
-GRACE = 20.0  # seconds that clients have to come back to a broker that was away
 ROUNDS, NOTES = 500, 200  # the newest are kept, in memory
 LONGEST = 500  # characters of a note
 WAIT = 2.0  # seconds that a reader waits for the loop; after that it gets what was shown last
@@ -188,27 +187,20 @@ class Board:
         """The clients that count as gone, and all that are waited for.
 
         Gone are those who were put to sleep, who are waited for too long, or without whom their
-        last round was closed; but not who may still be reconnecting to a broker that was away.
+        last round was closed.
         """
-        loop, now = self.server, monotonic()
-        status, server = loop.status, loop.coordinator.server
-        fresh = now < status.connected_at + GRACE
-
-        def excused(k: int) -> bool:
-            return fresh and self._heard.get(k, (NEVER, 0))[0] < status.connected_at
-
+        loop, now, server = self.server, monotonic(), self.server.coordinator.server
         gone = set() if loop.timeouts is None else set(loop.timeouts.asleep)
         waited = set()
-        asked = now if status.asked_at is None else status.asked_at
+        asked = now if loop.status.asked_at is None else loop.status.asked_at
         for k in loop.coordinator.missing:
             silent = now - max(self._heard.get(k, (NEVER, 0))[0], asked)
-            if silent >= RETRY and not excused(k):
+            if silent >= RETRY:
                 waited.add(k)
                 gone |= {k} if silent >= PATIENCE else set()
         left_out = server.ledger.lost_at > server.ledger.accepted_at
         for k in server.table.ids[np.flatnonzero(left_out)].tolist():
-            missed = self._missed.get(k, 0.0)
-            if self._heard.get(k, (NEVER, 0))[0] <= missed and not (missed and excused(k)):
+            if self._heard.get(k, (NEVER, 0))[0] <= self._missed.get(k, 0.0):
                 gone.add(k)
         return gone, waited
 

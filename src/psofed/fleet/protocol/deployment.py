@@ -6,7 +6,6 @@ those on which no number depends that the two ends exchange.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -39,7 +38,6 @@ from psofed.stages.surroundings import start
 from psofed.streams.contract import about
 
 PLAN = "run.toml"  # in a state folder
-NAMED = 4  # settings that an error names
 # Fields of an experiment on which no number depends that the two ends exchange.
 IRRELEVANT = (
     "rounds", "runs", "evaluate_every", "test_samples", "targets",
@@ -235,23 +233,7 @@ class Deployment:
 
     def store(self, disk: Disk, role: str, slots: Sequence[str] = SLOTS) -> Store:
         """The records of one of the ends, in a state folder."""
-        return Store(disk, self.about(role), slots, lambda: self._unlike(disk))
-
-    def _unlike(self, disk: Disk) -> str:
-        """What differs between this file and the one beside a state, in words."""
-        try:
-            theirs = flat(tomllib.loads((disk.read(PLAN) or b"").decode()))
-        except ValueError:
-            return ""
-        ours = flat(self.to_table())
-        found = [
-            f"{key} is {ours.get(key, 'not set')}, there {theirs.get(key, 'not set')}"
-            for key in sorted(theirs.keys() | ours.keys())
-            if ours.get(key) != theirs.get(key)
-        ]
-        hint = " (`psofed deploy fleet add` brings in new clients)" if "clients" in ours else ""
-        hint *= bool(theirs) and ours["clients"] != theirs.get("clients")
-        return ", ".join(found[:NAMED]) + hint if theirs else ""
+        return Store(disk, self.about(role), slots)
 
 
 def agreed(experiment: Experiment, which: int, live: bool) -> dict[str, Any]:
@@ -266,22 +248,6 @@ def agreed(experiment: Experiment, which: int, live: bool) -> dict[str, Any]:
         table.pop("defence", None)  # a matter of the server; in lockstep, of the twin too
     table["stream"].pop("file", None)  # the path of a table may differ
     return {"method": method, **table}
-
-
-def flat(table: Any, name: str = "") -> dict[str, Any]:
-    """The settings in nested tables by their full names, but for those that do not matter."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if not name and key in IRRELEVANT:
-            continue
-        if isinstance(value, dict):
-            found |= flat(value, f"{name}{key}.")
-        elif isinstance(value, list) and value and isinstance(value[0], dict):
-            for i, one in enumerate(value):
-                found |= flat(one, f"{name}{key}[{i}].")
-        else:
-            found[name + key] = value
-    return found
 
 
 def refuse_omniscient(attack: Attack | None) -> None:

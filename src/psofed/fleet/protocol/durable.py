@@ -77,7 +77,6 @@ class DurableServer:
                 self.incarnation = number(arrays, "incarnation", 0, wire.LAST_INCARNATION)
                 logged = number(arrays, "logged")
             self.log.open(logged)
-            self.snapshots.open(self.server.n)
             self._publish(self.server.now)  # a crash may have torn it
         self.incarnation = max(self.incarnation + 1, start)
         if self.incarnation > wire.LAST_INCARNATION:
@@ -100,14 +99,8 @@ class DurableServer:
         return self.server.folded is not None
 
     def commit(self) -> Closed:
-        """Rule 6: close the round and make it durable, in one record.
-
-        An OSError says that the disk does not take it. The round is then held: nothing of it has
-        happened yet, but nobody is asked and no answer is taken any more. The next call tries to
-        write it again.
-        """
-        if not self.held:
-            self.snapshots.note(self.n, self.server.answers)
+        """Rule 6: close the round in one durable record; after an OSError it is held, and nothing
+        of it has happened yet: the next call tries to write it again."""
         after = self.server.closed()
         closed = self._outcome(after)
         after = replace(after, behind=self.behind and 2 * closed.accepted <= closed.asked)
@@ -133,11 +126,8 @@ class DurableServer:
         put(self.store.disk, MODEL, file.getvalue(), durable=False)
 
     def _save(self, after: ServerState) -> None:
-        """One record; on the live clock without what a defence remembers of many clients.
-
-        That is a slow mean over the uploads of a client, saved every few rounds: a kill costs what
-        the uploads of at most `OFTEN` rounds have added to it, and nothing else.
-        """
+        """One record; on the live clock without what a defence remembers of many clients: that is
+        a slow mean, of which a kill costs what at most `OFTEN` rounds have added."""
         if after.n > wire.LAST_ROUND:
             raise InputError("the round", f"is {after.n}", "it is too large: start a new run")
         numbers = {"incarnation": self.incarnation, "logged": self.log.count}
@@ -309,12 +299,9 @@ def next_begin(now: ServerState, n: int | None = None) -> int:
 
 
 def rebound(
-    server: Server,
-    table: MemberTable,
-    begin: Iterable[int] = (),
-    new: Iterable[int] = (),
+    server: Server, table: MemberTable, begin: Iterable[int] = (), new: Iterable[int] = (),
     now: ServerState | None = None,
-) -> ServerState:
+) -> ServerState:  # fmt: skip
     """Cohorts are drawn from this table, and arrays have a row for each client in it.
 
     Of who begins anew the method knows nothing, of who is new the defence does not, either.

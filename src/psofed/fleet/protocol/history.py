@@ -1,7 +1,6 @@
-"""History: earlier states of a server, the answers since then, and the changes of its fleet.
+"""History: earlier states of a server, and the changes of its fleet.
 
-`snapshot.N` is a record of the state before round N. `answers.N` has what was folded in from round
-N on, so that what a server could read from it can be told later. The oldest are deleted (rule 18).
+`snapshot.N` is a record of the state before round N. The oldest are deleted (rule 18).
 
 The log has one line of JSON for each change, in the order in which they were made. The record says
 how many lines count, and a line is durable before the record that counts it (rule 17).
@@ -10,8 +9,7 @@ how many lines count, and a line is durable before the record that counts it (ru
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from struct import Struct, error
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,16 +17,13 @@ import numpy as np
 from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.federation.contract import State
-from psofed.federation.membership import LAST, Change
+from psofed.federation.membership import Change
 from psofed.federation.records import reading, taken
 from psofed.fleet.protocol.store import Disk, Store, put
 
 EVERY, KEEP = 100, 50  # rounds from one to the next, and how many are kept
-MOST = 2**26  # bytes of all answers that are kept
 LOG = "fleet.jsonl"
-STATE, ANSWERS = "snapshot.", "answers."
-_ROUND, _ANSWER = Struct("<QI"), Struct("<II")
-Round = tuple[int, dict[int, bytes]]
+STATE = "snapshot."
 
 
 class Snapshots:
@@ -37,8 +32,7 @@ class Snapshots:
     def __init__(self, disk: Disk, about: Mapping[str, Any]) -> None:
         self.disk, self.about = disk, dict(about)
         self.every, self.most = EVERY, KEEP
-        self._begun: int | None = None  # the snapshot to which answers are added
-        self._sizes: dict[int, int] = {}  # bytes of answers, by snapshot
+        self._begun = False  # whether this start has made one
 
     def rounds(self) -> list[int]:
         """The rounds of which there is one."""
@@ -47,44 +41,12 @@ class Snapshots:
 
     def keep(self, n: int, state: State) -> None:
         """After a commit: the state before round n, if it is time for one."""
-        if not self.most or (n % self.every and self._begun is not None):
+        if not self.most or (n % self.every and self._begun):
             return
         self._store(n).save({f"state.{k}": a for k, a in state.items()})
-        self.disk.remove(f"{ANSWERS}{n}")
-        if self._begun is None:  # what earlier starts have left
-            known = ((m, self.disk.read(f"{ANSWERS}{m}")) for m in self.rounds())
-            self._sizes = {m: len(data) for m, data in known if data is not None}
-        self._begun, self._sizes[n] = n, 0
-        self._prune()
-
-    def note(self, n: int, answers: Mapping[int, bytes]) -> None:
-        """Before a commit: what is folded in in round n."""
-        if self._begun is None:
-            return
-        parts = [_ROUND.pack(n, len(answers))]
-        for k, answer in sorted(answers.items()):
-            parts += [_ANSWER.pack(k, len(answer)), answer]
-        data = b"".join(parts)
-        self.disk.append(f"{ANSWERS}{self._begun}", data)
-        self._sizes[self._begun] += len(data)
-
-    def open(self, n: int) -> None:
-        """After a start in round n: what was noted of it before may not be what is folded in."""
-        for m in self.rounds()[-1:]:
-            if any(noted >= n for noted, _ in _read(self.disk.read(f"{ANSWERS}{m}") or b"")):
-                self.disk.remove(f"{ANSWERS}{m}")
-
-    def _prune(self) -> None:
-        for n in self.rounds()[: -self.most]:
-            self.disk.remove(f"{STATE}{n}")
-            self._drop(n)
-        for n in sorted(self._sizes)[:-1]:
-            if sum(self._sizes.values()) > MOST:
-                self._drop(n)
-
-    def _drop(self, n: int) -> None:
-        self.disk.remove(f"{ANSWERS}{n}")
-        self._sizes.pop(n, None)
+        self._begun = True
+        for old in self.rounds()[: -self.most]:
+            self.disk.remove(f"{STATE}{old}")
 
     def state(self, n: int) -> State:
         """The state before round n."""
@@ -102,37 +64,6 @@ class Snapshots:
 
     def _store(self, n: int) -> Store:
         return Store(self.disk, self.about, [f"{STATE}{n}"])
-
-    def answers(self, first: int, stop: int) -> list[Round]:
-        """What was folded in in rounds first..stop-1, or an InputError if it is not known."""
-        found: dict[int, dict[int, bytes]] = {}
-        for start in self.rounds():
-            # Of a round that was repeated, the last ones.
-            found |= dict(_read(self.disk.read(f"{ANSWERS}{start}") or b""))
-        lost = [n for n in range(first, stop) if n not in found]
-        if lost:
-            found_text = f"of round {lost[0]} are not kept"
-            raise InputError("the answers", found_text, "use later rounds")
-        return [(n, found[n]) for n in range(first, stop)]
-
-
-def _read(data: bytes) -> Iterator[Round]:
-    """Whole rounds; a crash may have torn the last one."""
-    place = 0
-    try:
-        while place < len(data):
-            n, count = _ROUND.unpack_from(data, place)
-            place, answers = place + _ROUND.size, {}
-            for _ in range(count):
-                k, size = _ANSWER.unpack_from(data, place)
-                place += _ANSWER.size
-                if place + size > len(data) or k > LAST:
-                    return
-                answers[k] = data[place : place + size]
-                place += size
-            yield n, answers
-    except error:  # of Struct: there are too few bytes
-        return
 
 
 class ChangeLog:

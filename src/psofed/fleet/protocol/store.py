@@ -84,9 +84,6 @@ class StateFolder:
         if found.st_mode & 0o077 and found.st_uid == os.geteuid():
             with suppress(PermissionError):  # some file systems have one mode for all
                 os.chmod(self.path, 0o700)
-                for entry in os.scandir(self.path):
-                    if entry.is_file(follow_symlinks=False):
-                        os.chmod(entry.path, 0o600)
                 self.notes.append("other users could read it; from now on they cannot (mode 700)")
 
     def close(self) -> None:
@@ -157,15 +154,12 @@ def private(path: Path, flags: int) -> int:
     return handle
 
 
-def write(path: Path, data: bytes, durable: bool = False) -> None:
-    """A private file, whole or not at all; made durable if wanted."""
+def write(path: Path, data: bytes) -> None:
+    """A private file, whole or not at all."""
     handle = private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         with naming(path), os.fdopen(handle, "wb") as file:
             file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
     except OSError:
         with suppress(OSError):
             path.unlink()  # on a full disk, others may need the room
@@ -221,12 +215,8 @@ def put(disk: Disk, name: str, data: bytes, durable: bool = True) -> None:
 class Store:
     """The newest complete record of a folder. `about` says whose it is; another's is refused."""
 
-    def __init__(
-        self, disk: Disk, about: Mapping[str, Any], slots: Sequence[str] = SLOTS,
-        why: Callable[[], str] = lambda: "",
-    ) -> None:  # fmt: skip
-        """`why` says what differs, if the record is of another experiment."""
-        self.disk, self.about, self.slots, self.why = disk, dict(about), slots, why
+    def __init__(self, disk: Disk, about: Mapping[str, Any], slots: Sequence[str] = SLOTS) -> None:
+        self.disk, self.about, self.slots = disk, dict(about), slots
         self.sequence = 0
         self.file = disk.name  # from which the state was loaded
         self.notes: list[str] = []  # warnings about the state that was found
@@ -236,12 +226,7 @@ class Store:
         record, self.notes = newest(self.disk.read, self.disk.name, self.slots)
         if record is None:
             return None
-        try:
-            check_owner(record.about, self.about, self.disk.name)
-        except InputError as error:
-            if record.about.get("run") != self.about.get("run") or not (why := self.why()):
-                raise
-            raise InputError(error.field, f"{error.found}: {why}", error.right) from None
+        check_owner(record.about, self.about, self.disk.name)
         self.sequence = record.sequence
         self.file = f"{self.disk.name}/{self.slots[record.sequence % len(self.slots)]}"
         return record.arrays
@@ -287,7 +272,8 @@ def check_owner(about: Mapping[str, Any], wanted: Mapping[str, Any], name: str) 
         right = "give the folder that belongs to this run, or a new one"
         if key == "digest":
             found = f"holds the state of another experiment ({theirs}, not {mine})"
-            right = "compare the file with run.toml in the folder, or give another folder"
+            right = "compare the file with run.toml in the folder, or give another folder; for new"
+            right += " clients, `psofed deploy fleet add`"
         raise InputError(name, found, right)
 
 

@@ -23,7 +23,7 @@ from memofed_studies import STUDIES, Scale
 
 from psofed.compare import tuning
 from psofed.compare.budget import Allowance
-from psofed.compare.search import Pilot, bytes_to_target
+from psofed.compare.search import bytes_to_target
 from psofed.experiment import Experiment
 from psofed.methods import fedavg, memofed, onlinefed, psofed
 from psofed.rivals import raw
@@ -86,8 +86,8 @@ def study(setting: str, budget: str, runs: int, jobs: int, rounds: int) -> dict[
         methods += ONCE
     experiment = replace(experiment, methods=methods)
     with pools.local(experiment, jobs) as workers:
-        pilot = Pilot(experiment, Allowance(BUDGETS[budget], "unicast"), workers)
-        tuned = tuning.tune(experiment, pilot, TARGETS[-1], True, lambda *_: lambda *_: None)
+        allowed = Allowance(BUDGETS[budget], "unicast")
+        tuned = tuning.tune(experiment, allowed, "fair", TARGETS[-1], workers, tuning.silent)
     entries = [entry for entry in tuned.entries if "error" in entry.aims]
     chosen = tuple(entry.options for entry in entries)
     experiment = replace(experiment, methods=chosen, evaluate_every=10)
@@ -101,7 +101,7 @@ def study(setting: str, budget: str, runs: int, jobs: int, rounds: int) -> dict[
         end = curves.point(j, "steady")
         rows.append({
             "method": _family(entry), "setting": entry.options.label.partition(": ")[2],
-            "share": entry.share, "step": entry.step, "longest": entry.cost.largest, "at": at,
+            "share": entry.cost.share, "step": entry.step, "longest": entry.cost.largest, "at": at,
             "end": end._asdict(), "reached": reached,
         })  # fmt: skip
     about = {"setting": setting, "budget": budget, "runs": runs, "rounds": rounds}

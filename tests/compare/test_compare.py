@@ -205,18 +205,8 @@ def made_up(mse_db, stderr_db, rounds):
     stderr = np.array(stderr_db) * mse * np.log(10) / 10
     spent = np.tile(np.diff(rounds, prepend=0) * 500.0, (len(mse), 1))
     points = np.ones((len(mse), 9)) * mse[:, -1:]
-    return Curves(
-        experiment,
-        9,
-        rounds,
-        mse,
-        stderr,
-        spent,
-        spent,
-        spent,
-        points,
-        np.ones((9, len(mse), len(mse))) * 1e-9,
-    )
+    errors = np.ones((9, len(mse), len(mse))) * 1e-9
+    return Curves(experiment, 9, rounds, mse, stderr, spent, spent, spent, points, errors)
 
 
 def test_a_target_is_reached_where_the_curve_stays_below_it():

@@ -179,13 +179,6 @@ def test_lines_of_the_figure_hold_every_point_once(found):
     assert found.plot()._repr_png_().startswith(b"\x89PNG")
 
 
-def test_a_sweep_over_texts_is_drawn_too():
-    made = psofed.sweep(FEW, {"features.name": ["cosine", "gaussian"]}, jobs=1)
-    axes = made.plot().axes[0]
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["cosine", "gaussian"]
-    assert "features.name" in str(sweeps.blocks(made)[0])
-
-
 def test_what_was_finished_of_a_sweep_is_kept(monkeypatch):
     real, calls = montecarlo.run, []
 

@@ -1,8 +1,6 @@
 """The README's code runs, and its commands exist."""
 
 import re
-import subprocess
-import sys
 from dataclasses import replace
 
 import build_site
@@ -12,7 +10,6 @@ import pytest
 from helpers import ROOT
 from helpers.pages import blocks
 from psofed import experiment as experiments
-from psofed.cli.laws.rules import subjects
 from psofed.federation import schema
 from psofed.fleet.protocol import in_memory
 from psofed.simulate.draws import draw
@@ -20,15 +17,9 @@ from psofed.simulate.draws import draw
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.long
-def test_the_ten_lines_run(tmp_path):
+def test_the_code_is_ten_lines():  # test_pages.py runs them
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
-    command = [sys.executable, "-W", "error", "-c", code]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    assert "PSO-Fed M=40" in result.stdout
-    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_two_commands_are_dev_py_and_ci_runs_the_second():
@@ -36,19 +27,6 @@ def test_the_two_commands_are_dev_py_and_ci_runs_the_second():
     commands = [line.split("#")[0].strip() for line in block.strip().splitlines()]
     assert commands == ["python3 dev.py reproduce --runs 100", "python3 dev.py test"]
     assert commands[1] in (ROOT / ".ci" / "run").read_text()
-
-
-def test_every_link_of_the_documents_leads_somewhere():
-    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"]:
-        text = document.read_text(encoding="utf-8")
-        for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
-            assert (document.parent / target).exists(), f"{document.name}: {target}"
-
-
-def test_every_file_that_the_paper_index_names_exists():
-    text = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
-    for name in re.findall(r"`(\w+/\w+\.py)`", text):
-        assert (ROOT / "src" / "psofed" / name).exists(), name
 
 
 def test_the_page_of_methods_has_a_section_for_each_method_and_policy():
@@ -85,8 +63,3 @@ def test_the_worked_example_of_a_method_counts_one_bit_for_each_entry(worked_exa
     sent = in_memory.run(method, chunk.x, chunk.y)
     assert np.abs(sent.models[-1]).max() > 0
     assert sent.traffic[1, 0] == 2 * (8 + 2)  # two members, a float64 and ten bits each
-
-
-def test_the_worked_example_obeys_every_rule(worked_example):
-    for subject in subjects(str(worked_example.parent / "signs.py")):
-        assert [v.line() for v in subject.verdicts() if v.outcome == "failed"] == []

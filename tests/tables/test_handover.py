@@ -57,7 +57,7 @@ def test_methods_are_fitted_to_a_budget_on_a_table_of_more_clients_than_two_coho
     assert budget.fit(few, pso.Options(10), 0.1).options.shared == few.features.dim // 10
     chosen = budget.fit(few, fedavg.Options(), 0.1)
     curves = montecarlo.run(replace(few, methods=(onlinefed.Options(), chosen.options)))
-    assert curves.traffic_share(1, 0) == pytest.approx(chosen.share)
+    assert curves.traffic_share(1, 0) == pytest.approx(chosen.cost.share)
 
 
 def samples_of(rounds, k):

@@ -9,7 +9,6 @@ import click
 
 from psofed.cli import printing
 from psofed.cli.fit import command
-from psofed.cli.printing import say
 from psofed.cli.verbs import FILE, common
 from psofed.federation.progress import in_turn
 
@@ -33,7 +32,7 @@ def privacy(
     The messages are those of the deployed server and clients, joined in memory, for every method of
     FILE; without FILE, in the paper's setting. The attacks get these bytes and what both ends know:
     features, windows, step. If FILE has a table [privacy], the result without it is shown beside.
-    For a table the columns are shown in their units. Writes privacy.json and a figure.
+    For a table the columns are shown in their units. Writes privacy.json and a report.
     """
     from psofed.privacy import audit
     from psofed.report import files
@@ -51,8 +50,6 @@ def privacy(
     except BaseException:
         folder.discard()
         raise
-    if not files.can_draw():
-        say("No figure: it needs matplotlib (pip install '.[plot]' in a clone).")
     if as_json:
         printing.as_json(words.to_table(found, command()), folder.path)
         return

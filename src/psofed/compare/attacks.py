@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,16 @@ class Estimated:
     value: float
     low: float
     high: float
+
+
+class AttackCase(NamedTuple):
+    """A method under one attack and defence: its error, and what it lost to the clean one."""
+
+    method: int
+    attack: Attack | None
+    defence: Defence | None
+    error: Estimated
+    lost: Estimated
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,18 +247,20 @@ class AttackResult:
         """Monte-Carlo runs of each part."""
         return len(self.steady[0])
 
-    def place(self, attack: Attack | None, share: float, defence: Defence | None) -> int | None:
-        """The number of the part, if there is one."""
-        wanted = None if attack is None or not share else replace(attack, share=share)
-        for i, part in enumerate(self.plan.parts):
-            if part.attack == wanted and part.defence == defence:
-                return i
-        return None
+    @cached_property
+    def cases(self) -> list[AttackCase]:
+        """Every method in every part."""
+        clean = self.steady[0]
+        return [
+            AttackCase(j, part.attack, part.defence, level(errors), loss(errors, clean[:, j]))
+            for part, steady in zip(self.plan.parts, self.steady, strict=True)
+            for j, errors in zip(part.methods, steady.T, strict=False)  # the last may be alone
+        ]
 
-    def errors(self, part: int, method: int) -> Array | None:
-        """The steady error in each run of a method of the base; None where it was left out."""
-        here = self.plan.parts[part].methods
-        return self.steady[part][:, here.index(method)] if method in here else None
+    def case(self, j: int, attack: Any, share: float, defence: Any) -> AttackCase | None:
+        """What became of method j, if that was tried."""
+        sized = replace(attack, share=share) if attack is not None and share else None
+        return next((case for case in self.cases if case[:3] == (j, sized, defence)), None)
 
     def alone(self) -> Estimated | None:
         """The level of clients that learn alone, on average over them."""
@@ -256,21 +269,16 @@ class AttackResult:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The table: a row for each method in each part."""
-        for i, part in enumerate(self.plan.parts):
-            for j in part.methods:
-                errors, clean = self.errors(i, j), self.errors(0, j)
-                assert errors is not None
-                assert clean is not None
-                error, lost = level(errors), loss(errors, clean)
-                yield {
-                    "method": self.plan.base.titles[j],
-                    "attack": "none" if part.attack is None else part.attack.describe(),
-                    "share": 0.0 if part.attack is None else part.attack.share,
-                    "defence": "none" if part.defence is None else part.defence.describe(),
-                    "mse_db": error.value, "mse_low": error.low, "mse_high": error.high,
-                    "loss_db": lost.value, "loss_low": lost.low, "loss_high": lost.high,
-                    "runs": self.runs,
-                }  # fmt: skip
+        for j, attack, defence, error, lost in self.cases:
+            yield {
+                "method": self.plan.base.titles[j],
+                "attack": "none" if attack is None else attack.describe(),
+                "share": 0.0 if attack is None else attack.share,
+                "defence": "none" if defence is None else defence.describe(),
+                "mse_db": error.value, "mse_low": error.low, "mse_high": error.high,
+                "loss_db": lost.value, "loss_low": lost.low, "loss_high": lost.high,
+                "runs": self.runs,
+            }  # fmt: skip
 
 
 def level(errors: Array) -> Estimated:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from dataclasses import replace
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from psofed.compare.attacks import AttackPlan, AttackResult, Estimated, level, loss
+from psofed.compare.attacks import AttackPlan, AttackResult, Estimated
 from psofed.federation import schema
 from psofed.federation.plugins import Written, written
 from psofed.report import files, page
@@ -94,8 +93,9 @@ def command(plan: AttackPlan, every: bool) -> str:
 
 def _entry(row: dict[str, Any]) -> dict[str, Any]:
     kept = {key: row[key] for key in ("method", "attack", "share", "defence")}
-    for key, short in (("mse_db", "mse"), ("loss_db", "loss")):
-        kept[key] = {"value": row[key], "low": row[f"{short}_low"], "high": row[f"{short}_high"]}
+    for key in ("mse", "loss"):
+        ends = {end: row[f"{key}_{end}"] for end in ("low", "high")}
+        kept[f"{key}_db"] = {"value": row[f"{key}_db"]} | ends
     return kept
 
 
@@ -108,15 +108,6 @@ def blocks(result: AttackResult) -> list[Block]:
     found += [f"Left out: {what}, {why}." for what, why in result.plan.left_out]
     found += [*sentences(result), note(result)]
     return found
-
-
-def columns(result: AttackResult) -> str:
-    """What stands in a cell.
-
-    Without a defence there is one number.
-    """
-    names = [each.describe() for each in result.plan.defences if each is not None]
-    return " | ".join(["without defence", *(f"with {name}" for name in names)])
 
 
 def note(result: AttackResult) -> str:
@@ -139,32 +130,27 @@ def grid(result: AttackResult, j: int, sure: bool = False) -> Grid:
     head = ["attack", *(f"{100 * share:.3g} %" for share in made.shares)]
     rows = [head]
     if len(made.defences) > 1:
-        rows.append(["nobody is malicious", cells(result, j, None, 0.0, sure)])
+        rows.append(["nobody is malicious", _cells(result, j, None, 0.0, sure)])
         rows[-1] += [""] * (len(head) - 2)
     for attack in made.attacks:
-        found = [cells(result, j, attack, share, sure) for share in made.shares]
+        found = [_cells(result, j, attack, share, sure) for share in made.shares]
         if any(cell.strip("- |") for cell in found):
             rows.append([attack.describe(), *found])
-    title = f"{made.base.titles[j]}: loss in dB, {columns(result)}"
+    defences = (f"with {each.describe()}" for each in made.defences if each is not None)
+    columns = " | ".join(["without defence", *defences])  # what stands in a cell
+    title = f"{made.base.titles[j]}: loss in dB, {columns}"
     return Grid(rows, least=tuple(range(1, len(head) - 1)), where="attack.csv", title=title)
 
 
-def cells(result: AttackResult, j: int, attack: Any, share: float, sure: bool) -> str:
+def _cells(result: AttackResult, j: int, attack: Any, share: float, sure: bool) -> str:
     """The losses without and with each defence: "+5.21 | +0.10"."""
-    found = (lost(result, j, attack, share, defence) for defence in result.plan.defences)
+    cases = (result.case(j, attack, share, defence) for defence in result.plan.defences)
+    found = (None if case is None else case.lost for case in cases)
     return " | ".join(
-        "-" if each is None
-        else with_error(each.value, each.high - each.value if sure else None, "+")
-        for each in found
+        "-" if lost is None
+        else with_error(lost.value, lost.high - lost.value if sure else None, "+")
+        for lost in found
     )  # fmt: skip
-
-
-def lost(result: AttackResult, j: int, attack: Any, share: float, defence: Any) -> Estimated | None:
-    """What method j loses, if that was tried."""
-    part = result.place(attack, share, defence)
-    errors = None if part is None else result.errors(part, j)
-    clean = result.errors(0, j)
-    return None if errors is None or clean is None else loss(errors, clean)
 
 
 def sentences(result: AttackResult) -> list[str]:
@@ -175,33 +161,22 @@ def sentences(result: AttackResult) -> list[str]:
 
 def _worst(result: AttackResult, defence: Any) -> str:
     with_it = "Without a defence" if defence is None else f"With {defence.describe()}"
-    found = list(_cases(result, defence))
-    if not found:
+    cases = [c for c in result.cases if c.attack is not None and c.defence == defence]
+    if not cases:
         return f"{with_it}, no method was attacked."
-    j, attack, share, case = max(found, key=lambda each: _badness(each[3].value))
-    low, high = case.low, case.high
-    sure = f" (95 %: {low:+.2f} to {high:+.2f})" if isfinite(low) and isfinite(high) else ""
-    what = f"{attack.describe()} by {100 * share:.3g} % of the clients"
-    words = f"{with_it}, the worst case is {what}: {result.plan.base.titles[j]} {_ends(case)}{sure}"
-    bare = None if defence is None else lost(result, j, attack, share, None)
-    return f"{words}." if bare is None else f"{words}; without defence it {_ends(bare)}."
+    worst = max(cases, key=lambda c: c.lost.value if isfinite(c.lost.value) else float("inf"))
+    j, attack, _, _, lost = worst
+    assert attack is not None
+    known = isfinite(lost.low) and isfinite(lost.high)
+    sure = f" (95 %: {lost.low:+.2f} to {lost.high:+.2f})" if known else ""
+    what = f"{attack.describe()} by {100 * attack.share:.3g} % of the clients"
+    words = f"{with_it}, the worst case is {what}: {result.plan.base.titles[j]} {_ends(lost)}{sure}"
+    bare = None if defence is None else result.case(j, attack, attack.share, None)
+    return f"{words}." if bare is None else f"{words}; without defence it {_ends(bare.lost)}."
 
 
-def _ends(case: Estimated) -> str:
-    return f"loses {case.value:.2f} dB" if isfinite(case.value) else "diverges"
-
-
-def _cases(result: AttackResult, defence: Any) -> Iterator[tuple[int, Any, float, Estimated]]:
-    for j in result.plan.methods:
-        for attack in result.plan.attacks:
-            for share in result.plan.shares:
-                case = lost(result, j, attack, share, defence)
-                if case is not None:
-                    yield j, attack, share, case
-
-
-def _badness(value: float) -> float:
-    return value if isfinite(value) else float("inf")
+def _ends(lost: Estimated) -> str:
+    return f"loses {lost.value:.2f} dB" if isfinite(lost.value) else "diverges"
 
 
 def panels(result: AttackResult, j: int) -> Sheet:
@@ -218,19 +193,17 @@ def panels(result: AttackResult, j: int) -> Sheet:
 
 def _panel(result: AttackResult, j: int, attack: Any) -> Chart:
     """An attack: the error without a defence and with each."""
-    clean, alone = result.errors(0, j), result.alone()
-    assert clean is not None
-    known = {"clean": level(clean).value} | ({} if alone is None else {"alone": alone.value})
-    known = {name: value for name, value in known.items() if isfinite(value)}
+    clean, alone = result.case(j, None, 0.0, None), result.alone()
+    levels = {"clean": clean and clean.error, "alone": alone}
+    known = {n: e.value for n, e in levels.items() if e is not None and isfinite(e.value)}
     series = []
     for i, defence in enumerate(result.plan.defences):
-        parts = ((share, result.place(attack, share, defence))
+        cases = ((100 * share, result.case(j, attack, share, defence))
                  for share in (0.0, *result.plan.shares))  # fmt: skip
-        errors = [(share, result.errors(part, j)) for share, part in parts if part is not None]
-        found = [(100 * share, level(each)) for share, each in errors if each is not None]
+        found = [(x, case.error) for x, case in cases if case is not None]
         label = "without defence" if defence is None else f"with {defence.describe()}"
-        y = np.array([each.value for _, each in found])
-        half = np.array([each.high - each.value for _, each in found])
+        y = np.array([error.value for _, error in found])
+        half = np.array([error.high - error.value for _, error in found])
         series.append(Curve(label, [x for x, _ in found], y, half, style=i + 1))
     return Chart(attack.describe(), "malicious (%)", "steady test MSE (dB)", series,
                  [(name, value, "") for name, value in known.items()],

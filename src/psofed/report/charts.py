@@ -83,8 +83,6 @@ class Dots:
     x: str
     names: Sequence[str]
     values: Mapping[str, Sequence[float]]
-    log: bool = False
-    level: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

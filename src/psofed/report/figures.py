@@ -308,10 +308,6 @@ def draw_dots(axes: Any, panel: Dots) -> None:
         axes.plot(np.array(values, float), places, "xso^"[i % 4], color=style(i)[0],
                   markersize=(5, 7, 10, 7)[i % 4], label=" " + label, markerfacecolor="none"
                   )  # fmt: skip
-    if panel.level is not None:
-        axes.axvline(panel.level, color="0.2", linewidth=1.0, linestyle=(0, (4, 2)))
-    if panel.log:
-        axes.set_xscale("log")
     axes.set_yticks(places, panel.names, fontsize=8, parse_math=False)
     axes.invert_yaxis()
     axes.set_xlabel(panel.x, fontsize=9)

@@ -10,10 +10,7 @@ from psofed.federation.plugins import written
 from psofed.privacy.attack import MethodAudit
 from psofed.privacy.audit import MEANING, WITHIN, Audit
 from psofed.report import files, page
-from psofed.report.charts import Dots, Sheet
 from psofed.report.files import Block, Grid, joined
-
-LEAST = 1e-2  # the axis of equations over unknowns begins here
 
 
 def render(found: Audit, command: str) -> dict[str, bytes]:
@@ -26,7 +23,7 @@ def render(found: Audit, command: str) -> dict[str, bytes]:
         found.experiment, command, None, "What an honest-but-curious server reads", answer(found),
         "", f"{found.rounds} rounds played", parts=[block for block in blocks(found) if block],
     )  # fmt: skip
-    return page.render(shown, texts, {"privacy": sheet(found)})
+    return page.render(shown, texts, {})
 
 
 def answer(found: Audit) -> str:
@@ -125,20 +122,3 @@ def legend(found: Audit) -> str:
         " read where a contact brings at least as many equations as unknowns. up: bytes in a round,"
         " of all."
     )
-
-
-def sheet(found: Audit) -> Sheet:
-    """Two panels: shares of samples that were read, and equations over unknowns."""
-    lines = _lines(found)
-    names = [f"{title} ({_gauge(each)})" for title, each in lines]
-    read = {label: [100 * getattr(each, key) for _, each in lines]
-            for label, key in (("x and y", "read"), ("x alone", "inputs"))}  # fmt: skip
-    margins = [max(e.margin, LEAST) if e.unknowns else float("nan") for _, e in lines]
-    who = f"{found.clients} client{'s' if found.clients > 1 else ''} attacked"
-    return Sheet(
-        [Dots("Samples that are read", "samples read (%)", names, read),
-         Dots("By the counting rule", "equations / unknowns in a contact; right of the line:"
-              " enough to read all", names, {"margin": margins}, log=True, level=1.0)],
-        1, f"What an honest-but-curious server reads: {found.rounds} rounds, {who}",
-        (8.0, 1.4 + 0.3 * len(lines)),
-    )  # fmt: skip

@@ -91,16 +91,6 @@ def test_parquet_says_the_same(tmp_path):
         tables.read(tmp_path / "bad.parquet", LONG)
 
 
-def test_a_part_has_the_rows_of_its_clients(tmp_path):
-    lines = ["t,who,a,y", *(f"{n},{who},{n},{n}" for n in range(10) for who in "pqr"), ",p,1,1"]
-    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
-    table = tables.read(tmp_path / "t.csv", Columns(target="y", time=("t",), client="who"))
-    part = table.part([2, 0])
-    assert (part.clients, table.clients) == (["r", "p"], ["p", "q", "r"])
-    assert (table.rows, part.rows) == (31, 21)  # all but the other's: 20, and one without a time
-    assert len(np.concatenate([rows for k in range(2) for rows, _ in part.read(k)])) == 20
-
-
 def test_a_wide_table_is_split_by_its_header(tmp_path):
     text = "t,rain,p.a,p.y,q.a,q.y\n0,7,1,10,2,20\n1,8,3,30,4,40"
     table = read(tmp_path, text, Columns(target="y", time=("t",), wide="."))

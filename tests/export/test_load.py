@@ -19,7 +19,6 @@ from psofed.streams import table
 from psofed.streams.data.columns import Columns
 from psofed.streams.data.recipe import Recipe
 from psofed.tables import export as formats
-from psofed.tables import model as models
 from psofed.tables.export import portable
 from psofed.tables.export.portable import Portable
 
@@ -111,17 +110,20 @@ def test_a_folder_that_does_not_fit_is_refused(run, where, client, change, messa
         formats.load(folder / where, client, None if change is None else plan)
 
 
-def test_what_has_learned_nothing_and_other_features_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("rounds", "features", "found"),
+    [
+        (0, "", "has learned nothing yet"),
+        (1, 'name = "gaussian"', "gaussian features, which cannot be exported"),
+    ],
+)
+def test_what_has_learned_nothing_and_other_features_are_refused(tmp_path, rounds, features, found):
     plan = tmp_path / "run.toml"
-    plan.write_text(RUN.format(more="", features=""))
-    serve(plan, tmp_path, rounds=0)
+    plan.write_text(RUN.format(more="", features=features))
+    serve(plan, tmp_path, rounds)
     for name in ("server", "c1"):
-        with pytest.raises(InputError, match="has learned nothing yet"):
+        with pytest.raises(InputError, match=found):
             formats.load(tmp_path / name, plan=plan)
-    plan.write_text(RUN.format(more="", features='name = "gaussian"'))
-    serve(plan, tmp_path / "g", rounds=1)
-    with pytest.raises(InputError, match="gaussian features, which cannot be exported"):
-        formats.load(tmp_path / "g" / "server", plan=plan)
 
 
 def test_the_folder_of_a_server_of_a_table_has_the_recipe(tmp_path):
@@ -144,25 +146,19 @@ def test_the_folder_of_a_server_of_a_table_has_the_recipe(tmp_path):
     np.testing.assert_allclose(model.w, server.server.model, rtol=1e-6)
 
 
-def test_files_that_are_no_models_and_own_models_that_are_not_there_are_refused(fitted, tmp_path):
-    (tmp_path / "it").write_bytes(b"x" * 100)
-    with pytest.raises(InputError, match="is not a psofed model"):
-        formats.load(tmp_path / "it")
-    with pytest.raises(InputError, match="cannot be read"):
-        formats.load(tmp_path / "none")
-    with pytest.raises(InputError, match="--plan is given, but MODEL is not a state folder"):
-        formats.load(fitted.path, plan=tmp_path / "it")
-    with pytest.raises(InputError, match="did you mean 'market'"):
-        formats.load(fitted.path, "markt")
-    bare = replace(fitted.model, own=None, own_radius=None)
-    (tmp_path / "bare").write_bytes(bare.to_bytes())
-    with pytest.raises(InputError, match="has no own models"):
-        formats.load(tmp_path / "bare", "market")
-    wild = replace(fitted.model, own=np.full_like(fitted.model.own, np.nan))
-    (tmp_path / "wild").write_bytes(wild.to_bytes())
-    with pytest.raises(InputError, match="not finite"):
-        formats.load(tmp_path / "wild", "market")
-    assert models.load(tmp_path / "wild").own is not None
+@pytest.mark.parametrize(
+    ("change", "asked", "found"),
+    [
+        ({}, {"plan": "it"}, "--plan is given, but MODEL is not a state folder"),
+        ({}, {"client": "markt"}, "did you mean 'market'"),
+        ({"own": None, "own_radius": None}, {"client": "market"}, "has no own models"),
+        ({"w": np.full(60, np.nan, "f4")}, {}, "makes no sense"),
+    ],
+)
+def test_a_file_without_the_model_that_is_wanted_is_refused(fitted, tmp_path, change, asked, found):
+    replace(fitted.model, **change).save(tmp_path / "it")
+    with pytest.raises(InputError, match=found):
+        formats.load(tmp_path / "it", **asked)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from psofed.report import fits
 
 TITLES = [
     "How the error falls", "Scores", "Who gains from sharing",
-    "The 10 worst moments of the frozen part", "Prediction intervals of 90 %",
+    "The 10 worst moments of the frozen part",
 ]  # fmt: skip
 
 

@@ -157,32 +157,11 @@ def test_the_worst_moments_are_in_the_table_and_sorted(done):
     assert 0 < worst[0]["share"] < 0.1
 
 
-def test_a_damaged_model_is_refused_whatever_the_damage(done, tmp_path):
-    data = done.model.to_bytes()
-    g = np.random.default_rng(0)
-    path = tmp_path / "model.psofed"
-    for _ in range(20):
-        broken = bytearray(data)
-        for i in g.integers(0, len(data), 3):
-            broken[i] ^= int(g.integers(1, 256))
-        path.write_bytes(bytes(broken[: int(g.integers(0, len(data) + 1))]))
-        with pytest.raises(InputError, match="model"):
-            model.load(path)
-    path.write_bytes(b"\x80\x04cos\nsystem\n")  # a pickle is no model
-    with pytest.raises(InputError, match="is not a psofed model"):
-        model.load(path)
-
-
 def test_a_header_that_lies_is_refused_even_with_a_right_digest(done, tmp_path):
     record = records.unpack(done.model.to_bytes())
     about, arrays = record.about, record.arrays
     path = tmp_path / "model.psofed"
-    recipe = about["recipe"]
-    lies = [("clients", ["a"]), ("clients", 3), ("recipe", {}), ("recipe", 3), ("kind", "state")]
-    lies += [("title", 3), ("label_delay", "x"), ("label_delay", 1e300)]
-    lies += [("recipe", recipe | {"scaling": "x"}), ("recipe", recipe | {"columns": {}}),
-             ("recipe", recipe | {"scaling": {}}), ("recipe", recipe | {"tick": 0.0})]  # fmt: skip
-    made = [records.Record(about | {key: value}, arrays) for key, value in lies]
+    made = [records.Record(about | {"clients": ["a"]}, arrays)]
     made += [records.Record(about, arrays | {name: wrong}) for name in ("W", "b", "w", "own")
              for wrong in (np.ones(3, "f4"), np.full(arrays[name].shape, np.inf), np.ones((), "f4"))]  # fmt: skip
     made += [
@@ -192,19 +171,14 @@ def test_a_header_that_lies_is_refused_even_with_a_right_digest(done, tmp_path):
         path.write_bytes(records.pack(record))
         with pytest.raises(InputError):
             model.load(path)
+    path.write_bytes(b"\x80\x04cos\nsystem\n")
+    with pytest.raises(InputError, match="is not a psofed model"):
+        model.load(path)
 
 
-def test_a_frame_with_real_dates_is_fitted_like_the_file(done):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.read_csv(example.PATH, parse_dates=["time"])
-    again = fitting.fit_table(
-        frame, target="pollutant", time="time", client="station", calendar=["hour"],
-        categorical=["wind_from"], label_delay=6, dim=100, width=2.0, step=0.4,
-        methods=(psofed.Options(20),), compare=False,
-    )  # fmt: skip
-    assert (again.shared == done.shared).all()
+def test_an_option_that_is_not_known_is_refused():
     with pytest.raises(InputError, match="did you mean 'label_delay'"):
-        fitting.fit_table(frame, target="pollutant", time="time", label_dely=6)
+        fitting.fit_table(example.PATH, target="pollutant", time="time", label_dely=6)
 
 
 POLICY = """
@@ -223,14 +197,11 @@ def test_a_plan_survives_a_round_trip_and_names_its_mistakes(done, tmp_path):
     path.write_text(done.plan.to_toml())
     assert plan.read(path) == done.plan
     for text, found in (
-        ("x", "is not TOML"), ("a = 1", "columns is missing"), ("[columns]", "columns.target is missing"),
-        ('[columns]\ntarget="y"\ntime="t"\nlags=["a"]', "columns.lags is 'a', a text"),
+        ("x", "is not TOML"), ("a = 1", "columns is missing"),
         ('step=-1\n[columns]\ntarget="y"\ntime="t"', "step is -1"),
-        ('[columns]\ntarget="y"\ntime="t"\n[[methods]]\nname="psofd"', "did you mean 'psofed'"),
         ('[columns]\ntarget="y"\ntime="t"\n[[methods]]\nshared=5', r"methods\[0\].name is missing; use one of"),
         ('[columns]\ntarget="y"\ntime="t"\n[[methods]]\nname="raw"\nwire="4 bit"', "but raw sends samples"),
         (POLICY, r"methods\[0\].policy is given; leave it out: tables have no policies"),
-        (POLICY.replace("fedcs", "fedc"), r"methods\[0\].policy.name .* did you mean 'fedcs'"),
     ):  # fmt: skip
         path.write_text(text)
         with pytest.raises(InputError, match=found):
@@ -328,14 +299,3 @@ def test_on_real_air_quality_a_fifth_of_the_traffic_is_enough(tmp_path):
     assert max(partial, full) < 0.6 * min(line, last)
     sent = {s.title: s.bytes for s in done.scores.scores}
     assert sent[psofed.Options().title()] * 5 == sent["Online-Fed"]
-
-
-def test_methods_of_a_fit_that_differ_in_their_step_only_have_titles_that_say_so():
-    methods = (psofed.Options(5, step=0.1), psofed.Options(5, step=0.4))
-    done = fitting.fit_table(
-        example.PATH, target="pollutant", time="time", client="station", dim=20, width=2.0,
-        step=0.3, methods=methods, compare=False,
-    )  # fmt: skip
-    assert [score.title for score in done.scores.scores] == [
-        "PSO-Fed M=5 uncoordinated, step 0.1", "PSO-Fed M=5 uncoordinated, step 0.4",
-    ]  # fmt: skip

@@ -155,7 +155,6 @@ def test_lines_are_json_by_column_or_csv_after_their_names(live):
     assert (found[0].x.tolist(), found[0].y) == ([1, 1, 0], 2)
     assert found[1].y is None
     assert "line 4: 2 cells instead of 4" in str(found[2])
-    assert "column 'a' is 'x', not a number" in str(found[-1])
 
 
 def test_round_n_is_the_tick_in_which_a_label_becomes_known_and_the_last_part_judges(rounds, made):
@@ -191,13 +190,9 @@ def test_the_file_gives_back_the_experiment_and_each_mistake_in_it_is_named(made
     assert plans.Deployment(moved, plan.deploy).digest == plan.digest
     for old, new, found in (
         ("clients = 8", "clients = 9", "clients is 9, but the stream has 8"),
-        ("tick = 3600.0", "tick = 0.0", "stream.tick is 0.0"),
-        ("calendar = true", 'calendar = "yes"', "stream.calendar is 'yes', a text"),
         ("first = 240", "first = 900", "stream.first and frozen are 900 and 900"),
         ("label_delay = 6", "label_delay = 7", "target_lags has 6, but labels come 7 ticks late"),
         ("wind_from = [\n", "wind_form = [\n", "stream.column 'wind_from' has no scaling"),
-        ("[stream.scaling]", "[stream.scales]", "stream.scales is not a known key"),
-        ('target = "pollutant"\n', "", "stream.columns.target is missing"),
     ):
         assert old in text
         path.write_text(text.replace(old, new, 1))
@@ -248,10 +243,6 @@ def test_wide_tables_and_folders_become_streams_too(tmp_path):
         np.testing.assert_allclose(real, values[20:60, :, 1].T, rtol=1e-9, atol=1e-9)
         everything = made.stream.recorded(source, 1)[1]
         np.testing.assert_allclose(rounds.recipe.restore(everything), values[:, 1, 1], atol=1e-9)
-    own = replace(
-        made.stream, columns=Columns("y", times, inputs=("a",)), calendar=True, tick=3600.0
-    )
-    assert len(own.recorded(folder / "q.csv", 1)[1]) == 80
 
 
 def test_a_station_that_joined_later_brings_its_own_rows_under_any_name(made, tmp_path):

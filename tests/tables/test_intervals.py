@@ -102,18 +102,16 @@ def test_a_client_that_the_model_does_not_know_has_the_largest_radius(done):
 
 
 def test_a_level_or_a_model_without_a_radius_is_refused(done):
-    with pytest.raises(InputError, match=r"interval is 0\.7; use 0\.5, 0\.8"):
-        done.predict(made(10), interval=0.7)
     without = replace(done.model, radius=None, own_radius=None)
-    with pytest.raises(InputError, match=r"the model has no radii: .* fit it again"):
-        without.predict(made(10), interval=0.9)
-
-
-def test_learning_alone_has_radii_for_own_models_only():
-    done = fitted(made(600), methods=(local.Options(),))
-    with pytest.raises(InputError, match="own models only; use own models too"):
-        done.predict(made(10), interval=0.9)
-    found = done.predict(made(10), interval=0.9, own=True)
+    alone = fitted(made(600), methods=(local.Options(),))
+    for one, level, found in (
+        (done, 0.7, r"interval is 0\.7; use 0\.5, 0\.8"),
+        (without, 0.9, r"the model has no radii: .* fit it again"),
+        (alone, 0.9, "own models only; use own models too"),
+    ):
+        with pytest.raises(InputError, match=found):
+            one.predict(made(10), interval=level)
+    found = alone.predict(made(10), interval=0.9, own=True)
     assert (found.low < found.high).all()
 
 

@@ -181,7 +181,7 @@ def page(fit: Fit, table: dict[str, Any]) -> Page:
         table["command"], written(fit.plan.to_table), plan=True,
         parts=[
             *notes, _learning(table), *blocks(fit), *client_blocks(fit, CLIENTS),
-            *_worst(table), *_intervals(table),
+            *_worst(table),
         ],
     )  # fmt: skip
 
@@ -255,17 +255,3 @@ def _worst(table: dict[str, Any]) -> list[Grid]:
         for row in found
     ]  # fmt: skip
     return [Grid(rows, title=f"The {len(found)} worst moments of the frozen part")]
-
-
-def _intervals(table: dict[str, Any]) -> list[Grid]:
-    """Coverage of the prediction intervals, if the fit has any."""
-    found = table["intervals"] or {}
-    entry = next((e for e in found.get("shared", ()) if e["level"] == SHOWN), None)
-    if entry is None:
-        return []
-    keys = ("coverage", "lowest_client", "highest_client")
-    rows = [["part", "inside", "lowest client", "highest client", "mean width"]]
-    rows += [[part["part"], *(ratio(part[key]) for key in keys), _value(part["width"])]
-             for part in entry["by_part"]]  # fmt: skip
-    note = "Shared model; an interval of 90 % should hold nine of ten labels in every part."
-    return [Grid(rows, title="Prediction intervals of 90 %", note=note)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import Any
 from weakref import finalize
@@ -246,16 +246,6 @@ class Table:
         """The rows of client k in time order, block by block, and their numbers in the table."""
         for block in self.spool.read(self.numbers[k]):
             yield block[:, self.picked], block[:, -1]
-
-    def part(self, clients: list[int]) -> Table:
-        """Some of the clients."""
-        some = np.array(clients, np.intp)
-        others = int(self.counts.sum() - self.counts[some].sum())
-        return replace(
-            self, clients=[self.clients[k] for k in clients], rows=self.rows - others,
-            numbers=tuple(self.numbers[k] for k in clients), counts=self.counts[some],
-            begin=self.begin[some], end=self.end[some],
-        )  # fmt: skip
 
     @property
     def report(self) -> list[list[str]]:

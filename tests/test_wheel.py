@@ -129,37 +129,6 @@ import numpy as np
 def f(x):
     return np.sin(2 * x[..., 0]) + x[..., 1] * x[..., 2]
 """
-THEORY = """
-import numpy as np
-import psofed
-from mine import f
-
-experiment = psofed.Experiment(
-    clients=4, rounds=30, runs=40, cohort=2, test_samples=20, world=0, dtype="float64",
-    stream=psofed.Stream(f, taps=3, inputs="iid"),
-    features=psofed.Features(dim=6),
-    methods=(psofed.PSOFed(shared=3),),
-)
-[theory] = psofed.predict_curves(experiment)
-curves = psofed.run(experiment, jobs=1)
-doubt = np.hypot(curves.stderr[0], theory.error)
-print((np.abs(curves.mse[0] - theory.mse)[1:] / doubt[1:]).max())
-print(curves.mse[0, -1] / curves.mse[0, 0])
-"""
-NETWORK = """
-clients = 4
-rounds = 40
-runs = 1
-cohort = 2
-test_samples = 20
-
-[learner]
-name = "{}"
-
-[[methods]]
-name = "psofed"
-shared = 4
-"""
 
 
 @pytest.fixture
@@ -188,22 +157,3 @@ def test_an_own_method_and_an_own_f_are_used_by_every_command(use, outside):
         (outside / name).unlink()
     use("run", "one/experiment.toml", "--out", "again", "--jobs", "1")
     assert (outside / "again" / "curves.csv").read_text() == tables[0]
-
-
-def test_the_theory_of_an_own_f_agrees_with_its_simulation(installed, outside):
-    done = subprocess.run(
-        [installed, "-c", THEORY], cwd=outside, env=ENV, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    worst, learned = map(float, done.stdout.split())
-    assert worst < 4  # standard errors, at every round
-    assert learned < 0.95
-
-
-@pytest.mark.parametrize("name", ["network", "nlms", "./learner.py"])
-def test_other_learners_run_from_outside(use, tmp_path, name):
-    if name.endswith(".py"):
-        use("init", "learner.py", "--preset", "learner")
-    (tmp_path / "net.toml").write_text(NETWORK.format(name))
-    use("run", "net.toml", "--out", "out", "--jobs", "1")
-    assert (tmp_path / "out" / "curves.csv").exists()

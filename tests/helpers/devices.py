@@ -8,6 +8,8 @@ from pathlib import Path
 
 from helpers.processes import ENV, PSOFED, end, end_in_order, start
 
+OPEN = "listener PORT 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\n"
+
 
 def free_port():
     with socket.socket() as probe:
@@ -37,11 +39,7 @@ class Mosquitto:
     def __init__(self, program: str, folder: Path, config: str = ""):
         self.program, self.port, self.process = program, free_port(), None
         self.config = folder / "mosquitto.conf"
-        text = (
-            config
-            or f"listener {self.port} 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\n"
-        )
-        self.config.write_text(text.replace("PORT", str(self.port)))
+        self.config.write_text((config or OPEN).replace("PORT", str(self.port)))
         self.start()
 
     def start(self):
@@ -73,19 +71,13 @@ class Team:
     def start(self, who):
         """`who` is "server" or a client's number."""
         more = self.more(who) if callable(self.more) else self.more
-        verb = ["serve", *self.serve] if who == "server" else ["client", "--id", who, *more]
+        verb = ["serve", self.file, *self.serve]
+        if who != "server":
+            verb = ["client", self.file, "--id", who, *more]
         broker = ["--broker", self.url] if self.url else []
-        command = [
-            *PSOFED,
-            "deploy",
-            verb[0],
-            self.file,
-            "--state",
-            self.folder / str(who),
-            *broker,
-        ]
+        command = [*PSOFED, "deploy", *verb, "--state", self.folder / str(who), *broker]
         with (self.folder / f"{who}.log").open("ab") as log:
-            self.running[who] = start(*command, *verb[1:], stdout=log, stderr=log, env=ENV)
+            self.running[who] = start(*command, stdout=log, stderr=log, env=ENV)
 
     def kill(self, who):
         """kill -9: whatever it was doing, it does no more."""

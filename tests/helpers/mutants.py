@@ -6,7 +6,6 @@ import gzip
 import random
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -207,20 +206,7 @@ run = "p"
 clock = "live"
 method = 0
 """
-WORDS = (
-    "nan",
-    "inf",
-    "-1",
-    "1e400",
-    "[]",
-    "{}",
-    '"x"',
-    "true",
-    "99999999999999999999",
-    "=",
-    "[[",
-    "\x00",
-)
+WORDS = ("nan", "inf", "-1", "1e400", "[]", "{}", '"x"', "true", "9" * 20, "=", "[[", "\x00")
 
 
 def toml(number: int, folder: Path) -> str:
@@ -234,16 +220,13 @@ def toml(number: int, folder: Path) -> str:
         text = text[:i] + dice.choice(pieces) + text[i + dice.randrange(8) :]
     path = folder / "mutant.toml"
     path.write_bytes(spoil(dice, text.encode()))
-    outcomes = {read: _toml(read, path) for read in (experiments.read, plan.read, plans.read)}
+    outcomes = dict.fromkeys((experiments.read, plan.read, plans.read), "used")
+    for read in outcomes:
+        try:
+            read(path)
+        except InputError as error:
+            outcomes[read] = _placed(str(error), "mutant.toml", ("",))
     return outcomes[own]
-
-
-def _toml(read: Any, path: Path) -> str:
-    try:
-        read(path)
-    except InputError as error:
-        return _placed(str(error), "mutant.toml", ("",))
-    return "used"
 
 
 def _placed(line: str, file: str, places: tuple[str, ...]) -> str:

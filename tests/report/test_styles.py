@@ -6,16 +6,15 @@ import re
 import zlib
 from dataclasses import replace
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 import psofed
+from helpers.extra import Extra
 from psofed.errors import InputError
 from psofed.report.charts import Chart, Curve, Sheet
-from psofed.report.figures import draw
 
+mpl, figures = Extra("matplotlib"), Extra("psofed.report.figures")
 OURS = {"ieee-column": 3.5, "ieee-page": 7.16, "slides": 12.8}  # inches
 
 
@@ -74,7 +73,9 @@ def test_any_style_of_matplotlib_and_any_file_will_do(curves, tmp_path):
 @pytest.mark.parametrize("count", [3, 20])
 def test_curves_go_into_axes_of_the_users_above_their_legend(count):
     made = of_windows(*range(1, count))
-    for axes, style in zip(Figure(figsize=(10, 4)).subplots(1, 2), (None, "slides"), strict=True):
+    for axes, style in zip(
+        figures.Figure(figsize=(10, 4)).subplots(1, 2), (None, "slides"), strict=True
+    ):
         assert made.plot(ax=axes, style=style) is axes
         check_places(axes)
 
@@ -112,7 +113,11 @@ def test_what_cannot_be_drawn_is_refused(curves, monkeypatch, tmp_path, options,
 def test_a_level_beyond_the_top_of_a_chart_is_not_drawn_above_it():
     levels = [("within", 0.5, ""), ("far above", 9.0, "")]
     chart = Chart("", "x", "y", [Curve("a", [1, 2], [0.4, 0.6])], levels, bottom=0, top=0.7)
-    figure = draw(Sheet([chart]))
+    figure = figures.draw(Sheet([chart]))
     figure.draw_without_rendering()  # pytest makes the warning of a layout that fails an error
     [axes] = figure.axes
     assert [text.get_text() for text in axes.texts] == ["within"]
+
+
+def test_of_49_curves_no_two_look_alike():
+    assert len({figures.style(i) for i in range(49)}) == 49

@@ -46,11 +46,7 @@ INSIDE = 10  # curves whose names fit into the axes; with more curves the legend
 
 
 def style(i: int) -> tuple[str, Any]:
-    """Colour and dashes of the i-th curve: of 49, no two have both in common, as in a report.
-
-    >>> len({style(i) for i in range(49)})
-    49
-    """
+    """Colour and dashes of the i-th curve: of 49, no two have both in common, as in a report."""
     turn, colour = divmod(i, len(STYLES))
     return STYLES[colour][0], STYLES[(colour + 3 * turn) % len(STYLES)][1]
 

@@ -125,6 +125,23 @@ def test_an_attribute_is_found_in_a_file_or_a_package(write, inside):
     assert "did you mean 'f'?" in refusal("./mine.py:ff", plugins.attribute)
 
 
+def test_ours_come_first_then_entry_points(write, inside, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(inside)])
+    write("theirs/__init__.py", "")
+    write("theirs/signs.py", "class Options: pass")
+    write("theirs-1.2.dist-info/METADATA", "Name: theirs\nVersion: 1.2\n")
+    points = "[psofed.methods]\nsigns = theirs.signs\nfedavg = theirs.signs\nodd = math:sqrt\n"
+    write("theirs-1.2.dist-info/entry_points.txt", points)
+    assert schema.load("psofed.methods", "signs").__name__ == "theirs.signs"
+    assert plugins.of(schema.load("psofed.methods", "signs").Options).given == "theirs.signs"
+    assert schema.load("psofed.methods", "fedavg").__name__ == "psofed.methods.fedavg"
+    assert "math:sqrt" in refusal("odd", lambda name: schema.load("psofed.methods", name))
+    write("others-1.0.dist-info/METADATA", "Name: others\nVersion: 1.0\n")
+    write("others-1.0.dist-info/entry_points.txt", "[psofed.methods]\nsigns = others.signs\n")
+    said = refusal("signs", lambda name: schema.load("psofed.methods", name))
+    assert "both others.signs and theirs.signs" in said
+
+
 def test_a_bare_name_is_never_a_file_but_the_file_is_named(write, inside):
     write("signs.py", "")
     said = refusal("signs", lambda name: schema.load("psofed.methods", name))

@@ -115,6 +115,15 @@ def module(text: str, field: str = "name") -> ModuleType:
         raise error.inside(field) from None
 
 
+def offered(group: str, name: object) -> str | None:
+    """The dotted name of the module that an installed package offers as an entry point."""
+    found = sorted({p.value for p in metadata.entry_points(group=group, name=str(name))})
+    if len(found) > 1:
+        wrong = f"is {name!r}, which is both {' and '.join(found)}"
+        raise InputError("name", wrong, "uninstall one of them, or give the dotted name")
+    return found[0] if found else None
+
+
 def attribute(text: str, field: str = "name") -> Any:
     """What "./mine.py:f" or "my_package.mine:f" stands for."""
     where, colon, name = text.rpartition(":")

@@ -20,7 +20,7 @@ from psofed.errors import InputError, nearest
 from psofed.federation import plugins
 
 Reader = Callable[[str, Any], Any]
-# The packages in which psofed's own are, by what they are.
+# The packages in which psofed's own are, by the group of entry points that has those of others.
 HOMES = {
     "psofed.methods": ("psofed.methods", "psofed.rivals"),
     "psofed.policies": ("psofed.rivals.policies",),
@@ -190,12 +190,13 @@ def _homes(group: str) -> dict[str, str]:
 
 
 def load(group: str, name: object) -> ModuleType:
-    """The module of that name: ours, or one from outside."""
+    """The module of that name: ours, or one from outside: a file, a dotted name, an entry point."""
     home = _homes(group).get(str(name))
     if home is not None:
         return import_module(f"{home}.{name}")
-    if plugins.outside(name):
-        return plugins.module(str(name))
+    where = str(name) if plugins.outside(name) else plugins.offered(group, name)
+    if where is not None:
+        return plugins.module(where)
     found = f"is {name!r}, which does not exist"
     if Path(f"{name}.py").name == f"{name}.py" and plugins.beside(f"{name}.py"):
         raise InputError("name", found, f'for the file beside it, write "./{name}.py"')

@@ -37,7 +37,7 @@ def station(name, rows=5):
 def archive(files, inner=fetching.INNER):
     """A zip with other files and a zip in it, as it is published."""
     within, outer = io.BytesIO(), io.BytesIO()
-    with zipfile.ZipFile(within, "w", zipfile.ZIP_DEFLATED) as packed:
+    with zipfile.ZipFile(within, "w") as packed:
         packed.writestr("PRSA_Data_20130301-20170228/", "")
         for name, text in files.items():
             packed.writestr(

@@ -90,7 +90,7 @@ def test_a_forgotten_client_is_refused_with_the_column_that_may_be_it(tmp_path):
         InputError, match=r"loses 160 of 200 rows: .*no --client: did you mean"
     ) as e:
         rounds.check(table, allowed=False)
-    assert "'who', 5 values" in str(e.value) or "'serial', 5 values" in str(e.value)
+    assert "'who'?" in str(e.value)
     rounds.check(table, allowed=True)
 
 

@@ -78,7 +78,6 @@ class _Reader:
         self.spool, self.drops, self.places = Spool(self.width), Drops(), Places()
         self.tally = _Tally((columns.target, *self.numeric, *self.codes), batch)
         self.latest = -np.inf, 0.0  # the last time of all, and its row
-        self.first_value: dict[str, str] = {}
         self.begin: dict[int, float] = {}
         self.end: dict[int, float] = {}
         self.counts: Counter[int] = Counter()
@@ -103,7 +102,7 @@ class _Reader:
         self._count(block, np.isnan(times), NO_TIME)
         self._count(block, np.isnan(who) & ~np.isnan(times), NO_CLIENT)
         known = ~np.isnan(times) & ~np.isnan(who)
-        self._notice(block[known])
+        self.tally.add(block[known, 1:-1])
         for k in np.unique(who[known]).astype(int):
             self._spool(int(k), block[known & (who == k)])
 
@@ -122,15 +121,6 @@ class _Reader:
         """A text that nobody named as an input may have too many values: it is then left out."""
         named = self.known or name in (*self.given.inputs, *self.given.categorical)
         return codes(batch, name, self.missing, strict=named)
-
-    def _notice(self, block: Array) -> None:
-        """Where each column has its first value, and its range."""
-        names = (self.columns.target, *self.numeric)
-        for j, name in enumerate(names, 1):
-            if name not in self.first_value and not np.isnan(block[:, j]).all():
-                row = block[int(np.argmax(~np.isnan(block[:, j]))), -1]
-                self.first_value[name] = self.places(row)
-        self.tally.add(block[:, 1:-1])
 
     def _count(self, block: Array, wrong: Array, reason: str) -> None:
         if wrong.any():
@@ -169,7 +159,7 @@ class _Reader:
             self.drops, self.places.count, self.places, np.array([self.begin[k] for k in order]),
             np.array([self.end[k] for k in order]), np.array([self.counts[k] for k in order]),
             self._tick(order), bool(self.clock.calendar), self.clock.format or "", tuple(order),
-            list(range(self.width - 1)), self.places(self.latest[1]), self.first_value,
+            list(range(self.width - 1)), self.places(self.latest[1]),
         )  # fmt: skip
         _check_rounds(table)
         table.said = [*files.said, *self._said()]

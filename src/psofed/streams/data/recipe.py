@@ -380,13 +380,9 @@ def _scale(table: Table, name: str, count: float, mean: float, square: float) ->
         low, high = table.columns.ranges[name]
         return (low + high) / 2, (high - low) / np.sqrt(12)
     if not count:
-        where, found = table.first_value.get(name, ""), "has its first value after the warm-up"
-        right = "give its range, or a longer warm-up"
-        if not where:
-            where, found = table.latest, "has no value from the first row to this one"
-            target = name == table.columns.target
-            right = "models learn from labels" if target else "leave the column out"
-        raise InputError(f"column {name!r}", found, right, where)
+        right = "models learn from labels" if name == table.columns.target else "leave it out"
+        right = f"give its range, or a longer warm-up; {right}"
+        raise InputError(f"column {name!r}", "has no value in the warm-up", right, table.header)
     spread = float(np.sqrt(square / count))
     # A column that is constant in the warm-up has no scale of its own.
     return mean, spread if spread > 1e-12 * max(abs(mean), 1e-12) else max(abs(mean), 1.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import log
 from typing import Any
 
 import numpy as np
@@ -264,7 +263,7 @@ def _cause(table: Table, reason: str) -> str:
     if reason in (SAME_TIME, REPEATED):
         if _one_client(table):
             near = suggestion(table)
-            return f"no --client: did you mean {near}?" if near else "no --client was given"
+            return f"no --client: did you mean {near!r}?" if near else "no --client was given"
         return f"is {_client(table)} the column of the client?"
     if reason == NO_CLIENT:
         return f"column {columns.client!r} of the client is empty there"
@@ -287,22 +286,8 @@ def _client(table: Table) -> str:
 
 
 def suggestion(table: Table) -> str:
-    """The column that may name the client: as many values as there are rows of the same time."""
-    rows = max(table.rows / max(int(table.counts.sum()), 1), 2)
-    counts: dict[str, int] = {n: len(codes.known) for n, codes in table.categories.items()}
-    for finding in table.findings:
-        if finding.role in ("number", "left out") and _few_whole(finding):
-            counts[finding.name] = int(finding.high - finding.low) + 1  # type: ignore[operator]
-    fitting = {name: count for name, count in counts.items() if 2 <= count <= 100_000}
-    if not fitting:
-        return ""
-    named = [n for n in fitting if any(word in n.lower() for word in WORDS)] or list(fitting)
-    best = min(named, key=lambda name: abs(log(fitting[name] / rows)))
-    return f"{best!r}, {fitting[best]} values"
-
-
-def _few_whole(finding: Any) -> bool:
-    low, high = finding.low, finding.high
-    if low is None or high is None or low != int(low) or high != int(high):
-        return False
-    return bool(1 <= high - low < 100_000)
+    """The column that may name the client: a text with few values, or one that is called so."""
+    texts = [name for name, codes in table.categories.items() if len(codes.known) > 1]
+    left = [finding.name for finding in table.findings if finding.role in ("number", "left out")]
+    named = [n for n in (*texts, *left) if any(word in n.lower() for word in WORDS)]
+    return (named or texts or [""])[0]

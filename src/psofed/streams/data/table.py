@@ -238,7 +238,6 @@ class Table:
     numbers: tuple[int, ...]  # the clients' numbers in the spool
     picked: list[int]  # the columns of the spool that are used
     latest: str = ""  # file and row of the last time of all
-    first_value: dict[str, str] = field(default_factory=dict)  # file and row of each number's
     findings: list[ColumnReport] = field(default_factory=list)  # what each column is taken for
     said: list[str] = field(default_factory=list)  # how its files are written, markers
 

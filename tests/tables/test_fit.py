@@ -141,7 +141,7 @@ def done():
 
 
 def test_the_same_plan_and_table_give_the_same_file(done):
-    again = fitting.fit(tables.read(example.PATH, example.COLUMNS), done.plan)
+    again = fitting.fit(tables.read(example.PATH, example.COLUMNS), done.plan, compare=False)
     assert again.model.to_bytes() == done.model.to_bytes()
 
 

@@ -50,7 +50,7 @@ autodoc_typehints_format = "short"
 # Extras that are not installed are not needed to describe what uses them.
 autodoc_mock_imports = [
     name
-    for name in ("matplotlib", "pandas", "pyarrow", "sklearn", "river", "distributed", "paho",
+    for name in ("matplotlib", "pandas", "pyarrow", "sklearn", "river", "paho",
                  "amqtt", "cryptography", "prometheus_client")
     if find_spec(name) is None
 ]  # fmt: skip

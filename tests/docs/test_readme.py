@@ -1,6 +1,8 @@
 """The README's code runs, and its commands exist."""
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import build_site
@@ -10,6 +12,7 @@ import pytest
 from helpers import ROOT
 from helpers.pages import blocks
 from psofed import experiment as experiments
+from psofed.cli.laws.rules import subjects
 from psofed.federation import schema
 from psofed.fleet.protocol import in_memory
 from psofed.simulate.draws import draw
@@ -17,9 +20,15 @@ from psofed.simulate.draws import draw
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_code_is_ten_lines():  # test_pages.py runs them
+@pytest.mark.long
+def test_the_ten_lines_run(tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    command = [sys.executable, "-W", "error", "-c", code]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "PSO-Fed M=40" in result.stdout
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_two_commands_are_dev_py_and_ci_runs_the_second():
@@ -63,3 +72,8 @@ def test_the_worked_example_of_a_method_counts_one_bit_for_each_entry(worked_exa
     sent = in_memory.run(method, chunk.x, chunk.y)
     assert np.abs(sent.models[-1]).max() > 0
     assert sent.traffic[1, 0] == 2 * (8 + 2)  # two members, a float64 and ten bits each
+
+
+def test_the_worked_example_obeys_every_rule(worked_example):
+    for subject in subjects(str(worked_example.parent / "signs.py")):
+        assert [v.line() for v in subject.verdicts() if v.outcome == "failed"] == []

@@ -263,6 +263,14 @@ def test_what_offices_export_is_refused_with_its_row_and_what_is_right(
     assert f"row {row}:" in str(error.value)
 
 
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(textfile, "LONGEST", 5000)
+    path = tmp_path / "table.csv.gz"
+    path.write_bytes(gzip.compress(b"t,who,a,y\n" + bytes(10**7).replace(b"\0", b"1")))
+    with pytest.raises(InputError, match="has a line of 5,000 characters or more"):
+        tables.read(path, LONG)
+
+
 def test_an_old_excel_file_is_called_by_its_name(tmp_path):
     path = tmp_path / "table.xls"
     path.write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600))

@@ -23,6 +23,7 @@ from psofed.streams.data.columns import TextColumn
 
 SINCE_1970 = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # dates as numbers: so many a second
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+LONGEST = 10_000_000  # characters of a line
 HEAD = 1 << 16  # bytes from which the encoding is found
 ROWS = 4096  # in a batch
 LINES = 1024  # from which separator and decimal sign are found
@@ -116,7 +117,7 @@ def parts(path: Path, form: Form) -> Iterator[Any]:
     row = 1
     try:
         with _opened(path, form) as file:
-            lines: Iterator[str] = iter(file)
+            lines: Iterator[str] = _lines(path, file)
             first = list(islice(lines, LINES))
             found = _found(path, first, form, file.encoding)
             sep = str(found.sep)
@@ -146,6 +147,15 @@ def parts(path: Path, form: Form) -> Iterator[Any]:
         found_ = f"is not {getattr(error, 'encoding', 'text')} after all"
         right = "say how it is written with --set encoding=.."
         raise InputError("", found_, right, f"{path}: after row {row}") from None
+
+
+def _lines(path: Path, file: io.TextIOWrapper) -> Iterator[str]:
+    """The lines of a file, none so long that memory would not hold it."""
+    while line := file.readline(LONGEST):
+        if len(line) == LONGEST:
+            found, right = f"has a line of {LONGEST:,} characters or more", "give one row per line"
+            raise InputError("", found, right, str(path))
+        yield line
 
 
 def _opened(path: Path, form: Form) -> io.TextIOWrapper:

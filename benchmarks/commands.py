@@ -42,8 +42,8 @@ main(sys.argv[1:])
 
 def reproduce(runs: int, folder: str) -> list[str]:
     """The arguments of the command."""
-    out = Path(folder) / str(runs)
-    return ["reproduce", f"--runs={runs}", f"--rounds={ROUNDS}", f"--out={out}", "--force"]
+    out = Path(tempfile.mkdtemp(dir=folder)) / "result"
+    return ["reproduce", f"--runs={runs}", f"--rounds={ROUNDS}", f"--out={out}"]
 
 
 def environment() -> dict[str, str]:
@@ -62,8 +62,9 @@ def command(runs: int, folder: str) -> float:
 
 def start(folder: str) -> float:
     """CPU seconds from the start of the process to its first finished run."""
-    words = [sys.executable, "-c", TO_FIRST_RUN, *reproduce(1, folder), "--jobs=1"]
-    done = subprocess.run(words, env=environment(), check=True, capture_output=True, text=True)
+    words = [sys.executable, "-c", TO_FIRST_RUN, *reproduce(1, folder)]
+    one = environment() | {"PSOFED_JOBS": "1"}
+    done = subprocess.run(words, env=one, check=True, capture_output=True, text=True)
     return float(done.stdout)
 
 

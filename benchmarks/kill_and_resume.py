@@ -69,7 +69,7 @@ def campaign(folder: Path, seed: int, most: int, pick: random.Random) -> tuple[i
 
 def start(folder: Path, out: str) -> subprocess.Popen[bytes]:
     """The command, which goes on with what is there."""
-    command = [sys.executable, "-m", "psofed", "run", "e.toml", "--out", out, "--resume"]
+    command = [sys.executable, "-m", "psofed", "run", "e.toml", "--out", out]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     return subprocess.Popen(command, cwd=folder, **quiet)  # type: ignore[call-overload]
 

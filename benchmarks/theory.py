@@ -12,6 +12,7 @@ With --time: what `psofed study theory` of the paper's setting takes, the curves
 """
 
 import argparse
+import os
 import resource
 import subprocess
 import sys
@@ -68,21 +69,18 @@ def time_commands(rounds: int, jobs: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "paper.toml")
         file.write_text(f"rounds = {rounds}\n")
-        for i, more in enumerate(([], ["--simulate"])):
+        for i, more in enumerate(([], ["--runs", "100"])):
             before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
             command = [
                 "study",
                 "theory",
                 str(file),
                 *more,
-                "--jobs",
-                str(jobs),
                 "--out",
                 f"{folder}/{i}",
             ]
-            subprocess.run(
-                [sys.executable, "-m", "psofed", *command], check=True, stdout=subprocess.DEVNULL
-            )
+            words, env = [sys.executable, "-m", "psofed", *command], {"PSOFED_JOBS": str(jobs)}
+            subprocess.run(words, env=os.environ | env, check=True, stdout=subprocess.DEVNULL)
             after, took = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter() - begin
             used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             name = " ".join(["psofed study theory", *more])

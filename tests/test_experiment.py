@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from helpers.mistakes import is_named
 from psofed import experiment as experiments
-from psofed.cli.init import PRESETS
+from psofed.cli.run import PRESETS
 from psofed.compare import budget
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features

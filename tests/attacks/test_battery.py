@@ -10,14 +10,16 @@ import pytest
 
 from helpers.battery import exchange, holds, small, stepwise
 from psofed.cli.laws import executors, of_stages
+from psofed.cli.laws.drivers import compiled
 from psofed.compare import attacks as study
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.fleet.protocol.deployment import Deploy, Deployment
-from psofed.methods import local, psofed
+from psofed.methods import local, onlinefed, psofed
 from psofed.rivals import periodic, topk
 from psofed.simulate import montecarlo
+from psofed.simulate.onerun import one_run, some_runs
 from psofed.stages.attacks import alie, constant, labels, perturbation, scale, stuck
 from psofed.stages.attacks.contract import Attackers
 from psofed.stages.privacy import Privacy
@@ -50,6 +52,24 @@ def test_a_share_of_nobody_is_clean_and_only_the_omniscient_are_not_deployed(opt
         assert np.array_equal(many.ids, alone)
     with pytest.raises(InputError) if options.omniscient else nullcontext():
         Deployment(hurt)
+
+
+@pytest.mark.parametrize("options", [*study.every_attack(), *MORE], ids=lambda o: o.describe())
+def test_where_the_engine_has_an_attack_it_gives_the_models_of_the_handlers(options):
+    for method in of_stages.METHODS:
+        world = small(method, rounds=20, attack=replace(options, share=0.4))
+        if (found := compiled(world)) is not None:
+            expected = stepwise(world)
+            size = max(1.0, np.abs(expected).max())
+            assert np.abs(found - expected).max() <= 1e-12 * size
+
+
+@pytest.mark.parametrize("options", DEFENCES, ids=lambda o: o.describe())
+def test_defended_models_are_the_same_in_every_executor(options):
+    world = small(onlinefed.Options(), clients=12, cohort=6, rounds=15, defence=options)
+    assert np.abs(exchange(world).models - stepwise(world)).max() <= 1e-12
+    for run, found in enumerate(some_runs(world, (0, 1, 2))):
+        assert np.abs(found.mse - one_run(world, run).mse).max() <= 1e-12
 
 
 @pytest.mark.parametrize("rule", of_stages.DEFENCE, ids=lambda rule: rule.__name__)

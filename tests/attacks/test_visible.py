@@ -48,7 +48,7 @@ def tiny(tmp_path):
 )
 @pytest.mark.usefixtures("sketched")
 def test_results_say_who_is_malicious_and_what_is_done_about_it(psofed, tiny, tmp_path, verb, file):
-    done = psofed(*verb, tiny, "--jobs", 1, "--out", "out")
+    done = psofed(*verb, tiny, "--out", "out")
     assert done.returncode == 0, done.stderr
     assert SAID in done.stdout
     assert json.loads((tmp_path / "out" / file).read_text())["threat"] == SAID
@@ -65,7 +65,7 @@ def test_without_attack_and_defence_nothing_is_said():
 @pytest.mark.usefixtures("sketched")
 def test_options_of_an_attack_are_swept(psofed, tiny, tmp_path):
     sets = ("--set", "attack.share=0,0.2", "--set", "attack.factor=-1,-5", "--set", "tau=0.1,1")
-    done = psofed("study", "sweep", tiny, *sets, "--jobs", 1, "--out", "out")
+    done = psofed("study", "sweep", tiny, *sets, "--out", "out")
     assert done.returncode == 0, done.stderr
     table = json.loads((tmp_path / "out" / "sweep.json").read_text())
     assert table["settings"] == {
@@ -108,7 +108,7 @@ def test_also_a_method_that_the_file_names_is_left_out_of_a_comparison_with_the_
     psofed, tiny, tmp_path
 ):
     tiny.write_text(TINY + METHODS + '[[methods]]\nname = "raw"\n')
-    arguments = ("--tuning", "none", "--rounds", 100, "--jobs", 1, "--out", "out")
+    arguments = ("--tuning", "none", "--rounds", 100, "--out", "out")
     done = psofed("compare", tiny, *arguments)
     assert done.returncode == 0, done.stderr
     why = "which sends no model that [attack] scale could change"

@@ -83,6 +83,6 @@ def test_theory_predicts_noise_and_refuses_the_rest_before_it_writes(psofed, fil
     assert done.returncode == 2
     assert "e.toml: attack.name is 'scale', but the theory knows noise in uploads" in done.stderr
     assert not (tmp_path / "t").exists()
-    done = psofed("study", "theory", file("perturbation"), "--bounds")
+    done = psofed("study", "theory", file("perturbation"), "--set", "rounds=1", "--out", "b")
     assert done.returncode == 0, done.stderr
     assert "Malicious: 3 of 6 clients, noise of 0.5." in done.stdout

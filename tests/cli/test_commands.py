@@ -15,38 +15,8 @@ import pytest
 
 import psofed as package
 from helpers import GOLDEN, ROOT
+from helpers.command import wrong
 from psofed import experiment as experiments
-
-TINY = """
-clients = 6
-rounds = 30
-runs = 3
-test_samples = 50
-[features]
-dim = 8
-[[methods]]
-name = "onlinefed"
-[[methods]]
-name = "psofed"
-shared = 2
-"""
-
-
-@pytest.fixture
-def tiny(tmp_path):
-    path = tmp_path / "tiny.toml"
-    path.write_text(TINY)
-    return path
-
-
-def wrong(result, *parts):
-    """Exit code 2, one line that has all parts, no traceback."""
-    assert result.returncode == 2, result.stderr
-    lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1, result.stderr
-    assert "Traceback" not in result.stderr
-    for part in parts:
-        assert part in lines[0]
 
 
 def test_help_and_version_are_fast_and_import_nothing_heavy(process, psofed):
@@ -95,32 +65,27 @@ def test_reproduce_writes_all_that_it_promises(process, tmp_path):
     assert [m.get("traffic_share") for m in summary["methods"]][3] == 0.2
 
 
-def test_rounds_and_seed_of_a_file_can_be_replaced(psofed, tmp_path, tiny):
-    done = psofed("run", tiny, "--rounds", 3, "--seed", 7, "--runs", 2, "--out", "r")
-    assert done.returncode == 0, done.stderr
-    ran = experiments.read(tmp_path / "r" / "experiment.toml")
-    assert (ran.rounds, ran.seed, ran.runs) == (3, 7, 2)
-    assert "2 runs of 3 rounds" in done.stdout
+@pytest.mark.usefixtures("sketched")
+def test_run_takes_rounds_seed_and_runs_and_prints_a_table_or_json(psofed, tmp_path, tiny):
+    people = psofed("run", tiny, "--rounds", 20, "--seed", 7, "--runs", 1)
+    assert "PSO-Fed M=2 uncoordinated" in people.stdout
+    assert "claim" not in people.stdout.lower()
+    assert "\n1 run of 20 rounds; results in results/tiny" in people.stdout
+    ran = experiments.read(tmp_path / "results" / "tiny" / "experiment.toml")
+    assert (ran.rounds, ran.seed, ran.runs) == (20, 7, 1)
+    table = json.loads(psofed("run", tiny, "--json").stdout)
+    assert table["methods"][1]["traffic_share"] == 0.25
+    assert table["folder"] == os.path.join("results", "tiny-2")
 
 
 def test_the_command_in_a_result_repeats_it_to_the_byte(process, psofed, tmp_path, tiny):
     assert process("run", tiny, "--out", "first").returncode == 0
     first = tmp_path / "first"
     command = json.loads((first / "summary.json").read_text())["command"].split()[1:]
-    repeated = psofed(*command, "--out", "../again", "--jobs", 1, cwd=first)
+    repeated = psofed(*command, "--out", "../again", cwd=first)
     assert repeated.returncode == 0, repeated.stderr
     for path in first.iterdir():
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
-
-
-@pytest.mark.usefixtures("sketched")
-def test_run_prints_a_table_or_json(psofed, tiny):
-    people, script = psofed("run", tiny), psofed("run", tiny, "--json")
-    assert "PSO-Fed M=2 uncoordinated" in people.stdout
-    assert "claim" not in people.stdout.lower()
-    table = json.loads(script.stdout)
-    assert table["methods"][1]["traffic_share"] == 0.25
-    assert table["folder"] == os.path.join("results", "tiny-2")
 
 
 def test_init_writes_the_papers_setting_and_never_over_a_file(process, psofed, tmp_path):
@@ -134,25 +99,27 @@ def test_init_writes_the_papers_setting_and_never_over_a_file(process, psofed, t
     wrong(psofed("init", "nowhere/new.toml"), "cannot be written", "No such file")
 
 
-def test_verify_replays_cases_and_draws_its_own(psofed):
+def test_verify_replays_every_golden_case_and_draws_its_own(psofed):
     result = psofed("study", "verify", *GOLDEN)
     assert result.returncode == 0
-    assert result.stdout.count("ok") == len(GOLDEN)
-    table = json.loads(psofed("study", "verify", "--random", 5, "--json").stdout)
+    assert result.stdout.count("ok") == len(GOLDEN) == 8
+    table = json.loads(psofed("study", "verify", "--json").stdout)
     assert table["passed"]
-    assert len(table["cases"]) == 5
+    assert len(table["cases"]) == 25
     for case in table["cases"]:
         assert set(case["differences"]) == {"engine", "messages"}
         assert all(set(pair) == {"global", "local"} for pair in case["differences"].values())
 
 
-def test_verify_fails_when_a_case_is_not_met(psofed, tmp_path):
+def test_verify_fails_when_a_case_is_not_met_or_diverges(psofed, tmp_path):
     case = json.loads(GOLDEN[0].read_text())
     case["expected"]["wk"][-1][0][0] += 1e-9
     (tmp_path / "bad.json").write_text(json.dumps(case))
-    result = psofed("study", "verify", GOLDEN[1], "bad.json", "--json")
-    assert result.returncode == 1
-    assert [c["passed"] for c in json.loads(result.stdout)["cases"]] == [True, False]
+    wild = json.loads(GOLDEN[2].read_text()) | {"mu": 1e200}
+    (tmp_path / "wild.json").write_text(json.dumps(wild))
+    result = psofed("study", "verify", GOLDEN[1], "bad.json", "wild.json", "--json")
+    assert (result.returncode, result.stderr) == (1, "")
+    assert [c["passed"] for c in json.loads(result.stdout)["cases"]] == [True, False, False]
     assert "DIFFERS" in psofed("study", "verify", "bad.json").stdout
 
 
@@ -182,7 +149,7 @@ def test_a_broken_case_is_named_with_file_and_field(psofed, tmp_path, change, pa
 
 def test_files_that_cannot_be_read_are_named(psofed, tmp_path, tiny):
     (tmp_path / "cut.json").write_bytes(GOLDEN[0].read_bytes()[:1000])
-    (tmp_path / "cut.toml").write_text(TINY[:-3])
+    (tmp_path / "cut.toml").write_text(tiny.read_text()[:-3])
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "list.json").write_text("[1, 2]")
     wrong(psofed("study", "verify", "cut.json"), "cut.json: is not JSON", "is the file complete?")
@@ -193,16 +160,6 @@ def test_files_that_cannot_be_read_are_named(psofed, tmp_path, tiny):
     wrong(psofed("run", tmp_path), "cannot be read: Is a directory")
 
 
-def test_a_case_that_diverges_fails_without_a_traceback(psofed, tmp_path):
-    case = json.loads(GOLDEN[2].read_text())
-    case["mu"] = 1e200
-    (tmp_path / "wild.json").write_text(json.dumps(case))
-    result = psofed("study", "verify", "wild.json")
-    assert result.returncode == 1
-    assert "DIFFERS" in result.stdout
-    assert not result.stderr
-
-
 def test_a_full_standard_output_is_not_a_bug(process):
     with open("/dev/full", "w") as full:
         result = process("init", "-", stdout=full)
@@ -210,18 +167,23 @@ def test_a_full_standard_output_is_not_a_bug(process):
     assert "this is a bug" not in result.stderr
 
 
-def test_a_label_is_text_whatever_it_looks_like(psofed, tmp_path):
-    labels = ("$x^$", "_hidden")
+def test_many_methods_fit_into_one_figure_and_a_label_is_text(psofed, tmp_path):
+    labels = {1: "$x^$", 2: "_hidden"}
     tables = "".join(
-        f'[[methods]]\nname = "psofed"\nshared = {i + 1}\nlabel = "{label}"\n'
-        for i, label in enumerate(labels)
+        f'[[methods]]\nname = "psofed"\nshared = {m}\nlabel = "{labels.get(m, "")}"\n'
+        for m in range(1, 31)
     )
-    (tmp_path / "l.toml").write_text(TINY + tables)
-    result = psofed("run", "l.toml")
+    start = "clients = 4\nrounds = 5\nruns = 2\ntest_samples = 40\n[features]\ndim = 31\n"
+    (tmp_path / "many.toml").write_text(start + tables)
+    result = psofed("run", "many.toml", "--out", "out")
     assert result.returncode == 0, result.stderr
+    assert "Warning" not in result.stderr
+    assert "nan" not in result.stdout
 
 
-def test_a_wrong_option_is_explained(psofed):
+def test_a_wrong_option_is_explained(psofed, monkeypatch):
+    monkeypatch.setenv("PSOFED_JOBS", "many")
+    wrong(psofed("reproduce", "--runs", 1), "PSOFED_JOBS is 'many'; use a number from 1 on")
     result = psofed("reproduce", "--runs", 0)
     assert result.returncode == 2
     assert "--runs is 0; use a number above 0" in result.stderr
@@ -233,10 +195,8 @@ def test_a_folder_that_cannot_be_written_is_known_before_the_work(psofed, tmp_pa
     wrong(psofed("run", tiny, "--out", tiny / "sub"), "cannot be written: Not a directory")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("keep me")
-    wrong(psofed("run", tiny, "--out", "full"), "full is not empty", "--force")
+    wrong(psofed("run", tiny, "--out", "full"), "full is not empty", "give another --out")
     assert [p.name for p in (tmp_path / "full").iterdir()] == ["mine.txt"]
-    assert psofed("run", tiny, "--out", "full", "--force").returncode == 0
-    assert (tmp_path / "full" / "mine.txt").read_text() == "keep me"
 
 
 def test_a_disk_that_is_full_leaves_nothing_half_written(process, psofed, tmp_path, tiny):
@@ -277,7 +237,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_so(start, psofed, tmp_path):
     assert time.monotonic() - begin < 30
     kept = int(re.search(r"Interrupted: (\d+) runs? w\w+ finished; .* kept", rest)[1])
     assert 0 < json.loads((tmp_path / "r" / "summary.json").read_text())["runs"] <= kept
-    done = psofed(*command, "--resume", "--runs", kept)
+    done = psofed(*command, "--runs", kept)
     assert done.returncode == 0, done.stderr
     assert re.search(rf"Resumed: {kept} runs? w\w+ finished before", done.stderr)
     assert json.loads((tmp_path / "r" / "summary.json").read_text())["runs"] == kept
@@ -311,24 +271,6 @@ def test_the_project_says_nothing_about_one_machine():
             assert not re.search(r"files\.python" + r"hosted|pypi\.org/simple", text), name
 
 
-def test_many_methods_fit_into_one_figure(psofed, tmp_path):
-    tables = "".join(f'[[methods]]\nname = "psofed"\nshared = {m}\n' for m in range(1, 31))
-    (tmp_path / "many.toml").write_text(
-        f"clients = 4\nrounds = 5\nruns = 2\ntest_samples = 40\n[features]\ndim = 31\n{tables}"
-    )
-    result = psofed("run", "many.toml", "--out", "out")
-    assert result.returncode == 0, result.stderr
-    assert "Warning" not in result.stderr
-
-
-def test_one_run_is_called_so_and_a_level_of_one_run_has_no_standard_error(psofed, tiny):
-    one = psofed("run", tiny, "--runs", 1, "--out", "one")
-    assert "\n1 run of 30 rounds; results in one" in one.stdout
-    three = psofed("run", tiny, "--runs", 3, "--out", "three")
-    assert "ridge regression" in three.stdout  # from one of the three
-    assert "nan" not in three.stdout
-
-
 @pytest.mark.parametrize(
     "command",
     [("run",), ("compare", "--tuning", "none"), ("study", "sweep", "--set", "shared=1,2")],
@@ -344,22 +286,6 @@ def test_ctrl_c_just_before_the_first_run_leaves_nothing(
     done = psofed(*command, tiny, "--runs", 2, "--rounds", 100, "--out", "r")
     assert done.returncode == 130
     assert "nothing was written" in done.stderr
-    assert not (tmp_path / "r").exists()
-
-
-def test_rounds_that_a_table_does_not_have_are_refused_before_anything_begins(
-    psofed, tmp_path, monkeypatch
-):
-    from psofed.cli import run as command
-    from psofed.tables import example
-
-    table = ("--target", "pollutant", "--time", "time", "--client", "station")
-    assert psofed("advise", example.PATH, *table, "--out", "a").returncode == 0
-    monkeypatch.setattr(command, "compute", None)
-    monkeypatch.setattr(command, "warn_of_steps", None)
-    done = psofed("run", "a/run.toml", "--rounds", 100_000, "--out", "r")
-    assert done.returncode == 2
-    assert "rounds is 100000, but a round is a tick" in done.stderr
     assert not (tmp_path / "r").exists()
 
 

@@ -6,17 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from helpers.command import wrong
 from psofed.tables import example
 from psofed.tables.model import load as load_model
-
-
-def wrong(result, *parts):
-    """Exit code 2, no traceback, all parts in the last line."""
-    assert result.returncode == 2, result.stderr
-    assert "Traceback" not in result.stderr
-    for part in parts:
-        assert part in result.stderr.strip().splitlines()[-1]
-
 
 QUICK = ("--set", "width=2", "--set", "step=0.4", "--set", "dim=50")
 
@@ -64,17 +56,22 @@ def test_advise_writes_a_plan_that_fit_reads(psofed, tmp_path):
 TABLE = "t,who,a,y\n" + "\n".join(f"{n},{k},{n % 7},{n % 5}" for n in range(200) for k in "pq")
 
 
+ROLES = ("--time", "t", "--target", "y", "--client", "who", "--alone")
+
+
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
         (("fit",), ["Missing option '--time'"]),
         (("fit", "--time", "t", "--target", "z", "--client", "who"), ["row 1", "column 'z'", "is not there"]),
         (("fit", "--time", "t", "--target", "y", "--client", "wo"), ["did you mean 'who'"]),
-        (("fit", "--time", "t", "--target", "y", "--client", "who", "--method", "psofd"), ["did you mean"]),
-        (("fit", "--time", "t", "--target", "y", "--client", "who", "--method", "psofed:shared=x"), ["shared"]),
-        (("fit", "--time", "t", "--target", "y", "--client", "who", "--label-delay", 999), ["label"]),
-        (("fit", "--time", "t", "--target", "y", "--client", "who", "--calendar", "hour"), ["time is a number"]),
-        (("fit", "--time", "t", "--target", "y", "--client", "who", "--set", "missing=a"), ["--set missing", "COLUMN"]),
+        (("fit", *ROLES, "--method", "psofd"), ["did you mean"]),
+        (("fit", *ROLES, "--method", "psofed:shared=x"), ["shared"]),
+        (("fit", *ROLES, "--set", "label_delay=999"), ["label"]),
+        (("fit", *ROLES, "--set", "calendar=hour"), ["time is a number"]),
+        (("fit", *ROLES, "--set", "lags=x"), ["--set lags is 'x'"]),
+        (("fit", *ROLES, "--set", "sep=,,"), ["--set sep is ',,'"]),
+        (("fit", *ROLES, "--set", "missing=a"), ["--set missing", "COLUMN"]),
         (("advise", "--time", "t", "--target", "y", "--client", "who", "--link", "x"), ["--link"]),
     ],
 )  # fmt: skip
@@ -83,21 +80,6 @@ def test_mistakes_get_one_clear_line_and_no_folder(psofed, tmp_path, change, par
     verb, *rest = change
     wrong(psofed(verb, "table.csv", *rest), *parts)
     assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.usefixtures("sketched")
-def test_lags_of_one_column_are_given_by_its_name(psofed, tmp_path):
-    (tmp_path / "table.csv").write_text(TABLE)
-    asked = ("--time", "t", "--target", "y", "--client", "who", *QUICK, "--alone", "--json")
-    done = psofed("fit", "table.csv", *asked, "--lags", 1, "--set", "lags_of.a=4,9")
-    assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout)
-    assert shown["inputs"] == ["a", "a[-1]", "a[-4]", "a[-9]"]
-    again = psofed(
-        "fit", "table.csv", "--plan", f"{shown['folder']}/plan.toml", "--alone", "--json"
-    )
-    assert json.loads(again.stdout)["inputs"] == shown["inputs"]
-    wrong(psofed("fit", "table.csv", *asked, "--lags", "x"), "--lags is 'x'")
 
 
 def test_predict_refuses_an_interval_that_it_cannot_keep(psofed, tmp_path):
@@ -129,27 +111,31 @@ def test_predict_names_the_column_that_is_missing_and_the_file_that_is_no_model(
     assert len(said.stdout.splitlines()) == 3
 
 
-ROLES = ("--time", "t", "--target", "y", "--client", "who", "--alone")
-
-
 @pytest.mark.usefixtures("sketched")
 def test_an_export_newest_first_with_semicolons_is_fitted_and_predicted_as_any(psofed, tmp_path):
     head, *rows = TABLE.splitlines()
     (tmp_path / "table.csv").write_text(TABLE + "\n")
     other = "\n".join([head, *reversed(rows)]).replace(",", ";") + "\n"
     (tmp_path / "export.csv").write_text(other, encoding="utf-16")
+    sets = ("--set", "lags=1", "--set", "lags_of.a=4,9", "--set", "markers=-999")
     models = []
     for name in ("table", "export"):
-        done = psofed("fit", f"{name}.csv", *ROLES, *QUICK, "--out", name)
+        done = psofed("fit", f"{name}.csv", *ROLES, *QUICK, *sets, "--out", name)
         assert done.returncode == 0, done.stderr
         models.append((tmp_path / name / "model.psofed").read_bytes())
     assert models[0] == models[1]
     assert "Encoding utf-16, cells separated by semicolons." in done.stderr
+    assert "WARNING: marker -999 matched no cell." in done.stderr
     assert "a       number      0.0 %    0 to 6" in done.stderr
     summary = json.loads((tmp_path / "export" / "summary.json").read_text())
     assert [c["role"] for c in summary["columns"]] == ["time", "client", "number", "target"]
+    assert summary["inputs"] == ["a", "a[-1]", "a[-4]", "a[-9]"]
     said = psofed("predict", "table/model.psofed", "export.csv", "--json")
-    assert json.loads(said.stdout)["rows"] == len(rows)
+    assert json.loads(said.stdout)["rows"] == len(rows) - 18  # those before the first lag
+    again = psofed("fit", "table.csv", "--plan", "table/plan.toml", "--alone", "--out", "again")
+    assert again.returncode == 0, again.stderr
+    plans = [(tmp_path / name / "plan.toml").read_text() for name in ("table", "again")]
+    assert plans[0] == plans[1]
 
 
 @pytest.mark.usefixtures("sketched")
@@ -162,18 +148,3 @@ def test_a_forgotten_client_stops_the_fit_and_nothing_is_written(psofed, tmp_pat
     assert done.returncode == 0, done.stderr
     assert "dropped: 200" in done.stdout
     assert "allow_loss = true" in (tmp_path / "r" / "plan.toml").read_text()
-
-
-@pytest.mark.usefixtures("sketched")
-def test_options_of_the_form_are_kept_in_the_plan(psofed, tmp_path):
-    (tmp_path / "table.csv").write_text(TABLE.replace(",", ";") + "\n")
-    options = ("--set", "sep=;", "--set", "decimal=,", "--set", "markers=-999")
-    done = psofed("fit", "table.csv", *ROLES, *QUICK, *options, "--out", "r")
-    assert done.returncode == 0, done.stderr
-    assert "WARNING: marker -999 matched no cell." in done.stderr
-    again = psofed("fit", "table.csv", "--plan", "r/plan.toml", "--alone", "--out", "again")
-    assert again.returncode == 0, again.stderr
-    assert (tmp_path / "again" / "plan.toml").read_text() == (
-        tmp_path / "r" / "plan.toml"
-    ).read_text()
-    wrong(psofed("fit", "table.csv", *ROLES, "--set", "sep=,,"), "--set sep is ',,'")

@@ -38,10 +38,6 @@ def test_a_verb_that_is_elsewhere_or_misspelt_is_named(psofed, words, said):
     assert (done.returncode, said in done.stderr) == (2, True)
 
 
-def test_the_first_screen_has_a_dozen_verbs():
-    assert len(cli.files) == 12
-
-
 @pytest.mark.parametrize("words", GROUPS)
 def test_help_lists_commands_by_task_with_whole_sentences(psofed, words):
     text = psofed(*words, "--help").stdout

@@ -42,7 +42,7 @@ def file(tmp_path):
 
 
 def test_theory_tells_limits_speed_and_curves_in_words_and_files(psofed, file, tmp_path):
-    result = psofed("study", "theory", file, "--simulate", "--runs", 40, "--out", tmp_path / "out")
+    result = psofed("study", "theory", file, "--runs", 40, "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr
     for words in ("2 / max|z|^2", "eq. (14)", "eq. (13)", "unsafe", "safe", "No theory for Local only"):  # fmt: skip
         assert words in result.stdout
@@ -79,18 +79,14 @@ def test_the_command_that_a_folder_names_repeats_it(psofed, short, tmp_path):
     assert json.loads(again.stdout)["methods"] == table["methods"]
 
 
-def test_options_that_contradict_each_other_are_refused(psofed, file):
-    result = psofed("study", "theory", file, "--bounds", "--simulate")
-    assert result.returncode == 2
-    assert "--bounds writes no files" in result.stderr
-
-
 @pytest.mark.usefixtures("sketched")
 def test_features_without_energy_are_no_accident(psofed, file, tmp_path):
     text = TOML.replace("rounds = 120", "rounds = 40")
+    text = text.replace('"iid"', '"paper"')
     file.write_text(text.replace("dim = 8", 'dim = 8\nname = "gaussian"\nwidth = 0.001'))
-    result = psofed("study", "theory", file, "--simulate", "--runs", "2", "--out", tmp_path / "out")
+    result = psofed("study", "theory", file, "--runs", "2", "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr
+    assert "NOT independent over time" in result.stdout
     assert psofed("run", file, "--runs", "1", "--out", tmp_path / "run").returncode == 0
 
 
@@ -126,21 +122,6 @@ def test_a_prediction_that_is_stopped_leaves_no_folder_and_no_process(
     wait_for(lambda: not any(is_alive(child) for child in children), 20)
 
 
-def test_bounds_alone_take_no_folder(psofed, file, tmp_path):
-    result = psofed("study", "theory", file, "--bounds", cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert "limits of the step" in result.stdout
-    assert "predicted" not in result.stdout
-    assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.usefixtures("sketched")
-def test_correlated_data_are_labelled(psofed, file, tmp_path):
-    file.write_text(TOML.replace('inputs = "iid"\n', ""))
-    result = psofed("study", "theory", file, "--out", tmp_path / "out")
-    assert "NOT independent over time" in result.stdout
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -171,7 +152,7 @@ def test_the_ends_of_the_range_work(psofed, file, tmp_path, change):
         assert old in text
         text = text.replace(old, new)
     file.write_text(text)
-    result = psofed("study", "theory", file, "--simulate", "--runs", "2", "--out", tmp_path / "out")
+    result = psofed("study", "theory", file, "--runs", "2", "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr
 
 

@@ -257,7 +257,7 @@ kept = 2
 @pytest.mark.long
 def test_the_command_compares_and_keeps_fedavg_beside_pso_fed(psofed, tmp_path):
     (tmp_path / "small.toml").write_text(TOML)
-    words = "--runs 3 --rounds 100 --budget 0.3 --target -1 --out out --jobs 1 --tuning quick"
+    words = "--runs 3 --rounds 100 --budget 0.3 --target -1 --out out --tuning quick"
     result = psofed("compare", "small.toml", *words.split())
     assert result.returncode == 0, result.stderr
     for title in ("Online-Fed", "PSO-Fed M=3 uncoordinated", "Top-2", "FedAvg E=4"):

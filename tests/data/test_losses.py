@@ -67,7 +67,7 @@ def test_a_column_that_is_named_is_an_input_whatever_it_is_like(tmp_path):
     assert roles(table)["a"] == ("left out", "not among the named inputs")
     table = tables.read(path, Columns("y", ("t",), "who", categorical=("zero",), drop=("a",)))
     assert table.columns.inputs == ("firmware", "zero")
-    assert roles(table)["a"] == ("left out", "named in --drop")
+    assert roles(table)["a"] == ("left out", "named in drop")
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 9), st.booleans()), max_size=9))

@@ -140,7 +140,7 @@ def test_commands_in_the_text_have_known_verbs_and_options(page):
 
 
 def check(words, where):
-    if words[0] in ("--cite", "--help", "--version"):
+    if words[0] in ("--help", "--version"):
         return
     command, rest = verb(words)
     assert command is not None, f"{where}: psofed has no {' '.join(words[:1])}"

@@ -5,7 +5,7 @@ import pytest
 
 from helpers.skeletons import experiment, put
 from psofed import experiment as experiments
-from psofed.cli.laws.rules import subjects
+from psofed.cli.laws.rules import subject
 from psofed.errors import InputError
 from psofed.simulate import montecarlo
 
@@ -72,14 +72,14 @@ def test_what_breaks_the_contract_is_refused_with_file_handler_and_rule(tmp_path
 
 @pytest.mark.parametrize(("change", "rule"), NOTICED)
 def test_what_no_shape_shows_is_noticed_by_the_check(tmp_path, change, rule):
-    (first, *_) = subjects(str(put(tmp_path, NUMPY, change)))
-    told = {v.rule: v.reason for v in first.verdicts() if v.outcome == "failed"}
+    found = subject(str(put(tmp_path, NUMPY, change))).verdicts()
+    told = {v.rule: v.reason for v in found if v.outcome == "failed"}
     assert any(name.startswith(rule) for name in told), told
 
 
 def test_a_broken_handler_ends_a_command_without_a_traceback(psofed, tmp_path):
     put(tmp_path, (UPLOAD, "return 5\n"))
-    result = psofed("run", experiment(tmp_path), "--out", tmp_path / "out", "--jobs", "1")
+    result = psofed("run", experiment(tmp_path), "--out", tmp_path / "out")
     assert result.returncode == 2
     assert "upload returns a int" in result.stderr
     assert "Traceback" not in result.stderr

@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from helpers.loopback import disk
 from helpers.skeletons import TOML, experiment, put, skeleton
 from psofed import experiment as experiments
-from psofed.cli.laws.drivers import MemoryDisk
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.federation import plugins
@@ -72,7 +72,7 @@ def test_what_a_notebook_made_is_not_written_but_its_result_is_and_says_so(tmp_p
     assert tomllib.loads(text)["methods"][0]["name"] == "__main__:Mine"
     store = Checkpoint(tmp_path, made)
     store.begin()
-    with pytest.raises(InputError, match="cannot know that this is the same experiment"):
+    with pytest.raises(InputError, match="may hold another experiment"):
         store.resume(Accumulator(made))
 
 
@@ -108,7 +108,7 @@ def test_a_stream_that_is_written_nowhere_is_refused_when_it_is_written():
 
 
 def test_a_result_keeps_path_digest_and_source_and_repeats_itself(mine, tmp_path, psofed):
-    done = psofed("run", "mine.toml", "--out", "result", "--jobs", "1")
+    done = psofed("run", "mine.toml", "--out", "result")
     assert done.returncode == 0, done.stderr
     (about,) = json.loads((tmp_path / "result/summary.json").read_text())["plugins"]
     assert about["path"] == str(tmp_path / "mine.py")
@@ -116,7 +116,7 @@ def test_a_result_keeps_path_digest_and_source_and_repeats_itself(mine, tmp_path
     copy = tmp_path / "result" / f"mine-{about['digest'][:8]}.py"
     assert copy.read_text() == skeleton("method")
     (tmp_path / "mine.py").unlink()
-    again = psofed("run", "result/experiment.toml", "--out", "again", "--jobs", "1")
+    again = psofed("run", "result/experiment.toml", "--out", "again")
     assert again.returncode == 0, again.stderr
     curves = [(tmp_path / name / "curves.csv").read_bytes() for name in ("result", "again")]
     assert curves[0] == curves[1]
@@ -130,10 +130,10 @@ def test_another_file_is_not_resumed_and_the_line_says_which(mine, tmp_path, pso
     changed = experiments.read(tmp_path / "mine.toml")
     with pytest.raises(InputError, match=rf"{path} has changed: its digest was \w+ and is \w+"):
         Checkpoint(tmp_path / "result", changed).resume(Accumulator(changed))
-    done = psofed("run", "mine.toml", "--out", "whole", "--jobs", "1")
-    assert psofed("run", "mine.toml", "--out", "whole", "--resume").returncode == 0
+    done = psofed("run", "mine.toml", "--out", "whole")
+    assert psofed("run", "mine.toml", "--out", "whole").returncode == 0
     put(tmp_path)
-    done = psofed("run", "mine.toml", "--out", "whole", "--resume")
+    done = psofed("run", "mine.toml", "--out", "whole")
     assert done.returncode == 2
     assert f"{path} has changed: its digest was" in done.stderr
 
@@ -149,12 +149,13 @@ def test_a_folder_that_was_moved_is_resumed(mine, tmp_path):
 FAILING = ('return client["w"].copy()', 'return client["w"] / {}["no"]')
 
 
-@pytest.mark.parametrize("where", [["--jobs", "1"], ["--jobs", "2"]])
-def test_an_error_in_the_plug_in_is_told_as_its_own(tmp_path, psofed, where):
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_error_in_the_plug_in_is_told_as_its_own(tmp_path, psofed, monkeypatch, jobs):
+    monkeypatch.setenv("PSOFED_JOBS", jobs)
     path = put(tmp_path, FAILING)
     line = 1 + path.read_text()[: path.read_text().index("{}[")].count("\n")
     experiment(tmp_path)
-    done = psofed("run", "mine.toml", "--out", "result", *where)
+    done = psofed("run", "mine.toml", "--out", "result")
     assert done.returncode == 2
     assert f"{path}:{line}: upload failed with KeyError: 'no'" in done.stderr
     assert "bug in psofed" not in done.stderr
@@ -194,11 +195,11 @@ def test_a_state_folder_keeps_the_file_and_imports_it_only_if_told(tmp_path):
 
     put(tmp_path, marked(tmp_path))
     plan = deployment.read(experiment(tmp_path, DEPLOYED))
-    disk = MemoryDisk("server")
-    plan.keep(disk)
+    files = disk()
+    plan.keep(files)
     state = tmp_path / "state"
     state.mkdir()
-    for name, data in disk.files.items():
+    for name, data in files.files.items():
         (state / name).write_bytes(data)
     (tmp_path / "imported").unlink()
     with pytest.raises(InputError, match=r"is not imported here; allow it by naming the file: --p"):

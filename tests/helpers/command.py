@@ -49,3 +49,11 @@ def call(*arguments: Any, cwd: Path) -> Done:
         sys.stdout.flush()
         sys.stderr.flush()
         return Done(code, out.getvalue().decode(), err.getvalue().decode())
+
+
+def wrong(done: Done, *parts: str) -> None:
+    """Exit code 2, no traceback, and a last line that has all parts."""
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    for part in parts:
+        assert part in done.stderr.strip().splitlines()[-1]

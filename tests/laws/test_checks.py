@@ -9,14 +9,13 @@ import pytest
 
 from helpers.skeletons import put
 from psofed.cli.laws import of_samples
-from psofed.cli.laws.rules import BrokenError, subjects
+from psofed.cli.laws.rules import BrokenError, subject
 from psofed.streams import paper
 
 
 def failures(path):
     """The rules that fail, one after another: what comes after is not tried until it is asked for."""
-    for subject in subjects(str(path)):
-        yield from (v.rule for v in subject.verdicts() if v.outcome == "failed")
+    yield from (v.rule for v in subject(str(path)).verdicts() if v.outcome == "failed")
 
 
 @pytest.mark.parametrize("kind", ["method", "stream", "policy", "learner", "attack", "defence"])
@@ -45,33 +44,33 @@ def test_the_verdicts_are_printed_as_json_and_a_setting_can_be_chosen(psofed, tm
 
 MUTANTS = [
     ("method", ('self.learner.learn(client["w"], z, y, self.step)', 'self.gain *= 0.9\n        self.learner.learn(client["w"], z, y, self.gain)'), "A state that is saved and loaded"),
-    ("method", ("    entrywise = True\n", ""), "Decoding refuses"),
+    ("method", ("    entrywise = True\n", ""), "Decoding gives back"),
     ("method", ("    entrywise = True\n", "    encode = lambda self, values, up: values[::-1].tobytes()\n"), "Decoding gives back"),
     ("method", ('server["w"].copy()', 'server["w"] + k'), "A common download is the same"),
     ("method", ('return client["w"].copy()', 'return client["w"].copy() + 1e-3'), "Targets of zero"),
     ("method", ('server["w"] += self.gain * sum(changes)', 'server["w"][:] = sum(weights[k] * model for k, model in uploads.items())'), "A fold is linear"),
-    ("method", ('self.learner.learn(client["w"], z, y, self.step)', "pass"), "Monte Carlo, kernel, messages and tables"),
+    ("method", ('self.learner.learn(client["w"], z, y, self.step)', "pass"), "Deployed, it gives the models"),
     ("method", ('self.learner.learn(client["w"], z, y, self.step)', 'import numpy as np\n        self.learner.learn(client["w"], z, y, np.random.rand())'), "The same seed gives the same bits"),
-    ("method", ('return server["w"].copy()', "return 1 / 0"), "Monte Carlo, kernel, messages and tables"),
+    ("method", ('return server["w"].copy()', "return 1 / 0"), "Deployed, it gives the models"),
     ("stream", ('return streams.Samples(x, f(x), np.sqrt(self.noise)', 'return streams.Samples(x, np.cos(x[:, 0]), np.sqrt(self.noise)'), "The test set is of the function that is learned"),
     ("stream", ("block = seeds.normals(\"mine\", clients, numbers * BLOCK, round=n // BLOCK)", "block = np.random.default_rng(stop).standard_normal((len(clients), numbers * BLOCK))"), "More rounds or more clients"),
     ("stream", ("noise = np.asarray(np.sqrt(self.noise), dtype)", "noise = np.sqrt(np.float64(self.noise))"), "Samples have x [K, N, L]"),
     ("stream", ("seeds.world.generator(purpose)", "seeds.generator(purpose)"), "Runs of one world share"),
-    ("stream", ("seeds.world.generator(purpose)", 'seeds.world.generator("mine")'), "Snapshots for two purposes"),
-    ("policy", ("sorted(order[: self.size].tolist())", "order[: self.size].tolist()"), "Members and weights come in client order"),
+    ("stream", ("seeds.world.generator(purpose)", 'seeds.world.generator("mine")'), "Runs of one world share"),
+    ("policy", ("sorted(order[: self.size].tolist())", "order[: self.size].tolist()"), "Members and weights"),
     ("policy", ("class Policy(policies.Policy)", "class Policy"), "Members and weights"),
     ("policy", ("    options: Options\n", "    def __init__(self, options, federation):\n        self.options, self.seeds, self.clients = options, federation.seeds, federation.clients\n"), "Members and weights"),
     ("policy", ("1 / len(scores)", "score_sum"), "Members and weights"),
     ("policy", ("sound(score)", "score"), "Scores that are infinite"),
-    ("policy", ('luck = self.seeds', 'self.seen = getattr(self, "seen", 0) + 1\n        luck = (1 + self.seen % 7) * self.seeds.uniforms("more", round=self.seen, count=self.clients) * self.seeds'), "A state that is saved and loaded"),
+    ("policy", ('luck = self.seeds', 'self.seen = getattr(self, "seen", 0) + 1\n        luck = (1 + self.seen % 7) * self.seeds.uniforms("more", round=self.seen, count=self.clients) * self.seeds'), "Its state is a dict of arrays"),
     ("learner", ("w += ", "w = w + "), "Arrays have the shapes"),
     ("learner", ("return error", "return -error"), "Arrays have the shapes"),
     ("learner", ("self.gain * step", "-self.gain * step"), "A step makes the error smaller"),
     ("learner", ("return z @ w if w.ndim == 1 else np.vecdot(w, z)", "return (z @ w if w.ndim == 1 else np.vecdot(w, z)).astype(np.float64)"), "The precision of a model is kept"),
     ("attack", ("* w_k)", "* w_k + np.random.rand())"), "What is sent follows from the seed"),
-    ("attack", ("return w_k\n", "w_k += 1\n            return w_k\n"), "The models that clients have learned"),
-    ("attack", (".astype(w_k.dtype)", ".astype(np.float64)"), "The models that clients have learned"),
-    ("attack", ("* w_k)", "/ (bad.sum() - 2) * w_k)"), "Finite models give finite ones"),
+    ("attack", ("return w_k\n", "w_k += 1\n            return w_k\n"), "What is sent follows from the seed"),
+    ("attack", (".astype(w_k.dtype)", ".astype(np.float64)"), "What is sent follows from the seed"),
+    ("attack", ("* w_k)", "/ (bad.sum() - 2) * w_k)"), "What is sent follows from the seed"),
     ("attack", ("* w_k)", "* w_k.mean(axis=-2, keepdims=True) + 0 * w_k)"), "Deployed clients that are malicious"),
     ("attack", ("* w_k)", "* w_k + (w_k.ndim > 2))"), "Several runs computed at once"),
     ("defence", ('{"clipped": np.zeros(self.setting.places)}', '{"clipped": [0.0] * self.setting.places}'), "Its state is a dict of arrays"),

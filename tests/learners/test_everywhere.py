@@ -6,11 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helpers import drivers
 from helpers.battery import METHODS, POLICIES, small, stepwise
+from helpers.drivers import deployment, expected_live, live
+from helpers.loopback import World
 from helpers.network import Chance, VirtualDisk
 from psofed import experiment as experiments
-from psofed.cli.laws import drivers
-from psofed.cli.laws.drivers import STREAMS, deployment, expected_live, live
+from psofed.cli.laws.drivers import STREAMS, compiled
 from psofed.cli.laws.executors import compare_methods, simulate
 from psofed.compare import budget
 from psofed.errors import InputError
@@ -78,7 +80,7 @@ def test_every_driver_gives_the_same_networks_in_every_round(options):
     expected = stepwise(experiment)
     assert np.isfinite(expected).all()
     assert apart(expected[-1], expected[0]) > 1e-3
-    for driver in (drivers.compiled, drivers.messages, drivers.tables):
+    for driver in (compiled, drivers.messages, drivers.tables):
         assert apart(driver(experiment), expected) <= 1e-12, driver.__name__
 
 
@@ -106,10 +108,9 @@ def test_policies_choose_clients_that_learn_a_network(policy):
 def test_the_simulation_of_a_deployment_has_the_same_models(learner):
     experiment = world(psofed.Options(3), learner)
     w, local = simulate(deployment(experiment, "lockstep"), drivers.ROUNDS)
-    team = drivers.Crew(deployment(experiment, "lockstep"))
-    for _ in range(drivers.ROUNDS):
-        team.round()
-    assert apart(team.server.server.model, w) <= 1e-12
+    team = World(given=deployment(experiment, "lockstep"))
+    team.rounds(drivers.ROUNDS)
+    assert apart(team.model, w) <= 1e-12
     assert local.shape == (5, experiment.dim)
 
 
@@ -265,7 +266,7 @@ class Options(Line):
 
 def test_the_command_line_runs_verifies_and_reports_a_network(psofed, tmp_path):
     (tmp_path / "e.toml").write_text(FILE)
-    done = psofed("run", "e.toml", "--out", "r", "--jobs", 1, "--json")
+    done = psofed("run", "e.toml", "--out", "r", "--json")
     assert done.returncode == 0, done.stderr
     again = experiments.read(tmp_path / "r" / "experiment.toml")
     assert again == experiments.read(tmp_path / "e.toml")
@@ -285,7 +286,7 @@ def test_an_own_learner_is_a_file_beside_the_experiment(psofed, tmp_path):
     text = FILE.replace('name = "network"\nhidden = 3', 'name = "./signs.py"\nscale = 0.5')
     (tmp_path / "e.toml").write_text(text)
     assert psofed("study", "verify", "e.toml").returncode == 0
-    done = psofed("run", "e.toml", "--out", "r", "--jobs", 1)
+    done = psofed("run", "e.toml", "--out", "r")
     assert done.returncode == 0, done.stderr
     made = experiments.read(tmp_path / "e.toml")
     assert made.learner.scale == 0.5

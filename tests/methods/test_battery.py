@@ -34,12 +34,7 @@ def test_the_dense_reference_gives_the_same_models():
 SKIPPED = {
     "several_runs_are_each_alone": 17,
     "common_downloads_are_equal": 51,
-    "asked_twice_answers_the_same": 1,
-    "lockstep_deployment_agrees": 14,
-    "live_deployment_learns": 14,
-    "a_policy_that_prefers_nobody_is_the_cohort": 29,
     "folds_are_linear": 29,
-    "nobody_uploads_nothing_moves": 29,
 }
 
 

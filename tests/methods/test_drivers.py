@@ -1,13 +1,14 @@
 """Drivers of the rounds on special occasions; three mistakes that were once made are planted, and
-the rules of `psofed.cli.laws` have to notice each.
+the battery has to notice each.
 """
 
 import numpy as np
 import pytest
 
+from helpers import drivers
 from helpers.battery import small
-from psofed.cli.laws import drivers
-from psofed.cli.laws.drivers import expected_live, live, stepwise, world
+from helpers.drivers import expected_live, live
+from psofed.cli.laws.drivers import stepwise, world
 from psofed.errors import InputError
 from psofed.experiment import Features
 from psofed.federation.clients import stacked

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from helpers.battery import METHODS, exchange, holds, prepare, simulate, small
-from psofed.cli.laws import of_handlers, of_methods
-from psofed.cli.laws.drivers import Crew, played, world
+from helpers.drivers import deployed
+from helpers.loopback import World
+from psofed.cli.laws import of_methods
+from psofed.cli.laws.drivers import played, stepwise, world
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.federation.bases import Paced
@@ -208,9 +210,8 @@ def test_other_models_are_coded_too(form, learner):
 
 def test_frames_tell_the_form_of_the_method():
     for given_by, expected in ((None, "float64"), ("float16", "float16"), ("2 bit", "float64")):
-        team = Crew(
-            Deployment(world(fedavg.Options(2, wire=given_by), "steady"), Deploy(wire="float64"))
-        )
+        experiment = world(fedavg.Options(2, wire=given_by), "steady")
+        team = World(given=Deployment(experiment, Deploy(wire="float64")))
         frame = next(iter(team.server.frames().values()))
         assert wire.decode(frame, 10_000).wire == expected == team.plan.wire
 
@@ -240,11 +241,10 @@ class SilentOptions(OwnOptions):
 
 
 @pytest.mark.parametrize("form", ["float16", "2 bit"])
-@pytest.mark.parametrize("rule", [of_methods.every_driver_agrees,
-                                  of_handlers.messages_survive_the_wire,
-                                  of_methods.lockstep_deployment_agrees])  # fmt: skip
-def test_a_method_from_outside_may_declare_what_it_sends(form, rule):
-    holds(rule, OwnOptions(wire=form))
-    if rule is of_methods.every_driver_agrees:
-        with pytest.raises(InputError, match="does not declare which of its messages"):
-            small(SilentOptions(wire=form))
+def test_a_method_from_outside_may_declare_what_it_sends(form):
+    for rule in (of_methods.executors_agree, of_methods.messages_survive_the_wire):
+        holds(rule, OwnOptions(wire=form))
+    experiment = world(OwnOptions(wire=form), "steady")
+    assert np.abs(deployed(experiment) - stepwise(experiment)).max() <= 1e-12
+    with pytest.raises(InputError, match="does not declare which of its messages"):
+        small(SilentOptions(wire=form))

@@ -66,7 +66,7 @@ def test_theory_is_drawn_over_its_simulation(opened, psofed, tmp_path):
         '[features]\ndim = 6\n[[methods]]\nname = "onlinefed"\n[[methods]]\nname = "psofed"\n'
         "shared = 2\n"
     )
-    result = psofed("study", "theory", "t.toml", "--simulate", "--runs", 4, "--out", "t")
+    result = psofed("study", "theory", "t.toml", "--runs", 4, "--out", "t")
     assert result.returncode == 0, result.stderr
     shown = opened((tmp_path / "t" / "report.html").read_bytes())
     series = shown.evaluate(

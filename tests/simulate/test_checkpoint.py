@@ -128,7 +128,7 @@ def test_another_experiment_is_not_resumed(tmp_path, change, named):
     with pytest.raises(InputError) as error:
         montecarlo.run(other, store=store(tmp_path, other, begin=False))
     assert named in str(error.value)
-    assert "--force" in str(error.value)
+    assert "give another --out" in str(error.value)
 
 
 def test_another_version_is_not_resumed(tmp_path):
@@ -174,7 +174,7 @@ def test_a_process_that_is_killed_at_random_goes_on_to_the_same_bytes(
 ):
     (tmp_path / "e.toml").write_text(TOML.replace("runs = 120", "runs = 160"))
     assert psofed("run", "e.toml", "--out", "whole").returncode == 0
-    command = ("run", "e.toml", "--out", "killed", "--resume")
+    command = ("run", "e.toml", "--out", "killed")
     pick, folder, kills = random.Random(1), tmp_path / "killed" / CHECKPOINT, 0
 
     def written():
@@ -195,7 +195,7 @@ def test_a_process_that_is_killed_at_random_goes_on_to_the_same_bytes(
     assert not (tmp_path / "killed" / CHECKPOINT).exists()
 
 
-def test_the_command_line_resumes_refuses_and_starts_anew(tmp_path, psofed):
+def test_the_command_line_goes_on_with_the_same_experiment_and_refuses_another(tmp_path, psofed):
     (tmp_path / "e.toml").write_text(TOML)
     folder = tmp_path / "r"
     folder.mkdir()
@@ -204,25 +204,18 @@ def test_the_command_line_resumes_refuses_and_starts_anew(tmp_path, psofed):
     total = Accumulator(SMALL)
     total.add(one_run(SMALL, 0))
     begun.save(total)
-    refused = psofed("run", "e.toml", "--out", "r")
-    assert refused.returncode == 2
-    assert "holds an unfinished result; continue with --resume" in refused.stderr
-    other = psofed("run", "e.toml", "--out", "r", "--resume")
+    other = psofed("run", "e.toml", "--out", "r")
     assert other.returncode == 2
-    assert "experiment.seed was 3 and is 0" in other.stderr
+    assert "r was started with other settings: experiment.seed was 3 and is 0" in other.stderr
     assert begun.exists()  # the other experiment's runs are kept
-    anew = psofed("run", "e.toml", "--out", "r", "--force", "--runs", 2, "--json")
-    assert anew.returncode == 0, anew.stderr
-    assert json.loads(anew.stdout)["runs"] == 2
-    again = psofed("run", "e.toml", "--out", "r", "--resume", "--runs", 2)
+    done = psofed("run", "e.toml", "--out", "new", "--runs", 2, "--json")
+    assert json.loads(done.stdout)["runs"] == 2
+    again = psofed("run", "e.toml", "--out", "new", "--runs", 2)
     assert again.returncode == 0
-    assert "Nothing to do: r holds the finished result" in again.stderr
-    for change in (("--runs", 3), ("--runs", 1)):
-        other = psofed("run", "e.toml", "--out", "r", "--resume", *change)
-        assert other.returncode == 2
-        assert "r has other files and nothing to resume" in other.stderr
-    nothing = psofed("run", "e.toml", "--out", "new", "--resume", "--runs", 2)
-    assert nothing.returncode == 0, nothing.stderr
+    assert "Nothing to do: new holds the finished result" in again.stderr
+    refused = psofed("run", "e.toml", "--out", "new", "--runs", 3)
+    assert refused.returncode == 2
+    assert "new is not empty; give another --out" in refused.stderr
 
 
 def test_fewer_runs_than_are_finished_are_refused(tmp_path, monkeypatch):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.drivers import deployment
 from psofed import experiment as experiments
-from psofed.cli.laws.drivers import deployment
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.federation.learners import lms, network

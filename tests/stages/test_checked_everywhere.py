@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 
 import psofed as lib
+from helpers import drivers
 from helpers.battery import METHODS, exchange, small, stepwise
 from helpers.loopback import Line, disk, plan
 from helpers.spiked import Options as Spiked
 from psofed import experiment as experiments
-from psofed.cli.laws import drivers
+from psofed.cli.laws.drivers import ROUNDS
 from psofed.federation.stage import around
 from psofed.fleet.address import Address
 from psofed.fleet.client_loop import Device, device
 from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.member import Member
-from psofed.fleet.samples import Sample
+from psofed.fleet.samples import Sample, replay
 from psofed.report import comparisons
 from psofed.simulate import montecarlo, onerun
 from psofed.simulate.finished import Accumulator
@@ -35,7 +36,7 @@ SOME = list({options.name: options for options in METHODS}.values())  # one sett
 
 @pytest.mark.parametrize("options", SOME, ids=lambda options: options.title())
 def test_every_method_gives_the_same_models_in_every_executor_if_a_sensor_is_wrong(options):
-    world = small(options, stream=WRONG, check=TIGHT, rounds=drivers.ROUNDS)
+    world = small(options, stream=WRONG, check=TIGHT, rounds=ROUNDS)
     expected = stepwise(world)
     assert np.abs(expected).max() < 20, "999 would be seen"
     if not options.simulated:
@@ -186,7 +187,7 @@ class Options(SampleCheck):
 
 def stream_of(world, k, count):
     """Samples of the experiment's stream as a sensor gives them."""
-    x, y = drivers.replay(world, k)(0, count)
+    x, y = replay(world, k)(0, count)
     return [Sample(row, float(label)) for row, label in zip(x, y, strict=True)]
 
 

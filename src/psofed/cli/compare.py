@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.printing import say
-from psofed.cli.run import Wishes, compute, leave_interrupted
+from psofed.cli.printing import finish, results, say
+from psofed.cli.run import Wishes, compute, jobs, leave_interrupted
 from psofed.cli.verbs import FILE, experiment_options
 from psofed.errors import InputError
 from psofed.federation.progress import in_turn
@@ -70,34 +70,37 @@ def compare(
     """
     from psofed.compare import tuning as searches
     from psofed.compare.budget import Allowance
+    from psofed.compare.comparing import finished
+    from psofed.report import comparisons as words
     from psofed.simulate.finished import Checkpoint
 
     how = Wishes(**options)
     if target is not None and not abs(target) < 1000:
         raise InputError("--target", f"is {target}", "use a number of dB, such as -11")
     experiment, unfit = _experiment(file, how)
-    folder = how.folder(f"{file.stem}-compare" if file else "compare")
     allowed = Allowance(budget, total)
     question = {"budget": budget, "target": target, "total": total, "tuning": tuning}
-    known = Checkpoint.beside(folder.path) if how.resume else ""
-    try:
-        found = searches.from_text(known, experiment, question) or _tuned(
-            experiment, allowed, how, target, tuning
-        )
-    except BaseException:
-        folder.discard()
-        raise
-    beside = searches.to_text(experiment, question, found)
-    found = found._replace(left_out=[*unfit, *found.left_out])
-    every = experiment.evaluate_every or max(experiment.rounds // 1000, 1)
-    methods = tuple(entry.options for entry in found.entries)
-    experiment = replace(experiment, methods=methods, evaluate_every=every)
-    curves, done, store = compute(experiment, folder, how, beside)
-    if curves is None or not done:
-        leave_interrupted(folder, store)
-    command = _command(file, question, curves.experiment, how)
-    _write(curves, found, allowed, folder, command, tuning, how)
+    with results(how.out, f"{file.stem}-compare" if file else "compare", resumes=True) as folder:
+        known = Checkpoint.beside(folder.path)
+        kept = searches.from_text(known, experiment, question)
+        if known and kept is None:
+            found = "holds the beginning of another comparison"
+            raise InputError(str(folder.path), found, "repeat its command, or give another --out")
+        tuned = kept or _tuned(experiment, allowed, target, tuning)
+        beside = searches.to_text(experiment, question, tuned)
+        tuned = tuned._replace(left_out=[*unfit, *tuned.left_out])
+        every = experiment.evaluate_every or max(experiment.rounds // 1000, 1)
+        methods = tuple(entry.options for entry in tuned.entries)
+        experiment = replace(experiment, methods=methods, evaluate_every=every)
+        curves, done, store = compute(experiment, folder.path, beside)
+        if curves is None or not done:
+            leave_interrupted(folder, store)
+        command = _command(file, question, curves.experiment, how)
+        result = finished(curves, tuned, allowed, tuning, command)
+        folder.write(words.render(result))
     store.remove()
+    end = f"\n{curves.counted_runs()}; results in {folder.path}"
+    finish(folder, how.as_json, words.to_table(result), *words.blocks(result), end)
 
 
 def _experiment(file: Path | None, how: Wishes) -> tuple[Experiment, list[tuple[str, str]]]:
@@ -119,14 +122,12 @@ def _experiment(file: Path | None, how: Wishes) -> tuple[Experiment, list[tuple[
     return how.changed(made, RUNS, {"runs": 2, "rounds": 100}), unfit
 
 
-def _tuned(
-    experiment: Experiment, allowed: Allowance, how: Wishes, target: float | None, tuning: How
-) -> Tuned:
+def _tuned(experiment: Experiment, allowed: Allowance, target: float | None, tuning: How) -> Tuned:
     """Each method as it is compared: at its best, or as it was asked for."""
     from psofed.compare.tuning import tune
     from psofed.simulate import pools
 
-    with pools.local(experiment, how.jobs) as workers, in_turn() as told:
+    with pools.local(experiment, jobs()) as workers, in_turn() as told:
         try:
             return tune(experiment, allowed, tuning, target, workers, told)
         except InputError as error:
@@ -141,16 +142,3 @@ def _command(file: Path | None, question: Any, experiment: Experiment, how: Wish
     parts += [f"--total {question['total']}"] if question["total"] != "unicast" else []
     parts += [f"--tuning {question['tuning']}"] if question["tuning"] != "fair" else []
     return " ".join(filter(None, parts)) + how.sets()
-
-
-def _write(
-    curves: Any, found: Tuned, allowed: Allowance, folder: Any, command: str, tuning: How,
-    how: Wishes,
-) -> None:  # fmt: skip
-    from psofed.compare.comparing import finished
-    from psofed.report import comparisons as words
-
-    result = finished(curves, found, allowed, tuning, command)
-    folder.write(words.render(result))
-    end = f"\n{curves.counted_runs()}; results in {folder.path}"
-    how.show(folder, lambda: words.to_table(result), *words.blocks(result), end)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -13,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from psofed.cli import printing
-from psofed.cli.printing import say
+from psofed.cli.printing import finish, results, say
 from psofed.cli.verbs import FILE, Command, common, fields
 from psofed.federation import texts
 from psofed.federation.progress import EVERY, counting
 
 if TYPE_CHECKING:
-    from psofed.report.files import ResultFolder
     from psofed.streams.data.table import Table
     from psofed.tables.plan import Plan
 
 EXAMPLE: dict[str, Any] = {"label_delay": 6, "warmup": 0.2}
 FORM = ", ".join(texts.comments("streams.data.textfile", "Form"))
-ROLES = ("client", "time", "target", "inputs", "drop", "lags", "target_lags", "calendar")
+ROLES = ("client", "time", "target", "inputs")
 PLAN = click.option("--plan", "plan_file", type=FILE, metavar="FILE",
                     help="TOML file with such settings; options override it.")  # fmt: skip
 
@@ -50,7 +48,6 @@ def _names(*more: str) -> str:
 @click.command()
 @click.argument("table", type=FILE, required=False)
 @fields("streams.data.columns.Columns", *ROLES)
-@fields("tables.plan.Plan", "label_delay")
 @click.option(
     "--method",
     "methods",
@@ -62,7 +59,7 @@ def _names(*more: str) -> str:
 @click.option("--alone", is_flag=True, help="Run the given methods only, without controls.")
 @set_option(_names())
 @PLAN
-@common("example", "out", "force", "json")
+@common("example", "out", "json")
 def fit(table: Path | None, alone: bool, **options: Any) -> None:
     """Learn a shared model from TABLE (CSV, .csv.gz, .parquet, or a folder with a file per client).
 
@@ -74,23 +71,17 @@ def fit(table: Path | None, alone: bool, **options: Any) -> None:
     from psofed.tables import fitting
 
     asked = Asked.of(table, options)
-    with asked.results("fit") as folder:
+    with results(asked.out, f"{asked.name}-fit") as folder:
         done = fitting.fit(asked.read(), asked.plan, not alone, counting)
-        folder.write(fits.render(done, command()), fits.FILES)
+        folder.write(fits.render(done, command()))
     out = folder.path
-    if asked.as_json:
-        printing.as_json(fits.summary(done, command()), out)
-        return
-    printing.show(*fits.blocks(done))
-    if not alone:
-        printing.show("", *fits.client_blocks(done))
+    blocks = [*fits.blocks(done)] if alone else [*fits.blocks(done), "", *fits.client_blocks(done)]
     plan, taps = done.plan, done.recipe.taps
     inputs = f"width {plan.width:g}, step {plan.step:g}, {taps} input{'s' * (taps > 1)}"
     learned = f"learned from round {done.span.first}, frozen at {done.span.frozen}"
-    printing.show(f"\nD = {plan.dim}, {inputs}; {learned}", *done.notes)
-    printing.show(
-        f"results in {out}; use the model with: psofed predict {out / 'model.psofed'} TABLE"
-    )
+    blocks += [f"\nD = {plan.dim}, {inputs}; {learned}", *done.notes]
+    end = f"results in {out}; use the model with: psofed predict {out / 'model.psofed'} TABLE"
+    finish(folder, asked.as_json, fits.summary(done, command()), *blocks, end)
 
 
 @click.command()
@@ -99,10 +90,9 @@ def fit(table: Path | None, alone: bool, **options: Any) -> None:
 @click.option("--link", metavar="NAME",
               help="Type of link, which limits messages: lorawan-dr0 .. lorawan-dr5, nb-iot, ble,"
               " satellite or ethernet. [default: no limits]")  # fmt: skip
-@fields("tables.advice.Limits", "bytes_per_day")
-@set_option(_names("payload", "target_error", "within"))
+@set_option(_names("payload", "bytes_per_day", "target_error", "within"))
 @PLAN
-@common("example", "out", "force", "json")
+@common("example", "out", "json")
 def advise(table: Path | None, link: str | None, **options: Any) -> None:
     """Say whether to federate for TABLE, and with which setting: the cheapest of the good ones.
 
@@ -119,21 +109,19 @@ def advise(table: Path | None, link: str | None, **options: Any) -> None:
 
     asked = Asked.of(table, options, advising.Limits)
     limits = asked.limits if link is None else asked.limits.of_link(link)
-    with asked.results("advice") as folder:
+    with results(asked.out, f"{asked.name}-advice") as folder:
         search_dim = "dim" not in asked.given["plan"]
         read = asked.read()
         advice = advising.advise(read, asked.plan, limits, counting, search_dim, asked.source)
-        folder.write(words.render(advice, command()), words.FILES)
+        folder.write(words.render(advice, command()))
     out = folder.path
-    if asked.as_json:
-        printing.as_json(words.summary(advice, command()), out)
-        return
-    printing.show(*words.blocks(advice), *advice.notes)
-    printing.show(f"\nresults in {out}; continue with: psofed fit TABLE --plan {out / 'plan.toml'}")
+    end = [f"\nresults in {out}; continue with: psofed fit TABLE --plan {out / 'plan.toml'}"]
     if advice.experiment is not None:
-        printing.show(
+        end += [
             f"or with {out / 'run.toml'}: psofed run, psofed deploy serve, psofed deploy client"
-        )
+        ]
+    blocks = [*words.blocks(advice), *advice.notes, *end]
+    finish(folder, asked.as_json, words.summary(advice, command()), *blocks)
 
 
 @dataclass(frozen=True)
@@ -146,7 +134,6 @@ class Asked:
     limits: Any  # of the link, if they can be given
     example: bool
     out: Path | None
-    force: bool
     as_json: bool
 
     @classmethod
@@ -158,7 +145,7 @@ class Asked:
         from psofed.tables import example
         from psofed.tables.plan import Plan
 
-        rest = {key: options.pop(key) for key in ("example", "out", "force", "as_json")}
+        rest = {key: options.pop(key) for key in ("example", "out", "as_json")}
         file, methods = options.pop("plan_file"), options.pop("methods", ())
         if rest["example"] == (table is not None):
             raise click.UsageError("Give a TABLE, or --example.")
@@ -179,19 +166,10 @@ class Asked:
             raise blamed(error, settings) from None
         return cls(example.PATH if table is None else table, plan, given, made, **rest)
 
-    @contextmanager
-    def results(self, verb: str) -> Iterator[ResultFolder]:
-        """The folder for results: opened before the work begins, removed again if it fails."""
-        from psofed.report import files
-
-        name = "example" if self.example else self.source.name.split(".")[0]
-        default = files.default_folder(Path("results") / f"{name}-{verb}", False)
-        folder = files.ResultFolder(self.out or default, self.force)
-        try:
-            yield folder
-        except BaseException:
-            folder.discard()
-            raise
+    @property
+    def name(self) -> str:
+        """What results are called after."""
+        return "example" if self.example else self.source.name.split(".")[0]
 
     def read(self) -> Table:
         """The table, read with progress lines."""

@@ -16,9 +16,7 @@ from psofed.errors import InputError
     type=FILE,
     help="Write the page to this file, which needs no server, and return at once.",
 )
-@click.option("--open/--no-open", "show", default=True, show_default=True,
-              help="Open the page in a browser.")  # fmt: skip
-def play(out: Path | None, show: bool) -> None:
+def play(out: Path | None) -> None:
     """Open the playground: an interactive page that shows how PSO-Fed works.
 
     The page computes in the browser and needs no network. Without --out it is served from memory,
@@ -30,19 +28,18 @@ def play(out: Path | None, show: bool) -> None:
 
     text = playground.render()
     if out is None:
-        _serve(text, show)
+        _serve(text)
         return
     try:
         records.write(out, text.encode())
     except OSError as error:
         found = f"cannot be written: {error.strerror}"
         raise InputError(str(out), found, "give another --out") from None
-    print(f"The playground is in {out.resolve()}")
-    if show:
-        _open(out.resolve().as_uri(), "file")
+    print(f"The playground is in {out.resolve()}: open it in a browser.")
 
 
-def _serve(text: str, show: bool) -> None:
+def _serve(text: str) -> None:
+    import webbrowser
     from threading import Event
 
     from psofed.report.playground import hosting
@@ -50,17 +47,10 @@ def _serve(text: str, show: bool) -> None:
     try:
         with hosting(text) as url:
             print(f"The playground is at {url} until Ctrl-C", flush=True)
-            if show:
-                _open(url, "address")
+            if not webbrowser.open(url):
+                click.echo("No browser was found. Open the address in a browser.", err=True)
             forever = Event()
             while not forever.wait(1):  # in parts, because one long wait is deaf on some systems
                 pass
     except KeyboardInterrupt:
         print("The playground has ended.")
-
-
-def _open(address: str, what: str) -> None:
-    import webbrowser
-
-    if not webbrowser.open(address):
-        click.echo(f"No browser was found. Open the {what} in a browser.", err=True)

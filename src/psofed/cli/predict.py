@@ -21,7 +21,6 @@ from psofed.federation import texts
 @click.command()
 @click.argument("model", type=FILE)
 @click.argument("table", type=FILE, required=False)
-@click.option("--own", is_flag=True, help="Use a client's own model where the file has one.")
 @click.option("--interval", type=float, metavar="LEVEL",
               help="Add two columns: the interval that holds this share of the targets, e.g."
               " 0.9.")  # fmt: skip
@@ -30,8 +29,8 @@ from psofed.federation import texts
 @set_option(FORM)
 @common("example", "json")
 def predict(
-    model: Path, table: Path | None, example: bool, own: bool, interval: float | None,
-    out: Path | None, as_json: bool, settings: tuple[str, ...],
+    model: Path, table: Path | None, example: bool, interval: float | None, out: Path | None,
+    as_json: bool, settings: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Predict the target of every row of TABLE with a MODEL that `psofed fit` has saved.
 
@@ -47,7 +46,7 @@ def predict(
     loaded = models.load(model)
     recipe = loaded.recipe
     source = examples.PATH if example else table
-    rows, rounds = models.predict(loaded, source, own, _form(settings), interval)
+    rows, rounds = models.predict(loaded, source, False, _form(settings), interval)
     count, judged, inside, squares = 0, 0, 0, 0.0
     with _output(out, as_json) as write:
         more = [] if interval is None else ["low", "high"]
@@ -124,9 +123,8 @@ def _output(out: Path | None, quiet: bool) -> Any:
 @click.option("--client", metavar="NAME", help="Export the own model of this client.")
 @click.option("--plan", type=FILE, metavar="FILE",
               help="The file of the run, if MODEL is a state folder without one.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def export(
-    model: Path, format: str, out: Path | None, client: str | None, plan: Path | None, force: bool
+    model: Path, format: str, out: Path | None, client: str | None, plan: Path | None
 ) -> None:
     """Write MODEL in a form that needs no psofed: for ONNX runtimes, microcontrollers, anything.
 
@@ -141,8 +139,8 @@ def export(
     out = out or formats.default_name(model, format, client)
     if out.is_dir():
         raise InputError(str(out), "is a folder", "give a file as --out")
-    if out.exists() and not force:
-        raise InputError(str(out), "exists already", "give another --out, or --force")
+    if out.exists():
+        raise InputError(str(out), "exists already", "give another --out")
     made = formats.load(model, client, plan, command())
     data = formats.render(made, format, out.stem)
     try:

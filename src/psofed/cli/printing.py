@@ -11,10 +11,13 @@ import re
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from psofed.report.files import Block, Grid
+from psofed.report import files
+from psofed.report.files import Block, Grid, ResultFolder
 
 NARROW = 40  # a terminal that says that it is narrower is not believed
 STYLES = {
@@ -62,9 +65,25 @@ def say(line: str) -> None:
     patiently(line, sys.stderr)
 
 
-def as_json(table: dict[str, Any], folder: Path) -> None:
-    """Print a result for other programs."""
-    print(json.dumps(table | {"folder": str(folder)}, indent=2))
+@contextmanager
+def results(out: Path | None, default: str, resumes: bool = False) -> Iterator[ResultFolder]:
+    """The folder for results: opened before the work begins, removed again if it fails."""
+    folder = files.ResultFolder(out or files.default_folder(Path("results") / default), resumes)
+    if not files.can_draw():
+        say("No figures: they need matplotlib (pip install '.[plot]' in a clone).")
+    try:
+        yield folder
+    except BaseException:
+        folder.discard()
+        raise
+
+
+def finish(folder: ResultFolder, as_json: bool, table: dict[str, Any], *blocks: Any) -> None:
+    """The result on standard output: for programs, or for people."""
+    if as_json:
+        print(json.dumps(table | {"folder": str(folder.path)}, indent=2))
+    else:
+        show(*blocks)
 
 
 def show(*blocks: Block, beside: bool = False) -> None:

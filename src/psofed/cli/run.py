@@ -1,4 +1,4 @@
-"""`psofed run FILE.toml` and `psofed reproduce`: an experiment with progress, kept if interrupted.
+"""`psofed init`, `run` and `reproduce`: an experiment with progress, kept if interrupted.
 
 `compare` and the studies share it: what the options say, the folder, the runs, the way out.
 """
@@ -8,16 +8,17 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from psofed.cli import printing
-from psofed.cli.printing import say
+from psofed.cli.printing import finish, results, say
 from psofed.cli.verbs import FILE, experiment_options
 
 if TYPE_CHECKING:
@@ -26,7 +27,43 @@ if TYPE_CHECKING:
     from psofed.report.files import ResultFolder
     from psofed.simulate.finished import Checkpoint
 
+PRESETS = ("paper", "lean", "tracking", "private", "lean-private")
+SKELETONS = ("method", "stream", "policy", "learner", "attack", "defence")
 Figures = dict[str, tuple[list[int], str]]
+
+
+@click.command()
+@click.argument("file")
+@click.option("--preset", type=click.Choice([*PRESETS, *SKELETONS]), default="paper",
+              show_default=True, metavar="NAME",
+              help="paper: the paper's setting. lean: few bytes (MEMO-Fed). tracking: a function f"
+              " that changes with time. private: masked sums and noise. lean-private: the same with"
+              " an eighth of the bytes. method, stream, policy, learner, attack, defence: the"
+              " skeleton of one of your own, which `psofed check` accepts.")  # fmt: skip
+def init(file: str, preset: str) -> None:
+    """Write a commented experiment to FILE ("-" prints it), or the skeleton of a plug-in."""
+    from psofed.errors import InputError
+
+    skeleton = preset in SKELETONS
+    if skeleton and file != "-" and not file.endswith(".py"):
+        raise InputError("FILE", f"is {file!r}", "give a file that ends in .py")
+    name = f"cli/presets/{preset}.{'template' if skeleton else 'toml'}"
+    text = resources.files("psofed").joinpath(name).read_text(encoding="utf-8")
+    if file == "-":
+        print(text, end="")
+        return
+    try:
+        with open(file, "x", encoding="utf-8") as new:
+            new.write(text)
+    except FileExistsError:
+        raise InputError(file, "exists already", "give another name; nothing was changed") from None
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(file)  # no incomplete file
+        found = f"cannot be written: {error.strerror}"
+        raise InputError(file, found, "give another name") from None
+    then = "Try its rules with: psofed check" if skeleton else "Run it with: psofed run"
+    print(f"Wrote {file}. {then} {file}")
 
 
 @click.command()
@@ -69,13 +106,10 @@ def reproduce(**options: Any) -> None:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the options say: what to change in an experiment, and how to run it."""
+    """What the options say: what to change in an experiment, and where its result goes."""
 
     out: Path | None
-    force: bool
     as_json: bool
-    jobs: int | None
-    resume: bool = False
     runs: str | None = None
     rounds: str | None = None
     seed: str | None = None
@@ -103,9 +137,9 @@ class Wishes:
         every = experiment.evaluate_every
         if every is not None and every > given.get("rounds", every):
             every = None
+        fixed = {"runs": runs or experiment.runs, "evaluate_every": every}
         try:
-            usual = {"runs": runs or experiment.runs, "evaluate_every": every}
-            made = replace(experiment, **usual | given)
+            made = replace(experiment, **fixed | given)
         except InputError as error:
             raise error.inside("--") if error.field in given else error from None
         made.check_simulated()
@@ -115,55 +149,47 @@ class Wishes:
         """What was given with --set, as it is typed."""
         return "".join(f" --set {shlex.quote(text)}" for text in self.settings)
 
-    def folder(self, default: str) -> ResultFolder:
-        """The folder for the results, a new one by default."""
-        from psofed.report import files
 
-        out = self.out or files.default_folder(Path("results") / default, self.resume)
-        made = files.ResultFolder(out, self.force, self.resume)
-        if not files.can_draw():
-            say("No figures: they need matplotlib (pip install '.[plot]' in a clone).")
-        return made
+def jobs() -> int | None:
+    """How many threads or processes the environment asks for; nothing: one for each core."""
+    from psofed.errors import InputError
 
-    def show(self, folder: ResultFolder, table: Callable[[], Any], *blocks: Any) -> None:
-        """The result on standard output: as JSON, or for people."""
-        if self.as_json:
-            printing.as_json(table(), folder.path)
-        else:
-            printing.show(*blocks)
+    text = os.environ.get("PSOFED_JOBS", "")
+    if text and not (text.isdecimal() and int(text)):
+        raise InputError("PSOFED_JOBS", f"is {text!r}", "use a number from 1 on")
+    return int(text) if text else None
 
 
 def work(
     experiment: Experiment, command: str, figures: Figures, default: str, wishes: Wishes
 ) -> None:
     """Run the experiment, write its folder, print its table."""
-    from psofed.report import files, runs
+    from psofed.report import runs
 
-    out = wishes.out or files.default_folder(Path("results") / default, wishes.resume)
-    if wishes.resume and runs.is_finished(out, experiment):
-        say(f"Nothing to do: {out} holds the finished result.")
+    if wishes.out and runs.is_finished(wishes.out, experiment):
+        say(f"Nothing to do: {wishes.out} holds the finished result.")
         return
     warn_of_steps(experiment)
-    folder = replace(wishes, out=out).folder(default)
-    curves, finished, store = compute(experiment, folder, wishes)
-    if curves is None:
-        leave_interrupted(folder, store)
-    if not finished:
-        say("Stopped. Writing what is finished (Ctrl-C again stops at once) ...")
-    command = f"{command} --runs {curves.experiment.runs}"
-    try:
-        folder.write(runs.render(curves, command, figures))
-    except KeyboardInterrupt:
-        leave_interrupted(folder, store)
+    with results(wishes.out, default, resumes=True) as folder:
+        curves, finished, store = compute(experiment, folder.path)
+        if curves is None:
+            leave_interrupted(folder, store)
+        if not finished:
+            say("Stopped. Writing what is finished (Ctrl-C again stops at once) ...")
+        command = f"{command} --runs {curves.experiment.runs}"
+        try:
+            folder.write(runs.render(curves, command, figures))
+        except KeyboardInterrupt:
+            leave_interrupted(folder, store)
     if finished:
         store.remove()
     summary = runs.summary(curves, command)
-    wishes.show(folder, lambda: summary, *_blocks(curves, "claims" in summary, folder, wishes))
+    finish(folder, wishes.as_json, summary, *_blocks(curves, "claims" in summary, folder))
     if not finished:
         leave_interrupted(folder, store)
 
 
-def _blocks(curves: Curves, claimed: bool, folder: ResultFolder, wishes: Wishes) -> Sequence[Any]:
+def _blocks(curves: Curves, claimed: bool, folder: ResultFolder) -> list[Any]:
     from psofed.report import claims, runs
 
     blocks = [runs.grid(curves), *runs.levels(curves)]
@@ -172,8 +198,7 @@ def _blocks(curves: Curves, claimed: bool, folder: ResultFolder, wishes: Wishes)
         blocks += [f"\nThe paper's claims, as measured here on {judged}"]
         blocks += [claims.text(claims.judge(curves))]
         blocks += claims.caution(int(curves.rounds[-1]), judged)
-    blocks += [f"\n{curves.counted_runs()}; results in {folder.path}"]
-    return blocks
+    return [*blocks, f"\n{curves.counted_runs()}; results in {folder.path}"]
 
 
 def warn_of_steps(experiment: Experiment) -> None:
@@ -190,30 +215,28 @@ def warn_of_steps(experiment: Experiment) -> None:
             say(f"{start} above {limit}; it may diverge. Lower it, or scale the features.")
 
 
-def leave_interrupted(
-    folder: ResultFolder, store: Checkpoint, kept: int | None = None, what: str = "run"
-) -> NoReturn:
+def leave_interrupted(folder: ResultFolder, store: Checkpoint, kept: int | None = None) -> NoReturn:
     """Say what is kept and leave at once, without waiting for a run to end."""
     kept = store.count() if kept is None else kept
     if kept:
-        many = f"{kept} {what}s were finished; these are"
-        some = f"1 {what} was finished; it is" if kept == 1 else many
+        many = f"{kept} runs were finished; these are"
+        some = "1 run was finished; it is" if kept == 1 else many
         say(f"Interrupted: {some} kept.")
-        say(f"To continue, repeat the command with --out {folder.path} --resume.")
+        say(f"To continue, repeat the command with --out {folder.path}.")
     else:
         store.remove()
         folder.discard()
-        say(f"Interrupted before the first {what} was finished; nothing was written.")
+        say("Interrupted before the first run was finished; nothing was written.")
     sys.stdout.flush()
     os._exit(130)
 
 
 def compute(
-    experiment: Experiment, folder: ResultFolder, wishes: Wishes, beside: str = ""
+    experiment: Experiment, folder: Path, beside: str = ""
 ) -> tuple[Curves | None, bool, Checkpoint]:
     """The curves, whether they are finished, and the checkpoint that was kept on the way.
 
-    `beside` is a text that is kept with it.
+    It goes on from the runs that the folder has. `beside` is a text that is kept with them.
     """
     from psofed.core import native
     from psofed.errors import InputError
@@ -224,48 +247,41 @@ def compute(
     if not native.available():
         right = "with a C compiler, install psofed again"
         say(f"This psofed has no compiled code: it takes many times as long; {right}.")
-    store = Checkpoint(folder.path, experiment)
-    pool = pools.local(experiment, wishes.jobs)
+    store = Checkpoint(folder, experiment)
     try:
-        if not (wishes.resume and store.exists()):
+        if not store.exists():
             store.begin(beside)
-        curves = montecarlo.run(
-            experiment, on_run=_resumed(store), store=store, pool=pool, progress=True
-        )
+        pool = pools.local(experiment, jobs())
+        told = _resumed(store)
+        curves = montecarlo.run(experiment, on_run=told, store=store, pool=pool, progress=True)
         return curves, True, store
     except montecarlo.Interrupted as stop:
         return stop.curves, False, store
     except KeyboardInterrupt:  # before the first run began, or after the last
         return None, False, store
     except Exception as error:
-        told = error if isinstance(error, InputError) else plugins.blamed(error)
-        if told is None and not isinstance(error, OSError):
-            raise
+        blamed = error if isinstance(error, InputError) else plugins.blamed(error)
         kept = store.count()
         if not kept:
             store.remove()
-            folder.discard()
-        if told is not None or not isinstance(error, OSError):
-            raise told or error from None
+        if blamed is not None or not isinstance(error, OSError):
+            raise blamed or error from None
         found = f"cannot be written: {error.strerror}"
-        right = f"free some space and continue with --resume: {kept} finished runs are kept"
+        right = f"free some space and repeat the command: {kept} finished runs are kept"
         right = right if kept else "free some space; no run was finished"
-        raise InputError(str(folder.path), found, right) from None
+        raise InputError(str(folder), found, right) from None
 
 
 def _resumed(store: Checkpoint) -> Callable[[Any], None]:
     """Says after the first run what was resumed or damaged."""
-    already, said = store.count(), False
+    already = store.count()
+    runs = "1 run was" if already == 1 else f"{already} runs were"
+    lines = iter([f"Resumed: {runs} finished before."] * bool(already))
 
     def on_run(total: Any) -> None:
-        nonlocal said
-        if said:
-            return
-        said = True
-        for warning in store.warnings:
-            say(f"Warning: {warning}")
-        if already:
-            runs = "1 run was" if already == 1 else f"{already} runs were"
-            say(f"Resumed: {runs} finished before.")
+        while store.warnings:
+            say(f"Warning: {store.warnings.pop(0)}")
+        for line in lines:
+            say(line)
 
     return on_run

@@ -1,33 +1,29 @@
-"""`psofed study sweep` and `psofed study attack`: one experiment in many forms, on the same draws.
-
-What is finished is kept if a study is interrupted.
-"""
+"""`psofed study sweep`, `attack` and `privacy`: one experiment in many forms, on the same draws."""
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.printing import say
-from psofed.cli.run import Wishes, compute, leave_interrupted, warn_of_steps
+from psofed.cli.fit import command
+from psofed.cli.printing import finish, results, say
+from psofed.cli.run import Wishes, compute, jobs, leave_interrupted, warn_of_steps
 from psofed.cli.verbs import FILE, common, experiment_options, fields
 from psofed.errors import InputError
 from psofed.federation import texts
-from psofed.federation.progress import showing
+from psofed.federation.progress import in_turn, showing
 
 if TYPE_CHECKING:
     from psofed.compare.attacks import AttackPlan
     from psofed.compare.sweeping import SweepPlan
     from psofed.curves import Curves
     from psofed.experiment import Experiment
+    from psofed.privacy.audit import Audit
+    from psofed.report.files import ResultFolder
     from psofed.simulate.finished import Checkpoint
 
 RUNS = 20
@@ -40,7 +36,7 @@ SHARES = "0,0.05,0.1,0.2,0.3"
               help="A setting and its values, such as methods.shared=1,5,40, step=0.5,0.75 or"
               " features.width=1,2. Give several for all combinations.")  # fmt: skip
 @fields("settings.Settings", "runs", "rounds", "seed", default="FILE's")
-@common("jobs", "out", "resume", "force", "json")
+@common("out", "json")
 def sweep(file: Path, axes: tuple[str, ...], **options: Any) -> None:
     """Run the experiment in FILE at every combination of some settings, on the same draws.
 
@@ -56,16 +52,16 @@ def sweep(file: Path, axes: tuple[str, ...], **options: Any) -> None:
     how = Wishes(**options)
     experiment = how.changed(experiments.read(file))
     plan = sweeping.plan(experiment, _values(axes))
-    folder = how.folder(f"{file.stem}-sweep")
-    curves, store = _swept(plan, folder, how)
-    result = sweeping.SweepResult(plan, tuple(curves))
-    sets = " ".join(shlex.join(["--set", text]) for text in axes)
-    command = f"psofed study sweep experiment.toml {sets} --runs {curves[0].experiment.runs}"
-    folder.write(sweeps.render(result, command))
+    with results(how.out, f"{file.stem}-sweep", resumes=True) as folder:
+        curves, store = _swept(plan, folder)
+        result = sweeping.SweepResult(plan, tuple(curves))
+        sets = " ".join(shlex.join(["--set", text]) for text in axes)
+        command = f"psofed study sweep experiment.toml {sets} --runs {curves[0].experiment.runs}"
+        folder.write(sweeps.render(result, command))
     store.remove()
     count = "1 curve" if plan.curves == 1 else f"{plan.curves} curves"
     end = f"\n{count}, {curves[0].counted_runs()}, all on the same draws; results in {folder.path}"
-    how.show(folder, lambda: sweeps.to_table(result, command), *sweeps.blocks(result), end)
+    finish(folder, how.as_json, sweeps.to_table(result, command), *sweeps.blocks(result), end)
 
 
 def _values(axes: tuple[str, ...]) -> dict[str, list[Any]]:
@@ -84,22 +80,12 @@ def _values(axes: tuple[str, ...]) -> dict[str, list[Any]]:
     return found
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Where the checkpoint of one part of a sweep is kept, within that of the whole."""
-
-    path: Path
-
-    def discard(self) -> None:
-        """The folder belongs to the whole sweep."""
-
-
-def _swept(plan: SweepPlan, folder: Any, how: Wishes) -> tuple[list[Curves], Checkpoint]:
+def _swept(plan: SweepPlan, folder: ResultFolder) -> tuple[list[Curves], Checkpoint]:
     """The curves of every part; what is finished is kept if it is interrupted."""
     from psofed.simulate.finished import Checkpoint
 
     store = Checkpoint(folder.path, plan.base)
-    if not (how.resume and store.exists()):
+    if not store.exists():
         store.begin()
     done: list[Curves] = []
     begin = monotonic()
@@ -108,23 +94,16 @@ def _swept(plan: SweepPlan, folder: Any, how: Wishes) -> tuple[list[Curves], Che
             if settings:
                 _say_where(i, len(plan.parts), settings, monotonic() - begin)
             warn_of_steps(experiment)
-            part: Any = _Part(store.folder / str(i))
-            curves, finished, own = compute(experiment, part, how)
+            curves, finished, own = compute(experiment, store.folder / str(i))
             if curves is None or not finished:
                 kept = own.count() + sum(each.runs for each in done)
                 leave_interrupted(folder, store, kept)
             done.append(curves)
     except InputError:
-        _discard(folder, store, "*/checkpoint/*")
+        if not any(store.folder.glob("*/checkpoint/*")):
+            store.remove()
         raise
     return done, store
-
-
-def _discard(folder: Any, store: Checkpoint, finished: str) -> None:
-    """After a mistake nothing stays, unless something was finished."""
-    if not any(store.folder.glob(finished)):
-        store.remove()
-        folder.discard()
 
 
 def _say_where(i: int, parts: int, settings: dict[str, Any], taken: float) -> None:
@@ -162,17 +141,14 @@ def attack(
     experiment = experiments.read(file)
     experiment = how.changed(experiment, max(min(experiment.runs, RUNS), 2), {"runs": 2})
     made = _attack_plan(experiment, shares, attacks, defences)
-    folder = how.folder(f"{file.stem}-attack")
-    if len(made.defences) == 1:
-        say("No defence: FILE has none, and none was named with --defence.")
-    store, steady = _attacked(made, folder, how)
-    result = study.AttackResult(made, tuple(steady))
-    command = words.command(made, not attacks and experiment.attack is None)
-    folder.write(words.render(result, command))
-    store.remove()
+    with results(how.out, f"{file.stem}-attack") as folder:
+        if len(made.defences) == 1:
+            say("No defence: FILE has none, and none was named with --defence.")
+        result = study.AttackResult(made, tuple(_attacked(made)))
+        command = words.command(made, not attacks and experiment.attack is None)
+        folder.write(words.render(result, command))
     end = f"\n{result.runs} runs of {made.base.rounds:,} rounds each; results in {folder.path}"
-    blocks = words.blocks(result)
-    how.show(folder, lambda: words.to_table(result, command), *blocks, end)
+    finish(folder, how.as_json, words.to_table(result, command), *words.blocks(result), end)
 
 
 def _attack_plan(
@@ -181,12 +157,8 @@ def _attack_plan(
     from psofed.compare import attacks as study
 
     own = experiment.attack
-    tried = [parsed("attack", text, own) for text in attacks]
-    against = [parsed("defence", text, experiment.defence) for text in defences]
-    for option, found in (("--attack", tried), ("--defence", against)):
-        twice = [each.describe() for i, each in enumerate(found) if each in found[:i]]
-        if twice:
-            raise InputError(option, f"names {twice[0]} twice", "name it once")
+    tried = list(dict.fromkeys(parsed("attack", text, own) for text in attacks))
+    against = list(dict.fromkeys(parsed("defence", text, experiment.defence) for text in defences))
     try:
         return study.plan(
             experiment, tried or study.every_attack(own), _numbers(shares),
@@ -211,68 +183,20 @@ def _numbers(shares: str) -> list[float]:
         raise InputError("--shares", found, right) from None
 
 
-def _attacked(made: AttackPlan, folder: Any, how: Wishes) -> tuple[Checkpoint, list[Any]]:
-    """The steady errors of every part; what is finished is kept if it is interrupted."""
+def _attacked(made: AttackPlan) -> list[Any]:
+    """The steady errors of every part."""
     from psofed.compare import attacks as study
-    from psofed.simulate.finished import Checkpoint, write
-
-    store = Checkpoint(folder.path, made.base)
-    known = _known(store, made, folder, how)
-    runs = made.base.runs
-
-    def done(part: int, steady: Any) -> None:
-        write(store.folder / f"part-{part}", {"steady": steady}, durable=False)
-
-    try:
-        with _workers(made, how, runs * len(known)) as (workers, told):
-            return store, study.compute(made, workers, known, done, told)
-    except KeyboardInterrupt:
-        leave_interrupted(folder, store, len(list(store.folder.glob("part-*"))), "part")
-    except InputError:
-        _discard(folder, store, "part-*")
-        raise
-
-
-def _known(store: Checkpoint, made: AttackPlan, folder: Any, how: Wishes) -> dict[int, Any]:
-    """The parts that were finished before, of the same question."""
-    from psofed.report import attacks as words
-    from psofed.simulate.finished import Accumulator, read
-
-    used = words.tried(made)
-    question = {"runs": made.base.runs, "shares": made.shares, "plugins": used.plugins}
-    beside = json.dumps(question | used.table)
-    if not (how.resume and store.exists()):
-        store.begin(beside)
-        return {}
-    store.resume(Accumulator(made.base))  # refuses another experiment
-    if store.beside(folder.path) != beside:
-        found, right = "was started with other attacks, shares, defences or runs", "repeat them"
-        raise InputError("--resume", found, f"{right}, or start again with --force")
-    known = {}
-    for path in store.folder.glob("part-*"):
-        try:
-            known[int(path.name.removeprefix("part-"))] = read(path)["steady"]
-        except (ValueError, KeyError) as error:
-            say(f"Warning: {error}; that part is repeated")
-    if known:
-        say(f"Resumed: {len(known)} of {len(made.parts)} parts were finished before.")
-    return known
-
-
-@contextmanager
-def _workers(made: AttackPlan, how: Wishes, already: int) -> Iterator[tuple[Any, Any]]:
-    """Where it is computed, and what to tell how many runs are finished."""
     from psofed.simulate import family, pools
 
     total = made.base.runs * len(made.parts)
     slow = [part.experiment for part in made.parts if _handled(part.experiment, family.supports)]
     typical = (slow or [made.base])[-1]
     with (
-        showing("attacking", "runs", total=total, already=already, runs=True) as job,
-        pools.local(typical, how.jobs) as workers,
+        showing("attacking", "runs", total=total, runs=True) as job,
+        pools.local(typical, jobs()) as workers,
     ):
         try:
-            yield workers, job.advance
+            return study.compute(made, workers, job.advance)
         finally:
             workers.stop()
 
@@ -281,3 +205,45 @@ def _handled(experiment: Experiment, compiled: Any) -> bool:
     """Whether one of its methods is not compiled, under this attack and defence."""
     parts = (part for _, part in experiment.parts())
     return not all(compiled(method) for part in parts for method in part.start(part.task(0)))
+
+
+@click.command()
+@click.argument("file", type=FILE, required=False)
+@click.option("--clients", type=click.IntRange(min=1), default=3, show_default=True, metavar="N",
+              help="Number of clients that are attacked.")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(min=1), metavar="N",
+              help="Number of rounds to play. [default: 20 contacts of each client]")  # fmt: skip
+@common("out", "json")
+def privacy(
+    file: Path | None, clients: int, rounds: int | None, out: Path | None, as_json: bool
+) -> None:
+    """Play an honest-but-curious server, and show which samples it reconstructs from messages.
+
+    The messages are those of the deployed server and clients, joined in memory, for every method of
+    FILE; without FILE, in the paper's setting. The attacks get these bytes and what both ends know:
+    features, windows, step. If FILE has a table [privacy], the result without it is shown beside.
+    For a table the columns are shown in their units. Writes privacy.json and a report.
+    """
+    from psofed.report import privacy as words
+
+    with results(out, f"{file.stem if file else 'paper'}-privacy") as folder:
+        with in_turn("steps") as told:
+            found = _played(file, rounds, clients, told)
+        folder.write(words.render(found, command()))
+    end = f"\nresults in {folder.path}"
+    finish(folder, as_json, words.to_table(found, command()), *words.blocks(found), end)
+
+
+def _played(file: Path | None, rounds: int | None, clients: int, told: Any) -> Audit:
+    from psofed import experiment as experiments
+    from psofed.fleet.protocol import deployment
+    from psofed.privacy import audit
+
+    if file is None:
+        experiment, deploy = audit.paper(), deployment.Deploy()
+    else:
+        experiment = experiments.read(file)
+        deploy = deployment.settings(file)
+    audit.check(experiment)
+    played = min(rounds or audit.enough(experiment), experiment.rounds)
+    return audit.audit(experiment, deploy, played, clients, told)

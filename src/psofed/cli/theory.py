@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli import printing
-from psofed.cli.run import Wishes
+from psofed.cli.printing import finish, results
+from psofed.cli.run import Wishes, jobs
 from psofed.cli.verbs import FILE, common, fields
 from psofed.errors import InputError
 from psofed.federation.progress import counting
@@ -23,114 +22,76 @@ if TYPE_CHECKING:
     from psofed.experiment import Experiment
     from psofed.theory.study import Study
 
-RUNS = 100
-
 
 @click.command()
 @click.argument("file", type=FILE)
-@click.option(
-    "--simulate",
-    is_flag=True,
-    help="Also simulate the same world and compare.",
-)
-@click.option(
-    "--bounds",
-    "only_bounds",
-    is_flag=True,
-    help="Compute the limits of the step only: takes seconds, writes no files.",
-)
-@fields("settings.Settings", "runs", default=f"FILE's, at most {RUNS}")
-@common("set", "jobs", "out", "force", "json")
-def theory(file: Path, simulate: bool, only_bounds: bool, **options: Any) -> None:
+@fields("settings.Settings", "runs", default="no simulation")
+@common("set", "out", "json")
+def theory(file: Path, **options: Any) -> None:
     """Predict the experiment in FILE: which steps are safe, how fast it learns, where it ends.
 
     Prints the limits of the step with a verdict for each method, the convergence rate of the mean
     error compared with the paper's eq. (13), and the expected MSE over the rounds. Writes theory
-    (.png, .pdf, .csv, .json, .txt), with --simulate also the measured curves.
+    (.png, .pdf, .csv, .json, .txt). With --runs it simulates the same world so often and adds the
+    measured curves.
     """
     from psofed import experiment as experiments
     from psofed.theory import prediction
 
     how = Wishes(**options)
-    tests = any(text.startswith("targets=") for text in how.settings)
-    if only_bounds and (simulate or tests or how.out or how.force):
-        raise click.UsageError(
-            "--bounds writes no files and tests nothing: leave out --simulate, --out, --force and"
-            " --set targets"
-        )
-    read = experiments.read(file)
-    runs = max(min(read.runs, RUNS), 2)
-    experiment = prediction.fix_world(how.changed(read, runs, {"runs": 2}), None)
+    experiment = prediction.fix_world(how.changed(experiments.read(file), None, {"runs": 2}), None)
     try:
         prediction.check(experiment)
+        if not prediction.supports(experiment):
+            found, right = "has none that the theory covers", "use psofed or onlinefed"
+            raise InputError("methods", found, right)
+        _work(experiment, how, file.stem)
     except InputError as error:
-        raise error.inside(where=str(file)) from None
-    if not prediction.supports(experiment):
-        found, right = "has none that the theory covers", "use psofed or onlinefed"
-        raise InputError("methods", found, right, str(file))
-    folder = None if only_bounds else how.folder(f"{file.stem}-theory")
-    # The folder holds the experiment, with its world, so the command that repeats it starts there.
-    command = f"psofed study theory {file.name} --bounds{how.sets()}"
-    if folder is not None:
-        simulated = f" --simulate --runs {experiment.runs}" if simulate else ""
-        command = f"psofed study theory experiment.toml{simulated}"
-    try:
-        _work(experiment, how, folder, simulate, command)
-    except BaseException as error:
-        if folder is not None:
-            folder.discard()
-        if isinstance(error, InputError) and not error.where:
-            raise error.inside(where=str(file)) from None
-        raise
+        raise error if error.where else error.inside(where=str(file)) from None
 
 
-def _work(experiment: Experiment, how: Wishes, folder: Any, simulate: bool, command: str) -> None:
-    from threadpoolctl import threadpool_limits
-
+def _work(experiment: Experiment, how: Wishes, stem: str) -> None:
     from psofed.report import theory as words
 
-    with threadpool_limits(1):
-        study = _study(experiment, how, folder is not None)
-        curves = _simulate(study, how) if simulate else None
-    found = words.Findings(study, curves, command)
-    if folder is None:
-        if how.as_json:
-            print(json.dumps(words.to_table(found), indent=2))
-        else:
-            printing.show(*words.blocks(found))
-        return
-    folder.write(words.render(found), words.FILES)
+    simulates = how.runs is not None
+    with results(how.out, f"{stem}-theory") as folder:
+        study = _study(experiment)
+        curves = _simulate(study) if simulates else None
+        # The folder holds the experiment, with its world, so the command starts there.
+        command = "psofed study theory experiment.toml" + f" --runs {how.runs}" * simulates
+        found = words.Findings(study, curves, command)
+        folder.write(words.render(found))
     end = f"\nresults in {folder.path}"
-    how.show(folder, lambda: words.to_table(found), *words.blocks(found), end)
+    finish(folder, how.as_json, words.to_table(found), *words.blocks(found), end)
 
 
-def _study(experiment: Experiment, how: Wishes, curves: bool) -> Study:
+def _study(experiment: Experiment) -> Study:
     """All that needs no simulation, by processes that are started once."""
+    from threadpoolctl import threadpool_limits
+
     from psofed.federation.workers import in_parallel
     from psofed.theory import prediction
     from psofed.theory import study as studies
 
     with ExitStack() as stack:
+        stack.enter_context(threadpool_limits(1))
         with counting("moments and limits, %") as on_percent:
             world = prediction.world(experiment)
-            workers = stack.enter_context(in_parallel(world, how.jobs or os.cpu_count() or 1))
-            study = studies.judge(workers, curves, _percent(on_percent))
-        if not curves:
-            return study
+            workers = stack.enter_context(in_parallel(world, jobs() or os.cpu_count() or 1))
+            study = studies.judge(workers, _percent(on_percent))
         with counting("predicting, rounds") as on_round:
-            study = replace(study, predictions=prediction.predictions(workers, on_round))
-    return study
+            return replace(study, predictions=prediction.predictions(workers, on_round))
 
 
 def _percent(tell: Callable[[int, int], None]) -> Callable[[float], None]:
     return lambda share: tell(int(100 * share), 100)
 
 
-def _simulate(study: Study, how: Wishes) -> Curves:
+def _simulate(study: Study) -> Curves:
     """The same world by Monte Carlo."""
     from psofed.simulate import montecarlo
 
     known = {p.title for p in study.predictions}
     experiment = study.world.experiment
     which = [j for j, title in enumerate(experiment.titles) if title in known]
-    return montecarlo.run(experiment.only(which), how.jobs, progress=True)
+    return montecarlo.run(experiment.only(which), jobs(), progress=True)

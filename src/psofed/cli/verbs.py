@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -114,13 +113,8 @@ COMMON = {
     "set": click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
                         help="Any other setting of the experiment, such as step=0.5, targets=noisy,"
                         " features.width=2 or methods.shared=5; may be repeated."),
-    "jobs": click.option("--jobs", type=click.IntRange(min=1), metavar="N",
-                         help="Number of threads. [default: all cores]"),
     "out": click.option("--out", type=FILE,
                         help="Folder for the results. [default: a new folder in results/]"),
-    "resume": click.option("--resume", is_flag=True,
-                           help="Continue from the runs that are finished."),
-    "force": click.option("--force", is_flag=True, help="Write into a folder that is not empty."),
     "json": click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
     "example": click.option("--example", is_flag=True,
                             help="Use the synthetic table in the package."),
@@ -156,21 +150,14 @@ def experiment_options(default: str = "FILE's", runs: str = "") -> Callable[[Com
     """The options of every verb that runs an experiment."""
     count = fields("settings.Settings", "runs", default=runs or default)
     of = fields("settings.Settings", "rounds", "seed", default=default)
-    rest = common("set", "jobs", "out", "resume", "force", "json")
+    rest = common("set", "out", "json")
     return lambda command: count(of(rest(command)))
-
-
-def _cite(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
-    if asked and not ctx.resilient_parsing:
-        text = files("psofed").joinpath("cli/presets/citation.bib").read_text(encoding="utf-8")
-        click.echo(text.replace("VERSION", __version__), nl=False)
-        ctx.exit()
 
 
 cli = Verbs(
     {
         "Experiments": {
-            "reproduce": "run", "init": "init", "run": "run", "compare": "compare",
+            "reproduce": "run", "init": "run", "run": "run", "compare": "compare",
             "study": "verbs",
         },
         "Your own table": {"fit": "fit", "predict": "predict", "advise": "fit"},
@@ -180,19 +167,16 @@ cli = Verbs(
     help="""Online federated learning of nonlinear regression on streams, when every byte counts.
 
     Start with `psofed reproduce`: the paper's figures, with error bars, traffic and a verdict.
+    PSOFED_JOBS=2 in the environment takes two cores, not all.
     """,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    params=[
-        click.Option(["--cite"], is_flag=True, is_eager=True, expose_value=False, callback=_cite,
-                     help="Print the paper and this software as BibTeX and exit."),
-    ],
 )  # fmt: skip
 click.version_option(__version__, prog_name="psofed")(cli)
 
 study = Verbs(
     {
         "An experiment": {
-            "sweep": "studies", "theory": "theory", "attack": "studies", "privacy": "privacy",
+            "sweep": "studies", "theory": "theory", "attack": "studies", "privacy": "studies",
             "verify": "verify",
         },
     },

@@ -12,23 +12,20 @@ import click
 
 from psofed.cli.verbs import FILE, common
 
+RANDOM = 25  # cases, if none are given
 ROUNDS = 50  # of an experiment, for each of its methods
 
 
 @click.command()
 @click.argument("cases", nargs=-1, type=FILE)
-@click.option("--random", "count", type=click.IntRange(min=1), default=25, show_default=True,
-              metavar="N", help="Number of random cases if none are given.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-              metavar="N", help="Seed of the random cases.")  # fmt: skip
 @common("json")
-def verify(cases: tuple[Path, ...], count: int, seed: int, as_json: bool) -> None:
+def verify(cases: tuple[Path, ...], as_json: bool) -> None:
     """Run CASES through all three executors and show the largest differences.
 
     A case is a JSON file with all random draws and the models that must follow from them. It may
     also be an experiment in TOML: then the first 50 rounds of each of its methods, with its
-    learner, are compared. Without CASES, small random ones are drawn and the executors are compared
-    with the dense reference. The exit code is 0 only if every difference is at most 1e-12.
+    learner, are compared. Without CASES, 25 small random ones are drawn, and the executors are
+    compared with the dense reference. The exit code is 0 only if every difference is at most 1e-12.
     """
     from psofed import experiment
     from psofed.cli.laws.executors import compare, compare_methods
@@ -41,7 +38,7 @@ def verify(cases: tuple[Path, ...], count: int, seed: int, as_json: bool) -> Non
         else:
             results.append(compare(reference.read(path)))
     if not cases:
-        results = [compare(reference.draw(i, seed)) for i in range(count)]
+        results = [compare(reference.draw(i)) for i in range(RANDOM)]
     passed = all(result.passed for result in results)
     if as_json:
         table: dict[str, Any] = {"tolerance": reference.TOLERANCE, "passed": passed}
@@ -77,21 +74,21 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
     follow: `psofed check mine.py:shared=3,idle=false`. The rules are those that psofed's own obey.
     The exit code is 0 only if every rule holds.
     """
-    from psofed.cli.laws.rules import subjects
+    from psofed.cli.laws.rules import subject
 
     counts: Counter[str] = Counter()
     tables = []
     for file in files:
-        for subject in subjects(file):
-            entry: dict[str, Any] = {"file": file, "subject": subject.title, "verdicts": []}
-            tables.append(entry)
+        tried = subject(file)
+        entry: dict[str, Any] = {"file": file, "subject": tried.title, "verdicts": []}
+        tables.append(entry)
+        if not as_json:
+            print(f"{file}: {tried.title}")
+        for verdict in tried.verdicts():
+            counts[verdict.outcome] += 1
+            entry["verdicts"].append(vars(verdict))
             if not as_json:
-                print(f"{file}: {subject.title}")
-            for verdict in subject.verdicts():
-                counts[verdict.outcome] += 1
-                entry["verdicts"].append(vars(verdict))
-                if not as_json:
-                    print(f"  {verdict.line()}", flush=True)
+                print(f"  {verdict.line()}", flush=True)
     passed = not counts["failed"]
     if as_json:
         print(json.dumps({"passed": passed, "checked": tables}, indent=2))

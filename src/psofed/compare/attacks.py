@@ -6,7 +6,7 @@ malicious clients. So a loss is a paired difference to the clean federation, run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -194,37 +194,23 @@ def _fitting(
     return fitting, refused
 
 
-def compute(
-    made: AttackPlan,
-    workers: Pool,
-    known: Mapping[int, Array],
-    done: Callable[[int, Array], None],
-    told: Callable[[int], None],
-) -> list[Array]:
-    """The steady errors [run, method] of every part; those in `known` are not computed again.
-
-    `done` gets each part when it is finished, `told` the number of runs that are.
-    """
-    runs, found = made.base.runs, dict(known)
-    waiting: list[tuple[int, list[Any]]] = []
-    finished = runs * len(found)
-    for i in [*(i for i in range(len(made.parts)) if i not in found), None]:
-        if i is not None:
-            part = made.parts[i].experiment
+def compute(made: AttackPlan, workers: Pool, told: Callable[[int], None]) -> list[Array]:
+    """The steady errors [run, method] of every part; `told` gets the number of finished runs."""
+    runs, found = made.base.runs, list[Array]()
+    waiting: list[list[Any]] = []
+    for part in [*(part.experiment for part in made.parts), None]:
+        if part is not None:
             size = max(width(part), 1)
             batches = [list(range(n, min(n + size, runs))) for n in range(0, runs, size)]
-            waiting.append((i, [workers.submit(part, numbers) for numbers in batches]))
-        ahead = 0 if i is None else workers.ahead
-        while waiting and sum(len(jobs) for _, jobs in waiting) > ahead:
-            place, jobs = waiting.pop(0)
-            ends: list[Array] = []
-            for job in jobs:
-                ends += [_steady(made.parts[place].experiment, run.mse) for run in job.result()]
-                told(finished + len(ends))
-            finished += runs
-            found[place] = np.array(ends)
-            done(place, found[place])
-    return [found[i] for i in range(len(made.parts))]
+            waiting.append([workers.submit(part, numbers) for numbers in batches])
+        ahead = 0 if part is None else workers.ahead
+        while waiting and sum(map(len, waiting)) > ahead:
+            done, ends = made.parts[len(found)].experiment, list[Array]()
+            for job in waiting.pop(0):
+                ends += [_steady(done, run.mse) for run in job.result()]
+                told(runs * len(found) + len(ends))
+            found.append(np.array(ends))
+    return found
 
 
 def _steady(experiment: Experiment, mse: Array) -> Array:

@@ -20,7 +20,6 @@ from psofed.tables import plan as plans
 from psofed.tables.advice import Advice, Choice, upset
 from psofed.tables.gains import Gain, gain
 
-FILES = ("plan.toml", "run.toml", "advice.json", "advice.txt", "advice.png", "advice.pdf")
 CLIENTS = 100  # that a page lists; advice.json has all
 LOCAL = {
     "alone": "learning alone",

@@ -224,12 +224,13 @@ def ratio(value: float | None) -> str:
 class ResultFolder:
     """The folder for results. Opened before the work begins, so that errors are found at once."""
 
-    def __init__(self, path: Path, force: bool = False, resume: bool = False) -> None:
+    def __init__(self, path: Path, resumes: bool = False) -> None:
         self.path = path
         self._made = [p for p in (path, *path.parents) if not p.exists()]
         try:
-            if not force:
-                self._refuse(path, resume)
+            names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+            if names - {CHECKPOINT} and not (resumes and is_unfinished(path)):
+                raise InputError(str(path), "is not empty", "give another --out")
             path.mkdir(parents=True, exist_ok=True)
             probe = path / ".probe"
             probe.touch()
@@ -239,30 +240,14 @@ class ResultFolder:
             found = f"cannot be written: {error.strerror}"
             raise InputError(str(path), found, "give another --out") from None
 
-    def _refuse(self, path: Path, resume: bool) -> None:
-        """Refuse a folder whose files would be lost."""
-        names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
-        unfinished = is_unfinished(path)
-        if unfinished and not resume:
-            right = "continue with --resume, or start again with --force"
-            raise InputError(str(path), "holds an unfinished result", right)
-        if names - {CHECKPOINT} and not unfinished:
-            found = "has other files and nothing to resume" if resume else "is not empty"
-            raise InputError(str(path), found, "give another --out, or --force")
-
-    def write(self, files: dict[str, bytes], stale: Iterable[str] = ()) -> None:
-        """All files or none: they get their names only when every one has been written.
-
-        Files named in `stale` that are not written again are removed: they are of another run.
-        """
+    def write(self, files: dict[str, bytes]) -> None:
+        """All files or none: they get their names only when every one has been written."""
         drafts = {name: self.path / f".{name}.draft" for name in files}
         try:
             for name, data in files.items():
                 drafts[name].write_bytes(data)
             for name, draft in drafts.items():
                 draft.replace(self.path / name)
-            for name in set(stale) - set(files):
-                (self.path / name).unlink(missing_ok=True)
         except BaseException as error:
             for draft in drafts.values():
                 draft.unlink(missing_ok=True)
@@ -286,12 +271,7 @@ def is_unfinished(path: Path) -> bool:
     return (path / CHECKPOINT / IDENTITY).exists()
 
 
-def default_folder(path: Path, resume: bool) -> Path:
-    """`path`, or the first of path-2, path-3, ... that is free; the last one taken, to resume."""
+def default_folder(path: Path) -> Path:
+    """`path`, or the first of path-2, path-3, ... that is free."""
     names = (path if i == 1 else path.with_name(f"{path.name}-{i}") for i in count(1))
-    free, last = path, path
-    for free in names:
-        if not free.exists():
-            break
-        last = free
-    return last if resume else free
+    return next(name for name in names if not name.exists())

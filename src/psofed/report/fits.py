@@ -19,8 +19,6 @@ from psofed.tables.fitting import Fit
 from psofed.tables.intervals import PARTS
 from psofed.tables.scores import SHOWN
 
-FILES = ("model.psofed", "plan.toml", "scores.csv", "clients.csv", "summary.json", "portrait.png",
-         "portrait.pdf")  # fmt: skip
 VERDICTS = {"gains": "helps", "loses": "harms", "same": "changes little for"}
 CLIENTS = 100  # that a page lists; clients.csv has all
 DRAWN = 40  # that a figure has room for

@@ -72,7 +72,7 @@ def is_finished(path: Path, experiment: Experiment) -> bool:
     differences = changed(summary.get("plugins", []), made.plugins)
     if differences and len(made.plugins) == len(summary.get("plugins", [])):
         found = f"holds the result of another plug-in: {differences[0]}"
-        raise InputError(str(path), found, "give another --out, or start again with --force")
+        raise InputError(str(path), found, "give another --out")
     same = summary.get("experiment") == files.plain(made.table)
     return same and summary.get("runs") == experiment.runs
 

@@ -19,7 +19,6 @@ from psofed.theory.prediction import DIVERGED, Prediction
 from psofed.theory.study import Judgement, Study, deviations
 
 Array = NDArray[Any]
-FILES = ["theory.png", "theory.pdf"]
 WHERE = "theory.txt"
 ROUNDING = 1e-12  # of the initial error
 POINTS = 26  # of a simulated curve, even in log n

@@ -218,15 +218,14 @@ class Checkpoint:
             was = {}
         now = json.loads(json.dumps(self.identity))
         if "unknown" in now:
-            right = "start again with --force, or put it into a file"
-            found = f"cannot know that this is the same experiment: {now['unknown'][0]}"
-            raise InputError("--resume", found, right, str(self.folder.parent))
+            found = f"may hold another experiment: {now['unknown'][0]}"
+            raise InputError(str(self.folder.parent), found, "put it into a file")
         differences = changed(was.pop("plugins", []), now.pop("plugins", []))
         differences += _differences("", was, now)
         if differences:
-            right = "repeat the first command, or start again with --force"
             found = f"was started with other settings: {'; '.join(differences[:3])}"
-            raise InputError("--resume", found, right, str(self.folder.parent))
+            right = "repeat the first command, or give another --out"
+            raise InputError(str(self.folder.parent), found, right)
 
     def save(self, total: Accumulator, at_once: bool = False) -> None:
         """Put the sums on disk, every few seconds or at once."""

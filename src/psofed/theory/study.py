@@ -42,15 +42,13 @@ class Study:
     predictions: list[Prediction] = field(default_factory=list)
 
 
-def judge(workers: Workers, radii: bool = True, on_share: Progress = None) -> Study:
-    """The limits of the step and, with `radii`, the speed of the mean error."""
+def judge(workers: Workers, on_share: Progress = None) -> Study:
+    """The limits of the step, and the speed of the mean error."""
     world: World = workers.known
     limits = bounds(world.experiment, world.task, world.moments)
     known = prediction.systems(world)
-    found: list[Any] = [(None, None)] * len(known)
-    if radii:
-        costs = [_cost(world, system) for system in known.values()]
-        found = workers.work(_radii, list(known), costs, on_share)
+    costs = [_cost(world, system) for system in known.values()]
+    found = workers.work(_radii, list(known), costs, on_share)
     judged = [
         _judgement(limits, title, system, *both)
         for (title, system), both in zip(known.items(), found, strict=True)

@@ -1,13 +1,13 @@
 """A rule of a contract is a function that raises; its first line says what it asks.
 
-Where a rule says nothing about some, `applies` gives the reason. `subjects` finds what is to be
-checked: a method, a stream, a policy or the like, in some of its settings.
+Where a rule says nothing about some, `applies` gives the reason. `subject` finds what is to be
+checked: a method, a stream, a policy or the like, in one of its settings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal
@@ -58,15 +58,17 @@ def close(found: Any, expected: Any, what: str, size: float = 1.0) -> None:
     require(apart <= most, f"{what} differ by {apart:.1e}, not by {most:g} at most")
 
 
-def refuses(act: Callable[[], Any], *words: str) -> None:
-    """Require an InputError with these words."""
-    try:
-        act()
-    except InputError as error:
-        missing = [word for word in words if word not in str(error)]
-        require(not missing, f"it is refused with {str(error)!r}, without {missing}")
-        return
-    raise BrokenError("it is accepted, and should be refused")
+def goes_on(start: Callable[[], Any], play: Callable[..., list[Any]], stop: int) -> None:
+    """Require that a state is a dict of arrays, and all that whoever plays with it remembers."""
+    state, half = start(), stop // 2
+    arrays = isinstance(state, dict) and all(isinstance(a, np.ndarray) for a in state.values())
+    require(arrays, "it does not begin with a dict of arrays")
+    expected = play(start(), 0, stop)[half:]
+    play(state, 0, half)
+    loaded = {name: array.copy() for name, array in state.items()}
+    for one, other in zip(play(loaded, half, stop), expected, strict=True):
+        require(np.array_equal(one, other), "it goes on otherwise: something is kept elsewhere")
+    require(loaded.keys() == state.keys(), "the names in its state change")
 
 
 def applies(reason: Callable[..., str]) -> Callable[[Rule], Rule]:
@@ -80,12 +82,7 @@ def applies(reason: Callable[..., str]) -> Callable[[Rule], Rule]:
 
 
 def why_not(rule: Rule, *arguments: Any) -> str:
-    """Why a rule does not apply; nothing if it does.
-
-    A method may be such that a rule of others cannot hold: then its options say so.
-    """
-    if rule.__name__ in getattr(arguments[0], "exempt", ()):
-        return "it does not apply, says the method"
+    """Why a rule does not apply; nothing if it does."""
     reason: Callable[..., str] | None = getattr(rule, "reason", None)
     return "" if reason is None else reason(*arguments)
 
@@ -154,13 +151,11 @@ class Subject:
         for asked, problem in looks(self.contract, self.options):
             fine = fine and not problem
             yield Verdict(asked, "failed" if problem else "ok", problem)
-        if unknown := set(getattr(self.options, "exempt", ())) - {r.__name__ for r in self.rules}:
-            yield Verdict("`exempt` names rules", "failed", f"there is no rule {unknown.pop()!r}")
         for rule in self.rules if fine else ():
             yield judge(rule, self.options)
 
 
-def subjects(text: str) -> list[Subject]:
+def subject(text: str) -> Subject:
     """What a text such as "./mine.py", or "./mine.py:shared=3,idle=false", stands for."""
     table = texts.table(text)
     options = schema.options_of(found(table.pop("name")))
@@ -169,8 +164,8 @@ def subjects(text: str) -> list[Subject]:
         chosen = schema.build(options, table, options.readers())
         if contract is METHOD:
             small(chosen)  # refuses a setting that it does not allow
-        return [Subject(contract, chosen)]
-    return [Subject(contract, each) for each in _settings(options)]
+        return Subject(contract, chosen)
+    return Subject(contract, _fitting(options))
 
 
 def found(name: str) -> ModuleType:
@@ -196,28 +191,22 @@ def contract_of(options: Any) -> Contract:
     raise InputError("FILE", found, "derive them from that of a method, a policy or the like")
 
 
-def _settings(cls: Any) -> list[Any]:
-    """The default, the forms to compare, and averaging, as far as they fit a small federation."""
+def _fitting(cls: Any) -> Any:
+    """The default, or the first form to compare, that fits a small federation."""
     try:
         options = cls()
     except TypeError as error:
-        raise InputError(
-            "Options", f"cannot be made: {error}", "give all fields a default"
-        ) from None
+        right = "give all fields a default"
+        raise InputError("Options", f"cannot be made: {error}", right) from None
     if any(problem for _, problem in looks(METHOD, options)):
-        return [options]
-    some = [options, *options.compared(DIM)]
-    some += [replace(options, average=True)] if options.serves else []
-    fitting, why = [], ""
-    for each in some:
+        return options
+    why = ""
+    for each in (options, *options.compared(DIM)):
         try:
             small(each)
         except InputError as error:
             why = str(error)
-            continue
-        if each not in fitting:
-            fitting.append(each)
-    if not fitting:
-        found = f"has no setting for D = {DIM}, K = {CLIENTS}, {COHORT} in a cohort: {why}"
-        raise InputError("FILE", found, "give one, as in mine.py:shared=3")
-    return fitting
+        else:
+            return each
+    found = f"has no setting for D = {DIM}, K = {CLIENTS}, {COHORT} in a cohort: {why}"
+    raise InputError("FILE", found, "give one, as in mine.py:shared=3")

@@ -372,7 +372,7 @@ def _findings(
             why = out.get(name) or _lags(given, name, role)
             found.append(tally.finding(name, role, why, texts))
         else:
-            why = "named in --drop" if name in given.drop else "not among the named inputs"
+            why = "named in drop" if name in given.drop else "not among the named inputs"
             found.append(ColumnReport(name, OUT, why))
     found += [
         ColumnReport(name, "calendar", "sine and cosine of the time") for name in given.calendar

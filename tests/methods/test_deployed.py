@@ -1,0 +1,86 @@
+"""Every method in every executor: kernel, tables, and deployed on both clocks, it is one method."""
+
+import numpy as np
+import pytest
+
+from helpers import drivers
+from helpers.battery import every_method, exchange, prepare, samples, small, stepwise
+from psofed.cli.laws.drivers import STREAMS, compiled, world
+from psofed.errors import InputError
+from psofed.federation.round import open_round, relays
+from psofed.fleet.protocol import in_memory
+from psofed.fleet.protocol.client import Client
+from psofed.fleet.protocol.wire import RefusedError
+from psofed.methods import fedavg, psofed
+from psofed.simulate import family
+
+
+def worlds(options):
+    """One with a sample of everybody in each round, and one with gaps, which some cannot have."""
+    if options.gapless:
+        with pytest.raises(InputError, match="needs a sample of every client in every round"):
+            world(options, "gaps")
+        return [world(options, "steady")]
+    return [world(options, stream) for stream in STREAMS]
+
+
+def same(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@every_method
+def test_kernel_and_tables_give_the_models_of_the_lockstep(options):
+    for experiment in worlds(options):
+        for driver in (compiled, drivers.tables):
+            if (found := driver(experiment)) is not None:
+                same(found, stepwise(experiment))
+
+
+@every_method
+def test_deployed_in_lockstep_with_records_and_restarts_it_is_the_simulation(options):
+    for experiment in worlds(options):
+        refused = ""
+        if options.simulated:
+            refused = f"{options.name}, which cannot be deployed: "
+        elif experiment.stream.gaps and relays(prepare(small(options))[0]):
+            refused = 'which sends samples.* use clock = "live"'
+        if refused:
+            with pytest.raises(InputError, match=refused):
+                drivers.deployment(experiment, "lockstep")
+        else:
+            same(drivers.deployed(experiment), stepwise(experiment))
+
+
+@every_method
+def test_deployed_on_a_live_clock_it_learns_and_does_what_its_clock_means(options):
+    for experiment in worlds(options):
+        if options.simulated or options.not_live:
+            with pytest.raises(InputError, match=r"cannot be deployed|cannot run on a live clock"):
+                drivers.deployment(experiment, "live")
+            continue
+        found = drivers.live(experiment)
+        same(found, drivers.expected_live(experiment))
+        assert np.abs(found[-1]).max() > 0.01
+
+
+@every_method
+def test_the_kernel_counts_the_bytes_that_are_sent(options):
+    method, draws = prepare(small(options))
+    if family.supports(method):
+        counted = family.traffic(draws, [method], np.arange(draws.rounds + 1))[:, 0, 1:].T
+        assert np.array_equal(counted, exchange(small(options)).traffic)
+
+
+@pytest.mark.parametrize("options", [psofed.Options(3, allow_uneven=True), fedavg.Options(3)])
+def test_a_client_that_is_asked_twice_answers_the_same_and_learns_once(options):
+    method, draws = prepare(small(options))
+    x, y = samples(draws)
+    client = Client(method, 0, in_memory._Samples(x[0], y[0]))
+    down = open_round(method, method.server(), np.zeros(1, np.intp), 3).row(0)
+    data = b"" if down is None else method.encode(down, up=False)
+    answer = client.take_part(3, data)
+    state = {key: value.copy() for key, value in client.state.items()}
+    assert client.take_part(3, data) == answer
+    assert all(np.array_equal(client.state[key], state[key]) for key in state)
+    with pytest.raises(RefusedError, match="round 2 is over"):
+        client.take_part(2, data)

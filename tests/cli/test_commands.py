@@ -103,12 +103,9 @@ def test_verify_replays_every_golden_case_and_draws_its_own(psofed):
     result = psofed("study", "verify", *GOLDEN)
     assert result.returncode == 0
     assert result.stdout.count("ok") == len(GOLDEN) == 8
-    table = json.loads(psofed("study", "verify", "--json").stdout)
-    assert table["passed"]
-    assert len(table["cases"]) == 25
-    for case in table["cases"]:
-        assert set(case["differences"]) == {"engine", "messages"}
-        assert all(set(pair) == {"global", "local"} for pair in case["differences"].values())
+    drawn = psofed("study", "verify")
+    assert drawn.returncode == 0
+    assert drawn.stdout.count("ok") == 25
 
 
 def test_verify_fails_when_a_case_is_not_met_or_diverges(psofed, tmp_path):
@@ -117,10 +114,9 @@ def test_verify_fails_when_a_case_is_not_met_or_diverges(psofed, tmp_path):
     (tmp_path / "bad.json").write_text(json.dumps(case))
     wild = json.loads(GOLDEN[2].read_text()) | {"mu": 1e200}
     (tmp_path / "wild.json").write_text(json.dumps(wild))
-    result = psofed("study", "verify", GOLDEN[1], "bad.json", "wild.json", "--json")
+    result = psofed("study", "verify", GOLDEN[1], "bad.json", "wild.json")
     assert (result.returncode, result.stderr) == (1, "")
-    assert [c["passed"] for c in json.loads(result.stdout)["cases"]] == [True, False, False]
-    assert "DIFFERS" in psofed("study", "verify", "bad.json").stdout
+    assert [result.stdout.count(word) for word in ("ok", "DIFFERS")] == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Learners in every executor: simulated, as messages, deployed on both clocks, judged and compared."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -270,11 +269,9 @@ def test_the_command_line_runs_verifies_and_reports_a_network(psofed, tmp_path):
     assert done.returncode == 0, done.stderr
     again = experiments.read(tmp_path / "r" / "experiment.toml")
     assert again == experiments.read(tmp_path / "e.toml")
-    result = psofed("study", "verify", "e.toml", "--json")
+    result = psofed("study", "verify", "e.toml")
     assert result.returncode == 0
-    (row,) = json.loads(result.stdout)["cases"]
-    assert row["against"] == "lockstep"
-    assert row["differences"]["messages"]["global"] <= 1e-12
+    assert "lockstep" in result.stdout
     theory = psofed("study", "theory", "e.toml")
     assert theory.returncode == 2
     assert "e.toml: learner.name is 'network', but the theory is that of LMS" in theory.stderr

@@ -39,15 +39,6 @@ RUNS = 100
     help="Test MSE that has to be reached. [default: 1 dB above Online-Fed's best]",
 )
 @click.option(
-    "--total",
-    type=click.Choice(["unicast", "up", "multicast"]),
-    default="unicast",
-    show_default=True,
-    help="Bytes that count. unicast: up and down, each download once per member. up:"
-    " uploads only. multicast: as unicast, but a download that is equal for all members"
-    " counts once.",
-)
-@click.option(
     "--tuning",
     type=click.Choice(["fair", "plain", "quick", "none"]),
     default="fair",
@@ -58,7 +49,7 @@ RUNS = 100
 )
 @experiment_options("FILE's, or the paper's", runs=str(RUNS))
 def compare(
-    file: Path | None, budget: float, target: float | None, total: Any, tuning: How, **options: Any
+    file: Path | None, budget: float, target: float | None, tuning: How, **options: Any
 ) -> None:  # fmt: skip
     """Compare methods on the same streams, features and cohorts, at equal traffic.
 
@@ -78,8 +69,8 @@ def compare(
     if target is not None and not abs(target) < 1000:
         raise InputError("--target", f"is {target}", "use a number of dB, such as -11")
     experiment, unfit = _experiment(file, how)
-    allowed = Allowance(budget, total)
-    question = {"budget": budget, "target": target, "total": total, "tuning": tuning}
+    allowed = Allowance(budget, "unicast")
+    question = {"budget": budget, "target": target, "tuning": tuning}
     with results(how.out, f"{file.stem}-compare" if file else "compare", resumes=True) as folder:
         known = Checkpoint.beside(folder.path)
         kept = searches.from_text(known, experiment, question)
@@ -139,6 +130,5 @@ def _command(file: Path | None, question: Any, experiment: Experiment, how: Wish
     parts += [f"--runs {experiment.runs}", f"--rounds {experiment.rounds}"]
     parts += [f"--seed {how.seed}"] if how.seed is not None else []
     parts += [f"--target {question['target']:g}"] if question["target"] is not None else []
-    parts += [f"--total {question['total']}"] if question["total"] != "unicast" else []
     parts += [f"--tuning {question['tuning']}"] if question["tuning"] != "fair" else []
     return " ".join(filter(None, parts)) + how.sets()

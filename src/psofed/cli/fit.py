@@ -91,7 +91,6 @@ def fit(table: Path | None, alone: bool, **options: Any) -> None:
               help="Type of link, which limits messages: lorawan-dr0 .. lorawan-dr5, nb-iot, ble,"
               " satellite or ethernet. [default: no limits]")  # fmt: skip
 @set_option(_names("payload", "bytes_per_day", "target_error", "within"))
-@PLAN
 @common("example", "out", "json")
 def advise(table: Path | None, link: str | None, **options: Any) -> None:
     """Say whether to federate for TABLE, and with which setting: the cheapest of the good ones.
@@ -146,7 +145,7 @@ class Asked:
         from psofed.tables.plan import Plan
 
         rest = {key: options.pop(key) for key in ("example", "out", "as_json")}
-        file, methods = options.pop("plan_file"), options.pop("methods", ())
+        file, methods = options.pop("plan_file", None), options.pop("methods", ())
         if rest["example"] == (table is not None):
             raise click.UsageError("Give a TABLE, or --example.")
         classes = {"plan": Plan, "columns": Columns, "form": Form}

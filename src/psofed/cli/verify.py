@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import click
 
-from psofed.cli.verbs import FILE, common
+from psofed.cli.verbs import FILE
 
 RANDOM = 25  # cases, if none are given
 ROUNDS = 50  # of an experiment, for each of its methods
@@ -18,8 +17,7 @@ ROUNDS = 50  # of an experiment, for each of its methods
 
 @click.command()
 @click.argument("cases", nargs=-1, type=FILE)
-@common("json")
-def verify(cases: tuple[Path, ...], as_json: bool) -> None:
+def verify(cases: tuple[Path, ...]) -> None:
     """Run CASES through all three executors and show the largest differences.
 
     A case is a JSON file with all random draws and the models that must follow from them. It may
@@ -40,12 +38,7 @@ def verify(cases: tuple[Path, ...], as_json: bool) -> None:
     if not cases:
         results = [compare(reference.draw(i)) for i in range(RANDOM)]
     passed = all(result.passed for result in results)
-    if as_json:
-        table: dict[str, Any] = {"tolerance": reference.TOLERANCE, "passed": passed}
-        table["cases"] = [vars(result) | {"passed": result.passed} for result in results]
-        print(json.dumps(table, indent=2))
-    else:
-        _print(results, passed)
+    _print(results, passed)
     sys.exit(0 if passed else 1)
 
 
@@ -66,8 +59,7 @@ def _print(results: list[Any], passed: bool) -> None:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@common("json")
-def check(files: tuple[str, ...], as_json: bool) -> None:
+def check(files: tuple[str, ...]) -> None:
     """Try every rule of its contract over the method, stream, attack or the like in FILE.
 
     FILE is a Python file, the dotted name of a module, or a name of psofed's own. A setting may
@@ -77,24 +69,13 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
     from psofed.cli.laws.rules import subject
 
     counts: Counter[str] = Counter()
-    tables = []
     for file in files:
         tried = subject(file)
-        entry: dict[str, Any] = {"file": file, "subject": tried.title, "verdicts": []}
-        tables.append(entry)
-        if not as_json:
-            print(f"{file}: {tried.title}")
+        print(f"{file}: {tried.title}")
         for verdict in tried.verdicts():
             counts[verdict.outcome] += 1
-            entry["verdicts"].append(vars(verdict))
-            if not as_json:
-                print(f"  {verdict.line()}", flush=True)
+            print(f"  {verdict.line()}", flush=True)
     passed = not counts["failed"]
-    if as_json:
-        print(json.dumps({"passed": passed, "checked": tables}, indent=2))
-    else:
-        parts = [f"{counts[key]} {key}" for key in ("ok", "failed", "not applicable")]
-        print(
-            f"{', '.join(parts)}. " + ("Every rule holds." if passed else "NOT every rule holds.")
-        )
+    parts = [f"{counts[key]} {key}" for key in ("ok", "failed", "not applicable")]
+    print(f"{', '.join(parts)}. " + ("Every rule holds." if passed else "NOT every rule holds."))
     sys.exit(0 if passed else 1)

@@ -82,7 +82,7 @@ def test_the_command_that_a_folder_names_repeats_it(psofed, short, tmp_path):
 @pytest.mark.usefixtures("sketched")
 def test_features_without_energy_are_no_accident(psofed, file, tmp_path):
     text = TOML.replace("rounds = 120", "rounds = 40")
-    text = text.replace('"iid"', '"paper"')
+    text = text.replace('inputs = "iid"\n', "")
     file.write_text(text.replace("dim = 8", 'dim = 8\nname = "gaussian"\nwidth = 0.001'))
     result = psofed("study", "theory", file, "--runs", "2", "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr

@@ -254,6 +254,7 @@ def compute(
         pool = pools.local(experiment, jobs())
         told = _resumed(store)
         curves = montecarlo.run(experiment, on_run=told, store=store, pool=pool, progress=True)
+        told(None)  # if there was no run left to do
         return curves, True, store
     except montecarlo.Interrupted as stop:
         return stop.curves, False, store

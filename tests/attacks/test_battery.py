@@ -110,13 +110,6 @@ def test_the_malicious_are_as_many_as_the_share_says_in_every_run_of_every_size(
     assert np.array_equal(one, other)  # who they are belongs to the world
 
 
-def test_an_attack_with_a_share_of_nobody_leaves_the_curves_to_the_bit():
-    world = small(psofed.Options(3), runs=3, dtype="float32")
-    clean = montecarlo.run(world, 1)
-    none = montecarlo.run(replace(world, attack=constant.Options(share=0.0)), 1)
-    assert np.array_equal(none.mse, clean.mse)
-
-
 def test_what_needs_the_models_of_others_is_neither_deployed_nor_verified():
     world = small(psofed.Options(3), attack=alie.Options(share=0.4))
     with pytest.raises(InputError, match=r"attack\.name is 'alie', whose clients know what others"):

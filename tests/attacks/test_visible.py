@@ -103,21 +103,6 @@ def test_a_comparison_leaves_out_what_cannot_be_attacked_with_the_reason():
     assert found.curves.titles[0] == "Online-Fed"
 
 
-@pytest.mark.usefixtures("sketched")
-def test_also_a_method_that_the_file_names_is_left_out_of_a_comparison_with_the_reason(
-    psofed, tiny, tmp_path
-):
-    tiny.write_text(TINY + METHODS + '[[methods]]\nname = "raw"\n')
-    arguments = ("--tuning", "none", "--rounds", 100, "--out", "out")
-    done = psofed("compare", tiny, *arguments)
-    assert done.returncode == 0, done.stderr
-    why = "which sends no model that [attack] scale could change"
-    assert f"Left out: Raw samples, {why}." in done.stdout
-    table = json.loads((tmp_path / "out/comparison.json").read_text())
-    assert {"method": "Raw samples", "why": why} in table["left_out"]
-    assert psofed("run", tiny, "--out", "no").returncode == 2
-
-
 @pytest.mark.parametrize(
     ("attack", "words"),
     [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import GOLDEN
+from helpers import GOLDEN, golden
 from psofed.cli.laws.executors import compare
 from psofed.core import features
 from psofed.core.equations import lms
@@ -16,6 +16,17 @@ from psofed.experiment import Experiment, Features
 from psofed.methods import psofed
 from psofed.simulate import family, kernel, reference
 from psofed.simulate.draws import draw, make_test
+
+
+def test_there_are_golden_cases():
+    assert len(GOLDEN) == 8
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_all_three_executors_replay_the_golden_case(path):
+    comparison = compare(golden.read(path))
+    assert set(comparison.differences) == {"reference", "engine", "messages"}
+    assert comparison.passed, comparison.differences
 
 
 @given(number=st.integers(0, 10**6), seed=st.integers(0, 10**6))
@@ -38,7 +49,7 @@ def test_a_planted_change_is_noticed(field, tmp_path):
         row[0] += 1e-9
     path = tmp_path / "changed.json"
     path.write_text(json.dumps(table))
-    assert not compare(reference.read(path)).passed
+    assert not compare(golden.read(path)).passed
 
 
 def kernel_features(feature, x, dtype):

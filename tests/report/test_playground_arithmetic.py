@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helpers import GOLDEN
+from helpers import GOLDEN, golden
 from helpers.playing import FIRST, answer
 from psofed.core.features import Waves
 from psofed.report import playground
@@ -71,7 +71,7 @@ class Sleeping(cases.Case):
 
 
 def every_case():
-    return [cases.read(path) for path in GOLDEN] + [cases.draw(i, seed=8) for i in range(10)]
+    return [golden.read(path) for path in GOLDEN] + [cases.draw(i, seed=8) for i in range(10)]
 
 
 def test_the_algorithm_is_the_core_s_at_every_round_of_exported_cases(bench):

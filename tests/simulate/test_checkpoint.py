@@ -1,9 +1,6 @@
 """Stop and go: nothing finished is lost or repeated, and nothing half-written is believed."""
 
 import json
-import random
-import subprocess
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.devices import wait_for
-from helpers.processes import end
 from psofed import experiment as experiments
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
@@ -39,10 +34,14 @@ def store(folder, experiment=SMALL, begin=True):
     return new
 
 
-def stop_after(runs):
+class Killed(BaseException):
+    """Nothing is done after it."""
+
+
+def stop_after(runs, stop=KeyboardInterrupt):
     def on_run(total):
         if total.runs == runs:
-            raise KeyboardInterrupt
+            raise stop
 
     return on_run
 
@@ -65,19 +64,22 @@ def same(a, b):
     return all(np.array_equal(getattr(a, f), getattr(b, f)) for f in fields if f != "floors")
 
 
-@pytest.mark.parametrize("seconds", [0, 1000])
-def test_what_was_finished_is_not_repeated_and_the_result_is_the_same(
-    tmp_path, monkeypatch, seconds
+@pytest.mark.parametrize(
+    ("stop", "seconds", "kept"),
+    [(KeyboardInterrupt, 0, 5), (KeyboardInterrupt, 1000, 5), (Killed, 0, 5), (Killed, 1000, 1)],
+)
+def test_what_was_written_is_not_repeated_and_the_result_is_the_same(
+    tmp_path, monkeypatch, stop, seconds, kept
 ):
     monkeypatch.setattr(finished, "SECONDS", seconds)
-    whole = montecarlo.run(SMALL)
-    with pytest.raises(montecarlo.Interrupted):
-        montecarlo.run(SMALL, 1, store=store(tmp_path), on_run=stop_after(5))
+    with pytest.raises((montecarlo.Interrupted, Killed)):
+        montecarlo.run(SMALL, 1, store=store(tmp_path), on_run=stop_after(5, stop))
     again, numbers = store(tmp_path, begin=False), counted(monkeypatch)
-    assert again.count() == 5
-    assert same(montecarlo.run(SMALL, store=again), whole)
+    assert again.count() == kept
+    resumed = montecarlo.run(SMALL, store=again)
     assert not again.warnings
-    assert sorted(numbers) == list(range(5, 12))
+    assert sorted(numbers) == list(range(kept, 12))
+    assert same(resumed, montecarlo.run(SMALL))
 
 
 def test_more_runs_can_be_added_to_what_is_there(tmp_path):
@@ -166,33 +168,6 @@ name = "onlinefed"
 name = "psofed"
 shared = 20
 """
-
-
-@pytest.mark.long
-def test_a_process_that_is_killed_at_random_goes_on_to_the_same_bytes(
-    tmp_path, psofed, start, process
-):
-    (tmp_path / "e.toml").write_text(TOML.replace("runs = 120", "runs = 160"))
-    assert psofed("run", "e.toml", "--out", "whole").returncode == 0
-    command = ("run", "e.toml", "--out", "killed")
-    pick, folder, kills = random.Random(1), tmp_path / "killed" / CHECKPOINT, 0
-
-    def written():
-        return sorted(path.name for path in folder.glob("*"))
-
-    for _ in range(3):
-        before = written()
-        begun = start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(lambda b=before, p=begun: written() != b or p.poll() is not None, 120)
-        time.sleep(pick.uniform(0, 0.1))  # it writes all the time: whatever it is doing then
-        kills += begun.poll() is None
-        end(begun)
-    done = process(*command)
-    assert done.returncode == 0, done.stderr
-    assert kills >= 1
-    for path in (tmp_path / "whole").iterdir():
-        assert path.read_bytes() == (tmp_path / "killed" / path.name).read_bytes(), path.name
-    assert not (tmp_path / "killed" / CHECKPOINT).exists()
 
 
 def test_the_command_line_goes_on_with_the_same_experiment_and_refuses_another(tmp_path, psofed):

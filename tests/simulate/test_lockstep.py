@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from psofed.core import coding, equations
 from psofed.core.schedule import Ahead, Sequential, Stochastic, UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
@@ -14,7 +13,7 @@ from psofed.federation.contract import OneClient, nothing, rows
 from psofed.federation.stage import Lifted, Stage
 from psofed.methods import fedavg, local, onlinefed
 from psofed.rivals import etpsofed, qsgd, quantised, topk
-from psofed.simulate import any_method, kernel, montecarlo
+from psofed.simulate import any_method, montecarlo
 from psofed.simulate.draws import draw
 
 SMALL = Experiment(
@@ -104,18 +103,6 @@ def test_the_other_methods_of_a_run_change_no_bit():
         assert np.array_equal(together[j], alone)
 
 
-@pytest.mark.parametrize(("dtype", "close"), [("float32", 1e-5), ("float64", 1e-13)])
-@pytest.mark.parametrize("dim", [1, 7, 200])
-def test_the_compiled_step_is_the_learners(dtype, close, dim):
-    rng = np.random.default_rng(dim)
-    w, z = (rng.standard_normal((5, dim)).astype(dtype) for _ in range(2))
-    y, other = rng.standard_normal(5).astype(dtype), w.copy()
-    errors = kernel.Fast().learn(w, z, y, 0.1), equations.lms(other, z, y, 0.1)
-    assert np.allclose(*errors, rtol=close, atol=close * dim)
-    assert np.allclose(w, other, rtol=close, atol=close * dim)
-    assert w.dtype == errors[0].dtype == dtype
-
-
 @pytest.mark.parametrize("coordinated", [True, False])
 def test_what_is_drawn_ahead_is_what_each_client_draws(coordinated):
     seeds = Seeds(3)
@@ -141,11 +128,3 @@ def test_cohorts_asked_for_one_by_one_are_those_of_all_rounds():
     rounds = np.arange(400)
     assert np.array_equal(cohorts.cohort(rounds), [cohorts.cohort(n) for n in rounds.tolist()])
     assert np.array_equal(cohorts.cohort(3), cohorts.cohort(rounds)[3])
-
-
-@pytest.mark.parametrize("power", range(8))
-def test_the_fast_rotation_is_the_walsh_hadamard_matrix(power):
-    v = np.random.default_rng(power).standard_normal((3, 2**power))
-    expected = v @ coding.signs(power) / np.sqrt(2**power)
-    assert np.allclose(coding.hadamard(v), expected, atol=1e-12)
-    assert np.allclose(coding.hadamard(v[0]), expected[0], atol=1e-12)

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from psofed.curves import Curves, to_db
+from psofed.curves import Curves
 from psofed.experiment import Experiment, Features
 from psofed.methods import centralised, local, onlinefed, psofed
 from psofed.report import claims, runs
 from psofed.simulate import family, montecarlo
-from psofed.simulate.draws import draw, draw_test
+from psofed.simulate.draws import draw
 from psofed.simulate.finished import Accumulator, OneRun
 from psofed.simulate.onerun import one_run
 
@@ -54,13 +54,6 @@ def test_the_number_of_threads_does_not_change_a_bit():
     assert same(one, many)
 
 
-def test_a_method_is_not_changed_by_the_others():
-    together = montecarlo.run(SMALL)
-    for j, options in enumerate(SMALL.methods):
-        alone = montecarlo.run(replace(SMALL, methods=(options,)))
-        assert np.allclose(alone.mse[0], together.mse[j], rtol=2e-6), options.title()
-
-
 def test_float32_curves_are_those_of_float64():
     # Precision alone differs: the draws are the same.
     single = Experiment(clients=30, rounds=400, runs=3, test_samples=500)
@@ -87,14 +80,6 @@ def test_the_curves_of_the_paper_are_met():
             deviations.append((found.value - expected) / np.hypot(found.stderr, 0.1))
     assert np.abs(deviations).max() < 4  # 28 figures, not independent
     assert np.sqrt(np.mean(np.square(deviations))) < 1.5
-
-
-def test_the_quadratic_form_is_the_mean_square_error():
-    task = replace(SMALL, dtype="float64").task(0)
-    sample = SMALL.stream.snapshot(task.seeds, "test", SMALL.clients, SMALL.test_samples)
-    w = np.random.default_rng(0).normal(size=(5, 12))
-    expected = np.mean(np.square(sample.clean - w @ task.features(sample.x).T), axis=1)
-    assert np.allclose(draw_test(SMALL, task).mse(w), expected, rtol=1e-12)
 
 
 @given(arrays(float, (6, 2, 41), elements=st.floats(0.01, 10)))
@@ -133,12 +118,8 @@ def test_ctrl_c_keeps_the_finished_runs():
     with pytest.raises(montecarlo.Interrupted) as stop:
         montecarlo.run(replace(SMALL, runs=100), jobs=2, on_run=interrupt)
     kept = stop.value.curves
-    assert 3 <= kept.runs < 100
-    assert same(kept, replace_experiment(montecarlo.run(replace(SMALL, runs=kept.runs)), kept))
-
-
-def replace_experiment(curves, other):
-    return replace(curves, experiment=other.experiment)
+    assert kept.runs == 3
+    assert same(kept, montecarlo.run(replace(SMALL, runs=3)))
 
 
 def test_one_run_has_no_standard_error_and_still_a_table():
@@ -165,12 +146,6 @@ def test_a_claim_that_is_false_is_said_to_be_false():
     assert first.findings[1].says in claims.text((first, second))
 
 
-def test_decibels_are_taken_last():
-    assert to_db(np.mean([0.1, 0.001])) != np.mean(to_db(np.array([0.1, 0.001])))
-    curves = montecarlo.run(replace(SMALL, runs=3))
-    assert np.array_equal(curves.mse_db, to_db(curves.mse))
-
-
 def test_a_step_that_is_too_large_diverges_without_a_warning_and_the_table_says_so():
     curves = montecarlo.run(replace(SMALL, step=30.0, rounds=400))
     assert not np.isfinite(curves.mse[:, -1]).any()
@@ -185,18 +160,6 @@ def test_a_million_clients_cost_only_those_that_are_selected():
         assert len(chunk.x) <= 160
     curves = montecarlo.run(experiment)
     assert np.isfinite(curves.mse).all()
-
-
-def test_more_features_than_test_samples_are_judged_by_the_samples_themselves():
-    few = replace(SMALL, features=Features(dim=40), test_samples=25, dtype="float64", runs=1)
-    task = few.task(0)
-    sample = few.stream.snapshot(task.seeds, "test", few.clients, 25)
-    w = np.random.default_rng(0).normal(size=(3, 40))
-    expected = np.mean(np.square(sample.clean - w @ task.features(sample.x).T), axis=1)
-    test = draw_test(few, task)
-    assert not test.triangular
-    assert np.allclose(test.mse(w), expected, rtol=1e-12)
-    assert np.isfinite(montecarlo.run(few).mse).all()
 
 
 def test_long_runs_keep_at_most_ten_thousand_points():

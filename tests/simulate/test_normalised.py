@@ -50,24 +50,17 @@ def test_the_engine_has_the_models_of_the_handlers(dim, epsilon, stream, seed):
 
 
 @needs_engine
-def test_methods_in_one_engine_have_the_models_that_they_have_alone():
-    experiment = small(*METHODS, learner=nlms.Options(0.1), rounds=40)
-    methods = experiment.start(experiment.task(0))
-    draws = prepare(small(METHODS[0], learner=nlms.Options(0.1), rounds=40))[1]
-    together = family.replay(draws, methods).w
-    for j, method in enumerate(methods):
-        assert np.abs(together[:, j] - family.replay(draws, [method]).w[:, 0]).max() <= 1e-12
-
-
-@needs_engine
 @pytest.mark.parametrize(("dtype", "close"), [("float32", 1e-5), ("float64", 1e-13)])
 @pytest.mark.parametrize("dim", [1, 7, 200])
-def test_the_compiled_step_is_the_learners(dtype, close, dim):
+@pytest.mark.parametrize("name", ["lms", "nlms"])
+def test_the_compiled_step_is_the_learners(name, dtype, close, dim):
     rng = np.random.default_rng(dim)
     w, z = (rng.standard_normal((2, 5, dim)).astype(dtype) for _ in range(2))
     y, other = rng.standard_normal((2, 5)).astype(dtype), w.copy()
-    learner = nlms.Options(0.2)
-    errors = kernel.FastNormalised(0.2).learn(w, z, y, 0.9), learner.learn(other, z, y, 0.9)
+    pairs = {"lms": (kernel.Fast(), lms.Options()),
+             "nlms": (kernel.FastNormalised(0.2), nlms.Options(0.2))}  # fmt: skip
+    fast, learner = pairs[name]
+    errors = fast.learn(w, z, y, 0.9), learner.learn(other, z, y, 0.9)
     assert np.allclose(*errors, rtol=close, atol=close * dim)
     assert np.allclose(w, other, rtol=close, atol=close * dim)
     assert w.dtype == errors[0].dtype == dtype

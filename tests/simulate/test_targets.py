@@ -27,15 +27,6 @@ SMALL = Experiment(
 NOISY = replace(SMALL, targets="noisy")
 
 
-def test_clean_targets_are_the_default_and_are_f_itself():
-    seeds = SMALL.task(0).seeds
-    drawn = SMALL.stream.snapshot(seeds, "test", SMALL.clients, SMALL.test_samples)
-    clean, noisy = SMALL.draw_test(seeds), NOISY.draw_test(seeds)
-    assert np.array_equal(clean.y, drawn.clean)
-    assert np.array_equal(noisy.y, drawn.clean + drawn.noise)
-    assert np.array_equal(clean.x, noisy.x)
-
-
 @given(
     st.integers(0, 1000),
     st.sampled_from([7, 120]),  # fewer test samples than features, or more
@@ -58,21 +49,6 @@ def test_a_model_is_judged_by_its_plain_mean_square_error(seed, count, learner, 
     assert np.allclose(found, plain, rtol=1e-7)
 
 
-def test_noise_adds_its_mean_square_and_a_cross_term_that_vanishes():
-    """E (f + v - w'z)^2 - (f - w'z)^2 = v^2 + 2 v (f - w'z), of a model that never saw v."""
-    extra, noise = [], []
-    for run in range(30):
-        a, b = (one_run(each, run).mse for each in (SMALL, NOISY))
-        drawn = SMALL.stream.snapshot(SMALL.task(run).seeds, "test", 6, SMALL.test_samples)
-        extra.append((b - a)[:, -1])
-        noise.append(np.mean(drawn.noise**2))
-    rest = np.array(extra) - np.array(noise)[:, None]
-    error = rest.std(axis=0, ddof=1) / np.sqrt(len(rest))
-    assert (np.abs(rest) > 0).all()  # there is a cross term in each run
-    assert (np.abs(rest.mean(axis=0)) < 4 * error).all()
-    assert (error < np.mean(noise) / 4).all()
-
-
 @pytest.mark.parametrize("method", [fedavg.Options(local_steps=2), local.Options()])
 def test_every_way_to_run_a_method_honours_the_targets(method):
     clean, noisy = (
@@ -89,23 +65,12 @@ def test_the_ridge_floor_is_judged_as_the_methods_are_and_the_noise_line_stays()
     assert noisy_ridge > ridge
 
 
-def test_theory_is_as_close_with_noisy_targets_as_with_clean_ones():
-    made = replace(
-        SMALL, rounds=200, runs=60, world=0, stream=paper.Options(inputs="iid"), evaluate_every=20,
-        methods=(onlinefed.Options(),),
-    )  # fmt: skip
-    gaps = []
-    for targets in ("clean", "noisy"):
-        each = replace(made, targets=targets)
-        [predicted] = prediction.curves(each)
-        simulated = montecarlo.run(each)
-        gaps.append(predicted.mse - simulated.mse[0])
-        assert predicted.judged == each.judged
+def test_theory_is_judged_by_the_same_targets():
+    made = replace(NOISY, rounds=60, runs=60, world=0, stream=paper.Options(inputs="iid"), evaluate_every=20)
+    for predicted, simulated in zip(prediction.curves(made), montecarlo.run(made).mse, strict=True):
+        assert np.allclose(predicted.mse, simulated, rtol=0.1)
+        assert predicted.judged == made.judged
         assert "targets." in predicted._repr_html_()
-    # The runs are the same, so the gaps differ by a cross term of the mean model's error only.
-    noise = np.mean([0.005, 0.03])
-    assert np.abs(gaps[1] - gaps[0]).max() < noise / 5
-    assert np.sqrt(np.mean(gaps[1] ** 2)) < 1.1 * np.sqrt(np.mean(gaps[0] ** 2))
 
 
 def test_a_deployed_server_tests_on_the_targets_that_its_file_names(tmp_path):

@@ -25,17 +25,6 @@ def test_epsilon_is_that_of_dp_accounting(ratio, times):
     assert ours == pytest.approx(theirs.get_epsilon(1e-5), abs=1e-6)
 
 
-def test_amplified_epsilon_is_that_of_dp_accounting_and_less():
-    import dp_accounting as dp
-    from dp_accounting.pld import PLDAccountant
-
-    theirs = PLDAccountant()
-    theirs.compose(dp.PoissonSampledDpEvent(0.04, dp.GaussianDpEvent(2.0)), 100)
-    ours = accountant.amplified(0.5, 1e-5, 0.04, 100)
-    assert ours == theirs.get_epsilon(1e-5)
-    assert ours < accountant.epsilon(0.5 * sqrt(4), 1e-5)  # of somebody who knows the four rounds
-
-
 @given(st.floats(1e-3, 1e3), deltas)
 def test_the_noise_for_an_epsilon_gives_that_epsilon_and_never_more(epsilon, delta):
     found = accountant.epsilon(accountant.ratio(epsilon, delta), delta)

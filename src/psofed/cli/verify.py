@@ -16,26 +16,20 @@ ROUNDS = 50  # of an experiment, for each of its methods
 
 
 @click.command()
-@click.argument("cases", nargs=-1, type=FILE)
-def verify(cases: tuple[Path, ...]) -> None:
-    """Run CASES through all three executors and show the largest differences.
+@click.argument("files", nargs=-1, type=FILE, metavar="[FILE]...")
+def verify(files: tuple[Path, ...]) -> None:
+    """Run the experiments in FILEs through all executors and show the largest differences.
 
-    A case is a JSON file with all random draws and the models that must follow from them. It may
-    also be an experiment in TOML: then the first 50 rounds of each of its methods, with its
-    learner, are compared. Without CASES, 25 small random ones are drawn, and the executors are
-    compared with the dense reference. The exit code is 0 only if every difference is at most 1e-12.
+    Compared are the first 50 rounds of each method, with its learner. Without FILE, 25 small random
+    cases are drawn, and the executors are compared with the dense reference. The exit code is 0
+    only if every difference is at most 1e-12.
     """
     from psofed import experiment
     from psofed.cli.laws.executors import compare, compare_methods
     from psofed.simulate import reference
 
-    results = []
-    for path in cases:
-        if path.suffix == ".toml":
-            results += compare_methods(experiment.read(path), ROUNDS)
-        else:
-            results.append(compare(reference.read(path)))
-    if not cases:
+    results = [r for path in files for r in compare_methods(experiment.read(path), ROUNDS)]
+    if not files:
         results = [compare(reference.draw(i)) for i in range(RANDOM)]
     passed = all(result.passed for result in results)
     _print(results, passed)

@@ -14,8 +14,6 @@ import numpy as np
 from psofed.curves import Curves, Estimate
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.extras import have
-from psofed.federation import schema
 from psofed.federation.plugins import written
 from psofed.report import claims, files, page
 from psofed.report.charts import COLOURS, FLOORS, Chart, Curve
@@ -130,22 +128,14 @@ def _entry(curves: Curves, j: int, base: int | None) -> dict[str, Any]:
 
 
 def promise(experiment: Experiment, j: int) -> dict[str, Any] | None:
-    """What is promised to a sample or a client; of who knows little only if it can be computed."""
+    """What is promised to a sample or a client."""
     if experiment.privacy is None or experiment.privacy.epsilon is None:
         return None
-    noise, options = experiment.noises[j], experiment.methods[j]
+    noise = experiment.noises[j]
     if noise is None:
         return None
-    words, outside = noise.in_words(), None
-    if have("dp_accounting"):
-        idle = schema.beside(options, "Method")(options, experiment.task(0)).idle
-        share, contacts = experiment.cohort / experiment.clients, experiment.rounds // options.pace
-        outside = noise.outside(share, contacts, idle)
-    if outside is not None:
-        words += f"; {outside:.3g} for who sees models only, and knows neither seed nor cohorts"
     return {"epsilon": noise.planned, "delta": noise.delta, "level": noise.level,
-            "sigma": noise.sigma, "uploads": noise.uploads, "epsilon_outside": outside,
-            "words": words}  # fmt: skip
+            "sigma": noise.sigma, "uploads": noise.uploads, "words": noise.in_words()}  # fmt: skip
 
 
 def _pair(estimate: Estimate) -> dict[str, float | None]:

@@ -6,10 +6,8 @@ and dense, and shares nothing with `core` or the engine, so that a mistake canno
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +17,6 @@ from psofed.core import features
 from psofed.core.features import Waves
 from psofed.core.schedule import GivenCohorts, Rotating
 from psofed.core.seeds import Seeds, subsets
-from psofed.errors import InputError
-from psofed.federation import schema
 from psofed.federation.contract import Task
 from psofed.methods import onlinefed, psofed
 from psofed.simulate.draws import Draws
@@ -111,106 +107,6 @@ def draw(number: int, seed: int = 0) -> Case:
         w0=pick.standard_normal(dim),
         local0=pick.standard_normal((clients, dim)),
     )
-
-
-def read(path: str | Path) -> Case:
-    """A case in the format of tests/golden; every mistake in it is an InputError that names it."""
-    text = schema.read_text(path, "a case in JSON")
-    try:
-        table = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        right = "is the file complete? give a case in JSON"
-        raise InputError("", f"is not JSON: {error}", right, str(path)) from None
-    try:
-        if not isinstance(table, dict):
-            raise InputError("", "is not a JSON object", "give a case, as in tests/golden")
-        return _parse(table)
-    except InputError as error:
-        raise error.inside(where=str(path)) from None
-
-
-def _parse(table: dict[str, Any]) -> Case:
-    if table.get("algorithm") not in ("pso", "online"):
-        raise InputError("algorithm", f"is {table.get('algorithm')!r}", 'use "pso" or "online"')
-    clients, dim, taps, rounds = (_count(table, key) for key in ("K", "D", "L", "N"))
-    online = table["algorithm"] == "online"
-    shared = dim if online else _count(table, "M")
-    local0 = _array(table, "wk0", (clients, dim))
-    masks = np.broadcast_to(np.arange(dim), (clients, dim))
-    if not online:
-        masks = _positions(table, "masks0", (clients, shared), dim)
-    expected = table.get("expected", {})
-    if not isinstance(expected, dict):
-        raise InputError("expected", "is not an object", "give w and wk, or leave it out")
-    return Case(
-        name=str(table.get("name", "")),
-        algorithm=table["algorithm"],
-        features=Waves(_array(table, "W", (dim, taps)), _array(table, "b", (dim,))),
-        x=_array(table, "x", (clients, rounds, taps)),
-        y=_array(table, "y", (clients, rounds)),
-        cohorts=_cohorts(table, clients, rounds),
-        step=float(_array(table, "mu", ())),
-        masks=masks,
-        shift=0 if online else _shift(table),
-        w0=_array(table, "w0", (dim,)),
-        local0=local0,
-        w=_array(expected, "w", (rounds + 1, dim)) if expected else None,
-        local=_array(expected, "wk", (rounds + 1, clients, dim)) if expected else None,
-    )
-
-
-def _count(table: dict[str, Any], key: str) -> int:
-    value = table.get(key)
-    if type(value) is not int or value < 1:
-        raise InputError(key, f"is {value!r}", "use a whole number above 0")
-    return value
-
-
-def _shift(table: dict[str, Any]) -> int:
-    value = table.get("tau")
-    if type(value) is not int:
-        raise InputError("tau", f"is {value!r}", "use a whole number")
-    return value
-
-
-def _array(table: dict[str, Any], key: str, shape: tuple[int, ...]) -> Array:
-    right = f"give finite numbers of shape {list(shape)}"
-    if key not in table:
-        raise InputError(key, "is missing", right)
-    try:
-        array = np.array(table[key], np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(key, "is ragged or not numeric", right) from None
-    if array.shape != shape:
-        raise InputError(key, f"has shape {list(array.shape)}", right)
-    if not np.isfinite(array).all():
-        raise InputError(key, "has a value that is not finite", right)
-    return array
-
-
-def _positions(table: dict[str, Any], key: str, shape: tuple[int, ...], below: int) -> Array:
-    array = _array(table, key, shape)
-    positions = array.astype(np.intp)
-    if (positions != array).any() or positions.min() < 0 or positions.max() >= below:
-        raise InputError(
-            key, "has a value out of range", f"use whole numbers from 0 to {below - 1}"
-        )
-    if any(len(set(row)) < len(row) for row in positions.tolist()):
-        raise InputError(key, "names a position twice", "give distinct positions")
-    return positions
-
-
-def _cohorts(table: dict[str, Any], clients: int, rounds: int) -> tuple[tuple[int, ...], ...]:
-    rows = table.get("selected")
-    right = f"give a list of distinct clients, from 0 to {clients - 1}, for each of {rounds} rounds"
-    if not isinstance(rows, list) or len(rows) != rounds:
-        raise InputError("selected", "is not a list with an entry for each round", right)
-    for n, row in enumerate(rows):
-        good = isinstance(row, list) and all(type(k) is int and 0 <= k < clients for k in row)
-        if not good or len(set(row)) < len(row):
-            raise InputError(f"selected[{n}]", f"is {row!r}", right)
-    # Uploads are folded in client order, not in the order of the case.
-    return tuple(tuple(sorted(row)) for row in rows)
 
 
 def selection(mask: Sequence[int], shift: int, n: int, dim: int) -> Array:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from math import ceil, erfc, exp, inf, log, log1p, pi, sqrt
 from typing import Any, Literal
 
@@ -18,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.errors import InputError
-from psofed.extras import need
 from psofed.federation import schema
 
 Level = Literal["sample", "client"]
@@ -148,16 +146,6 @@ class Mechanism:
         """Epsilon when the budget is spent."""
         return self.epsilon(self.uploads)
 
-    def outside(self, share: float, contacts: int, idle: bool) -> float | None:
-        """Epsilon for who sees models only, and knows neither the seed nor who took part.
-
-        A client is in `contacts` rounds or blocks with probability `share`. None: the same as for a
-        server, because a sample of a client that learns when idle is told at a later contact.
-        """
-        if self.level == "client":
-            return amplified(self.ratio, self.delta, share, contacts)
-        return None if idle else amplified(self.ratio, self.delta, share, 1)
-
     def in_words(self) -> str:
         """The guarantee, in a line.
 
@@ -248,24 +236,6 @@ def ratio(epsilon: float, delta: float) -> float:
     while delta_of(epsilon, 1 / least) > delta:
         least *= 2
     return 1 / _upper(lambda found: delta_of(epsilon, 1 / found) <= delta, least / 2, least)
-
-
-@lru_cache
-def amplified(ratio: float, delta: float, share: float, times: int) -> float:
-    """The epsilon of T tellings for who does not know which clients took part in which rounds.
-
-    Every client is in a round with probability `share`, independently (Poisson): an approximation
-    of a cohort of fixed size, which is what is drawn. Computed by dp-accounting.
-    """
-    dp = need("dp_accounting", "privacy", "amplified privacy")
-    pld = need("dp_accounting.pld", "privacy", "amplified privacy")
-    if ratio <= 0 or times < 1:
-        return 0.0
-    event = dp.GaussianDpEvent(1 / ratio)
-    event = dp.PoissonSampledDpEvent(share, event) if share < 1 else event
-    accountant = pld.PLDAccountant()
-    accountant.compose(event, times)
-    return float(accountant.get_epsilon(delta))
 
 
 def _upper(good: Callable[[float], bool], low: float, high: float) -> float:

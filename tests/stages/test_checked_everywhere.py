@@ -21,7 +21,7 @@ from psofed.fleet.client_loop import Device, device
 from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.samples import Sample, replay
-from psofed.report import comparisons
+from psofed.report import comparisons, files
 from psofed.simulate import montecarlo, onerun
 from psofed.simulate.finished import Accumulator
 from psofed.stages.checks.contract import Check
@@ -129,7 +129,7 @@ def test_a_sweep_and_a_comparison_have_the_counts_too():
         assert row["samples seen"] == 2 * 30 * 5
         assert row["samples far off"] >= 4
     found = lib.compare_methods(world, tuning="none", budget=1.0)
-    assert f"{2 * 30 * 5} samples seen" in comparisons.text(found)
+    assert f"{2 * 30 * 5} samples seen" in files.joined(comparisons.blocks(found))
 
 
 SMALL = """

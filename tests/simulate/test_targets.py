@@ -66,7 +66,9 @@ def test_the_ridge_floor_is_judged_as_the_methods_are_and_the_noise_line_stays()
 
 
 def test_theory_is_judged_by_the_same_targets():
-    made = replace(NOISY, rounds=60, runs=60, world=0, stream=paper.Options(inputs="iid"), evaluate_every=20)
+    made = replace(
+        NOISY, rounds=60, runs=60, world=0, stream=paper.Options(inputs="iid"), evaluate_every=20
+    )
     for predicted, simulated in zip(prediction.curves(made), montecarlo.run(made).mse, strict=True):
         assert np.allclose(predicted.mse, simulated, rtol=0.1)
         assert predicted.judged == made.judged

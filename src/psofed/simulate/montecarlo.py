@@ -70,9 +70,9 @@ def run(
 ) -> Curves:
     """Run the experiment and return its curves.
 
-    `on_run` is called with the sums after each run. `store` keeps them on disk and returns what
-    is there. `pool` computes the runs elsewhere than on `jobs` threads. `progress` shows how far it
-    is: always, never, or (not given) in a notebook and on a terminal.
+    `on_run` is called with the sums that are resumed, and after each run. `store` keeps them on
+    disk and returns what is there. `pool` computes the runs elsewhere than on `jobs` threads.
+    `progress` shows how far it is: always, never, or (not given) in a notebook and on a terminal.
 
     An interrupt (stopping the cell, Ctrl-C) raises `psofed.Interrupted`; `psofed.finished_runs()`
     then returns the curves of the runs that were finished.
@@ -122,6 +122,9 @@ def _run(
         raise InputError("runs", found, f"use {total.runs} or more")
     with pool as workers:
         try:
+            if total.runs:  # from before
+                for tell in told:
+                    tell(total)
             for one in _in_order(experiment, workers, total.runs):
                 total.add(one)
                 if store is not None:

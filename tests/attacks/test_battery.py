@@ -18,7 +18,6 @@ from psofed.federation import schema
 from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.methods import local, onlinefed, psofed
 from psofed.rivals import periodic, topk
-from psofed.simulate import montecarlo
 from psofed.simulate.onerun import one_run, some_runs
 from psofed.stages.attacks import alie, constant, labels, perturbation, scale, stuck
 from psofed.stages.attacks.contract import Attackers

@@ -12,7 +12,7 @@ import pytest
 from helpers import ROOT
 from helpers.pages import blocks
 from psofed import experiment as experiments
-from psofed.cli.laws.rules import subjects
+from psofed.cli.laws.rules import subject
 from psofed.federation import schema
 from psofed.fleet.protocol import in_memory
 from psofed.simulate.draws import draw
@@ -75,5 +75,14 @@ def test_the_worked_example_of_a_method_counts_one_bit_for_each_entry(worked_exa
 
 
 def test_the_worked_example_obeys_every_rule(worked_example):
-    for subject in subjects(str(worked_example.parent / "signs.py")):
-        assert [v.line() for v in subject.verdicts() if v.outcome == "failed"] == []
+    found = subject(str(worked_example.parent / "signs.py")).verdicts()
+    assert [verdict.line() for verdict in found if verdict.outcome == "failed"] == []
+
+
+def test_what_is_cited_is_what_the_repository_says(psofed):
+    shown = psofed("--cite").stdout
+    assert re.findall(r"^@(\w+)\{\w+,$", shown, re.MULTILINE) == ["inproceedings", "software"]
+    plain, data = " ".join(shown.split()), (ROOT / "CITATION.cff").read_text()
+    for words in re.findall(r'(?:family-names: |title: ")([^"\n]+)', data):
+        assert words in plain
+    assert shown.split("\n\n")[0] in (ROOT / "README.md").read_text()

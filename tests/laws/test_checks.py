@@ -84,6 +84,21 @@ def test_a_mistake_is_noticed_by_its_rule(tmp_path, kind, change, rule):
     assert any(name.startswith(rule) for name in found)
 
 
+def test_a_method_declares_which_rule_cannot_hold_for_it(tmp_path):
+    mean = 'server["w"][:] = sum(weights[k] * model for k, model in uploads.items())'
+    path = put(tmp_path, ('server["w"] += self.gain * sum(changes)', mean))
+    text = path.read_text()
+    at = text.index("class Options")
+    path.write_text(
+        text[:at] + text[at:].replace("\n", '\n    exempt = ("folds_are_linear",)\n', 1)
+    )
+    (line,) = [
+        v.line() for v in subject(str(path)).verdicts() if v.rule.startswith("A fold is lin")
+    ]
+    assert line.startswith("not applicable")
+    assert line.endswith("its options exempt it")
+
+
 def test_an_error_in_the_file_is_told_with_its_line(psofed, tmp_path):
     path = put(tmp_path, ('return server["w"].copy()', "return 1 / 0"))
     line = 1 + path.read_text()[: path.read_text().index("1 / 0")].count("\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,13 @@ def experiment_options(default: str = "FILE's", runs: str = "") -> Callable[[Com
     return lambda command: count(of(rest(command)))
 
 
+def _cite(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        text = files("psofed").joinpath("cli/presets/citation.bib").read_text(encoding="utf-8")
+        click.echo(text.replace("VERSION", __version__), nl=False)
+        ctx.exit()
+
+
 cli = Verbs(
     {
         "Experiments": {
@@ -170,6 +178,10 @@ cli = Verbs(
     PSOFED_JOBS=2 in the environment takes two cores, not all.
     """,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    params=[
+        click.Option(["--cite"], is_flag=True, is_eager=True, expose_value=False, callback=_cite,
+                     help="Print the paper and this software as BibTeX and exit."),
+    ],
 )  # fmt: skip
 click.version_option(__version__, prog_name="psofed")(cli)
 

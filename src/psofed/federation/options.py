@@ -81,6 +81,8 @@ class Common(schema.Named):
     # Whether all members upload entries of a model, and where they do so on the same entries their
     # mean is enough for the fold. It is not inherited either.
     sums: ClassVar[bool] = False
+    # Rules of `psofed check`, by the names of their functions, that do not apply to it by design.
+    exempt: ClassVar[tuple[str, ...]] = ()
     step: float | None = None  # mu of this method; not set: the experiment's
     average: bool = False  # judge a weighted mean of the server's late models
     label: str = ""  # the title in tables and figures; not set: made from the options

@@ -83,6 +83,8 @@ def applies(reason: Callable[..., str]) -> Callable[[Rule], Rule]:
 
 def why_not(rule: Rule, *arguments: Any) -> str:
     """Why a rule does not apply; nothing if it does."""
+    if rule.__name__ in getattr(arguments[0], "exempt", ()):
+        return "its options exempt it"
     reason: Callable[..., str] | None = getattr(rule, "reason", None)
     return "" if reason is None else reason(*arguments)
 

@@ -13,7 +13,6 @@ from helpers import drivers
 from helpers.battery import METHODS, exchange, small, stepwise
 from helpers.loopback import Line, disk, plan
 from helpers.spiked import Options as Spiked
-from psofed import experiment as experiments
 from psofed.cli.laws.drivers import ROUNDS
 from psofed.federation.stage import around
 from psofed.fleet.address import Address

@@ -83,6 +83,6 @@ def test_what_is_cited_is_what_the_repository_says(psofed):
     shown = psofed("--cite").stdout
     assert re.findall(r"^@(\w+)\{\w+,$", shown, re.MULTILINE) == ["inproceedings", "software"]
     plain, data = " ".join(shown.split()), (ROOT / "CITATION.cff").read_text()
-    for words in re.findall(r'(?:family-names: |title: ")([^"\n]+)', data):
+    for words in re.findall(r'(?:family-names: |title: ")([^",\n]+)', data):
         assert words in plain
     assert shown.split("\n\n")[0] in (ROOT / "README.md").read_text()

@@ -42,7 +42,7 @@ def traced(job) -> set[str]:
             raise RuntimeError(f"exit code {end.code}") from None
     sys.setprofile(None)
     threading.setprofile(None)
-    return found
+    return set(found)  # a copy in one step: threads that have not ended may still add to it
 
 
 def message_round():

@@ -229,15 +229,7 @@ def _read(recipe: Recipe, file: str | Path, form: Form) -> dict[str, LabelledRow
 
 
 class Live:
-    """From a row by column to scaled x and y; y is None for a question.
-
-    >>> recipe = Recipe(Columns("y", ("t",), inputs=("a",)), {"a": (0, 1), "y": (5, 2)})
-    >>> live = Live(recipe)
-    >>> live({"t": 0, "a": 3})
-    (array([3.]), None)
-    >>> live({"t": 0, "y": 9})
-    (array([3.]), 2.0)
-    """
+    """From a row by column to scaled x and y; y is None for a question."""
 
     def __init__(self, recipe: Recipe, name: str | None = None) -> None:
         self.recipe, self.name = recipe, name

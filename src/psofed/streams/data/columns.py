@@ -42,11 +42,7 @@ GROUPED = {  # digits in groups of three, as offices write them
 
 @dataclass(frozen=True)
 class Columns:
-    """The [columns] table of a plan. Inputs that are not named are all other columns.
-
-    >>> Columns(target="o3", time=("t",), client="station").rule("temp")
-    'hold'
-    """
+    """The [columns] table of a plan. Inputs that are not named are all other columns."""
 
     target: str  # the column to predict
     time: tuple[str, ...]  # the column of the time, or several, as in year,month,day,hour
@@ -104,11 +100,7 @@ class Columns:
                 raise InputError("inputs", f"has {name!r}", "name each input once; not the client")
 
     def lags_for(self, column: str) -> tuple[int, ...]:
-        """The lags of a numeric input: those of all, then its own.
-
-        >>> Columns("y", ("t",), lags=(1,), lags_of={"a": (1, 3)}).lags_for("a")
-        (1, 3)
-        """
+        """The lags of a numeric input: those of all, then its own."""
         return tuple(dict.fromkeys((*self.lags, *self.lags_of.get(column, ()))))
 
     @property
@@ -138,11 +130,7 @@ class Columns:
 
 def parse(table: Any) -> Columns:
     """Columns from plain values, as `to_table` makes them; every mistake is an InputError."""
-    table = schema.convert("columns", table, dict)
-    for key in ("target", "time"):
-        if key not in table:
-            raise InputError(key, "is missing", "name the column")
-    columns: Columns = schema.build(Columns, table)
+    columns: Columns = schema.build(Columns, schema.convert("columns", table, dict))
     return columns
 
 
@@ -150,12 +138,7 @@ columns_of = schema.section(parse)
 
 
 class TextColumn(Sequence[str]):
-    """The cells of a column, joined by line breaks, which no cell has.
-
-    >>> column = TextColumn("1.5\\nNA", 2)
-    >>> column[1], list(column)
-    ('NA', ['1.5', 'NA'])
-    """
+    """The cells of a column, joined by line breaks, which no cell has."""
 
     def __init__(self, text: str, size: int) -> None:
         self.text, self.size = text, size
@@ -192,9 +175,8 @@ class Batch:
 
     def wrong(self, i: int, column: str, found: str, right: str) -> InputError:
         """An error that names file, row and column."""
-        return InputError(
-            f"column {show(column)}", found, right, f"{self.file}: row {self.rows[i]}"
-        )
+        where = f"{self.file}: row {self.rows[i]}"
+        return InputError(f"column {show(column)}", found, right, where)
 
 
 def show(cell: Any) -> str:
@@ -204,12 +186,7 @@ def show(cell: Any) -> str:
 
 
 class Missing:
-    """What means "no value": known texts and markers. A marker that is a number means its value.
-
-    >>> missing = Missing(["-999"])
-    >>> missing.has("-999.0"), missing.has(""), missing.has("-99"), missing.found["-999"]
-    (True, True, False, 1)
-    """
+    """What means "no value": known texts and markers. A marker that is a number means its value."""
 
     def __init__(self, markers: Iterable[str] = ()) -> None:
         self.markers = tuple(markers)
@@ -220,22 +197,15 @@ class Missing:
     def has(self, cell: Any) -> bool:
         """Whether a cell has no value."""
         if isinstance(cell, str):
-            text = cell.strip()
-            marker = text if text in self.markers else None
-            if marker is None and self.values and is_number(text):
-                marker = self.values.get(number(text))
-            if marker is not None:
-                self.found[marker] += 1
-            return marker is not None or text in self.texts
-        if cell is None or str(cell) in ("<NA>", "NaT", "nan"):
+            cell = cell.strip()
+        elif cell is None or str(cell) in ("<NA>", "NaT", "nan"):
             return True
-        return is_number(cell) and self._marked(float(cell))
-
-    def _marked(self, value: float) -> bool:
-        marker = self.values.get(value)
+        marker = cell if cell in self.markers else None
+        if marker is None and self.values and is_number(cell):
+            marker = self.values.get(number(cell))
         if marker is not None:
             self.found[marker] += 1
-        return marker is not None
+        return marker is not None or (isinstance(cell, str) and cell in self.texts)
 
     def cut(self, values: Array) -> Array:
         """Numbers with NaN for each that a marker means."""
@@ -254,20 +224,15 @@ def numbers(batch: Batch, column: str, missing: Missing) -> Array:
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiu":
         values = cells.astype(np.float64)
     else:
-        values = _read(batch, column, cells, missing)
+        texts = missing.texts - frozenset(missing.markers)
+        values, odd = _plain(cells, batch.decimal)
+        for i in odd.tolist():
+            values[i] = np.nan if cells[i] in texts else _number(batch, i, column, missing)
     values = missing.cut(values)
     wrong = np.abs(values) > LARGEST
     if wrong.any():
         i = int(np.argmax(wrong))
         raise batch.wrong(i, column, f"is {show(cells[i])}", f"use numbers up to {LARGEST:g}")
-    return values
-
-
-def _read(batch: Batch, column: str, cells: Any, missing: Missing) -> Array:
-    texts = missing.texts - frozenset(missing.markers)
-    values, odd = _plain(cells, batch.decimal)
-    for i in odd.tolist():
-        values[i] = np.nan if cells[i] in texts else _number(batch, i, column, missing)
     return values
 
 
@@ -298,11 +263,7 @@ def _number(batch: Batch, i: int, column: str, missing: Missing) -> float:
 
 
 def number(cell: Any, decimal: str = ".") -> float:
-    """A cell as a number, with this decimal sign; digits may be grouped by the other one.
-
-    >>> number("1.234,5", ","), number("1,234.5"), number(" 7 ")
-    (1234.5, 1234.5, 7.0)
-    """
+    """A cell as a number, with this decimal sign; digits may be grouped by the other one."""
     if isinstance(cell, bool | np.bool_):
         raise TypeError("a truth value is not a number")
     if not isinstance(cell, str):
@@ -335,8 +296,7 @@ def looks_numeric(batch: Batch, column: str, missing: Missing) -> bool:
     cells = batch.cells[column]
     if isinstance(cells, np.ndarray):
         return cells.dtype.kind in "fiu"
-    texts = missing.texts
-    known = [c for c in cells if not (c is None or c in texts)]
+    known = [c for c in cells if not (c is None or c in missing.texts)]
     plain = [is_number(c, batch.decimal) for c in known]
     if sum(plain) * 2 >= len(known):
         return True
@@ -364,11 +324,10 @@ class Codes:
         cells = batch.cells[column]
         listed = cells.tolist() if isinstance(cells, np.ndarray) else cells
         codes: list[Any] = list(map(self.known.get, listed))  # most texts have been read before
-        if None in codes:
-            for i in [i for i, code in enumerate(codes) if code is None]:
-                if self.full:
-                    break
-                codes[i] = self._new(batch, i, listed[i], column, missing, strict)
+        for i in [i for i, code in enumerate(codes) if code is None]:
+            if self.full:
+                break
+            codes[i] = self._new(batch, i, listed[i], column, missing, strict)
         return np.array(codes, np.float64)  # None, of a column that is full, is NaN
 
     def _new(

@@ -16,8 +16,8 @@ from psofed.streams.data import columns as cells
 from psofed.streams.data.columns import Batch, Codes, Columns, Missing
 from psofed.streams.data.sources import RowSource
 from psofed.streams.data.table import ColumnReport, Drops, Places, Spool, Table
-from psofed.streams.data.textfile import SINCE_1970, UNKNOWN, Form
-from psofed.streams.data.times import Clock
+from psofed.streams.data.textfile import UNKNOWN, Form
+from psofed.streams.data.times import ISO, Clock, as_written
 
 Array = NDArray[Any]
 MOST_CLIENTS = 100_000
@@ -35,42 +35,43 @@ def read(
     source: Any,
     columns: Columns,
     labelled: bool = True,
-    kinds: dict[str, str] | None = None,
+    numeric: tuple[str, ...] | None = None,
     on_rows: Callable[[int], None] | None = None,
     form: Form = UNKNOWN,
     hint: str = "",
 ) -> Table:
     """Read a table once, in whatever order its rows are; they are sorted by client and time.
 
-    `kinds` says which inputs are numbers and which are categories, where that is known already, and
-    `hint` the format of dates that is taken where several fit.
+    `numeric` says which inputs are numbers, where the inputs are known already, and `hint` the
+    format of dates that is taken where several fit.
     """
     reader: _Reader | None = None
     files = RowSource(source, columns, form)
     for batch in files.batches(labelled):
         if reader is None:
-            reader = _Reader(batch, columns, labelled, kinds, form, hint)
+            reader = _Reader(batch, columns, labelled, numeric, form, hint)
         reader.take(batch)
         if on_rows is not None:
             on_rows(reader.places.count)
     if reader is None:
         raise InputError("", "has no rows", "give a table with data", f"{files.name}: row 2")
-    table = reader.finish(files)
-    assert table.rows == table.drops.total + int(table.counts.sum()), "rows were lost"
-    return table
+    return reader.finish(files)
 
 
 class _Reader:
     """What is remembered between two batches."""
 
     def __init__(
-        self, batch: Batch, columns: Columns, labelled: bool, kinds: dict[str, str] | None,
+        self, batch: Batch, columns: Columns, labelled: bool, numeric: tuple[str, ...] | None,
         form: Form, hint: str,
     ) -> None:  # fmt: skip
-        self.given, self.known = columns, kinds is not None
-        self.columns = replace(columns, inputs=_inputs(batch, columns))
+        self.given, self.known = columns, numeric is not None
         self.missing, self.labelled = Missing(columns.markers), labelled
-        self.numeric = tuple(n for n in self.columns.inputs if self._is_numeric(batch, n, kinds))
+        self.columns = columns
+        if numeric is None:
+            self.columns = replace(columns, inputs=_inputs(batch, columns))
+            numeric = tuple(n for n in self.columns.inputs if self._is_numeric(batch, n))
+        self.numeric = numeric
         self.codes = {n: Codes() for n in self.columns.inputs if n not in self.numeric}
         self.clock = Clock(columns.time, None, form.time_format, form.day_first, hint)
         self.names = Codes(MOST_CLIENTS)
@@ -83,12 +84,9 @@ class _Reader:
         self.counts: Counter[int] = Counter()
         self.mixed: set[int] = set()  # clients whose rows have to be sorted
 
-    def _is_numeric(self, batch: Batch, name: str, kinds: dict[str, str] | None) -> bool:
-        if kinds is not None:
-            return kinds[name] == "number"
-        if name in self.columns.categorical:
-            return False
-        return cells.looks_numeric(batch, name, self.missing)
+    def _is_numeric(self, batch: Batch, name: str) -> bool:
+        named = name in self.columns.categorical
+        return not named and cells.looks_numeric(batch, name, self.missing)
 
     def take(self, batch: Batch) -> None:
         """Read one batch: convert it, drop rows without time or client, spool the others."""
@@ -169,8 +167,7 @@ class _Reader:
     def _said(self) -> list[str]:
         """How times are written, and what the markers matched."""
         form = self.clock.format
-        found = [] if self.clock.plain else [f"times read as {form}"]
-        found = [f"{found[0]} since 1970"] if form in SINCE_1970 else found
+        found = [] if form in (None, ISO) else [f"times read as {as_written(form)}"]
         for marker in self.missing.markers:
             count = self.missing.found[marker]
             found.append(f"marker {marker} matched {count:,} cells" if count else
@@ -222,11 +219,7 @@ def _same(a: Array, b: Array) -> Array:
 
 
 def _natural(name: str) -> list[Any]:
-    """For sorting: n2 before n10.
-
-    >>> sorted(["n10", "n2", "7"], key=_natural)
-    ['7', 'n2', 'n10']
-    """
+    """For sorting: n2 before n10."""
     parts = re.split(r"([0-9]+)", name)
     return [(int(p), "") if i % 2 else (-1, p) for i, p in enumerate(parts)] + [(-2, name)]
 

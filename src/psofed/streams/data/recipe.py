@@ -37,10 +37,6 @@ class Recipe:
     """x = (scaled numbers, their lags, indicators, one-hot categories, calendar, lags of y).
 
     scaling: column to (centre, scale), the target's too; x = (value - centre) / scale.
-
-    >>> recipe = Recipe(Columns("y", ("t",), inputs=("a",)), {"a": (0, 1), "y": (5, 2)})
-    >>> recipe.names, float(recipe.restore(1.0))
-    (['a'], 7.0)
     """
 
     columns: Columns  # with all inputs named
@@ -53,7 +49,9 @@ class Recipe:
 
     def __post_init__(self) -> None:
         schema.positive(self, "tick")
-        for name in (*self.columns.inputs, self.columns.target):
+        if self.columns.target not in self.scaling:
+            raise InputError(f"scaling.{self.columns.target}", "is missing", "scale the target")
+        for name in self.columns.inputs:
             known = (name in self.scaling) + (name in self.categories)
             if known != 1:
                 found = "is scaled and a category" if known else "has no scaling and no categories"
@@ -76,20 +74,14 @@ class Recipe:
         return {n: tuple(self.categories[n]) for n in self.columns.inputs if n in self.categories}
 
     @cached_property
-    def _pairs(self) -> Array:
-        names = (*self.numeric, self.columns.target)
-        found = [self.scaling[n] for n in names if n in self.scaling]
-        return np.array(found, np.float64).reshape(-1, 2)
-
-    @property
     def centre(self) -> Array:
         """Of the numbers, then of the target."""
-        return self._pairs[:, 0]
+        return np.array([self.scaling[n][0] for n in (*self.numeric, self.columns.target)], float)
 
-    @property
+    @cached_property
     def scale(self) -> Array:
         """Of the numbers, then of the target."""
-        return self._pairs[:, 1]
+        return np.array([self.scaling[n][1] for n in (*self.numeric, self.columns.target)], float)
 
     @cached_property
     def names(self) -> list[str]:
@@ -261,11 +253,7 @@ class Past:
 
 
 def forward(values: Array) -> Array:
-    """Missing values take the last known one of their column.
-
-    >>> forward(np.array([[1.0], [np.nan], [3.0]])).ravel().tolist()
-    [1.0, 1.0, 3.0]
-    """
+    """Missing values take the last known one of their column."""
     known = np.where(np.isnan(values), 0, np.arange(len(values))[:, None])
     return np.take_along_axis(values, np.maximum.accumulate(known, axis=0), axis=0)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,8 +53,7 @@ class Rounds:
         self.table, self.recipe, self.dtype, self.limits = table, recipe, dtype, limits
         self.origin = table.start if origin is None else origin
         self.positions = [
-            _positions(list(codes.known), recipe.hot[name])
-            for name, codes in table.categories.items()
+            _positions(codes.known, recipe.hot[name]) for name, codes in table.categories.items()
         ]
         self._forget()
         self.first = table.ticks(table.begin, self.origin)
@@ -113,12 +113,12 @@ class Rounds:
         y, time = np.full(shape, np.nan, self.dtype), np.full(shape, np.nan)
         has, row = np.zeros(shape, bool), np.full(shape, -1, np.int64)
         for k, stream in enumerate(streams):
-            ticks, times, inputs, targets, rows = stream.take(first + size)
-            here = ticks - first
-            x[here, k], y[here, k], time[here, k], has[here, k] = inputs, targets, times, True
-            row[here, k] = rows
-            self.samples += len(ticks)
-            self.unlabelled += int(np.isnan(targets).sum())
+            for ticks, times, inputs, targets, rows in stream.take(first + size):
+                here = ticks - first
+                x[here, k], y[here, k], time[here, k], has[here, k] = inputs, targets, times, True
+                row[here, k] = rows
+                self.samples += len(ticks)
+                self.unlabelled += int(np.isnan(targets).sum())
         return Block(first, x, y, has, time, row)
 
 
@@ -126,41 +126,40 @@ def sampled(
     recipe: Recipe, source: Any, labelled: bool, dtype: Any = np.float32, form: Form = UNKNOWN
 ) -> Rounds:
     """The samples of another table with the same columns; that of the clients may be absent."""
-    kinds = dict.fromkeys(recipe.numeric, "number") | dict.fromkeys(recipe.hot, "category")
     columns = replace(recipe.columns, tick=recipe.tick)
-    table = reading.read(source, columns, labelled, kinds, form=form, hint=recipe.time_format)
+    table = reading.read(
+        source, columns, labelled, recipe.numeric, form=form, hint=recipe.time_format
+    )
     if table.calendar != recipe.calendar:
         was = "dates" if recipe.calendar else "numbers"
         raise InputError("time", f"is not in {was}, as it was in the fit", "use the same form")
     return Rounds(table, recipe, recipe.start, dtype)
 
 
-def _positions(texts: list[str], values: tuple[str, ...]) -> Array:
+def _positions(texts: Iterable[str], values: tuple[str, ...]) -> Array:
     """The position of each text of a table among the known values; -1 if it is not one."""
     known = {value: i for i, value in enumerate(values)}
     return np.array([known.get(text, -1) for text in texts])
 
 
 class _Stream:
-    """The samples of one client, in order."""
+    """The samples of one client, in order: ticks, times, x, y and numbers of the rows."""
 
     def __init__(self, rounds: Rounds, k: int) -> None:
         self.rounds, self.past = rounds, Past()
         self.parts = rounds.table.read(k)
-        self.width = rounds.recipe.taps
         self.last_tick = -(2**62)
-        self.ready: list[tuple[Array, ...]] = []
-        self._more()
+        self.ready = self._more()
 
     @property
     def next_tick(self) -> int:
         """The tick of the next sample."""
-        return int(self.ready[0][0][0]) if self.ready else 2**62
+        return int(self.ready[0][0]) if self.ready else 2**62
 
-    def _more(self) -> bool:
-        """Encode the next rows from disk; False if there are none."""
+    def _more(self) -> tuple[Array, ...]:
+        """The next rows from disk, encoded; nothing if there are none."""
+        drops, recipe = self.rounds.drops, self.rounds.recipe
         for rows, places in self.parts:
-            drops, recipe = self.rounds.drops, self.rounds.recipe
             ticks = self.rounds.table.ticks(rows[:, 0], self.rounds.origin)
             fresh = np.diff(ticks, prepend=self.last_tick) > 0
             self.last_tick = int(ticks[-1])
@@ -174,29 +173,16 @@ class _Stream:
             good = ~(skip | short)
             if good.any():
                 y = recipe.target(rows[good, 1])
-                self.ready.append((ticks[good], rows[good, 0], x[good], y, places[good]))
-                return True
-        return False
+                return ticks[good], rows[good, 0], x[good], y, places[good]
+        return ()
 
-    def take(self, stop: int) -> tuple[Array, ...]:
-        """Those before tick `stop`: ticks, times, x, y and numbers of the rows."""
-        while self.ready and self.ready[-1][0][-1] < stop and self._more():
-            pass
-        taken = []
-        while self.ready and self.ready[0][0][0] < stop:
-            part = self.ready.pop(0)
+    def take(self, stop: int) -> Iterator[tuple[Array, ...]]:
+        """Those before tick `stop`, in parts."""
+        while self.next_tick < stop:
+            part = self.ready
             cut = int(np.searchsorted(part[0], stop))
-            taken.append(tuple(v[:cut] for v in part))
-            if cut < len(part[0]):
-                self.ready.insert(0, tuple(v[cut:] for v in part))
-                break
-        if not self.ready:
-            self._more()
-        if not taken:
-            nothing = np.empty(0)
-            none = nothing.astype(np.int64)
-            return none, nothing, np.empty((0, self.width)), nothing, none
-        return tuple(np.concatenate(v) for v in zip(*taken, strict=True))
+            self.ready = tuple(v[cut:] for v in part) if cut < len(part[0]) else self._more()
+            yield tuple(v[:cut] for v in part)
 
 
 class Delay:
@@ -224,7 +210,7 @@ def check(table: Table, allowed: bool) -> None:
     """Refuse a table of which too many rows, or too many clients, would be lost."""
     if allowed:
         return
-    drops = Drops(table.drops.counts.copy(), dict(table.drops.first))
+    drops = deepcopy(table.drops)
     drops.add(CROWDED, crowded(table))
     check_share(table, drops, allowed)
     few = int((table.counts < FEW).sum())
@@ -270,9 +256,8 @@ def _cause(table: Table, reason: str) -> str:
     if reason == NO_TIME:
         return f"column {','.join(columns.time)!r} of the time is empty there"
     if reason == CROWDED:
-        return (
-            f"a round of {table.tick:g} is longer than their interval: give a shorter --set tick=.."
-        )
+        much = f"a round of {table.tick:g} is longer than their interval"
+        return f"{much}: give a shorter --set tick=.."
     return ""
 
 

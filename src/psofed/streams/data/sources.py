@@ -64,18 +64,17 @@ class RowSource:
             try:
                 header, form = next(parts)
             except OSError as error:
+                found = f"cannot be read: {error.strerror}"
                 right = f"give a table ({', '.join(SUFFIXES)})"
-                raise InputError(
-                    "", f"cannot be read: {error.strerror}", right, str(path)
-                ) from None
+                raise InputError("", found, right, str(path)) from None
             names, unnamed = _names(header, path)
             client = (_stem(path) if Path(self.name).is_dir() else "all") if by_file else None
             if form.said and form.said not in self.said:
                 self.said.append(form.said)
             for rows, cells in parts:
                 if len(rows):
-                    found = dict(zip(names, cells, strict=True))
-                    yield Batch(str(path), rows, found, client, str(form.decimal), unnamed)
+                    by_name = dict(zip(names, cells, strict=True))
+                    yield Batch(str(path), rows, by_name, client, str(form.decimal), unnamed)
 
     def _files(self) -> Iterator[tuple[Path, Iterator[Any]]]:
         path = Path(self.name)
@@ -174,10 +173,8 @@ def _of_frame(frame: Any) -> Iterator[Any]:
     for start in range(0, len(frame), ROWS):
         part = slice(start, start + ROWS)
         cells = [_cells(level[part]) for level in index.values()]
-        if hasattr(frame, "iloc"):
-            cells += [_cells(frame.iloc[part, i]) for i in range(frame.shape[1])]
-        else:
-            cells += [_cells(frame[part, i]) for i in range(frame.shape[1])]
+        cut = frame.iloc if hasattr(frame, "iloc") else frame
+        cells += [_cells(cut[part, i]) for i in range(frame.shape[1])]
         yield range(start + 2, min(start + ROWS, len(frame)) + 2), cells
 
 
@@ -199,26 +196,18 @@ def _index(frame: Any) -> dict[str, Any]:
 def _cells(column: Any) -> Any:
     """Numbers and times as arrays, everything else as a list."""
     if not hasattr(column, "iloc"):  # polars
-        kind = column.dtype
-        if kind.is_numeric():
+        if column.dtype.is_numeric():
             return column.cast(import_module("polars").Float64).to_numpy()
         return column.to_list()
-    kind = column.dtype
-    if getattr(kind, "tz", None) is not None:
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-        kind = column.dtype
-    if kind.kind == "M":
+    if getattr(column.dtype, "tz", None) is not None:
+        column = column.dt.tz_convert(None)  # in UTC
+    if column.dtype.kind == "M":
         return column.to_numpy("datetime64[us]")
-    if kind.kind in "fiu":
-        return _numbers(column)
-    return column.astype(object).tolist()
-
-
-def _numbers(column: Any) -> Array:
-    """As they are; whole numbers stay whole, so that they can name a client."""
+    if column.dtype.kind not in "fiu":
+        return column.astype(object).tolist()
     if column.hasnans:
-        return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
-    return np.asarray(column.to_numpy())
+        return column.to_numpy(np.float64, na_value=np.nan)
+    return column.to_numpy()  # whole numbers stay whole, so that they can name a client
 
 
 def _of_parquet(path: Path, form: Form) -> Iterator[Any]:

@@ -26,13 +26,7 @@ HEAD = 2  # numbers before a block: its rows, and where this client's next block
 
 
 class Spool:
-    """A chain of blocks per client in one temporary file.
-
-    >>> spool = Spool(width=2)
-    >>> spool.add(0, np.array([[1.0, 2.0]]))
-    >>> [block.tolist() for block in spool.read(0)]
-    [[[1.0, 2.0]]]
-    """
+    """A chain of blocks per client in one temporary file."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -115,8 +109,7 @@ def _joined(blocks: Iterable[Array], rows: int) -> Iterator[Array]:
             held = [np.concatenate(held)]
             yield held.pop()  # nothing here keeps it any longer than its user
     if held:
-        held = [np.concatenate(held)]
-        yield held.pop()
+        yield np.concatenate(held)
 
 
 def _merged(runs: list[Iterator[Array]]) -> Iterator[Array]:
@@ -128,12 +121,11 @@ def _merged(runs: list[Iterator[Array]]) -> Iterator[Array]:
         cuts = [int(np.searchsorted(head[:, 0], bound, side="right")) for head, _ in heads]
         rows = np.concatenate([head[:cut] for (head, _), cut in zip(heads, cuts, strict=True)])
         yield rows[np.argsort(rows[:, 0], kind="stable")]
-        left = [(head[cut:], run) for (head, run), cut in zip(heads, cuts, strict=True)]
-        heads = [pair for head, run in left if len((pair := _filled(head, run))[0])]
-
-
-def _filled(head: Array, run: Iterator[Array]) -> tuple[Array, Iterator[Array]]:
-    return (head if len(head) else next(run, head)), run
+        left = [
+            (head[cut:] if cut < len(head) else next(run, head[:0]), run)
+            for (head, run), cut in zip(heads, cuts, strict=True)
+        ]
+        heads = [(head, run) for head, run in left if len(head)]
 
 
 @dataclass
@@ -169,32 +161,23 @@ class Places:
     def __init__(self) -> None:
         self.count = 0
         self.firsts: list[int] = []  # numbers with which the parts below begin
-        self.parts: list[tuple[str, int, Array | None]] = []  # file, first row, rows if with gaps
+        self.parts: list[tuple[str, range | Array]] = []  # file, and rows in it
 
     def add(self, batch: Batch) -> Array:
         """The numbers of the rows of a batch, which come next."""
         first, rows = self.count, batch.rows
+        whole = range(rows[0], rows[-1] + 1)
         self.count += len(rows)
-        gaps = rows[-1] - rows[0] + 1 != len(rows)
-        if gaps or not self._goes_on(first, batch.file, int(rows[0])):
-            self.firsts.append(first)
-            kept = np.asarray(rows, np.int64) if gaps else None
-            self.parts.append((batch.file, int(rows[0]), kept))
+        self.firsts.append(first)
+        kept = whole if len(whole) == len(rows) else np.asarray(rows, np.int64)
+        self.parts.append((batch.file, kept))
         return np.arange(first, self.count, dtype=np.float64)
-
-    def _goes_on(self, number: int, file: str, row: int) -> bool:
-        """Whether this row comes next in the last part."""
-        if not self.parts:
-            return False
-        same, begin, rows = self.parts[-1]
-        return same == file and rows is None and row - begin == number - self.firsts[-1]
 
     def __call__(self, number: float) -> str:
         """File and row."""
         i = bisect_right(self.firsts, int(number)) - 1
-        file, begin, rows = self.parts[i]
-        offset = int(number) - self.firsts[i]
-        return f"{file}: row {begin + offset if rows is None else rows[offset]}"
+        file, rows = self.parts[i]
+        return f"{file}: row {rows[int(number) - self.firsts[i]]}"
 
 
 @dataclass(frozen=True)

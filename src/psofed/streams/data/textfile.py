@@ -49,11 +49,7 @@ THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")  # 1,234: also one number 
 
 @dataclass(frozen=True)
 class Form:
-    """The [form] table of a plan. What is not set is found out, or refused if it is not clear.
-
-    >>> Form(sep=";", decimal=",").to_table()
-    {'sep': ';', 'decimal': ','}
-    """
+    """The [form] table of a plan. What is not set is found out, or refused if it is not clear."""
 
     sep: str | None = None  # between cells; not set: comma, semicolon, tab or bar
     decimal: str | None = None  # "." or ","
@@ -137,16 +133,15 @@ def parts(path: Path, form: Form) -> Iterator[Any]:
                 _check_width(path, kept, len(header))
                 yield [n for n, _ in kept], tuple(zip(*(each for _, each in kept), strict=True))
                 row += len(some)
-    except csv.Error as error:
-        found_, right = f"is not CSV: {error}", "look for a stray quote"
-        raise InputError("", found_, right, f"{path}: after row {row}") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        found_, right = f"is damaged: {error}", "fetch it again"
-        raise InputError("", found_, right, f"{path}: after row {row}") from None
-    except UnicodeError as error:
-        found_ = f"is not {getattr(error, 'encoding', 'text')} after all"
-        right = "say how it is written with --set encoding=.."
-        raise InputError("", found_, right, f"{path}: after row {row}") from None
+    except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile, UnicodeError) as error:
+        if isinstance(error, csv.Error):
+            wrong = f"is not CSV: {error}", "look for a stray quote"
+        elif isinstance(error, UnicodeError):
+            wrong = (f"is not {getattr(error, 'encoding', 'text')} after all",
+                     "say how it is written with --set encoding=..")  # fmt: skip
+        else:
+            wrong = f"is damaged: {error}", "fetch it again"
+        raise InputError("", *wrong, f"{path}: after row {row}") from None
 
 
 def _lines(path: Path, file: io.TextIOWrapper) -> Iterator[str]:
@@ -211,11 +206,7 @@ def columns(lines: list[str], sep: str, width: int) -> list[TextColumn] | None:
 
 
 def encoding_of(head: bytes) -> str:
-    """The encoding of a file that begins with these bytes: by its mark, or by what fits.
-
-    >>> encoding_of("t;y".encode("utf-16")), encoding_of(b"t;y"), encoding_of(b"Z\\xfcrich")
-    ('utf-16', 'utf-8', 'latin-1')
-    """
+    """The encoding of a file that begins with these bytes: by its mark, or by what fits."""
     for mark, name in BOMS.items():
         if head.startswith(mark):
             return name

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.errors import InputError
 from psofed.streams.data.columns import Batch, Missing, is_number, show
 from psofed.streams.data.textfile import SINCE_1970
 
@@ -35,13 +36,7 @@ SERIAL = 25_569  # 1970-01-01, in the days of spreadsheets
 
 @dataclass
 class Clock:
-    """Reads the time from one column or several; remembers whether times are dates, and how.
-
-    >>> clock = Clock(("t",))
-    >>> batch = Batch("", (2, 3), {"t": ("31.03.2024 00:10", "01.04.2024 00:10")})
-    >>> clock(batch, Missing()).tolist(), clock.format
-    ([1711843800.0, 1711930200.0], '%d.%m.%Y %H:%M')
-    """
+    """Reads the time from one column or several; remembers whether times are dates, and how."""
 
     columns: tuple[str, ...]
     calendar: bool | None = None
@@ -50,11 +45,6 @@ class Clock:
     hint: str = ""  # the format to take where several fit
     zoned: bool | None = None  # whether times have a zone
     known: dict[Any, float] = field(default_factory=dict)  # from texts to times
-
-    @property
-    def plain(self) -> bool:
-        """Whether there is nothing to say of the form of the times."""
-        return self.format in (None, ISO)
 
     def __call__(self, batch: Batch, missing: Missing) -> Array:
         """Seconds since 1970 in UTC, or the numbers as given; NaN where the time is missing."""
@@ -97,6 +87,9 @@ class Clock:
             times = np.where(np.isnan(times), self._single(batch, texts, missing), times)
         return times
 
+    def _wrong(self, batch: Batch, i: int, found: str, right: str) -> InputError:
+        return batch.wrong(i, ",".join(self.columns), found, right)
+
     def _part(self, batch: Batch, i: int, row: tuple[Any, ...]) -> float:
         """Seconds since 1970; a year alone, or with a month, begins on its first day."""
         try:
@@ -106,8 +99,8 @@ class Clock:
             return _seconds(datetime(*map(int, parts + [1] * (3 - len(parts)))))  # type: ignore[arg-type]
         except (ValueError, TypeError, OverflowError):
             right = f"use {', '.join(PARTS[: len(row)])}, or a date and a time"
-            names = ",".join(self.columns)
-            raise batch.wrong(i, names, f"is {show(' '.join(map(str, row)))}", right) from None
+            found = f"is {show(' '.join(map(str, row)))}"
+            raise self._wrong(batch, i, found, right) from None
 
     def _find(self, batch: Batch, cells: list[Any]) -> None:
         """Whether times are dates, and in which form, from the first block that has any."""
@@ -122,15 +115,14 @@ class Clock:
             if self.format is None and (day := serial_day(cells)) is not None:
                 found = f"is {show(cells[0])}: a spreadsheet's day, {day}, or a number of seconds"
                 right = "write times as dates there, or give --set time_format=s"
-                raise batch.wrong(0, ",".join(self.columns), found, right)
+                raise self._wrong(batch, 0, found, right)
             return
         self.calendar = True
         texts = [c.strip() for c in cells if isinstance(c, str)]
         try:
             self.format = form_of(texts, self.day_first, self.hint) if texts else ISO
         except AmbiguousError as error:
-            found, right = error.args
-            raise batch.wrong(0, ",".join(self.columns), found, right) from None
+            raise self._wrong(batch, 0, *error.args) from None
 
     def _read(self, batch: Batch, i: int, cell: Any) -> float:
         try:
@@ -138,16 +130,14 @@ class Clock:
         except _ZoneError:
             have, others = ("no", "have one") if self.zoned else ("a", "have none")
             found = f"is {show(cell)}, with {have} time zone, but earlier times {others}"
-            raise batch.wrong(i, ",".join(self.columns), found, "give all of them one") from None
+            raise self._wrong(batch, i, found, "give all of them one") from None
         except (ValueError, TypeError, OverflowError):
             time = np.inf
         if not abs(time) <= LATEST:
             wanted = "a number"
             if self.calendar:
-                form = "2026-03-01T12:00" if self.format in (ISO, None) else self.format
-                form = f"{form} since 1970" if form in SINCE_1970 else form
-                wanted = f"a time such as {form}, or give --set time_format=.."
-            raise batch.wrong(i, ",".join(self.columns), f"is {show(cell)}", f"use {wanted}")
+                wanted = f"a time such as {as_written(self.format)}, or give --set time_format=.."
+            raise self._wrong(batch, i, f"is {show(cell)}", f"use {wanted}")
         return time
 
     def _moment(self, cell: Any) -> float:
@@ -184,6 +174,13 @@ class Clock:
             return datetime.fromisoformat(text)  # cannot be taken for another form
 
 
+def as_written(form: str | None) -> str:
+    """A form in words, or by an example."""
+    if form in SINCE_1970:
+        return f"{form} since 1970"
+    return "2026-03-01T12:00" if form in (ISO, None) else str(form)
+
+
 class _ZoneError(Exception):
     """A time with a zone among others without, or the other way round."""
 
@@ -193,11 +190,7 @@ class AmbiguousError(Exception):
 
 
 def form_of(texts: Sequence[str], day_first: bool | None = None, hint: str = "") -> str:
-    """The form of all these dates: ISO if they are, else the one that fits them.
-
-    >>> form_of(["01/13/2024"]), form_of(["1.3.24 7:00"])
-    ('%m/%d/%Y', '%d.%m.%y %H:%M')
-    """
+    """The form of all these dates: ISO if they are, else the one that fits them."""
     some = list(dict.fromkeys(texts))
     if _fits(ISO, some[0]) and all(_fits(ISO, text) for text in some):
         return ISO
@@ -211,17 +204,14 @@ def form_of(texts: Sequence[str], day_first: bool | None = None, hint: str = "")
         fitting = [f for f in fitting if _day_first(f) in (day_first, None)]
     # Day or month first is never clear from dates such as 05/05: later ones would differ.
     readings = {
-        (_day_first(f), *(datetime.strptime(text, f) for text in some)): f
-        for f in reversed(fitting)
+        (_day_first(f), *(datetime.strptime(t, f) for t in some)): f for f in reversed(fitting)
     }
     if len(readings) > 1:
         (_, first, *_), one = next(iter(readings.items()))
         (_, other, *_), two = list(readings.items())[-1]
         both = f"{first:%d %B %Y} ({one}) or {other:%d %B %Y} ({two})"
-        found = f"is {show(some[0])}, which can be {both}"
-        raise AmbiguousError(
-            found, "say which with --set day_first=true, day_first=false or time_format=.."
-        )
+        right = "say which with --set day_first=true, day_first=false or time_format=.."
+        raise AmbiguousError(f"is {show(some[0])}, which can be {both}", right)
     return next(iter(readings.values()), ISO)
 
 
@@ -232,11 +222,7 @@ def _day_first(form: str) -> bool | None:
 
 
 def _alike(texts: list[str]) -> list[str]:
-    """Those texts that one form fits, if they are most of them.
-
-    >>> _alike(["31.12.2024", "30.12.2024", "Total"])
-    ['31.12.2024', '30.12.2024']
-    """
+    """Those texts that one form fits, if they are most of them."""
     found = max(([t for t in texts if _fits(f, t)] for f in (ISO, *FORMATS)), key=len)
     return found if 2 * len(found) > len(texts) else []
 
@@ -250,11 +236,7 @@ def _fits(form: str, text: str) -> bool:
 
 
 def compact(cells: Sequence[Any]) -> str | None:
-    """The form of dates that are written as one number, or None if these are plain numbers.
-
-    >>> compact(["2024030113"]), compact(["1709251200"])
-    ('%Y%m%d%H', None)
-    """
+    """The form of dates that are written as one number, or None if these are plain numbers."""
     texts = {_digits(cell) for cell in cells}
     form = COMPACT.get(len(next(iter(texts))))
     if form is None or {len(text) for text in texts} != {len(next(iter(texts)))}:

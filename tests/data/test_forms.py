@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.extra import Extra
+from helpers.small_tables import ALONE, LONG
 from psofed.errors import InputError
 from psofed.streams.data import reading as tables
 from psofed.streams.data import textfile
@@ -18,7 +19,6 @@ from psofed.streams.data.times import AmbiguousError, compact, form_of
 from psofed.tables import fitting
 
 pandas = Extra("pandas")
-LONG = Columns(target="y", time=("t",), client="who")
 FIT = {"target": "y", "time": "t", "client": "who", "dim": 16, "width": 2.0, "step": 0.3,
        "compare": False}  # fmt: skip
 
@@ -138,9 +138,10 @@ def test_the_form_is_said_and_a_marker_that_matches_nothing_is_warned_of(frame, 
     assert table.said == [f"marker -999 matched {int(frame.b.isna().sum())} cells"]
 
 
-def write(tmp_path, text, name="table.csv"):
-    (tmp_path / name).write_text(text, encoding="utf-8")
-    return tmp_path / name
+def write(tmp_path, text):
+    path = tmp_path / "table.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
 
 
 @pytest.mark.parametrize(
@@ -156,43 +157,41 @@ def write(tmp_path, text, name="table.csv"):
 )
 def test_what_can_be_read_in_two_ways_is_refused_with_both(tmp_path, text, found):
     with pytest.raises(InputError, match=found):
-        tables.read(write(tmp_path, text), Columns("y", ("t",)))
+        tables.read(write(tmp_path, text), ALONE)
 
 
 def test_a_first_block_of_one_day_does_not_decide_between_day_and_month(tmp_path):
     minutes = [f"05/05/2024 {n // 60:02d}:{n % 60:02d},{n}" for n in range(200)]
     path = write(tmp_path, "\n".join(["t,y", *minutes]) + "\n")
     with pytest.raises(InputError, match=r"%m/%d/%Y %H:%M\) or .*%d/%m/%Y %H:%M\); say which"):
-        tables.read(path, Columns("y", ("t",)))
-    assert tables.read(path, Columns("y", ("t",)), form=Form(day_first=True)).tick == 60
+        tables.read(path, ALONE)
+    assert tables.read(path, ALONE, form=Form(day_first=True)).tick == 60
 
 
 def test_options_decide_what_is_not_clear(tmp_path):
-    columns = Columns("y", ("t",))
     path = write(tmp_path, "t,y\n01/02/2024,1\n02/02/2024,2\n")
-    days = [tables.read(path, columns, form=Form(day_first=first)).tick for first in (True, False)]
+    days = [tables.read(path, ALONE, form=Form(day_first=first)).tick for first in (True, False)]
     assert days == [86400.0, 31 * 86400.0]
     path = write(tmp_path, "t;y\n1;1,234\n2;5,678\n")
     for sign, value in ((",", 1.234), (".", 1234.0)):
-        table = tables.read(path, columns, form=Form(decimal=sign))
+        table = tables.read(path, ALONE, form=Form(decimal=sign))
         assert next(table.read(0))[0][0, 1] == value
     path = write(tmp_path, "t;y\n1 of March 2024;7\n")
     with pytest.raises(InputError, match="or give --set time_format"):
-        tables.read(path, columns)
-    table = tables.read(path, columns, form=Form(time_format="%d of %B %Y"))
+        tables.read(path, ALONE)
+    table = tables.read(path, ALONE, form=Form(time_format="%d of %B %Y"))
     assert table.start == 1709251200.0
 
 
 def test_digits_in_groups_are_numbers_and_what_is_no_table_is_refused(tmp_path):
-    columns = Columns("y", ("t",))
     for text in ("t;y\n1;1.234,5\n2;7\n", 't,y\n1,"1,234.5"\n2,7\n'):
-        table = tables.read(write(tmp_path, text), columns)
+        table = tables.read(write(tmp_path, text), ALONE)
         assert next(table.read(0))[0][:, 1].tolist() == [1234.5, 7]
     frame = pandas.DataFrame({"t": [1, 2], "y": [1.0, 2.0], "c": pandas.Categorical(["a", "b"])})
-    assert tables.read(frame, columns).clients == ["all"]
+    assert tables.read(frame, ALONE).clients == ["all"]
     for other in ([1, 2], {"t": [1]}, frame.y, None):
         with pytest.raises(InputError, match="give a file, a folder or a data frame"):
-            tables.read(other, columns)
+            tables.read(other, ALONE)
 
 
 @pytest.mark.parametrize(
@@ -252,6 +251,8 @@ ROWS = "".join(f"2024-03-{d:02d},n1,{d}.5,{d}\n" for d in range(1, 29))
         (lambda t: '[{"t": 1}]', 1, "is JSON"),
         (lambda t: "<!DOCTYPE html>", 1, "is HTML"),
         (lambda t: "PK\x03\x04" + t, 1, "is a zip archive"),
+        (lambda t: bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600), 1,
+         r"is an old Excel file \(.xls\).* save it as .csv"),
     ],
 )  # fmt: skip
 def test_what_offices_export_is_refused_with_its_row_and_what_is_right(
@@ -268,13 +269,6 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monk
     path = tmp_path / "table.csv.gz"
     path.write_bytes(gzip.compress(b"t,who,a,y\n" + bytes(10**7).replace(b"\0", b"1")))
     with pytest.raises(InputError, match="has a line of 5,000 characters or more"):
-        tables.read(path, LONG)
-
-
-def test_an_old_excel_file_is_called_by_its_name(tmp_path):
-    path = tmp_path / "table.xls"
-    path.write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600))
-    with pytest.raises(InputError, match=r"row 1: is an old Excel file \(.xls\).* save it as .csv"):
         tables.read(path, LONG)
 
 
@@ -324,10 +318,8 @@ def test_one_wrong_time_that_leaves_nothing_to_learn_from_is_refused(frame):
 
 def test_days_of_a_spreadsheet_are_not_taken_for_seconds(tmp_path):
     rows = "".join(f"{45381 + i / 24:.6f},n1,{i}.5,{i}\n" for i in range(48))
-    path = tmp_path / "serial.csv"
-    path.write_text("time,client,a,y\n" + rows)
-    columns = Columns(target="y", time=("time",), client="client")
-    with pytest.raises(InputError, match=r"row 2: column 'time' is .* day, 2024-03-30, or a num"):
-        tables.read(path, columns)
-    told = tables.read(path, columns, form=Form(time_format="s"))
+    path = write(tmp_path, "t,who,a,y\n" + rows)
+    with pytest.raises(InputError, match=r"row 2: column 't' is .* day, 2024-03-30, or a num"):
+        tables.read(path, LONG)
+    told = tables.read(path, LONG, form=Form(time_format="s"))
     assert told.rounds == 48

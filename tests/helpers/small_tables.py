@@ -1,0 +1,23 @@
+"""Small tables: written, read and turned into samples."""
+
+from psofed.streams.data import reading
+from psofed.streams.data import recipe as recipes
+from psofed.streams.data.columns import Columns
+from psofed.streams.data.rounds import Rounds
+
+LONG = Columns(target="y", time=("t",), client="who")
+ALONE = Columns(target="y", time=("t",))
+
+
+def write(path, text):
+    path.write_text(text.strip().replace(" ", "") + "\n")
+    return path
+
+
+def read(tmp_path, text, columns=LONG):
+    return reading.read(write(tmp_path / "table.csv", text), columns)
+
+
+def samples(table, stop=None):
+    rounds = Rounds(table, recipes.learn(table, stop or table.rounds))
+    return rounds, list(rounds.blocks())

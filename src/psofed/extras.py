@@ -104,15 +104,16 @@ def _line(cells: Sequence[str], kind: str) -> str:
     return f"<tr>{''.join(made)}</tr>"
 
 
-def estimate(value: float, stderr: float, sign: str = "") -> str:
-    """A value in dB with its standard error; what is not finite has diverged.
+def estimate(value: float | None, stderr: float | None = None, sign: str = "") -> str:
+    """A value in dB with its standard error, if it has one; what is not finite has diverged.
 
     >>> estimate(-11.25, 0.125), estimate(-3, float("nan")), estimate(float("inf"), 0.0)
     ('-11.25 ±0.12', '-3.00', 'diverged')
     """
-    if not abs(value) < float("inf"):
+    if value is None or not abs(value) < float("inf"):
         return "diverged"
-    return f"{value:{sign}.2f}" + (f" ±{stderr:.2f}" if abs(stderr) < float("inf") else "")
+    known = stderr is not None and abs(stderr) < float("inf")
+    return f"{value:{sign}.2f}" + (f" ±{stderr:.2f}" if known else "")
 
 
 def counted(number: int, what: str) -> str:

@@ -14,7 +14,7 @@ QUICK = ("--set", "width=2", "--set", "step=0.4", "--set", "dim=20", "--alone")
 def fit(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fit")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("psofed.report.files.can_draw", lambda: False)
+        patch.setattr("psofed.report.page.have", lambda module: False)
         done = call("fit", "--example", *QUICK, "--out", "fit", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / "fit" / "model.psofed"

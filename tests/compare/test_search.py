@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from psofed import Privacy
 from psofed.compare import budget, tuning
 from psofed.compare.budget import Allowance
 from psofed.compare.comparing import compare_methods
@@ -59,7 +60,7 @@ def test_no_wider_grid_and_no_other_option_beats_what_is_reported(options):
     found = searched(options)
     (best,) = [e for e in found.entries if e.options.name == options.name and "error" in e.aims]
     rivals = [best.options]
-    for setting in budget.settings(SMALL, budget.bare(options), FIFTH, every=True).settings:
+    for setting in budget.settings(SMALL, budget.bare(options), FIFTH, every=True)[0]:
         for mu in (best.step / 4, best.step / 2, best.step, 2 * best.step, 4 * best.step):
             rivals += [replace(setting, step=mu, average=a) for a in (False, True)]
     named = [replace(o, label=str(i)) for i, o in enumerate(rivals)]
@@ -173,6 +174,13 @@ def test_a_comparison_from_python_is_that_of_the_command():
         assert found.reference in found.order(aim)
     with pytest.raises(InputError, match="tuning is 'slow'"):
         compare_methods(few, tuning="slow")
+
+
+@pytest.mark.parametrize("tuning", ["fair", "quick"])
+def test_steps_for_which_no_promise_of_privacy_holds_are_not_tuned(tuning):
+    private = replace(SHORT, methods=(psofed.Options(5),), privacy=Privacy(epsilon=4.0))
+    with pytest.raises(InputError, match="tuning tries larger ones"):
+        compare_methods(private, tuning=tuning, progress=False)
 
 
 @pytest.mark.usefixtures("hasty")

@@ -100,6 +100,7 @@ def test_a_label_is_kept_and_told_apart():
         ({"cohort": [1, 6]}, "cohort is 6, but there are only 5 clients"),
         ({"features.width": [-1]}, "features.width is -1"),
         ({"methods": [1]}, "methods is not a setting"),
+        ({"privacy.epsilon": [1.0]}, "privacy.epsilon is of an experiment with a table [privacy]"),
     ],
 )
 def test_what_cannot_be_swept_is_refused_by_name(given_, said):
@@ -150,6 +151,12 @@ def test_too_many_points_are_refused_with_their_number():
 def test_a_sweep_has_a_curve_for_each_value_that_changes_a_method(shared, step, width):
     made = sweeping.plan(FEW, {"shared": shared, "step": step, "width": width})
     assert made.curves == len(width) * len(step) * (1 + len(shared))
+
+
+def test_epsilon_can_be_swept():
+    private = replace(FEW, methods=(psofed.PSOFed(2),), privacy=psofed.Privacy(epsilon=4.0))
+    first, second = psofed.sweep(private, {"privacy.epsilon": [1.0, 1000.0]}, jobs=1).curves
+    assert first.mse_db[0, -1] > second.mse_db[0, -1]
 
 
 def test_numpy_values_and_single_ones_are_taken():

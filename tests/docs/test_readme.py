@@ -5,7 +5,6 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import build_site
 import numpy as np
 import pytest
 
@@ -36,12 +35,6 @@ def test_the_two_commands_are_dev_py_and_ci_runs_the_second():
     commands = [line.split("#")[0].strip() for line in block.strip().splitlines()]
     assert commands == ["python3 dev.py reproduce --runs 100", "python3 dev.py test"]
     assert commands[1] in (ROOT / ".ci" / "run").read_text()
-
-
-def test_the_page_of_methods_has_a_section_for_each_method_and_policy():
-    page = build_site.from_code()["methods"]
-    for folder, mark in (("psofed.methods", "##"), ("psofed.policies", "###")):
-        assert {n for n in schema.names(folder) if f"\n{mark} {n}\n" not in page} == set()
 
 
 def test_the_experiment_of_all_methods_has_all_methods():

@@ -16,9 +16,12 @@ import shlex
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import chdir, redirect_stdout, suppress
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
+from runpy import run_path
+from unittest import mock
 
 from helpers import ROOT
 from helpers.command import call
@@ -105,8 +108,8 @@ def pieces(text: str) -> list[str]:
 class Shell:
     """One bash for one page, in a folder of its own; psofed, python and pip are ours.
 
-    A command of psofed that needs nothing of the shell runs in this process: starting one takes longer
-    than most commands of the pages.
+    A command of psofed that needs nothing of the shell runs in this process, as does a block of Python:
+    starting one takes longer than most of what the pages do.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -143,6 +146,22 @@ class Shell:
         done = call(*shlex.split(piece)[1:], cwd=self.work)
         assert done.returncode == 0, f"{piece}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
         return done.stdout
+
+    def python(self, name: str) -> str:
+        """What the script of this name prints; a warning is an error, as in all tests."""
+        known = set(sys.modules)
+        with (
+            chdir(self.work),
+            redirect_stdout(StringIO()) as out,
+            mock.patch.object(sys, "path", [str(self.work), *sys.path]),
+        ):
+            try:
+                run_path(name, run_name="__main__")
+            finally:
+                for new in set(sys.modules) - known:
+                    if str(self.work) in str(getattr(sys.modules[new], "__file__", "")):
+                        del sys.modules[new]
+        return out.getvalue()
 
     def _run(self, text: str) -> str:
         self.count += 1

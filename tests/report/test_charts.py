@@ -64,15 +64,6 @@ def test_curves_that_differ_by_rounding_alone_are_drawn(tab, chart_page, y):
     assert low < y < high
 
 
-def test_hovering_a_chart_shows_the_values_under_the_cursor(tab, chart_page):
-    shown = tab(chart_page(spec()))
-    shown.locator(".u-over").hover(position={"x": 100, "y": 50})
-    n = int(shown.locator(".at").inner_text().split()[-1])
-    assert 0 < n < 500
-    values = shown.locator(".legend .value").all_inner_texts()
-    assert [float(v) for v in values] == pytest.approx([-0.01 * n, -0.02 * n])
-
-
 def test_dragging_zooms_and_a_double_click_shows_all(tab, chart_page):
     shown = tab(chart_page(spec()))
     box = shown.locator(".u-over").bounding_box()

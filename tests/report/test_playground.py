@@ -224,20 +224,6 @@ def test_the_examples_lead_from_one_to_the_next_and_each_says_what_to_look_for(o
     assert shown.locator(".next").inner_text() == "Back to the first example"
 
 
-def test_the_caption_says_who_talks_and_about_what(open_play):
-    shown = open_play(hash_of(S=1, M=2, shift=2))
-    k = shown.evaluate("playground.shown.cohort[0]") + 1
-    texts = []
-    for part in ("1 Select", "2 Send down", "3 Learn", "4 Send up"):
-        shown.get_by_role("button", name=part).click()
-        until(shown, "!playground.dirty")
-        texts.append(shown.locator(".caption").inner_text())
-    assert texts[0].startswith(f"Round 1. The server selects client {k} at random; the other 11")
-    assert "Entries 1\N{EN DASH}2" in texts[1]
-    assert "selected or not" in texts[2]
-    assert "Entries 3\N{EN DASH}4" in texts[3]
-
-
 def test_a_window_that_cannot_reach_everything_is_warned_about(open_play):
     shown = open_play(hash_of())
     assert shown.locator(".warning").inner_text() == ""

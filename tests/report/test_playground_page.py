@@ -90,23 +90,6 @@ def test_nothing_is_cut_on_a_phone_and_nothing_scrolls_sideways(open_play, addre
     assert shown.locator(".readout").inner_text().startswith("Server, entry ")
 
 
-def test_the_first_words_name_the_settings_as_they_are(open_play):
-    shown = open_play(hash_of())
-    first = shown.locator(".lead").inner_text()
-    for words in (
-        "K = 12 clients",
-        "a row of D = 40",
-        "|S| = 3",
-        "window of M = 4 numbers",
-        "by τ = 4",
-    ):
-        assert words in first
-    slide(shown, "M", 1)
-    assert "window of M = 1 number with" in shown.locator(".lead").inner_text()
-    slide(shown, "M", 40)
-    assert "exchange the whole model" in shown.locator(".lead").inner_text()
-
-
 def test_it_plays_at_once_unless_motion_is_unwanted(open_play):
     assert open_play("", playing=True).evaluate("playground.playing") is True
     assert open_play("", playing=False).evaluate("playground.playing") is False

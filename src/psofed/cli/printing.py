@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from psofed.extras import have
 from psofed.report import files
 from psofed.report.files import Block, Grid, ResultFolder
 
@@ -69,7 +70,7 @@ def say(line: str) -> None:
 def results(out: Path | None, default: str, resumes: bool = False) -> Iterator[ResultFolder]:
     """The folder for results: opened before the work begins, removed again if it fails."""
     folder = files.ResultFolder(out or files.default_folder(Path("results") / default), resumes)
-    if not files.can_draw():
+    if not have("matplotlib"):
         say("No figures: they need matplotlib (pip install '.[plot]' in a clone).")
     try:
         yield folder

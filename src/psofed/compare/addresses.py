@@ -20,7 +20,7 @@ from psofed.federation.schema import Named
 from psofed.settings import no_targets
 from psofed.streams.contract import measured
 
-TABLES = ("stream", "features", "attack", "defence", "privacy", "methods")
+TABLES = ("features", "stream", "attack", "defence", "privacy", "methods")
 # Not swept, with the reason and what to do instead.
 FIXED = {
     "seed": ("would give each point other draws", "keep it: all points share their draws"),
@@ -32,8 +32,6 @@ FIXED = {
     "fleet": ("is a list of tables", "give it once, for the experiment"),
     "policy": ("is a table", "give several methods, each with its policy"),
 }
-
-
 LISTS = {key: FIXED[key] for key in ("label", "name", "fleet", "policy")}  # of many values
 
 
@@ -48,6 +46,11 @@ class Place:
     def key(self) -> str:
         """Its whole name."""
         return self.field if self.part == "experiment" else f"{self.part}.{self.field}"
+
+    @property
+    def column(self) -> str:
+        """Its name in a table of results, where options stand by their names."""
+        return self.field if self.own else self.key
 
     @property
     def own(self) -> bool:
@@ -69,11 +72,7 @@ class Axis:
     values: tuple[Any, ...]
 
     def shown(self, value: Any) -> str:
-        """A value as titles have it: functions and tables by name, and number if needed.
-
-        >>> Axis(Place("stream", "f"), (abs, f := lambda x: x, lambda x: -x)).shown(f)
-        'lambda 1'
-        """
+        """A value as titles have it: functions and tables by name, and number if needed."""
         word = _word(value)
         alike = [other for other in self.values if _word(other) == word]
         return word if len(alike) == 1 else f"{word} {alike.index(value) + 1}"
@@ -106,14 +105,7 @@ def axes(experiment: Experiment, settings: Mapping[str, Any]) -> list[Axis]:
 
 
 def place(experiment: Experiment, key: str, fixed: Mapping[str, tuple[str, str]] = FIXED) -> Place:
-    """Where the setting of this name stands.
-
-    >>> place(Experiment(), "shared").key, place(Experiment(), "width").key
-    ('methods.shared', 'features.width')
-    >>> place(Experiment(), "methods.widht")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    psofed.errors.InputError: methods.widht is an option of none of these methods: ...
-    """
+    """Where the setting of this name stands."""
     known = _known(experiment)
     part, dot, field = key.rpartition(".")
     readings = [p for p in known if p.key == key] if dot or key in _plain(experiment) else []
@@ -146,8 +138,7 @@ def _plain(experiment: Experiment) -> list[str]:
 
 def _known(experiment: Experiment) -> list[Place]:
     found = [Place("experiment", name) for name in _plain(experiment)]
-    found += [Place("features", name) for name in _names(experiment.features)]
-    for part in ("stream", "attack", "defence", "privacy"):  # but for the first, if given
+    for part in TABLES[:-1]:
         found += [Place(part, name) for name in _names(getattr(experiment, part))]
     own = dict.fromkeys(name for options in experiment.methods for name in _names(options))
     return found + [Place("methods", name) for name in own]
@@ -232,11 +223,7 @@ def _named(field: str, found: list[Axis]) -> str:
 
 
 def changed(experiment: Experiment, given: Iterable[texts.Assignment]) -> Experiment:
-    """The experiment with settings of these names, each with one value.
-
-    >>> changed(Experiment(), [texts.Assignment("width", "3", "--set width")]).features.width
-    3
-    """
+    """The experiment with settings of these names, each with one value."""
     for setting in given:
         try:
             found, value = place(experiment, setting.key, LISTS), texts.value(setting.text)

@@ -238,7 +238,7 @@ class AttackResult:
         """Every method in every part."""
         clean = self.steady[0]
         return [
-            AttackCase(j, part.attack, part.defence, level(errors), loss(errors, clean[:, j]))
+            AttackCase(j, part.attack, part.defence, level(errors), level(errors, clean[:, j]))
             for part, steady in zip(self.plan.parts, self.steady, strict=True)
             for j, errors in zip(part.methods, steady.T, strict=False)  # the last may be alone
         ]
@@ -267,31 +267,16 @@ class AttackResult:
             }  # fmt: skip
 
 
-def level(errors: Array) -> Estimated:
-    """The mean of errors of runs, in dB.
+def level(errors: Array, clean: Array | None = None) -> Estimated:
+    """The mean of errors of runs in dB; over that of clean runs, paired: both saw the same draws.
 
-    >>> level(np.array([0.1, 0.1])).value
-    -10.0
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = errors.mean()
-        return _interval(float(to_db(mean)), errors / mean)
-
-
-def loss(errors: Array, clean: Array) -> Estimated:
-    """What is lost to the clean federation, in dB; paired, since both saw the same draws.
-
-    >>> round(loss(np.array([0.2, 0.4]), np.array([0.1, 0.2])).high, 2)
+    >>> round(level(np.array([0.2, 0.4]), np.array([0.1, 0.2])).high, 2)
     3.01
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        a, b = errors.mean(), clean.mean()
-        return _interval(float(to_db(a) - to_db(b)), errors / a - clean / b)
-
-
-def _interval(value: float, relative: Array) -> Estimated:
-    """The value, and 1.96 standard errors of a mean whose runs have these relative values."""
-    with np.errstate(over="ignore", invalid="ignore"):
+        value, relative = to_db(errors.mean()), errors / errors.mean()
+        if clean is not None:
+            value, relative = value - to_db(clean.mean()), relative - clean / clean.mean()
         spread = relative.std(ddof=1) if len(relative) > 1 else np.nan
         half = LIKELY * PER_DB * float(spread) / len(relative) ** 0.5
-    return Estimated(value, value - half, value + half)
+    return Estimated(float(value), float(value - half), float(value + half))

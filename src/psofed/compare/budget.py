@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import count, product
+from dataclasses import replace
+from itertools import count
 from math import ceil, floor
 from typing import Any, NamedTuple
 
@@ -211,19 +211,11 @@ PARTS = (4, 16, 64, 256)  # of a budget in bytes, which a method may leave unspe
 WIRES = ("4 bit", "2 bit")  # differences to what last travelled
 
 
-@dataclass(frozen=True)
-class Allowance:
+class Allowance(NamedTuple):
     """A share of the reference's bytes, and which bytes count."""
 
     budget: float
     total: str
-
-
-class Found(NamedTuple):
-    """Settings that fit, without step and averaging; if there are none, the reason."""
-
-    settings: tuple[Options, ...]
-    why: str = ""
 
 
 def bare(options: Options) -> Options:
@@ -231,22 +223,24 @@ def bare(options: Options) -> Options:
     return replace(options, step=None, average=False)
 
 
-def settings(experiment: Experiment, options: Options, allowed: Allowance, every: bool) -> Found:
-    """The method within the budget, or `every` value of each discrete option of it.
+def settings(
+    experiment: Experiment, options: Options, allowed: Allowance, every: bool
+) -> tuple[tuple[Options, ...], str]:
+    """The method within the budget, or `every` value of its discrete options; if none, why.
 
     As it is, the knob of the traffic takes the largest value that fits, and all its choices below
     it. Where another option is changed, two of these have to do; `neighbours` has more.
     """
     settings, why = list[Options](), ""
     for base in _varied(experiment, options) if every else [options]:
-        fitted = fit(experiment, base, allowed.budget, allowed.total)
+        fitted = fit(experiment, base, *allowed)
         if fitted.options is None:
             why = why or fitted.why
             continue
         cheaper = list(_cheaper(experiment, fitted.options)) if every else []
         some = cheaper if base == options else cheaper[len(cheaper) // 2 :][:1]
         settings += [fitted.options, *some]
-    return Found(tuple(dict.fromkeys(settings)), "" if settings else why)
+    return tuple(dict.fromkeys(settings)), "" if settings else why
 
 
 def _choices(experiment: Experiment, options: Options) -> Mapping[str, tuple[Any, ...]]:
@@ -297,11 +291,11 @@ def neighbours(experiment: Experiment, setting: Options, allowed: Allowance) -> 
     for name, values in _others(experiment, setting):
         for value in _next(values, getattr(setting, name)):
             for other in _valid(experiment, replace(setting, **{name: value})):
-                fitted = fit(experiment, other, allowed.budget, allowed.total)
+                fitted = fit(experiment, other, *allowed)
                 if fitted.options is not None:
                     found += [fitted.options, *_not_dearer(other, fitted.options)]
     if knob is not None:
-        fitted = fit(experiment, setting, allowed.budget, allowed.total)
+        fitted = fit(experiment, setting, *allowed)
         if fitted.options is not None:
             able = [fitted.options, *_cheaper(experiment, fitted.options)]
             values = tuple(sorted({knob.of(each) for each in able}))
@@ -325,12 +319,14 @@ def _next(values: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     >>> _next((1, 2, 5, 10), 5), _next((1, 2, 5), 4), _next(("a", "b"), "a")
     ((2, 10), (2, 5), ('b',))
     """
-    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    if len(numbers) < len(values) or not isinstance(value, int | float):
+    if len(_numbers(values)) < len(values) or not isinstance(value, int | float):
         return tuple(v for v in values if v != value)
-    below = [v for v in numbers if v < value]
-    above = [v for v in numbers if v > value]
-    return (*([max(below)] if below else []), *([min(above)] if above else []))
+    below, above = sorted(v for v in values if v < value), sorted(v for v in values if v > value)
+    return (*below[-1:], *above[:1])
+
+
+def _numbers(values: tuple[Any, ...]) -> list[float]:
+    return [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
 
 
 def gifts(experiment: Experiment) -> tuple[dict[str, Any], ...]:
@@ -346,19 +342,16 @@ def gifts(experiment: Experiment) -> tuple[dict[str, Any], ...]:
     return tuple(basis | wire for basis in ({}, whitened, normalised) for wire in wires)
 
 
-def gifted(
-    experiment: Experiment, winners: Sequence[Options], allowed: Allowance
-) -> tuple[Options, ...]:
-    """The best settings of a method with each gift: as they are, and at the budget."""
-    settings = []
-    for gift, options in product(gifts(experiment), winners):
-        if (
-            any(getattr(options, name) is not None for name in gift)
-            or not schema.beside(options, "Method").several
-        ):
-            continue  # it has its own, or one trial of it takes as long as ten of another method
+def gifted(experiment: Experiment, options: Options, allowed: Allowance) -> tuple[Options, ...]:
+    """A setting with each gift: as it is, and at the budget."""
+    settings = list[Options]()
+    if not schema.beside(options, "Method").several:
+        return ()  # one trial of it takes as long as ten of another method
+    for gift in gifts(experiment):
+        if any(getattr(options, name) is not None for name in gift):
+            continue  # it has its own
         for given in _valid(experiment, replace(options, **gift)):
-            fitted = fit(experiment, given, allowed.budget, allowed.total)
+            fitted = fit(experiment, given, *allowed)
             if fitted.options is not None and fitted.cost.share <= EXACT * allowed.budget:
                 settings += [fitted.options, *_not_dearer(given, fitted.options)]
     return tuple(dict.fromkeys(settings))
@@ -371,8 +364,7 @@ def edges(experiment: Experiment, options: Options) -> tuple[str, ...]:
     """
     dim, found = experiment.alone(options).dim, []
     for name, values in _choices(experiment, options).items():
-        value, knob = getattr(options, name), options.knob
-        numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+        value, knob, numbers = getattr(options, name), options.knob, _numbers(values)
         if value not in numbers or len(numbers) < 2 or value in (0, 1, dim):
             continue
         low, high = value == min(numbers), value == max(numbers)

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from psofed import extras
 from psofed.compare import budget as budgets
 from psofed.compare.budget import Allowance
 from psofed.compare.search import Aim, Reached, bytes_to_target, cumulative_bytes, default_target
@@ -18,7 +17,7 @@ from psofed.compare.tuning import HOW, Entry, How, Tuned, silent, tune
 from psofed.curves import Curves
 from psofed.errors import InputError
 from psofed.experiment import Experiment, given
-from psofed.extras import need
+from psofed.extras import need, table
 from psofed.federation.progress import in_turn, interactive
 from psofed.simulate import montecarlo
 from psofed.simulate.pools import threads
@@ -106,26 +105,15 @@ class Comparison:
 
     def __repr__(self) -> str:
         best = self.curves.titles[self.ranking()[0]]
-        return f"<Comparison of {len(self.entries)} methods {self._where()}; first: {best}>"
-
-    def _where(self) -> str:
-        return f"at {100 * self.budget:g} % of Online-Fed's traffic"
+        where = f"at {100 * self.budget:g} % of Online-Fed's traffic"
+        return f"<Comparison of {len(self.entries)} methods {where}; first: {best}>"
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        rows = []
-        for row in self.rows():
-            sent = row["bytes_to_target"]
-            rows.append([
-                row["method"], "-" if row["step"] is None else f"{row['step']:.3g}",
-                f"{100 * row['traffic_share']:.3g} %",
-                extras.estimate(row["steady_db"], row["stderr_db"]),
-                f"{sent / 1000:,.4g}" if np.isfinite(sent) else "not reached",
-            ])  # fmt: skip
-        head = ["method", "step", "traffic", "steady, dB", f"kB to {self.target:g} dB"]
-        why = "".join(f" Left out: {title}, {reason}." for title, reason in self.left_out)
-        note = f"{extras.counted(self.curves.runs, 'run')}, ± one standard error.{why}"
-        return extras.table(f"Methods {self._where()}", head, rows, note)
+        words = import_module("psofed.report.comparisons")
+        note = " ".join([words.sentence(self), *words.left_out(self)])
+        grids = words.tables(self)
+        return "".join(table(g.title, g.rows[0], g.rows[1:], note) for g in grids)
 
 
 def compare_methods(

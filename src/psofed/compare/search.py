@@ -104,10 +104,6 @@ class Pilot:
         self.allowed, self.workers, self.target = allowed, workers, -np.inf
         self.reference = reference_bytes(experiment, allowed.total) * rounds
 
-    def near(self, setting: Options) -> tuple[Options, ...]:
-        """The settings beside this one that fit the budget."""
-        return neighbours(self.experiment, setting, self.allowed)
-
     def scores(self, trials: Sequence[Options], runs: int, told: OnPart) -> list[Scored]:
         """Each trial's score over so many runs."""
         parts, found = list(self._parts(trials)), list[Scored]()
@@ -241,7 +237,8 @@ class Search:
 
     def _beside(self, some: Sequence[Options]) -> list[Options]:
         """Settings beside the best: options that were varied one by one may go together."""
-        near = self.pilot.near(some[0]) if some else ()
+        pilot = self.pilot
+        near = neighbours(pilot.experiment, some[0], pilot.allowed) if some else ()
         return [setting for setting in near if setting not in self.known]
 
     def _steps(
@@ -323,9 +320,5 @@ class Search:
 
 
 def _plain(step: float) -> float:
-    """A step with as many digits as are worth printing.
-
-    >>> _plain(0.1 * 2**0.5)
-    0.1414
-    """
+    """A step with as many digits as are worth printing."""
     return float(f"{step:.4g}")

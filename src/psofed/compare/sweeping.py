@@ -51,11 +51,6 @@ class SweepResult:
     plan: SweepPlan
     curves: tuple[Curves, ...]  # one for each part of the plan, with all variants of the methods
 
-    @property
-    def keys(self) -> list[str]:
-        """The settings that were swept."""
-        return [axis.place.key for axis in self.plan.axes]
-
     def titles(self, part: int) -> list[str]:
         """The curves of a part by name, with the settings that make it differ from others."""
         settings, _ = self.plan.parts[part]
@@ -116,17 +111,8 @@ class SweepResult:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        keys = [axis.place.field if axis.place.own else axis.place.key for axis in self.plan.axes]
-        known = list(zip(keys, self.plan.axes, strict=True))
-        rows = [
-            [row["method"], *("" if row[k] is None else a.shown(row[k]) for k, a in known),
-             extras.estimate(row["steady_db"], row["stderr_db"]), f"{row['kilobytes']:,.4g}"]
-            for row in self.rows()
-        ]  # fmt: skip
-        head = ["method", *keys, "steady, dB", "kB up and down"]
-        judged = self.plan.base.judged
-        note = f"Steady: mean test MSE of the last fifth of the rounds, {judged}; the same draws."
-        return extras.table(f"Sweep of {self._axes()}", head, rows, note)
+        grid = import_module("psofed.report.sweeps").grid(self)
+        return extras.table(f"Sweep of {self._axes()}", grid.rows[0], grid.rows[1:], grid.note)
 
 
 def _fits(curves: Curves, j: int, own: Mapping[Any, Any]) -> bool:

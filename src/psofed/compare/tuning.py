@@ -91,13 +91,15 @@ def tune(
     """
     if how != "none":
         _check_steps(experiment)
-    found, on_part = {}, told("fitting to the budget")
+    fitting, left_out, on_part = {}, [], told("fitting to the budget")
     for i, (title, options) in enumerate(zip(experiment.titles, experiment.methods, strict=True)):
         base = options if how == "none" else budget.bare(options)
-        found[title] = budget.settings(experiment, base, allowed, how in ("fair", "plain"))
+        settings, why = budget.settings(experiment, base, allowed, how in ("fair", "plain"))
+        if settings:
+            fitting[title] = settings
+        else:
+            left_out.append((title, why))
         on_part(i + 1, len(experiment.methods))
-    left_out = [(title, each.why) for title, each in found.items() if not each.settings]
-    fitting = {title: each.settings for title, each in found.items() if each.settings}
     if how == "none":
         made = [_untuned(experiment, options, allowed) for [options] in fitting.values()]
     elif how == "quick":
@@ -161,7 +163,7 @@ def _gifted(
         for aim in AIMS:
             who = title, aim
             best = winners[who].score.options if who in winners else options
-            settings = budget.gifted(experiment, [budget.bare(best)], pilot.allowed)
+            settings = budget.gifted(experiment, budget.bare(best), pilot.allowed)
             if settings:
                 found[who], steps[who] = settings, best.step
         on_part(i + 1, len(experiment.methods))

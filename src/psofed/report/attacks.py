@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from psofed.compare.attacks import AttackPlan, AttackResult, Estimated
+from psofed.extras import estimate
 from psofed.federation import schema
 from psofed.federation.plugins import Written, written
 from psofed.report import files, page
 from psofed.report.charts import Chart, Curve, Sheet
-from psofed.report.files import Block, Grid, with_error
+from psofed.report.files import Block, Grid
 from psofed.report.page import Page
 
 COLUMNS = 4
@@ -148,7 +149,7 @@ def _cells(result: AttackResult, j: int, attack: Any, share: float, sure: bool) 
     found = (None if case is None else case.lost for case in cases)
     return " | ".join(
         "-" if lost is None
-        else with_error(lost.value, lost.high - lost.value if sure else None, "+")
+        else estimate(lost.value, lost.high - lost.value if sure else None, "+")
         for lost in found
     )  # fmt: skip
 

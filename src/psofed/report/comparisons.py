@@ -13,10 +13,11 @@ from psofed.compare.comparing import Comparison
 from psofed.compare.search import ABOUT, AIMS, LIKELY, PLAIN, Aim, cumulative_bytes
 from psofed.compare.tuning import Entry
 from psofed.curves import Estimate
+from psofed.extras import estimate
 from psofed.federation.plugins import written
 from psofed.report import files, page, runs
 from psofed.report.charts import COLOURS, Chart, Sheet
-from psofed.report.files import Block, Grid, joined, shown
+from psofed.report.files import Block, Grid, joined
 from psofed.stages.checks.contract import in_words
 
 STRONG = 6  # methods that stand out in a figure; the others are grey
@@ -43,16 +44,18 @@ HOW = {
 def blocks(c: Comparison) -> list[Block]:
     """The tables, the sentence and the notes."""
     lines: list[Block] = []
-    for table in _tables(c):
+    for table in tables(c):
         lines += [table.title, "", table, ""]
-    return [*lines, sentence(c), "", *_left_out(c), *_notes(c)]
+    return [*lines, sentence(c), "", *left_out(c), *_notes(c)]
 
 
-def _left_out(c: Comparison) -> list[str]:
+def left_out(c: Comparison) -> list[str]:
+    """Who does not take part, and why."""
     return [f"Left out: {title}, {why}." for title, why in c.left_out]
 
 
-def _tables(c: Comparison) -> list[Grid]:
+def tables(c: Comparison) -> list[Grid]:
+    """A table for each aim of the search."""
     aims = AIMS if c.tuning in ("fair", "plain") else AIMS[1:]
     return [_table(c, aim) for aim in aims]
 
@@ -71,7 +74,7 @@ def _table(c: Comparison, aim: Aim) -> Grid:
         rows.append([
             named(c, j), "-" if entry.step is None else f"{entry.step:.3g}",
             f"{100 * c.share(j):.3g} %", str(entry.cost.largest), str(entry.cost.peak),
-            shown(steady.value), interval(steady),
+            estimate(steady.value), interval(steady),
             _kb(reached.bytes), sure, at,
         ])  # fmt: skip
     title = TITLES[aim].format(share=f"{100 * c.budget:g}", target=f"{c.target:g}")
@@ -86,12 +89,12 @@ def named(c: Comparison, j: int) -> str:
     return c.curves.titles[j] + control + " *" * bool(entry.edges) + " !" * over
 
 
-def interval(estimate: Estimate) -> str:
+def interval(known: Estimate) -> str:
     """A 95 % interval: -12.03 to -11.95."""
-    if not (np.isfinite(estimate.value) and np.isfinite(estimate.stderr)):
+    if not np.isfinite(known).all():
         return "-"
-    half = LIKELY * estimate.stderr
-    return f"{estimate.value - half:.2f} to {estimate.value + half:.2f}"
+    half = LIKELY * known.stderr
+    return f"{known.value - half:.2f} to {known.value + half:.2f}"
 
 
 def _notes(c: Comparison) -> Iterator[str]:
@@ -196,7 +199,7 @@ def render(c: Comparison) -> dict[str, bytes]:
         c.curves.experiment, c.command, c.curves.runs,
         f"{len(c.entries)} methods at {100 * c.budget:.3g} % of Online-Fed's traffic", sentence(c),
         curves=curves(c),
-        parts=[*_left_out(c), *_tables(c), *_notes(c), runs.traffic(c.curves)],
+        parts=[*left_out(c), *tables(c), *_notes(c), runs.traffic(c.curves)],
     )  # fmt: skip
     return page.render(shown, texts, {over: sheet(c, over) for over in ("rounds", "bytes")})
 

@@ -123,9 +123,7 @@ def _draw_curves(
     for i, j in enumerate(which):
         colour, dashes = style(i)
         mean, error = curves.mse_db[j], np.nan_to_num(curves.stderr_db[j])
-        axes.fill_between(
-            curves.rounds, mean - error, mean + error, color=colour, alpha=0.25, linewidth=0
-        )
+        _draw_band(axes, curves.rounds, mean, error, colour)
         axes.plot(
             curves.rounds, mean, color=colour, linestyle=dashes, label=" " + curves.titles[j],
             linewidth=line,
@@ -136,11 +134,13 @@ def _draw_curves(
     axes.set_xlim(curves.rounds[0], curves.rounds[-1])
 
 
+def _draw_band(axes: Any, x: Any, y: Any, error: Any, colour: str) -> None:
+    axes.fill_between(x, y - error, y + error, color=colour, alpha=0.25, linewidth=0)
+
+
 def _finish(axes: Any, title: str) -> None:
     """A faint grid, a title on the left, and a legend where there is room."""
-    axes.grid(color="0.9")
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    _frame(axes)
     axes.set_title(title, fontsize=10, loc="left", y=1)  # with no y it is searched each time
     curves = len(axes.get_legend_handles_labels()[0])
     if not curves:
@@ -158,18 +158,17 @@ def _finish(axes: Any, title: str) -> None:
 
 def _draw_floors(axes: Any, curves: Curves, small: float) -> None:
     for name, floor in curves.floors.items():
-        axes.axhline(floor.value, color="0.45", linewidth=0.9, linestyle=(0, (1, 1.5)))
-        axes.annotate(
-            f"{FLOORS[name]} {floor.value:.1f} dB",
-            (0.99, floor.value),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, -3),
-            textcoords="offset points",
-            ha="right",
-            va="top",
-            fontsize=small,
-            color="0.35",
-        )
+        words = f"{FLOORS[name]} {floor.value:.1f} dB"
+        _draw_level(axes, words, floor.value, (0.99, "right"), small)
+
+
+def _draw_level(
+    axes: Any, name: str, value: float, place: tuple[float, str], small: float = 8
+) -> None:
+    axes.axhline(value, **THIN)
+    at, side = place
+    look = SMALL | {"fontsize": small, "ha": side}
+    axes.annotate(name, (at, value), (0, -3), ("axes fraction", "data"), **look)
 
 
 def drawn(sheet: Sheet, path: str | PathLike[str] | None) -> Picture:
@@ -190,7 +189,9 @@ def draw(sheet: Sheet) -> Picture:
     places = picture.subplots(rows, columns, squeeze=False, sharey=sheet.alike).ravel()
     for axes, panel in zip(places, panels, strict=False):
         draw_dots(axes, panel) if isinstance(panel, Dots) else draw_chart(axes, panel)
-        _frame(axes, panel.title)
+        _frame(axes)
+        axes.tick_params(labelsize=8)
+        axes.set_title(panel.title, fontsize=9, loc="left", parse_math=False)
     for axes, panel in zip(places, panels, strict=False):
         if isinstance(panel, Chart):  # when all have been drawn, as they may share an axis
             low, high = axes.get_ylim()
@@ -228,12 +229,10 @@ def _length(panel: Chart | Dots) -> int:
     return 2 * len(panel.names) if isinstance(panel, Dots) else len(panel.series)
 
 
-def _frame(axes: Any, title: str) -> None:
+def _frame(axes: Any) -> None:
     axes.grid(color="0.9")
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(title, fontsize=9, loc="left", parse_math=False)
 
 
 def _plain(legend: Any) -> None:
@@ -249,9 +248,8 @@ def draw_chart(axes: Any, chart: Chart) -> None:
         _draw_series(axes, chart.series[i], i in strong, 0 if dotted else len(strong))
     seen = [level for level in chart.levels if chart.top is None or level[1] <= chart.top]
     for i, (name, value, _) in enumerate(seen):
-        axes.axhline(value, **THIN)
-        place, side = ((0.99, "right"), (0.01, "left"), (0.5, "center"))[i % 3]  # near ones apart
-        axes.annotate(name, (place, value), (0, -3), ("axes fraction", "data"), ha=side, **SMALL)
+        place = ((0.99, "right"), (0.01, "left"), (0.5, "center"))[i % 3]  # near ones apart
+        _draw_level(axes, name, value, place)
     for name, value in chart.marks:
         axes.axvline(value, **THIN)
         axes.annotate(name, (value, 0.98), (-3, 0), ("data", "axes fraction"), ha="right",
@@ -275,12 +273,8 @@ def _draw_series(axes: Any, series: Curve, strong: bool, many: int) -> None:
     look: dict[str, Any] = {"color": colour, "label": " " + series.label, "linewidth": 1.5}
     if not strong:
         known = axes.get_legend_handles_labels()[1]
-        look = {
-            "color": FAINT,
-            "linewidth": 0.9,
-            "label": None if " others" in known else " others",
-        }
-        axes.plot(x, y, **look)
+        label = None if " others" in known else " others"
+        axes.plot(x, y, color=FAINT, linewidth=0.9, label=label)
     elif series.points:
         hollow, size = series.stress < 0, 9 if series.stress > 0 else 4.5
         axes.errorbar(x, y, error, fmt=MARKERS[series.style % len(MARKERS)], capsize=2,
@@ -288,7 +282,7 @@ def _draw_series(axes: Any, series: Curve, strong: bool, many: int) -> None:
                       else colour, elinewidth=1, **look | {"linewidth": 1.0})  # fmt: skip
     else:
         if error is not None:
-            axes.fill_between(x, y - error, y + error, color=colour, alpha=0.25, linewidth=0)
+            _draw_band(axes, x, y, error, colour)
         if many:
             every = max(len(x) // 9, 1)
             look |= {"marker": MARKERS[series.style % len(MARKERS)], "markersize": 4,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from psofed.errors import InputError
-from psofed.extras import have, versions
+from psofed.extras import versions
 from psofed.federation.records import CHECKPOINT, IDENTITY
 
 if TYPE_CHECKING:
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 GAP = "  "
 ROOM = 20  # columns that a cell of words needs at least, to be wrapped
-
-
-def can_draw() -> bool:
-    """Whether matplotlib is there."""
-    return have("matplotlib")
 
 
 def summary(
@@ -106,16 +101,7 @@ class Grid:
         return _aligned(self.rows, self.left)
 
     def within(self, width: int) -> str:
-        """No line is wider, as far as words allow: words wrap, columns are left out or stacked.
-
-        >>> grid = Grid([["method", "bytes", "dB"], ["Online-Fed", "800", "-11.9"]], least=(1,),
-        ...             where="all.csv")
-        >>> print(grid.within(19))
-        method         dB
-        -----------------
-        Online-Fed  -11.9
-        Not shown: bytes; see all.csv.
-        """
+        """No line is wider, as far as words allow: words wrap, columns are left out or stacked."""
         kept = list(range(len(self.rows[0])))
         for column in (None, *self.least):
             if column is not None:
@@ -181,33 +167,8 @@ def joined(blocks: Iterable[Block]) -> str:
 
 
 def said(words: str) -> list[str]:
-    """Words as a sentence, if there are any.
-
-    >>> said("nobody is malicious"), said("")
-    (['Nobody is malicious.'], [])
-    """
+    """Words as a sentence, if there are any."""
     return [f"{words[:1].upper()}{words[1:]}."] if words else []
-
-
-def shown(value: float | None, digits: int = 2, sign: str = "") -> str:
-    """A number; what is none has diverged.
-
-    >>> shown(-1.5), shown(0.5, 1, "+"), shown(None)
-    ('-1.50', '+0.5', 'diverged')
-    """
-    known = value is not None and abs(value) < float("inf")
-    return format(value, f"{sign}.{digits}f") if known else "diverged"
-
-
-def with_error(value: float | None, error: float | None, sign: str = "") -> str:
-    """A value with its standard error, if both are known.
-
-    >>> with_error(-1.5, 0.1), with_error(-1.5, float("nan"))
-    ('-1.50 ±0.10', '-1.50')
-    """
-    text = shown(value, sign=sign)
-    known = error is not None and abs(error) < float("inf") and text != "diverged"
-    return f"{text} ±{error:.2f}" if known else text
 
 
 def ratio(value: float | None) -> str:

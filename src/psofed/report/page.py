@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.extras import versions
+from psofed.extras import have, versions
 from psofed.federation.feature_table import SIZE
 from psofed.federation.plugins import Written, written
 from psofed.report.charts import Chart, Sheet
-from psofed.report.files import Grid, can_draw
+from psofed.report.files import Grid
 
 if TYPE_CHECKING:
     from psofed.experiment import Experiment
@@ -69,7 +69,7 @@ def render(
     page: Page, texts: Mapping[str, str], figures: Mapping[str, Sheet | Callable[[], Any]]
 ) -> dict[str, bytes]:
     """Every file of a result by name: what it was made from, its tables, its page, its figures."""
-    drawn = figures if can_draw() else {}
+    drawn = figures if have("matplotlib") else {}
     shown = replace(page, figures=[f"{name}.png" for name in drawn])
     toml = "plan.toml" if page.plan else "experiment.toml"
     found = page.made.sources | {toml: page.made.toml.encode(), "report.html": shown.html()}
@@ -194,11 +194,7 @@ def asset(name: str) -> str:
 
 
 def embed(data: Any) -> str:
-    r"""JSON that cannot end the block around it, for any strings in it.
-
-    >>> embed("</script><script>")
-    '"\\u003c/script\\u003e\\u003cscript\\u003e"'
-    """
+    """JSON that cannot end the block around it, for any strings in it."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

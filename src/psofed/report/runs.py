@@ -14,10 +14,11 @@ import numpy as np
 from psofed.curves import Curves, Estimate
 from psofed.errors import InputError
 from psofed.experiment import Experiment
+from psofed.extras import estimate
 from psofed.federation.plugins import written
 from psofed.report import claims, files, page
 from psofed.report.charts import COLOURS, FLOORS, Chart, Curve
-from psofed.report.files import Grid, shown, with_error
+from psofed.report.files import Grid
 from psofed.report.page import Page
 from psofed.simulate.finished import changed
 from psofed.stages.checks.contract import in_words
@@ -154,7 +155,7 @@ def grid(curves: Curves) -> Grid:
     rows = [head]
     for entry in entries(curves):
         *early, steady = entry["mse_db"].values()
-        row = [entry["method"], *(shown(p["value"]) for p in early), _with_error(steady)]
+        row = [entry["method"], *(estimate(p["value"]) for p in early), _with_error(steady)]
         if base is not None:
             row.append(_with_error(entry["difference_db"]["steady"], "+"))
             share = entry.get("traffic_share")
@@ -171,7 +172,7 @@ def grid(curves: Curves) -> Grid:
 
 
 def _with_error(pair: dict[str, float | None], sign: str = "") -> str:
-    return with_error(pair["value"], pair["stderr"], sign)
+    return estimate(pair["value"], pair["stderr"], sign)
 
 
 def levels(curves: Curves) -> list[str]:
@@ -179,7 +180,7 @@ def levels(curves: Curves) -> list[str]:
     lines, noisy = [], curves.experiment.targets == "noisy"
     for name, level in curves.floors.items():
         means = NOISY if noisy and name == "noise" else MEANS[name]
-        lines.append(f"{FLOORS[name]}: {with_error(*level)} dB ({means})")
+        lines.append(f"{FLOORS[name]}: {estimate(*level)} dB ({means})")
     lines += notes(curves)
     error = "; ± is one standard error over the runs" if curves.runs > 1 else ""
     ours = f"Errors are on {curves.experiment.judged}{error}."
@@ -299,11 +300,7 @@ def answer(entries: Sequence[dict[str, Any]], base: int | None, rounds: int) -> 
 
 
 def lowest(ends: Sequence[tuple[str, dict[str, float | None]]]) -> tuple[int | None, str]:
-    """The best of these steady values, if any is one, and what to say of it.
-
-    >>> lowest([("a", {"value": -3.0, "stderr": 0.1}), ("b", {"value": -3.1, "stderr": 0.1})])
-    (1, 'b ends lowest (a within error of it), at -3.10 ±0.10 dB')
-    """
+    """The best of these steady values, if any is one, and what to say of it."""
     values = np.array([end["value"] for _, end in ends], float)  # None is not a number
     values[~np.isfinite(values)] = np.inf
     errors = np.array([end["stderr"] for _, end in ends], float)

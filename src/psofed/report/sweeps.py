@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from psofed.compare.addresses import Axis, variants
 from psofed.compare.sweeping import SweepResult
 from psofed.errors import InputError, nearest
+from psofed.extras import estimate
 from psofed.federation.plugins import written
 from psofed.report import files, page, runs
 from psofed.report.charts import COLOURS, Chart, Curve, Sheet
-from psofed.report.files import Block, Grid, with_error
+from psofed.report.files import Block, Grid
 
 WIDE = 10.0  # a ratio of the largest to the smallest value above which the axis is logarithmic
-
-
-class _Point(NamedTuple):
-    """A method at a value of the setting along the figure."""
-
-    title: str
-    x: Any
-    mse_db: float
-    stderr_db: float
 
 
 def render(result: SweepResult, command: str) -> dict[str, bytes]:
@@ -111,17 +103,17 @@ def blocks(result: SweepResult) -> list[Block]:
 
 def grid(result: SweepResult) -> Grid:
     """All points."""
-    keys = [a.place.field if a.place.own else a.place.key for a in result.plan.axes]
-    rows: list[list[str]] = [["method", *keys, "steady, dB", "kB up and down"]]
+    axes = {axis.place.column: axis for axis in result.plan.axes}
+    rows: list[list[str]] = [["method", *axes, "steady, dB", "kB up and down"]]
     for row in result.rows():
-        cells = ["-" if row[key] is None else str(row[key]) for key in keys]
-        steady = with_error(row["steady_db"], row["stderr_db"])
+        cells = ["-" if row[key] is None else axis.shown(row[key]) for key, axis in axes.items()]
+        steady = estimate(row["steady_db"], row["stderr_db"])
         rows.append([row["method"], *cells, steady, f"{row['kilobytes']:,.4g}"])
     note = (
         f"Test MSE in dB on {judged(result)}, mean of the last fifth of the rounds ±1 standard"
         " error. All points are on the same draws."
     )
-    return Grid(rows, least=(len(keys) + 2,), where="sweep.csv", title="All points", note=note)
+    return Grid(rows, least=(len(axes) + 2,), where="sweep.csv", title="All points", note=note)
 
 
 def sentence(entries: Sequence[dict[str, Any]]) -> str:
@@ -143,7 +135,7 @@ def along(result: SweepResult, x: str | None = None) -> Chart:
     places = {value: value if numeric else i for i, value in enumerate(axis.values)}
     wide = numeric and min(axis.values) > 0 and max(axis.values) > WIDE * min(axis.values)
     found = enumerate(lines(result, axis))
-    series = [_series(points, i, places) for i, points in found]
+    series = [_series(rows, axis.place.column, places, i) for i, rows in found]
     runs = result.curves[0].runs
     note = f"Mean of {runs} runs; the band is one standard error." if runs > 1 else "One run."
     ticks = [(place, axis.shown(value)) for value, place in places.items()]
@@ -153,15 +145,15 @@ def along(result: SweepResult, x: str | None = None) -> Chart:
                  )  # fmt: skip
 
 
-def _series(points: list[_Point], i: int, places: dict[Any, float]) -> Curve:
+def _series(rows: Sequence[dict[str, Any]], column: str, places: dict[Any, float], i: int) -> Curve:
     """Points in order; a method that the setting does not change is the same everywhere."""
-    [first, *_] = points
-    if first.x is None:
+    [first, *_] = rows
+    if first[column] not in places:
         ends = sorted({min(places.values()), max(places.values())})
-        return Curve(first.title, ends, [first.mse_db] * len(ends), style=i)
-    ordered = sorted((places[p.x], p.mse_db, p.stderr_db) for p in points)
-    x, y, error = np.array(ordered, float).T
-    return Curve(common([p.title for p in points]), x, y,
+        return Curve(first["method"], ends, [first["steady_db"]] * len(ends), style=i)
+    points = sorted((places[row[column]], row["steady_db"], row["stderr_db"]) for row in rows)
+    x, y, error = np.array(points, float).T
+    return Curve(common([row["method"] for row in rows]), x, y,
                  error if np.isfinite(error).any() else None, style=i)  # fmt: skip
 
 
@@ -195,17 +187,12 @@ def _numeric(axis: Axis) -> bool:
     return all(isinstance(v, int | float) and not isinstance(v, bool) for v in axis.values)
 
 
-def lines(result: SweepResult, axis: Axis) -> list[list[_Point]]:
-    """The points of the table, sorted into lines; a method without the setting has one point."""
-    found: dict[Any, list[_Point]] = {}
+def lines(result: SweepResult, axis: Axis) -> list[list[dict[str, Any]]]:
+    """The rows of the table, sorted into lines; a method without the setting has one point."""
+    found: dict[Any, list[dict[str, Any]]] = {}
     base = [i for i, _ in variants(result.plan.base, list(result.plan.axes))]
-    own = [a.place for a in result.plan.axes if a.place.own and a is not axis]
-    for i, curves in enumerate(result.curves):
-        settings, _ = result.plan.parts[i]
-        others = tuple(v for key, v in settings.items() if key != axis.place.key)
-        for j, (title, options) in enumerate(zip(result.titles(i), curves.options(), strict=True)):
-            line = (base[j], others, *(options.get(place.field) for place in own))
-            x = options.get(axis.place.field) if axis.place.own else settings[axis.place.key]
-            x = x if x in axis.values else None  # it is none of a method without the setting
-            found.setdefault(line, []).append(_Point(title, x, *curves.point(j, "steady")))
+    others = [each.place.column for each in result.plan.axes if each is not axis]
+    for n, row in enumerate(result.rows()):
+        line = (base[n % len(base)], *(row[column] for column in others))
+        found.setdefault(line, []).append(row)
     return list(found.values())

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.curves import PER_DB, Curves, table_rounds, to_db
+from psofed.extras import estimate
 from psofed.federation.plugins import written
 from psofed.report import files, page
 from psofed.report.charts import COLOURS, Chart, Curve, Sheet
-from psofed.report.files import Block, Grid, joined, shown
+from psofed.report.files import Block, Grid, joined
 from psofed.stages.surroundings import attack_in
 from psofed.theory.mean import RESOLUTION, Radius
 from psofed.theory.prediction import DIVERGED, Prediction
@@ -128,7 +129,7 @@ def _predictions(study: Study) -> list[Block]:
     for p in study.predictions:
         at = {int(n): float(v) for n, v in zip(p.rounds, p.mse_db, strict=True)}
         ends = ["-", "-"] if p.lost is not None else [_bias(p), f"n={arrival(p)}"]
-        rows.append([p.title, *(shown(at[n]) for n in points), *ends])
+        rows.append([p.title, *(estimate(at[n]) for n in points), *ends])
         if p.lost is not None:
             times = f"{DIVERGED:g} times the initial one"
             notes.append(f"{p.title} diverges: at n = {p.lost} its MSE is {times}.")

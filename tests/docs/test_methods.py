@@ -1,19 +1,41 @@
-"""What leaves a client: the table has every method, and is what the code says."""
+"""The page of methods: each says what is published and what leaves a client, as the code does."""
 
 import build_site
 import leaves_table
 import pytest
-from methods_page import traffic
+from methods_page import POINTS, points, traffic
 
 from psofed.federation import schema
 from psofed.methods import psofed
 
 NAMES = schema.names("psofed.methods")
+EVERY = [(f, name) for f in ("psofed.methods", "psofed.policies") for name in schema.names(f)]
 
 
-def test_every_method_says_what_its_uploads_are():
+@pytest.fixture(scope="module")
+def page():
+    return build_site.from_code()["methods"]
+
+
+@pytest.mark.parametrize(("folder", "name"), EVERY, ids=[name for _, name in EVERY])
+def test_a_method_or_policy_says_what_is_published_and_what_is_not(folder, name):
+    module = schema.load(folder, name)
+    origin, (first, *_) = points(module)
+    assert tuple(origin) == POINTS, "four paragraphs, in this order: see docs/_tools/methods_page"
+    assert all(text.strip().endswith(".") for text in origin.values())
+    about = (module.__doc__ or "").strip().split("\n\n")
+    assert about[0] == first
+    assert [text.partition(":")[0] for text in about[1:5]] == list(POINTS), "right after the first"
+
+
+def test_the_page_has_a_section_for_each_method_and_policy(page):
+    for folder, mark in (("psofed.methods", "##"), ("psofed.policies", "###")):
+        assert {n for n in schema.names(folder) if f"\n{mark} {n}\n" not in page} == set()
+
+
+def test_every_method_says_what_its_uploads_are(page):
     assert set(leaves_table.METHODS) == set(NAMES)
-    _, _, table = build_site.from_code()["methods"].partition(leaves_table.HEAD)
+    _, _, table = page.partition(leaves_table.HEAD)
     for name in NAMES:
         assert table.count(f"(#{name}) |") == 1, name
 
@@ -28,11 +50,8 @@ def test_a_method_that_masks_cannot_hide_says_why_and_no_other_does(name):
 def test_noise_is_for_uploads_that_are_entries_of_a_model():
     found = {name: leaves_table.noised(schema.load("psofed.methods", name).Options())
              for name in NAMES}  # fmt: skip
-    assert {name for name, word in found.items() if word == "yes"} == {
-        "psofed",
-        "onlinefed",
-        "fedavg",
-    }
+    known = {name for name, word in found.items() if word == "yes"}
+    assert known == {"psofed", "onlinefed", "fedavg"}
     assert {name for name, word in found.items() if word == "client level"} == {"fedprox"}
 
 

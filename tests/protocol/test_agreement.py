@@ -3,7 +3,7 @@
 import dataclasses
 import types
 from dataclasses import replace
-from typing import Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -75,7 +75,7 @@ def others(hint, value):
     if hint is float:
         given = value if type(value) in (int, float) else 0.5
         return [0.5 * given, given + 0.25, given - 0.01, 0.9, 2.0]
-    if get_origin(hint) is tuple and isinstance(value, tuple) and value:
+    if (hint is Any or get_origin(hint) is tuple) and isinstance(value, tuple) and value:
         return [[0.5 * value[0], *value[1:]], [value[0] + 0.1, *value[1:]]]
     return []
 

@@ -84,10 +84,10 @@ def renew(name: str, folder: Path, days: int | None, new_mask: bool) -> None:
 
     The old one stays valid until its end.
     """
-    _authorities()(folder).renew(name, days, new_mask)
+    new_mask = _authorities()(folder).renew(name, days, new_mask)
     whose = name if name in ("broker", "server") else "device"
     print(f"Wrote {folder}/{name}.pem and .key. Copy to the {whose}, and start it again")
-    if whose == "device":
+    if new_mask:
         _tell_masks(folder, name)
 
 

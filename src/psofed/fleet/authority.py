@@ -138,8 +138,11 @@ class Authority:
                 mask_keys.give(self.folder, self.key, k)
             self.issue(name, days or DAYS)
 
-    def renew(self, name: str, days: int | None = None, new_mask: bool = False) -> None:
-        """A new certificate, and a new key, for who has one; the old certificate stays valid."""
+    def renew(self, name: str, days: int | None = None, new_mask: bool = False) -> bool:
+        """A new certificate, and a new key, for who has one; the old certificate stays valid.
+
+        Returns whether there is a new mask key, too: a revoked one is not used again.
+        """
         folder, masked = self.folder, mask_keys.file(self.folder, name).exists()
         if new_mask and not masked:
             right = "make an authority with masks in a new folder"
@@ -152,11 +155,12 @@ class Authority:
                 right = "give a client's number, server or broker, and the folder that has it"
                 found = "is no certificate that could be renewed"
                 raise InputError(str(path), found, right) from None
-            revoked = old.serial_number in self._revoked()
-            if new_mask or (revoked and masked):
+            new_mask = new_mask or (masked and old.serial_number in self._revoked())
+            if new_mask:
                 mask_keys.give(folder, self.key, int(name))
             lasts = (old.not_valid_after_utc - old.not_valid_before_utc).days - 1
             self.issue(name, days or lasts, _hosts(old))
+        return new_mask
 
     def revoke(self, name: str) -> int:
         """Revoke every certificate that `name` ever had; returns how many these are."""

@@ -48,15 +48,6 @@ def test_exponential_features_have_norm_one_exactly():
     assert np.allclose(np.square(z).sum(-1), 1, atol=1e-14)
 
 
-@given(arrays(float, (3, 5), elements=values), arrays(float, (3, 5), elements=values))
-def test_learning_in_a_stack_is_learning_one_by_one(w, z):
-    y, stack = np.array([1.0, -2.0, 0.5]), w.copy()
-    equations.lms(stack, z, y, 0.3)
-    for k in range(3):
-        equations.lms(w[k], z[k], y[k], 0.3)
-    assert np.allclose(stack, w, rtol=1e-13, atol=1e-12)
-
-
 @given(arrays(float, 5, elements=values), arrays(float, 5, elements=values), values)
 def test_a_step_of_one_over_the_power_removes_the_error(w, z, y):
     z = z + 0.5 + np.abs(z)

@@ -77,7 +77,7 @@ def _served(team, arrive):
         arrive(team, n)
         team.rounds()
         models.append(team.model.copy())
-        if n % 24 == 4:  # all of them start again, from what is on disk
+        if n % 12 == 4:  # all of them start again, from what is on disk
             team.start()
             for k, member in list(team.members.items()):
                 if team.plan.deploy.clock == "live":

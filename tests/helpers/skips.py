@@ -24,11 +24,6 @@ EXPECTED = (
     "it changes samples",
     "it knows what others send, as no deployed client does",
     "the engine does not have it",
-    "it declares `several = False`",
-    "it is only simulated",
-    "it takes no policy",
-    "its `delivery` is ",
-    "its clients learn alone",
     "the method does not take it",
 )
 # What .ci/run cannot bring to every machine. It tells what it could not install.

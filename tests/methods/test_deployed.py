@@ -29,17 +29,12 @@ def same(found, expected):
 
 
 @every_method
-def test_kernel_and_tables_give_the_models_of_the_lockstep(options):
+def test_kernel_tables_and_a_deployment_with_restarts_give_the_models_of_the_lockstep(options):
     for experiment in worlds(options):
+        expected, refused = stepwise(experiment), ""
         for driver in (compiled, drivers.tables):
             if (found := driver(experiment)) is not None:
-                same(found, stepwise(experiment))
-
-
-@every_method
-def test_deployed_in_lockstep_with_records_and_restarts_it_is_the_simulation(options):
-    for experiment in worlds(options):
-        refused = ""
+                same(found, expected)
         if options.simulated:
             refused = f"{options.name}, which cannot be deployed: "
         elif experiment.stream.gaps and relays(prepare(small(options))[0]):
@@ -48,7 +43,7 @@ def test_deployed_in_lockstep_with_records_and_restarts_it_is_the_simulation(opt
             with pytest.raises(InputError, match=refused):
                 drivers.deployment(experiment, "lockstep")
         else:
-            same(drivers.deployed(experiment), stepwise(experiment))
+            same(drivers.deployed(experiment), expected)
 
 
 @every_method

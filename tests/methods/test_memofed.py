@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from psofed.core import coding
 from psofed.core.features import guess, whitened
 from psofed.core.seeds import Seeds
-from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.federation.clients import stacked
 from psofed.fleet.protocol import in_memory
@@ -243,26 +242,6 @@ def test_clients_that_have_too_few_samples_do_not_move_the_references(seed):
                 assert np.array_equal(server.state[name][k], clients[k].state[name][0])
     assert few > 5
     assert server.state["spent"] == spent
-
-
-@pytest.mark.parametrize(
-    ("wrong", "field"),
-    [
-        ({"least": 0}, "least"),
-        ({"silent": -1}, "silent"),
-        ({"forget": 0.97, "size": 80}, "forget"),
-        ({"forget": 0.99, "least": 101}, "forget"),
-        ({"forget": 0.0}, "forget"),
-    ],
-)
-def test_options_that_send_too_much_of_too_few_samples_are_refused(wrong, field):
-    with pytest.raises(InputError, match=f"^(methods.*)?{field} is"):
-        Experiment(methods=(memofed.Options(**wrong),))
-
-
-def test_what_forgets_almost_everything_is_allowed_if_that_is_said():
-    Experiment(methods=(memofed.Options(forget=0.97, least=33),))
-    Experiment(methods=(memofed.Options(forget=0.0, least=1),))
 
 
 def test_sizes_worth_trying_are_no_larger_than_there_are_features():

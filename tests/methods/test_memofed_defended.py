@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psofed import Experiment
-from psofed.errors import InputError
 from psofed.federation.contract import whole
 from psofed.fleet.protocol.server import Server
 from psofed.fleet.protocol.wire import RefusedError
 from psofed.methods.memofed import Options as MEMOFed
 from psofed.simulate import montecarlo
 from psofed.stages.attacks import labels
-from psofed.stages.defences import clip, krum
+from psofed.stages.defences import clip
 from psofed.stages.surroundings import start
 
 SMALL = Experiment(
@@ -44,11 +43,6 @@ def test_a_defence_that_finds_nobody_far_away_changes_no_bit():
             for defence in (None, patient.defence)
         ]
         np.testing.assert_array_equal(*both)
-
-
-def test_only_the_defence_of_which_it_has_a_form_is_taken():
-    with pytest.raises(InputError, match="whose server has no fold"):
-        replace(SMALL, cohort=6, defence=krum.Options())
 
 
 def handlers(options, defence=None):

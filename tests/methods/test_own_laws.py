@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 
 from helpers.battery import exchange, prepare, samples, simulate, small
 from psofed.contract import coding, whole
-from psofed.errors import InputError
-from psofed.experiment import Experiment, Features
+from psofed.experiment import Experiment
 from psofed.federation.clients import stacked
-from psofed.federation.learners import network
 from psofed.methods import fedavg, paofed, psofed
 from psofed.rivals import (
     asofed,
@@ -27,7 +25,6 @@ from psofed.rivals import (
     structured,
     topk,
 )
-from psofed.rivals.policies import importance
 from psofed.simulate import any_method
 from psofed.simulate.draws import draw
 
@@ -114,17 +111,6 @@ def test_quantisers_are_unbiased_and_bounded(bits):
     assert (np.abs(values.mean(axis=0) - h) < 5 * error + 1e-12).all()
 
 
-def unbiased(options, count=4000):
-    """The mean of what the server reads from one update, over clients and rounds, as z-scores."""
-    method, _ = prepare(small(options))
-    h, k, client = np.linspace(-1, 2, 10), np.arange(4), stacked(method.client(), 4)
-    four = np.tile(h, (4, 1))
-    read = np.concatenate(
-        [method.unpack(method.pack(client, four, k, n), k, n) for n in range(count // 4)]
-    )
-    return (read.mean(axis=0) - h) / (read.std(axis=0) / np.sqrt(len(read)) + 1e-12)
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -134,7 +120,26 @@ def unbiased(options, count=4000):
     ids=lambda options: options.title(),
 )  # fmt: skip
 def test_what_the_server_reads_is_right_on_average(options):
-    assert np.abs(unbiased(options)).max() < 5
+    method, _ = prepare(small(options))
+    h, k, client = np.linspace(-1, 2, 10), np.arange(4), stacked(method.client(), 4)
+    four = np.tile(h, (4, 1))
+    read = np.concatenate(
+        [method.unpack(method.pack(client, four, k, n), k, n) for n in range(1000)]
+    )
+    score = (read.mean(axis=0) - h) / (read.std(axis=0) / np.sqrt(len(read)) + 1e-12)
+    assert np.abs(score).max() < 5
+
+
+@pytest.mark.parametrize("options", [topk.Options(kept=2), fedscr.Options(block=2, threshold=1.2)])
+def test_what_stays_behind_is_sent_later(options):
+    method, _ = prepare(small(options))
+    client, rng, k = stacked(method.client(), 1), np.random.default_rng(1), np.array([0])
+    updates = rng.normal(size=(50, 1, 10))
+    messages = [method.pack(client, h.copy(), k, n) for n, h in enumerate(updates)]
+    if options.name == "fedscr":  # some of the five blocks go, and some stay
+        assert 0 < np.mean([m.values[0, :5].mean() for m in messages]) < 1
+    read = sum(method.unpack(m, k, n) for n, m in enumerate(messages))
+    assert np.allclose(read + client["residual"], updates.sum(axis=0))
 
 
 @given(st.lists(st.integers(0, 2**11 - 1), min_size=1, max_size=50), st.integers(11, 20))
@@ -179,39 +184,6 @@ def test_top_k_is_refused_with_other_positions_than_k(kept):
     for bad in (b"\x7f" + data[1:], data + bytes(8), data[1:], data[:-8]):
         with pytest.raises(ValueError, match=r"positions|bits are set|bytes were expected"):
             method.decode(bad, up=True)
-
-
-def test_error_feedback_forgets_nothing():
-    method, _ = prepare(small(topk.Options(kept=2)))
-    client, rng, k = stacked(method.client(), 1), np.random.default_rng(1), np.array([0])
-    updates = rng.normal(size=(50, 1, 10))
-    read = sum(
-        method.unpack(method.pack(client, h.copy(), k, n), k, n) for n, h in enumerate(updates)
-    )
-    assert np.allclose(read + client["residual"], updates.sum(axis=0))
-
-
-def test_both_ends_remember_the_same_after_every_message():
-    method, draws = prepare(small(quantised.Options(shared=3, bits=3, reference="last")))
-    for moment in any_method.play(method, any_method.RunSamples(draws)):
-        assert np.array_equal(moment.server["code last"], moment.clients["code last"])
-    assert moment.server["code last"].any()
-
-
-def test_blocks_that_stay_behind_are_sent_later():
-    method, _ = prepare(small(fedscr.Options(block=2, threshold=1.2)))
-    client, rng, k = stacked(method.client(), 1), np.random.default_rng(1), np.array([0])
-    updates = rng.normal(size=(50, 1, 10))
-    messages = [method.pack(client, h.copy(), k, n) for n, h in enumerate(updates)]
-    assert 0 < np.mean([m.values[0, :5].mean() for m in messages]) < 1
-    read = sum(method.unpack(m, k, n) for n, m in enumerate(messages))
-    assert np.allclose(read + client["residual"], updates.sum(axis=0))
-
-
-def test_rows_are_those_of_a_low_rank_only_and_its_title_says_them():
-    assert structured.Options("lowrank", 4, 5).title() == "Low rank M=4 of 5 rows"
-    with pytest.raises(InputError, match="rows is 5, but a mask has none; leave it out"):
-        small(structured.Options("mask", 4, 5))
 
 
 @pytest.mark.parametrize("form", ["mask", "subspace", "lowrank"])
@@ -262,26 +234,3 @@ def test_the_model_of_all_samples_is_their_ridge_regression(ridge):
             z = method.task.features(x[k, n])
             sums, other = sums + np.outer(z, z), other + y[k, n] * z
     assert np.abs(expected).max() > 0.1
-
-
-@pytest.mark.parametrize(
-    ("options", "changes", "says"),
-    [
-        (raw.Options(solver="ridge", ridge=0.0), {}, "ridge is 0.0; use a number above 0"),
-        (raw.Options(solver="rls"), {}, "solver is 'rls'; use"),
-        (raw.Options(solver="ridge", policy=importance.Options()), {}, "policy is given, but a reg"),
-        (raw.Options(solver="ridge"), {"learner": network.Options(), "features": Features()},
-         "solver is 'ridge', which needs a linear model"),
-    ],
-)  # fmt: skip
-def test_a_regression_that_cannot_be_made_is_refused(options, changes, says):
-    with pytest.raises(InputError) as error:
-        small(options, **changes)
-    assert str(error.value).startswith(f"methods[0].{says}")
-
-
-def test_a_regression_has_no_step_and_is_named():
-    lms, ridge = raw.Options.compared(200)
-    assert (lms.title(), ridge.title()) == ("Raw samples", "Raw samples, ridge")
-    assert (lms.steps, ridge.steps) == (True, False)
-    assert raw.Options(solver="ridge", ridge=1.0).title() == "Raw samples, ridge 1"

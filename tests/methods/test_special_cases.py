@@ -7,21 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.battery import (
-    exchange,
-    prepare,
-    same,
-    samples,
-    simulate,
-    small,
-)
+from helpers.battery import exchange, prepare, same, samples, simulate, small
 from psofed.fleet.protocol import in_memory
 from psofed.methods import centralised, fedavg, local, onlinefed, paofed, psofed
 from psofed.rivals import (
+    asofed,
     cmfl,
     etpsofed,
     fedprox,
     fedscr,
+    pdlms,
     periodic,
     qsgd,
     quantised,
@@ -31,118 +26,134 @@ from psofed.rivals import (
     topk,
 )
 
+ALONE, ALL = {"clients": 1, "cohort": 1}, {"cohort": 5}
+WINDOWS = [{"shared": 3}, {"shared": 4, "scheme": "coordinated"}, {"shared": 2, "idle": False}]
+BOTH = ("coordinated", "uncoordinated")
+# Two that are the same in this experiment, in every round.
+EQUAL = {
+    "a full cohort is never idle": [
+        (psofed.Options(shared=m, idle=False), psofed.Options(shared=m), ALL) for m in (1, 4, 10)
+    ],
+    "groups that fill the model are blocks that do not overlap": [
+        (*(psofed.Options(shared=5, scheme="coordinated", mask=m) for m in ("groups", "block")), {})
+    ],
+    "the mean of all steps is Online-Fed with everybody": [
+        (centralised.Options(), onlinefed.Options(), ALL)
+    ],
+    "one client that shares everything is plain RFF-KLMS": [
+        (options, local.Options(), ALONE)
+        for options in (
+            centralised.Options(form="sequential"), onlinefed.Options(), psofed.Options(shared=10),
+            asofed.Options(), asofed.Options(barrier=True), asofed.Options(delays="log"),
+        )
+    ],
+    "talking in every round is PSO-Fed": [
+        (periodic.Options(local_steps=1, **w), psofed.Options(**w), {}) for w in WINDOWS
+    ],
+    "a trigger at zero is PSO-Fed": [
+        (etpsofed.Options(threshold=0.0, **w), psofed.Options(**w), {}) for w in WINDOWS[:2]
+    ],
+    "without delays PAO-Fed is PSO-Fed": [
+        (paofed.Options(delay=0.0, **w, scheme=s), psofed.Options(**w, scheme=s), {})
+        for w in ({"shared": 5, "mask": "block"}, {"shared": 3, "mask": "subset"}) for s in BOTH
+    ],
+    "ASO-Fed with everybody and a barrier is Online-Fed": [
+        (asofed.Options(barrier=True), onlinefed.Options(), ALL | {"seed": s}) for s in (0, 1)
+    ],
+    "many visitors are the cohort": [
+        (asofed.Options(visitors=9), asofed.Options(), {"cohort": 4})
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("law", EQUAL)
+def test_two_methods_are_the_same_where(law):
+    for one, other, changes in EQUAL[law]:
+        assert same(one, other, **changes), one
+
+
+def test_two_that_differ_are_told_apart():
+    assert not same(asofed.Options(), onlinefed.Options(), cohort=5)
+    assert not same(*(etpsofed.Options(shared=3, samples=s) for s in ("informative", "all")))
+
 
 @given(st.integers(1, 5), st.integers(0, 10), st.booleans(), st.sampled_from(["subset", "block"]))
 def test_sharing_everything_is_online_fed_whatever_idle_clients_learn(cohort, shift, idle, mask):
     everything = psofed.Options(shared=10, shift=shift, idle=idle, mask=mask)
-    pso = simulate(small(everything, cohort=cohort))
-    online = simulate(small(onlinefed.Options(), cohort=cohort))
-    assert np.abs(pso - online).max() <= 1e-12
-
-
-def test_without_idle_learning_a_full_cohort_is_pso_fed():
-    for m in (1, 4, 10):
-        awake, asleep = (psofed.Options(shared=m, idle=i) for i in (True, False))
-        a, b = (simulate(small(options, cohort=5)) for options in (awake, asleep))
-        assert np.abs(a - b).max() <= 1e-12
+    assert same(everything, onlinefed.Options(), cohort=cohort)
 
 
 def test_an_empty_cohort_is_local_only():
-    experiment = small(psofed.Options(shared=3))
-    method, draws = prepare(experiment, cohort_size=0)
+    method, draws = prepare(small(psofed.Options(shared=3)), cohort_size=0)
     alone = in_memory.run(method, *samples(draws))
     assert not alone.models.any()
     assert np.abs(alone.local - simulate(small(local.Options()))).max() <= 1e-12
 
 
-def test_batch_centralised_is_online_fed_with_everybody():
-    central = simulate(small(centralised.Options()))
+@pytest.mark.parametrize("scheme", BOTH)
+def test_diffusion_of_everything_to_everybody_is_online_fed_at_every_node(scheme):
+    nodes = simulate(small(pdlms.Options(shared=10, scheme=scheme, graph="complete")))
     online = simulate(small(onlinefed.Options(), cohort=5))
-    assert np.abs(central - online).max() <= 1e-12
+    assert np.abs(nodes - online[:, None]).max() <= 1e-12
 
 
-def test_sequential_centralised_with_one_client_is_local_only():
-    central = simulate(small(centralised.Options(form="sequential"), clients=1, cohort=1))
-    alone = simulate(small(local.Options(), clients=1, cohort=1))[:, 0]
-    assert np.abs(central - alone).max() <= 1e-12
-
-
-def test_one_client_that_shares_everything_is_plain_rff_klms():
-    alone = simulate(small(local.Options(), clients=1, cohort=1))[:, 0]
-    for options in (onlinefed.Options(), psofed.Options(shared=10)):
-        assert np.abs(simulate(small(options, clients=1, cohort=1)) - alone).max() <= 1e-12
-
-
-def test_traffic_is_m_over_d_exactly():
+def test_traffic_is_m_over_d_exactly_and_m_over_e_of_fedavg_costs_the_same():
     full = exchange(small(onlinefed.Options())).traffic.sum(axis=0)
     for m in range(1, 11):
         part = exchange(small(psofed.Options(shared=m))).traffic.sum(axis=0)
         assert (part[:2] * 10 == full[:2] * m).all()
+        if m in (1, 2, 5):
+            average = exchange(small(fedavg.Options(local_steps=10 // m))).traffic.sum(axis=0)
+            assert (part[:2] == average[:2]).all()
+
+
+def without_knobs(steps):
+    """Methods whose clients train for some steps, and whose own knobs do nothing."""
+    own = {"local_steps": steps}
+    return [
+        fedprox.Options(**own, prox=0.0), periodic.Options(**own, shared=10),
+        sketch.Options(**own, bits=None), qsgd.Options(**own, levels=None),
+        topk.Options(**own, kept=10), structured.Options(**own, shared=10),
+        structured.Options(**own, form="subspace", shared=10),
+        fedscr.Options(**own, block=2, threshold=0.0), cmfl.Options(**own, keep=1.0),
+        cmfl.Options(**own, rule="literal", threshold=0.0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+def test_without_its_knob_a_method_is_fedavg(steps):
+    for options in without_knobs(steps):
+        assert same(options, fedavg.Options(local_steps=steps)), options
 
 
 @given(st.integers(1, 5))
 @settings(max_examples=5)
 def test_one_local_step_is_online_fed(cohort):
     for options in (
+        *without_knobs(1),
         fedavg.Options(local_steps=1),
         fedprox.Options(local_steps=1, prox=0.3),
-        periodic.Options(local_steps=1, shared=10),
-        sketch.Options(bits=None),
         sketch.Options(bits=None, rotate=True),
         sketch.Options(bits=None, shared=10),
-        qsgd.Options(levels=None),
-        topk.Options(kept=10),
-        structured.Options(shared=10),
-        structured.Options(form="subspace", shared=10),
         structured.Options(form="lowrank", shared=10, rows=2),
         fedscr.Options(block=5, threshold=0.0),
+        fedscr.Options(block=5, rule="adaptive", scale=0.0),
         etpsofed.Options(shared=10, threshold=0.0),
-        cmfl.Options(rule="literal", threshold=0.0, local_steps=1),
-        cmfl.Options(keep=1.0, local_steps=1),
         paofed.Options(shared=10, delay=0.0),
         raw.Options(),
     ):
         assert same(options, onlinefed.Options(), cohort=cohort), options
 
 
-@pytest.mark.parametrize("steps", [2, 5])
-def test_without_its_knob_a_method_is_fedavg(steps):
-    plain = fedavg.Options(local_steps=steps)
-    for options in (
-        fedprox.Options(local_steps=steps, prox=0.0),
-        periodic.Options(local_steps=steps, shared=10),
-        sketch.Options(bits=None, local_steps=steps),
-        qsgd.Options(levels=None, local_steps=steps),
-        topk.Options(kept=10, local_steps=steps),
-        structured.Options(shared=10, local_steps=steps),
-        structured.Options(form="subspace", shared=10, local_steps=steps),
-        fedscr.Options(block=2, threshold=0.0, local_steps=steps),
-        cmfl.Options(keep=1.0, local_steps=steps),
-        cmfl.Options(rule="literal", threshold=0.0, local_steps=steps),
-    ):
-        assert same(options, plain), options
-
-
-def test_talking_in_every_round_is_pso_fed():
-    for windows in (
-        {"shared": 3},
-        {"shared": 4, "scheme": "coordinated"},
-        {"shared": 2, "idle": False},
-    ):
-        assert same(periodic.Options(local_steps=1, **windows), psofed.Options(**windows))
-
-
-def test_fedavg_costs_what_pso_fed_costs_at_equal_m_over_e():
-    for m in (1, 2, 5):
-        pso = exchange(small(psofed.Options(shared=m), rounds=40)).traffic.sum(axis=0)
-        avg = exchange(small(fedavg.Options(local_steps=10 // m), rounds=40)).traffic.sum(axis=0)
-        assert (pso[:2] == avg[:2]).all()
-
-
-def test_a_trigger_at_zero_is_pso_fed_and_one_out_of_reach_leaves_the_server_as_it_is():
-    for windows in ({"shared": 3}, {"shared": 4, "scheme": "coordinated"}):
-        assert same(etpsofed.Options(threshold=0.0, **windows), psofed.Options(**windows))
-    assert not simulate(small(etpsofed.Options(shared=3, threshold=1e9))).any()
+@pytest.mark.parametrize(
+    "options",
+    [
+        etpsofed.Options(shared=3, threshold=1e9),
+        fedscr.Options(block=2, rule="adaptive", scale=1e9),  # divides by models that stay 0
+    ],
+)
+def test_a_threshold_out_of_reach_leaves_the_server_as_it_is(options):
+    assert not simulate(small(options)).any()
 
 
 @pytest.mark.parametrize("reference", ["range", "last"])
@@ -156,10 +167,3 @@ def test_many_bits_are_pso_fed_and_each_bit_halves_the_error(reference):
     ]
     assert errors[-1] < 1e-5
     assert all(fine < coarse / 4 for coarse, fine in itertools.pairwise(errors))
-
-
-def test_without_delays_pao_fed_is_pso_fed():
-    for windows in ({"shared": 5, "mask": "block"}, {"shared": 3, "mask": "subset"}):
-        for scheme in ("coordinated", "uncoordinated"):
-            pao = paofed.Options(delay=0.0, scheme=scheme, **windows)
-            assert same(pao, psofed.Options(scheme=scheme, **windows))

@@ -26,9 +26,8 @@ from psofed.federation.options import Coded
 from psofed.federation.round import closes, opens
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.deployment import Deploy, Deployment
-from psofed.methods import fedavg, memofed, onlinefed, paofed, psofed
-from psofed.rivals import cmfl, pdlms, quantised, raw, sketch
-from psofed.rivals.policies import importance, optimal
+from psofed.methods import fedavg, onlinefed, psofed
+from psofed.rivals import cmfl, quantised, sketch
 from psofed.simulate import family
 from psofed.stages import code as codes
 from psofed.stages import surroundings
@@ -40,9 +39,14 @@ VALUES = arrays(np.float32, st.integers(1, 30), elements=st.floats(-1e6, 1e6, wi
 HALVES = st.integers(0, 0x7C00) | st.integers(0x8000, 0xFC00)
 
 
-@pytest.mark.parametrize("options", ONE_OF_EACH.values(), ids=lambda o: o.name)
+REMEMBERED = [
+    *(replace(o, wire="2 bit", **{"delay": 0.0} if n == "paofed" else {}) for n, o in ONE_OF_EACH.items()),
+    quantised.Options(shared=3, bits=3, reference="last"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", REMEMBERED, ids=lambda o: o.name)
 def test_both_ends_remember_the_same_whenever_a_block_has_ended(options):
-    options = replace(options, wire="2 bit", **{"delay": 0.0} if options.name == "paofed" else {})
     method, draws = prepare(small(options))
     for n, moment in enumerate(played(method, draws)):
         if opens(method, n):
@@ -158,31 +162,6 @@ def test_only_the_downlink_of_a_method_with_a_code_of_its_own_is_coded():
     down = method.download(method.server(), np.array([0]), 0)
     assert len(method.encode(down.row(0), up=False)) == 102
     assert down.length.tolist() == [201]
-
-
-REFUSED = {
-    "wire is '8 bit'; use": fedavg.Options(wire="8 bit"),
-    "wire is '4 bit', but quantised has a form of its own": quantised.Options(wire="4 bit"),
-    "wire is 'float16', but raw sends samples": raw.Options(wire="float16"),
-    "wire is '2 bit', but memofed codes its messages": memofed.Options(wire="2 bit"),
-    "wire is 'float16', but pdlms broadcasts": pdlms.Options(4, wire="float16"),
-    "wire is '4 bit', but the server does not have late": paofed.Options(4, wire="4 bit"),
-    "policy is optimal, but a member": fedavg.Options(wire="2 bit", policy=optimal.Options()),
-}
-
-
-@pytest.mark.parametrize("says", REFUSED)
-def test_a_form_that_a_method_cannot_have_is_refused(says):
-    with pytest.raises(InputError) as error:
-        Experiment(methods=(REFUSED[says],))
-    assert str(error.value).startswith(f"methods[0].{says}")
-
-
-def test_the_title_names_the_form():
-    assert fedavg.Options(5, wire="4 bit").title() == "FedAvg E=5, 4 bit"
-    both = fedavg.Options(5, wire="float16", average=True, policy=importance.Options())
-    assert both.title().startswith("FedAvg E=5, float16, ")
-    assert both.title().endswith(", averaged")
 
 
 @pytest.mark.parametrize("form", ["float16", "2 bit"])

@@ -9,11 +9,9 @@ from helpers.battery import POLICIES, prepare, small
 from helpers.mistakes import is_named
 from psofed import experiment as experiments
 from psofed.errors import InputError
-from psofed.experiment import Experiment
 from psofed.fleet.protocol.server import Server
-from psofed.methods import centralised, psofed
-from psofed.rivals import cmfl, quantised, raw
-from psofed.rivals.policies import fedcs, importance, optimal
+from psofed.methods import psofed
+from psofed.rivals.policies import fedcs, optimal
 from psofed.simulate import family
 
 
@@ -62,26 +60,6 @@ WRONG = {
 @pytest.mark.parametrize("text", WRONG)
 def test_a_mistake_in_a_policy_is_named(text, tmp_path):
     assert is_named(text, WRONG[text], tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (psofed.Options(policy="importance"), "methods[0].policy is 'importance'; use the Options"),
-        (psofed.Options(policy=importance.Options(beta="x")), "methods[0].policy.beta is 'x'"),
-        (centralised.Options(policy=importance.Options()), "methods[0].policy is given"),
-        (raw.Options(policy=optimal.Options()), "methods[0].policy is optimal, but clients that"),
-        (
-            quantised.Options(reference="last", policy=optimal.Options()),
-            "methods[0].policy is optimal, but a member that",
-        ),
-        (cmfl.Options("literal", policy=importance.Options()), "methods[0].policy is given, but"),
-    ],
-)
-def test_a_policy_that_a_method_cannot_have_is_refused(options, says):
-    with pytest.raises(InputError) as error:
-        Experiment(methods=(options,))
-    assert str(error.value).startswith(says)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.describe())

@@ -96,7 +96,7 @@ def exchange(experiment: Experiment, run: int = 0) -> in_memory.Exchange:
     return in_memory.run(method, *samples(draws))
 
 
-ROUNDS = 64
+ROUNDS = 32
 
 
 @dataclass(frozen=True)
@@ -109,16 +109,16 @@ class Gappy(paper.Options):
     def known(self) -> Array:
         """[client, round]: whether there is a sample."""
         found: Array = np.random.default_rng(5).uniform(size=(CLIENTS, ROUNDS)) < 0.75
-        found[:, 20:24] = found[:, 40] = False
-        found[3, :26] = found[4, 47:] = False
-        found[3, 26] = found[4, 46] = True
+        found[:, 8:12] = found[:, 20] = False
+        found[3, :13] = found[4, 24:] = False
+        found[3, 13] = found[4, 23] = True
         return found
 
     def presence(self) -> tuple[Array, Array, Array]:
-        """One joins in round 26, one leaves after round 46."""
+        """One joins in round 13, one leaves after round 23."""
         known = self.known()
-        stop = np.array([ROUNDS, ROUNDS, ROUNDS, ROUNDS, 47])
-        return np.array([0, 0, 0, 26, 0]), stop, np.append(known.any(axis=0), False)
+        stop = np.array([ROUNDS, ROUNDS, ROUNDS, ROUNDS, 24])
+        return np.array([0, 0, 0, 13, 0]), stop, np.append(known.any(axis=0), False)
 
     def samples(
         self,

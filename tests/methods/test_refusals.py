@@ -1,0 +1,88 @@
+"""Options that a method cannot have, or that would change nothing: refused by name."""
+
+import pytest
+
+from psofed.errors import InputError
+from psofed.experiment import Experiment
+from psofed.federation.learners import network
+from psofed.methods import centralised, fedavg, memofed, paofed, psofed
+from psofed.rivals import asofed, cmfl, fedscr, pdlms, pdrls, psorls, quantised, raw, structured
+from psofed.rivals.policies import importance, optimal
+from psofed.stages.defences import krum
+
+REFUSED = {
+    "shift is 2, but groups": psofed.Options(shared=3, mask="groups", shift=2),
+    "decay is 'sqrt', but": cmfl.Options(decay="sqrt"),
+    "visitors is 0; use": asofed.Options(visitors=0),
+    "lam is -1.0; use": asofed.Options(lam=-1.0),
+    "beta is 1.5; use": asofed.Options(beta=1.5),
+    "scale is -1.0; use": fedscr.Options(block=5, rule="fixed", scale=-1.0),
+    "shared is 0, but dim is 200": pdlms.Options(shared=0),
+    "degree is 3; use": pdlms.Options(degree=3),
+    "degree is 0; use": pdlms.Options(degree=0),
+    "idle is false, but": pdlms.Options(idle=False),
+    "forget is 0.0; use": pdrls.Options(forget=0.0),
+    "start is 0.0; use": pdrls.Options(start=0.0),
+    "forget is 1.1; use": psorls.Options(forget=1.1),
+    "regular is -0.1; use": psorls.Options(regular=-0.1),
+    "shared is 300, but dim is 200": psorls.Options(shared=300),
+    "rows is 5, but a mask has none; leave it out": structured.Options("mask", 4, 5),
+    "ridge is 0.0; use a number above 0": raw.Options(solver="ridge", ridge=0.0),
+    "solver is 'rls'; use": raw.Options(solver="rls"),
+    # MEMO-Fed would send too much of too few samples.
+    "least is 0; use": memofed.Options(least=0),
+    "silent is -1; use": memofed.Options(silent=-1),
+    "forget is 0.97, which": memofed.Options(forget=0.97, size=80),
+    "forget is 0.99, which": memofed.Options(forget=0.99, least=101),
+    "forget is 0, which": memofed.Options(forget=0.0),
+    # Forms of values.
+    "wire is '8 bit'; use": fedavg.Options(wire="8 bit"),
+    "wire is '4 bit', but quantised has a form of its own": quantised.Options(wire="4 bit"),
+    "wire is 'float16', but raw sends samples": raw.Options(wire="float16"),
+    "wire is '2 bit', but memofed codes its messages": memofed.Options(wire="2 bit"),
+    "wire is 'float16', but pdlms broadcasts": pdlms.Options(4, wire="float16"),
+    "wire is '4 bit', but the server does not have late": paofed.Options(4, wire="4 bit"),
+    # Policies.
+    "policy is 'importance'; use the Options": psofed.Options(policy="importance"),
+    "policy.beta is 'x'": psofed.Options(policy=importance.Options(beta="x")),
+    "policy is given, but centralised": centralised.Options(policy=importance.Options()),
+    "policy is given, but the literal": cmfl.Options("literal", policy=importance.Options()),
+    "policy is given, but a reg": raw.Options(solver="ridge", policy=importance.Options()),
+    "policy is optimal, but clients that": raw.Options(policy=optimal.Options()),
+    "policy is optimal, but a member that": quantised.Options(
+        reference="last", policy=optimal.Options()
+    ),
+    "policy is optimal, but a member": fedavg.Options(wire="2 bit", policy=optimal.Options()),
+}
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_options_that_do_not_fit_are_refused_by_name(says):
+    with pytest.raises(InputError) as error:
+        Experiment(methods=(REFUSED[says],))
+    assert str(error.value).startswith(f"methods[0].{says}")
+
+
+@pytest.mark.parametrize(
+    ("options", "changes", "says"),
+    [
+        (raw.Options(solver="ridge"), {"learner": network.Options()}, "which needs a linear model"),
+        (memofed.Options(), {"cohort": 6, "defence": krum.Options()}, "whose server has no fold"),
+        (pdlms.Options(graph="complete"), {"clients": 2001}, "2000 clients at most"),
+    ],
+)
+def test_what_a_method_cannot_do_in_this_experiment_is_refused(options, changes, says):
+    with pytest.raises(InputError, match=says):
+        Experiment(methods=(options,), **changes)
+
+
+@pytest.mark.parametrize(
+    ("options", "clients"),
+    [
+        (memofed.Options(forget=0.97, least=33), 100),
+        (memofed.Options(forget=0.0, least=1), 100),
+        (pdlms.Options(), 2001),
+    ],
+)
+def test_what_is_just_within_a_limit_is_accepted(options, clients):
+    assert Experiment(clients=clients, methods=(options,)).methods == (options,)

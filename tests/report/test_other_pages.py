@@ -1,4 +1,4 @@
-"""Reports of comparisons, theory and advice, and hostile names, in a real browser."""
+"""Reports of comparisons, theory, advice and fits, and hostile names, in a real browser."""
 
 import csv
 import json
@@ -6,19 +6,23 @@ from dataclasses import replace
 
 import pytest
 
+from helpers.extra import Extra
 from helpers.hostile import HOSTILE
 from helpers.opened import SMALL, press
+from helpers.portraits import fitted
 from psofed import experiment as experiments
 from psofed.compare import budget, tuning
 from psofed.experiment import Features
 from psofed.methods import local, onlinefed, psofed
 from psofed.report import advice as advices
-from psofed.report import comparisons, runs
+from psofed.report import comparisons, fits, runs
 from psofed.report.page import minus
 from psofed.simulate import montecarlo
 from psofed.streams.data.columns import Columns
 from psofed.tables.advice import Advice, Choice, Limits
 from psofed.tables.plan import Plan
+
+figures = Extra("psofed.report.figures")
 
 
 def test_hostile_labels_are_shown_as_text(opened, tmp_path):
@@ -99,3 +103,46 @@ def test_the_page_of_an_advice_has_candidates_that_are_only_text(opened):
     assert sorted(labels) == sorted([HOSTILE[0], "beyond the limits"])
     text = shown.evaluate("main.textContent")
     assert all(name in text for name in (HOSTILE[1], HOSTILE[2], HOSTILE[3]))
+
+
+@pytest.fixture(scope="module")
+def fit():
+    """A quick fit of the example."""
+    return fitted()
+
+
+@pytest.fixture(scope="module")
+def table(fit):
+    """What its summary holds."""
+    return fits.summary(fit, "psofed fit t.csv")
+
+
+def test_the_page_of_a_fit_shows_how_it_learns_and_how_it_errs(opened, fit, table):
+    first, *others = table["worst"]
+    worst = [first | {"client": HOSTILE[2]}, *others]
+    shown = opened(fits.page(fit, table | {"worst": worst}).html())
+    assert shown.evaluate("window.hacked") is None
+    assert HOSTILE[2] in shown.evaluate("main.textContent")
+    assert shown.locator("h2").all_inner_texts() == [
+        "How the error falls", "Scores", "Who gains from sharing",
+        "The 10 worst moments of the frozen part", "Repeat it",
+    ]  # fmt: skip
+    assert shown.locator(".chart").count() == 1
+    labels = shown.evaluate("chart.spec.series.map((s) => s.label)")
+    assert labels == [row["method"] for row in table["scores"]]
+    assert shown.evaluate("chart.spec.marks") == [{"label": "frozen", "value": 900}]
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 1100
+
+
+def test_many_clients_are_cut_and_a_better_control_is_named(fit, table):
+    blocks = fits.client_blocks(fit, 3)
+    assert blocks[-1] == "... and 5 more in clients.csv"
+    own, *others = table["scores"]
+    better = table | {"scores": [own, *others, own | {"method": "Better", "frozen": 0.001}]}
+    assert "Better does better, with 0.001" in fits.answer(better)
+
+
+def test_the_figure_shows_how_it_learns_and_who_gains(fit, table):
+    figure = figures.draw(fits.sheet(fit, table))
+    assert sum(axes.get_visible() for axes in figure.axes) == 2
+    assert figures.to_bytes(figure, "png").startswith(b"\x89PNG")

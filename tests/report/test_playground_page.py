@@ -48,16 +48,11 @@ def test_a_hostile_address_ends_as_settings_within_their_limits(open_play, addre
     assert shown.evaluate("window.hacked") is None
     s = shown.evaluate("playground.settings")
     assert set(s) == set(FIRST)
-    assert 2 <= s["K"] <= 100
-    assert 8 <= s["D"] <= 200
-    assert 1 <= s["M"] <= s["D"]
-    assert 1 <= s["S"] <= s["K"]
-    assert 0 <= s["shift"] < s["D"]
-    assert 0.05 <= s["mu"] <= 2
-    assert 0 <= s["noise"] <= 0.25
-    assert 200 <= s["N"] <= 5000
-    assert 1 <= s["runs"] <= 20
-    assert 0 <= s["seed"] <= 1e9
+    limits = {
+        "K": (2, 100), "D": (8, 200), "M": (1, s["D"]), "S": (1, s["K"]), "shift": (0, s["D"] - 1),
+        "mu": (0.05, 2), "noise": (0, 0.25), "N": (200, 5000), "runs": (1, 20), "seed": (0, 1e9),
+    }  # fmt: skip
+    assert [n for n, (low, high) in limits.items() if not low <= s[n] <= high] == []
     assert all(float(s[name]).is_integer() for name in ("K", "D", "M", "S", "shift", "N", "runs"))
     assert s["scheme"] in ("coordinated", "uncoordinated")
     assert s["mask"] in ("block", "scattered")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,8 +126,10 @@ def plan(
         defences = [each for each in defences if not each.acts]
     tried: tuple[Defence | None, ...] = (None, *defences)
     parts = [_clean(base)]
-    for attack, share, defence in _combinations(attacks, some, tried):
-        sized = None if attack is None else replace(attack, share=share)
+    sizes = [None, *(replace(attack, share=share) for attack in attacks for share in some)]
+    for sized, defence in product(sizes, tried):
+        if sized is None and defence is None:  # the clean part
+            continue
         methods, refused = _fitting(base, sized, defence)
         left_out += [each for each in refused if each not in left_out]
         if methods:
@@ -136,15 +139,6 @@ def plan(
         why = "; ".join(f"{title}, {reason}" for title, reason in left_out)
         raise InputError("methods", f"are none that can be attacked: {why}", "give another method")
     return AttackPlan(base, tuple(attacks), some, tried, tuple(parts), tuple(left_out))
-
-
-def _combinations(
-    attacks: Sequence[Attack], shares: Sequence[float], defences: Sequence[Defence | None]
-) -> Iterator[tuple[Attack | None, float, Defence | None]]:
-    yield from ((None, 0.0, defence) for defence in defences[1:])
-    for attack in attacks:
-        for share in shares:
-            yield from ((attack, share, defence) for defence in defences)
 
 
 def _shares(
@@ -268,11 +262,7 @@ class AttackResult:
 
 
 def level(errors: Array, clean: Array | None = None) -> Estimated:
-    """The mean of errors of runs in dB; over that of clean runs, paired: both saw the same draws.
-
-    >>> round(level(np.array([0.2, 0.4]), np.array([0.1, 0.2])).high, 2)
-    3.01
-    """
+    """The mean of errors of runs in dB; over that of clean runs, paired, as both saw the same."""
     with np.errstate(over="ignore", invalid="ignore"):
         value, relative = to_db(errors.mean()), errors / errors.mean()
         if clean is not None:

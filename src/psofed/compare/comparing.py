@@ -133,12 +133,6 @@ def compare_methods(
     and a whitened basis with normalised LMS, `"plain"` does not; `"quick"` sets each knob to the
     budget and tries a few steps, `"none"` tries nothing. `target` is the test MSE in dB to which
     bytes are counted; without it, 1 dB above Online-Fed at its best.
-
-    >>> from psofed.methods import psofed
-    >>> few = Experiment(clients=8, rounds=120, runs=2, test_samples=50,
-    ...                  methods=(psofed.Options(shared=40),))
-    >>> compare_methods(few, tuning="none").curves.titles
-    ['Online-Fed', 'PSO-Fed M=40 uncoordinated', 'FedAvg E=5']
     """
     _check(budget, target, total, tuning)
     if given(experiment).runs < 2:

@@ -226,14 +226,9 @@ class Search:
             alive = {who: self._ranked(who[1], some)[: rung.keep] for who, some in alive.items()}
             self._grow(alive, rung, name)
             alive = {who: self._ranked(who[1], some) for who, some in alive.items()}
-            best = {
-                who: self._top(who[1], some[0]).options.step for who, some in alive.items() if some
-            }
-        return {
-            who: Winner(self._top(who[1], some[0]), tuple(self.known[some[0]]))
-            for who, some in alive.items()
-            if some
-        }
+            tops = {who: self._top(who[1], some[0]) for who, some in alive.items() if some}
+            best = {who: top.options.step for who, top in tops.items()}
+        return {who: Winner(top, tuple(self.known[alive[who][0]])) for who, top in tops.items()}
 
     def _beside(self, some: Sequence[Options]) -> list[Options]:
         """Settings beside the best: options that were varied one by one may go together."""
@@ -248,11 +243,9 @@ class Search:
         found: Steps = {}
         for who, some in alive.items():
             for setting in some:
-                if setting in self.known:
-                    continue
-                found.setdefault(setting, {}).update(
-                    dict.fromkeys(self._tried(setting, rung, best.get(who)))
-                )
+                if setting not in self.known:
+                    tried = self._tried(setting, rung, best.get(who))
+                    found.setdefault(setting, {}).update(dict.fromkeys(tried))
         return found
 
     def _tried(self, setting: Options, rung: Rung, best: float | None) -> Iterable[float | None]:

@@ -139,11 +139,8 @@ def sweep(
     >>> from psofed.methods import onlinefed, psofed
     >>> small = Experiment(clients=5, rounds=10, runs=2, test_samples=50,
     ...                    methods=(onlinefed.Options(), psofed.Options()))
-    >>> found = sweep(small, shared=[1, 40], step=[0.5, 0.75])
-    >>> found
+    >>> sweep(small, shared=[1, 40], step=[0.5, 0.75])
     <SweepResult of methods.shared 1, 40; step 0.5, 0.75: 6 curves>
-    >>> found.at(shared=40, step=0.5).titles
-    ['Online-Fed, step 0.5', 'PSO-Fed M=40 uncoordinated, step 0.5']
     """
     made = plan(given(experiment), _together(settings or {}, more))
     done: list[Curves] = []

@@ -1,10 +1,11 @@
-"""The ONNX graph against the product's own predictions, by onnxruntime."""
+"""The ONNX graph, by onnxruntime, and the JSON file against the product's own predictions."""
 
 import json
 
 import numpy as np
 import pytest
 
+from helpers import ROOT
 from helpers.extra import Extra
 from helpers.json_reader import predict
 from psofed.core.features import Waves
@@ -35,8 +36,7 @@ def test_the_graph_says_what_the_product_says_and_nothing_where_it_says_nothing(
     found = answers(graph, fitted.asked)
     row = int(np.flatnonzero(np.isfinite(fitted.shared))[0])
     assert answers(graph, fitted.asked, slice(row, row + 1)) == pytest.approx(found[row])
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(fitted.shared))
-    assert np.nanmax(np.abs(found - fitted.shared)) < 1e-5 * fitted.scale
+    assert fitted.said_by(found)
 
 
 def test_a_client_has_a_graph_of_its_own_model(fitted):
@@ -108,3 +108,22 @@ def test_a_recipe_with_inputs_of_one_kind_works_too(columns):
         found, wanted = session.run(None, feed)[0][0, 0], predict(file, *given)
         assert np.isnan(found) == np.isnan(wanted)
         assert np.isnan(found) or abs(found - wanted) < 1e-5
+
+
+def test_fifteen_lines_of_numpy_say_what_the_product_says(fitted):
+    model = formats.load(fitted.path, command="psofed deploy export x")
+    m = json.loads(formats.render(model, "json"))
+    assert "psofed deploy export x" in m["made_by"]
+    np.testing.assert_array_equal(np.array(m["W"], np.float32), model.features.W)
+    assert max(len(repr(v)) for v in m["w"]) <= 14
+    rows = zip(fitted.asked.numbers, fitted.asked.texts, strict=True)
+    found = np.array([predict(m, numbers, texts) for numbers, texts in rows])
+    assert fitted.said_by(found)
+
+
+def test_the_reader_of_the_page_is_the_one_that_is_tested():
+    def body(text):
+        return text.split("    x = []\n")[1].split("(z @ m")[0]
+
+    page, code = (ROOT / path for path in ("docs/tables.md", "tests/helpers/json_reader.py"))
+    assert body(page.read_text(encoding="utf-8")) == body(code.read_text(encoding="utf-8"))

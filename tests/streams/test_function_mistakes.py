@@ -44,6 +44,11 @@ def first(x):
     return x[..., 0]
 
 
+def numbers(client):
+    while True:
+        yield client.random.uniform(-1, 1)
+
+
 def three(client, count):
     return client.random.normal(size=(count, 3))
 
@@ -192,14 +197,15 @@ def test_a_device_gets_the_samples_of_the_simulation(inputs):
         assert np.array_equal(y, chunk.y[2, start:stop])
 
 
-def test_other_processes_get_an_own_f_too():
+@pytest.mark.parametrize("inputs", [three, numbers])
+def test_threads_and_other_processes_get_an_own_f_too(inputs):
     experiment = psofed.Experiment(
-        stream=function.Options(first, 3, inputs=three), clients=4, rounds=20, runs=2,
-        methods=(fedavg.Options(),), features=psofed.Features(dim=8),
+        stream=function.Options(first, 3, inputs=inputs, noise="uniform"), clients=4, rounds=20,
+        runs=3, methods=(fedavg.Options(),), features=psofed.Features(dim=8),
     )  # fmt: skip
     here = montecarlo.run(experiment, jobs=1)
-    there = montecarlo.run(experiment, pool=pools.local(experiment, 2))
-    assert np.array_equal(here.mse, there.mse)
+    for how in ({"jobs": 2}, {"pool": pools.local(experiment, 2)}):
+        assert np.array_equal(here.mse, montecarlo.run(experiment, **how).mse)
     nameless = replace(experiment, stream=function.Options(lambda x: x[..., 0], 3))
     with pytest.raises(InputError, match="cannot be sent to another process"):
         montecarlo.run(nameless, pool=pools.local(nameless, 2))

@@ -286,12 +286,6 @@ def test_of_a_series_of_numbers_a_window_has_the_newest_first():
     assert len(np.unique(x[0, :, 0])) == 40
 
 
-def test_the_number_of_threads_does_not_change_a_result():
-    experiment = small(function.Options(product, 3, inputs=walk, noise="uniform"), runs=3)
-    one, two = (montecarlo.run(experiment, jobs=jobs) for jobs in (1, 2))
-    assert np.array_equal(one.mse, two.mse)
-
-
 def test_a_client_is_itself_in_learning_and_in_testing_and_another_in_another_world():
     stream = function.Options("x1", 3, inputs=shifted)
     learned = stream.samples(Seeds(0, 5, 1), np.arange(4), 0, 4000).x.mean(axis=(1, 2))

@@ -70,6 +70,8 @@ def test_what_is_measured_while_on_is_what_a_client_measures_that_is_always_on(s
     assert np.array_equal(found.y[on], always.y[on])
     assert shaky.gaps
     assert not stream.gaps
+    nobody = stream.samples(seeds, ids[:0], 0, 40)  # as in a run in which no client is ever on
+    assert nobody.x.shape[:2] == nobody.noise.shape == (0, 40)
 
 
 @every_stream
@@ -141,13 +143,6 @@ def test_switches_that_cannot_be_are_refused_by_name(keys, said):
 def test_absent_clients_and_switches_are_not_mixed():
     with pytest.raises(InputError, match=r"absent is given, but so is \[stream\]"):
         small(psofed.Options(3), stream=SHAKY, absent=0.2)
-
-
-@every_stream
-def test_the_samples_of_nobody_can_be_asked_for(stream):
-    """As a run does in which no client is ever on."""
-    found = stream.samples(Seeds(3, 1), np.arange(0), 0, 40)
-    assert found.x.shape[:2] == found.noise.shape == (0, 40)
 
 
 def test_absent_clients_are_never_asked_and_the_others_all_are():

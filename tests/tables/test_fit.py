@@ -162,8 +162,10 @@ def test_a_header_that_lies_is_refused_even_with_a_right_digest(done, tmp_path):
     about, arrays = record.about, record.arrays
     path = tmp_path / "model.psofed"
     made = [records.Record(about | {"clients": ["a"]}, arrays)]
-    made += [records.Record(about, arrays | {name: wrong}) for name in ("W", "b", "w", "own")
-             for wrong in (np.ones(3, "f4"), np.full(arrays[name].shape, np.inf), np.ones((), "f4"))]  # fmt: skip
+    for name in ("W", "b", "w", "own", "radius"):
+        shape = arrays[name].shape
+        wrong = np.ones(3, "f4"), np.ones((), "f4"), np.full(shape, np.inf), np.full(shape, np.nan)
+        made += [records.Record(about, arrays | {name: each}) for each in wrong]
     made += [
         records.Record(about, {k: a for k, a in arrays.items() if k != name}) for name in "Wbw"
     ]

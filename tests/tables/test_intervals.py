@@ -115,13 +115,6 @@ def test_a_level_or_a_model_without_a_radius_is_refused(done):
     assert (found.low < found.high).all()
 
 
-def test_radii_that_do_not_fit_are_damage(done, tmp_path):
-    for wrong in (done.model.radius[:2], np.full_like(done.model.radius, np.nan)):
-        replace(done.model, radius=wrong).save(tmp_path / "m.psofed")
-        with pytest.raises(InputError, match="makes no sense"):
-            model.load(tmp_path / "m.psofed")
-
-
 def test_the_summary_has_coverage_and_width_by_client_and_part(done):
     summary = fits.summary(done, "")
     json.dumps(summary, allow_nan=False)

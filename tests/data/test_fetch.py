@@ -5,6 +5,7 @@ import io
 import sys
 import threading
 import zipfile
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -53,7 +54,7 @@ def archive(files, inner=fetching.INNER):
 @pytest.fixture
 def serve():
     """A server on loopback that answers every question with the same bytes."""
-    servers = []
+    stack = ExitStack()
 
     def start(data, status=200):
         class Answer(BaseHTTPRequestHandler):
@@ -66,15 +67,13 @@ def serve():
             def log_message(self, *_):
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-        servers.append(server)
+        server = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), Answer))
+        stack.callback(server.shutdown)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return f"http://127.0.0.1:{server.server_port}/data.zip"
 
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    with stack:
+        yield start
 
 
 def test_the_twelve_files_come_out_of_the_inner_archive_and_can_be_fitted(serve, tmp_path):

@@ -72,19 +72,23 @@ WRITERS = {
 NEEDS = {".xlsx": "openpyxl", ".parquet": "pyarrow"}
 
 
-def same(a, b):
-    """Whether two tables have the same rows of the same clients."""
+def same(plain, other, name):
+    """The same rows of the same clients, and the same model."""
+    assert (other.shared == plain.shared).all(), name
+    a, b = plain.table, other.table
     assert a.clients == b.clients
     assert (a.columns.inputs, a.tick, a.start) == (b.columns.inputs, b.tick, b.start)
-    texts = [{n: list(c.known) for n, c in t.categories.items()} for t in (a, b)]
     for k in range(len(a.clients)):
-        one, other = (np.concatenate([rows for rows, _ in t.read(k)]) for t in (a, b))
-        width = 2 + len(a.numeric)
-        np.testing.assert_array_equal(one[:, :width], other[:, :width])
-        for j, name in enumerate(a.categories, width):
-            words = [[texts[i][name][int(code)] for code in t[:, j]] for i, t in
-                     enumerate((one, other))]  # fmt: skip
-            assert words[0] == words[1]
+        for one, two in zip(values(a, k), values(b, k), strict=True):
+            np.testing.assert_array_equal(one, two, name)
+
+
+def values(table, k):
+    """The columns of a client's rows: numbers, and texts."""
+    rows, width = np.concatenate([rows for rows, _ in table.read(k)]), 2 + len(table.numeric)
+    yield rows[:, :width]
+    for codes, column in zip(table.categories.values(), rows[:, width:].T, strict=True):
+        yield np.array(list(codes.known))[column.astype(int)]
 
 
 def test_every_way_to_write_a_table_gives_the_same_model_to_the_bit(frame, tmp_path):
@@ -97,8 +101,7 @@ def test_every_way_to_write_a_table_gives_the_same_model_to_the_bit(frame, tmp_p
         write(frame, path)
         markers = {"markers": ("-999",)} if name.startswith("markers") else {}
         other = fitting.fit_table(path, **FIT, **markers)
-        same(plain.table, other.table)
-        assert (other.shared == plain.shared).all(), name
+        same(plain, other, name)
         assert other.scores.error(0, "frozen") == plain.scores.error(0, "frozen"), name
 
 
@@ -115,13 +118,11 @@ def test_every_frame_gives_the_same_model_to_the_bit(frame):
         "new types": frame.convert_dtypes(),
     }
     for name, other in others.items():
-        done = fitting.fit_table(other, **FIT)
-        same(plain.table, done.table)
-        assert (done.shared == plain.shared).all(), name
+        same(plain, fitting.fit_table(other, **FIT), name)
     marked = fitting.fit_table(frame.fillna({"b": -999.0}), **FIT, markers=("-999",))
-    assert (marked.shared == plain.shared).all()
+    same(plain, marked, "marked")
     unnamed = fitting.fit_table(frame.set_index("t").rename_axis(None), **FIT | {"time": "index"})
-    assert (unnamed.shared == plain.shared).all()
+    same(plain, unnamed, "unnamed")
 
 
 def test_the_form_is_said_and_a_marker_that_matches_nothing_is_warned_of(frame, tmp_path):

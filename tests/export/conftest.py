@@ -1,6 +1,5 @@
 """A model with every kind of input, and what the product says to the rows of a table."""
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 
 from helpers.raw_rows import Asked, asked
+from helpers.small_tables import write_rows
 from psofed.tables import example, fitting
 from psofed.tables import model as models
 from psofed.tables.model import Model
@@ -38,17 +38,13 @@ class Fitted:
 def fitted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fitted")
     table = folder / "table.csv"
-    with open(table, "w", encoding="utf-8", newline="") as file:
-        rows = [r for r in example.rows() if r["station"] in ("market", "hill")][:700]
-        for i, row in enumerate(rows):
-            row["wind_from"] = (
-                "" if i % 50 == 49 else "NE" if i > 600 and i % 9 == 0 else row["wind_from"]
-            )
-            row["temperature"] = "900.5" if i % 97 == 96 else row["temperature"]  # to be clipped
-            row["wind"] = "-999.9" if i % 41 == 40 else row["wind"]  # means that it is missing
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    rows = [r for r in example.rows() if r["station"] in ("market", "hill")][:700]
+    for i, row in enumerate(rows):
+        side = "NE" if i > 600 and i % 9 == 0 else row["wind_from"]  # not in the warm-up
+        row["wind_from"] = "" if i % 50 == 49 else side
+        row["temperature"] = "900.5" if i % 97 == 96 else row["temperature"]  # to be clipped
+        row["wind"] = "-999.9" if i % 41 == 40 else row["wind"]  # means that it is missing
+    write_rows(table, rows)
     done = fitting.fit_table(
         table, target="pollutant", time="time", client="station", calendar=("hour",), lags=(1,),
         lags_of={"temperature": (24,)}, target_lags=(24,), missing=RULES, markers=("-999.9",), label_delay=3,

@@ -1,5 +1,7 @@
 """Small tables: written, read and turned into samples."""
 
+import csv
+
 from psofed.streams.data import reading
 from psofed.streams.data import recipe as recipes
 from psofed.streams.data.columns import Columns
@@ -12,6 +14,14 @@ ALONE = Columns(target="y", time=("t",))
 def write(path, text):
     path.write_text(text.strip().replace(" ", "") + "\n")
     return path
+
+
+def write_rows(path, rows):
+    """Rows by column."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def read(tmp_path, text, columns=LONG):

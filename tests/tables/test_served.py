@@ -1,6 +1,5 @@
 """The file that advice writes, run and served: devices that feed it rows."""
 
-import csv
 import json
 import re
 import subprocess
@@ -10,6 +9,7 @@ import pytest
 import tomli_w
 
 from helpers.devices import Team, free_port, listening, wait_for
+from helpers.small_tables import write_rows
 from psofed.cli.laws import executors
 from psofed.fleet.protocol import deployment as plans
 from psofed.methods import psofed as pso
@@ -21,18 +21,11 @@ from psofed.tables.plan import Plan
 STATIONS = ("harbour", "mill", "quarry")
 
 
-def write(path, rows):
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 @pytest.fixture(scope="module")
 def handed(tmp_path_factory):
     """The file for devices, as `psofed advise` writes it."""
     folder = tmp_path_factory.mktemp("handed")
-    write(folder / "t.csv", [row for row in example.rows() if row["station"] in STATIONS])
+    write_rows(folder / "t.csv", [row for row in example.rows() if row["station"] in STATIONS])
     table = tables.read(folder / "t.csv", example.COLUMNS)
     plan = Plan(example.COLUMNS, label_delay=6, dim=40, width=2.0, step=0.4, cohort=2,
                 methods=(pso.Options(10),))  # fmt: skip
@@ -105,7 +98,7 @@ def test_a_recorded_file_is_replayed_in_lockstep_and_equals_the_simulation(hande
     text = re.sub(r"\nfrozen = \d+", "\nfrozen = 40", text)
     own = tmp_path / "mill.csv"  # the device's own log: without a column of the client
     mill = [row for row in example.rows() if row["station"] == "mill"]
-    write(own, [{k: v for k, v in row.items() if k != "station"} for row in mill])
+    write_rows(own, [{k: v for k, v in row.items() if k != "station"} for row in mill])
     path = tmp_path / "run.toml"
     path.write_text(text)
     plan = plans.read(path)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -146,9 +147,7 @@ class _Reader:
             where = f"{files.name}: row 2"
             raise InputError("", f"has no usable rows: {reasons}", "correct them", where)
         for k in sorted(self.mixed):
-            settled = _Settled(self.places, self.drops)
-            self.spool.sort(k, settled)
-            self.counts[k] -= settled.dropped
+            self.spool.sort(k, partial(self._settled, k))
         names = list(self.names.known)
         # By name, so that the order of the rows says nothing; who has no rows is not a client.
         order = sorted(self.begin, key=lambda k: _natural(names[k]))
@@ -163,6 +162,22 @@ class _Reader:
         table.said = [*files.said, *self._said()]
         _judge(table, self.tally, self.given, fixed=self.known)
         return table
+
+    def _settled(self, k: int, parts: Iterator[Array]) -> Iterator[Array]:
+        """Of the sorted rows of client k, the first of each time; the others are counted."""
+        last: Array | None = None
+        for rows in parts:
+            whole = np.concatenate([rows[:1] - 1 if last is None else last, rows])
+            fresh = np.diff(whole[:, 0]) > 0
+            kept = np.maximum.accumulate(np.where(fresh, np.arange(1, len(whole)), 0))
+            late = np.flatnonzero(~fresh)
+            same = _same(whole[late + 1, 1:-1], whole[kept[late], 1:-1])
+            for which, reason in ((late[same], REPEATED), (late[~same], SAME_TIME)):
+                if len(which):
+                    self.drops.add(reason, len(which), self.places(rows[which, -1].min()))
+            self.counts[k] -= len(late)
+            last = whole[kept[-1:]]
+            yield rows[fresh]
 
     def _said(self) -> list[str]:
         """How times are written, and what the markers matched."""
@@ -188,30 +203,6 @@ class _Reader:
             if len(times) > 1:
                 medians.append(float(np.median(np.diff(times[: INTERVALS + 1]))))
         return min(medians, default=1.0)
-
-
-@dataclass
-class _Settled:
-    """Of sorted rows, the first of each time; the others are counted."""
-
-    places: Places
-    drops: Drops
-    last: Array | None = None
-    dropped: int = 0
-
-    def __call__(self, rows: Array) -> Array:
-        before = rows[:1] - 1 if self.last is None else self.last
-        whole = np.concatenate([before, rows])
-        fresh = np.diff(whole[:, 0]) > 0
-        kept = np.maximum.accumulate(np.where(fresh, np.arange(1, len(whole)), 0))
-        late = np.flatnonzero(~fresh)
-        same = _same(whole[late + 1, 1:-1], whole[kept[late], 1:-1])
-        for which, reason in ((late[same], REPEATED), (late[~same], SAME_TIME)):
-            if len(which):
-                self.drops.add(reason, len(which), self.places(rows[which, -1].min()))
-        self.dropped += len(late)
-        self.last = whole[kept[-1:]]
-        return rows[fresh]
 
 
 def _same(a: Array, b: Array) -> Array:

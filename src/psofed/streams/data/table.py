@@ -75,7 +75,7 @@ class Spool:
             data = self.file.read(8 * count * self.width)
             yield np.frombuffer(data, np.float64).reshape(count, self.width)
 
-    def sort(self, k: int, keep: Callable[[Array], Array]) -> None:
+    def sort(self, k: int, keep: Callable[[Iterator[Array]], Iterator[Array]]) -> None:
         """Put the rows of client k in the order of column 0; rows that are equal there stay so.
 
         External: runs that fit into memory are sorted and merged. `keep` picks from what is merged,
@@ -91,8 +91,8 @@ class Spool:
             del part  # before the next one is put together
         for chains in (self.first, self.last):
             chains.pop(k, None)
-        for rows in _merged([runs.read(i) for i in range(count)]):
-            self.add(k, keep(rows))
+        for rows in keep(_merged([runs.read(i) for i in range(count)])):
+            self.add(k, rows)
         runs.close()
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -100,12 +101,7 @@ class Form:
 UNKNOWN = Form()  # everything is found out
 
 
-def _parse(table: Any) -> Form:
-    form: Form = schema.build(Form, table)
-    return form
-
-
-form_of = schema.section(_parse)
+form_of = schema.section(partial(schema.build, Form))
 
 
 def parts(path: Path, form: Form) -> Iterator[Any]:

@@ -12,14 +12,8 @@ from psofed.fleet.dashboard.listener import Dashboard, parse
 
 def test_a_page_that_came_by_another_name_is_refused(stage):
     shown = stage()
-    for host in (
-        "evil.example",
-        f"evil.example:{shown.port}",
-        "",
-        "127.0.0.1.evil.example",
-        "[",
-        "a@b",
-    ):
+    others = "evil.example", f"evil.example:{shown.port}", "", "127.0.0.1.evil.example", "[", "a@b"
+    for host in others:
         for path in ("/", "/state.json", "/metrics"):
             assert shown.get(path, Host=host)[0].status == 403, host
     for host in ("localhost", "127.0.0.1:1", "[::1]:80", "LOCALHOST:9"):
@@ -40,13 +34,8 @@ def test_it_only_reads(stage, method):
 
 def test_every_reply_forbids_what_is_not_needed(stage):
     shown = stage()
-    for path, host in (
-        ("/", "localhost"),
-        ("/", "evil.example"),
-        ("/nothing", "localhost"),
-        ("/state.json", "localhost"),
-        ("/metrics", "localhost"),
-    ):
+    asked = [(path, "localhost") for path in ("/", "/nothing", "/state.json", "/metrics")]
+    for path, host in [*asked, ("/", "evil.example")]:
         reply, _ = shown.get(path, Host=host)
         assert reply.getheader("Cache-Control") == "no-store"
         assert reply.getheader("X-Content-Type-Options") == "nosniff"

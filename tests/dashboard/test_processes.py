@@ -7,44 +7,27 @@ import socket
 import pytest
 
 from helpers.devices import Team, free_port, listening, wait_for
+from helpers.runs import SMALL
 
-SETTING = """
-clients = 3
-rounds = 2000
-cohort = 2
-dtype = "float64"
-test_samples = 100
-[features]
-dim = 20
-[[methods]]
-name = "psofed"
-shared = 4
-[deploy]
-wire = "float64"
-"""
-
+SETTING = SMALL.replace("rounds = 40", "rounds = 2000")
 DOWN = ("net::ERR_",)  # what a browser says while the server is down
 
 
 class Played(Team):
     """A server with an embedded broker and a dashboard, and clients."""
 
-    def __init__(self, folder, text=SETTING, serve=("--every", "0.05")):
+    def __init__(self, folder):
         file = folder / "run.toml"
-        file.write_text(text)
+        file.write_text(SETTING)
         self.broker, self.port = free_port(), free_port()
         where = ("--listen", f"127.0.0.1:{self.broker}", "--dashboard", self.port)
-        super().__init__(folder, file, "", (*where, *serve))
+        super().__init__(folder, file, "", (*where, "--every", "0.05"))
 
-    def start(self, who):
+    def _start(self, who):
         self.url = "" if who == "server" else f"mqtt://127.0.0.1:{self.broker}"
-        super().start(who)
+        super()._start(who)
         if who == "server":
             wait_for(lambda: listening(self.port))
-
-    def start_all(self):
-        for who in ("server", 0, 1, 2):
-            self.start(who)
 
     def state(self):
         line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
@@ -85,7 +68,7 @@ def is_sound(state):
 
 @pytest.mark.long
 def test_a_page_shows_who_is_gone_and_back_and_finds_a_server_that_was_killed(team, tab):
-    team.start_all()
+    team.start("server", 0, 1, 2)
     page = tab(f"http://127.0.0.1:{team.port}/", expect=DOWN)
     page.get_by_role("heading", name="all 3 clients heard").wait_for()
     page.locator(".u-over").nth(1).wait_for()

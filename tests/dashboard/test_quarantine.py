@@ -1,17 +1,11 @@
 """Whom the dashboard accuses: the attacker, and nobody that it has harmed."""
 
-import re
-
 import numpy as np
 import pytest
 
-from helpers.loopback import Line, connect, disk
 from psofed.experiment import Features
-from psofed.fleet.client_loop import Device
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.deployment import Deploy
-from psofed.fleet.protocol.member import Member
-from psofed.fleet.samples import replay
 from psofed.stages.attacks import constant
 from psofed.stages.surroundings import attack_in
 
@@ -20,11 +14,8 @@ TEN = {"clients": 10, "cohort": 4, "features": Features(dim=50), "dtype": "float
 
 def live(shown, rounds, honest=()):
     """Rounds on the live clock with a sample for each client; `honest` ones attack no more."""
-    world = shown.plan.experiment
     if not shown.devices:
-        shown.devices = {k: Device(Member(shown.plan, k, disk()), Line()) for k in range(10)}
-        shown.sources = [replay(world, k) for k in range(10)]
-        connect(shown.server, shown.devices)
+        shown.join()
     for k in honest:
         client = shown.devices[k].member.client
         client.method = client.method.inner  # without the stage of the attack
@@ -35,9 +26,9 @@ def live(shown, rounds, honest=()):
         shown.server._handle(None)
 
 
-def metrics(shown, name):
-    found = re.findall(rf'^{name}{{client="(\d+)"}} (\S+)$', shown.get("/metrics")[1], re.M)
-    return {int(k): float(value) for k, value in found}
+def by_client(shown, name):
+    found = (entry for entry in shown.metrics().items() if entry[0][0] == name)
+    return {int(k): value for (_, k), value in found}
 
 
 @pytest.fixture
@@ -69,12 +60,11 @@ def test_the_attacker_is_named_within_a_few_contacts_and_nobody_else(attacked):
     assert lines[1].startswith(f"Alarm (quarantine): client {who} is in quarantine")
     assert not any(f"client {k} " in line for line in lines for k in range(10) if k != who)
     assert shown.state()["quarantined"] == [who]
-    assert metrics(shown, "psofed_client_quarantined") == {k: k == who for k in range(10)}
-    assert max(metrics(shown, "psofed_client_score"), key=lambda k: found[k]["score"]) == who
-    assert metrics(shown, "psofed_client_clipped")[who] == found[who]["clipped"]
-    text = shown.get("/metrics")[1]
-    assert "\npsofed_quarantined 1.0\n" in text
-    assert 'psofed_clients{state="quarantined"} 1.0' in text
+    assert by_client(shown, "psofed_client_quarantined") == {k: k == who for k in range(10)}
+    assert max(by_client(shown, "psofed_client_score"), key=lambda k: found[k]["score"]) == who
+    assert by_client(shown, "psofed_client_clipped")[who] == found[who]["clipped"]
+    found = shown.metrics()
+    assert found["psofed_quarantined",] == found["psofed_clients", "quarantined"] == 1
 
 
 def test_who_behaves_again_is_released(attacked):
@@ -111,11 +101,10 @@ def test_the_error_as_clients_see_it(stage):
         shown.server._message(k, wire.encode(frame))
     shown.play(1)
     assert shown.state()["seen"] == [-8.49, 1.51, 4]
-    text = shown.get("/metrics")[1]
-    assert "psofed_told_error_db -8.49" in text
-    assert "psofed_told_error_spread_db 1.51" in text
-    assert "psofed_told_error_clients 4.0" in text
-    assert metrics(shown, "psofed_client_told_error_db")[0] == -10
-    assert metrics(shown, "psofed_client_refused_samples_total") == {0: 0, 1: 7, 2: 0, 3: 0}
-    assert metrics(shown, "psofed_client_coverage")[1] == shown.rows()[1]["coverage"] == 0.895
+    found = shown.metrics()
+    told = [found[f"psofed_told_error_{name}",] for name in ("db", "spread_db", "clients")]
+    assert told == [-8.49, 1.51, 4]
+    assert by_client(shown, "psofed_client_told_error_db")[0] == -10
+    assert by_client(shown, "psofed_client_refused_samples_total") == {0: 0, 1: 7, 2: 0, 3: 0}
+    assert by_client(shown, "psofed_client_coverage")[1] == shown.rows()[1]["coverage"] == 0.895
     assert shown.rows()[4]["error"] is shown.rows()[4]["coverage"] is None

@@ -27,6 +27,20 @@ def keys(made_keys, tmp_path):
 
 
 @pytest.fixture
+def refused(psofed):
+    """`refused(said, "keys", ...)`: that command of `psofed deploy` ends with one line, which says so."""
+
+    def refuse(said, *command):
+        result = psofed("deploy", *command)
+        assert (result.returncode, result.stdout) == (2, ""), command
+        assert said in result.stderr, command
+        assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+        return result.stderr
+
+    return refuse
+
+
+@pytest.fixture
 def open_link():
     """`open_link(port, ...)`: a connection to a broker here, which ends with the test."""
     opened = []

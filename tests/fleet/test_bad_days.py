@@ -6,12 +6,10 @@ import ssl
 import pytest
 
 from helpers.devices import free_port, wait_for
-from helpers.loopback import Line, disk, plan
+from helpers.loopback import World
 from psofed.errors import InputError
 from psofed.fleet import alarms, mqtt
 from psofed.fleet.address import Address, unreached
-from psofed.fleet.protocol.coordinator import Coordinator
-from psofed.fleet.server_loop import ServerLoop
 
 
 def said(address):
@@ -56,8 +54,8 @@ def test_what_cannot_be_a_name_is_refused(host):
 
 
 def test_a_server_without_a_broker_raises_an_alarm_with_the_cause(monkeypatch):
-    server, lines = ServerLoop(Coordinator(plan(), disk()), Line()), []
-    server.on_news = lines.append
+    lines = []
+    server = World().loop(on_news=lines.append)
     server._handle(mqtt.Event("up"))
     server._handle(mqtt.Event("down", data="the name nowhere cannot be resolved"))
     assert server.alarms.on == {}

@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from helpers import stranger
 from helpers.devices import wait_for
-from helpers.loopback import Line, disk, plan
+from helpers.loopback import Line, World
 from helpers.runs import SMALL
 from psofed.errors import InputError
 from psofed.fleet.address import Address, speaker
 from psofed.fleet.broker import Broker
 from psofed.fleet.mqtt import SHARE, Event, Inbox
 from psofed.fleet.protocol import wire
-from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.server_loop import REPLIES, ServerLoop
 
 
@@ -48,9 +47,8 @@ def test_what_happens_to_the_connection_waits_for_no_message():
 
 
 def test_who_greets_without_end_is_answered_a_few_times_a_second():
-    coordinator = Coordinator(plan(), disk())
-    server = ServerLoop(coordinator, Line())
-    data = wire.encode(wire.Frame(wire.HELLO, coordinator.plan.digest, 0))
+    server = ServerLoop(World().server, Line())
+    data = wire.encode(wire.Frame(wire.HELLO, server.coordinator.plan.digest, 0))
     for k in [0] * 1000 + [1] + [77] * 100:
         server._message(k, data)
     assert len(server.link.sent) <= 2 * REPLIES + 1

@@ -1,4 +1,4 @@
-"""The loops of a server and of devices, without a broker: lost records, live samples, lines."""
+"""The loops of a server and of devices, without a broker: news, live samples, lines, files."""
 
 import subprocess
 import sys
@@ -8,24 +8,21 @@ from functools import partial
 import numpy as np
 import pytest
 
-from helpers.loopback import K, Line, connect, disk, plan, play
+from helpers.loopback import Line, disk, plan
 from psofed.fleet import mqtt
 from psofed.fleet.client_loop import Device
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
-from psofed.fleet.samples import MalformedError, Sample, lines, parse, read_lines, replay
+from psofed.fleet.samples import MalformedError, Sample, lines, parse, read_lines, table
 from psofed.fleet.server_loop import ServerLoop as Loop
 
 
 def test_a_device_imports_numpy_and_the_mqtt_client_and_nothing_heavy():
     heavy = ("matplotlib", "rich", "pandas", "amqtt", "cryptography", "psofed.simulate")
     code = f"import psofed.cli.client, psofed.fleet.client_loop, paho.mqtt.client, sys; print([m for m in {heavy} if m in sys.modules])"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert loaded.stdout.strip() == "[]"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
 def test_who_has_another_file_and_a_number_that_does_not_exist_is_told_about_the_file():
@@ -38,22 +35,6 @@ def test_who_has_another_file_and_a_number_that_does_not_exist_is_told_about_the
     assert "it runs another experiment: compare the files" in news[0]
     server._message(-1, member.hello())
     assert len(server.link.sent) == 1
-
-
-def test_a_server_that_lost_its_newest_record_goes_on_with_a_deadline():
-    given, disks = plan(cohort=K), [disk() for _ in range(K + 1)]
-    members = [Member(given, k, disks[k], replay(given.experiment, k)) for k in range(K)]
-    server = Coordinator(given, disks[K])
-    for _ in range(6):
-        play(server, members)
-    members[2].take(server.frames()[2])
-    del disks[K].files[f"record.{server.store.sequence % 2}"]
-    loop = Loop(Coordinator(given, disks[K]), Line(), deadline=0.05)
-    rows = []
-    loop.on_close = rows.append
-    connect(loop, {member.k: Device(member, Line()) for member in members})
-    loop.run(10)
-    assert [row.missing for row in rows] == [(2,), (), (), (), ()]
 
 
 def live(samples, **changes):
@@ -105,9 +86,8 @@ def test_a_client_that_nobody_answers_says_so_once_and_asks_again():
     for _ in range(3):
         device._hello_at = -1000.0
         device._step()
-    assert [line for line in said if "no server of run p answers; still learning" in line] == said[
-        1:
-    ]
+    silent = [line for line in said if "no server of run p answers; still learning" in line]
+    assert silent == said[1:]
     assert len(device.link.sent) == 4
 
 
@@ -174,3 +154,12 @@ def test_a_malformed_line_is_reported_and_the_next_one_read(line):
     assert isinstance(bad, MalformedError)
     assert good.y == 5
     assert parse('{"x": [1, 2, 3, 4]}', 4).y is None
+
+
+@pytest.mark.parametrize("names", ["", "a,b,y\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_no_row_of_a_recorded_file_is_taken_for_names_of_columns(tmp_path, names, encoding):
+    path, rows = tmp_path / "recorded.csv", [[-0.5, -0.25, -1.0], [0.5, 0.25, 1.0]]
+    text = "\n".join(",".join(map(str, row)) for row in rows)
+    path.write_text(names + text, encoding=encoding)
+    assert np.column_stack(table(path, 2)).tolist() == rows

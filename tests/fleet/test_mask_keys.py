@@ -81,10 +81,8 @@ def test_a_secret_is_symmetric_and_bound_to_numbers_and_run(ends, seeds, run):
 
     def shared(run, one, two):
         table = mask_keys.Directory(run, dict(zip((one, two), public, strict=True)))
-        return [
-            mask_keys.shared(own[0], one, table)[two],
-            mask_keys.shared(own[1], two, table)[one],
-        ]
+        there = mask_keys.shared(own[1], two, table)[one]
+        return mask_keys.shared(own[0], one, table)[two], there
 
     here, there = shared(run, *ends)
     assert here == there
@@ -96,13 +94,11 @@ def test_a_secret_is_symmetric_and_bound_to_numbers_and_run(ends, seeds, run):
 
 def test_what_the_primitives_give_is_what_is_handed_out(keys):
     """Written down once more, from the packages of `cryptography` alone."""
-    public = [
-        base64.b64decode(v) for v in json.loads((keys / "masks.json").read_text())["keys"].values()
-    ]
-    text = (keys / "3.mask").read_text().split()[-1]
-    raw = X25519PrivateKey.from_private_bytes(bytes.fromhex(text)).exchange(
-        X25519PublicKey.from_public_bytes(public[1])
-    )
+    table = json.loads((keys / "masks.json").read_text())["keys"]
+    public = [base64.b64decode(value) for value in table.values()]
+    own = bytes.fromhex((keys / "3.mask").read_text().split()[-1])
+    other = X25519PublicKey.from_public_bytes(public[1])
+    raw = X25519PrivateKey.from_private_bytes(own).exchange(other)
     info = b"psofed pair" + bytes([0, 0, 0, 1, 0, 0, 0, 3]) + public[1] + public[3] + b"p"
     assert secrets(keys, 3)[1] == HKDF(hashes.SHA256(), 32, None, info).derive(raw)
 

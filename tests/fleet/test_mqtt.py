@@ -17,6 +17,17 @@ from psofed.fleet.address import Address
 from psofed.fleet.protocol import deployment as plans
 from psofed.fleet.samples import Sample
 
+MASKED = """
+clients = 5
+cohort = 4
+rounds = 20
+dtype = "float64"
+features = { dim = 20 }
+methods = [{ name = "psofed", shared = 4, scheme = "coordinated" }]
+privacy = { masks = true }
+deploy = { run = "m", wire = "float64" }
+"""
+
 
 def committed(team):
     return len(re.findall(r"^round ", team.log("server"), re.M))
@@ -27,8 +38,7 @@ def test_killed_many_times_server_and_clients_still_equal_the_engine(team, broke
     chance = random.Random(1)
     text = FULL.replace("clients = 10", "clients = 5").replace("rounds = 200", "rounds = 120")
     run = team(text, broker.url, serve=("--every", "0.03"))
-    for who in ("server", *range(5)):
-        run.start(who)
+    run.start("server", *range(5))
     wait_for(lambda: committed(run) > 2)
     for _ in range(6):
         before = committed(run)
@@ -36,9 +46,9 @@ def test_killed_many_times_server_and_clients_still_equal_the_engine(team, broke
             run.kill(who)
             run.start(who)
         wait_for(lambda b=before: committed(run) > b, 60)  # so that every kill meets a live one
-    wait_for(lambda: run.running["server"].poll() is not None, seconds=120)
-    assert run.running.pop("server").returncode == 0
-    run.stop()
+    server = run.running["server"]
+    run.finish(120)
+    assert server.returncode == 0
     rounds = [int(n) for n in re.findall(r"^round (\d+)", run.log("server"), re.M)]
     assert sorted(set(rounds)) == rounds, "a committed round is never repeated"
     assert_equal_to_the_engine(run, 120)
@@ -47,14 +57,12 @@ def test_killed_many_times_server_and_clients_still_equal_the_engine(team, broke
 @pytest.mark.long
 def test_a_broker_that_goes_and_comes_back_changes_nothing(team, broker):
     run = team(SMALL, broker.url, serve=("--every", "0.05", "--qos", 1), client=("--qos", 1))
-    for who in ("server", 0, 1, 2):
-        run.start(who)
+    run.start("server", 0, 1, 2)
     wait_for(lambda: committed(run) > 5)
     broker.stop()
     time.sleep(0.5)
     broker.start()
-    wait_for(lambda: run.running["server"].poll() is not None, seconds=60)
-    run.stop()
+    run.finish()
     assert "no broker at mqtt://127.0.0.1" in run.log("server")
     assert "still learning" in run.log(0)
     assert_equal_to_the_engine(run, 40)
@@ -63,12 +71,10 @@ def test_a_broker_that_goes_and_comes_back_changes_nothing(team, broker):
 def test_the_embedded_broker_needs_nothing_and_gives_the_same(team):
     port = free_port()
     run = team(SMALL, f"mqtt://127.0.0.1:{port}")
-    for k in range(3):
-        run.start(k)
+    run.start(*range(3))
     run.url, run.serve = "", ("--listen", f"127.0.0.1:{port}", "--log-json")
     run.start("server")
-    wait_for(lambda: run.running["server"].poll() is not None, seconds=60)
-    run.stop()
+    run.finish()
     rows = [json.loads(line) for line in run.log("server").splitlines() if line.startswith("{")]
     assert [row["n"] for row in rows] == list(range(40))
     assert rows[-1]["mse_db"] < rows[0]["mse_db"]
@@ -79,8 +85,7 @@ def test_the_embedded_broker_needs_nothing_and_gives_the_same(team):
 
 def test_a_deadline_goes_on_without_those_who_are_gone_and_sigterm_ends_in_order(team, broker):
     run = team(SMALL, broker.url, serve=("--deadline", "0.3", "--rounds", "6"))
-    run.start(1)
-    run.start("server")
+    run.start(1, "server")
     wait_for(lambda: run.running["server"].poll() is not None, seconds=60)
     process = run.running[1]
     process.terminate()
@@ -128,3 +133,31 @@ def test_a_device_learns_from_any_iterator(tmp_path, team, broker):
     again = client_loop.device(plan, 0, tmp_path / "own", Address.parse(broker.url)).member
     assert again.client.position == 100
     again.store.disk.close()
+
+
+@pytest.fixture
+def masked(tmp_path, broker, team, psofed):
+    """A team whose clients have mask keys."""
+    (tmp_path / "run.toml").write_text(MASKED)
+    assert psofed("deploy", "keys", "make", "run.toml").returncode == 0
+    for k in range(5):
+        assert psofed("deploy", "keys", "add", k).returncode == 0
+    keys = tmp_path / "keys"
+
+    def more(k):
+        own = "--mask-key", keys / f"{k}.mask", "--masks", keys / "masks.json"
+        return [*own, "--ca", keys / "ca.pem"]
+
+    return team(MASKED, broker.url, client=more)
+
+
+@pytest.mark.long
+def test_after_kills_of_everybody_the_masked_sums_give_the_model_of_the_simulation(masked):
+    masked.start("server", *range(5))
+    for who in (1, "server"):
+        reached = committed(masked)
+        wait_for(lambda reached=reached: committed(masked) > reached + 2)
+        masked.kill(who)
+        masked.start(who)
+    masked.finish()
+    assert_equal_to_the_engine(masked, 20)

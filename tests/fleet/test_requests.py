@@ -5,52 +5,39 @@ import os
 import shutil
 import threading
 import tomllib
-from contextlib import contextmanager
+from contextlib import closing
 
 import pytest
 
 from helpers.devices import wait_for
-from helpers.loopback import plan, play
+from helpers.loopback import K, World, plan
 from psofed.errors import InputError
 from psofed.fleet import requests
 from psofed.fleet.protocol.coordinator import Coordinator
-from psofed.fleet.protocol.member import Member
 from psofed.fleet.protocol.store import StateFolder
-from psofed.fleet.samples import replay
 
 
 @pytest.fixture
 def states(tmp_path):
     """The folders of a server at round 6, with snapshots of 1 and 4, of a copy, and of clients."""
-    given = plan(rounds=100)
-    count = given.experiment.clients
-    folders = [StateFolder(tmp_path / f"client{k}") for k in range(count)]
-    members = [Member(given, k, folders[k], replay(given.experiment, k)) for k in range(count)]
-    folders.append(StateFolder(tmp_path / "server"))
-    server = Coordinator(given, folders[-1])
-    server.snapshots.every = 4
-    for folder in folders:
-        given.keep(folder)
-    server.change("add", [5])
-    server.change("remove", [5])
-    server.change("exclude", [4])
-    for _ in range(6):
-        play(server, members)
-    for folder in folders:
+    names = {-1: "server"} | {k: f"client{k}" for k in range(K)}
+    world = World(rounds=100, disks={k: StateFolder(tmp_path / name) for k, name in names.items()})
+    world.server.snapshots.every = 4
+    for folder in world.disks.values():
+        world.plan.keep(folder)
+    for act, k in (("add", 5), ("remove", 5), ("exclude", 4)):
+        world.server.change(act, [k])
+    world.rounds(6)
+    for folder in world.disks.values():
         folder.close()
     (tmp_path / "empty").mkdir()
     (tmp_path / "run.toml").write_text("")
     return tmp_path
 
 
-@contextmanager
 def running(path):
     """Another process uses the folder."""
-    folder = StateFolder(path)
-    try:
-        yield
-    finally:
-        folder.close()
+    return closing(StateFolder(path))
 
 
 NONE = (
@@ -80,23 +67,19 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-def test_mistakes_are_refused_in_one_line_that_says_what_is_right(states, psofed):
+def test_mistakes_are_refused_in_one_line_that_says_what_is_right(states, refused):
     before = requests.members(states / "server")
     for words, said in MISTAKES:
-        done = psofed("deploy", *words.split())
-        assert (done.returncode, done.stdout) == (2, ""), words
-        assert said in done.stderr, words
-        assert len(done.stderr.splitlines()) == 1, words
+        refused(said, *words.split())
         assert not (states / "nowhere").exists()
         assert list((states / "empty").iterdir()) == [], words
     assert requests.members(states / "server") == before
 
 
-def test_a_running_server_is_not_put_back_as_a_copy(states, psofed):
+def test_a_running_server_is_not_put_back_as_a_copy(states, refused):
+    said = "server is in use by a server; stop it, or give --round to go back"
     with running(states / "server"):
-        done = psofed("deploy", "restore", "server")
-    assert done.returncode == 2
-    assert "server is in use by a server; stop it, or give --round to go back" in done.stderr
+        refused(said, "restore", "server")
 
 
 def test_a_copy_does_not_do_again_what_was_asked_of_the_first(states, psofed):
@@ -151,9 +134,8 @@ def test_a_copy_of_a_running_folder_can_be_read_if_the_records_come_first(tmp_pa
 @pytest.fixture
 def server(states):
     """A server that takes requests, in the folder `server`."""
-    folder = StateFolder(states / "server")
-    yield Coordinator(plan(rounds=100), folder)
-    folder.close()
+    with running(states / "server") as folder:
+        yield Coordinator(plan(rounds=100), folder)
 
 
 ODD = ["", "\x00\xff", "[]", '"add"', "7", "null", '{"act": "add", "count": Infinity}',

@@ -25,12 +25,9 @@ def disks(tmp_path):
 
 def spoil(run, who, disk, said, over):
     """Twice, and it goes on: the lines of `who` say which file, why, and when it is over."""
-    for times, (spoil, mend, why) in enumerate(
-        [
-            (disk.fill, disk.free, "No space left on device"),
-            (disk.read_only, disk.writable, "Read-only file system"),
-        ]
-    ):
+    full = disk.fill, disk.free, "No space left on device"
+    read_only = disk.read_only, disk.writable, "Read-only file system"
+    for times, (spoil, mend, why) in enumerate([full, read_only]):
         spoil()
         line = rf"{run.folder / str(who)}/new: {why}: {said}"
         wait_for(lambda line=line: re.search(line, run.log(who)))
@@ -44,13 +41,11 @@ def test_server_and_client_go_on_by_themselves_when_a_disk_was_full_or_read_only
 ):
     text = SMALL.replace("rounds = 40", f"rounds = {ROUNDS}")
     run = team(text, broker.url, serve=("--every", "0.01", "--dashboard", "0"))
-    for who in ("server", 0, 1, 2):
-        run.start(who)
+    run.start("server", 0, 1, 2)
     wait_for(lambda: "round 5:" in run.log("server"))
     spoil(run, "server", disks[0], "round", "Alarm over (disk)")
     spoil(run, 0, disks[1], "still learning, but no answer leaves", "can be written again")
-    wait_for(lambda: run.running["server"].poll() is not None, seconds=60)
-    run.stop()
+    run.finish()
     for who in ("server", 0, 1, 2):
         assert "Traceback" not in run.log(who)
     assert_equal_to_the_engine(run, ROUNDS)

@@ -5,15 +5,11 @@ from time import monotonic
 
 import pytest
 
-from helpers.loopback import Line, connect, disk, plan
+from helpers.loopback import World
 from psofed.fleet import mqtt
 from psofed.fleet.address import speaker
-from psofed.fleet.client_loop import Device
 from psofed.fleet.protocol import wire
-from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy
-from psofed.fleet.protocol.member import Member
-from psofed.fleet.server_loop import ServerLoop
 from psofed.fleet.timeouts import ALERT, HURRY, LEAST, LONGEST, PROBE, Timeouts
 
 
@@ -117,7 +113,8 @@ def test_who_is_ahead_sleeps_on_and_is_probed_soon():
 
 
 def test_time_without_a_broker_and_a_standstill_of_the_server_do_not_count():
-    loop = ServerLoop(Coordinator(live(), disk()), Line(), timeouts=Timeouts())
+    loop = live().loop(timeouts=Timeouts())
+    loop.link.hand = lambda topic, data: None
     loop._ask()
     loop._react(mqtt.Event("down", data="gone"))
     assert loop.timeouts.overdue(monotonic() + 100) == []
@@ -128,22 +125,18 @@ def test_time_without_a_broker_and_a_standstill_of_the_server_do_not_count():
     assert loop.timeouts.overdue(monotonic() + 100) == []
 
 
-def live(**options):
-    return plan(Deploy(clock="live"), dtype="float32", **{"clients": 6, "cohort": 3} | options)
+def live():
+    return World(Deploy(clock="live"), dtype="float32", clients=6, cohort=3)
 
 
 def fleet(patience):
     """A server and six devices that answer at once, unless they are `gone`."""
-    given, gone, closed, said = live(), set(), [], []
-    loop = ServerLoop(
-        Coordinator(given, disk()), Line(), 10.0, on_close=closed.append, on_news=said.append
-    )
-    loop.timeouts = Timeouts(patience)
-    devices = {k: Device(Member(given, k, disk()), Line()) for k in range(6)}
-    connect(loop, devices)
+    world, gone, closed, said = live(), set(), [], []
+    seen = {"on_close": closed.append, "on_news": said.append}
+    loop = world.loop(deadline=10.0, timeouts=Timeouts(patience), **seen)
     down = loop.link.hand
     loop.link.hand = lambda topic, data: speaker(topic) in gone or down(topic, data)
-    return loop, devices, gone, closed, said
+    return loop, world.devices, gone, closed, said
 
 
 def test_a_loop_does_not_wait_for_the_dead_and_they_are_back_after_a_hello():

@@ -68,8 +68,12 @@ class Team:
         self.folder, self.file, self.url = folder, file, url
         self.serve, self.more, self.running = serve, client, {}
 
-    def start(self, who):
-        """`who` is "server" or a client's number."""
+    def start(self, *everybody):
+        """Each is "server" or a client's number."""
+        for who in everybody:
+            self._start(who)
+
+    def _start(self, who):
         more = self.more(who) if callable(self.more) else self.more
         verb = ["serve", self.file, *self.serve]
         if who != "server":
@@ -86,6 +90,11 @@ class Team:
     def stop(self):
         running, self.running = list(self.running.values()), {}
         end_in_order(running)
+
+    def finish(self, seconds=60):
+        """Once the server has ended by itself, all others end in order."""
+        wait_for(lambda: self.running["server"].poll() is not None, seconds)
+        self.stop()
 
     def log(self, who):
         return (self.folder / f"{who}.log").read_text()

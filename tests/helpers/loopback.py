@@ -1,16 +1,19 @@
 """A deployment without a network: its plan, its disks in memory, and links that hand over at once."""
 
 from dataclasses import replace
+from functools import cached_property
 
 from helpers.network import Chance, VirtualDisk
 from psofed.experiment import Experiment, Features
 from psofed.fleet import mqtt
 from psofed.fleet.address import Address, speaker
+from psofed.fleet.client_loop import Device
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.samples import replay
+from psofed.fleet.server_loop import ServerLoop
 from psofed.methods import psofed
 
 K = 5
@@ -50,9 +53,9 @@ def balanced(server):
 class World:
     """A server and its clients on disks in memory, of which each can be started again."""
 
-    def __init__(self, deploy=None, secret=None, given=None, **changes):
+    def __init__(self, deploy=None, secret=None, given=None, disks=(), **changes):
         self.plan, self.secret = given or plan(deploy, **changes), secret
-        self.disks, self.members = {}, {}
+        self.disks, self.members = dict(disks), {}
         self.start()
         for k in range(self.plan.experiment.clients):
             self.member(k)
@@ -84,6 +87,22 @@ class World:
     def rounds(self, count=1):
         """Rounds in which nothing is lost; what became of them."""
         return [play(self.server, self.members) for _ in range(count)]
+
+    @cached_property
+    def streams(self):
+        return {k: replay(self.plan.experiment, k) for k in range(self.plan.experiment.clients)}
+
+    def learn(self, n, count):
+        """On a live clock: every client measures so many samples before round n."""
+        for k, stream in self.streams.items():
+            self.members[k].client.learn(*stream(count * n, count * (n + 1)))
+
+    def loop(self, **options):
+        """The loop of the server, connected with those of its clients, which are the devices."""
+        server = ServerLoop(self.server, Line(), **options)
+        self.devices = {k: Device(member, Line()) for k, member in self.members.items()}
+        connect(server, self.devices)
+        return server
 
     @property
     def table(self):
@@ -123,7 +142,7 @@ class Line(mqtt.Link):
         self.hand(topic, data)
 
 
-def connect(server, devices, run="p"):
+def connect(server, devices):
     """Messages between the loops of a server and of devices, handled at once."""
 
     def down(topic, data):

@@ -5,6 +5,8 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from helpers.loopback import Line, connect, disk, plan
 from psofed.cli.serve import dashboard_page
 from psofed.fleet import mqtt
@@ -34,14 +36,21 @@ class Stage:
             self.server.on_close = lambda closed: self.board.close(closed, self.mse)
         self.server._handle(mqtt.Event("up"))
 
+    def join(self):
+        """All clients are here; on a live clock somebody gives them their samples."""
+        live = self.plan.deploy.clock == "live"
+        self.sources = [
+            replay(self.plan.experiment, k) for k in range(self.plan.experiment.clients)
+        ]
+        for k, source in enumerate(self.sources):
+            member = Member(self.plan, k, disk(), None if live else source)
+            self.devices[k] = Device(member, Line())
+        connect(self.server, self.devices)
+
     def play(self, rounds):
         """So many more rounds with all clients."""
         if not self.devices:
-            given = self.plan
-            for k in range(given.experiment.clients):
-                member = Member(given, k, disk(), replay(given.experiment, k))
-                self.devices[k] = Device(member, Line())
-            connect(self.server, self.devices)
+            self.join()
         self.server.run(self.server.coordinator.n + rounds)
 
     def get(self, path, method="GET", body=None, **headers):
@@ -64,6 +73,12 @@ class Stage:
 
     def state(self):
         return json.loads(self.get("/state.json")[1])
+
+    def metrics(self):
+        """By name and labels: what a Prometheus reads, by its own parser."""
+        families = text_string_to_metric_families(self.get("/metrics")[1])
+        found = (sample for family in families for sample in family.samples)
+        return {(each.name, *each.labels.values()): each.value for each in found}
 
     def rows(self):
         """By client: what is shown of it, by name."""

@@ -8,34 +8,43 @@ import pytest
 from helpers import ROOT
 from helpers.processes import end, start
 
-PARTS = {
-    "faults": "faults: 76 planted, all caught", "schedules": "schedules: 0 of 100",
-    "kills": "kills: 0 of 4", "damage": "damage: 0 of 20", "fuzz": "fuzz: 0 of 1120",
-    "audits": "audits: 0 of 1", "sieges": "sieges: 0 of 5", "fleets": "fleets: 0 of 10",
-    "masks": "masks: 0 of 100", "attackers": "attackers: 0 of 2",
+SCRIPT = ROOT / "benchmarks" / "campaign.py"
+SMALL = {
+    "schedules": 100, "kills": 4, "damage": 20, "fuzz": 1120, "audits": 1, "sieges": 5,
+    "fleets": 10, "attackers": 2,
 }  # fmt: skip
+FEW = {"masks": 20}  # each is dear
+ALL = pytest.param(1, "76 of 76", marks=pytest.mark.thorough)
+
+
+def campaign(*words):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    running = start(sys.executable, SCRIPT, "--jobs", "1", *words, **pipes)
+    try:
+        printed, _ = running.communicate(timeout=600)
+    finally:
+        end(running)
+    assert running.returncode == 0, printed
+    return printed
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("parts", [["faults"], [part for part in PARTS if part != "faults"]])
-def test_the_campaign_catches_every_planted_fault_and_finds_no_other(parts):
-    script = ROOT / "benchmarks" / "campaign.py"
-    only = [word for part in parts for word in ("--only", part)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    campaign = start(sys.executable, script, "--scale", "0.001", "--jobs", "1", *only, **pipes)
-    try:
-        printed, _ = campaign.communicate(timeout=600)
-    finally:
-        end(campaign)
-    assert campaign.returncode == 0, printed
+@pytest.mark.parametrize(("every", "found"), [(4, "20 of 76"), ALL])
+def test_the_campaign_catches_the_faults_that_are_planted(every, found):
+    printed = campaign("--only", "faults", "--every", every)
     assert "NOT CAUGHT" not in printed
-    assert all(PARTS[part] in printed for part in parts)
+    assert f"faults: {found} planted, all caught" in printed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("scale", "parts"), [("0.001", SMALL), ("0.0002", FEW)])
+def test_the_campaign_finds_no_fault_that_was_not_planted(scale, parts):
+    only = [word for part in parts for word in ("--only", part)]
+    printed = campaign("--scale", scale, *only)
+    assert all(f"{part}: 0 of {trials} " in printed for part, trials in parts.items())
 
 
 def test_every_part_of_the_campaign_that_needs_no_broker_is_run():
-    text = (ROOT / "benchmarks" / "campaign.py").read_text()
-    assert set(PARTS) | {"broker", "processes"} == {
-        line.split('"')[1]
-        for line in text.splitlines()
-        if line.startswith('    "') and ": run_" in line
-    }
+    parts = (line for line in SCRIPT.read_text().splitlines() if ": run_" in line)
+    named = {line.split('"')[1] for line in parts if line.startswith('    "')}
+    assert named == {*SMALL, *FEW, "faults", "broker", "processes"}

@@ -1,23 +1,28 @@
-"""A deployed client answers with an interval that it learned from its own labels."""
+"""A deployed client answers with an interval learned from its labels, and can tell its errors."""
+
+import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from helpers.network import Chance, VirtualDisk
+from helpers.loopback import disk, plan
 from psofed.core.conformal import LEVELS
-from psofed.experiment import Experiment, Features
-from psofed.fleet.protocol.confidence import WAITING, Confidence
-from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.confidence import WAITING, Confidence, Report, Running, summary
+from psofed.fleet.protocol.coordinator import Coordinator
+from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
 from psofed.methods import centralised, onlinefed, psofed
 
+LIVE = Deploy(clock="live")
 
-def plan(options=None, clock="live"):
+
+def member(options=None, files=None):
     methods = (options or psofed.Options(2),)
-    small = Experiment(
-        clients=3, cohort=2, rounds=50, features=Features(dim=10), methods=methods, dtype="float32"
-    )
-    return Deployment(small, Deploy(clock=clock))
+    given = plan(LIVE, clients=3, rounds=50, methods=methods, dtype="float32")
+    return Member(given, 0, files or disk())
 
 
 def samples(count, seed=0):
@@ -26,32 +31,27 @@ def samples(count, seed=0):
     return x, (x.sum(axis=1) + g.normal(size=count)).astype(np.float32)
 
 
-def disk():
-    return VirtualDisk("state", Chance(0, 0))
-
-
 @pytest.mark.parametrize("options", [psofed.Options(2), onlinefed.Options()], ids=lambda o: o.name)
 def test_nine_of_ten_labels_are_inside_the_interval_of_nine_tenths(options):
-    member = Member(plan(options), 0, disk())
+    found, inside = member(options), []
     x, y = samples(3000)
-    inside = []
     for i in range(len(y)):
-        ends = member.answer(x[i]).interval(0.9)
+        ends = found.answer(x[i]).interval(0.9)
         inside += [] if ends is None else [ends[0] <= y[i] <= ends[1]]
-        member.client.learn(x[i : i + 1], y[i : i + 1])
+        found.client.learn(x[i : i + 1], y[i : i + 1])
     assert np.mean(inside) == pytest.approx(0.9, abs=0.01)
-    assert member.confidence.coverage(0.9) == pytest.approx(np.mean(inside), abs=0.005)
+    assert found.confidence.coverage(0.9) == pytest.approx(np.mean(inside), abs=0.005)
 
 
 def test_no_interval_is_given_before_there_are_enough_labels():
-    member = Member(plan(), 0, disk())
+    found = member()
     x, y = samples(20)
-    assert member.answer(x[0]).interval(0.5) is None
-    member.client.learn(x[:9], y[:9])
-    assert member.answer(x[0]).interval(0.9) is None
-    member.client.learn(x[9:10], y[9:10])
-    assert member.answer(x[0]).interval(0.9) is not None
-    assert member.answer(x[0]).interval(0.99) is None
+    assert found.answer(x[0]).interval(0.5) is None
+    found.client.learn(x[:9], y[:9])
+    assert found.answer(x[0]).interval(0.9) is None
+    found.client.learn(x[9:10], y[9:10])
+    assert found.answer(x[0]).interval(0.9) is not None
+    assert found.answer(x[0]).interval(0.99) is None
 
 
 def test_a_late_label_is_compared_with_the_answer_that_was_given():
@@ -72,18 +72,71 @@ def test_questions_without_labels_do_not_fill_the_memory():
 
 
 def test_radii_survive_a_restart():
-    folder = disk()
-    member = Member(plan(), 0, folder)
-    member.client.learn(*samples(200))
-    member.save()
-    again = Member(plan(), 0, folder)
-    x = samples(1)[0][0]
-    assert again.answer(x) == member.answer(x)
-    assert again.confidence.coverage(0.9) == member.confidence.coverage(0.9)
+    folder, x = disk(), samples(1)[0][0]
+    before = member(files=folder)
+    before.client.learn(*samples(200))
+    before.save()
+    again = member(files=folder)
+    assert again.answer(x) == before.answer(x)
+    assert again.confidence.coverage(0.9) == before.confidence.coverage(0.9)
 
 
 def test_clients_without_a_model_learn_no_radii():
-    client = Member(plan(centralised.Options()), 0, disk()).client
+    client = member(centralised.Options()).client
     client.learn(*samples(5))
     assert not client.confidence.labels
     assert not [name for name in client.to_arrays() if name.startswith("radius.")]
+
+
+@given(
+    st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=30),
+    st.floats(0, 1e38),
+    st.integers(1, 2**32 - 1),
+)
+def test_one_client_that_lies_moves_the_summary_within_the_honest_ones(honest, lie, labels):
+    told = [Report(10, 9, error, 10, 0) for error in honest]
+    found = summary([*told, Report(labels, 0, lie, labels, 0)])
+    inside = [report.decibels for report in told]
+    assert min(inside) - 0.01 <= found.db <= max(inside) + 0.01
+    assert found.spread <= max(inside) - min(inside) + 0.01
+    assert found.clients == len(honest) + 1
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=50))
+def test_the_running_mean_is_the_mean_of_the_squares(values):
+    running = Running()
+    for value in values:
+        running.learn(value)
+    assert running.square == pytest.approx(np.mean(np.square(values)), rel=1e-9, abs=1e-12)
+    running.learn(math.inf)
+    assert math.isfinite(running.square)
+
+
+def test_a_client_that_tells_adds_twenty_bytes_that_are_counted():
+    device = member()
+    y = np.random.default_rng(0).standard_normal(200)
+    y[150] = -999.0
+    device.client.learn(np.random.default_rng(1).standard_normal((200, 4)), y)
+    assert len(device.hello()) == 9
+    device.tells = True
+    told = device.hello()
+    assert len(told) == wire.TELLING == 29
+    server = Coordinator(device.plan, disk())
+    assert server.take(0, told) == "hello"
+    square, inside = device.confidence.running.square, device.confidence.told[1]
+    assert server.reports[0] == Report(200, inside, np.float32(square), 200, refused=1)
+    assert 100 <= inside <= 200
+    assert server.commit().up == server.traffic[0] == 29
+
+
+@pytest.mark.parametrize("told", [(5, 4, math.nan, 5, 0), (5, 4, math.inf, 5, 0),
+    (5, 4, -1.0, 5, 0), (5, 4, 1.0, 0, 0), (3, 4, 1.0, 5, 0), (0, 0, 1.0, 5, 0)])  # fmt: skip
+def test_what_cannot_be_is_not_believed(told):
+    server = Coordinator(plan(LIVE), disk())
+    for body in (wire.telling(*told), b"123", bytes(19)):
+        frame = wire.Frame(wire.HELLO, server.plan.digest, 0, body=body)
+        assert server.take(2, wire.encode(frame)) == "hello"
+    frame = wire.Frame(wire.HELLO, server.plan.digest, 0, body=bytes(21))
+    assert server.take(2, wire.encode(frame)) == "size"
+    assert server.reports == {}
+    assert summary([]) is None

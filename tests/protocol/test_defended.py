@@ -14,7 +14,6 @@ from psofed.fleet.protocol import durable, wire
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.store import SELDOM, SLOTS
-from psofed.fleet.samples import replay
 from psofed.methods import centralised, onlinefed
 from psofed.methods import psofed as pso
 from psofed.stages.attacks import constant
@@ -60,10 +59,8 @@ def test_every_method_that_goes_live_goes_live_with_it(name):
     if options.simulated or options.not_live:
         pytest.skip("it does not go live")
     world = World(LIVE, methods=(options,), features=Features(dim=40))
-    sources = [replay(world.plan.experiment, k) for k in range(5)]
     for n in range(6):
-        for k, source in enumerate(sources):
-            world.members[k].client.learn(*source(8 * n, 8 * n + 8))
+        world.learn(n, 8)
         world.rounds()
     counts = world.balanced()
     assert counts["asked"] == counts["accepted"]
@@ -74,18 +71,15 @@ def test_every_method_that_goes_live_goes_live_with_it(name):
 def served(rounds, **changes):
     """A live run in memory, a sample for each client before each round: its server, its error."""
     world = World(LIVE, **TEN, **changes)
-    given, server = world.plan, world.server
-    sources = [replay(given.experiment, k) for k in range(10)]
+    server, task = world.server, world.plan.method().task
     for n in range(rounds):
-        for k, source in enumerate(sources):
-            world.members[k].client.learn(*source(n, n + 1))
+        world.learn(n, 1)
         for k, frame in server.frames().items():
             answer, _ = world.members[k].take(frame)
             if answer is not None:
                 server.take(k, answer)
         server.commit()
-    task = given.method().task
-    test = given.experiment.draw_test(task.seeds)
+    test = world.plan.experiment.draw_test(task.seeds)
     errors = task.features(test.x) @ world.model - test.y
     return server, float(to_db(np.mean(errors**2)))
 

@@ -5,44 +5,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.battery import every_method
-from helpers.loopback import K, Line, World, altered, connect, play
-from psofed.fleet.client_loop import Device
+from helpers.loopback import K, World, altered
 from psofed.fleet.protocol import wire
-from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy
-from psofed.fleet.protocol.member import Member
-from psofed.fleet.server_loop import ServerLoop
-
-
-def cast(**changes):
-    world = World(**changes)
-    return world.server, world.members
 
 
 def test_one_forged_invitation_does_not_fence_a_client_off_for_ever():
-    server, members = cast(cohort=K)
-    play(server, members)
-    forged = altered(server.frames()[0], incarnation=wire.LAST_INCARNATION)
-    answer, why = members[0].take(forged)
+    world = World(cohort=K)
+    world.rounds()
+    forged = altered(world.server.frames()[0], incarnation=wire.LAST_INCARNATION)
+    answer, why = world.members[0].take(forged)
     assert answer is None
     assert "cannot follow 1" in why
-    assert members[0].refused == {"jump": 1}
-    again = Member(server.plan, 0, members[0].store.disk, members[0].client.source)
-    assert again.take(server.frames()[0])[1] == "answered", "also after a restart"
+    assert world.members[0].refused == {"jump": 1}
+    again = world.member(0)
+    assert again.take(world.server.frames()[0])[1] == "answered", "also after a restart"
 
 
 def test_many_restarts_may_be_missed_and_the_operator_can_pass_a_forged_start():
-    server, members = cast(cohort=K)
-    play(server, members)
-    frame = server.frames()[0]
-    assert members[0].take(altered(frame, incarnation=1 + wire.MISSED))[1] == "answered"
-    answer, why = members[0].take(frame)
+    world = World(cohort=K)
+    world.rounds()
+    frame, member = world.server.frames()[0], world.members[0]
+    assert member.take(altered(frame, incarnation=1 + wire.MISSED))[1] == "answered"
+    answer, why = member.take(frame)
     assert answer is None
     assert f"--start {wire.MISSED + 2}" in why
-    later = Coordinator(server.plan, server.store.disk, start=wire.MISSED + 2)
+    later = world.start(start=wire.MISSED + 2)
     assert later.incarnation == wire.MISSED + 2
-    assert members[0].take(later.frames()[0])[1] == "repeated"
-    assert Coordinator(server.plan, server.store.disk, start=1).incarnation == wire.MISSED + 3
+    assert member.take(later.frames()[0])[1] == "repeated"
+    assert world.start(start=1).incarnation == wire.MISSED + 3
 
 
 @given(st.integers(0, wire.LAST_INCARNATION), st.integers(0, wire.LAST_INCARNATION))
@@ -76,16 +67,13 @@ def test_no_frame_is_larger_than_the_largest(options):
 
 def lost_record(ahead):
     """A server that has lost its newest record, after these clients had answered the next round."""
-    server, members = cast(cohort=K)
-    for _ in range(6):
-        play(server, members)
+    world = World(cohort=K)
+    world.rounds(6)
     for k in ahead:
-        members[k].take(server.frames()[k])
-    files = server.store.disk.files
-    del files[f"record.{server.store.sequence % 2}"]
-    loop = ServerLoop(Coordinator(server.plan, server.store.disk), Line())
-    connect(loop, {k: Device(member, Line()) for k, member in members.items()})
-    return loop
+        world.members[k].take(world.server.frames()[k])
+    del world.disks[-1].files[f"record.{world.server.store.sequence % 2}"]
+    world.start()
+    return world.loop()
 
 
 @pytest.mark.parametrize("ahead", [(2,), (1, 3), (0, 1, 2, 3, 4)])
@@ -113,8 +101,16 @@ def test_a_lost_record_can_be_gone_on_with_as_with_an_old_copy():
     assert loop.coordinator.ahead == {}
 
 
+def test_a_server_that_lost_its_newest_record_goes_on_with_a_deadline():
+    loop, rows = lost_record((2,)), []
+    loop.deadline, loop.on_close = 0.05, rows.append
+    loop.run(10)
+    assert [row.missing for row in rows] == [(2,), (), (), (), ()]
+
+
 def test_a_claim_is_forgotten_when_the_client_answers_or_the_server_has_caught_up():
-    server, members = cast(cohort=K)
+    world = World(cohort=K)
+    server, members = world.server, world.members
     boast = wire.Frame(wire.HELLO, server.plan.digest, wire.LAST_ROUND)
     assert server.take(0, wire.encode(boast)) == "ahead"
     near = wire.Frame(wire.HELLO, server.plan.digest, 2)

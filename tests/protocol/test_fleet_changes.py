@@ -92,15 +92,6 @@ def test_an_old_copy_of_the_server_goes_on_behind_the_rounds_that_its_clients_kn
     world.rounds(5)
 
 
-def test_one_client_alone_cannot_make_a_server_skip_rounds():
-    world = World()
-    world.rounds(3)
-    world.server.revive()
-    claim = wire.encode(wire.Frame(wire.HELLO, world.server._digest, 10**6))
-    assert world.server.take(0, claim) == "ahead"
-    assert world.server.n == 3
-
-
 def test_what_was_tried_in_a_round_that_is_void_is_not_held_against_anybody():
     world = World()
     world.server.snapshots.every = 4

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.battery import METHODS
@@ -89,27 +89,15 @@ def told(made, acts):
     story.compare()
 
 
-acts = st.lists(
-    st.tuples(
-        st.integers(0, 5),
-        st.integers(0, 2),
-        st.sampled_from(["add", "remove", "exclude", "readmit", "restore", "restart"]),
-        st.integers(0, 9),
-    ),
-    max_size=12,
-)
+ACTS = "add", "remove", "exclude", "readmit", "restore", "restart"
+act = st.tuples(st.integers(0, 5), st.integers(0, 2), st.sampled_from(ACTS), st.integers(0, 9))
+acts = st.lists(act, max_size=12)
 
 
-@settings(max_examples=20, deadline=None)
-@given(acts)
-def test_whatever_happens_to_the_fleet_the_deployment_equals_the_simulation(some):
-    told(plan(rounds=ROUNDS + 20), some)
-
-
-@settings(max_examples=10, deadline=None)
-@given(acts)
-def test_with_blocks_of_rounds_too(some):
-    told(plan(rounds=ROUNDS + 20, methods=(fedavg.Options(local_steps=3),)), some)
+@pytest.mark.parametrize("options", [psofed.Options(shared=3), fedavg.Options(local_steps=3)])
+@given(some=acts)
+def test_whatever_happens_to_the_fleet_the_deployment_equals_the_simulation(options, some):
+    told(plan(rounds=ROUNDS + 20, methods=(options,)), some)
 
 
 STORY = [
@@ -129,7 +117,7 @@ def test_every_method_whose_fleet_can_change_equals_the_simulation(options):
 
 
 def test_a_story_that_is_told_wrong_is_noticed():
-    story = Story(rounds=ROUNDS + 20, methods=(psofed.Options(shared=3),))
+    story = Story(rounds=ROUNDS + 20)
     for _ in range(5):
         story.close()
     story.server.change("add", [5])

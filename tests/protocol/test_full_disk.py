@@ -8,29 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.full_disk import FullDisk
-from helpers.loopback import K, Line, World, connect, disk, plan, play
+from helpers.loopback import K, World, plan, play
 from psofed.cli.laws.executors import simulate
 from psofed.errors import InputError
-from psofed.fleet.client_loop import Device
 from psofed.fleet.protocol import store
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.history import LOG, changes
-from psofed.fleet.protocol.member import Member
 from psofed.fleet.requests import Requests
-from psofed.fleet.samples import replay
-from psofed.fleet.server_loop import ServerLoop
 
 RECORD, PLAN = 7, 3  # steps that can fail: writes, and before or after a sync or rename
 
 
-def team(given, disks=None):
-    disks = disks or [disk() for _ in range(given.experiment.clients)]
-    return [Member(given, k, d, replay(given.experiment, k)) for k, d in enumerate(disks)]
-
-
-def answered(server, members):
-    for k, frame in server.frames().items():
-        assert server.take(k, members[k].take(frame)[0]) == "accepted"
+def full(who, **changes):
+    """A world in which one has a disk that can be full, and that disk."""
+    disk = FullDisk()
+    return World(disks={who: disk}, **changes), disk
 
 
 def unbroken(given):
@@ -42,21 +34,19 @@ def unbroken(given):
 
 def ready():
     """A server whose round 3 can be committed, and its clients; a snapshot will be due then."""
-    given, full = plan(), FullDisk()
-    server, members = Coordinator(given, full), team(given)
-    server.snapshots.every, server.snapshots.most = 2, 2
-    for _ in range(3):
-        play(server, members)
-    answered(server, members)
-    return server, members, full
+    world, disk = full(-1)
+    world.server.snapshots.every, world.server.snapshots.most = 2, 2
+    world.rounds(3)
+    world.answer()
+    return world.server, world.members, disk
 
 
 def steps(work):
     """How many steps of the disk can fail in what `work` does."""
-    server, _, full = ready()
-    before = full.steps
+    server, _, disk = ready()
+    before = disk.steps
     work(server)
-    return full.steps - before
+    return disk.steps - before
 
 
 def assert_as_unbroken(server, members):
@@ -73,18 +63,18 @@ def assert_as_unbroken(server, members):
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_commit_that_the_disk_refuses_is_held_and_folded_once(times):
     for first in range(steps(Coordinator.commit)):
-        server, members, full = ready()
-        full.fail(first, 1 if times == 1 else 10**9)
+        server, members, disk = ready()
+        disk.fail(first, 1 if times == 1 else 10**9)
         for _ in range(times):
             with pytest.raises(OSError, match="No space"):
                 server.commit()
             assert server.n == 3
             assert (server.missing, server.frames(), server.frame_for(0)) == ([], {}, None)
             assert server.take(0, members[0].hello()) in ("hello", "ahead")
-        full.mend()
+        disk.mend()
         assert server.commit().n == 3
         assert_as_unbroken(server, members)
-        again = Coordinator(server.plan, full)
+        again = Coordinator(server.plan, disk)
         assert (again.n, again.incarnation) == (8, 2)
 
 
@@ -99,32 +89,32 @@ ACTS = {
 def test_a_change_of_the_fleet_that_the_disk_refuses_has_not_happened(act):
     refused = 0
     for first in range(steps(ACTS[act])):
-        server, members, full = ready()
+        server, members, disk = ready()
         frames = server.server.invite()
-        full.fail(first)
+        disk.fail(first)
         try:
             ACTS[act](server)
         except OSError:
             refused += 1
         else:
             continue  # it was only model.npy, which the next commit writes
-        full.mend()
+        disk.mend()
         assert server.server.invite() == frames
         server.commit()
         assert_as_unbroken(server, members)
-        again = Coordinator(server.plan, full)
+        again = Coordinator(server.plan, disk)
         assert (again.n, again.log.count) == (8, 0)
         before = again.server.table.changes
         ACTS[act](again) if act != "restore" else again.put_back(again.snapshots.rounds()[-1])
-        logged = changes(full.read(LOG), again.log.count, "state")
+        logged = changes(disk.read(LOG), again.log.count, "state")
         assert len(logged) == (2 if act != "restore" else 1)
         assert again.server.table.changes > before or act == "restore"
     assert refused >= RECORD
 
 
 def test_no_change_is_made_while_a_round_is_held():
-    server, _, full = ready()
-    full.fail(0)
+    server, _, disk = ready()
+    disk.fail(0)
     with pytest.raises(OSError, match="No space"):
         server.commit()
     with pytest.raises(InputError, match="state cannot be written: round 3 is held; nothing was"):
@@ -132,11 +122,10 @@ def test_no_change_is_made_while_a_round_is_held():
 
 
 def test_an_operator_whose_request_the_disk_refuses_is_told_that_nothing_was_changed(tmp_path):
-    server, _, full = ready()
+    server, _, disk = ready()
     (tmp_path / "request.1").write_text('{"act": "exclude", "clients": [1]}')
-    full.fail(0)
+    disk.fail(0)
     assert Requests(server, tmp_path).look(lambda line: None) is None
-    full.mend()
     told = json.loads((tmp_path / "reply.1").read_text())["error"]
     assert "state/new: No space left on device" in told[1]
     assert told[2].startswith("nothing was changed")
@@ -146,50 +135,41 @@ def test_an_operator_whose_request_the_disk_refuses_is_told_that_nothing_was_cha
 @pytest.mark.parametrize("first", range(RECORD))
 @pytest.mark.parametrize("killed", [False, True])
 def test_an_answer_that_is_not_durable_does_not_leave_and_is_the_same_later(first, killed):
-    given, full = plan(cohort=K), FullDisk()
-    disks = [full, *(disk() for _ in range(K - 1))]
-    server, members = Coordinator(given, disk()), team(given, disks)
-    for _ in range(3):
-        play(server, members)
-    frame = server.frames()[0]
-    full.fail(first)
-    before = members[0].client.position
-    assert members[0].take(frame) == members[0].take(frame) == (None, "held")
-    assert members[0].trouble == "state/new: No space left on device"
-    assert members[0].client.position == before + 1, "it learns on"
-    assert members[0].refused == {}
-    full.mend()
+    world, disk = full(0, cohort=K)
+    world.rounds(3)
+    member, frame = world.members[0], world.server.frames()[0]
+    disk.fail(first)
+    before = member.client.position
+    assert member.take(frame) == member.take(frame) == (None, "held")
+    assert member.trouble == "state/new: No space left on device"
+    assert member.client.position == before + 1, "it learns on"
+    assert member.refused == {}
+    disk.mend()
     if killed:
-        full.crash()
-        members = team(given, disks)
+        disk.crash()
+        member = world.member(0)
     else:
-        assert members[0].save()
-        assert members[0].trouble == ""
-    answer, what = members[0].take(frame)
+        assert member.save()
+        assert member.trouble == ""
+    answer, what = member.take(frame)
     assert what in ("answered", "repeated")
-    assert server.take(0, answer) == "accepted"
-    answered(server, members)
-    server.commit()
-    while server.n < 8:
-        play(server, members)
-    assert np.array_equal(server.server.model, unbroken(given).server.model)
+    assert world.server.take(0, answer) == "accepted"
+    world.rounds(5)
+    assert np.array_equal(world.model, unbroken(world.plan).server.model)
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40)), max_size=6), st.integers(0, 9))
 def test_the_loops_go_on_by_themselves_and_end_as_the_simulation(faults, where):
     """Any disk is full at any step for any time, and is mended while the loops wait for it."""
-    given = plan(cohort=3)
     disks = [FullDisk() for _ in range(K + 1)]
+    world = World(cohort=3, disks=enumerate(disks, -1))
     with pytest.MonkeyPatch.context() as patch:
         for module in ("server_loop", "client_loop"):
             patch.setattr(f"psofed.fleet.{module}.RETRY", 0.001)
-        server = ServerLoop(Coordinator(given, disks[K]), Line())
-        members = team(given, disks[:K])
-        devices = {k: Device(member, Line()) for k, member in enumerate(members)}
-        connect(server, devices)
+        server = world.loop()
 
         def tick():  # while the server waits, time passes for the devices, too
-            for device in devices.values():
+            for device in world.devices.values():
                 if device.member.trouble:
                     device._save()
 
@@ -197,28 +177,27 @@ def test_the_loops_go_on_by_themselves_and_end_as_the_simulation(faults, where):
         for i, (first, count) in enumerate(faults):
             disks[(where + i) % (K + 1)].fail(first, count)
         server.run(12)
-    w, local = simulate(given, 12)
-    assert np.abs(server.coordinator.server.model - w).max() <= 1e-12
-    for k, member in enumerate(members):
+    w, local = simulate(world.plan, 12)
+    assert np.abs(world.model - w).max() <= 1e-12
+    for k, member in world.members.items():
         member.client.catch_up(12)
         assert np.abs(member.client.state["w"] - local[k]).max() <= 1e-12
-    counts = server.coordinator.server.ledger.counts
+    counts = world.balanced()
     assert counts["accepted"] == counts["asked"] == 36
 
 
 def test_a_client_says_once_that_its_disk_is_full_and_when_it_is_not():
-    given, full, said = plan(cohort=K), FullDisk(), []
-    device = Device(Member(given, 0, full, replay(given.experiment, 0)), Line(), (), said.append)
-    server = ServerLoop(Coordinator(given, disk()), Line())
-    connect(server, {0: device, **{k: Device(m, Line()) for k, m in enumerate(team(given)) if k}})
-    full.fail(0)
+    (world, disk), said = full(0, cohort=K), []
+    server, device = world.loop(), world.devices[0]
+    device.on_news = said.append
+    disk.fail(0)
     server._ask()
     server._ask()
     device._save()
     assert said == ["state/new: No space left on device: still learning, but no answer leaves;"
                     " trying again"]  # fmt: skip
     assert server.coordinator.missing == [0]
-    full.mend()
+    disk.mend()
     device._save()
     server._ask()
     assert said[1:] == ["state can be written again"]
@@ -226,9 +205,10 @@ def test_a_client_says_once_that_its_disk_is_full_and_when_it_is_not():
 
 
 def test_a_client_that_ends_with_a_full_disk_says_what_is_lost():
-    full = FullDisk()
-    device = Device(Member(plan(), 0, full, replay(plan().experiment, 0)), Line())
-    full.fail(0)
+    world, disk = full(0)
+    world.loop()
+    device = world.devices[0]
+    disk.fail(0)
     device._save()
     device.stop()
     with pytest.raises(InputError, match=r"state cannot be written \(state/new: No space.*lost"):
@@ -236,10 +216,9 @@ def test_a_client_that_ends_with_a_full_disk_says_what_is_lost():
 
 
 def test_a_server_that_is_stopped_while_a_round_is_held_ends():
-    given, full = plan(), FullDisk()
-    server = ServerLoop(Coordinator(given, full), Line())
-    connect(server, {k: Device(m, Line()) for k, m in enumerate(team(given))})
-    full.fail(0)
+    world, disk = full(-1)
+    server = world.loop()
+    disk.fail(0)
     server.on_tick = server.stop
     server.run(5)
     assert server.coordinator.n == 0
@@ -250,9 +229,9 @@ def test_a_server_that_is_stopped_while_a_round_is_held_ends():
 
 @pytest.mark.parametrize("first", range(RECORD + PLAN))
 def test_a_start_that_cannot_be_recorded_is_refused(first):
-    full = FullDisk()
-    full.fail(first)
+    disk = FullDisk()
+    disk.fail(first)
     refused = pytest.raises(InputError, match=r"state/new cannot be written: No space.*; mend")
-    with refused, store.starting(full):
-        Coordinator(plan(), full)
-        plan().keep(full)
+    with refused, store.starting(disk):
+        Coordinator(plan(), disk)
+        plan().keep(disk)

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from helpers.battery import METHODS
 from helpers.loopback import K, World, altered, disk, plan
 from psofed.cli.laws.executors import simulate
 from psofed.errors import InputError
-from psofed.fleet.protocol import in_memory, wire
+from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
@@ -125,27 +124,6 @@ def test_a_refused_message_changes_nothing_and_the_round_goes_on(world, reason, 
     assert (counts["asked"], counts["received"]) == (2, 3)
 
 
-def test_a_late_answer_moves_from_lost_to_refused(world):
-    server = world.server
-    (a, frame), (b, _) = server.frames().items()
-    late, _ = world.members[a].take(frame)
-    assert server.commit().missing == (a, b)
-    assert server.server.ledger.counts["lost"] == 2
-    for _ in range(2):
-        assert server.take(a, late) == "late"
-    counts = server.server.ledger.counts
-    assert (counts["lost"], counts["refused"], counts["rejected"]) == (1, 1, 2)
-
-
-def test_the_divisor_is_the_number_that_answered(world):
-    server, (k, _, answer) = world.server, world.first()
-    server.take(k, answer)
-    server.commit()
-    values = np.frombuffer(answer[9:], "<f8")
-    entries = server.server.method.schedule.entries(k, 1)
-    assert np.array_equal(server.server.state["w"][entries], values)
-
-
 def test_different_bytes_for_the_same_round_are_flagged(world):
     server, (k, _, answer) = world.server, world.first()
     server.take(k, answer)
@@ -215,21 +193,6 @@ def test_a_file_with_many_methods_must_say_which():
 def test_a_run_name_must_fit_a_topic(run):
     with pytest.raises(InputError, match="run is"):
         Deploy(run=run)
-
-
-@pytest.mark.parametrize("options", METHODS, ids=lambda o: f"{o.name}-{o.title()}")
-def test_every_method_is_refused_at_the_start_or_runs_as_its_messages_do(options):
-    if options.name in ("asofed", "local", "pdlms", "pdrls"):
-        with pytest.raises(InputError, match=f"method is {options.name}, which cannot be deployed"):
-            plan(methods=(options,))
-        return
-    world = World(methods=(options,))
-    world.rounds(12)
-    streams = [member.client.source for member in world.members.values()]
-    x, y = (np.stack(each) for each in zip(*(stream(0, 12) for stream in streams), strict=True))
-    expected = in_memory.run(plan(methods=(options,)).method(), x, y).models[-1]
-    assert np.abs(world.model - expected).max() <= 1e-12
-    assert expected.shape == (10,)
 
 
 def test_memofed_bears_lost_answers_and_restarts():

@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+from contextlib import closing, contextmanager
 
 import numpy as np
 import pytest
@@ -17,28 +18,27 @@ from psofed.fleet.protocol.store import StateFolder, Store
 ABOUT = {"run": "p", "role": "server", "digest": "00000001"}
 
 
-def opened(path):
-    folder = StateFolder(path)
-    return Store(folder, ABOUT), folder
+@contextmanager
+def opened(path, **changes):
+    """The store of a folder, which nobody else can use meanwhile."""
+    with closing(StateFolder(path)) as folder:
+        yield Store(folder, ABOUT | changes)
 
 
 def saved(path, *values):
-    kept, folder = opened(path)
-    kept.load()
-    for value in values:
-        kept.save({"w": np.full(3, value)})
-    folder.close()
+    with opened(path) as kept:
+        kept.load()
+        for value in values:
+            kept.save({"w": np.full(3, value)})
 
 
 def test_a_new_folder_is_empty_and_then_has_the_newest_record(tmp_path):
-    kept, folder = opened(tmp_path / "a" / "b")
-    assert kept.load() is None
-    folder.close()
+    with opened(tmp_path / "a" / "b") as kept:
+        assert kept.load() is None
     saved(tmp_path / "a" / "b", 1.0, 2.0, 3.0)
-    kept, folder = opened(tmp_path / "a" / "b")
-    assert kept.load()["w"].tolist() == [3.0] * 3
-    assert not kept.notes
-    folder.close()
+    with opened(tmp_path / "a" / "b") as kept:
+        assert kept.load()["w"].tolist() == [3.0] * 3
+        assert not kept.notes
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "zeros"])
@@ -49,36 +49,31 @@ def test_a_damaged_generation_falls_back_to_the_one_before_and_says_so(tmp_path,
     data[30] ^= 1
     ways = {"flip": data, "cut": data[:40], "empty": b"", "zeros": bytes(len(data))}
     newest.write_bytes(ways[damage])
-    kept, folder = opened(tmp_path)
-    assert kept.load()["w"].tolist() == [2.0] * 3
-    assert "record.1 is damaged" in kept.notes[0]
-    assert "the generation before" in kept.notes[0]
-    kept.save({"w": np.full(3, 4.0)})
+    with opened(tmp_path) as kept:
+        assert kept.load()["w"].tolist() == [2.0] * 3
+        assert "record.1 is damaged" in kept.notes[0]
+        assert "the generation before" in kept.notes[0]
+        kept.save({"w": np.full(3, 4.0)})
     assert newest.read_bytes() != ways[damage]
-    folder.close()
 
 
 def test_two_damaged_generations_are_an_error_that_says_what_to_do(tmp_path):
     saved(tmp_path, 1.0, 2.0)
     for name in store.SLOTS:
         (tmp_path / name).write_bytes(b"psofed 1\nnonsense")
-    kept, folder = opened(tmp_path)
-    with pytest.raises(InputError, match=r"record.0 is damaged.*record.1 is damaged.*restore"):
+    damaged = pytest.raises(InputError, match=r"record.0 is damaged.*record.1 is damaged.*restore")
+    with opened(tmp_path) as kept, damaged:
         kept.load()
-    folder.close()
 
 
-def test_the_folder_of_another_run_is_refused(tmp_path):
+@pytest.mark.parametrize(("other", "words"), [
+    ({"role": "client 3"}, "holds the state of role server, not client 3"),
+    ({"digest": "00000002"}, r"another experiment \(00000001, not 00000002\); compare .* run.toml"),
+])  # fmt: skip
+def test_the_folder_of_another_run_is_refused(tmp_path, other, words):
     saved(tmp_path, 1.0)
-    folder = StateFolder(tmp_path)
-    with pytest.raises(InputError, match="holds the state of role server, not client 3"):
-        Store(folder, ABOUT | {"role": "client 3"}).load()
-    with pytest.raises(
-        InputError,
-        match=r"holds the state of another experiment \(00000001, not 00000002\); compare .* run.toml",
-    ):
-        Store(folder, ABOUT | {"digest": "00000002"}).load()
-    folder.close()
+    with opened(tmp_path, **other) as kept, pytest.raises(InputError, match=words):
+        kept.load()
 
 
 @pytest.mark.parametrize("version", [records.VERSION - 1, records.VERSION + 1])
@@ -86,17 +81,13 @@ def test_a_record_of_another_version_is_refused_by_name_and_the_one_before_it_is
     tmp_path, monkeypatch, version
 ):
     saved(tmp_path, 1.0, 2.0)
-    with monkeypatch.context() as patch:
-        kept, folder = opened(tmp_path)
+    with opened(tmp_path) as kept, monkeypatch.context() as patch:
         kept.load()
         patch.setattr(records, "VERSION", version)
         kept.save({"w": np.full(3, 3.0)})
-        folder.close()
-    kept, folder = opened(tmp_path)
     line = f"has record.1, which was written by psofed .* with record version {version}; .* reads"
-    with pytest.raises(InputError, match=line):
+    with opened(tmp_path) as kept, pytest.raises(InputError, match=line):
         kept.load()
-    folder.close()
 
 
 def test_a_folder_is_used_by_one_process_at_a_time_and_is_free_after_a_kill(tmp_path):
@@ -114,18 +105,12 @@ def test_a_folder_is_used_by_one_process_at_a_time_and_is_free_after_a_kill(tmp_
 
 
 def test_a_record_is_made_durable_before_it_gets_its_name_and_the_name_after(tmp_path, monkeypatch):
-    done = []
-    kept, folder = opened(tmp_path)
-    replace, fsync = os.replace, os.fsync
-    monkeypatch.setattr(os, "replace", lambda a, b: (done.append("rename"), replace(a, b)))
-    monkeypatch.setattr(os, "fsync", lambda fd: (done.append("sync"), fsync(fd)))
-    kept.save({"w": np.zeros(2)})
+    done, replace, fsync = [], os.replace, os.fsync
+    with opened(tmp_path) as kept:
+        monkeypatch.setattr(os, "replace", lambda a, b: (done.append("rename"), replace(a, b)))
+        monkeypatch.setattr(os, "fsync", lambda fd: (done.append("sync"), fsync(fd)))
+        kept.save({"w": np.zeros(2)})
     assert done == ["sync", "rename", "sync"]
-    folder.close()
-
-
-def modes(path):
-    return {each.name: each.stat().st_mode & 0o777 for each in path.iterdir()}
 
 
 def test_a_new_folder_and_all_its_files_are_for_nobody_else(tmp_path):
@@ -135,20 +120,20 @@ def test_a_new_folder_and_all_its_files_are_for_nobody_else(tmp_path):
     finally:
         os.umask(before)
     assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
-    assert modes(tmp_path / "s") == dict.fromkeys(("lock", *store.SLOTS), 0o600)
+    modes = {each.name: each.stat().st_mode & 0o777 for each in (tmp_path / "s").iterdir()}
+    assert modes == dict.fromkeys(("lock", *store.SLOTS), 0o600)
 
 
 def test_a_folder_that_others_could_read_is_closed_to_them_and_that_is_said_once(tmp_path):
     path = tmp_path / "s"
     saved(path, 1.0)
     path.chmod(0o755)
-    folder = StateFolder(path)
-    assert folder.notes == ["other users could read it; from now on they cannot (mode 700)"]
+    with opened(path) as kept:
+        said = ["other users could read it; from now on they cannot (mode 700)"]
+        assert kept.disk.notes == said
     assert path.stat().st_mode & 0o777 == 0o700
-    folder.close()
-    again = StateFolder(path)
-    assert again.notes == []
-    again.close()
+    with opened(path) as kept:
+        assert kept.disk.notes == []
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777, 0o702])
@@ -169,40 +154,37 @@ def test_a_link_inside_the_folder_is_not_followed(tmp_path, name):
     content = mine.read_bytes()
     (tmp_path / "s" / name).unlink(missing_ok=True)
     (tmp_path / "s" / name).symlink_to(mine)
-    with pytest.raises(InputError, match=f"{name} cannot be .*: is a symbolic link; "):  # noqa: PT012
-        kept, folder = opened(tmp_path / "s")
-        with store.starting(folder):
-            kept.load()
-            kept.save({"w": np.full(3, 3.0)})
+    refused = pytest.raises(InputError, match=f"{name} cannot be .*: is a symbolic link; ")
+    with refused, opened(tmp_path / "s") as kept, store.starting(kept.disk):
+        kept.load()
+        kept.save({"w": np.full(3, 3.0)})
     assert mine.read_bytes() == content
 
 
 def test_what_is_not_a_file_is_not_waited_for(tmp_path):
     saved(tmp_path, 1.0)
     os.mkfifo(tmp_path / "record.0")
-    kept, folder = opened(tmp_path)
-    with pytest.raises(InputError, match=r"record.0 cannot be read: is not a regular file"):
+    odd = pytest.raises(InputError, match=r"record.0 cannot be read: is not a regular file")
+    with opened(tmp_path) as kept, odd:
         kept.load()
-    folder.close()
 
 
 def test_a_draft_that_does_not_fit_is_not_left_on_the_disk(tmp_path, monkeypatch):
-    kept, folder = opened(tmp_path)
-
     def full(handle):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
     try:
-        with pytest.raises(OSError, match=r"File too large: '.*/new'"):
+        too_large = pytest.raises(OSError, match=r"File too large: '.*/new'")
+        with opened(tmp_path) as kept, too_large:
             kept.save({"w": np.zeros(10_000)})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
     assert not (tmp_path / "new").exists()
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*/new'"):
+    no_space = pytest.raises(OSError, match=r"No space left on device: '.*/new'")
+    with opened(tmp_path) as kept, no_space:
+        monkeypatch.setattr(os, "fsync", full)
         kept.save({"w": np.zeros(2)})
-    folder.close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

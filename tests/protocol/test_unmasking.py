@@ -13,7 +13,6 @@ from psofed.cli.laws.executors import compare_methods, simulate
 from psofed.errors import InputError
 from psofed.federation.stage import within
 from psofed.fleet.protocol import wire
-from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.fleet.protocol.masking import ALONE, FEW, GARBAGE, bits
 from psofed.fleet.protocol.member import Member
@@ -25,42 +24,54 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
 
 from masked_sums import masked_world, shared_keys
 
-from helpers.loopback import altered, balanced
-from helpers.network import Chance, VirtualDisk
+from helpers.loopback import World, altered, disk
 
 PLAIN, SELF = 4, 5  # worlds without and with self-masks: cohorts of 5 and 6
 
 
-class Table:
+both = pytest.mark.parametrize("number", [PLAIN, SELF])
+
+
+class Table(World):
     """A server and its clients around a table: nothing is lost that is not left out by hand."""
 
     def __init__(self, number: int, shared: int = 0, **privately) -> None:
-        self.plan, self.streams = masked_world(number)
-        if shared or privately:
-            world = self.plan.experiment
-            method, privacy = world.methods[0], replace(world.privacy, **privately)
-            method = replace(method, shared=shared or method.shared)
-            world = replace(world, methods=(method,), privacy=privacy)
-            self.plan = Deployment(world, self.plan.deploy)
-        self.keys = shared_keys(self.plan.experiment.clients)
-        self.disks = [VirtualDisk(str(k), Chance(0, k)) for k in range(1 + len(self.streams))]
-        self.server = Coordinator(self.plan, self.disks[-1])
-        self.members = [self.member(k) for k in range(len(self.streams))]
+        made, self.streams = masked_world(number)
+        world = made.experiment
+        method, privacy = world.methods[0], replace(world.privacy, **privately)
+        methods = (replace(method, shared=shared or method.shared),)
+        self.keys = shared_keys(world.clients)
+        world = replace(world, methods=methods, privacy=privacy)
+        super().__init__(given=Deployment(world, made.deploy))
 
-    def member(self, k: int) -> Member:
-        return Member(self.plan, k, self.disks[k], self.streams[k], pairs=self.keys[k])
+    def member(self, k: int, keys=None) -> Member:
+        files, pairs = self.disks.setdefault(k, disk()), keys or self.keys[k]
+        self.members[k] = Member(self.plan, k, files, self.streams[k], pairs=pairs)
+        return self.members[k]
 
-    def ask(self, without=()) -> dict[int, bytes]:
+    def ask(self, without=(), frames=None) -> None:
         """Everybody who is asked answers, but for some."""
-        frames = self.server.frames()
-        replies = {k: self.members[k].take(f)[0] for k, f in frames.items() if k not in without}
-        for k, reply in replies.items():
-            if reply is not None:
+        for k, frame in (frames or self.server.frames()).items():
+            if k not in without and (reply := self.members[k].take(frame)[0]) is not None:
                 self.server.take(k, reply)
-        return frames
+
+    def sent(self) -> dict[int, np.ndarray]:
+        """The masked words of everybody's answer, which nobody takes."""
+        answers = {k: self.members[k].take(f)[0] for k, f in self.server.frames().items()}
+        return {k: np.frombuffer(wire.decode(a, 10_000).body, "<u4") for k, a in answers.items()}
+
+    def full(self, value: float) -> bytes:
+        """What comes down if all entries have this value."""
+        return np.full(within(self.plan.method()).shared, value).astype("<f8").tobytes()
+
+    def close(self):
+        """Those who are in the sum tell what is needed."""
+        if self.server.seal():
+            self.ask()
+        return self.server.commit()
 
 
-@pytest.mark.parametrize("number", [PLAIN, SELF])
+@both
 def test_without_drop_outs_the_models_are_those_of_the_simulation(number):
     table = Table(number)
     for _ in range(8):
@@ -69,31 +80,29 @@ def test_without_drop_outs_the_models_are_those_of_the_simulation(number):
         table.ask()
         assert table.server.commit().void == ""
     w, _ = simulate(table.plan, 8)
-    assert np.abs(table.server.server.model - w).max() <= 1e-12
+    assert np.abs(table.model - w).max() <= 1e-12
     (found,) = compare_methods(table.plan.experiment, 8)
     assert found.passed
 
 
-@pytest.mark.parametrize("number", [PLAIN, SELF])
+@both
 def test_who_drops_out_is_not_in_the_sum(number):
     table = Table(number)
     gone = table.server.missing[1]
     table.ask(without=[gone])
-    assert table.server.seal()
-    table.ask()
-    closed = table.server.commit()
+    closed = table.close()
     assert (closed.void, closed.missing, closed.accepted) == ("", (gone,), closed.asked - 1)
 
 
 def test_too_few_are_no_sum():
     table = Table(PLAIN)
     table.ask(without=table.server.missing[2:])
-    before = table.server.server.model.copy()
+    before = table.model.copy()
     assert not table.server.seal()
     closed = table.server.commit()
     assert (closed.void, closed.accepted, len(closed.left_out)) == (FEW, 0, 2)
-    assert (table.server.server.model == before).all()
-    balanced(table.server)
+    assert (table.model == before).all()
+    table.balanced()
 
 
 def test_one_who_vanishes_before_it_tells_makes_the_round_void_and_nothing_is_learned():
@@ -109,8 +118,7 @@ def test_one_who_vanishes_before_it_tells_makes_the_round_void_and_nothing_is_le
 def test_other_keys_are_noticed():
     table = Table(PLAIN, shared=5)
     k = table.server.missing[0]
-    wrong = {j: bytes(32) for j in table.keys[k]}
-    table.members[k] = Member(table.plan, k, table.disks[k], table.streams[k], pairs=wrong)
+    table.member(k, {j: bytes(32) for j in table.keys[k]})
     table.ask()
     assert table.server.commit().void == GARBAGE
 
@@ -157,24 +165,20 @@ def test_a_client_is_in_no_round_that_the_seed_does_not_say():
 def test_a_client_is_not_driven_out_of_its_range_by_what_comes_down():
     table = Table(PLAIN)
     k, frame = next(iter(table.server.frames().items()))
-    values = np.full(within(table.server.server.method).shared, 65.0)
-    pushed = altered(frame, body=values.astype("<f8").tobytes())
+    pushed = altered(frame, body=table.full(65.0))
     assert "not finite or too large" in table.members[k].take(pushed)[1]
 
 
-@pytest.mark.parametrize("number", [PLAIN, SELF])
+@both
 def test_a_sum_in_which_one_has_received_another_model_is_not_read(number):
     table = Table(number)
     frames = table.server.frames()
     victim = min(frames)
-    M = within(table.server.server.method).shared
-    large = np.full(M, 60.0).astype("<f8").tobytes()  # its own step is then the largest
-    frames[victim] = altered(frames[victim], body=large)
-    for k, frame in frames.items():
-        assert table.server.take(k, table.members[k].take(frame)[0]) == "accepted"
-    if table.server.seal():
-        table.ask()
-    assert table.server.commit().void == GARBAGE
+    # Its own step is then the largest.
+    frames[victim] = altered(frames[victim], body=table.full(60.0))
+    table.ask(frames=frames)
+    assert table.server.server.answers.keys() == frames.keys()
+    assert table.close().void == GARBAGE
 
 
 def test_a_client_that_has_lost_its_last_record_sends_nothing_more_under_its_masks():
@@ -215,14 +219,14 @@ def test_all_that_a_large_cohort_tells_fits_into_a_frame(self_masks):
         assert wire.size(wire.SEEDS, 1000 // 8 + masks.SEED * told) <= plan.largest
 
 
-@pytest.mark.parametrize("number", [PLAIN, SELF])
+@both
 def test_seeds_that_were_told_for_another_sum_before_a_kill_are_refused(number):
     table = Table(number)
     cohort = table.server.missing
     table.ask(without=cohort[:1])
     table.server.seal()
     stale = table.members[cohort[2]].take(table.server.frames()[cohort[2]])[0]
-    table.server = Coordinator(table.plan, table.disks[-1])
+    table.start()
     table.ask(without=cohort[1:2])
     table.server.seal()
     assert table.server.take(cohort[2], stale) == "late"
@@ -234,7 +238,7 @@ def test_seeds_that_were_told_for_another_sum_before_a_kill_are_refused(number):
 def test_keys_are_needed_with_masks_and_refused_without():
     table = Table(PLAIN)
     with pytest.raises(InputError, match="keys of masks are missing"):
-        Member(table.plan, 0, VirtualDisk("x", Chance(0, 0)), table.streams[0])
+        Member(table.plan, 0, disk(), table.streams[0])
 
 
 @pytest.mark.parametrize("act", [lambda s: s.change("remove", [0]), lambda s: s.put_back(0),
@@ -244,23 +248,17 @@ def test_a_masked_fleet_is_settled(act):
         act(Table(PLAIN).server)
 
 
-@pytest.mark.parametrize("number", [PLAIN, SELF])
+@both
 def test_a_simulation_counts_the_bytes_that_go_up_besides_heads(number):
     table = Table(number)
     table.ask()
-    table.server.seal()
-    table.ask()
-    closed = table.server.commit()
+    closed = table.close()
     heads = wire.head(wire.UPLOAD) + (number == SELF) * wire.head(wire.SEEDS)
     found = montecarlo.run(replace(table.plan.experiment, runs=1))
     assert found.uplink[0, 1] == closed.up - closed.asked * heads
 
 
 # What docs/privacy.md admits.
-
-
-def words(answer: bytes) -> np.ndarray:
-    return np.frombuffer(wire.decode(answer, 10_000).body, "<u4")
 
 
 def near(table: Table, found, clients) -> bool:
@@ -275,8 +273,7 @@ def near(table: Table, found, clients) -> bool:
 def test_a_server_that_lies_needs_one_less_than_least_of_the_members_to_read_another(others):
     table = Table(SELF)
     cohort, privacy = table.server.missing, table.plan.world.privacy
-    frames = table.server.frames()
-    sent = {k: words(table.members[k].take(frame)[0]) for k, frame in frames.items()}
+    sent = table.sent()
     victim, bad = cohort[0], cohort[1 : 1 + others]
     small = [victim, *cohort[1:3]]
     told = table.members[victim].take(question(table, small))[0]
@@ -297,8 +294,7 @@ def test_a_server_that_lies_needs_one_less_than_least_of_the_members_to_read_ano
 def test_a_server_that_lies_learns_two_sums_of_a_cohort_that_has_twice_as_many_as_least():
     table = Table(SELF)
     cohort, privacy = table.server.missing, table.plan.world.privacy
-    frames = table.server.frames()
-    sent = {k: words(table.members[k].take(frame)[0]) for k, frame in frames.items()}
+    sent = table.sent()
     for half in (cohort[:3], cohort[3:]):
         asked = {k: table.members[k].take(question(table, half))[0] for k in half}
         told = {k: wire.decode(answer, 10_000).body[1:] for k, answer in asked.items()}
@@ -310,8 +306,7 @@ def test_a_server_that_lies_learns_two_sums_of_a_cohort_that_has_twice_as_many_a
 def test_by_default_a_sum_has_more_than_half_of_a_cohort_so_that_there_are_no_two():
     table = Table(SELF, least=None)
     cohort = table.server.missing
-    for k, frame in table.server.frames().items():
-        table.members[k].take(frame)
+    table.sent()
     for half in (cohort[:3], cohort[3:]):
         assert all("too few" in table.members[k].take(question(table, half))[1] for k in half)
     assert table.members[cohort[0]].take(question(table, cohort[:4]))[1] == "revealed"
@@ -328,12 +323,9 @@ def test_a_model_that_was_spoilt_in_void_rounds_shows_in_a_fair_one_unless_error
         frames = table.server.frames()
         if n < 5:
             frames[victim] = altered(frames[victim], body=spoilt)
-        before = table.server.server.model.copy()
-        for k, frame in frames.items():
-            table.server.take(k, table.members[k].take(frame)[0] or b"")
-        if table.server.seal():
-            table.ask()
-        assert (table.server.commit().void == "") == (n == 5)
+        before = table.model.copy()
+        table.ask(frames=frames)
+        assert (table.close().void == "") == (n == 5)
     method = table.plan.method()
     fresh = np.intersect1d(
         *(method.entries(np.array([victim]), np.array([5]), up) for up in (0, 1))

@@ -337,16 +337,6 @@ class Ahead:
         self.drawn = np.broadcast_to(drawn, shape)
 
 
-def exchanges(mask: Indices, shift: int, dim: int) -> NDArray[np.intp]:
-    """How often each entry travels over D rounds: g |{s in S_0 : s = i mod g}|, g = gcd(tau, D).
-
-    >>> exchanges(np.array([0]), shift=2, dim=4).tolist()
-    [2, 0, 2, 0]
-    """
-    g = gcd(shift, dim)
-    return g * np.bincount(mask % g, minlength=g)[np.arange(dim) % g]
-
-
 def is_even(dim: int, shared: int, shift: int, block: bool) -> bool:
     """Whether every entry is sure to be exchanged M times in D rounds, before masks are drawn.
 

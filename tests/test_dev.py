@@ -20,13 +20,10 @@ def dev():
     return module
 
 
-def test_a_step_is_a_line_with_its_seconds(dev, capsys):
+def test_a_step_is_a_line_with_its_seconds_that_says_whether_it_failed(dev, capsys):
     with dev.step("install things"):
         pass
     assert capsys.readouterr().err == "  install things ... done, 0 s\n"
-
-
-def test_a_step_that_fails_says_so(dev, capsys):
     with pytest.raises(subprocess.CalledProcessError), dev.step("install things"):
         raise subprocess.CalledProcessError(1, "uv")
     assert "install things ... failed, 0 s" in capsys.readouterr().err

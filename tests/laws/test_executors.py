@@ -85,17 +85,6 @@ def test_the_polynomial_cosine_is_as_good_as_its_precision(dtype, taps):
     assert error.max() < {"float32": 2e-6, "float64": 4e-15}[dtype]
 
 
-@pytest.mark.parametrize("name", ["cosine", "exponential", "gaussian"])
-def test_the_kernels_features_are_those_of_core(name):
-    generator = np.random.default_rng(1)
-    x = generator.normal(size=(40, 4))
-    if name == "gaussian":
-        feature = features.gaussian(generator.normal(size=(30, 4)), 2.0)
-    else:
-        feature = getattr(features, name)(Seeds(2), 30, 4, 2.0)
-    assert np.abs(kernel_features(feature, x, "float64") - feature(x)).max() < 1e-14
-
-
 @given(st.integers(0, 10**6), st.integers(1, 90), st.integers(1, 3), st.integers(1, 20))
 def test_catching_up_in_blocks_is_learning_sample_by_sample(seed, samples, methods, dim):
     generator = np.random.default_rng(seed)

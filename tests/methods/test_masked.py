@@ -22,7 +22,7 @@ def experiment(masks: bool, **more) -> Experiment:
 
 
 def test_all_drivers_give_the_same_numbers():
-    assert all(found.passed for found in compare_methods(experiment(True), 60))
+    assert all(found.passed for found in compare_methods(experiment(True), 30))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -35,7 +35,7 @@ def test_masks_change_nothing_but_the_last_digits_and_not_a_byte(dtype):
 
 
 def test_several_runs_at_once_are_what_each_is_alone():
-    made = experiment(True, runs=3)
+    made = experiment(True, rounds=20)
     for number, run in enumerate(onerun.some_runs(made, range(3))):
         assert np.array_equal(run.mse, onerun.one_run(made, number).mse)
 

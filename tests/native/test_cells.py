@@ -1,5 +1,7 @@
-"""Plain numbers in cells are read by compiled code, and have the bits that Python gives them."""
+"""What compiled code reads of CSV: the cells of the csv module, and the bits that Python gives numbers."""
 
+import csv
+import io
 import math
 
 import numpy as np
@@ -11,6 +13,7 @@ from helpers.plain import uncompiled
 from psofed.core import native
 from psofed.errors import InputError
 from psofed.streams.data.columns import Batch, Missing, numbers
+from psofed.streams.data.textfile import columns
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="nothing is compiled here")
 written = st.one_of(
@@ -49,3 +52,44 @@ def test_numbers_are_the_nearest_to_what_is_written(value):
     (found,) = numbers(Batch("f", [2], {"c": (text,)}), "c", Missing())
     assert found == float(text)
     assert math.copysign(1, found) == math.copysign(1, float(text))
+
+
+signs = st.text(st.sampled_from('ab1"",,;\n\n\r é\udc80\0'), max_size=24)
+plain = st.lists(st.lists(st.sampled_from(["1.5", "NA", '"a,b"', "", '""', "x y", "é"]),
+                          min_size=2, max_size=2).map(",".join), max_size=6)  # fmt: skip
+
+
+def by_csv(lines, sep):
+    return list(csv.reader(lines, delimiter=sep))
+
+
+@given(st.one_of(signs, plain.map("\n".join), plain.map("\r\n".join)), st.sampled_from(",;"),
+       st.integers(1, 3))  # fmt: skip
+@example("1,2\r\n3,4\r\n", ",", 2)
+@example('"a,b",2\n"",4', ",", 2)
+@example('1,2\n3,"4\n', ",", 2)
+@example("1,2\r", ",", 2)
+@example('a"b,2\n', ",", 2)
+@example('"a"b,2\n', ",", 2)
+@example('"a""b",2\n', ",", 2)
+@example("\n", ",", 1)
+def test_columns_are_those_of_the_csv_module_or_none(text, sep, width):
+    lines = list(io.StringIO(text, newline=""))
+    found = columns(lines, sep, width) if lines else None
+    if found is not None:
+        assert [list(row) for row in zip(*found, strict=True)] == by_csv(lines, sep)
+        assert all(len(column) == len(lines) for column in found)
+
+
+@given(plain, st.sampled_from(["\n", "\r\n"]))
+def test_usual_lines_are_read_by_column(rows, end):
+    lines = [row + end for row in rows]
+    if lines:
+        found = columns(lines, ",", 2)
+        assert found is not None
+        assert [list(row) for row in zip(*found, strict=True)] == by_csv(lines, ",")
+
+
+def test_cells_that_the_csv_module_finds_too_long_are_left_to_it():
+    assert columns(["1," + "9" * csv.field_size_limit() + "\n"], ",", 2) is not None
+    assert columns(["1," + "9" * (csv.field_size_limit() + 1) + "\n"], ",", 2) is None

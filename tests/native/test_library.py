@@ -14,8 +14,7 @@ import pytest
 
 import psofed
 from helpers.plain import uncompiled
-from psofed.core import features, native
-from psofed.core.seeds import Seeds
+from psofed.core import native
 from psofed.simulate import kernel
 from psofed.simulate.onerun import one_run
 
@@ -114,16 +113,6 @@ def test_sums_of_products_are_those_of_numpy(dtype, count, dim, more):
     with uncompiled():
         expected = kernel.products(z, y)
     assert np.abs(np.triu(found - expected)).max() <= 1e-12 * count
-
-
-@compiled
-@pytest.mark.parametrize("dim", [1, 8, 9, 17, 40])
-def test_features_are_the_same_with_and_without_the_library(dim):
-    x = np.random.default_rng(0).normal(size=(40, 3))
-    for z in (features.cosine(Seeds(0), dim, 3, 2.0), features.gaussian(x[:dim], 2.0)):
-        found = kernel.compiled(z, x.dtype)(x)
-        with uncompiled():
-            assert np.abs(found - kernel.compiled(z, x.dtype)(x)).max() < 1e-14
 
 
 def test_a_library_of_other_sources_is_refused_and_not_used(tmp_path):

@@ -8,7 +8,8 @@ from hypothesis.extra.numpy import arrays
 
 from helpers.plain import uncompiled
 from psofed.core import coding, native
-from psofed.core.features import Bumps, Waves
+from psofed.core.features import Bumps, Waves, exponential
+from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
 from psofed.methods import memofed
 from psofed.methods.memo import server
@@ -73,12 +74,14 @@ def test_correlations_are_the_same_for_any_spread(dim, taps, seed, spread):
         assert np.abs(found - features.correlation(*given)).max() <= 1e-14 * max(spread, 10)
 
 
-@pytest.mark.parametrize("taps", [1, 3, 4, 5])
+@pytest.mark.parametrize(
+    ("taps", "dim"), [(1, 11), (3, 1), (3, 8), (3, 9), (4, 30), (5, 17), (3, 40)]
+)
 @pytest.mark.parametrize(("dtype", "close"), [("float32", 2e-6), ("float64", 1e-14)])
-def test_features_of_one_run_are_those_of_the_map(taps, dtype, close):
+def test_features_of_one_run_are_those_of_the_map(taps, dim, dtype, close):
     rng = np.random.default_rng(taps)
-    W, b, x = rng.normal(size=(11, taps)), rng.uniform(0, 7, 11), rng.normal(size=(2, 5, taps))
-    for features in (Waves(W, b), Bumps(W, 1.5)):
+    W, b, x = rng.normal(size=(dim, taps)), rng.uniform(0, 7, dim), rng.normal(size=(2, 5, taps))
+    for features in (Waves(W, b), Bumps(W, 1.5), exponential(Seeds(2), 2 * dim, taps, 2.0)):
         exact, given = features.astype(dtype), x.astype(dtype)
         fast = kernel.compiled(exact, np.dtype(dtype))
         for one in (given, given[0], given[:, 1], given[0, :0]):

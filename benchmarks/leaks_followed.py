@@ -214,9 +214,9 @@ def memo(job: Upload, trials: int) -> dict[str, Any]:
 def posed(method: memofed.Method, x: Any, y: Any) -> InverseProblem:
     """The problem of the bytes that a client sends after these samples."""
     client = method.client()
-    method.at_client.learn(client, x, method.task.features(x), y)
-    method.at_client.receive(client, np.empty(0))
-    message = method.decode(method.encode(method.at_client.upload(client), up=True), up=True)
+    method.learn_one(client, x, method.task.features(x), y)
+    method.receive_one(client, np.empty(0))
+    message = method.decode(method.encode(method.upload_one(client), up=True), up=True)
     return first_upload.problem(method, message, len(y))
 
 

@@ -220,9 +220,9 @@ def revealed(scale: Scale) -> str:
     worst = []
     for k in range(20):
         client, x, y = method.client(), chunk.x[k, :1], chunk.y[k, :1]
-        method.at_client.learn(client, x, task.features(x), y)
-        method.at_client.receive(client, np.empty(0))
-        values = method.at_client.upload(client)[: method.values.entries]
+        method.learn_one(client, x, task.features(x), y)
+        method.receive_one(client, np.empty(0))
+        values = method.upload_one(client)[: method.values.entries]
         found = _fitted(method, method.values.restore(values), np.random.default_rng(k))
         worst.append(np.abs(found - np.append(x[0], y[0])).max())
     spread = [f"{v.std():.2f}" for v in (chunk.x, chunk.y)]

@@ -47,6 +47,7 @@ from psofed.federation.contract import (
 )
 from psofed.federation.learners.contract import Learner, Line
 from psofed.federation.options import LOST, Coded, Common, Knob, Learns, geometric
+from psofed.federation.schema import require
 from psofed.federation.stage import Stage
 from psofed.methods import centralised
 from psofed.methods.psofed import Method as PartialSharing
@@ -62,7 +63,7 @@ __all__ = [  # noqa: RUF022
     "ABSENT", "Array", "Indices", "Message", "State", "nothing", "rows", "same", "some", "whole",
     # The options of a method: the keys of its table, and what it declares.
     "LOST", "SCHEMES", "Coded", "Common", "InputError", "Knob", "Learns", "Paced", "Windows",
-    "at_least_one", "geometric", "steps",
+    "at_least_one", "geometric", "require", "steps",
     # What a method derives from, and what stands around one.
     "Anchored", "Compressed", "LocalSteps", "OneClient", "PartialSharing", "Plain", "centralised",
     "CodedValues", "Stage",

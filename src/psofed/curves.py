@@ -9,16 +9,15 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed import extras
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.experiment import TABLE_ROUNDS, Experiment
 from psofed.extras import need
 from psofed.federation.options import settings
 from psofed.stages.checks.contract import by_name
 
-Array = NDArray[Any]
 STEADY_SHARE = 0.2  # "steady" is the mean over this last part of the rounds
 PER_DB = float(10 / np.log(10))  # dB per unit of relative change
 PER_METHOD = ("mse", "stderr", "uplink", "downlink", "multicast", "points")
@@ -144,17 +143,13 @@ class Curves:
 
     def tables(self) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
         """The same by method: its options, and its columns."""
-        every = self._every()
-        for j, about in enumerate(self.options()):
-            yield about, {"round": self.rounds} | {key: each[j] for key, each in every.items()}
-
-    def _every(self) -> dict[str, Array]:
-        """The columns of all methods, [method, mark] each."""
-        return {
+        every = {
             "mse": self.mse, "mse_db": self.mse_db, "stderr_db": self.stderr_db,
             "uplink_bytes": self.uplink, "downlink_bytes": self.downlink,
             "multicast_bytes": self.multicast, "cumulative": self.cumulative,
         }  # fmt: skip
+        for j, about in enumerate(self.options()):
+            yield about, {"round": self.rounds} | {key: each[j] for key, each in every.items()}
 
     def to_frame(self) -> Any:
         """The curves as a pandas DataFrame, a row per method and round (extra `frame`).

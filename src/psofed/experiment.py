@@ -25,8 +25,9 @@ from psofed.federation.contract import Method, Task
 from psofed.federation.feature_table import Features as Features
 from psofed.federation.foreign import PROBES
 from psofed.federation.learners import lms
-from psofed.federation.membership import AwakeCohorts, FleetCohorts, FleetHistory
+from psofed.federation.membership import FleetCohorts, FleetHistory
 from psofed.federation.options import settings
+from psofed.federation.schema import inside
 from psofed.settings import Settings, no_features, no_targets
 from psofed.stages import privacy as private
 from psofed.stages.noise import noise_of
@@ -136,10 +137,8 @@ class Experiment(Settings):
             awake = partial(stream.awake, seeds)
         if self.fleet or awake is not None:
             history = FleetHistory(self.clients, self.fleet)
-            room = history.everybody if self.fleet else 0
-            if awake is not None:
-                return AwakeCohorts(seeds, *size, room=room, history=history, awake=awake)
-            return FleetCohorts(seeds, *size, room=room, history=history)
+            room = history.everybody
+            return FleetCohorts(seeds, *size, room=room, history=history, awake=awake)
         present = None if live else about(self.stream).presence()
         if present is None:
             return UniformCohorts(seeds, *size, self.gone)
@@ -170,7 +169,7 @@ class Experiment(Settings):
         if f.name != "gaussian":
             return f.own_map(seeds, self._few_inputs())
         centres = contract.snapshot(self.stream, seeds, "centres", self.clients, f.dim).x
-        return features.gaussian(centres, f.width)
+        return features.Bumps(centres, f.width)
 
     def draw_test(self, seeds: Seeds) -> Unseen:
         """The test set of one run; clean and noisy targets are of the same inputs."""
@@ -182,11 +181,7 @@ class Experiment(Settings):
 
     @property
     def judged(self) -> str:
-        """The targets of the test in words; those of a table are what was measured.
-
-        >>> Experiment().judged, Experiment(targets="noisy").judged
-        ('noise-free targets', 'noisy targets')
-        """
+        """The targets of the test in words; those of a table are what was measured."""
         if measured(self.stream):
             return "measured targets"
         return "noisy targets" if self.targets == "noisy" else "noise-free targets"
@@ -226,12 +221,7 @@ class Experiment(Settings):
 
     @property
     def threat(self) -> str:
-        """What malicious clients do, and what the server does about it; nothing where all is well.
-
-        >>> from psofed.stages.attacks import scale
-        >>> Experiment(attack=scale.Options(factor=-5)).threat
-        '10 % of the clients are malicious: model times -5; no defence'
-        """
+        """What malicious clients do, and the server about it; nothing where all is well."""
         if self.attack is None and self.defence is None:
             return ""
         done = "no defence" if self.defence is None else f"defence: {self.defence.describe()}"
@@ -252,29 +242,15 @@ class Experiment(Settings):
     def to_table(self) -> dict[str, Any]:
         """The experiment as plain values: what `to_toml` writes and `read` reads."""
         table = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        for key in ("attack", "defence", "check"):
-            if table[key] is not None:
-                table[key] = schema.table(table[key])
-        if self.privacy is not None:
-            table["privacy"] = self.privacy.to_table() or None
-        for key in ("evaluate_every", "world", "attack", "defence", "check", "privacy"):
-            if table[key] is None:
-                del table[key]
+        for key in ("stream", "learner", "attack", "defence", "check"):
+            table[key] = None if table[key] is None else schema.table(table[key])
+        table["features"] = self.features.to_table() if self.learner.featured else None
+        table["privacy"] = self.privacy and self.privacy.to_table()
         table["fleet"] = [change.to_table() for change in self.fleet]
-        for key in ("absent", "fleet"):
-            if not table[key]:
-                del table[key]
-        if self.targets == "clean":
-            del table["targets"]
-        table["stream"] = schema.table(self.stream)
-        table["features"] = self.features.to_table()
-        table["learner"] = schema.table(self.learner)
-        if not self.learner.featured:
-            del table["features"]
-        if self.learner == lms.Options():
-            del table["learner"]
         table["methods"] = [schema.table(options) for options in self.methods]
-        return table
+        usual = {"absent": 0.0, "targets": "clean", "learner": schema.table(lms.Options()),
+                 "fleet": [], "privacy": {}}  # fmt: skip
+        return {k: v for k, v in table.items() if v is not None and v != usual.get(k)}
 
     def to_toml(self) -> str:
         """The experiment as TOML: `read` gives back the same."""
@@ -315,11 +291,8 @@ def _reading(path: str | Path) -> Iterator[dict[str, Any]]:
     """The tables of a file; errors about them name it, and plug-ins are found beside it."""
     table = load(path)
     table.pop("deploy", None)  # read by `serve` and `client`
-    try:
-        with plugins.relative_to(Path(path).parent):
-            yield table
-    except InputError as error:
-        raise error.inside(where=str(path)) from None
+    with inside(where=str(path)), plugins.relative_to(Path(path).parent):
+        yield table
 
 
 def load(path: str | Path) -> dict[str, Any]:
@@ -343,7 +316,7 @@ def parse(table: dict[str, Any]) -> Experiment:
         "check": schema.reader("psofed.sample_checks"),
         "privacy": private.read,
         "fleet": fleet.read,
-        "methods": schema.list_reader("psofed.methods"),
+        "methods": schema.each(schema.reader("psofed.methods")),
     }
     experiment: Experiment = schema.build(Experiment, table, nested)
     if "features" in table and not experiment.learner.featured:

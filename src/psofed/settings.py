@@ -6,7 +6,7 @@ An error names the field, what is there, and what would be right.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from psofed.errors import InputError
 from psofed.federation import forms, schema
@@ -19,6 +19,7 @@ from psofed.federation.learners.contract import LEARNER, MOST_DIM, Learner
 from psofed.federation.membership import Change, FleetHistory
 from psofed.federation.options import Options, titles
 from psofed.federation.plugins import is_ours
+from psofed.federation.schema import inside
 from psofed.methods import onlinefed, psofed
 from psofed.stages.attacks import contract as attacks
 from psofed.stages.checks import contract as checks
@@ -127,10 +128,8 @@ def check(experiment: Settings) -> None:
     if not experiment.methods:
         raise InputError("methods", "is empty", "give at least one [[methods]] table")
     for i, options in enumerate(experiment.methods):
-        try:
+        with inside(f"methods[{i}]."):
             _method(experiment, options)
-        except InputError as error:
-            raise error.inside(f"methods[{i}].") from None
     _titles(experiment)
 
 
@@ -151,21 +150,21 @@ def _numbers(experiment: Settings) -> None:
 
 def _outsiders(experiment: Settings) -> None:
     """What is not of this package must have the form of its contract."""
-    _formed(STREAM, experiment.stream, "stream.")
+    with inside("stream."):
+        _formed(STREAM, experiment.stream)
     if isinstance(experiment.learner, Learner):
-        _formed(LEARNER, experiment.learner, "learner.")
+        with inside("learner."):
+            _formed(LEARNER, experiment.learner)
     for i, options in enumerate(experiment.methods):
-        _formed(METHOD, options, f"methods[{i}].")
-        if isinstance(options.policy, policies.Options):
-            _formed(policies.POLICY, options.policy, f"methods[{i}].")
+        with inside(f"methods[{i}]."):
+            _formed(METHOD, options)
+            if isinstance(options.policy, policies.Options):
+                _formed(policies.POLICY, options.policy)
 
 
-def _formed(contract: forms.Contract, given: Any, prefix: str = "") -> None:
+def _formed(contract: forms.Contract, given: object) -> None:
     if not is_ours(type(given)):
-        try:
-            forms.check(contract, given)
-        except InputError as error:
-            raise error.inside(prefix) from None
+        forms.check(contract, given)
 
 
 def _sizes(experiment: Settings) -> None:
@@ -285,7 +284,7 @@ def _learner(experiment: Settings) -> None:
         raise InputError("learner", f"is {learner!r}", "use the Options of a learner")
     if not learner.featured and experiment.features != Features():
         raise no_features(learner)
-    try:
+    with inside("learner."):
         learner.check()
         size = experiment.dim
         if not isinstance(size, int):
@@ -293,8 +292,6 @@ def _learner(experiment: Settings) -> None:
         if not 1 <= size <= MOST_DIM:
             found = f"is {learner.name!r}, which has {size:,} parameters"
             raise InputError("name", found, f"use 1 to {MOST_DIM:,}")
-    except InputError as error:
-        raise error.inside("learner.") from None
 
 
 def no_features(learner: Learner) -> InputError:

@@ -35,7 +35,7 @@ def test_bumps_approximate_their_kernel():
     gap = np.square(x[:, None] - x).sum(-1)
     kernel = (a / (a + 2 * b)) * np.exp(-gap / (4 * a) - np.square(middle).sum(-1) / (a + 2 * b))
     maps = [
-        features.gaussian(spread * generator.standard_normal((dim, 2)), width) for _ in range(DRAWS)
+        features.Bumps(spread * generator.standard_normal((dim, 2)), width) for _ in range(DRAWS)
     ]
     z = np.stack([feature(x) for feature in maps])
     errors = z @ z.transpose(0, 2, 1) - kernel

@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed.core.schedule import (
-    Rotating,
-    Sequential,
-    Stochastic,
-    UniformCohorts,
-    is_even,
-)
+from psofed.core.schedule import Rotating, Sequential, Stochastic, UniformCohorts, is_even
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.methods.psofed import Options

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.core import native, payload
+from psofed.core.native import Array
 
-Array = NDArray[Any]
 SMALLEST = -63  # smallest scale of a companded message, in quarter octaves
 
 

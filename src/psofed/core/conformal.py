@@ -23,14 +23,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.errors import InputError
 
-Array = NDArray[Any]
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 ALPHA = 1 - np.array(LEVELS)
 _FALL = 1 / ALPHA
@@ -101,11 +99,6 @@ def adapt(theta: Array, count: Array, errors: Array, promised: Array, lag: int =
     In place. `errors` [...] are log |e|, NaN for clients without a label, and `promised`
     [..., levels] is what `issued` was when the prediction was made, `lag` promises ago. `count`
     [...] labels were known before.
-
-    >>> theta, count = start(), np.zeros(())
-    >>> adapt(theta, count, logs(np.array(2.0)), issued(theta))
-    >>> (radius(theta) > NORMAL).tolist()  # 2 was outside the first four intervals
-    [True, True, True, True, False]
     """
     known = errors == errors
     change = step(count, lag) * ((errors[..., None] > promised) - ALPHA)

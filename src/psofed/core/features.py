@@ -6,19 +6,18 @@ its basis; neither is ever sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import native
+from psofed.core.native import Array
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 
-Array = NDArray[Any]
 DRAWS = 512  # and their mirror images, for moments that have no closed form
 
 
@@ -38,13 +37,15 @@ class FeatureMap(Protocol):
     def correlation(self, mean: Array, covariance: Array) -> Array: ...
 
 
+class SeveralMaps:
+    """The feature maps of several runs as one: x [run, ..., L] to z [run, ..., D]."""
+
+    maps: Sequence[FeatureMap]
+
+
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """Eq. (2), its z: z = sqrt(2/D) cos(W x + b), the paper's cosine feature function.
-
-    >>> Waves(W=np.zeros((2, 3)), b=np.zeros(2))(np.ones(3)).tolist()
-    [1.0, 1.0]
-    """
+    """Eq. (2), its z: z = sqrt(2/D) cos(W x + b), the paper's cosine feature function."""
 
     exact: ClassVar[bool] = True
     W: Array
@@ -150,11 +151,6 @@ def exponential(seeds: Seeds, dim: int, taps: int, width: float) -> Waves:
     return Waves(np.vstack([W, W]), np.repeat([0.0, -quarter], dim // 2))
 
 
-def gaussian(centres: Array, width: float) -> Bumps:
-    """Gaussian features around centres that were drawn from the law of the inputs."""
-    return Bumps(centres, width)
-
-
 @dataclass(frozen=True)
 class Linear:
     """z = (1, x) / sqrt(L + 1), a control: |z|^2 is about 1 for scaled inputs, as with cosines.
@@ -189,12 +185,7 @@ class Linear:
 
 @dataclass(frozen=True, eq=False)
 class OwnMap:
-    """z = function(x), a map that a user brings.
-
-    >>> square = lambda x: x**2
-    >>> OwnMap(square, 2)(np.array([1.0, 3.0])).tolist()
-    [1.0, 9.0]
-    """
+    """z = function(x), a map that a user brings."""
 
     exact: ClassVar[bool] = False
     function: Callable[[Array], Array]
@@ -279,19 +270,9 @@ def whitened(R: Array, size: int, degree: float = 1.0, epsilon: float = FLAT) ->
     return Basis(vectors * signs / np.sqrt(raised), 1 / raised)
 
 
-def plain_basis(dim: int) -> Basis:
-    """No change of basis: u = z."""
-    return Basis(np.eye(dim), np.ones(dim))
-
-
 @dataclass(frozen=True, eq=False)
 class Whitened:
-    """u = T^T z(x): the features of another map in a basis of d vectors.
-
-    >>> from psofed.core.features import Unchanged
-    >>> Whitened(Unchanged(2), np.array([[1.0], [2.0]]))(np.array([3.0, 4.0])).tolist()
-    [11.0]
-    """
+    """u = T^T z(x): the features of another map in a basis of d vectors."""
 
     base: FeatureMap
     T: Array  # [D, d]

@@ -124,7 +124,9 @@ class Stochastic:
             self.seeds.world.uniforms(purpose, client=ids, round=n, count=self.shared), self.dim
         )
         shape = np.broadcast_shapes(drawn.shape[:-1], np.shape(k))
-        return drawn if drawn.shape[:-1] == shape else _spread(drawn, shape)
+        if drawn.shape[:-1] == shape:
+            return drawn
+        return np.ascontiguousarray(np.broadcast_to(drawn, (*shape, self.shared)))
 
     def entries(self, k: Who, n: Any) -> Indices:
         return self.draw(k, n)
@@ -150,18 +152,9 @@ class Groups:
         return (first + np.arange(self.shared)) % self.dim
 
 
-def _spread(window: Indices, shape: tuple[int, ...]) -> Indices:
-    """The same window for all."""
-    return np.ascontiguousarray(np.broadcast_to(window, (*shape, window.shape[-1])))
-
-
 @dataclass(frozen=True)
 class UniformCohorts:
-    """S_n: `size` of `clients`, uniform without replacement, sorted; a function of (seed, run, n).
-
-    >>> UniformCohorts(Seeds(0), clients=3, size=3).cohort(5).tolist()
-    [0, 1, 2]
-    """
+    """S_n: `size` of `clients`, uniform without replacement, sorted: of (seed, run, n)."""
 
     seeds: Seeds
     clients: int

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +34,8 @@ class Seeds:
     """The source of all randomness of one Monte-Carlo run, or of several.
 
     With several runs their numbers are an axis [run, 1], which clients and rounds broadcast with.
+    Clients may be named by their places: place i of run r is client ids[r, i], so that those who
+    never take part need no place.
 
     >>> Seeds(seed=1, run=0).uniforms("mask", client=[0, 1], count=3).shape
     (2, 3)
@@ -44,11 +46,16 @@ class Seeds:
     seed: int
     run: int | tuple[int, ...] = 0
     shared_world: int | None = None  # the run whose world all runs share, if they share one
+    ids: Any = field(default=None, compare=False)  # [place] or [run, place]; None: by their numbers
 
     @property
     def world(self) -> Seeds:
         """The source of what is drawn once: of this run, or of the world that all runs share."""
-        return self if self.shared_world is None else Seeds(self.seed, self.shared_world)
+        shared = self.shared_world
+        if shared is None:
+            return self
+        run = shared if isinstance(self.run, int) else (shared,) * len(self.run)
+        return Seeds(self.seed, run, ids=self.ids)
 
     def uniforms(
         self, purpose: str, *, client: ArrayLike | None = None, round: ArrayLike = 0, count: int
@@ -82,12 +89,19 @@ class Seeds:
         return out
 
     def clients(self, k: Any) -> Any:
-        """The numbers of clients that are named as the seeds name them: here, by their numbers."""
-        return k
+        """The numbers of clients that are named by their places, if they are."""
+        if self.ids is None:
+            return k
+        # Tables are made for more places than there are.
+        known = np.minimum(k, self.ids.shape[-1] - 1)
+        runs = () if self.ids.ndim == 1 else (np.arange(len(self.ids))[:, None],)
+        return self.ids[(*runs, known)]
 
     def matrix(self, purpose: str, *shape: int) -> NDArray[np.float64]:
-        """Standard normals of this shape, from the first number of `purpose` on."""
-        return self.generator(purpose).standard_normal(shape)
+        """Standard normals of this shape, from the first number of `purpose` on; of each run."""
+        if isinstance(self.run, int):
+            return self.generator(purpose).standard_normal(shape)
+        return np.stack([Seeds(self.seed, run).matrix(purpose, *shape) for run in self.run])
 
     def _places(self, client: ArrayLike | None, round: ArrayLike) -> NDArray[np.uint64]:
         """Run, client and round of each draw: [3, ...]."""
@@ -95,7 +109,7 @@ class Seeds:
         # Nobody learns before round 0, but windows of such rounds are asked for: modulo 2^64.
         when: Any = round
         when = when % 2**64 if isinstance(when, int) else when
-        words: Any = run, 0 if client is None else client, when
+        words: Any = run, 0 if client is None else self.clients(client), when
         places = np.empty((3, *np.broadcast(*words).shape), np.uint64)
         places[0], places[1], places[2] = words
         return places

@@ -34,10 +34,10 @@ from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import payload
 from psofed.core.features import FeatureMap
+from psofed.core.native import Array as Array
 from psofed.core.schedule import GivenCohorts, Indices, UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.federation.forms import Contract
@@ -45,7 +45,6 @@ from psofed.federation.learners import lms
 from psofed.federation.learners.contract import Learner
 from psofed.federation.options import Common
 
-Array = NDArray[Any]
 State = dict[str, Array]
 ABSENT = -1  # the length of no message at all
 

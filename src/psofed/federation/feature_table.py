@@ -50,8 +50,7 @@ class Features:
         schema.check(self, skip=("name",))
         schema.positive(self, "dim", "width")
         schema.at_most(self, {"dim": 100_000})
-        if not 1e-6 <= self.width <= 1e6:
-            raise InputError("width", f"is {self.width}", "use 1e-6 to 1e6")
+        schema.require(self, "width", 1e-6 <= self.width <= 1e6, "use 1e-6 to 1e6")
         self._check_basis()
         if self.name == "exponential" and self.dim % 2:
             right = f"use an even number, e.g. {self.dim + 1}"
@@ -77,14 +76,11 @@ class Features:
             raise InputError("dim", found, f"use {MOST_WHITENED:,} at most")
         if self.size is not None and not 1 <= self.size <= self.dim:
             raise InputError("size", f"is {self.size}", f"use 1 to {self.dim}, which is dim")
-        if not 0 <= self.whiten <= 1:
-            raise InputError("whiten", f"is {self.whiten}", "use 0 (a rotation) to 1 (whitened)")
-        if not 0 < self.epsilon <= 1:
-            raise InputError("epsilon", f"is {self.epsilon}", "use a number above 0, 1 at most")
+        schema.require(self, "whiten", 0 <= self.whiten <= 1, "use 0 (a rotation) to 1 (whitened)")
+        schema.require(self, "epsilon", 0 < self.epsilon <= 1, "use a number above 0, 1 at most")
         if not 1e-12 <= self.spread <= 1e12:
             raise InputError("spread", f"is {self.spread}", "use a variance, 1e-12 to 1e12")
-        if not 0 <= self.correlation < 1:
-            raise InputError("correlation", f"is {self.correlation}", "use 0 to 1, below 1")
+        schema.require(self, "correlation", 0 <= self.correlation < 1, "use 0 to 1, below 1")
 
     def _found(self, name: str) -> Any:
         """The function that a text stands for."""
@@ -152,11 +148,5 @@ class Features:
         return OwnMap(vectorised(z, x, "features.name", (self.dim,)), self.dim)
 
 
-def read(key: str, table: Any) -> Features:
-    """Features from plain values, as `to_table` makes them."""
-    names = {"name": lambda key, value: schema.convert(key, value, str)}
-    try:
-        features: Features = schema.build(Features, schema.convert(key, table, dict), names)
-        return features
-    except InputError as error:
-        raise error if error.field == key else error.inside(key + ".") from None
+NAME = {"name": lambda key, value: schema.convert(key, value, str)}
+read = schema.section(lambda table: schema.build(Features, table, NAME))  # what `to_table` makes

@@ -9,32 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.federation import plugins
 
-Array = NDArray[Any]
 HERE = str(Path(__file__).parent.parent)
 
 
 def call(field: str, function: Callable[..., Any], *given: Any, right: str = "") -> Any:
-    """function(*given), or an InputError that says where it failed.
-
-    >>> call("f", lambda x: x[3], (1, 2))
-    Traceback (most recent call last):
-    psofed.errors.InputError: f fails at <doctest ...>:1: IndexError: tuple index out of range...
-    """
+    """function(*given), or an InputError that says where it failed."""
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused by those who need it
             return function(*given)
     except InputError:
         raise
     except Exception as error:
-        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         if isinstance(error, ValueError) and "read-only" in str(error):
             right = "work on a copy of the inputs: x = x.copy()"
-        found = f"fails{_where(error, function)}: {' '.join(what.split())}"
+        found = f"fails{_where(error, function)}: {plugins.said(error)}"
         raise InputError(field, found, right or "correct it there") from error
 
 
@@ -50,12 +43,7 @@ def _where(error: Exception, function: Any) -> str:
 
 
 def shaped(field: str, values: Any, shape: tuple[int, ...], right: str = "") -> Array:
-    """`values` as real numbers of this shape, or an InputError.
-
-    >>> shaped("f", [1, 2], (3,))
-    Traceback (most recent call last):
-    psofed.errors.InputError: f returns an array of shape [2], not [3]; return one of that shape
-    """
+    """`values` as real numbers of this shape, or an InputError."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -90,16 +78,15 @@ def place(field: str, function: Any) -> str:
     psofed.errors.InputError: f is <lambda>, which no file can name; put it into a file...
     """
     name = title(function)
-    shown = name.rpartition(".")[2]
+    if not name.isidentifier() or not hasattr(function, "__qualname__"):
+        found = f"is {name.rpartition('.')[2]}, which no file can name"
+        right = "put it into a file, as a function with a name, and give that: './mine.py:f'"
+        plugins.unwritten(InputError(field, found, right))
+        return name
+    if plugins.is_ours(function):
+        return f"{function.__module__}:{name}"
     try:
-        if not name.isidentifier() or not hasattr(function, "__qualname__"):
-            found = f"is {shown}, which no file can name"
-            right = "put it into a file, as a function with a name, and give that: './mine.py:f'"
-            error = InputError(field, found, right)
-            plugins.unwritten(error)
-            return name
-        ours = plugins.is_ours(function)
-        return f"{function.__module__}:{name}" if ours else plugins.spelled(function)
+        return plugins.spelled(function)
     except InputError as error:
         raise InputError(field, error.found, error.right) from None
 
@@ -122,11 +109,7 @@ def broken(plain: Any, name: str, found: str, right: str) -> InputError:
 
 
 def kind(value: Any) -> str:
-    """What a value is, in words.
-
-    >>> kind(np.zeros(3)), kind("x")
-    ('an array of float64 of shape [3]', 'a str')
-    """
+    """What a value is, in words."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype} of shape {list(value.shape)}"
     return "None" if value is None else f"a {type(value).__name__}"
@@ -161,11 +144,7 @@ class Vectorised:
 def vectorised(
     function: Callable[[Array], Any], x: Array, field: str, shape: tuple[int, ...] = ()
 ) -> Vectorised:
-    """The function, after it was tried with a few x [15, L]; refused if it is not one of x.
-
-    >>> vectorised(lambda x: x[:, 0], np.ones((15, 2)), "f")(np.ones((3, 4, 2))).shape
-    (3, 4)
-    """
+    """The function, after it was tried with a few x [15, L]; refused if it is not one of x."""
     right = f"take the inputs as x[..., 0] to x[..., {x.shape[1] - 1}]"
     right = f"{right}; what is before the last axis of x are samples, each with its own value"
     made = Vectorised(function, field, shape, right)

@@ -11,21 +11,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from psofed.core.schedule import Indices, UniformCohorts
 from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.federation.contract import Method, State
+from psofed.federation.schema import inside
 from psofed.federation.stage import resized
 
 PART = 2**20  # keys that are drawn at once
 LAST = 2**31 - 1  # the highest number of a client
 ROUNDS = 256  # in which who is on is computed at once
+OFF = 2.0  # a key above all others
 ACTS = ("add", "remove", "exclude", "readmit")
 
 
@@ -44,8 +45,7 @@ class Change:
 
     def __post_init__(self) -> None:
         schema.check(self)
-        if self.round < 0:
-            raise InputError("round", f"is {self.round}", "use 0 or more")
+        schema.require(self, "round", self.round >= 0, "use 0 or more")
         given = {"void": self.void is not None, "keep": self.keep}
         for key in [key for key in given if given[key] and self.restore is None]:
             raise InputError(key, "is given without restore", "use it with restore only")
@@ -62,15 +62,7 @@ class Change:
         return {key: value for key, value in given if value is not False and value != []}
 
 
-def read(key: str, tables: Any) -> tuple[Change, ...]:
-    """The changes of a file."""
-    found = []
-    for i, table in enumerate(schema.convert(key, tables, list)):
-        try:
-            found.append(schema.build(Change, schema.convert("", table, dict)))
-        except InputError as error:
-            raise error.inside(f"{key}[{i}]" + ("." if error.field else "")) from None
-    return tuple(found)
+read = schema.each(schema.section(partial(schema.build, Change)))  # the changes of a file
 
 
 class FleetHistory:
@@ -96,10 +88,8 @@ class FleetHistory:
         self._members = [np.arange(clients)]
         self._begins: dict[int, list[int]] = {}
         for i, change in placed:
-            try:
+            with inside(f"fleet[{i}]."):
                 self._apply(change)
-            except InputError as error:
-                raise error.inside(f"fleet[{i}].") from None
 
     def _apply(self, change: Change) -> None:
         for k in change.add:
@@ -161,82 +151,17 @@ class FleetCohorts(UniformCohorts):
     Every client has a key for each round, and the smallest keys are in the cohort. So a client that
     joins takes the place of one other in the rounds in which it is selected, and one that leaves
     makes room for one; nothing else is different. The keys of the first K clients are such that
-    without changes S_n is that of `UniformCohorts`.
-
-    >>> from psofed.core.seeds import Seeds
-    >>> history = FleetHistory(3, [Change(1, add=(3,))])
-    >>> fleet = FleetCohorts(Seeds(0), clients=3, size=2, history=history)
-    >>> fleet.cohort(0).tolist() == UniformCohorts(Seeds(0), 3, 2).cohort(0).tolist()
-    True
+    without changes S_n is that of `UniformCohorts`. Members that are not `awake` are not asked.
     """
 
     changes: ClassVar[bool] = True
     history: Any = None  # `history.members(n)` are those of round n, in order
-
-    def there(self, n: int) -> Indices:
-        return self.history.members(n)
-
-    def cohort(self, n: Any) -> Indices:
-        """S_n of one round."""
-        return self.select(np.array([n]), self.there(n))[0]
-
-    def onward(self, n: int) -> Indices:
-        """That of round n alone: the next may have another size."""
-        return self.cohort(n)[None]
-
-    def select(self, n: Indices, members: Indices) -> Indices:
-        """The cohorts of rounds in which these are the members, as rows."""
-        first, others = members[members < self.clients], members[members >= self.clients]
-        keys = np.concatenate([self._first_keys(n)[:, first], self._keys(n, others)], axis=1)
-        smallest = np.argsort(keys, axis=1, kind="stable")[:, : self.size]
-        return np.sort(members[smallest], axis=1)
-
-    def _keys(self, n: Indices, clients: Indices) -> Any:
-        return self.seeds.uniforms("fleet", client=clients, round=n[:, None], count=1)[..., 0]
-
-    def _first_keys(self, n: Indices) -> Any:
-        """The keys of the first K clients: those of the cohort of K have the smallest."""
-        keys, rows = self._keys(n, np.arange(self.clients)), np.arange(len(n))[:, None]
-        outside = np.ones(keys.shape, bool)
-        outside[rows, super().draw(n)] = False
-        found = np.empty_like(keys)
-        found[rows, np.lexsort((keys, outside))] = np.sort(keys, axis=1)
-        return found
-
-    def draw(self, n: ArrayLike) -> Indices:
-        """Of rounds whose cohorts have one size."""
-        rounds = np.atleast_1d(n)
-        members, counts = self.many(rounds)
-        return members.reshape(*np.shape(n), counts[0])
-
-    def many(self, n: Indices) -> tuple[Indices, Indices]:
-        drawn, counts = [np.empty(0, np.intp)], np.empty(len(n), np.intp)
-        for rounds in self._stretches(n):
-            rows = self.select(n[rounds], self.there(int(n[rounds][0])))
-            drawn.append(rows.ravel())
-            counts[rounds] = rows.shape[1]
-        return np.concatenate(drawn), counts
-
-    def _stretches(self, n: Indices) -> list[slice]:
-        """Parts of ascending rounds in which nothing changes, not too long."""
-        most = max(PART // self.clients, 1)
-        edges = np.searchsorted(n, self._edges).tolist()
-        starts = sorted({0, *range(0, len(n), most), *(i for i in edges if i < len(n))})
-        return [slice(a, b) for a, b in zip(starts, [*starts[1:], len(n)], strict=True)]
-
-    @cached_property
-    def _edges(self) -> list[int]:
-        return list(getattr(self.history, "edges", ()))
-
-
-@dataclass(frozen=True, eq=False)
-class AwakeCohorts(FleetCohorts):
-    """The same of members who are switched off and on again: `size` of those who are on."""
-
     awake: Any = None  # (clients, first round, stop) to whether they are on: [client, round]
 
     def there(self, n: int) -> Indices:
         members: Indices = self.history.members(n)
+        if self.awake is None:
+            return members
         part, i = divmod(n, ROUNDS)
         if part not in self._parts:
             self._parts.clear()
@@ -244,24 +169,47 @@ class AwakeCohorts(FleetCohorts):
             self._parts[part] = self.awake(everybody, first, first + ROUNDS)
         return members[self._parts[part][members, i]]
 
+    def cohort(self, n: Any) -> Indices:
+        """S_n of one round."""
+        there = self.there(n)
+        order = np.argsort(self._keys(np.array([n]), there)[0], kind="stable")
+        return np.sort(there[order[: self.size]])
+
+    def onward(self, n: int) -> Indices:
+        """That of round n alone: the next may have another size."""
+        return self.cohort(n)[None]
+
     def many(self, n: Indices) -> tuple[Indices, Indices]:
-        everybody = np.arange(self.history.everybody)
-        length = max(PART // len(everybody), ROUNDS)
-        parts = [self._some(n[i : i + length], everybody) for i in range(0, len(n), length)]
-        members, counts = zip(*parts, strict=True)
+        # In parts of the rounds, not too long, in which the members are the same.
+        most = max(PART // self.clients, ROUNDS)
+        edges = np.searchsorted(n, self.history.edges).tolist()
+        starts = sorted({0, *range(0, len(n), most), *(i for i in edges if i < len(n))})
+        parts = [n[a:b] for a, b in zip(starts, [*starts[1:], len(n)], strict=True)]
+        members, counts = zip(*map(self._some, parts), strict=True)
         return np.concatenate(members), np.concatenate(counts)
 
-    def _some(self, n: Indices, everybody: Indices) -> tuple[Indices, Indices]:
-        """The cohorts of rounds in a row: who is not there has a key above all others."""
-        here = self.awake(everybody, int(n[0]), int(n[-1]) + 1).T
-        for i, members in enumerate(map(self.history.members, n.tolist())):
-            if len(members) < len(everybody):
-                here[i] &= np.isin(everybody, members)
-        keys = np.concatenate([self._first_keys(n), self._keys(n, everybody[self.clients :])], 1)
-        order = np.argsort(np.where(here, keys, 2.0), axis=1, kind="stable")
-        chosen = np.sort(order[:, : self.size], axis=1)
-        there = np.take_along_axis(here, chosen, axis=1)
-        return chosen[there], there.sum(axis=1)
+    def _some(self, n: Indices) -> tuple[Indices, Indices]:
+        """The cohorts of rounds in a row; who is off has a key above all others."""
+        members: Indices = self.history.members(int(n[0]))
+        keys = self._keys(n, members)
+        if self.awake is not None:
+            keys[~self.awake(members, int(n[0]), int(n[-1]) + 1).T] = OFF
+        chosen = np.sort(np.argsort(keys, axis=1, kind="stable")[:, : self.size], axis=1)
+        there = np.take_along_axis(keys, chosen, axis=1) < OFF
+        return members[chosen[there]], there.sum(axis=1)
+
+    def _keys(self, n: Indices, members: Indices) -> Any:
+        """The keys of members [round, member]; of the first K, those of S_n have the smallest."""
+        first, others = members[members < self.clients], members[members >= self.clients]
+        keys, rows = self._drawn(n, np.arange(self.clients)), np.arange(len(n))[:, None]
+        outside = np.ones(keys.shape, bool)
+        outside[rows, self.draw(n)] = False
+        found = np.empty_like(keys)
+        found[rows, np.lexsort((keys, outside))] = np.sort(keys, axis=1)
+        return np.concatenate([found[:, first], self._drawn(n, others)], axis=1)
+
+    def _drawn(self, n: Indices, clients: Indices) -> Any:
+        return self.seeds.uniforms("fleet", client=clients, round=n[:, None], count=1)[..., 0]
 
 
 def row_axes(method: Method) -> dict[str, int]:

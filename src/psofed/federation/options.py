@@ -12,7 +12,7 @@ from psofed.federation import feature_table, foreign, schema
 from psofed.federation import policy as policies
 from psofed.federation.feature_table import Features
 from psofed.federation.learners.contract import Learner
-from psofed.federation.schema import Named
+from psofed.federation.schema import Named, inside
 
 Learns = Literal["any", "descending", "linear"]
 Coded = Literal["", "down", "both"]
@@ -204,11 +204,9 @@ class Common(schema.Named):
         if self.selects:
             found = f"is given, but {self.name} itself decides who takes part"
             raise InputError("policy", found, "leave it out")
-        try:
+        with inside("policy."):
             schema.check(self.policy)
             self.policy.check(clients, cohort)
-        except InputError as error:
-            raise error.inside("policy.") from None
         if self.differs and self.policy.scores == "client":
             found = f"is {self.policy.name}, but a member that does not upload loses its reference"
             raise InputError("policy", found, "use another, or values that are no differences")
@@ -227,10 +225,6 @@ def titles(methods: Sequence[Options], step: float) -> list[str]:
     """One title for each method, longer only where the short one stands for several.
 
     `step` is that of the methods without their own. Equal methods keep equal titles.
-
-    >>> from psofed.methods import psofed
-    >>> titles([psofed.Options(shared=5, step=mu) for mu in (None, 0.5)], step=0.75)
-    ['PSO-Fed M=5 uncoordinated, step 0.75', 'PSO-Fed M=5 uncoordinated, step 0.5']
     """
     short = [options.title() for options in methods]
     made = [short.count(title) > 1 and not o.label for title, o in zip(short, methods, strict=True)]

@@ -14,7 +14,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -22,10 +22,11 @@ from importlib import import_module, metadata
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from psofed.errors import InputError, nearest
 
+T = TypeVar("T")
 _folder: ContextVar[Path | None] = ContextVar("folder", default=None)
 _refused: ContextVar[str] = ContextVar("refused", default="")
 _lock = RLock()
@@ -72,31 +73,27 @@ def _home(thing: Any) -> str:
 
 
 @contextmanager
-def relative_to(folder: str | Path) -> Iterator[None]:
+def _having(variable: ContextVar[Any], value: T) -> Iterator[T]:
+    """The variable has this value until the block ends."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
+
+
+def relative_to(folder: str | Path) -> AbstractContextManager[Path]:
     """Names of files are relative to this folder, that of the file which is being read."""
-    token = _folder.set(Path(folder))
-    try:
-        yield
-    finally:
-        _folder.reset(token)
+    return _having(_folder, Path(folder))
 
 
-@contextmanager
-def refused(right: str) -> Iterator[None]:
+def refused(right: str) -> AbstractContextManager[str]:
     """Nothing from outside is imported in here: who only reads a result runs no code of others."""
-    token = _refused.set(right)
-    try:
-        yield
-    finally:
-        _refused.reset(token)
+    return _having(_refused, right)
 
 
 def outside(text: object) -> bool:
-    """Whether a text has the form of a file's path or of a dotted name.
-
-    >>> outside("./signs.py"), outside("my_package.signs"), outside("signs")
-    (True, True, False)
-    """
+    """Whether a text has the form of a file's path or of a dotted name."""
     return isinstance(text, str) and ("/" in text or "." in text)
 
 
@@ -184,13 +181,13 @@ def _failed(text: str, error: BaseException, path: str = "") -> InputError:
         return InputError("", f"is {text!r}, which is not Python: {where}: {error}", CORRECT)
     lines = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
     last = ([f for f in lines if f.filename == path] or lines)[-1]
-    found = f"which cannot be imported: {last.filename}:{last.lineno}: {_said(error)}"
+    found = f"which cannot be imported: {last.filename}:{last.lineno}: {said(error)}"
     missing = isinstance(error, ModuleNotFoundError)
     right = "install it; what lies beside a file has to be in that file" if missing else CORRECT
     return InputError("", f"is {text!r}, {found}", right)
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
     """An error as one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -265,15 +262,9 @@ class Naming:
 _naming: ContextVar[Naming | None] = ContextVar("naming", default=None)
 
 
-@contextmanager
-def naming(name: Callable[[Plugin], str], lenient: bool = False) -> Iterator[Naming]:
+def naming(name: Callable[[Plugin], str], lenient: bool = False) -> AbstractContextManager[Naming]:
     """In here plug-ins are named in this way, not by their whole paths."""
-    here = Naming(name, lenient)
-    token = _naming.set(here)
-    try:
-        yield here
-    finally:
-        _naming.reset(token)
+    return _having(_naming, Naming(name, lenient))
 
 
 def _current() -> Naming:
@@ -377,7 +368,7 @@ def blamed(error: BaseException) -> InputError | None:
     if not frames or isinstance(error, InputError):
         return None
     last = frames[-1]
-    found = f"{last.filename}:{last.lineno}: {last.name} failed with {_said(error)}"
+    found = f"{last.filename}:{last.lineno}: {last.name} failed with {said(error)}"
     return InputError("", found, "this is in the plug-in: correct it there, or try `psofed check`")
 
 

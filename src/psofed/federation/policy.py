@@ -22,16 +22,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
-from numpy.typing import NDArray
-
+from psofed.core.native import Array
 from psofed.core.schedule import UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.federation import schema
 from psofed.federation.forms import Contract
 
-Array = NDArray[Any]
 State = dict[str, Array]
 SCALAR = 4  # bytes of a score, a probability or a rate
 LARGEST = 1e30  # a score; a method that diverges must not cause errors in the policy's arithmetic

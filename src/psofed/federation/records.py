@@ -14,20 +14,19 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import __version__
+from psofed.core.native import Array
 from psofed.errors import InputError
 
-Array = NDArray[Any]
 CHECKPOINT, IDENTITY = "checkpoint", "identity.json"  # the folder of unfinished work, and its mark
 MAGIC = b"psofed 1\n"
 VERSION = 1
@@ -185,15 +184,6 @@ def restored(
         )
         found[name] = record.copy()
     return found
-
-
-@contextmanager
-def reading(where: str) -> Iterator[None]:
-    """What is wrong in here is wrong in this file."""
-    try:
-        yield
-    except InputError as error:
-        raise error.inside(where=where) from None
 
 
 def _wrong(name: str, found: str) -> InputError:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +41,15 @@ KINDS = {
 }
 
 
+@contextmanager
+def inside(prefix: str = "", where: str = "") -> Iterator[None]:
+    """What is wrong in here is wrong in this table, or in this file."""
+    try:
+        yield
+    except InputError as error:
+        raise error.inside(prefix, where) from None
+
+
 def read_text(path: str | Path, wanted: str) -> str:
     """The text of a file that the user named, or an InputError that says what it should be."""
     try:
@@ -65,11 +75,6 @@ def build(
     """An instance of the dataclass `cls` from a table, or an InputError that names the key.
 
     `nested` has the readers of keys that hold tables themselves.
-
-    >>> Size = dataclasses.make_dataclass("Size", [("size", int)])
-    >>> build(Size, {"siz": 3})
-    Traceback (most recent call last):
-    psofed.errors.InputError: siz is not a known key; did you mean 'size'?
     """
     hints, nested = _hints(cls), nested or {}
     fields = [field.name for field in dataclasses.fields(cls)]
@@ -145,6 +150,12 @@ def positive(owner: Any, *names: str) -> None:
             raise InputError(name, f"is {value}", "use a number above 0")
 
 
+def require(owner: Any, name: str, holds: bool, right: str) -> None:
+    """Refuse the value of a field, unless a condition on it holds; `right` says what would be."""
+    if not holds:
+        raise InputError(name, f"is {getattr(owner, name)}", right)
+
+
 def at_most(owner: Any, limits: Mapping[str, int]) -> None:
     """Refuse numbers that are too large for any machine."""
     for name, limit in limits.items():
@@ -170,11 +181,7 @@ class Named:
 
 
 def names(group: str) -> list[str]:
-    """The names that `load` knows: every file of the group's packages but their helpers.
-
-    >>> "psofed" in names("psofed.methods")
-    True
-    """
+    """The names that `load` knows: every file of the group's packages but their helpers."""
     return sorted(_homes(group))
 
 
@@ -206,17 +213,14 @@ def load(group: str, name: object) -> ModuleType:
 def reader(group: str) -> Reader:
     """A reader of tables whose `name` says which file of `group` knows the other keys."""
 
-    def read(key: str, table: Any) -> Any:
-        rest = dict(convert(key, table, dict))
-        try:
-            if "name" not in rest:
-                raise InputError("name", "is missing", nearest("", names(group)))
-            options = options_of(load(group, rest.pop("name")))
-            return build(options, rest, options.readers())
-        except InputError as error:
-            raise error.inside(key + ".") from None
+    def parse(table: Mapping[str, Any]) -> Any:
+        if "name" not in table:
+            raise InputError("name", "is missing", nearest("", names(group)))
+        options = options_of(load(group, table["name"]))
+        rest = {key: value for key, value in table.items() if key != "name"}
+        return build(options, rest, options.readers())
 
-    return read
+    return section(parse)
 
 
 def section(parse: Callable[[Mapping[str, Any]], Any]) -> Reader:
@@ -224,10 +228,18 @@ def section(parse: Callable[[Mapping[str, Any]], Any]) -> Reader:
 
     def read(key: str, value: Any) -> Any:
         table = convert(key, value, dict)
-        try:
+        with inside(key + "."):
             return parse(table)
-        except InputError as error:
-            raise error.inside(key + ".") from None
+
+    return read
+
+
+def each(one: Reader) -> Reader:
+    """A reader of lists of what `one` reads."""
+
+    def read(key: str, tables: Any) -> tuple[Any, ...]:
+        entries = convert(key, tables, list)
+        return tuple(one(f"{key}[{i}]", table) for i, table in enumerate(entries))
 
     return read
 
@@ -258,17 +270,6 @@ def beside(options: Any, name: str) -> Any:
     found = f"is {options.name!r}, of {type(options).__qualname__}, which has no {name}"
     right = f"write a class {name} beside it, or declare it there: kind = {name}"
     raise InputError("name", found, right)
-
-
-def list_reader(group: str) -> Reader:
-    """A reader of lists of such tables."""
-    one = reader(group)
-
-    def read(key: str, tables: Any) -> tuple[Any, ...]:
-        entries = convert(key, tables, list)
-        return tuple(one(f"{key}[{i}]", table) for i, table in enumerate(entries))
-
-    return read
 
 
 def table(options: Any) -> dict[str, Any]:

@@ -88,11 +88,7 @@ class Assignment(NamedTuple):
 
 
 def settings(texts: Iterable[str]) -> list[Assignment]:
-    """What was given with `--set`.
-
-    >>> settings(["step=0.5"])
-    [Assignment(key='step', text='0.5', typed='--set step')]
-    """
+    """What was given with `--set`."""
     found = []
     for text in texts:
         key, sign, given = text.partition("=")
@@ -166,11 +162,7 @@ def _is_table(hint: Any) -> bool:
 
 
 def typed(key: str, text: str, hint: Any) -> Any:
-    """The plain value in a text, for a field of this type; lists are written with commas.
-
-    >>> typed("lags", "1,24", tuple[int, ...]), typed("sep", ";", str | None)
-    ([1, 24], ';')
-    """
+    """The plain value in a text, for a field of this type; lists are written with commas."""
     if get_origin(hint) in (UnionType, Union):
         hint = next(each for each in get_args(hint) if each is not type(None))
     if get_origin(hint) is tuple:

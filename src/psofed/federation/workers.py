@@ -90,11 +90,7 @@ class Packed:
 
 
 def pack(thing: Any) -> Packed:
-    """`thing` with the plug-ins whose classes and functions are in it.
-
-    >>> pack({"a": 1}).unpack()
-    {'a': 1}
-    """
+    """`thing` with the plug-ins whose classes and functions are in it."""
     data = pickle.dumps(thing)
     return Packed(data, tuple(p for name, p in loaded.items() if name.encode() in data))
 

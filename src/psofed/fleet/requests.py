@@ -21,7 +21,8 @@ import numpy as np
 from psofed.errors import InputError
 from psofed.federation import records
 from psofed.federation.membership import ACTS, Change
-from psofed.federation.records import number, reading
+from psofed.federation.records import number
+from psofed.federation.schema import inside
 from psofed.fleet.protocol import deployment as plans
 from psofed.fleet.protocol import store
 from psofed.fleet.protocol.coordinator import Coordinator
@@ -221,7 +222,7 @@ def members(state: Path) -> dict[str, Any]:
     """Who is a member, since when, with how many answers; also while the server runs."""
     plan, arrays = record(state)
     table = MemberTable(plan.experiment.clients)
-    with reading(str(state)):
+    with inside(where=str(state)):
         table.restore(arrays)
         ledger = Ledger(len(table))
         ledger.restore(arrays)
@@ -243,7 +244,7 @@ def history(state: Path) -> str:
     import tomli_w
 
     _, arrays = record(state)
-    with reading(str(state)):
+    with inside(where=str(state)):
         count = number(arrays, "logged")
     found = changes(reader(state)(LOG), count, str(state))
     return tomli_w.dumps({"fleet": [change.to_table() for change in found]}) if found else ""

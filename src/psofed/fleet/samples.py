@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.fleet.protocol.client import Source
@@ -26,7 +26,6 @@ from psofed.stages.surroundings import attack_in
 from psofed.streams import contract
 from psofed.streams.contract import BLOCK, measured
 
-Array = NDArray[Any]
 LONGEST = 2**20  # bytes of a line
 
 

@@ -41,9 +41,11 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from psofed.core.features import FLAT, guess, plain_basis, whitened
+from psofed.core.features import FLAT, guess, whitened
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
+from psofed.federation import schema
+from psofed.federation.bases import at_least_one
 from psofed.federation.contract import Array, Message, Plain, State, Task, rows
 from psofed.federation.options import Common, Knob, Learns
 from psofed.methods.memo.messages import Curvature, Values
@@ -104,24 +106,14 @@ class Options(Common):
 
     def check(self, dim: int, clients: int) -> None:
         """Numbers in their ranges."""
-        if self.budget is not None and not 0 < self.budget < np.inf:
-            raise InputError("budget", f"is {self.budget}", "use bytes a round, above 0")
-        if not self.size >= 1:
-            raise InputError("size", f"is {self.size}", "use 1 or more")
+        schema.positive(self, "budget", "spread")
+        at_least_one(self, "size", "least")
         if self.bits is not None and not 2 <= self.bits <= 16:
             raise InputError("bits", f"is {self.bits}", "use 2 to 16, or leave it out")
-        if not 0 <= self.forget <= 1:
-            raise InputError("forget", f"is {self.forget}", "use 0 to 1; 1 remembers everything")
-        if not 0 <= self.correlation < 1:
-            raise InputError("correlation", f"is {self.correlation}", "use 0 to 1, below 1")
-        if not 0 < self.spread < np.inf:
-            raise InputError("spread", f"is {self.spread}", "use a variance above 0")
-        if not 0 <= self.ridge < np.inf:
-            raise InputError("ridge", f"is {self.ridge}", "use 0 or more")
-        if self.silent < 0:
-            raise InputError("silent", f"is {self.silent}", "use 0 contacts or more")
-        if self.least is not None and self.least < 1:
-            raise InputError("least", f"is {self.least}", "use a number of samples, from 1 on")
+        schema.require(self, "forget", 0 <= self.forget <= 1, "use 0 to 1; 1 remembers everything")
+        schema.require(self, "correlation", 0 <= self.correlation < 1, "use 0 to 1, below 1")
+        schema.require(self, "ridge", 0 <= self.ridge < np.inf, "use 0 or more")
+        schema.require(self, "silent", self.silent >= 0, "use 0 contacts or more")
         if self.clip is not None and not self.clip > 0:
             raise InputError("clip", f"is {self.clip}", "use a number above 0, or leave it out")
         least, kept = self.floor(dim), np.inf if self.forget == 1 else 1 / (1 - self.forget)
@@ -155,7 +147,7 @@ class Method(Plain):
         super().__init__(options, task)
         self.options = options
         law = guess(task.taps, options.spread, options.correlation)
-        self.T, penalty = plain_basis(task.dim)
+        self.T, penalty = np.eye(task.dim), np.ones(task.dim)
         if options.basis == "whitened":
             R = task.features.correlation(np.zeros(task.taps), law)
             self.T, penalty = whitened(R, options.size, epsilon=FLAT)
@@ -164,10 +156,11 @@ class Method(Plain):
         # The curvature decides the speed, not the result: the precision of the task is enough.
         curvature = Curvature(task.features, self.T.astype(task.dtype), law, signal)
         moments = curvature.numbers if options.curvature == "moments" else 0
-        self.curvature = curvature
+        self.curvature, self.beta = curvature, options.forget
         self.values = Values(self.size, options.bits, task.wire, moments)
         least = options.floor(task.dim)
-        self.at_client = MemoClient(self.T, self.values, curvature, options.forget, least)
+        self.least = effective(self.beta, least) * (1 - 1e-9)  # but for roundings
+        self._bases: dict[Any, Array] = {}
         self.at_server = MemoServer(
             options, self.values, curvature, self.prior, self.step, task.clients, least
         )
@@ -183,7 +176,13 @@ class Method(Plain):
 
     def client(self) -> State:
         """A_k, q_k, n_k, sums of the inputs, r_k and h_k, and both before the last contact."""
-        return self.at_client.start(self.task.taps)
+        d, taps = self.size, self.task.taps
+        return {
+            "A": np.zeros((d, d)), "q": np.zeros(d), "n": np.zeros(()),
+            "s": np.zeros(taps), "C": np.zeros((taps, taps)),
+            "r": np.zeros(d), "h": np.zeros(d), "old_r": np.zeros(d), "old_h": np.zeros(d),
+            "contacts": np.zeros((), np.int64),
+        }  # fmt: skip
 
     def download(self, server: State, k: Indices, n: int) -> Message:
         """Whether the contacts folded so far are odd, and Q(c - r_k)."""
@@ -194,16 +193,16 @@ class Method(Plain):
         for i in range(len(k)):
             came = message.row(i)
             if came is not None:
-                self.at_client.receive(_one(client, i), came)
+                self.receive_one(_one(client, i), came)
 
     def learn(self, client: State, x: Array, z: Array, y: Array) -> None:
         """u = T^T z is added to the statistics: of each client, samples in a row."""
         for i in range(len(y)):
-            self.at_client.learn(_one(client, i), x[i], z[i], y[i])
+            self.learn_one(_one(client, i), x[i], z[i], y[i])
 
     def upload(self, client: State, k: Indices, n: int) -> Message:
         """Q(g_k + r_k - h_k), and at some contacts the moments of the inputs."""
-        return rows([self.at_client.upload(_one(client, i)) for i in range(len(k))])
+        return rows([self.upload_one(_one(client, i)) for i in range(len(k))])
 
     def fold(self, server: State, k: Indices, n: int, message: Message, weights: Array) -> None:
         """The quadratic of each client that was heard replaces its old one; c minimises the sum."""
@@ -221,28 +220,9 @@ class Method(Plain):
     def decode(self, data: bytes, up: bool) -> Array:
         return self.values.decode(data, up)
 
+    # One client: it adds up A, q, n and sums of its inputs.
 
-class MemoClient:
-    """Handlers for the state of one client, which adds up A, q, n and sums of its inputs."""
-
-    def __init__(
-        self, T: Array, values: Values, curvature: Curvature, beta: float, least: int
-    ) -> None:
-        self.T, self.values, self.curvature, self.beta = T, values, curvature, beta
-        self.least = effective(beta, least) * (1 - 1e-9)  # but for roundings
-        self._bases: dict[Any, Array] = {}
-
-    def start(self, taps: int) -> State:
-        """A_k, q_k, n_k, sums of the inputs, r_k and h_k, and both before the last contact."""
-        d = self.values.size
-        return {
-            "A": np.zeros((d, d)), "q": np.zeros(d), "n": np.zeros(()),
-            "s": np.zeros(taps), "C": np.zeros((taps, taps)),
-            "r": np.zeros(d), "h": np.zeros(d), "old_r": np.zeros(d), "old_h": np.zeros(d),
-            "contacts": np.zeros((), np.int64),
-        }  # fmt: skip
-
-    def learn(self, state: State, x: Array, z: Array, y: Array) -> None:
+    def learn_one(self, state: State, x: Array, z: Array, y: Array) -> None:
         """A <- beta A + u u^T, q <- beta q + u y, n <- beta n + 1, and the inputs, in a row."""
         u, count = z @ self._basis(z.dtype), len(y)
         left, weighed, inputs, total = u.T, y, x.T, float(count)
@@ -263,7 +243,7 @@ class MemoClient:
             self._bases[dtype] = self.T.astype(dtype)
         return self._bases[dtype]
 
-    def receive(self, state: State, message: Array) -> None:
+    def receive_one(self, state: State, message: Array) -> None:
         """r_k <- r_k + Q(c - r_k), after undoing a contact that was never folded."""
         lost = state["contacts"] > 0 if not len(message) else state["contacts"] % 2 != message[0]
         if lost:
@@ -273,7 +253,7 @@ class MemoClient:
         if len(message):
             state["r"] += self.values.restore(message[1:])
 
-    def upload(self, state: State) -> Array:
+    def upload_one(self, state: State) -> Array:
         """Q(g_k + r_k - h_k), and at some contacts the moments of the inputs.
 
         With fewer samples than `least` it sends nothing of them, and the contact does not count.

@@ -27,6 +27,7 @@ import numpy as np
 from psofed.core import equations
 from psofed.core.schedule import Ahead, Indices
 from psofed.errors import InputError
+from psofed.federation import schema
 from psofed.federation.bases import Windows
 from psofed.federation.contract import Array, Message, State, Task
 from psofed.federation.options import Coded
@@ -84,8 +85,7 @@ class Options(Windows):
         if self.differs and self.delay > 0:
             found = f"is {self.wire!r}, but the server does not have late uploads as references"
             raise InputError("wire", found, 'use "float16", or delay = 0')
-        if not 0 <= self.longest <= 1000:
-            raise InputError("longest", f"is {self.longest}", "use 0 to 1000")
+        schema.require(self, "longest", 0 <= self.longest <= 1000, "use 0 to 1000")
 
 
 class Method(psofed.Method):

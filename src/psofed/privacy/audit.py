@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.fleet.protocol.deployment import Deploy
@@ -22,7 +21,6 @@ from psofed.privacy.view import ServerView, TrueSamples, deployed, play, truth
 from psofed.streams.contract import Stream, about
 from psofed.streams.table import Options as TableStream
 
-Array = NDArray[Any]
 Told = Callable[[str], Callable[[int, int], None]]
 CONTACTS, BLOCKS = 20, 3  # of a client, and uploads: rounds are played until there are so many
 CLIENTS = 3  # that are attacked

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core.features import FeatureMap, Waves
+from psofed.core.native import Array
 from psofed.errors import InputError
 
-Array = NDArray[Any]
 FIT = 3.0  # times the noise: a fit with less misfit than that (root mean square) explains all
 READ = 0.05  # deviations of an input: what is found or determined better than that is read
 SPARE, CLEAR = 4, 1e3  # a fit is no chance: equations to spare, and a change above its noise

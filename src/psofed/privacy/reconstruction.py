@@ -12,14 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from psofed.federation.contract import Method
+from psofed.federation.contract import Array, Method
 from psofed.privacy import inversion
 from psofed.privacy.inversion import Guess, InverseProblem, Inversion, invert, pose
 from psofed.privacy.view import Column, Exchanged, ServerView, Track, window
 
-Array = NDArray[Any]
 SPARE = 1  # equations beyond the unknowns, at least: with fewer, anything fits
 MOST = 12  # samples that are looked for at once
 SURE, SURER = 4, 25  # decades: a fit within the noise, or beyond it, that is no chance

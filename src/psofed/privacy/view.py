@@ -14,15 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import payload
 from psofed.experiment import Experiment
 from psofed.federation.bases import Compressed
-from psofed.federation.contract import Method, rows
+from psofed.federation.contract import Array, Method, rows
 from psofed.federation.stage import around, within
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deploy, Deployment
@@ -32,7 +30,6 @@ from psofed.stages import mask as masks
 from psofed.stages.mask import Masked
 from psofed.stages.noise import Noise
 
-Array = NDArray[Any]
 NONE = np.empty(0, np.intp)
 TrueSamples = dict[int, tuple[Array, Array]]  # by client: x [N, L] and y [N]; NaN: there is none
 

@@ -37,7 +37,6 @@ from psofed.contract import (
     Coded,
     Common,
     Indices,
-    InputError,
     Knob,
     Learns,
     Message,
@@ -45,6 +44,7 @@ from psofed.contract import (
     State,
     Task,
     at_least_one,
+    require,
     subsets,
 )  # fmt: skip
 
@@ -93,10 +93,8 @@ class Options(Common):
     def check(self, dim: int, clients: int) -> None:
         """lam is not negative, beta is a share, somebody visits."""
         at_least_one(self, "visitors")
-        if not 0 <= self.lam < float("inf"):
-            raise InputError("lam", f"is {self.lam}", "use 0 or more")
-        if not 0 <= self.beta <= 1:
-            raise InputError("beta", f"is {self.beta}", "use 0 to 1")
+        require(self, "lam", 0 <= self.lam < float("inf"), "use 0 or more")
+        require(self, "beta", 0 <= self.beta <= 1, "use 0 to 1")
 
 
 class Method(Plain):

@@ -27,13 +27,13 @@ from psofed.contract import (
     Array,
     Coded,
     Indices,
-    InputError,
     Message,
     PartialSharing,
     State,
     Task,
     Windows,
     payload,
+    require,
     some,
 )  # fmt: skip
 
@@ -66,8 +66,7 @@ class Options(Windows):
     def check(self, dim: int, clients: int) -> None:
         """The windows are valid for PSO-Fed, the threshold is not negative."""
         super().check(dim, clients)
-        if not self.threshold >= 0:
-            raise InputError("threshold", f"is {self.threshold}", "use 0 or more")
+        require(self, "threshold", self.threshold >= 0, "use 0 or more")
 
 
 class Method(PartialSharing):

@@ -22,12 +22,12 @@ from psofed.contract import (
     Anchored,
     Array,
     Coded,
-    InputError,
     Learns,
     Paced,
     State,
     Task,
     at_least_one,
+    require,
 )
 
 
@@ -53,8 +53,7 @@ class Options(Paced):
     def check(self, dim: int, clients: int) -> None:
         """E is at least 1, rho at least 0."""
         at_least_one(self, "local_steps")
-        if not self.prox >= 0:
-            raise InputError("prox", f"is {self.prox}", "use 0 or more")
+        require(self, "prox", self.prox >= 0, "use 0 or more")
 
 
 class Method(Anchored):

@@ -51,6 +51,7 @@ from psofed.contract import (
     Task,
     Windows,
     equations,
+    require,
 )  # fmt: skip
 
 FORGETS = (None, 0.99, 0.999, 1.0)  # lambda to try
@@ -100,10 +101,8 @@ def check(options: Any) -> None:
     """Refuse what is not a forgetting factor, a start or an amount of information."""
     if options.forget is not None and not 0 < options.forget <= 1:
         raise InputError("forget", f"is {options.forget}", "use a number above 0, at most 1")
-    if not 0 < options.start < float("inf"):
-        raise InputError("start", f"is {options.start}", "use a number above 0")
-    if not 0 <= options.regular < float("inf"):
-        raise InputError("regular", f"is {options.regular}", "use 0 or more")
+    require(options, "start", 0 < options.start < float("inf"), "use a number above 0")
+    require(options, "regular", 0 <= options.regular < float("inf"), "use 0 or more")
 
 
 class Recursive(Plain):

@@ -22,12 +22,12 @@ from psofed.contract import (
     Ahead,
     Array,
     CodedValues,
-    InputError,
     Knob,
     PartialSharing,
     Task,
     Windows,
     codes,
+    require,
 )  # fmt: skip
 
 
@@ -59,8 +59,7 @@ class Options(Windows):
     def check(self, dim: int, clients: int) -> None:
         """The windows are valid for PSO-Fed, the number of bits for a code."""
         super().check(dim, clients)
-        if not 1 <= self.bits <= 24:
-            raise InputError("bits", f"is {self.bits}", "use 1 to 24")
+        require(self, "bits", 1 <= self.bits <= 24, "use 1 to 24")
 
 
 class Method(CodedValues):

@@ -39,6 +39,7 @@ from psofed.contract import (
     State,
     Task,
     centralised,
+    require,
 )
 
 
@@ -71,8 +72,7 @@ class Options(Common):
 
     def check(self, dim: int, clients: int) -> None:
         """Clients have no model, so they cannot say how much theirs has changed."""
-        if not 0 < self.ridge < np.inf:
-            raise InputError("ridge", f"is {self.ridge}", "use a number above 0")
+        require(self, "ridge", 0 < self.ridge < np.inf, "use a number above 0")
         if self.policy is None:
             return
         if self.solver == "ridge":

@@ -42,6 +42,7 @@ from psofed.contract import (
     codes,
     coding,
     equations,
+    require,
     subsets,
     whole,
 )
@@ -87,8 +88,7 @@ class Options(Paced):
     def check(self, dim: int, clients: int) -> None:
         """Bits and entries in their ranges."""
         at_least_one(self, "local_steps", "bits", "shared")
-        if self.bits is not None and self.bits > 24:
-            raise InputError("bits", f"is {self.bits}", "use 1 to 24, or leave it out")
+        require(self, "bits", self.bits is None or self.bits <= 24, "use 1 to 24, or leave it out")
         size = padded(dim) if self.rotate else dim
         if self.shared is not None and self.shared > size:
             raise InputError(

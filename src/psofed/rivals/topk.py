@@ -37,6 +37,7 @@ from psofed.contract import (
     equations,
     geometric,
     payload,
+    require,
     whole,
 )
 
@@ -70,8 +71,7 @@ class Options(Paced):
         at_least_one(self, "local_steps", "kept")
         if self.kept > dim:
             raise InputError("kept", f"is {self.kept}, but dim is {dim}", f"use 1 to {dim}")
-        if not 0 <= self.memory <= 1:
-            raise InputError("memory", f"is {self.memory}", "use 0 to 1")
+        require(self, "memory", 0 <= self.memory <= 1, "use 0 to 1")
 
 
 class Method(Compressed):

@@ -8,15 +8,14 @@ summed over runs.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from psofed.core import native
-from psofed.core.features import OwnMap
-from psofed.core.schedule import Indices
-from psofed.core.several import PlacedCohorts, PlacedSeeds, SeveralMaps
+from psofed.core.features import OwnMap, SeveralMaps
+from psofed.core.schedule import Indices, UniformCohorts
 from psofed.federation import round as rounds
 from psofed.federation.clients import Clients, EachRound, Lessons, Members, RoundSamples, stacked
 from psofed.federation.contract import Array, Method, State, Task
@@ -40,10 +39,30 @@ class Moment(NamedTuple):
     runs: int = 0  # that it is of, if of several
 
 
+@dataclass(frozen=True, eq=False)
+class PlacedCohorts(UniformCohorts):
+    """Cohorts that were drawn before: [round, place], or [round, run, place]."""
+
+    drawn: Any = None
+    all_places: Any = None  # [place], or [run, place]
+
+    def present(self) -> Indices:
+        found: Indices = self.all_places
+        return found
+
+    def cohort(self, n: Any) -> Indices:
+        found: Indices = self.drawn[n]
+        return found
+
+    def onward(self, n: int) -> Indices:
+        found: Indices = self.drawn[n:]
+        return found
+
+
 def placed(task: Task, draws: Draws) -> Task:
     """The task of one run, its clients named by their places."""
     cohorts: Any = task.cohorts
-    seeds = PlacedSeeds(task.seeds.seed, task.seeds.run, task.seeds.shared_world, draws.ids)
+    seeds = replace(task.seeds, ids=draws.ids)
     drawn, room = draws.members.reshape(-1, cohorts.size), len(draws.ids)
     known = PlacedCohorts(seeds, task.clients, cohorts.size, cohorts.absent, room, drawn=drawn)
     return replace(task, seeds=seeds, cohorts=known)
@@ -57,15 +76,14 @@ def joined(tasks: list[Task], draws: list[Draws]) -> Task:
     everybody = all(np.array_equal(each.ids, np.arange(first.clients)) for each in draws)
     ids = None if everybody else np.stack([_filled(each.ids, room) for each in draws])
     runs: Any = tuple(task.seeds.run for task in tasks)
-    seeds = PlacedSeeds(first.seeds.seed, runs, first.seeds.shared_world, ids)
+    seeds = replace(first.seeds, run=runs, ids=ids)
     size = first.cohorts.size
     members = np.stack([each.members.reshape(-1, size) for each in draws], axis=1)
     known = PlacedCohorts(
         seeds, first.clients, size, first.cohorts.absent, room, drawn=members,
         all_places=np.stack([each.present() for each in cohorts]) if everybody else None,
     )  # fmt: skip
-    several = SeveralMaps(tuple(task.features for task in tasks), JointFeatures(tasks))
-    return replace(first, seeds=seeds, cohorts=known, features=several)
+    return replace(first, seeds=seeds, cohorts=known, features=JointFeatures(tasks))
 
 
 def _filled(ids: Array, room: int) -> Array:
@@ -73,8 +91,8 @@ def _filled(ids: Array, room: int) -> Array:
     return np.concatenate([ids, np.zeros(room - len(ids), ids.dtype)])
 
 
-class JointFeatures:
-    """z of several runs: x [run, ..., L] to z [run, ..., D]."""
+class JointFeatures(SeveralMaps):
+    """All runs in one call, compiled where the maps are."""
 
     def __init__(self, tasks: list[Task]) -> None:
         self.maps = [task.features for task in tasks]
@@ -170,7 +188,7 @@ class RunSamples:
         self.x = self._by_round([part.x[:, here] for part in self.parts])
         self.y = self._by_round([part.y[:, here] for part in self.parts])
         if self.everybody:
-            features = self.features.all_at_once.blocks if self.runs else self.features
+            features = self.features.blocks if self.runs else self.features
             self.z = features(self.x)
 
     def _by_round(self, parts: list[Array]) -> Array:

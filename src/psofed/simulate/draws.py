@@ -19,7 +19,7 @@ from psofed.core.features import FeatureMap
 from psofed.core.schedule import UniformCohorts
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.federation.contract import Task
+from psofed.federation.contract import Array, Task
 from psofed.federation.learners.contract import Learner
 from psofed.federation.membership import FleetCohorts
 from psofed.simulate import kernel
@@ -28,7 +28,6 @@ from psofed.stages.surroundings import attack_in
 from psofed.streams import contract
 from psofed.streams.contract import BLOCK, about
 
-Array = NDArray[Any]
 PART = 2**16  # rounds whose cohorts are drawn at once
 CHUNK_SAMPLES = 2**20  # samples that are in memory at once, about 60 MB
 

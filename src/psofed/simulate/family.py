@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import native
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.federation import progress
-from psofed.federation.contract import Method, exchanged
+from psofed.federation.contract import Array, Method, exchanged
 from psofed.federation.learners import nlms
 from psofed.federation.membership import FleetCohorts
 from psofed.federation.stage import around, within
@@ -22,7 +21,6 @@ from psofed.simulate.draws import Chunk, Draws, TestSet
 from psofed.simulate.kernel import feature_map, pad, padded
 from psofed.stages.average import Average
 
-Array = NDArray[Any]
 ROOM = 2**23  # features of a user's own map that are in memory at once
 
 

@@ -15,8 +15,8 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.curves import PER_DB, STEADY_SHARE, Curves, Estimate, table_rounds, to_db
 from psofed.errors import InputError
 from psofed.experiment import Experiment
@@ -24,8 +24,6 @@ from psofed.extras import machine
 from psofed.federation import plugins, records
 from psofed.federation.records import CHECKPOINT, IDENTITY, DamagedError, Record, VersionError
 from psofed.stages.checks.contract import VERDICTS
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

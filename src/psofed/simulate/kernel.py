@@ -9,14 +9,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import equations, native
 from psofed.core.features import Bumps, FeatureMap, OwnMap, Waves, Whitened
-from psofed.federation.contract import Task
+from psofed.federation.contract import Array, Task
 from psofed.federation.learners import lms, nlms
-
-Array = NDArray[Any]
 
 # sin(2 pi s) = s P(s^2) for |s| <= 1/4, highest power first, by Remez' exchange.
 # Errors 6.0e-7 (float32) and 9.0e-17 (float64); a test measures them.

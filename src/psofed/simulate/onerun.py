@@ -18,12 +18,11 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core.schedule import PresentCohorts
 from psofed.experiment import Experiment
 from psofed.federation import plugins, progress
-from psofed.federation.contract import Method, Task
+from psofed.federation.contract import Array, Method, Task
 from psofed.federation.membership import FleetCohorts
 from psofed.federation.options import Options
 from psofed.federation.stage import around
@@ -38,7 +37,6 @@ from psofed.stages.checks.contract import VERDICTS
 from psofed.stages.surroundings import start
 from psofed.streams.contract import about, measured
 
-Array = NDArray[Any]
 Models = Callable[[Any, Any], Array]  # those that are judged, from the server's and clients' state
 # The floors are lines in a figure: ten runs are enough. Not the first run, because users wait for
 # it, and not with many features, where the floors would cost more than the runs.

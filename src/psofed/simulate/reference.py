@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import features
 from psofed.core.features import Waves
 from psofed.core.schedule import GivenCohorts, Rotating
 from psofed.core.seeds import Seeds, subsets
-from psofed.federation.contract import Task
+from psofed.federation.contract import Array, Task
 from psofed.methods import onlinefed, psofed
 from psofed.simulate.draws import Draws
 from psofed.streams.contract import Samples
 
-Array = NDArray[Any]
 TOLERANCE = 1e-12
 
 

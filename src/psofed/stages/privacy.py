@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 from math import ceil, erfc, exp, inf, log, log1p, pi, sqrt
 from typing import Any, Literal
 
@@ -47,8 +48,7 @@ class Privacy:
     def __post_init__(self) -> None:
         schema.check(self)
         schema.positive(self, "range", "epsilon", "delta", "clip_error", "clip_change", "uploads")
-        if self.delta >= 1:
-            raise InputError("delta", f"is {self.delta:g}", "use less than 1, such as 1e-5")
+        schema.require(self, "delta", self.delta < 1, "use less than 1, such as 1e-5")
         if self.least is not None and self.least < FEWEST:
             found = f"is {self.least}: of a sum of two, each can subtract its own part"
             raise InputError("least", found, f"use {FEWEST} or more")
@@ -111,13 +111,7 @@ class Privacy:
         return {key: value for key, value in found.items() if value != plain[key]}
 
 
-def read(key: str, table: Any) -> Privacy:
-    """The table of an experiment file."""
-    try:
-        found: Privacy = schema.build(Privacy, schema.convert(key, table, dict))
-        return found
-    except InputError as error:
-        raise error if error.field == key else error.inside(f"{key}.") from None
+read = schema.section(partial(schema.build, Privacy))  # the table of an experiment file
 
 
 @dataclass(frozen=True)

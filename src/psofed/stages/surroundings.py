@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from psofed.core import payload
+from psofed.core.features import SeveralMaps
 from psofed.core.schedule import UniformCohorts
-from psofed.core.several import SeveralMaps
 from psofed.errors import InputError
 from psofed.federation import policy as policies
 from psofed.federation import schema
@@ -116,7 +116,7 @@ def attack_in(options: attacks.Options | None, task: Task) -> attacks.Attack | N
     if options is None or not options.share:
         return None
     features: Any = task.features
-    maps = features.maps if isinstance(features, SeveralMaps) else (features,)
+    maps = tuple(features.maps) if isinstance(features, SeveralMaps) else (features,)
     size = task.clients, task.dim, options.share
     return attacks.bind(options, attacks.Attackers(*size, task.seeds, task.taps, maps))
 

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation import plugins, schema
 from psofed.federation.foreign import broken, kind
 from psofed.federation.forms import Contract
 from psofed.stages.attacks.contract import Attack
-
-Array = NDArray[Any]
-
 
 BLOCK = 256  # rounds in a block of samples, which is drawn as a function of its number
 

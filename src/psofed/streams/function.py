@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError, nearest
 from psofed.federation import plugins, schema
@@ -26,7 +26,6 @@ from psofed.streams import own_laws
 from psofed.streams.own_laws import Law, OwnInputs
 from psofed.streams.synthetic import LIMITS, OURS, Range, Synthetic
 
-Array = NDArray[Any]
 MOST_TAPS = 64
 NORMAL = "normal"
 TEXTS = ("f", "inputs", "law", "change")  # keys that are a text or a function

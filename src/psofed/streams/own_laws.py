@@ -14,15 +14,14 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation.foreign import call, real
 from psofed.streams.contract import BLOCK
 from psofed.streams.synthetic import Drawn, Laws
 
-Array = NDArray[Any]
 DEPENDENT = 0.3  # correlation of neighbours, of hundreds, that chance does not give
 GROWN = 5.0  # times: the inputs of a series whose law stays are not that much larger later
 APART = 20  # rounds of a series between two of its windows that are taken as independent

@@ -8,14 +8,12 @@ A1 asks (AR(1) is not so): the theory of mean and mean-square errors is exact fo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.streams.synthetic import Synthetic
-
-Array = NDArray[Any]
 
 
 def f(x: Array) -> Array:

@@ -11,15 +11,14 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import native
+from psofed.core.native import Array
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.streams.contract import BLOCK, Samples, StreamOptions
 
-Array = NDArray[Any]
 Range = tuple[float, float]
 
 
@@ -207,14 +206,12 @@ class Synthetic(StreamOptions):
         if not 0 <= self.away < 1:
             right = "use a share of the time, from 0 to below 1"
             raise InputError("away", f"is {self.away}", right)
-        if not 1 <= self.stay < np.inf:
-            raise InputError("stay", f"is {self.stay}", "use 1 round or more")
+        schema.require(self, "stay", 1 <= self.stay < np.inf, "use 1 round or more")
         if self.away and self._off < 1:
             found = f"is {self.stay}: with away = {self.away} clients would be off for less than a"
             least = np.ceil((1 - self.away) / self.away)
             raise InputError("stay", f"{found} round at a time", f"use {least:.0f} or more")
-        if self.late < 0:
-            raise InputError("late", f"is {self.late}", "use the number of a round")
+        schema.require(self, "late", self.late >= 0, "use the number of a round")
 
     def to_table(self) -> dict[str, Any]:
         """What is set, as plain values; nothing about switching where all is on."""

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core.features import Linear
+from psofed.core.native import Array
 from psofed.core.payload import size
 from psofed.errors import InputError, nearest
 from psofed.experiment import Experiment
@@ -31,7 +31,6 @@ from psofed.tables.gains import Gain, gain, gains
 from psofed.tables.plan import Plan, Span
 from psofed.tables.scores import Kind, Score, Scores
 
-Array = NDArray[Any]
 MOST_ROUNDS = 10_000
 DIMS = (50, 100, 200, 400)
 SHARED = (1, 2, 5, 10, 20, 40, 80, 160)

@@ -17,16 +17,14 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core.features import FeatureMap
+from psofed.core.native import Array
 from psofed.streams.data.rounds import Block, Delay, Rounds
 from psofed.tables.intervals import Promises
 from psofed.tables.plan import Span
 from psofed.tables.player import Guesses, Lot, Player
 from psofed.tables.scores import BINS, Score, Scores, Truth, Worst, block_marks
-
-Array = NDArray[Any]
 
 
 class Contender(Protocol):

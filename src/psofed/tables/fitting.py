@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from psofed.core import features
 from psofed.core.features import FeatureMap, Linear, Waves
+from psofed.core.native import Array
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError, nearest
 from psofed.extras import need
@@ -39,7 +39,6 @@ from psofed.tables.plan import Plan, Span
 from psofed.tables.player import Persistence, Player
 from psofed.tables.scores import Scores
 
-Array = NDArray[Any]
 WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.5)  # times sqrt(L): the distance of two samples grows with it
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 PATIENCE = 1.05  # the smallest step within 5 % of the best: it forgets least

@@ -8,14 +8,12 @@ judged ones. It does not cover other seeds or another training.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.tables.scores import FEWEST
 
-Array = NDArray[Any]
 LEAST = 8  # blocks, below which nothing is said
 ALIKE = 0.1  # correlation of neighbours, above which they are joined
 NORMAL = 1.959964  # its 97.5 % point

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import conformal
 from psofed.core.conformal import LEVELS
+from psofed.core.native import Array
 from psofed.tables.plan import Span
 
-Array = NDArray[Any]
 PARTS = ("all", "last", "1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
 NUMBERS = 8_000_000  # of the counts of errors by size
 SIZES = np.log((1e-6, 1e4))  # of the errors that are counted by size, in units of the spread

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import conformal
 from psofed.core.conformal import LEVELS
 from psofed.core.features import Waves
+from psofed.core.native import Array
 from psofed.errors import InputError, nearest
 from psofed.extras import need
 from psofed.federation import schema
@@ -28,7 +28,6 @@ from psofed.streams.data.recipe import Recipe
 from psofed.streams.data.rounds import Block, Rounds, sampled
 from psofed.streams.data.textfile import UNKNOWN, Form
 
-Array = NDArray[Any]
 KIND = "model"
 OWN = 1_000_000  # bytes of the clients' own models that are worth saving
 LARGEST = 256_000_000

@@ -16,6 +16,7 @@ from psofed.federation import forms, plugins, schema
 from psofed.federation.contract import METHOD
 from psofed.federation.feature_table import Features
 from psofed.federation.options import Options
+from psofed.federation.schema import inside
 from psofed.methods import onlinefed, psofed
 from psofed.stages.checks import contract as checks
 from psofed.stages.checks import range as ranges
@@ -108,7 +109,7 @@ class Plan:
 
     def _check_methods(self) -> None:
         for i, options in enumerate(self.methods):
-            try:
+            with inside(f"methods[{i}]."):
                 if not plugins.is_ours(type(options)):
                     forms.check(METHOD, options)
                 if options.apart:
@@ -126,8 +127,6 @@ class Plan:
                     raise InputError("name", found, "use another method")
                 if options.policy is not None:
                     raise InputError("policy", "is given", "leave it out: tables have no policies")
-            except InputError as error:
-                raise error.inside(f"methods[{i}].") from None
 
     def experiment(self, rounds: Rounds, span: Span, source: str | Path | None) -> Experiment:
         """For `run`, `serve` and `client`, on the table; round n is the fit's: tick n.
@@ -185,11 +184,8 @@ def read(path: str | Path, missing: dict[str, Any] | None = None) -> Plan:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError("", f"is not TOML: {error}", "correct that line", str(path)) from None
-    try:
-        with plugins.relative_to(Path(path).parent):
-            return parse((missing or {}) | table)
-    except InputError as error:
-        raise error.inside(where=str(path)) from None
+    with inside(where=str(path)), plugins.relative_to(Path(path).parent):
+        return parse((missing or {}) | table)
 
 
 def parse(table: dict[str, Any]) -> Plan:
@@ -203,7 +199,7 @@ def parse(table: dict[str, Any]) -> Plan:
         "columns": columns_of,
         "form": form_of,
         "check": schema.reader("psofed.sample_checks"),
-        "methods": schema.list_reader("psofed.methods"),
+        "methods": schema.each(schema.reader("psofed.methods")),
     }
     plan: Plan = schema.build(Plan, table, nested)
     return plan

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import native
 from psofed.core.features import FeatureMap, Linear
@@ -21,7 +20,7 @@ from psofed.core.schedule import Indices, PresentCohorts
 from psofed.errors import InputError
 from psofed.federation import round as rounds
 from psofed.federation.clients import Clients, EachRound
-from psofed.federation.contract import Method, Task, exchanged, nothing, whole
+from psofed.federation.contract import Array, Method, Task, exchanged, nothing, whole
 from psofed.federation.options import Options
 from psofed.federation.round import Sizes
 from psofed.federation.stage import around
@@ -34,7 +33,6 @@ from psofed.streams.data.rounds import Rounds
 from psofed.tables.plan import Span
 from psofed.tables.scores import Kind, Score
 
-Array = NDArray[Any]
 Guesses = dict[str, dict[str, Array]]  # [B, K] by part of the rounds, then by model
 OPENS, CLOSES, IDLE, POOLS = 1, 2, 4, 8  # what happens in a round; the same in C
 ROOM = 2**20  # entries of the windows that are in memory at once

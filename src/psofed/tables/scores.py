@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.federation.options import Options
 from psofed.streams.data.rounds import Rounds
 from psofed.tables.intervals import Intervals
 
-Array = NDArray[Any]
 Kind = Literal["kernel", "linear", "alone", "linear alone", "persistence", "raw"]
 BINS = 48  # of the curves over time
 APART = 1_000  # clients whose errors are kept block by block, each for itself

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.theory.system import System
 
-Array = NDArray[Any]
 MOST_NUMBERS = 320  # in all models together: five milliseconds a round
 MOST_DIM = 16  # the fourth moments are D^4 numbers for every client
 PART = 5000  # windows whose products are in memory at once

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.theory.moments import Moments
 from psofed.theory.system import System
 
-Array = NDArray[Any]
 DENSE = 700  # numbers in all models together, up to which the map of one period is a matrix
 BLOCK = 6  # directions that are followed where it is not
 PERIODS = 8  # for which they are followed at most

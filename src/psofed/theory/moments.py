@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.experiment import Experiment
-from psofed.federation.contract import Task
+from psofed.federation.contract import Array, Task
 from psofed.streams import contract
 from psofed.streams.contract import about
 
-Array = NDArray[Any]
 WINDOWS = 4000  # sampled per client
 BATCHES = 8  # parts of them, whose spread gives the error
 MOST_CLIENTS = 500  # that are followed; of more, evenly spread ones

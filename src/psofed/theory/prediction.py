@@ -9,12 +9,11 @@ from typing import Any, Literal
 from warnings import warn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed import extras
 from psofed.errors import InputError
 from psofed.experiment import TABLE_ROUNDS, Experiment, given
-from psofed.federation.contract import Task
+from psofed.federation.contract import Array, Task
 from psofed.federation.workers import Tell, Workers, in_parallel
 from psofed.streams.contract import about
 from psofed.theory import exact
@@ -30,7 +29,6 @@ from psofed.theory.moments import (
 from psofed.theory.reduced import ReducedRecursion
 from psofed.theory.system import System, started, system, unknown_threat
 
-Array = NDArray[Any]
 FOURTH_WINDOWS = 50_000  # per client, for the exact recursion
 MOST_WINDOWS = 500_000  # of all clients
 MOST_DIM = 1000

@@ -14,13 +14,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.theory.mean import MeanRecursion, Means, Round
 from psofed.theory.moments import Population
 from psofed.theory.system import System
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.federation.workers import Tell, Workers
 from psofed.theory import mean, prediction
 from psofed.theory.mean import Radius
 from psofed.theory.prediction import Prediction, World
 from psofed.theory.system import Bounds, System, Verdict, bounds
 
-Array = NDArray[Any]
 Progress = Callable[[float], None] | None
 
 

@@ -27,12 +27,11 @@ from math import gcd
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core.schedule import Rotating, Sequential, Stochastic
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.federation.contract import Method, Task
+from psofed.federation.contract import Array, Method, Task
 from psofed.federation.learners import lms
 from psofed.federation.stage import around, within
 from psofed.methods import onlinefed, psofed
@@ -41,7 +40,6 @@ from psofed.stages.defences.contract import Defended
 from psofed.streams import contract
 from psofed.theory.moments import Moments, sample
 
-Array = NDArray[Any]
 Verdict = Literal["safe", "doubtful", "unsafe"]
 WINDOWS = 1000  # per client, for fourth moments
 CLIENTS = 100  # whose limits are computed; of more, evenly spread ones

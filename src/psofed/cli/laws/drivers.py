@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core.schedule import UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.federation.contract import Method
+from psofed.federation.contract import Array, Method
 from psofed.federation.options import Options
 from psofed.federation.policy import Options as PolicyOptions
 from psofed.fleet.protocol import in_memory
@@ -21,7 +20,6 @@ from psofed.simulate.draws import Draws, draw
 from psofed.streams import paper
 from psofed.streams.contract import Samples
 
-Array = NDArray[Any]
 DIM, CLIENTS, COHORT = 10, 5, 2
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.cli.laws.drivers import largest, played, prepare, samples
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.federation.records import reading
+from psofed.federation.schema import inside
 from psofed.fleet.protocol import in_memory
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deployment, refuse_omniscient
@@ -25,8 +25,6 @@ from psofed.simulate import family, reference
 from psofed.simulate.draws import Draws, draw
 from psofed.simulate.reference import TOLERANCE, Case
 from psofed.streams.contract import Samples
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -136,12 +134,12 @@ def deployed(plan: Deployment, server: Path, clients: Sequence[Path]) -> tuple[S
     Models of clients that are no members, or have not begun to be, are NaN.
     """
     found = Server(plan.method(), bind=plan.bind)
-    with reading(str(server)):
+    with inside(where=str(server)):
         found.restore(_read(server, plan, "server"))
     local = []
     for k, path in enumerate(clients):
         client = Client(plan.method(), k, replay(plan.experiment, k))
-        with reading(str(path)):
+        with inside(where=str(path)):
             client.restore(_read(path, plan, f"client {k}"))
         client.catch_up(found.n)
         row = found.table.row(k)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.cli.laws.drivers import (
     CLIENTS,
@@ -27,7 +26,7 @@ from psofed.core import payload
 from psofed.core.schedule import Indices
 from psofed.federation import round as rounds
 from psofed.federation.clients import Clients, EachRound, learn
-from psofed.federation.contract import ABSENT, Message, Method, State
+from psofed.federation.contract import ABSENT, Array, Message, Method, State
 from psofed.federation.options import Options
 from psofed.federation.stage import Lifted, around
 from psofed.fleet.protocol import in_memory
@@ -35,7 +34,6 @@ from psofed.rivals.policies import fedcs
 from psofed.simulate import any_method, kernel
 from psofed.simulate.draws import Draws, draw
 
-Array = NDArray[Any]
 RUNS = (0, 2, 5)
 LONG = 50  # times its length, no message can be
 ANY = fedcs.Options(share=0.6, deadline=float("inf"))

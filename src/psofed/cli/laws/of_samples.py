@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.cli.laws.drivers import exchange, largest, small, stepwise
 from psofed.cli.laws.rules import BrokenError, applies, close, goes_on, require
@@ -13,14 +12,13 @@ from psofed.core import features
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.federation.contract import Task
+from psofed.federation.contract import Array, Task
 from psofed.federation.foreign import call, real, shaped
 from psofed.federation.learners.contract import Learner
 from psofed.methods import onlinefed, psofed
 from psofed.stages.checks.contract import VERDICTS, Memory, SampleCheck
 from psofed.streams.contract import BLOCK, Samples, Stream, about, measured
 
-Array = NDArray[Any]
 SOME = np.arange(4)
 
 

@@ -7,7 +7,6 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.cli.laws.drivers import (
     CLIENTS,
@@ -23,9 +22,8 @@ from psofed.cli.laws.drivers import (
 )
 from psofed.cli.laws.rules import applies, close, goes_on, require
 from psofed.core.seeds import Seeds
-from psofed.core.several import PlacedSeeds
 from psofed.experiment import Experiment
-from psofed.federation.contract import Task
+from psofed.federation.contract import Array, Task
 from psofed.federation.policy import Federation
 from psofed.federation.policy import Options as PolicyOptions
 from psofed.federation.policy import bind as bind_policy
@@ -38,7 +36,6 @@ from psofed.stages.defences.contract import Options as DefenceOptions
 from psofed.stages.defences.contract import bind as bind_defence
 from psofed.stages.surroundings import attack_in
 
-Array = NDArray[Any]
 RUNS = (0, 1, 2)
 METHODS = (onlinefed.Options(), psofed.Options(3, allow_uneven=True), fedavg.Options(3))
 ROUNDS, WIDTH = 20, 8
@@ -104,7 +101,7 @@ def attacked_runs_are_apart(options: AttackOptions) -> None:
     if options.on == "values":
         k, bad = np.broadcast_to(np.arange(CLIENTS), (len(RUNS), CLIENTS)), np.arange(CLIENTS) < 2
         own, w = np.random.default_rng(1).normal(size=(2, len(RUNS), CLIENTS, WIDTH))
-        together = _attack(options, PlacedSeeds(3, RUNS, None, k))
+        together = _attack(options, Seeds(3, RUNS, None, k))
         for n in range(4):
             sent = together.models(n, k, own, np.broadcast_to(bad, k.shape), w[:, 0])
             for run in RUNS:

@@ -19,14 +19,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core.features import FeatureMap, Unchanged
+from psofed.core.native import Array as Array
 from psofed.core.seeds import Seeds
 from psofed.federation import schema
 from psofed.federation.forms import Contract
 
-Array = NDArray[Any]
 MOST_DIM = 100_000  # entries of a model
 
 

@@ -11,13 +11,7 @@ from psofed.federation.learners.contract import Array, Line
 
 @dataclass(frozen=True)
 class Options(Line):
-    """LMS has no options of its own: mu is the experiment's, or the method's.
-
-    >>> import numpy as np
-    >>> w = np.zeros(2)
-    >>> float(Options().learn(w, np.array([1.0, 0.5]), 2.0, step=0.5)), w.tolist()
-    (2.0, [1.0, 0.5])
-    """
+    """LMS has no options of its own: mu is the experiment's, or the method's."""
 
     name: ClassVar[str] = "lms"
     lms: ClassVar[bool] = True

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array as Array
 from psofed.federation.clients import stacked
 from psofed.federation.contract import Message, Method, nothing, rows
 from psofed.federation.records import restored, taken
@@ -19,7 +19,6 @@ from psofed.fleet.protocol.masking import Masking
 from psofed.fleet.protocol.wire import RefusedError
 from psofed.stages.checks import contract as check
 
-Array = NDArray[Any]
 Pair = tuple[Array, Array]  # x [count, L] and y [count]
 MOST_WAITING = 1024  # samples that wait for a download; older ones are passed over, and counted
 FARTHEST = 2**53  # position in a stream that a record may have

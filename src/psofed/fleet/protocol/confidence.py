@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import exp, isfinite, log, log10
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import conformal
 from psofed.core.conformal import ALPHA, LARGEST, LEVELS, SMALLEST
+from psofed.core.native import Array
 from psofed.federation.records import number, taken
 
-Array = NDArray[Any]
 TOLD = 0.9  # the level whose coverage a client may tell its server
 WIDEST = 100.0  # of |theta| in a record: those of errors from SMALLEST to LARGEST are smaller
 WINDOW = 1000  # labels over which the error of a client is averaged

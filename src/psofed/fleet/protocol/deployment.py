@@ -16,7 +16,6 @@ import numpy as np
 
 from psofed import experiment as experiments
 from psofed.core.schedule import UniformCohorts
-from psofed.core.several import PlacedSeeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.federation import plugins, schema
@@ -24,6 +23,7 @@ from psofed.federation.contract import Method, Task
 from psofed.federation.membership import FleetCohorts
 from psofed.federation.plugins import written
 from psofed.federation.round import relays
+from psofed.federation.schema import inside
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.folding import BOUND
 from psofed.fleet.protocol.members import Awake, MemberTable, Presence, RowCohorts
@@ -164,11 +164,10 @@ class Deployment:
     def bind(self, table: MemberTable, presence: Presence) -> Method:
         """The method of a server whose fleet has changed: clients are named by their rows."""
         task = self._method.task
-        ids = np.maximum(table.ids, 0)
-        seeds = PlacedSeeds(task.seeds.seed, task.seeds.run, task.seeds.shared_world, ids)
+        seeds = replace(task.seeds, ids=np.maximum(table.ids, 0))
         size, awake = task.cohorts.size, Awake(table, presence)
         fleet = FleetCohorts(task.seeds, task.clients, size, history=awake)
-        cohorts = RowCohorts((), task.clients, size, fleet, len(ids))
+        cohorts = RowCohorts((), task.clients, size, fleet, len(table.ids))
         return self._start(replace(task, seeds=seeds, cohorts=cohorts))
 
     @property
@@ -260,10 +259,8 @@ def refuse_omniscient(attack: Attack | None) -> None:
 def read(path: str | Path) -> Deployment:
     """The plan in an experiment file; every mistake in it is an InputError that names it."""
     experiment = experiments.read(path)
-    try:
+    with inside(where=str(path)):
         return Deployment(experiment, settings(path))
-    except InputError as error:
-        raise error.inside(where=str(path)) from None
 
 
 def settings(path: str | Path) -> Deploy:

@@ -14,12 +14,12 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.errors import InputError
-from psofed.federation.contract import State
+from psofed.federation.contract import Array, State
 from psofed.federation.membership import Change, cleared, moved, row_axes
-from psofed.federation.records import number, reading, taken
+from psofed.federation.records import number, taken
+from psofed.federation.schema import inside
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.fleet.protocol.history import ChangeLog, Snapshots
@@ -29,7 +29,6 @@ from psofed.fleet.protocol.server_state import ServerState
 from psofed.fleet.protocol.store import SELDOM, Disk, put
 from psofed.stages.defences.contract import OWN
 
-Array = NDArray[Any]
 Next = tuple[ServerState, list[Change]]
 MODEL = "model.npy"  # in the state folder: the global model after the last commit
 LARGE = 2**16  # bytes of an array of the defence that is not in the record of every round
@@ -72,7 +71,7 @@ class DurableServer:
         if arrays is not None:
             known = {f"state.{name}" for name in self.server.state}  # another defence has others
             large = {k: a for k, a in (self.seldom.load() or {}).items() if k in known}
-            with reading(self.store.file):
+            with inside(where=self.store.file):
                 self.server.restore(large | arrays)
                 self.incarnation = number(arrays, "incarnation", 0, wire.LAST_INCARNATION)
                 logged = number(arrays, "logged")
@@ -269,7 +268,7 @@ def put_back(server: Server, state: State, n: int, keep: bool) -> Next:
     """The server's state becomes that before round n; the open round is void."""
     now, begin, axes = server.now, next_begin(server.now), row_axes(server.method)
     change = Change(begin, restore=n, void=now.n, keep=keep)
-    with reading("the snapshot"):
+    with inside(where="the snapshot"):
         same = {
             name: taken(state, name, array.dtype, array.shape, -np.inf, np.inf).copy()
             for name, array in now.own.items()

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from psofed.federation.contract import Method, State, rows
+from psofed.federation.contract import Array, Method, State, rows
 from psofed.federation.round import close_round, closes
 from psofed.federation.stage import within
 from psofed.fleet.protocol.masking import GARBAGE, Unmasking, Uploads
@@ -18,7 +17,6 @@ from psofed.fleet.protocol.wire import RefusedError
 from psofed.stages.attacks.contract import Attacked
 from psofed.stages.defences.contract import OWN, Defended
 
-Array = NDArray[Any]
 BOUND = 1e9  # two finite uploads of 1.7e308 sum to infinity; no real model has such values
 UNUSABLE = (ValueError, IndexError, np.linalg.LinAlgError)  # what a fold says of such values
 

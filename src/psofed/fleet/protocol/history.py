@@ -18,7 +18,8 @@ from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.federation.contract import State
 from psofed.federation.membership import Change
-from psofed.federation.records import reading, taken
+from psofed.federation.records import taken
+from psofed.federation.schema import inside
 from psofed.fleet.protocol.store import Disk, Store, put
 
 EVERY, KEEP = 100, 50  # rounds from one to the next, and how many are kept
@@ -56,7 +57,7 @@ class Snapshots:
             there = ", ".join(map(str, known[-10:]))
             right = f"use one of the last: {there}" if known else "there is no snapshot yet"
             raise InputError("--round", f"is {n}, of which there is no snapshot", right)
-        with reading(store.file):
+        with inside(where=store.file):
             return {
                 name.removeprefix("state."): taken(arrays, name, a.dtype, a.shape, -np.inf, np.inf)
                 for name, a in arrays.items()

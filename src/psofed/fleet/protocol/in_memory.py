@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from psofed.federation.contract import Method
+from psofed.federation.contract import Array, Method
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.server import Server
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

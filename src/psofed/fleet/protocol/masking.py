@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.federation.contract import Method
+from psofed.federation.contract import Array, Method
 from psofed.federation.records import taken
 from psofed.federation.round import opens
 from psofed.fleet.protocol.wire import RefusedError
@@ -23,7 +23,6 @@ from psofed.stages import mask as masks
 from psofed.stages.mask import Pairs
 from psofed.stages.privacy import WORDS, Privacy
 
-Array = NDArray[Any]
 Uploads = dict[int, Array | None]  # by row; None: its client sent no values
 HASH = 32  # bytes of a hash of what came down
 FEW = "too few have answered for a sum"

@@ -9,7 +9,8 @@ import numpy as np
 
 from psofed.errors import InputError
 from psofed.federation.membership import LAST
-from psofed.federation.records import number, reading
+from psofed.federation.records import number
+from psofed.federation.schema import inside
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.client import Array, Client, Source
 from psofed.fleet.protocol.confidence import Confidence, Forecast
@@ -49,7 +50,7 @@ class Member:
         self.tells = False  # whether it reports coverage and errors to the server
         arrays = self.store.load()
         if arrays is not None:
-            with reading(self.store.file):
+            with inside(where=self.store.file):
                 self.client.restore(arrays)
                 self.incarnation = number(arrays, "incarnation", 0, wire.LAST_INCARNATION)
         if plan.masked and self.store.notes:  # what it has forgotten may have been masked, and sent

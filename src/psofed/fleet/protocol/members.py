@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array
 from psofed.core.schedule import GivenCohorts, Indices
 from psofed.errors import InputError
 from psofed.federation.membership import LAST, FleetCohorts
 from psofed.federation.records import taken
 
-Array = NDArray[Any]
 NEVER = 2**62  # a round that never comes
 VACANT, MEMBER, EXCLUDED, REMOVED = range(4)
 WORDS = ("vacant", "member", "excluded", "removed")

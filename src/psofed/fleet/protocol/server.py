@@ -6,13 +6,11 @@ Clients are named by their numbers here, and by their rows in the method's array
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.errors import InputError
-from psofed.federation.contract import Method, State
+from psofed.federation.contract import Array, Method, State
 from psofed.federation.policy import Options
 from psofed.federation.round import members, open_round
 from psofed.federation.stage import around
@@ -26,7 +24,6 @@ from psofed.stages.defences.contract import Defended, Opinion
 from psofed.stages.mask import Masked
 from psofed.stages.selection import Selected
 
-Array = NDArray[Any]
 Bind = Callable[[MemberTable, Presence], Method]
 
 

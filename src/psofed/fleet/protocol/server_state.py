@@ -14,18 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from psofed.federation.contract import Method, State
+from psofed.federation.contract import Array, Method, State
 from psofed.federation.records import number, restored, taken
 from psofed.fleet.protocol.members import MemberTable
 from psofed.fleet.protocol.wire import LAST_ROUND
 from psofed.stages.defences.contract import OWN
 
-Array = NDArray[Any]
 REASONS = (
     "size", "version", "kind", "type", "digest", "stranger", "late", "early", "conflict",
     "values", "finite", "bound", "mac", "together", "excluded", "removed", "masks",

@@ -15,12 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from numpy.typing import NDArray
-
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.federation.records import DamagedError, Record, VersionError, pack, unpack
 
-Array = NDArray[Any]
 SLOTS = ("record.0", "record.1")
 SELDOM = ("defence.0", "defence.1")  # what is large and need not be of the last round
 

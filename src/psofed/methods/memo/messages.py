@@ -10,15 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log2
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import coding, payload
 from psofed.core.features import FeatureMap
+from psofed.core.native import Array
 
-Array = NDArray[Any]
 SCALES = 1 - coding.SMALLEST  # makes a scale a number from 0 on
 OWN = 20.0  # samples at which a client's own moments weigh as much as the guess
 

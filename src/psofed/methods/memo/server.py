@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import native, payload
+from psofed.core.native import Array
 from psofed.core.schedule import Indices
 from psofed.methods.memo.messages import Curvature, Values
 
-Array = NDArray[Any]
 State = dict[str, Array]
 
 DAMP = 0.03  # added to the curvature: flat directions would amplify the rounding of messages

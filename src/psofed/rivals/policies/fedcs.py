@@ -26,7 +26,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from psofed.contract import Array, InputError, State, UniformCohorts, policies, subsets
+from psofed.contract import Array, InputError, State, UniformCohorts, policies, require, subsets
 
 TRIALS, HALVINGS = 100, 16  # of the search for a deadline
 
@@ -53,8 +53,7 @@ class Options(policies.Options):
 
     def check(self, clients: int, cohort: int) -> None:
         """The share is above 0 and at most 1, times are not negative."""
-        if not 0 < self.share <= 1:
-            raise InputError("share", f"is {self.share}", "use a number above 0, at most 1")
+        require(self, "share", 0 < self.share <= 1, "use a number above 0, at most 1")
         if self.deadline is not None and not self.deadline > 0:
             raise InputError("deadline", f"is {self.deadline}", "use a number of seconds, or inf")
         if not 0 < self.rates[0] <= self.rates[1] < inf:

@@ -26,7 +26,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from psofed.contract import Array, InputError, State, UniformCohorts, policies
+from psofed.contract import Array, State, UniformCohorts, policies, require
 
 MEMORY = 0.9  # of a client's score is kept when a new one comes
 
@@ -44,8 +44,7 @@ class Options(policies.Options):
 
     def check(self, clients: int, cohort: int) -> None:
         """beta is below 1; otherwise some clients would never be asked."""
-        if not 0 <= self.beta < 1:
-            raise InputError("beta", f"is {self.beta}", "use 0 or more, below 1")
+        require(self, "beta", 0 <= self.beta < 1, "use 0 or more, below 1")
 
 
 class Policy(policies.Policy):

@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from psofed.core.features import guess
-from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.stages.attacks.contract import Array, Plot
 from psofed.stages.attacks.contract import Options as Base
@@ -51,8 +50,7 @@ class Options(Base):
     def check(self, clients: int, cohort: int) -> None:
         """A size, and a rank from 0 on."""
         schema.positive(self, "size")
-        if self.rank < 0:
-            raise InputError("rank", f"is {self.rank}", "use 0 or more, below D")
+        schema.require(self, "rank", self.rank >= 0, "use 0 or more, below D")
 
 
 class Attack(Plot):

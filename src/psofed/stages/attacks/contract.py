@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from psofed.core.native import Array as Array
 from psofed.core.schedule import Indices
 from psofed.core.seeds import Seeds, subsets
 from psofed.errors import InputError
@@ -32,8 +33,6 @@ from psofed.federation.contract import Message, Method, State
 from psofed.federation.forms import Contract
 from psofed.federation.stage import Stage
 from psofed.stages.defences.contract import Defended
-
-Array = NDArray[Any]
 
 
 class Mix(NamedTuple):
@@ -183,8 +182,7 @@ def check(options: Options, clients: int, cohort: int) -> None:
     for key, value in schema.values(options).items():
         if isinstance(value, float) and not isfinite(value):
             raise InputError(key, f"is {value}", "use a finite number")
-    if not 0 <= options.share < 1:
-        raise InputError("share", f"is {options.share}", "use a share of the clients, 0 to 1")
+    schema.require(options, "share", 0 <= options.share < 1, "use a share of the clients, 0 to 1")
     if options.share and not round(options.share * clients):
         found = f"is {options.share:g}, which is nobody of {clients} clients"
         raise InputError("share", found, f"use {1 / clients:g} or more, or 0")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from psofed.errors import InputError
+from psofed.federation import schema
 from psofed.stages.attacks.contract import Array, Plot
 from psofed.stages.attacks.contract import Options as Base
 
@@ -36,10 +36,8 @@ class Options(Base):
 
     def check(self, clients: int, cohort: int) -> None:
         """A chance, and a size."""
-        if not 0 <= self.chance <= 1:
-            raise InputError("chance", f"is {self.chance}", "use a probability, 0 to 1")
-        if not 0 <= self.sigma < float("inf"):
-            raise InputError("sigma", f"is {self.sigma}", "use 0 or more")
+        schema.require(self, "chance", 0 <= self.chance <= 1, "use a probability, 0 to 1")
+        schema.require(self, "sigma", 0 <= self.sigma < float("inf"), "use 0 or more")
 
 
 class Attack(Plot):

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from psofed.core.schedule import Indices
-from psofed.errors import InputError
+from psofed.federation import schema
 from psofed.stages.attacks.contract import Array, Plot
 from psofed.stages.attacks.contract import Options as Base
 
@@ -28,8 +28,7 @@ class Options(Base):
 
     def check(self, clients: int, cohort: int) -> None:
         """A round."""
-        if self.begin < 0:
-            raise InputError("begin", f"is {self.begin}", "use a round, from 0 on")
+        schema.require(self, "begin", self.begin >= 0, "use a round, from 0 on")
 
 
 class Attack(Plot):

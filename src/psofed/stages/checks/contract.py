@@ -15,19 +15,19 @@ caller has sorted out what is not finite: its y is NaN here, and whatever is sai
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psofed.core.native import Array as Array
 from psofed.errors import InputError
 from psofed.federation import forms, schema
 from psofed.federation.clients import learn
 from psofed.federation.contract import Method, State
 from psofed.federation.foreign import broken as wrong
+from psofed.federation.schema import inside
 from psofed.federation.stage import Stage
 
-Array = NDArray[Any]
 Memory = dict[str, Array]
 LEARNED, CLIPPED, EARLY, BROKEN, OUTSIDE, FAR, STUCK = range(7)
 VERDICTS = (
@@ -73,11 +73,9 @@ def check(given: SampleCheck | None) -> None:
         raise InputError("check", f"is {given!r}", "use the Options of a sample check")
     if given is None:
         return
-    try:
+    with inside("check."):
         forms.check(CHECK, given)
         given.check()
-    except InputError as error:
-        raise error.inside("check.") from None
 
 
 def by_name(counts: Array) -> dict[str, int]:

@@ -43,8 +43,7 @@ class Options(ranges.Options):
     def check(self) -> None:
         """The factor is at least 1, and the window has a middle."""
         super().check()
-        if not 1 <= self.factor < np.inf:
-            raise InputError("factor", f"is {self.factor}", "use a number from 1 on")
+        schema.require(self, "factor", 1 <= self.factor < np.inf, "use a number from 1 on")
         if self.window < LEAST or not self.window % 2:
             raise InputError("window", f"is {self.window}", f"use an odd number from {LEAST} on")
         schema.at_most(self, {"window": 1001})

@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 
 from psofed.core.schedule import Indices
-from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.stages.defences.contract import Array, Lenient, Opinion, Setting, State
 from psofed.stages.defences.contract import Options as Base
@@ -33,8 +32,7 @@ class Options(Base):
     def check(self, clients: int, cohort: int) -> None:
         """A radius, and a memory below 1."""
         schema.positive(self, "tau")
-        if not 0 <= self.memory < 1:
-            raise InputError("memory", f"is {self.memory}", "use 0 or more, below 1")
+        schema.require(self, "memory", 0 <= self.memory < 1, "use 0 or more, below 1")
 
 
 class Defence(Lenient):

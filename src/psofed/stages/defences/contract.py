@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core import equations
+from psofed.core.native import Array as Array
 from psofed.core.schedule import Indices
 from psofed.errors import InputError
 from psofed.federation import schema
@@ -33,7 +33,6 @@ from psofed.federation.contract import Message, Method
 from psofed.federation.forms import Contract
 from psofed.federation.stage import Stage
 
-Array = NDArray[Any]
 State = dict[str, Array]
 OWN = "defence."  # before the names of the defence's arrays, in the server's state
 

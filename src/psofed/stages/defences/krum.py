@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from psofed.core.schedule import Indices
-from psofed.errors import InputError
+from psofed.federation import schema
 from psofed.stages.defences.contract import Array, State, Stateless, refuse_small
 from psofed.stages.defences.contract import Options as Base
 
@@ -31,8 +31,7 @@ class Options(Base):
 
     def check(self, clients: int, cohort: int) -> None:
         """s >= 2f + 3."""
-        if self.malicious < 1:
-            raise InputError("malicious", f"is {self.malicious}", "use 1 or more")
+        schema.require(self, "malicious", self.malicious >= 1, "use 1 or more")
         refuse_small(self.name, cohort, 2 * self.malicious + 3)
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from psofed.core.schedule import Indices
-from psofed.errors import InputError
+from psofed.federation import schema
 from psofed.stages.defences.contract import Array, State, Stateless, refuse_small
 from psofed.stages.defences.contract import Options as Base
 
@@ -30,8 +30,7 @@ class Options(Base):
 
     def check(self, clients: int, cohort: int) -> None:
         """Somebody is left."""
-        if self.trim < 1:
-            raise InputError("trim", f"is {self.trim}", "use 1 or more")
+        schema.require(self, "trim", self.trim >= 1, "use 1 or more")
         refuse_small(self.name, cohort, 2 * self.trim + 1)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,11 +16,10 @@ from psofed.core.schedule import UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation import schema
-from psofed.federation.contract import Task
+from psofed.federation.contract import Array, Task
 from psofed.fleet.protocol import in_memory
 from psofed.stages.surroundings import start
 
-Array = NDArray[Any]
 BLOCK = 256  # samples whose features are computed at once
 
 

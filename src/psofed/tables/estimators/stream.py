@@ -6,14 +6,12 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
 from psofed.core import conformal
 from psofed.core.equations import lms
+from psofed.core.native import Array
 from psofed.core.seeds import Seeds
-
-Array = NDArray[Any]
 
 
 class RFFKLMSStream(base.Regressor):

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.core.features import FeatureMap, Waves, Whitened
+from psofed.core.native import Array
 from psofed.errors import InputError, nearest
 from psofed.federation import plugins
-from psofed.federation.records import reading
+from psofed.federation.schema import inside
 from psofed.fleet.protocol import deployment as plans
 from psofed.fleet.protocol import store
 from psofed.fleet.protocol.client import Client
@@ -27,7 +27,6 @@ from psofed.tables import model as models
 from psofed.tables.export import portable
 from psofed.tables.export.portable import Portable
 
-Array = NDArray[Any]
 FORMATS = {"onnx": "onnx_graph", "c": "c_header", "json": "portable"}
 SUFFIXES = {"onnx": ".onnx", "c": ".h", "json": ".json"}
 SERVER = "server"
@@ -128,7 +127,7 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
             raise InputError("", "is of a server, which has no client's own model", right,
                              str(path))  # fmt: skip
         server = Server(method, plan.deploy.bound, plan.bind)
-        with reading(str(path)):
+        with inside(where=str(path)):
             server.restore(record.arrays)
         rounds, w, whose = server.n, server.model, f"shared model after {server.n} rounds"
     else:
@@ -138,7 +137,7 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
             found = f"is {client!r}, but the state is of {name!r}"
             raise InputError("--client", found, "give the folder of that client", str(path))
         one = Client(method, k, bound=plan.deploy.bound)
-        with reading(str(path)):
+        with inside(where=str(path)):
             one.restore(record.arrays)
         own = one.model
         if own is None:

@@ -17,13 +17,11 @@ import json
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psofed.extras import need, versions
 from psofed.streams.data.recipe import FARTHEST
 from psofed.tables.export.portable import SCALED, InputEntry, Portable, entry
 
-Array = NDArray[Any]
 OPSET, ML_OPSET, IR = 17, 3, 8  # of 2022: old enough for the runtimes in use
 ROWS = "rows"  # the name of the batch dimension
 

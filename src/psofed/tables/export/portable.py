@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.core.features import Waves
+from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.extras import versions
 from psofed.streams.data.columns import CALENDAR
 from psofed.streams.data.recipe import FARTHEST, Recipe
 
-Array = NDArray[Any]
 Kind = Literal["number", "lag", "missing", "category", "calendar", "target lag", "scaled"]
 SCALED = ("number", "lag", "target lag")  # (value - centre) / scale, clipped
 

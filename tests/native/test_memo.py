@@ -86,7 +86,8 @@ def test_features_of_one_run_are_those_of_the_map(taps, dim, dtype, close):
         fast = kernel.compiled(exact, np.dtype(dtype))
         for one in (given, given[0], given[:, 1], given[0, :0]):
             assert fast(one).shape == exact(one).shape
-            assert np.allclose(fast(one), features(one.astype(float)), atol=close)
+            apart = np.abs(fast(one) - features(one.astype(float)))
+            assert apart.max(initial=0) < close
 
 
 @pytest.mark.parametrize(

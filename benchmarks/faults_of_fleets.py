@@ -116,7 +116,8 @@ def _(good: Any) -> Any:
 def _(good: Any) -> Any:
     def cohort(self: Any, n: Any) -> Any:
         rows = np.sort(self._rows(self.fleet.there(n)))
-        return self.fleet.select(np.array([n]), rows)[0]
+        order = np.argsort(self.fleet._keys(np.array([n]), rows)[0], kind="stable")
+        return np.sort(rows[order[: self.fleet.size]])
 
     return cohort
 

@@ -1,7 +1,8 @@
 """Which tests may be skipped: otherwise nobody would miss one that no longer runs anywhere.
 
-In CI, a thorough run of everything fails if it skips anything else than what is listed here. A run with hidden programs (`python3 dev.py test --without-programs`) keeps only
-the files that need one, and fails if for one of the programs nothing was skipped.
+In CI, a thorough run of everything fails if it skips anything else than what is listed here. A run
+with hidden programs (`python3 dev.py test --without-programs`) keeps only the files that need one,
+and fails if for one of the programs nothing was skipped.
 """
 
 from __future__ import annotations

@@ -186,10 +186,16 @@ def test_a_file_that_does_not_fit_is_named(psofed, monkeypatch, tiny):
 
 @pytest.mark.long
 def test_ctrl_c_keeps_what_is_finished_and_says_so(start, psofed, tmp_path):
-    command = ("reproduce", "--rounds", "2000", "--out", "r")
+    command = (
+        "reproduce",
+        "--rounds",
+        "20000",
+        "--out",
+        "r",
+    )  # minutes: lines of a log come every 10 s
     process = start(*command, stderr=subprocess.PIPE)
     first = process.stderr.readline()
-    while "0 of 500" in first:  # where it takes long, as on a busy machine
+    while first.startswith("simulating: 0 of 500"):  # where it takes long, as on a busy machine
         first = process.stderr.readline()
     assert re.match(r"simulating: \d+ of 500 runs, (about|roughly) .* left; Online-Fed", first)
     process.send_signal(signal.SIGINT)

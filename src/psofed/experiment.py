@@ -288,7 +288,7 @@ def read_for(path: str | Path, missing: dict[str, Any]) -> tuple[Experiment, dic
 
 @contextmanager
 def _reading(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The tables of a file; errors about them name it, and plug-ins are found beside it."""
+    """The tables of a file; errors about them name it, and plug-ins are found next to it."""
     table = load(path)
     table.pop("deploy", None)  # read by `serve` and `client`
     with inside(where=str(path)), plugins.relative_to(Path(path).parent):

@@ -97,7 +97,7 @@ def test_what_is_no_file_is_refused_with_what_would_be_right(write, inside, text
         ("import sys\nsys.exit(3)", "mine.py:2: SystemExit"),
         ("import json\njson.loads('{')", "mine.py:2: JSONDecodeError"),
         ("x = '\0'", "mine.py"),
-        ("from helper import x", "what lies beside a file has to be in that file"),
+        ("from helper import x", "what lies next to a file has to be in that file"),
     ],
 )
 def test_an_error_in_the_file_is_told_with_its_line(write, inside, text, words):

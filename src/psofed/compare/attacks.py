@@ -28,7 +28,7 @@ from psofed.stages.defences.contract import Options as Defence
 
 Array = NDArray[Any]
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
-# Other strengths of attacks that are tried beside the default one.
+# Other strengths of attacks that are tried next to the default one.
 STRENGTHS: dict[str, tuple[dict[str, float], ...]] = {
     "scale": ({"factor": -5.0},),
     "constant": ({"value": 9e8},),

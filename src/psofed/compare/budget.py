@@ -314,7 +314,7 @@ def _not_dearer(other: Options, fitted: Options) -> list[Options]:
 
 
 def _next(values: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
-    """The choices beside this one; all others, if they have no order.
+    """The choices next to this one; all others, if they have no order.
 
     >>> _next((1, 2, 5, 10), 5), _next((1, 2, 5), 4), _next(("a", "b"), "a")
     ((2, 10), (2, 5), ('b',))

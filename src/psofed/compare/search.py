@@ -165,7 +165,7 @@ class Rung(NamedTuple):
     keep: int  # settings of each method and aim
     around: tuple[float, ...]  # steps to try, over the best so far; none: the grid of the learner
     apart: float  # from one step to the next, where the grid grows
-    near: bool = False  # it tries the settings beside the best, in the runs of the rung before
+    near: bool = False  # it tries the settings next to the best, in the runs of the rung before
 
 
 PLAIN = (
@@ -231,7 +231,7 @@ class Search:
         return {who: Winner(top, tuple(self.known[alive[who][0]])) for who, top in tops.items()}
 
     def _beside(self, some: Sequence[Options]) -> list[Options]:
-        """Settings beside the best: options that were varied one by one may go together."""
+        """Settings next to the best: options that were varied one by one may go together."""
         pilot = self.pilot
         near = neighbours(pilot.experiment, some[0], pilot.allowed) if some else ()
         return [setting for setting in near if setting not in self.known]

@@ -1,6 +1,6 @@
 """Each method as it is compared: at its best, at the best of a short search, or as it is.
 
-What was found can be kept as text beside a checkpoint, for a comparison that goes on later.
+What was found can be kept as text next to a checkpoint, for a comparison that goes on later.
 """
 
 from __future__ import annotations

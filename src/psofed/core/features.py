@@ -292,7 +292,7 @@ class Whitened:
 
     def __call__(self, x: Array) -> Array:
         # A sum for each number, not a product of matrices: that would round the numbers of a
-        # sample in a way that depends on how many samples stand beside it.
+        # sample in a way that depends on how many samples stand next to it.
         u: Array = np.vecdot(self.base(x)[..., None, :], self._rows)
         return u
 

@@ -25,7 +25,7 @@ class Contract:
     word: str  # what it is called
     package: str
     base: type  # of its Options
-    does: str  # the class beside its Options; nothing where Options do it themselves
+    does: str  # the class next to its Options; nothing where Options do it themselves
     like: tuple[Any, ...]  # classes with all its handlers and their arguments, the plainest last
     names: tuple[str, ...]  # what it has to have
     own: tuple[str, ...] = ()  # what it has to write itself: `like` only announces it
@@ -58,7 +58,7 @@ def looks(contract: Contract, options: Any) -> Problems:
             worker, problem = schema.beside(options, contract.does), ""
         except InputError as error:
             problem = error.found.partition(", of ")[2]
-        yield f"{contract.does} stands beside Options, or Options declare it as `kind`", problem
+        yield f"{contract.does} stands next to Options, or Options declare it as `kind`", problem
         if problem:
             return
     yield from _of_worker(contract, worker)

@@ -1,7 +1,7 @@
 """Code from outside the package: a file, or a module of an installed package.
 
 A file is read anew each time it is named, and is a module of its own for each place and content:
-two files of one name do not meet, and an edited file is another module, beside the old one, which
+two files of one name do not meet, and an edited file is another module, next to the old one, which
 the objects made before keep. `workers.py` sends objects and their files to other processes.
 """
 
@@ -183,7 +183,7 @@ def _failed(text: str, error: BaseException, path: str = "") -> InputError:
     last = ([f for f in lines if f.filename == path] or lines)[-1]
     found = f"which cannot be imported: {last.filename}:{last.lineno}: {said(error)}"
     missing = isinstance(error, ModuleNotFoundError)
-    right = "install it; what lies beside a file has to be in that file" if missing else CORRECT
+    right = "install it; what lies next to a file has to be in that file" if missing else CORRECT
     return InputError("", f"is {text!r}, {found}", right)
 
 
@@ -327,11 +327,11 @@ class Written(NamedTuple):
     table: dict[str, Any]  # as plain values
     toml: str  # a comment says so, and why, if it cannot be read back
     plugins: list[dict[str, str]]  # path and digest of each
-    sources: dict[str, bytes]  # the files that have to lie beside it, by name
+    sources: dict[str, bytes]  # the files that have to lie next to it, by name
 
 
 def written(to_table: Callable[[], dict[str, Any]]) -> Written:
-    """What `to_table` gives, never refused: plug-ins of one file are named as copies beside it."""
+    """What `to_table` gives, never refused: plug-ins of one file are named as copies next to it."""
     import tomli_w
 
     with naming(_copy, lenient=True) as named:

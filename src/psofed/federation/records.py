@@ -192,7 +192,7 @@ def _wrong(name: str, found: str) -> InputError:
 
 
 def write(path: Path, data: bytes, durable: bool = False) -> None:
-    """A file in one step: written beside, then renamed, so that `path` is always whole."""
+    """A file in one step: written next to it, then renamed, so that `path` is always whole."""
     draft = path.with_name(f".{path.name}.draft")
     try:
         with open(draft, "wb") as file:

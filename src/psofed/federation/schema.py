@@ -167,7 +167,7 @@ class Named:
     """Options that are a table of a file, under the name of their module."""
 
     name: ClassVar[str]
-    # The class that does what the options say, where it is not the Method or Policy beside them.
+    # The class that does what the options say, where it is not the Method or Policy next to them.
     kind: ClassVar[Any] = None
 
     @classmethod
@@ -206,7 +206,7 @@ def load(group: str, name: object) -> ModuleType:
         return plugins.module(where)
     found = f"is {name!r}, which does not exist"
     if Path(f"{name}.py").name == f"{name}.py" and plugins.beside(f"{name}.py"):
-        raise InputError("name", found, f'for the file beside it, write "./{name}.py"')
+        raise InputError("name", found, f'for the file next to it, write "./{name}.py"')
     raise InputError("name", found, nearest(str(name), names(group)))
 
 
@@ -268,7 +268,7 @@ def beside(options: Any, name: str) -> Any:
         if home.get("Options") is cls and name in home and "name" in vars(cls):
             return home[name]
     found = f"is {options.name!r}, of {type(options).__qualname__}, which has no {name}"
-    right = f"write a class {name} beside it, or declare it there: kind = {name}"
+    right = f"write a class {name} next to it, or declare it there: kind = {name}"
     raise InputError("name", found, right)
 
 

@@ -1,6 +1,6 @@
 """Settings as people type them: `KEY=VALUE`, read by the type of the field that it sets.
 
-What a field means is said once, in the comment beside it: `comments` reads it for `--help` and for
+What a field means is said once, in the comment next to it: `comments` reads it for `--help` and for
 the pages, from the source, so that nothing has to be imported to ask for help.
 """
 
@@ -25,12 +25,12 @@ class Note(NamedTuple):
     """What the source says about a field."""
 
     kind: str  # its annotation
-    text: str  # the comment beside it
+    text: str  # the comment next to it
 
 
 @cache
 def comments(module: str, name: str) -> Mapping[str, Note]:
-    """The fields of a class of psofed that have a comment beside them; base classes are not read.
+    """The fields of a class of psofed that have a comment next to them; base classes are not read.
 
     >>> comments("settings", "Settings")["rounds"]
     Note(kind='int', text='N, one sample per client and round')

@@ -301,7 +301,7 @@ def device(
         member = Member(plan, k, folder, source, key, measured, pairs)
         plan.keep(folder)
     if pairs is not None and not member.save():  # before its key is claimed
-        right = "mend that, or give another state folder"
+        right = "repair that, or give another state folder"
         raise InputError(str(state), f"cannot be written ({member.trouble})", right)
     most = plan.largest + wire.SEAL
     link = Link(broker, str(k), down_topic(plan.deploy.run, k), most, qos, identity)

@@ -19,7 +19,7 @@ HEARD = ("hello", "accepted", "repeated", "late", "ahead", "told")  # outcomes t
 LOOK = 0.1  # seconds between two looks at who is overdue
 STANDSTILL = 0.5  # seconds in which this loop has done nothing: answers may wait
 RETRY = 1.0  # seconds after which those who have not answered are asked again
-OUTSIDE = ("stranger", "excluded", "removed")  # who is no member is told so
+OUTSIDE = ("stranger", "excluded", "removed")  # those who are not members are told so
 REPLIES = 5  # to one client in a second: its messages cannot make the server send without end
 
 WHY = {  # what an operator can do about it

@@ -25,7 +25,7 @@ Told = Callable[[str], Callable[[int, int], None]]
 CONTACTS, BLOCKS = 20, 3  # of a client, and uploads: rounds are played until there are so many
 CLIENTS = 3  # that are attacked
 WITHIN = 0.05  # standard deviations, in every input: a sample that is that near is read
-SHOWN = 3  # samples that are shown beside the truth
+SHOWN = 3  # samples that are shown next to the truth
 MEANING = (
     '"not by our attacks" is no proof of privacy: it says that the attacks here, in these rounds'
     " and on these clients, have read no sample that guessing would not; others may read more."

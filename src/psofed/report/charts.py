@@ -87,7 +87,7 @@ class Dots:
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """A figure for paper: charts and dots beside and below one another."""
+    """A figure for paper: charts and dots next to and below one another."""
 
     panels: Sequence[Chart | Dots]
     columns: int = 1

@@ -39,7 +39,7 @@ THIN = {"color": "0.45", "linewidth": 0.9, "linestyle": (0, (1, 1.5))}
 SMALL: dict[str, Any] = {"textcoords": "offset points", "va": "top", "fontsize": 8, "color": "0.35",
                          "parse_math": False}  # fmt: skip
 LEAST = (5.6, 3.6)  # inches
-BROAD = 45  # letters of a name that leaves no room for another beside it
+BROAD = 45  # letters of a name that leaves no room for another next to it
 SHOWN = 760  # pixels of a picture in a notebook
 ROOM = 0.15  # of the height, so that the name of the lowest level is inside axes of any style
 INSIDE = 10  # curves whose names fit into the axes; with more curves the legend is outside

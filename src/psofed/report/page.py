@@ -51,7 +51,7 @@ class Page:
     made: Written
     parts: Sequence[str | Grid | Chart] = ()
     curves: Chart | None = None  # against rounds and bytes
-    figures: Sequence[str] = ()  # files beside the page
+    figures: Sequence[str] = ()  # files next to the page
     plan: bool = False  # whether it was made from a plan, not from an experiment
 
     def html(self) -> bytes:

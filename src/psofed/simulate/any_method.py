@@ -1,7 +1,7 @@
 """The executor in NumPy: any method of the contract, round by round, its clients as a stack.
 
 Methods whose handlers take several runs at once compute them so: arrays are [run, client, ...], not
-[client, ...]. Each run has the numbers that it has alone, whatever stands beside it: nothing is
+[client, ...]. Each run has the numbers that it has alone, whatever stands next to it: nothing is
 summed over runs.
 """
 

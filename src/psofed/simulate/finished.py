@@ -181,7 +181,7 @@ class Checkpoint:
         self._when = -SECONDS
 
     def begin(self, beside: str = "") -> None:
-        """Make an empty checkpoint, with a text beside it."""
+        """Make an empty checkpoint, with a text next to it."""
         self.remove()
         self.folder.mkdir(parents=True)
         if beside:

@@ -6,7 +6,7 @@ the methods of the PSO-Fed family, and `any_method.py` plays all others in NumPy
 once where their handlers take them, else run by run. Test errors and bytes are noted at the marks.
 
 Methods that differ only in their step and in averaging are one computation in NumPy, a `Family`:
-steps stand on the axis of the runs, and the average of a method's models is judged beside the last
+steps stand on the axis of the runs, and the average of a method's models is judged next to the last
 of them. Whatever is computed together, each method of each run has the numbers that it has alone.
 """
 

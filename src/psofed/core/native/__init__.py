@@ -1,4 +1,4 @@
-"""The compiled part: functions in C, in a library beside this file, called through ctypes.
+"""The compiled part: functions in C, in a library next to this file, called through ctypes.
 
 Nothing is compiled when psofed runs. The build makes the library for several levels of processors,
 and the best that this one can run is taken; all with fused multiply-adds give the same bits. Where
@@ -50,7 +50,7 @@ def library(level: str | None = None) -> Any:
 
 
 def _sources() -> str:
-    """The digest of the sources beside this file, as hatch_build.py has it."""
+    """The digest of the sources next to this file, as hatch_build.py has it."""
     found = hashlib.blake2b(digest_size=8)
     for path in sorted(FOLDER.glob("*.[ch]")):
         found.update(path.read_bytes())

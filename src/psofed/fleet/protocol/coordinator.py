@@ -90,7 +90,7 @@ class Coordinator(DurableServer):
     def hello(self, k: int) -> bytes:
         """The answer to a hello, and to a client of another run: which run this is.
 
-        Who is no member is told so.
+        Clients that are not members are told so.
         """
         word = "" if self.is_member(k) else self.server.table.word(k)
         return self._down(k, wire.HELLO, body=wire.standing(word))

@@ -208,7 +208,7 @@ class Deployment:
         return self.experiment.to_table() | {"deploy": schema.values(self.deploy)}
 
     def keep(self, disk: Disk) -> None:
-        """Put the file beside the state, so that a model can be taken from there."""
+        """Put the file next to the state, so that a model can be taken from there."""
         made = written(self.to_table)
         for name, data in {**made.sources, PLAN: made.toml.encode()}.items():
             if disk.read(name) != data:

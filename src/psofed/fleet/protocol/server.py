@@ -150,7 +150,7 @@ class Server:
         return sorted({*self.cohort, *gone})
 
     def redraw(self, stay: Iterable[int] = ()) -> None:
-        """The cohort of the open round has changed: who is no member any more is not waited for.
+        """The cohort of the open round has changed: those who have left are not waited for.
 
         Some `stay`, whoever is drawn.
         """

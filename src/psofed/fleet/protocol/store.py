@@ -1,6 +1,6 @@
 """State on disk: atomic, digested, two generations, under a lock, for nobody else to read.
 
-Records alternate between two files; a new one is written beside them, made durable, then renamed.
+Records alternate between two files; a new one is written next to them, made durable, then renamed.
 A disk that is full or read-only is an OSError that names the file; what was there before is whole.
 """
 
@@ -188,7 +188,7 @@ def starting(disk: Disk) -> Iterator[None]:
         yield
     except OSError as error:
         found = f"cannot be written: {error.strerror}"
-        right = "mend that, or give another state folder"
+        right = "repair that, or give another state folder"
         raise InputError(str(error.filename or disk.name), found, right) from None
 
 

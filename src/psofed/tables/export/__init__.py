@@ -38,7 +38,7 @@ def load(
 ) -> Portable:
     """The model in a file or a state folder; a client's own one, if `client` names it.
 
-    A state folder has the file of its run beside the numbers; `plan` may name another.
+    A state folder has the file of its run next to the numbers; `plan` may name another.
     """
     path = Path(path)
     if not path.is_dir():
@@ -60,7 +60,7 @@ def unfolded(features: FeatureMap, w: Array) -> tuple[FeatureMap, Array]:
 
 
 def _read(folder: Path) -> Deployment:
-    """The plan that lies beside a state; it may be of others, so no code is imported for it."""
+    """The plan that lies next to a state; it may be of others, so no code is imported for it."""
     store.reader(folder)(plans.PLAN)  # a link is refused
     if not (folder / plans.PLAN).exists():
         right = "give the file with which the server was started: --plan run.toml"
@@ -111,7 +111,7 @@ def _number(role: str, where: str) -> int:
 
 
 def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
-    """Read beside a running process: records are replaced in one step."""
+    """Read while a process may run: records are replaced in one step."""
     record = store.newest(store.reader(path), str(path))[0]
     if record is None:
         right = "give a file that `psofed fit` has saved, or a state folder"

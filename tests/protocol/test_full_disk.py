@@ -231,7 +231,7 @@ def test_a_server_that_is_stopped_while_a_round_is_held_ends():
 def test_a_start_that_cannot_be_recorded_is_refused(first):
     disk = FullDisk()
     disk.fail(first)
-    refused = pytest.raises(InputError, match=r"state/new cannot be written: No space.*; mend")
+    refused = pytest.raises(InputError, match=r"state/new cannot be written: No space.*; repair")
     with refused, store.starting(disk):
         Coordinator(plan(), disk)
         plan().keep(disk)

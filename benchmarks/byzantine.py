@@ -24,6 +24,11 @@ ATTACKS = ((0.0, 0.5), (0.1, 0.5), (0.25, 0.5), (1.0, 0.5), (0.25, 1.0))  # p_a,
 STEPS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8)
 
 
+def line(x: np.ndarray) -> np.ndarray:
+    """f of byzantine.toml."""
+    return x @ np.array([0.4, -0.3, 0.2, 0.5, -0.1], x.dtype)
+
+
 def both(experiment: Experiment, jobs: int) -> list[tuple[str, float, float, float]]:
     """Of each method: title, steady MSE of theory and simulation in dB, the simulation's error."""
     curves = psofed.run(experiment, jobs=jobs)

@@ -123,8 +123,6 @@ FIGURES = (
            "client", "d = 80, one at a time"),
     Figure(OWN, "f as a function", r"stream: ([\d.]+) for the paper's f", "own_function",
            "its f as a function", RATIO),
-    Figure(OWN, "f as an expression", r"([\d.]+) as an expression", "own_function",
-           "its f as an expression", RATIO),
     Figure(OWN, "Laplace noise", r"([\d.]+) with Laplace noise", "own_function",
            "its f, Laplace noise", RATIO),
     Figure(OWN, "own inputs", r"([\d.]+) with inputs drawn", "own_function",

@@ -8,20 +8,24 @@ Each learner and method has its own step, the best of a pilot on another seed.
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from psofed.compare.search import SEED as PILOT_SEED
 from psofed.experiment import Experiment
-from psofed.federation.learners import linear, lms, network, nlms
+from psofed.federation.learners import linear, lms, nlms
 from psofed.methods import onlinefed, psofed
 from psofed.simulate import montecarlo
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+import network_learner as network
+
 LEARNERS = (
-    lms.Options(), nlms.Options(), network.Options(33), network.Options(12, layers=2),
-    network.Options(100), linear.Options(),
+    lms.Options(), nlms.Options(), network.Options(33), network.Options(100), linear.Options(),
 )  # fmt: skip
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.55, 0.75, 1.0, 1.4, 2.0, 2.8)
 PILOT = {"rounds": 1500, "runs": 2, "evaluate_every": 50}

@@ -22,8 +22,6 @@ from psofed.simulate.onerun import one_run
 from psofed.streams import paper
 from psofed.streams.own_laws import ClientChance
 
-PAPER = "sqrt(x1**2 + sin(pi*x4)**2) + (0.8 - 0.5*exp(-x2**2))*x3"
-
 
 def flat(x: np.ndarray) -> np.ndarray:
     """The paper's f, written for [sample, L] only."""
@@ -50,8 +48,6 @@ def timed(rounds: int, turns: int) -> dict[str, list[float]]:
         "the paper's stream": paper.Options(),
         "its f as a function": psofed.Stream(paper.f, taps=4),
         "its f for [sample, L] only": psofed.Stream(flat, taps=4),
-        "its f as an expression": psofed.Stream(PAPER, taps=4),
-        "another f": psofed.Stream("sin(3*x1) + x2*x3 + tanh(x4)", taps=4),
         "its f, Laplace noise": psofed.Stream(paper.f, taps=4, noise="laplace"),
         "its f, own inputs": psofed.Stream(paper.f, taps=4, inputs=inputs),
     }

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helpers.battery import network
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features, parse
-from psofed.federation.learners import linear, network, nlms
+from psofed.federation.learners import linear, nlms
 from psofed.methods import fedavg, memofed, onlinefed, psofed
 from psofed.simulate import montecarlo, onerun
 

@@ -14,7 +14,6 @@ from psofed.extras import MissingExtraError as MissingExtraError
 from psofed.federation.feature_table import Features as Features
 from psofed.federation.learners.linear import Options as LinearLearner
 from psofed.federation.learners.lms import Options as LMSLearner
-from psofed.federation.learners.network import Options as NetworkLearner
 from psofed.federation.learners.nlms import Options as NLMSLearner
 from psofed.federation.membership import Change as Change
 from psofed.methods.centralised import Options as Centralised

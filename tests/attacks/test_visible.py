@@ -8,10 +8,10 @@ import re
 import pytest
 
 import psofed as library
+from helpers.battery import network
 from psofed import AdaptiveAttack, Experiment, OnlineFed, ScaleAttack
 from psofed.compare import addresses
 from psofed.errors import InputError
-from psofed.federation.learners import network
 
 TINY = """
 clients = 10

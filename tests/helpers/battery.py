@@ -3,14 +3,18 @@
 import numpy as np
 import pytest
 
+from helpers import ROOT
 from psofed.cli.laws import rules
 from psofed.cli.laws.drivers import exchange, fits, prepare, samples, simulate, small, stepwise
 from psofed.experiment import Features
-from psofed.federation import schema
+from psofed.federation import plugins, schema
 from psofed.federation.learners import nlms
 from psofed.rivals.policies import fedcs, folb, importance, optimal
 
 __all__ = ["exchange", "fits", "prepare", "samples", "simulate", "small", "stepwise"]
+
+# A model that is not linear, as a file from outside the package.
+network = plugins.module(str(ROOT / "examples" / "network_learner.py"))
 
 # A world of its own, with as many entries as that of the other methods.
 WHITENED = {"features": Features(dim=16, width=1.5, basis="whitened", size=10)}

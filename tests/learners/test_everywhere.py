@@ -1,12 +1,13 @@
 """Learners in every executor: simulated, as messages, deployed on both clocks, judged and compared."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from helpers import drivers
-from helpers.battery import METHODS, POLICIES, small, stepwise
+from helpers.battery import METHODS, POLICIES, network, small, stepwise
 from helpers.drivers import deployment, expected_live, live
 from helpers.loopback import World
 from helpers.network import Chance, VirtualDisk
@@ -16,7 +17,7 @@ from psofed.cli.laws.executors import compare_methods, simulate
 from psofed.compare import budget
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.federation.learners import linear, network, nlms
+from psofed.federation.learners import linear, nlms
 from psofed.fleet import samples
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.coordinator import Coordinator
@@ -26,7 +27,6 @@ from psofed.fleet.protocol.store import StateFolder
 from psofed.methods import fedavg, memofed, onlinefed, psofed
 from psofed.simulate import finished, montecarlo
 from psofed.simulate.draws import draw_test
-from psofed.streams import paper
 from psofed.tables import export, plan
 from psofed.theory import prediction
 
@@ -57,10 +57,7 @@ def first_of_each():
 
 
 EACH = first_of_each()
-every_method = pytest.mark.parametrize("options", EACH, ids=lambda o: o.name)
-every_learner = pytest.mark.parametrize(
-    "learner", [NETWORK, nlms.Options(), linear.Options()], ids=lambda o: o.name
-)
+FEW = {"clients": 4, "cohort": 2, "runs": 2, "test_samples": 50}
 
 
 def apart(found, expected):
@@ -72,38 +69,33 @@ def test_all_methods_but_those_that_need_a_linear_model_are_here():
     assert names - {options.name for options in EACH} == {"memofed", "pdrls", "psorls"}
 
 
-@every_method
+@pytest.mark.parametrize("options", EACH, ids=lambda o: o.name)
 def test_every_driver_gives_the_same_networks_in_every_round(options):
-    stream = "steady" if options.gapless else "gaps"
-    experiment = world(options, NETWORK, stream)
+    steady = world(options, NETWORK)
+    experiment = steady if options.gapless else world(options, NETWORK, "gaps")
     expected = stepwise(experiment)
     assert np.isfinite(expected).all()
     assert apart(expected[-1], expected[0]) > 1e-3
     for driver in (compiled, drivers.messages, drivers.tables):
         assert apart(driver(experiment), expected) <= 1e-12, driver.__name__
-
-
-@every_method
-def test_a_deployed_network_is_the_simulated_one_and_learns_on_a_live_clock(options):
     if options.simulated:
         return
-    experiment = world(options, NETWORK)
-    assert apart(drivers.deployed(experiment), stepwise(experiment)) <= 1e-12
+    assert apart(drivers.deployed(steady), stepwise(steady)) <= 1e-12
     if not options.not_live:
-        found = live(experiment)
-        assert apart(found, expected_live(experiment)) <= 1e-12
+        found = live(steady)
+        assert apart(found, expected_live(steady)) <= 1e-12
         assert apart(found[-1], found[0]) > 1e-3
 
 
-@pytest.mark.parametrize("policy", POLICIES[::2], ids=lambda p: p.name)
-def test_policies_choose_clients_that_learn_a_network(policy):
-    options = fedavg.Options(local_steps=2, policy=policy)
-    models = stepwise(world(options, NETWORK, rounds=20))
-    assert np.isfinite(models).all()
-    assert apart(models[-1], models[0]) > 1e-3
+def test_policies_choose_clients_that_learn_a_network():
+    for policy in POLICIES[::2]:
+        options = fedavg.Options(local_steps=2, policy=policy)
+        models = stepwise(world(options, NETWORK, rounds=20))
+        assert np.isfinite(models).all()
+        assert apart(models[-1], models[0]) > 1e-3
 
 
-@every_learner
+@pytest.mark.parametrize("learner", [NETWORK, nlms.Options(), linear.Options()])
 def test_the_simulation_of_a_deployment_has_the_same_models(learner):
     experiment = world(psofed.Options(3), learner)
     w, local = simulate(deployment(experiment, "lockstep"), drivers.ROUNDS)
@@ -114,49 +106,23 @@ def test_the_simulation_of_a_deployment_has_the_same_models(learner):
 
 
 def test_a_network_learns_what_a_linear_model_cannot_and_both_beat_a_constant():
-    common = {"clients": 4, "cohort": 2, "rounds": 600, "runs": 2, "test_samples": 300}
     whole, part = onlinefed.Options(), psofed.Options(shared=25)  # of 73
+    common = FEW | {"rounds": 600, "test_samples": 300}
     made = Experiment(learner=network.Options(12), methods=(whole, part), step=1.0, **common)
     line = replace(made, learner=linear.Options(), methods=(whole,), step=0.2)
     ends, (end,) = (montecarlo.run(e, 1).mse[:, -100:].mean(axis=1) for e in (made, line))
     constant = made.stream.snapshot(made.task(0).seeds, "test", 4, 2000).clean.var()
     assert (ends < 0.45 * constant).all()
     assert ends.max() < end < constant
-
-
-@every_learner
-def test_models_are_judged_by_their_predictions(learner):
-    changing = paper.Options(at=10)
-    made = world(onlinefed.Options(), learner)
-    made = replace(made, stream=changing, test_samples=200)
-    task = made.task(0)
-    sample = changing.snapshot(task.seeds, "test", task.clients, 200)
-    w = np.random.default_rng(0).standard_normal((3, task.dim))
-    shares = np.array([0.0, 0.5, 1.0])
-    for i, a in enumerate(shares):
-        y = (1 - a) * sample.clean + a * changing.later(sample.x)
-        misfit = y - learner.predict(w[i], task.features(sample.x))
-        found = draw_test(made, task).mse(w, shares)
-        assert found.shape == (3,)
-        assert found[i] == pytest.approx(np.square(misfit).mean(), rel=1e-8)
-
-
-def test_steps_that_are_too_large_diverge_and_that_is_a_result():
-    made = Experiment(
-        clients=4, cohort=2, rounds=300, runs=1, test_samples=50, step=500.0,
-        learner=network.Options(4), methods=(psofed.Options(5), fedavg.Options()),
-    )  # fmt: skip
-    mse = montecarlo.run(made, 1).mse
-    assert mse.shape == (2, 301)
+    # Steps that are too large are a result as well.
+    mse = montecarlo.run(replace(made, rounds=300, step=500.0), 1).mse
     assert not (mse[:, -1] < 10).any()  # enormous, or not a number
 
 
 def test_floors_are_for_linear_models_only():
-    common = {"clients": 4, "cohort": 2, "rounds": 20, "runs": 3, "test_samples": 50}
-    methods = (onlinefed.Options(),)
-    for learner, known in ((network.Options(3), False), (linear.Options(), True)):
-        curves = montecarlo.run(Experiment(learner=learner, methods=methods, **common), 1)
-        assert (curves.floors is not None and len(curves.floors) > 0) == known
+    base = Experiment(methods=(onlinefed.Options(),), rounds=20, **FEW | {"runs": 3})
+    for learner, known in ((network.Options(3), 0), (linear.Options(), 2)):
+        assert len(montecarlo.run(replace(base, learner=learner), 1).floors) == known
 
 
 def test_a_client_answers_by_its_learner():
@@ -171,26 +137,18 @@ def test_a_client_answers_by_its_learner():
     assert member.confidence.labels == 40
 
 
-def test_the_executors_of_an_experiment_are_compared():
+def test_the_executors_of_an_experiment_are_compared_and_a_difference_is_noticed(monkeypatch):
     methods = (psofed.Options(3), fedavg.Options(), onlinefed.Options(step=0.2))
-    made = Experiment(
-        clients=5, cohort=2, rounds=60, learner=network.Options(3), methods=methods, step=0.5
-    )
+    made = Experiment(rounds=60, learner=network.Options(3), methods=methods, step=0.5, **FEW)
     found = compare_methods(made, 30)
     assert [each.case for each in found] == [options.title() for options in methods]
     assert all(each.passed and each.against == "lockstep" for each in found)
     assert all(each.differences.keys() == {"messages"} for each in found)
-    made = Experiment(
-        clients=5, cohort=2, rounds=60, methods=(psofed.Options(3), memofed.Options())
-    )
+    made = Experiment(rounds=60, methods=(psofed.Options(3), memofed.Options()), **FEW)
     kernel, memory = compare_methods(made, 10)
     assert kernel.differences.keys() == {"messages", "engine"}
     assert kernel.passed
     assert memory.passed
-
-
-def test_executors_that_disagree_are_noticed(monkeypatch):
-    made = Experiment(clients=5, cohort=2, rounds=9, methods=(psofed.Options(3),))
     good = Client.take_part
 
     def forgetful(self, n, invitation):
@@ -203,9 +161,7 @@ def test_executors_that_disagree_are_noticed(monkeypatch):
 
 
 def test_a_budget_is_of_the_learners_size():
-    made = Experiment(
-        clients=8, cohort=2, rounds=200, learner=network.Options(), methods=(onlinefed.Options(),)
-    )
+    made = Experiment(learner=network.Options(), methods=(onlinefed.Options(),), rounds=200, **FEW)
     fitted = budget.fit(made, psofed.Options(), 0.2)
     assert fitted.options.shared == 199 // 5
     names = {options.name for options in budget.everything(199, made.learner)}
@@ -219,7 +175,7 @@ def test_the_theory_and_fits_say_that_they_are_of_lms():
     made = Experiment(learner=nlms.Options(), methods=(psofed.Options(),))
     with pytest.raises(InputError, match=r"learner.name is 'nlms', but the theory is that of LMS"):
         prediction.world(made)
-    table = {"columns": {}, "learner": {"name": "network"}}
+    table = {"columns": {}, "learner": {"name": "nlms"}}
     with pytest.raises(InputError, match=r"learner is given, but a fit learns by LMS"):
         plan.parse(table)
 
@@ -232,75 +188,36 @@ runs = 2
 test_samples = 50
 step = 0.5
 [learner]
-name = "network"
+name = "./network_learner.py"
 hidden = 3
 [[methods]]
 name = "psofed"
 shared = 4
 """
 
-OWN = '''
-"""Signs of the error: it is robust against outliers."""
-from dataclasses import dataclass
-from typing import ClassVar
-import numpy as np
-from psofed.federation.learners.contract import Line
 
-
-@dataclass(frozen=True)
-class Options(Line):
-    name: ClassVar[str] = "signs"
-    featured: ClassVar[bool] = True
-    scale: float = 1.0
-
-    def size(self, taps, features):
-        return features
-
-    def learn(self, w, z, y, step):
-        error = y - self.predict(w, z)
-        w += (step * self.scale * np.sign(error))[..., None] * z
-        return error
-'''
-
-
-def test_the_command_line_runs_verifies_and_reports_a_network(psofed, tmp_path):
+def test_the_command_line_runs_verifies_and_reports_a_learner_in_a_file(psofed, tmp_path):
+    shutil.copy(network.__file__, tmp_path)
     (tmp_path / "e.toml").write_text(FILE)
     done = psofed("run", "e.toml", "--out", "r", "--json")
     assert done.returncode == 0, done.stderr
-    again = experiments.read(tmp_path / "r" / "experiment.toml")
-    assert again == experiments.read(tmp_path / "e.toml")
+    assert "learner ./network_learner" in (tmp_path / "r" / "report.html").read_text()
     result = psofed("study", "verify", "e.toml")
     assert result.returncode == 0
     assert "lockstep" in result.stdout
     theory = psofed("study", "theory", "e.toml")
     assert theory.returncode == 2
     assert "e.toml: learner.name is 'network', but the theory is that of LMS" in theory.stderr
-    assert "learner network" in (tmp_path / "r" / "report.html").read_text()
-
-
-def test_an_own_learner_is_a_file_beside_the_experiment(psofed, tmp_path):
-    (tmp_path / "signs.py").write_text(OWN)
-    text = FILE.replace('name = "network"\nhidden = 3', 'name = "./signs.py"\nscale = 0.5')
-    (tmp_path / "e.toml").write_text(text)
-    assert psofed("study", "verify", "e.toml").returncode == 0
-    done = psofed("run", "e.toml", "--out", "r")
-    assert done.returncode == 0, done.stderr
     made = experiments.read(tmp_path / "e.toml")
-    assert made.learner.scale == 0.5
-    assert (made.learner.linear, made.learner.descends, made.dim) == (True, False, 200)
+    assert (made.learner.hidden, made.dim) == (3, 19)
     (tmp_path / "again.toml").write_text(made.to_toml())
-    assert experiments.read(tmp_path / "again.toml").learner == made.learner
+    assert experiments.read(tmp_path / "again.toml") == made
     (used,) = finished.identity(made)["plugins"]
-    assert used["path"].endswith("signs.py")
-    (tmp_path / "e.toml").write_text(text + '[[methods]]\nname = "fedprox"\n')
-    refused = psofed("run", "e.toml", "--out", "s")
-    assert refused.returncode == 2
-    assert "fedprox, which changes the step, and signs has its own rule" in refused.stderr
-    assert not (tmp_path / "s").exists()
+    assert used["path"].endswith("network_learner.py")
 
 
 def test_a_server_judges_and_a_state_is_not_exported(tmp_path):
-    plan = deployment(world(psofed.Options(3), NETWORK, test_samples=50), "lockstep")
+    plan = deployment(world(psofed.Options(3), linear.Options(), test_samples=50), "lockstep")
     method = plan.method()
     w = method.server()["w"] + 0.1
     found = 10 ** (samples.test_set(plan, None)(w) / 10)
@@ -311,5 +228,5 @@ def test_a_server_judges_and_a_state_is_not_exported(tmp_path):
         server.commit()
     plan.keep(folder)
     folder.close()
-    with pytest.raises(InputError, match="has the learner network, which cannot be exported"):
+    with pytest.raises(InputError, match="has the learner linear, which cannot be exported"):
         export.load(tmp_path / "server")

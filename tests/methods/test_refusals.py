@@ -2,9 +2,9 @@
 
 import pytest
 
+from helpers.battery import network
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.federation.learners import network
 from psofed.methods import centralised, fedavg, memofed, paofed, psofed
 from psofed.rivals import asofed, cmfl, fedscr, pdlms, pdrls, psorls, quantised, raw, structured
 from psofed.rivals.policies import importance, optimal

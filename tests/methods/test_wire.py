@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from helpers.battery import METHODS, exchange, holds, prepare, simulate, small
+from helpers.battery import METHODS, exchange, holds, network, prepare, simulate, small
 from helpers.drivers import deployed
 from helpers.loopback import World
 from psofed.cli.laws import of_methods
@@ -21,7 +21,6 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.federation.bases import Paced
 from psofed.federation.clients import stacked
-from psofed.federation.learners import network
 from psofed.federation.options import Coded
 from psofed.federation.round import closes, opens
 from psofed.fleet.protocol import wire

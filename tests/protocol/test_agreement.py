@@ -19,7 +19,7 @@ TABLE = {
     "clients": ["p", "q"], "columns": {"target": "y", "time": ["t"], "inputs": ["a"], "client": "who"},
     "scaling": {"a": [0.5, 2.0], "y": [10.0, 3.0]}, "file": "t.csv", "frozen": 90,
 }  # fmt: skip
-NEEDED = {"stream.function": {"f": "x1 + x2", "taps": 2}, "stream.table": TABLE}
+NEEDED = {"stream.function": {"f": "helpers.systems:line", "taps": 4}, "stream.table": TABLE}
 ADDRESSES = [
     "experiment", "features", "features.whitened",
     *(f"{key}.{name}" for key, package in PACKAGES.items()
@@ -119,9 +119,9 @@ def test_each_option_changes_the_agreement_unless_no_number_depends_on_it(addres
         ("method.psofed", {"learner": {"name": "nlms"}}, True),
         ("method.cmfl", {"rule": "literal", "decay": "sqrt"}, True),
         ("method.structured", {"form": "lowrank", "rows": 10}, True),
-        ("stream.function", {"f": "x1 + 2 * x2"}, True),
+        ("stream.function", {"f": "psofed.streams.paper:f"}, True),
         ("stream.function", {"law": "laplace"}, True),
-        ("stream.function", {"change": "x1", "at": 30}, True),
+        ("stream.function", {"change": "psofed.streams.paper:f", "at": 30}, True),
         ("stream.table", {"file": "elsewhere.csv"}, False),
         ("stream.table", {"clients": ["q", "p"]}, True),
         ("stream.table", {"scaling": {"a": [0.5, 2.0], "y": [10.0, 3.5]}}, True),

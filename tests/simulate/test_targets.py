@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.battery import network
 from helpers.drivers import deployment
 from psofed import experiment as experiments
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.federation.learners import lms, network
+from psofed.federation.learners import lms
 from psofed.fleet import samples
 from psofed.methods import fedavg, local, onlinefed, psofed
 from psofed.simulate import draws, montecarlo

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.battery import network
 from helpers.network import Chance, VirtualDisk
 from psofed import Change, Experiment, FedAvg, InputError, OnlineFed, Privacy, PSOFed
 from psofed.cli.laws.drivers import exchange, prepare, samples, simulate, small
@@ -18,7 +19,7 @@ from psofed.cli.laws.executors import compare_methods
 from psofed.experiment import Features
 from psofed.federation.clients import stacked
 from psofed.federation.contract import whole
-from psofed.federation.learners import network, nlms
+from psofed.federation.learners import nlms
 from psofed.federation.round import closes
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.coordinator import Coordinator

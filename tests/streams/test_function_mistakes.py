@@ -75,7 +75,8 @@ WRONG = {
     ),
     "one array": (buffered, "f returns an array that it changes when it is called again"),
     "two arguments": (lambda x1, x2: x1, "TypeError"),
-    "no function": (3.0, "f is 3.0; give a function of x, an expression or a place"),
+    "no function": (3.0, "f is 3.0; give a function of x, or its place"),
+    "a formula": ("sin(x1)", "f is 'sin(x1)'; give a function of x, or its place"),
 }  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def test_what_is_no_function_of_x_is_refused_at_the_start(name):
     if callable(f) and "fails" in str(error.value):
         assert "test_function_mistakes.py:" in str(error.value)
     with pytest.raises(InputError) as later:
-        function.Options("x1", taps=2, change=f, at=3)
+        function.Options(first, taps=2, change=f, at=3)
     assert str(later.value).startswith("change ")
 
 
@@ -121,19 +122,19 @@ SETTINGS = {
     "mean is given, but the inputs are drawn by a function": {
         "inputs": lambda client, count: client.random.normal(size=(count, 2)), "mean": (0, 1),
     },
-    "change is given alone; give what f changes into, and at = ROUND": {"change": "x2"},
-    "at is given with period": {"change": "x2", "at": 3, "period": 30},
+    "change is given alone; give what f changes into, and at = ROUND": {"change": first},
+    "at is given with period": {"change": first, "at": 3, "period": 30},
     "change is missing; give what f changes into": {"at": 3},
-    "at is -1; use the number of a round": {"change": "x2", "at": -1},
-    "at is 2.5, a number; use a whole number": {"change": "x2", "at": 2.5},
-    "period is 1; use 2 rounds or more": {"change": "x2", "period": 1},
+    "at is -1; use the number of a round": {"change": first, "at": -1},
+    "at is 2.5, a number; use a whole number": {"change": first, "at": 2.5},
+    "period is 1; use 2 rounds or more": {"change": first, "period": 1},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("says", SETTINGS)
 def test_settings_that_mean_nothing_are_refused(says):
     with pytest.raises(InputError) as error:
-        function.Options(**{"f": "x1", "taps": 2} | SETTINGS[says])
+        function.Options(**{"f": first, "taps": 2} | SETTINGS[says])
     assert str(error.value).startswith(says)
 
 
@@ -165,7 +166,7 @@ def test_a_series_that_grows_is_refused(grow, rounds):
             n += 1
             yield client.random.normal(size=2) + grow * n / 100
 
-    stream = function.Options("x1", 2, inputs=trend)
+    stream = function.Options(first, 2, inputs=trend)
     experiment = psofed.Experiment(stream=stream, clients=4, rounds=rounds, runs=1)
     if grow and rounds > 200:
         with pytest.raises(InputError, match=r"stream.inputs has other inputs later: their mean"):

@@ -25,7 +25,7 @@ SHAKY = paper.Options(away=0.4, stay=4.0, late=10)
 STREAMS = {
     "paper": paper.Options(),
     "drift": paper.Options(period=20, inputs="iid"),
-    "function": function.Options("x1 * x2", taps=2),
+    "function": function.Options(paper.f, taps=4),
 }
 every_stream = pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
 GOING = {o.name: o for o in METHODS if not (o.gapless or o.policy)}  # one setting of each

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.systems import WORLD, given_system
+from helpers.systems import WORLD, given_system, line
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment
@@ -27,7 +27,7 @@ from psofed.theory.exact import DenseRecursion
 NOISE = perturbation.Options(sigma=0.5, chance=0.5, share=0.4)
 LINEAR = Experiment(
     clients=5, cohort=2, rounds=80, runs=400, world=0, dtype="float64", step=0.5,
-    stream=function.Options("0.5*x1 - 0.3*x2 + 0.2*x3", taps=3, inputs="iid"),
+    stream=function.Options(line, taps=3, inputs="iid"),
     learner=linear.Options(), attack=NOISE,
     methods=(
         onlinefed.Options(),

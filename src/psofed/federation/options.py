@@ -192,7 +192,7 @@ class Common(schema.Named):
         right = 'use the learner "lms", "nlms" or "linear", or a method such as psofed'
         if self.learners == "descending":
             found = f"is {self.name}, which changes the step, and {learner.name} has its own rule"
-            right = 'use the learner "lms" or "network", or a method such as psofed'
+            right = 'use the learner "lms" or "linear", or a method such as psofed'
         raise InputError("name", found, right)
 
     def check_policy(self, clients: int, cohort: int) -> None:

@@ -1,14 +1,11 @@
 """Your own function: any f of the inputs, with inputs, noise and changes of your choice.
 
-`f` is an expression ("sin(3*x1) + x2*x3"), or a function in a file ("./mine.py:f"). The other keys
-say how the inputs are drawn, how large the noise is, and whether f changes over time.
+`f` is a function, or its place ("./mine.py:f"). The other keys say how the inputs are drawn, how
+large the noise is, and whether f changes over time.
 """
 
 from __future__ import annotations
 
-import ast
-import re
-import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields
@@ -19,7 +16,7 @@ import numpy as np
 
 from psofed.core.native import Array
 from psofed.core.seeds import Seeds
-from psofed.errors import InputError, nearest
+from psofed.errors import InputError
 from psofed.federation import plugins, schema
 from psofed.federation.foreign import PROBES, Vectorised, place, vectorised
 from psofed.streams import own_laws
@@ -38,18 +35,18 @@ class Options(Synthetic):
 
     >>> Options(lambda x: x[..., 0] * x[..., 1], taps=2).taps
     2
-    >>> Options("sin(3*x1) + x4", taps=3)
+    >>> Options("sin(3*x1)", taps=1)
     Traceback (most recent call last):
-    psofed.errors.InputError: f uses x4, but taps is 3; use x1 to x3, or raise taps
+    psofed.errors.InputError: f is 'sin(3*x1)'; give a function of x, or its place: "./mine.py:f"
     """
 
     name: ClassVar[str] = "function"
-    f: str | Function = field(kw_only=False)  # an expression of x1, x2, ..., or "./mine.py:f"
+    f: str | Function = field(kw_only=False)  # a function of x [..., L], or "./mine.py:f"
     taps: int = field(default=0, kw_only=False)  # L, how many inputs f has; it is needed
     inputs: Any = "ar1"  # "ar1" as in the paper, "iid", or "./mine.py:inputs"
     noise: Any = (0.005, 0.03)  # range of the variances of the noise, or its law
     law: str | Function = NORMAL  # of the noise: "laplace", "student", "uniform", "./mine.py:law"
-    change: str | Function | None = None  # what f changes into: an expression, or "./mine.py:g"
+    change: str | Function | None = None  # what f changes into, as f is given
 
     def __post_init__(self) -> None:
         schema.check(self, skip=(*LIMITS, *TEXTS))
@@ -68,7 +65,7 @@ class Options(Synthetic):
                 self._set(key, plugins.attribute(getattr(self, key), key))
         self.check_numbers()
         self._check_choices()
-        try:  # all of it now, so that mistakes are told at the start
+        try:  # all of it now, so that mistakes are found at the start
             if callable(self.inputs):
                 self.source.check()
             if callable(self.law):
@@ -167,144 +164,10 @@ class Options(Synthetic):
 
     def _tried(self, key: str) -> Vectorised:
         value = getattr(self, key)
-        if isinstance(value, str):
-            value = Expression(value, self.taps, key)
         if not callable(value):
-            right = 'give a function of x, an expression or a place: "./mine.py:f"'
+            right = 'give a function of x, or its place: "./mine.py:f"'
             raise InputError(key, f"is {value!r}", right)
         some = np.arange(5)
         laws = self.laws(Seeds(0), some)
         x = self.source.alone(Seeds(0), "probe", some, laws, PROBES).x
         return vectorised(value, x, f"stream.{key}")
-
-
-LONGEST, MOST = 2000, 250  # characters and parts of an expression
-
-CONSTANTS = {"pi": np.pi, "e": np.e}
-FUNCTIONS: dict[str, tuple[int, Any]] = {
-    **{name: (1, getattr(np, name)) for name in (
-        "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "exp", "expm1",
-        "log", "log1p", "log2", "log10", "sqrt", "cbrt", "square", "abs", "sign", "floor", "ceil",
-        "sinc",
-    )},
-    **{name: (2, getattr(np, name)) for name in ("minimum", "maximum", "arctan2", "hypot")},
-    "where": (3, np.where),
-}  # fmt: skip
-OPERATORS: dict[type[ast.AST], Any] = {
-    ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide,
-    ast.Pow: lambda a, b: a**b,  # the operator is faster for small whole powers
-    ast.UAdd: np.positive, ast.USub: np.negative,
-    ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal,
-    ast.Eq: np.equal, ast.NotEq: np.not_equal,
-}  # fmt: skip
-HINTS: dict[type[ast.AST], str] = {
-    ast.BitXor: "write a power as **",
-    ast.IfExp: "write where(x1 > 0, a, b)",
-    ast.BoolOp: "multiply conditions for and: (x1 > 0) * (x2 > 0)",
-    ast.Subscript: "write x1, x2, ... for the inputs",
-    ast.Attribute: "write sin, not np.sin",
-}
-
-
-class Expression:
-    """f as a line of text, read by walking its syntax tree, never executed.
-
-    Only what stands in the tables above has a meaning. Numbers are floating-point from the start,
-    so that no power of integers can grow.
-
-    >>> Expression("where(x1 > 0, x1**2, -x2)", taps=2)(np.array([[3.0, 1.0], [-1.0, 4.0]]))
-    array([ 9., -4.])
-    """
-
-    def __init__(self, text: str, taps: int, field: str = "f") -> None:
-        self.taps, self.field = taps, field
-        line = " ".join(text.split())
-        right = "write an expression of x1, x2, ..., as in sin(3*x1) + x2, or a file: './mine.py:f'"
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of strange syntax, which is refused below
-                self.tree = ast.parse(line[:LONGEST], mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise self._wrong(f"is {_short(line)!r}, which cannot be read", right) from None
-        parts = sum(isinstance(node, ast.expr) for node in ast.walk(self.tree))
-        if len(line) > LONGEST or parts > MOST:
-            raise self._wrong("is too long to be an expression", "use a file: './mine.py:f'")
-        self(np.zeros((1, taps)))  # what has no meaning is found now
-
-    def __call__(self, x: Array) -> Array:
-        """f(x) [...]."""
-        with np.errstate(all="ignore"):
-            value = self._value(self.tree, x)
-        return np.broadcast_to(np.asarray(value, x.dtype), x.shape[:-1])
-
-    def _wrong(self, found: str, right: str) -> InputError:
-        return InputError(self.field, found, right)
-
-    def _value(self, node: ast.AST, x: Array) -> Any:
-        """A Python number where x does not matter: these leave float32 as it is."""
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            function, parts = float, [float(str(node.value))]  # a huge one is infinite
-        elif isinstance(node, ast.Name):
-            return self._name(node.id, x)
-        else:
-            function, inner = self._applied(node)
-            parts = [self._value(part, x) for part in inner]
-        if not all(isinstance(part, float) for part in parts):
-            return function(*parts)
-        value = float(function(*map(np.float64, parts)))
-        if not np.isfinite(value):
-            found = f"has {_short(ast.unparse(node).replace(' ', ''))}, which is {value}"
-            raise self._wrong(found, "use finite numbers")
-        return value
-
-    def _name(self, name: str, x: Array) -> Any:
-        if name in CONSTANTS:
-            return CONSTANTS[name]
-        inputs = [f"x{i + 1}" for i in range(self.taps)]
-        if name in inputs:
-            return x[..., inputs.index(name)]
-        if re.fullmatch(r"x\d*", name):
-            found = f"uses {_short(name)}, but taps is {self.taps}"
-            raise self._wrong(found, f"use x1 to x{self.taps}, or raise taps")
-        right = nearest(name, [*inputs, *CONSTANTS, *FUNCTIONS])
-        raise self._wrong(f"has {_short(name)}, which has no meaning", right)
-
-    def _applied(self, node: ast.AST) -> tuple[Any, list[ast.expr]]:
-        """The function that a node stands for, and the parts that it is applied to."""
-        if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
-            return OPERATORS[type(node.op)], [node.left, node.right]
-        if isinstance(node, ast.UnaryOp) and type(node.op) in OPERATORS:
-            return OPERATORS[type(node.op)], [node.operand]
-        if isinstance(node, ast.Compare) and all(type(op) in OPERATORS for op in node.ops):
-            return _chain([OPERATORS[type(op)] for op in node.ops]), [node.left, *node.comparators]
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return self._named(node, node.func.id), node.args
-        kinds = [type(node), *(type(part) for part in ast.iter_child_nodes(node))]
-        usual = "use numbers, x1, x2, ..., + - * / **, comparisons and functions"
-        right = next((HINTS[kind] for kind in kinds if kind in HINTS), usual)
-        raise self._wrong(f"has {_short(ast.unparse(node))}, which has no meaning here", right)
-
-    def _named(self, node: ast.Call, name: str) -> Any:
-        if name not in FUNCTIONS:
-            right = nearest(name, list(FUNCTIONS))
-            raise self._wrong(f"has {_short(name)}(...), which has no meaning", right)
-        count, function = FUNCTIONS[name]
-        if len(node.args) != count or node.keywords:
-            found = f"gives {name} {len(node.args) + len(node.keywords)} values"
-            raise self._wrong(found, f"give it {count}, without names")
-        return function
-
-
-def _chain(operators: list[Any]) -> Any:
-    """a < b < c, as Python reads it."""
-
-    def compare(*parts: Any) -> Any:
-        pairs = zip(operators, parts, parts[1:], strict=False)
-        found = [operator(a, b) for operator, a, b in pairs]
-        return found[0] if len(found) == 1 else np.logical_and.reduce(found)
-
-    return compare
-
-
-def _short(text: str) -> str:
-    return text if len(text) < 40 else text[:30] + "..."

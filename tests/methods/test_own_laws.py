@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.battery import exchange, prepare, samples, simulate, small
-from psofed.contract import coding, whole
+from psofed.contract import coding
 from psofed.experiment import Experiment
 from psofed.federation.clients import stacked
 from psofed.methods import fedavg, paofed, psofed
@@ -98,19 +98,6 @@ def test_an_upload_has_as_many_bytes_as_its_formula_says(options, expected):
     assert [moment.traffic[0] for moment in play][1:] == [expected] * 3
 
 
-@pytest.mark.parametrize("bits", [1, 2, 4, 8])
-def test_quantisers_are_unbiased_and_bounded(bits):
-    rng = np.random.default_rng(0)
-    h = rng.normal(size=12)
-    values = np.array(
-        [coding.restore(coding.quantise(h, bits, u), bits) for u in rng.random((10_000, 12))]
-    )
-    width = np.ptp(h) / (2**bits - 1)
-    assert np.abs(values - h).max() <= width * (1 + 1e-9)
-    error = np.maximum(values.std(axis=0), 1e-12) / 100
-    assert (np.abs(values.mean(axis=0) - h) < 5 * error + 1e-12).all()
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -128,18 +115,6 @@ def test_what_the_server_reads_is_right_on_average(options):
     )
     score = (read.mean(axis=0) - h) / (read.std(axis=0) / np.sqrt(len(read)) + 1e-12)
     assert np.abs(score).max() < 5
-
-
-@pytest.mark.parametrize("options", [topk.Options(kept=2), fedscr.Options(block=2, threshold=1.2)])
-def test_what_stays_behind_is_sent_later(options):
-    method, _ = prepare(small(options))
-    client, rng, k = stacked(method.client(), 1), np.random.default_rng(1), np.array([0])
-    updates = rng.normal(size=(50, 1, 10))
-    messages = [method.pack(client, h.copy(), k, n) for n, h in enumerate(updates)]
-    if options.name == "fedscr":  # some of the five blocks go, and some stay
-        assert 0 < np.mean([m.values[0, :5].mean() for m in messages]) < 1
-    read = sum(method.unpack(m, k, n) for n, m in enumerate(messages))
-    assert np.allclose(read + client["residual"], updates.sum(axis=0))
 
 
 @given(st.lists(st.integers(0, 2**11 - 1), min_size=1, max_size=50), st.integers(11, 20))
@@ -184,33 +159,6 @@ def test_top_k_is_refused_with_other_positions_than_k(kept):
     for bad in (b"\x7f" + data[1:], data + bytes(8), data[1:], data[:-8]):
         with pytest.raises(ValueError, match=r"positions|bits are set|bytes were expected"):
             method.decode(bad, up=True)
-
-
-@pytest.mark.parametrize("form", ["mask", "subspace", "lowrank"])
-def test_random_spaces_prefer_no_direction(form):
-    """E[A A^T] = (M/D) I."""
-    method, _ = prepare(
-        small(structured.Options(form=form, shared=5, rows=2 if form == "lowrank" else None))
-    )
-    z, read, k = np.linspace(-1, 2, 10), [], np.array([0])
-    for n in range(6000):
-        client = stacked(method.client(), 1)
-        method.receive(client, k, n, whole(np.zeros((1, 10))))
-        method.learn(client, None, z[None], np.ones(1))
-        read.append(method.unpack(method.upload(client, k, n), k, n)[0] / method.step)
-    score = (np.mean(read, axis=0) - z / 2) / (np.std(read, axis=0) / np.sqrt(len(read)) + 1e-12)
-    assert np.abs(score).max() < 5
-
-
-def test_delays_have_their_law_and_what_is_too_late_is_lost():
-    method, _ = prepare(small(paofed.Options(shared=5, delay=0.5, longest=3)))
-    delays = method._delay(np.arange(5)[:, None], np.arange(2000)).ravel()
-    for i in range(1, 6):
-        assert abs((delays >= i).mean() - 0.5**i) < 5 * np.sqrt(0.5**i / len(delays))
-    late = prepare(small(paofed.Options(shared=5, delay=1.0)))[0]
-    server = late.server()
-    late.fold(server, np.array([0]), 0, whole(np.ones((1, 5))), np.ones(1))
-    assert not server["w"].any()
 
 
 def test_only_a_share_of_the_updates_passes_cmfl():

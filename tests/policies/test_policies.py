@@ -1,26 +1,32 @@
-"""Policies: what they reduce to under every method, and what they cost."""
+"""Policies: what they reduce to under every method, their draws, what they cost, mistakes in them."""
 
+import tomllib
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers.battery import METHODS, POLICIES, fits, holds, prepare, small, stepwise
+from helpers.mistakes import is_named
+from psofed import experiment as experiments
 from psofed.cli.laws import of_stages
 from psofed.compare import budget
+from psofed.core.seeds import Seeds
+from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.federation import schema
-from psofed.federation.contract import whole
-from psofed.federation.policy import Admitted
+from psofed.federation.policy import Admitted, Federation
 from psofed.federation.round import Sizes, rehearse
 from psofed.federation.stage import around
+from psofed.fleet.protocol.server import Server
 from psofed.methods import fedavg, onlinefed, psofed
 from psofed.report import runs
-from psofed.rivals import etpsofed, raw, sketch, topk
+from psofed.rivals import etpsofed, raw, topk
 from psofed.rivals.policies import fedcs, importance, optimal
-from psofed.simulate import any_method, onerun
-from psofed.stages.defences.contract import change
+from psofed.simulate import any_method, family, onerun
 from psofed.stages.selection import Selected
 
 UNIFORM = [  # policies that select nobody in particular, and the cohort that they then choose
@@ -44,11 +50,6 @@ def usual(options, *more):
 every_server = pytest.mark.parametrize(
     "options", [usual(o) for o in SERVERS], ids=lambda o: f"{o.name}-{o.title()}"
 )
-
-
-def moments(options, **changes):
-    method, draws = prepare(small(options, **changes))
-    yield from any_method.play(method, any_method.RunSamples(draws))
 
 
 def test_every_method_with_a_server_that_asks_the_cohort_takes_a_policy():
@@ -83,8 +84,11 @@ def test_where_nobody_is_invited_or_admitted_the_model_stays(options):
         bound.admit = lambda state, n, scores, asks=asks: Admitted(
             {} if asks else dict.fromkeys(scores, 0.0)
         )
-        for moment in any_method.play(method, any_method.RunSamples(draws)):
+        for n, moment in enumerate(any_method.play(method, any_method.RunSamples(draws))):
             assert not moment.server["w"].any()
+            if policy is late:  # three are asked, and answer
+                asked = n > 0 and (n - 1) % method.pace == 0
+                assert moment.traffic == ((24, 3, 3) if asked else (0, 0, 0))
 
 
 def test_the_policies_that_are_skipped_are_as_many_as_they_were():
@@ -142,47 +146,6 @@ def test_bytes_are_those_of_the_messages_and_of_what_the_policy_asks(policy, ste
     assert sorted(watched.invited) == list(range(0, 30, steps))
 
 
-def test_members_stay_for_a_block_and_score_what_they_learned_in_it():
-    method, draws = prepare(
-        small(fedavg.Options(local_steps=3, policy=optimal.Options(asked=3, uploads=2)))
-    )
-    method.policy = watched = Watched(method.policy)
-    heard, admit = {}, watched.admit
-
-    def listening(state, n, scores):
-        heard[n] = dict(scores)
-        return admit(state, n, scores)
-
-    watched.admit = listening
-    play = any_method.play(method, any_method.RunSamples(draws))
-    before = None
-    for n, moment in enumerate(play):
-        if n % 3 == 0 and n:
-            ends = {k: np.linalg.norm(moment.clients["w"][k] - before) for k in heard[n - 1]}
-            assert heard[n - 1] == pytest.approx(ends, rel=1e-12)
-            assert list(heard[n - 1]) == watched.invited[n - 3].members
-        if n % 3 == 0:
-            before = moment.server["w"].copy()
-
-
-def test_the_server_scores_a_model_by_its_difference():
-    method, _ = prepare(small(onlinefed.Options(policy=importance.Options())))
-    server = method.server()
-    server["w"] += 0.5
-    other = np.arange(10.0)
-    moved = change(method.inner, server, np.array([3]), 1, whole(other[None]), 0)
-    assert moved == pytest.approx(other - 0.5, rel=1e-12)
-    assert (server["w"] == 0.5).all()
-
-
-def test_a_deadline_that_nobody_meets_leaves_the_model():
-    policy = fedcs.Options(share=0.6, deadline=1e-6)
-    for options in (onlinefed.Options(policy=policy), sketch.Options(policy=policy)):
-        for n, moment in enumerate(moments(options)):
-            assert not moment.server["w"].any()
-            assert moment.traffic == ((24, 3, 3) if n else (0, 0, 0))
-
-
 def test_a_silent_client_is_expected_to_speak():
     """ETPSO-Fed at rest says nothing, but a deadline has to reckon with its window."""
     for options, up in [
@@ -213,3 +176,112 @@ def test_online_fed_under_a_policy_is_not_what_others_are_compared_with():
     chosen, plain = onlinefed.Options(policy=importance.Options()), onlinefed.Options()
     curves = SimpleNamespace(experiment=Experiment(methods=(chosen, psofed.Options(), plain)))
     assert runs.baseline(curves) == 2
+
+
+DRAWS = 4_000  # a mean that is off by 0.07 standard deviations of one draw is noticed
+
+
+def of(options, clients=9, cohort=4, seed=3):
+    federation = Federation(clients, cohort, 800, Seeds(seed))
+    return schema.load("psofed.policies", options.name).Policy(options, federation)
+
+
+Q = np.array([9.0, 0.1, 1.0, 1.0, 3.0, 0.01, 2.0, 0.5, 1.5])
+
+
+UPDATES = np.array([3.0, -1.0, 0.2, 5.0, -2.0, 0.7, 0.0, 4.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [importance.Options(), importance.Options(beta=0.95), optimal.Options(asked=5, uploads=2),
+     optimal.Options(asked=9, uploads=3)],
+    ids=lambda o: o.describe(),
+)  # fmt: skip
+def test_on_average_the_weighted_updates_are_the_mean_of_all(options):
+    policy, sums = of(options), []
+    for n in range(DRAWS):
+        state = {"q": Q.copy()}
+        members = policy.invite(state, n, 0, 0).members
+        scores = {k: abs(UPDATES[k]) for k in members}
+        weights = policy.admit(state, n, scores).weights
+        assert list(weights) == sorted(weights)
+        sums.append(sum(a * UPDATES[k] for k, a in weights.items()))
+    error = np.std(sums, ddof=1) / np.sqrt(DRAWS)
+    assert abs(np.mean(sums) - UPDATES.mean()) < 4 * error
+
+
+@given(st.lists(st.floats(0, 1e6) | st.just(0.0), min_size=1, max_size=20), st.data())
+def test_chances_are_probabilities_that_sum_to_the_uploads(u, data):
+    uploads = data.draw(st.integers(1, len(u)))
+    p = optimal.chances(np.array(u), uploads)
+    assert (p >= 0).all()
+    assert (p <= 1).all()
+    assert p.sum() == pytest.approx(uploads, rel=1e-9)
+    order = np.argsort(u, kind="stable")
+    assert (np.diff(p[order]) >= -1e-12).all()
+
+
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20), st.data())
+def test_clipped_probabilities_keep_their_sum_and_order(p, data):
+    size = data.draw(st.integers(1, len(p)))
+    pi = importance.clipped(np.array(p) / np.sum(p), size)
+    assert (pi > 0).all()
+    assert (pi <= 1).all()
+    assert pi.sum() == pytest.approx(size, rel=1e-9)
+    assert (np.diff(pi[np.argsort(p)]) >= -1e-12).all()
+
+
+def test_the_usual_deadline_fits_online_fed_with_the_usual_cohort():
+    policy = of(fedcs.Options(), clients=100)
+    online = [len(policy.invite({}, n, 800, 800).members) for n in range(400)]
+    assert abs(np.mean(online) - 4) < 0.5
+    assert len(policy.invite({}, 0, 800, 800).members) <= 10
+    short = [len(policy.invite({}, n, 160, 160).members) for n in range(400)]
+    assert np.mean(short) > 1.5 * np.mean(online)
+    assert 1e3 <= policy.rate.min() < policy.rate.max() <= 1e5
+    assert 1e-3 <= policy.time.min() < policy.time.max() <= 2e-2
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.describe())
+def test_a_policy_survives_toml_and_shows_in_the_title(policy):
+    one = small(psofed.Options(shared=3, policy=policy), psofed.Options(shared=3))
+    assert experiments.parse(tomllib.loads(one.to_toml())) == one
+    assert one.methods[0].title() == f"PSO-Fed M=3 uncoordinated, {policy.describe()}"
+    assert replace(one.methods[0], label="mine").title() == "mine"
+    with_policy, without = one.start(one.task(0))
+    assert not family.supports(with_policy)
+    assert family.supports(without)
+
+
+HEAD = "[[methods]]\nname = 'psofed'\n[methods.policy]\n"
+
+WRONG = {
+    HEAD: "methods[0].policy.name is missing; use one of fedcs, folb, importance, optimal",
+    HEAD + "name = 'importanc'": "methods[0].policy.name is 'importanc', which does not exist; did you mean 'importance'?",
+    HEAD + "name = 'importance'\nbeta = 1": "methods[0].policy.beta is 1.0; use 0 or more, below 1",
+    HEAD + "name = 'importance'\nbeta = 'a'": "methods[0].policy.beta is 'a', a text; use a number",
+    HEAD + "name = 'importance'\nbta = 1": "methods[0].policy.bta is not a known key; did you mean 'beta'?",
+    HEAD + "name = 'optimal'\nasked = 101": "methods[0].policy.asked is 101, but there are only 100 clients; use 1 to 100",
+    HEAD + "name = 'optimal'\nasked = 0": "methods[0].policy.asked is 0; use 1 to 100",
+    HEAD + "name = 'optimal'\nuploads = 17": "methods[0].policy.uploads is 17, but 16 are asked; use 1 to 16",
+    HEAD + "name = 'fedcs'\nshare = 0": "methods[0].policy.share is 0.0; use a number above 0, at most 1",
+    HEAD + "name = 'fedcs'\ndeadline = nan": "methods[0].policy.deadline is nan; use a number of seconds",
+    HEAD + "name = 'fedcs'\nrates = [5, 1]": "methods[0].policy.rates is [5.0, 1.0]; use the smallest and",
+    HEAD + "name = 'fedcs'\ncomputing = [-1, 1]": "methods[0].policy.computing is [-1.0, 1.0]; use the smallest and",
+    "[[methods]]\nname = 'psofed'\npolicy = 3": "methods[0].policy is 3, a whole number; use a table",
+    "[[methods]]\nname = 'local'\n[methods.policy]\nname = 'fedcs'": "methods[0].policy is given, but local itself decides who takes part",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_mistake_in_a_policy_is_named(text, tmp_path):
+    assert is_named(text, WRONG[text], tmp_path)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.describe())
+def test_a_deployed_server_refuses_policies(policy):
+    method, _ = prepare(small(psofed.Options(shared=3, policy=policy)))
+    says = "clients could choose" if policy.name == "optimal" else "has no messages"
+    with pytest.raises(InputError, match=says):
+        Server(method)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,17 +15,20 @@ from psofed.compare import attacks as study
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation import schema
-from psofed.fleet.protocol.deployment import Deploy, Deployment
+from psofed.fleet.protocol.deployment import Deployment
 from psofed.methods import local, onlinefed, psofed
 from psofed.rivals import periodic, topk
 from psofed.simulate.onerun import one_run, some_runs
-from psofed.stages.attacks import alie, constant, labels, perturbation, scale, stuck
+from psofed.stages.attacks import constant, labels, perturbation, scale, stuck
 from psofed.stages.attacks.contract import Attackers
 from psofed.stages.privacy import Privacy
 from psofed.stages.surroundings import attack_in
 
 MORE = (perturbation.Options(sigma=2.0, chance=0.5), stuck.Options(begin=7))
 DEFENCES = [schema.load("psofed.defences", n).Options() for n in schema.names("psofed.defences")]
+every_attack = pytest.mark.parametrize(
+    "options", [*study.every_attack(), *MORE], ids=lambda o: o.describe()
+)
 UNUSUAL = [
     psofed.Options(3, wire="4 bit"), psofed.Options(4, scheme="coordinated", average=True),
     periodic.Options(local_steps=3, shared=4), topk.Options(3),
@@ -33,34 +36,29 @@ UNUSUAL = [
 
 
 @pytest.mark.parametrize("rule", of_stages.ATTACK, ids=lambda rule: rule.__name__)
-@pytest.mark.parametrize("options", [*study.every_attack(), *MORE], ids=lambda o: o.describe())
+@every_attack
 def test_every_attack_obeys_every_rule(options, rule):
     holds(rule, options)
 
 
-@pytest.mark.parametrize("options", [*study.every_attack(), *MORE], ids=lambda o: o.describe())
-def test_a_share_of_nobody_is_clean_and_only_the_omniscient_are_not_deployed(options):
+@every_attack
+def test_a_share_of_nobody_is_clean_and_the_engine_has_the_models_of_the_handlers(options):
     for method in of_stages.METHODS:
         clean = small(method, rounds=20)
         nobody = replace(clean, attack=replace(options, share=0.0))
         assert np.array_equal(stepwise(nobody), stepwise(clean))
         hurt = replace(clean, attack=replace(options, share=0.4))
-        alone = [attack_in(hurt.attack, hurt.task(run)).attackers.ids for run in (0, 1, 2)]
-        assert [len(ids) for ids in alone] == [2, 2, 2]
-        many = Attackers(5, hurt.dim, 0.4, Seeds(hurt.seed, (0, 1, 2)))
-        assert np.array_equal(many.ids, alone)
-    with pytest.raises(InputError) if options.omniscient else nullcontext():
-        Deployment(hurt)
-
-
-@pytest.mark.parametrize("options", [*study.every_attack(), *MORE], ids=lambda o: o.describe())
-def test_where_the_engine_has_an_attack_it_gives_the_models_of_the_handlers(options):
-    for method in of_stages.METHODS:
-        world = small(method, rounds=20, attack=replace(options, share=0.4))
-        if (found := compiled(world)) is not None:
-            expected = stepwise(world)
+        if (found := compiled(hurt)) is not None:
+            expected = stepwise(hurt)
             size = max(1.0, np.abs(expected).max())
             assert np.abs(found - expected).max() <= 1e-12 * size
+    Deployment(nobody)
+    if not options.omniscient:
+        Deployment(hurt)
+        return
+    for refused in (Deployment, partial(executors.compare_methods, rounds=5)):
+        with pytest.raises(InputError, match=r"whose clients know what others send"):
+            refused(hurt)
 
 
 @pytest.mark.parametrize("options", DEFENCES, ids=lambda o: o.describe())
@@ -101,21 +99,13 @@ def test_clients_that_learn_alone_are_harmed_by_labels_and_by_nothing_else():
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.29, 0.5, 0.9])
 def test_the_malicious_are_as_many_as_the_share_says_in_every_run_of_every_size(share):
     world = small(psofed.Options(3), clients=20, attack=scale.Options(share=share))
-    for run in range(5):
-        ids = attack_in(world.attack, world.task(run)).attackers.ids
-        assert len(set(ids.tolist())) == round(share * 20)
+    alone = [attack_in(world.attack, world.task(run)).attackers.ids for run in range(5)]
+    assert {len(set(ids.tolist())) for ids in alone} == {round(share * 20)}
+    many = Attackers(20, world.dim, share, Seeds(world.seed, tuple(range(5))))
+    assert np.array_equal(many.ids, alone)
     shared = replace(world, world=3)
     one, other = (attack_in(shared.attack, shared.task(run)).attackers.ids for run in (0, 1))
     assert np.array_equal(one, other)  # who they are belongs to the world
-
-
-def test_what_needs_the_models_of_others_is_neither_deployed_nor_verified():
-    world = small(psofed.Options(3), attack=alie.Options(share=0.4))
-    with pytest.raises(InputError, match=r"attack\.name is 'alie', whose clients know what others"):
-        Deployment(world)
-    with pytest.raises(InputError, match="know what others send"):
-        executors.compare_methods(world, 5)
-    Deployment(replace(world, attack=alie.Options(share=0.0)))
 
 
 def test_under_masks_attacks_are_tried_without_a_defence_and_that_is_said():
@@ -124,16 +114,3 @@ def test_under_masks_attacks_are_tried_without_a_defence_and_that_is_said():
     found = study.plan(world, [constant.Options()], [0.4], study.usual_defence())
     assert found.defences == (None,)
     assert [what for what, _ in found.left_out] == ["the defence clip"]
-
-
-def test_both_ends_of_a_deployment_have_to_agree_on_attack_and_defence():
-    world = small(psofed.Options(3))
-    worlds = [
-        world,
-        replace(world, attack=scale.Options(share=0.4)),
-        replace(world, attack=scale.Options(share=0.2)),
-        replace(world, attack=scale.Options(share=0.4, factor=-5)),
-        *(replace(world, defence=each) for each in DEFENCES if not each.compares),
-    ]
-    digests = {Deployment(each, Deploy()).digest for each in worlds}
-    assert len(digests) == len(worlds)

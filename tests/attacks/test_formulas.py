@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psofed.core.seeds import Seeds
+from psofed.experiment import Experiment
 from psofed.federation import schema
 from psofed.stages.attacks import (
+    adaptive,
     alie,
     collusion,
     constant,
@@ -22,6 +24,7 @@ from psofed.stages.attacks import (
     stuck,
 )  # fmt: skip
 from psofed.stages.attacks.contract import Attackers, bind
+from psofed.stages.surroundings import attack_in
 
 CLIENTS, DIM = 9, 5
 SEEDS = Seeds(7, 2)
@@ -96,6 +99,16 @@ def test_what_is_sent_is_the_formula(options, formula):
         for i in np.flatnonzero(bad):
             wanted = formula(n, int(k[i]), own[i].tolist(), w.tolist(), honest)
             assert np.allclose(sent[i], wanted, rtol=1e-12, atol=1e-12), (n, i)
+
+
+@pytest.mark.parametrize("push", ["against", "random", "weak"])
+def test_without_a_defence_an_adaptive_attacker_sends_a_model_at_the_distance_it_wants(push):
+    attacked = Experiment(clients=10, attack=adaptive.Options(push=push, size=0.2))
+    attack = attack_in(attacked.attack, attacked.task(0))
+    w_k, w = np.arange(600.0).reshape(3, 200) - 300.5, np.ones(200)
+    sent = attack.models(0, [0, 1, 2], w_k, np.array([True, False, False]), w)
+    assert sent.shape == w_k.shape
+    np.testing.assert_allclose(np.sqrt(np.mean((sent - w) ** 2, axis=1)), 0.2)
 
 
 def test_every_attack_has_a_formula_here():

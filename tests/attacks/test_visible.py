@@ -57,9 +57,9 @@ def test_results_say_who_is_malicious_and_what_is_done_about_it(psofed, tiny, tm
 
 
 def test_without_attack_and_defence_nothing_is_said():
-    assert library.Experiment().threat == ""
-    both = library.Experiment(attack=library.ScaleAttack(share=0.0))
-    assert both.threat == "no client is malicious; no defence"
+    assert Experiment().threat == ""
+    nobody = Experiment(attack=ScaleAttack(share=0.0))
+    assert nobody.threat == "no client is malicious; no defence"
 
 
 @pytest.mark.usefixtures("sketched")

@@ -1,18 +1,25 @@
-"""The contract battery: what every method must do, whatever it is."""
+"""The contract battery: what every method must do, in every executor, deployed on both clocks too."""
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
 
-from helpers.battery import METHODS, every_method, prepare, small
+from helpers import drivers
+from helpers.battery import METHODS, every_method, exchange, prepare, samples, small, stepwise
 from helpers.dense import dense
 from psofed.cli.laws import of_methods
-from psofed.cli.laws.drivers import stepwise, world
+from psofed.cli.laws.drivers import STREAMS, compiled, world
 from psofed.cli.laws.rules import why_not
+from psofed.errors import InputError
+from psofed.federation.round import open_round, relays
+from psofed.fleet.protocol import in_memory
+from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.server import Server
 from psofed.fleet.protocol.wire import RefusedError
-from psofed.methods import psofed
+from psofed.methods import fedavg, psofed
+from psofed.simulate import family
 
 
 @every_method
@@ -77,3 +84,68 @@ def test_the_same_answer_twice_counts_once_and_a_different_one_is_refused():
         server.collect(k, 0, method.encode(np.zeros(3), up=True))
     server.commit()
     assert server.state["w"].sum() == 3
+
+
+equal = partial(np.testing.assert_allclose, rtol=0, atol=1e-12)
+
+
+def worlds(options):
+    """One with a sample of everybody in each round, and one with gaps, which some cannot have."""
+    if options.gapless:
+        with pytest.raises(InputError, match="needs a sample of every client in every round"):
+            world(options, "gaps")
+        return [world(options, "steady")]
+    return [world(options, stream) for stream in STREAMS]
+
+
+@every_method
+def test_kernel_tables_and_a_deployment_with_restarts_give_the_models_of_the_lockstep(options):
+    for experiment in worlds(options):
+        expected, refused = stepwise(experiment), ""
+        for driver in (compiled, drivers.tables):
+            if (found := driver(experiment)) is not None:
+                equal(found, expected)
+        if options.simulated:
+            refused = f"{options.name}, which cannot be deployed: "
+        elif experiment.stream.gaps and relays(prepare(small(options))[0]):
+            refused = 'which sends samples.* use clock = "live"'
+        if refused:
+            with pytest.raises(InputError, match=refused):
+                drivers.deployment(experiment, "lockstep")
+        else:
+            equal(drivers.deployed(experiment), expected)
+
+
+@every_method
+def test_deployed_on_a_live_clock_it_learns_and_does_what_its_clock_means(options):
+    for experiment in worlds(options):
+        if options.simulated or options.not_live:
+            with pytest.raises(InputError, match=r"cannot be deployed|cannot run on a live clock"):
+                drivers.deployment(experiment, "live")
+            continue
+        found = drivers.live(experiment)
+        equal(found, drivers.expected_live(experiment))
+        assert np.abs(found[-1]).max() > 0.01
+
+
+@every_method
+def test_the_kernel_counts_the_bytes_that_are_sent(options):
+    method, draws = prepare(small(options))
+    if family.supports(method):
+        counted = family.traffic(draws, [method], np.arange(draws.rounds + 1))[:, 0, 1:].T
+        assert np.array_equal(counted, exchange(small(options)).traffic)
+
+
+@pytest.mark.parametrize("options", [psofed.Options(3, allow_uneven=True), fedavg.Options(3)])
+def test_a_client_that_is_asked_twice_answers_the_same_and_learns_once(options):
+    method, draws = prepare(small(options))
+    x, y = samples(draws)
+    client = Client(method, 0, in_memory._Samples(x[0], y[0]))
+    down = open_round(method, method.server(), np.zeros(1, np.intp), 3).row(0)
+    data = b"" if down is None else method.encode(down, up=False)
+    answer = client.take_part(3, data)
+    state = {key: value.copy() for key, value in client.state.items()}
+    assert client.take_part(3, data) == answer
+    assert all(np.array_equal(client.state[key], state[key]) for key in state)
+    with pytest.raises(RefusedError, match="round 2 is over"):
+        client.take_part(2, data)

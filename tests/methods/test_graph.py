@@ -5,13 +5,12 @@ import pytest
 
 from helpers.battery import exchange, prepare, samples, simulate, small
 from psofed.core import equations
-from psofed.federation.clients import stacked
 from psofed.federation.contract import rows
 from psofed.fleet.protocol import in_memory
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.server import Server
-from psofed.methods import local, onlinefed
-from psofed.rivals import asofed, pdlms, pdrls, psorls
+from psofed.methods import local
+from psofed.rivals import asofed, pdlms, pdrls
 from psofed.simulate import any_method
 
 
@@ -32,29 +31,14 @@ def test_a_visit_that_is_lost_gets_no_reply():
     assert set(sent) == {first, second} | set(method.task.cohorts.cohort(1).tolist())
 
 
-def test_aso_fed_costs_what_online_fed_costs_but_for_the_last_replies():
-    ours, online = (exchange(small(o)).traffic for o in (asofed.Options(), onlinefed.Options()))
-    assert (ours[:, 0] == online[:, 0]).all()
-    assert (ours[1:, 1] == online[1:, 1]).all()
-    assert ours[0, 1] == 0
-    assert (ours[:, 1] == ours[:, 2]).all()  # every reply is another model
-
-
-def graph_of(options, neighbours, **changes):
-    """The models of a method on a graph of our own, before each round."""
-    method, draws = prepare(small(options, **changes))
-    own = type(method)(options, method.task, neighbours)
-    play = any_method.play(own, any_method.RunSamples(draws))
-    return np.array([own.models(m.server, m.clients).copy() for m in play]), own, draws
-
-
 def test_without_edges_nodes_learn_alone_and_say_nothing():
-    nothing = ((),) * 5
-    models, own, draws = graph_of(pdlms.Options(shared=3), nothing)
+    options = pdlms.Options(shared=3)
+    method, draws = prepare(small(options))
+    own = type(method)(options, method.task, ((),) * 5)
+    play = any_method.play(own, any_method.RunSamples(draws))
+    models = np.array([own.models(m.server, m.clients).copy() for m in play])
     assert np.abs(models - simulate(small(local.Options()))).max() <= 1e-12
     assert not in_memory.run(own, *samples(draws)).traffic.any()
-    models, own, draws = graph_of(pdrls.Options(shared=3), nothing)
-    assert np.abs(models[:, 0] - plain_rls(own, draws)).max() <= 1e-12
 
 
 def test_models_are_those_that_the_next_round_begins_with_and_asking_changes_nothing():
@@ -130,39 +114,6 @@ def test_graphs_are_symmetric_connected_and_their_weights_are_shares(clients):
     assert pdlms.ring(clients, 100) == pdlms.complete(clients)
 
 
-def plain_rls(method, draws, k=0, forget=None, start=100.0):
-    """RLS of one client with the matrix written out: the models before each round."""
-    x, y = samples(draws)
-    z = method.task.features(x)
-    forget = 1 - 1 / (10 * 10) if forget is None else forget
-    w, Q = np.zeros(10), start * np.eye(10)
-    models = [w]
-    for z_n, y_n in zip(z[k], y[k], strict=True):
-        g = Q @ z_n / (forget + z_n @ Q @ z_n)
-        w = w + g * (y_n - w @ z_n)
-        Q = (Q - np.outer(g, z_n) @ Q) / forget
-        models.append(w)
-    return np.array(models)
-
-
-@pytest.mark.parametrize("forget", [None, 1.0, 0.9])
-def test_one_client_that_shares_everything_is_plain_rls(forget):
-    options = psorls.Options(shared=10, forget=forget, regular=0.0)
-    method, draws = prepare(small(options, clients=1, cohort=1))
-    models = simulate(small(options, clients=1, cohort=1))
-    assert np.abs(models - plain_rls(method, draws, forget=forget)).max() <= 1e-12
-
-
-def test_rls_clients_that_are_never_asked_learn_alone():
-    method, draws = prepare(small(psorls.Options(shared=3, regular=0.0)), cohort_size=0)
-    alone = in_memory.run(method, *samples(draws))
-    assert not alone.models.any()
-    for k in range(5):
-        assert np.abs(alone.local[:, k] - plain_rls(method, draws, k)).max() <= 1e-12
-    nodes, _, _ = graph_of(pdrls.Options(shared=3), ((),) * 5)
-    assert np.abs(alone.local - nodes).max() <= 1e-12
-
-
 def test_a_matrix_stays_symmetric_and_holds_what_it_is_told():
     rng = np.random.default_rng(0)
     Q, w = 100 * np.broadcast_to(np.eye(6), (4, 6, 6)).copy(), np.zeros((4, 6))
@@ -176,16 +127,3 @@ def test_a_matrix_stays_symmetric_and_holds_what_it_is_told():
             information[np.arange(4), i, i] += 0.3
         assert np.array_equal(Q, np.swapaxes(Q, 1, 2))
     assert np.allclose(Q @ information, np.eye(6), atol=1e-9)
-
-
-def test_a_regular_client_stays_bounded_where_nothing_excites_it():
-    """Without samples Q grows as 1/lambda^n; regular, it stays near 1 / regular."""
-    for regular, low, high in ((0.0, 1e4, np.inf), (0.5, 1.9, 2.3)):
-        options = psorls.Options(shared=3, regular=regular)
-        method, _ = prepare(small(options))
-        client = stacked(method.client(), 1)
-        for _ in range(1000):
-            method.learn(client, np.zeros((1, 4)), np.zeros((1, 10)), np.zeros(1))
-        size = np.linalg.eigvalsh(client["Q"][0])
-        assert low < size.min() <= size.max() < high
-        assert not client["w"].any()

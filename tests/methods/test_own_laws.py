@@ -9,7 +9,7 @@ from helpers.battery import exchange, prepare, samples, simulate, small
 from psofed.contract import coding
 from psofed.experiment import Experiment
 from psofed.federation.clients import stacked
-from psofed.methods import fedavg, paofed, psofed
+from psofed.methods import fedavg, onlinefed, paofed, psofed
 from psofed.rivals import (
     asofed,
     cmfl,
@@ -37,10 +37,21 @@ def test_the_average_is_that_of_all_models_weighed_by_the_cube_of_their_age():
         assert np.abs(mean[n + 1] - v).max() <= 1e-12
 
 
-def test_an_unfinished_block_is_not_uploaded():
-    traffic = exchange(small(fedavg.Options(local_steps=7), rounds=30)).traffic
-    assert (traffic[:, 0] > 0).sum() == 4
-    assert (traffic[:, 1] > 0).sum() == 5
+def test_messages_of_whole_runs_cost_what_they_should():
+    def sent(options, **changes):
+        return exchange(small(options, **changes)).traffic
+
+    unfinished = sent(fedavg.Options(local_steps=7), rounds=30) > 0  # a block is not uploaded
+    assert unfinished.sum(axis=0)[:2].tolist() == [4, 5]
+    fixed, adaptive = (sent(fedscr.Options(5, rule=r, scale=0.0)) for r in ("fixed", "adaptive"))
+    assert (adaptive[:, :2] - fixed[:, :2] == 2 * 8).all()  # two members' loss up, variance down
+    visits, online = sent(asofed.Options()), sent(onlinefed.Options())
+    assert (visits[:, 0] == online[:, 0]).all()
+    assert (visits[1:, 1] == online[1:, 1]).all()
+    assert visits[0, 1] == 0  # there is nothing to reply to
+    assert (visits[:, 1] == visits[:, 2]).all()  # every reply is another model
+    one = sent(asofed.Options(visitors=1), cohort=4)
+    assert one[:, 0].sum() * 4 == sent(asofed.Options(), cohort=4)[:, 0].sum()
 
 
 BYTES = [  # of one upload at D = 200, float32

@@ -22,7 +22,7 @@ from psofed.experiment import Experiment, Features
 from psofed.federation.bases import Paced
 from psofed.federation.clients import stacked
 from psofed.federation.options import Coded
-from psofed.federation.round import closes, opens
+from psofed.federation.round import opens
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.methods import fedavg, onlinefed, psofed
@@ -164,26 +164,13 @@ def test_only_the_downlink_of_a_method_with_a_code_of_its_own_is_coded():
 
 
 @pytest.mark.parametrize("form", ["float16", "2 bit"])
-@pytest.mark.parametrize("learner", [network.Options(hidden=3), None], ids=["network", "one entry"])
-def test_other_models_are_coded_too(form, learner):
-    options = fedavg.Options(2, wire=form), psofed.Options(1, wire=form, label="windows")
-    changes: Any = {"features": Features(dim=1)} if learner is None else {"learner": learner}
-    base = Experiment(clients=4, cohort=4, rounds=40, runs=1, methods=options, test_samples=20)
-    experiment = replace(base, **changes)
-    for method in experiment.start(experiment.task(0)):
-        server, clients, k = method.server(), stacked(method.client(), 4), np.arange(4)
-        rng = np.random.default_rng(0)
-        for n in range(6):
-            if opens(method, n):
-                method.receive(clients, k, n, method.download(server, k, n))
-            x = rng.normal(size=(4, method.task.taps)).astype(np.float32)
-            method.learn(clients, x, method.task.features(x), np.ones(4, np.float32))
-            if closes(method, n):
-                shares = np.full(4, 0.25, np.float32)
-                method.fold(server, k, n, method.upload(clients, k, n), shares)
-        assert np.isfinite(server["w"]).all()
-        if form == "2 bit":
-            np.testing.assert_array_equal(server["code last"], clients["code last"])
+def test_other_models_are_coded_too(form):
+    for options in (fedavg.Options(2, wire=form), psofed.Options(1, wire=form)):
+        for changes in ({"features": Features(dim=1)}, {"learner": network.Options(3)}):
+            world = small(options, **{"features": Features()} | changes)
+            found = exchange(world).models
+            assert np.isfinite(found).all()
+            assert np.abs(found - stepwise(world)).max() <= 1e-12
 
 
 def test_frames_tell_the_form_of_the_method():

@@ -1,14 +1,62 @@
-"""Options that a method cannot have, or that would change nothing: refused by name."""
+"""Options: what a comparison may try, and what a method cannot have, or what would change nothing."""
 
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers.battery import network
+from psofed.core.schedule import Groups, Rotating
 from psofed.errors import InputError
 from psofed.experiment import Experiment
+from psofed.federation import schema
+from psofed.federation.options import geometric
 from psofed.methods import centralised, fedavg, memofed, paofed, psofed
 from psofed.rivals import asofed, cmfl, fedscr, pdlms, pdrls, psorls, quantised, raw, structured
 from psofed.rivals.policies import importance, optimal
 from psofed.stages.defences import krum
+
+CLASSES = [schema.load("psofed.methods", name).Options for name in schema.names("psofed.methods")]
+
+
+@given(st.integers(1, 400), st.integers(1, 5000), st.sampled_from(CLASSES))
+def test_every_choice_fits_every_form_that_is_compared(dim, rounds, cls):
+    for options, (field, values) in product(cls.compared(dim), cls.choices(dim, rounds).items()):
+        assert values
+        assert len(set(values)) == len(values)
+        for value in values:
+            form = replace(options, **{field: value})
+            schema.check(form, skip=("policy",))
+            form.check(dim, 6)
+
+
+@given(st.integers(1, 50), st.integers(0, 5000))
+def test_values_to_try_grow_geometrically_and_are_never_none(least, most):
+    values = geometric(least, most)
+    assert values == tuple(sorted(set(values)))
+    assert values == (least,) or least <= values[0] <= values[-1] <= most
+
+
+@given(st.integers(1, 40), st.data())
+def test_groups_have_all_entries_and_only_those_that_fill_the_last_twice(dim, data):
+    shared = data.draw(st.integers(1, dim))
+    count = -(-dim // shared)
+    turns = Rotating(np.array([[data.draw(st.integers(0, count - 1))]]), 1, count)
+    windows = [Groups(turns, dim, shared).entries(0, n) for n in range(count)]
+    assert all(len(set(window.tolist())) == shared for window in windows)
+    often = np.bincount(np.concatenate(windows), minlength=dim)
+    assert set(often.tolist()) <= {1, 2}
+    assert often.sum() - dim == -dim % shared
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.name)
+def test_titles_say_which_form_it_is(cls):
+    titles = [options.title() for options in cls.compared(200)]
+    assert len(set(titles)) == len(titles)
+
 
 REFUSED = {
     "shift is 2, but groups": psofed.Options(shared=3, mask="groups", shift=2),

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import psofed
-from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.fleet.samples import replay
 from psofed.methods import fedavg, onlinefed
@@ -143,13 +142,6 @@ def test_an_f_that_fails_later_is_told_with_its_inputs():
     experiment = psofed.Experiment(stream=stream, rounds=2000, runs=1)
     with pytest.raises(InputError, match=r"stream.f gives nan for x = \[3\.\d+\]; return finite"):
         psofed.run(experiment)
-
-
-def test_an_f_for_rows_of_samples_is_enough():
-    row, any_shape = (function.Options(f, 2) for f in (lambda x: x[:, 1], lambda x: x[..., 1]))
-    a, b = (s.samples(Seeds(0), np.arange(3), 0, 20, "float32") for s in (row, any_shape))
-    assert np.array_equal(a.y, b.y)
-    assert a.y.dtype == np.float32
 
 
 @pytest.mark.parametrize("key", ["clean", "at", "period"])

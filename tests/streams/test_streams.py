@@ -95,7 +95,7 @@ def test_the_laws_fill_their_ranges():
         assert abs(values.mean() - (low + high) / 2) < 0.02 * (high - low)
 
 
-def test_the_series_is_ar1_and_windows_are_newest_first():
+def test_the_series_is_ar1_from_its_stationary_law_on_and_windows_are_newest_first():
     clients = np.arange(3)
     laws = STREAM.laws(Seeds(1), clients)
     x = STREAM.samples(Seeds(1), clients, 0, 4000).x
@@ -104,12 +104,8 @@ def test_the_series_is_ar1_and_windows_are_newest_first():
     innovation /= np.sqrt(1 - laws.theta**2)[:, None]
     assert np.allclose(innovation.mean(axis=1), laws.mean, atol=4 / np.sqrt(4000))
     assert np.allclose(innovation.var(axis=1) / laws.variance, 1, atol=4 * np.sqrt(2 / 4000))
-
-
-def test_the_series_starts_in_its_stationary_law():
-    clients = np.arange(10_000)
-    laws = STREAM.laws(Seeds(2), clients)
-    first = STREAM.samples(Seeds(2), clients, 0, 1).x[:, 0]
+    many = np.arange(10_000)
+    laws, first = STREAM.laws(Seeds(2), many), STREAM.samples(Seeds(2), many, 0, 1).x[:, 0]
     mean = laws.mean * np.sqrt((1 + laws.theta) / (1 - laws.theta))
     standard = (first - mean[:, None]) / np.sqrt(laws.variance)[:, None]
     assert np.abs(standard.mean(axis=0)).max() < 4 / np.sqrt(10_000)
@@ -137,30 +133,16 @@ def test_the_windows_of_the_iid_stream_are_independent_over_time():
     assert np.abs(lagged).max() < 6 / np.sqrt(3000)
 
 
-def test_an_abrupt_change_leaves_the_inputs_and_what_was_before_as_they_were():
+def test_a_change_leaves_the_inputs_and_what_was_before_and_a_drift_goes_there_and_back():
     ids = np.arange(6)
     plain, changed = (s.samples(Seeds(0), ids, 0, 60) for s in (STREAM, paper.Options(at=25)))
     assert np.array_equal(plain.x, changed.x)
     assert np.array_equal(plain.y[:, :25], changed.y[:, :25])
     assert np.array_equal(changed.clean[:, 25:], backwards(plain.x[:, 25:]))
-
-
-def test_a_drift_goes_there_and_back_and_only_a_change_is_called_one():
     rounds = np.array([0, 25, 50, 75, 100])
     assert np.allclose(paper.Options(period=100).blend(rounds), [0, 0.5, 1, 0.5, 0])
     assert not STREAM.blend(rounds).any()
     assert [s.changes for s in (STREAM, EVERY["change"], EVERY["drift"])] == [False, True, True]
-
-
-@pytest.mark.parametrize(("count", "a"), [(8, 0.3), (400, 0.0), (400, 0.3), (400, 1.0)])
-def test_the_test_error_is_that_of_f_as_it_is_by_then(count, a):
-    experiment = small(paper.Options(period=10_000), test_samples=count, dtype="float64")
-    task = experiment.task(0)
-    sample = experiment.stream.snapshot(task.seeds, "test", 6, count)
-    w = np.random.default_rng(0).standard_normal((3, 12))
-    y = (1 - a) * paper.f(sample.x) + a * backwards(sample.x)
-    expected = np.mean((y - w @ task.features(sample.x).T) ** 2, axis=1)
-    assert np.allclose(draw_test(experiment, task).mse(w, a), expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize(("stream", "every"), [(EVERY["change"], 1), (paper.Options(period=80), 7)])
@@ -270,16 +252,6 @@ def test_theory_and_simulation_agree_for_an_own_f_and_own_inputs():
         gap = abs(each.mse[-1] - mse[-1])
         assert gap < 0.05 * mse[-1] + 4 * np.hypot(each.error[-1], stderr[-1])  # of the pooling
         assert each.error[-1] < 0.1 * mse[-1]
-
-
-@pytest.mark.parametrize("inputs", [shifted, walk, rows])
-def test_what_a_stream_remembers_can_be_used_again(inputs):
-    stream = function.Options(product, 3, inputs=inputs)
-    clients, middle, stop = np.array([3, 7, 5]), BLOCK, BLOCK + 60
-    whole, first = (stream.samples(Seeds(1), clients, 0, n) for n in (stop, middle))
-    for _ in range(2):
-        rest = stream.samples(Seeds(1), clients[:2], middle, stop, np.float64, first.memory[:2])
-        assert np.array_equal(np.hstack([first.y[:2], rest.y]), whole.y[:2])
 
 
 def test_of_a_series_of_numbers_a_window_has_the_newest_first():

@@ -43,16 +43,13 @@ def test_who_is_on_does_not_depend_on_who_asks_and_for_which_rounds(away, stay, 
     assert whole[:, late:].any() or away > 0.5
 
 
-def test_clients_are_off_for_the_share_of_the_time_that_was_asked_for():
+def test_clients_are_off_for_their_share_of_the_time_and_late_ones_come_evenly_and_stay():
     stream, rounds = paper.Options(away=0.3, stay=20.0), 2000
     on = stream.awake(Seeds(0), np.arange(400), 0, rounds)
     assert abs(on.mean() - 0.7) < 0.01
     assert abs(on[:, 0].mean() - 0.7) < 0.07  # from the first round on
     goes = on[:, :-1] & ~on[:, 1:]
     assert abs(on[:, :-1].sum() / goes.sum() - 20) < 0.6
-
-
-def test_late_clients_come_evenly_and_stay():
     on = paper.Options(late=99).awake(Seeds(0), np.arange(5000), 0, 120)
     assert (np.diff(on.astype(int), axis=1) >= 0).all()
     assert on[:, 99:].all()

@@ -243,7 +243,8 @@ def cost(cohort: int, shared: int, self_masks: bool) -> tuple[int, int, int, flo
     question = wire.size(wire.QUESTION, len(bits(members, members)))
     who = len(bits(members, members))
     tells = [
-        wire.size(wire.SEEDS, who + len(pairs.told(members, m, 0))) for m in (members, members[:-1])
+        wire.size(wire.SEEDS, who + len(pairs.revealed(members, m, 0)))
+        for m in (members, members[:-1])
     ]
     whole = question + tells[0] if self_masks else 0
     return len(sent.tobytes()), whole, question + tells[1], spent

@@ -5,7 +5,8 @@
     hidden = 33
 
 A layer computes W (1, h) / sqrt(n + 1), h its n inputs, so that the gradient has a length of about
-1 whatever the width, and steps mean about the same as with random features.
+1 whatever the width, and steps mean about the same as with random features. Of the first layer, z
+is (1, x) / sqrt(L + 1) already.
 """
 
 from __future__ import annotations
@@ -16,12 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from psofed.contract import Learner
-
-
-def seen(h: Any) -> Any:
-    """(1, h) / sqrt(n + 1): what a layer sees of its inputs."""
-    ones = np.ones((*h.shape[:-1], 1), h.dtype)
-    return np.concatenate([ones, h], axis=-1) / np.sqrt(h.shape[-1] + 1).astype(h.dtype)
 
 
 @dataclass(frozen=True)
@@ -55,11 +50,11 @@ class Options(Learner):
 
     def both(self, w: Any, z: Any) -> tuple[Any, Any]:
         """The output and, by back-propagation, its gradient."""
-        x, end = seen(z), w.shape[-1] - self.hidden - 1
-        W = w[..., :end].reshape(*w.shape[:-1], self.hidden, -1)
-        h = np.tanh((W @ x[..., None])[..., 0])
-        out, v = seen(h), w[..., end:]
-        # The derivative of tanh is 1 - h^2; out[0] belongs to the constant 1.
-        back = v[..., 1:] * (1 - np.square(h)) * out[..., :1]
-        inner = (back[..., :, None] * x[..., None, :]).reshape(*h.shape[:-1], -1)
+        end = w.shape[-1] - self.hidden - 1
+        W, v = w[..., :end].reshape(*w.shape[:-1], self.hidden, -1), w[..., end:]
+        h = np.tanh((W @ z[..., None])[..., 0])
+        scale = np.sqrt(self.hidden + 1).astype(h.dtype)
+        out = np.concatenate([np.ones((*h.shape[:-1], 1), h.dtype), h], axis=-1) / scale
+        back = v[..., 1:] / scale * (1 - np.square(h))  # 1 - h^2 is the derivative of tanh
+        inner = (back[..., :, None] * z[..., None, :]).reshape(*h.shape[:-1], -1)
         return np.vecdot(v, out), np.concatenate([inner, out], axis=-1)

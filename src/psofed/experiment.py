@@ -15,7 +15,7 @@ import numpy as np
 
 from psofed import extras
 from psofed.core import features
-from psofed.core.features import FeatureMap
+from psofed.core.features import FeatureMap, Linear
 from psofed.core.schedule import PresentCohorts, UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
@@ -62,7 +62,7 @@ class Experiment(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.features.name, str):
-            self.draw_features(Seeds(0))  # tried now, so that mistakes are told at the start
+            self.draw_features(Seeds(0))  # tried now, so that mistakes are found at the start
 
     def only(self, which: Sequence[int]) -> Experiment:
         """The experiment with some of its methods, which keep the titles that they have here."""
@@ -154,9 +154,9 @@ class Experiment(Settings):
         )
 
     def draw_features(self, seeds: Seeds) -> FeatureMap:
-        """The map from x to z of one run, common to all clients: features, or the learner's own."""
+        """The map from x to z of one run, common to all clients: features, or the inputs."""
         if not self.learner.featured:
-            return self.learner.inputs(self.stream.taps)
+            return Linear(self.stream.taps)
         return self.features.in_basis(self._base(seeds), self.stream.taps)
 
     def _base(self, seeds: Seeds) -> FeatureMap:

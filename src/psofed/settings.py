@@ -355,7 +355,7 @@ def _joins(options: Options) -> None:
 def check_attacked(experiment: Settings, options: Options) -> None:
     """Refuse an attack or a defence that means nothing to this method."""
     attack, defence = experiment.attack, experiment.defence
-    worker = schema.beside(options, "Method")
+    worker = schema.companion(options, "Method")
     if attack is not None and attack.on == "values" and not options.attackable:
         found = f"is {options.name}, which sends no model that [attack] {attack.name} could change"
         raise InputError("name", found, 'leave it out, or use an attack on labels, as "labels"')

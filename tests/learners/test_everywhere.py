@@ -131,7 +131,7 @@ def test_a_client_answers_by_its_learner():
     client = member.client
     x = np.random.default_rng(0).standard_normal((40, 4))
     client.learn(x, np.sin(x[:, 0]))
-    wanted = NETWORK.predict(client.state["w"], x)
+    wanted = NETWORK.predict(client.state["w"], client.method.task.features(x))
     np.testing.assert_allclose(client.predict(x), wanted)
     assert member.answer(x[0]).y == pytest.approx(wanted[0])
     assert member.confidence.labels == 40

@@ -13,7 +13,7 @@ from helpers.mistakes import is_named
 from psofed import experiment as experiments
 from psofed.cli.laws import of_samples
 from psofed.cli.laws.rules import BrokenError
-from psofed.core.features import Linear, Unchanged
+from psofed.core.features import Linear
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
@@ -44,7 +44,7 @@ def test_every_learner_obeys_every_rule_and_comes_back_from_toml(learner, tmp_pa
 def test_the_gradient_of_a_network_is_that_of_finite_differences(hidden, taps, seed):
     learner, rng = network.Options(hidden), np.random.default_rng(seed)
     dim = learner.size(taps, 0)
-    w, x, tiny = rng.standard_normal(dim), rng.standard_normal(taps), 1e-5
+    w, x, tiny = rng.standard_normal(dim), Linear(taps)(rng.standard_normal(taps)), 1e-5
     steps = tiny * np.eye(dim)
     rise = learner.predict(w + steps, x) - learner.predict(w - steps, x)
     np.testing.assert_allclose(learner.direction(w, x), rise / (2 * tiny), atol=1e-8)
@@ -62,16 +62,14 @@ def test_normalised_lms_is_its_formula_and_never_overshoots(seed, step, epsilon)
     assert abs(3.0 - w @ z) <= abs(error) * (1 + 1e-9)
 
 
-def test_the_linear_learner_is_lms_on_linear_features_and_others_get_inputs_as_they_are():
+def test_without_features_z_is_the_inputs_and_a_constant_and_the_linear_learner_is_lms_on_it():
     x, y = np.random.default_rng(0).standard_normal((5, 3)), np.arange(5.0)
+    world = Experiment(learner=linear.Options(), methods=(onlinefed.Options(),))
+    assert world.task(0).features == Linear(4)
     w, other = np.zeros((2, 5, 4))
-    linear.Options().learn(w, linear.Options().inputs(3)(x), y, 0.4)
+    linear.Options().learn(w, Linear(3)(x), y, 0.4)
     lms.Options().learn(other, Linear(3)(x), y, 0.4)
     np.testing.assert_array_equal(w, other)
-    x = np.random.default_rng(0).standard_normal((20_000, 2)) + 1
-    assert Unchanged(2)(x) is x
-    R = Unchanged(2).correlation(np.ones(2), np.eye(2))
-    np.testing.assert_allclose(R, x.T @ x / len(x), atol=0.1)
 
 
 @dataclass(frozen=True)

@@ -30,22 +30,22 @@ def test_what_is_left_in_a_sum_is_taken_off_exactly(data, self_masks, n):
     present = data.draw(st.sets(st.sampled_from(cohort), min_size=1))
     words = np.random.default_rng(n).integers(0, 2**32, (7, SIZE), np.uint32)
     sent = [everybody[k].hidden(words[k], cohort, n) for k in sorted(present)]
-    told = {k: everybody[k].told(cohort, present, n) for k in present}
-    left = masks.left_over(told, cohort, present, SIZE, everybody[0])
+    revealed = {k: everybody[k].revealed(cohort, present, n) for k in present}
+    left = masks.left_over(revealed, cohort, present, SIZE, everybody[0])
     expected = masks.added(words[sorted(present)])
     assert (masks.added(np.array(sent)) - left == expected).all()
 
 
 def test_a_whole_cohort_needs_nothing_and_pays_nothing_without_self_masks():
     everybody, cohort = pairs(4, False), [0, 1, 2, 3]
-    assert [one.told(cohort, cohort, 5) for one in everybody] == [b""] * 4
+    assert [one.revealed(cohort, cohort, 5) for one in everybody] == [b""] * 4
     assert len(everybody[0].hidden(np.zeros(40), cohort, 5).tobytes()) == 160
 
 
 def test_one_who_is_absent_costs_16_bytes_each_and_32_more_with_self_masks():
     cohort, present = [0, 1, 2, 3], [0, 2, 3]
-    assert [len(one.told(cohort, present, 5)) for one in pairs(4, False)[:1]] == [16]
-    assert [len(one.told(cohort, present, 5)) for one in pairs(4, True)[:1]] == [64]
+    assert [len(one.revealed(cohort, present, 5)) for one in pairs(4, False)[:1]] == [16]
+    assert [len(one.revealed(cohort, present, 5)) for one in pairs(4, True)[:1]] == [64]
 
 
 def test_masks_of_two_rounds_or_runs_have_nothing_in_common():
@@ -61,9 +61,9 @@ def test_a_server_that_lies_reads_one_upload_unless_there_are_self_masks(self_ma
     words = np.arange(4 * SIZE, dtype=np.uint32).reshape(4, SIZE)
     victim = everybody[0].hidden(words[0], cohort, n)
     # The others are told that client 0 has not answered, and client 0 that all have.
-    told = [everybody[k].told(cohort, [1, 2, 3], n) for k in (1, 2, 3)]
+    revealed = [everybody[k].revealed(cohort, [1, 2, 3], n) for k in (1, 2, 3)]
     found = victim.copy()
-    for k, seeds in zip((1, 2, 3), told, strict=True):
+    for k, seeds in zip((1, 2, 3), revealed, strict=True):
         at = [w[0] for w in masks.wanted(k, cohort, [1, 2, 3], everybody[k])].index("pair")
         mask = masks.stream(seeds[16 * at : 16 * at + 16], SIZE)
         found = found - masks.signed(mask, 0, k)

@@ -345,7 +345,7 @@ def gifts(experiment: Experiment) -> tuple[dict[str, Any], ...]:
 def gifted(experiment: Experiment, options: Options, allowed: Allowance) -> tuple[Options, ...]:
     """A setting with each gift: as it is, and at the budget."""
     settings = list[Options]()
-    if not schema.beside(options, "Method").several:
+    if not schema.companion(options, "Method").several:
         return ()  # one trial of it takes as long as ten of another method
     for gift in gifts(experiment):
         if any(getattr(options, name) is not None for name in gift):

@@ -210,29 +210,6 @@ class OwnMap:
         return R
 
 
-@dataclass(frozen=True)
-class Unchanged:
-    """z = x: for models that take the inputs as they are."""
-
-    exact: ClassVar[bool] = True
-    taps: int
-
-    @property
-    def dim(self) -> int:
-        return self.taps
-
-    def __call__(self, x: Array) -> Array:
-        return x
-
-    def astype(self, dtype: Any) -> Unchanged:
-        return self
-
-    def correlation(self, mean: Array, covariance: Array) -> Array:
-        """R = E[z z^T]."""
-        R: Array = covariance + np.outer(mean, mean)
-        return R
-
-
 FLAT = 1e-4  # of the largest eigenvalue: directions far below it are not scaled up to the same size
 
 

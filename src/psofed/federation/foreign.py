@@ -1,4 +1,4 @@
-"""Functions that users bring: their errors are told as theirs, and what they return is checked."""
+"""Functions that users bring: an error names their line, and what they return is checked."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ class Vectorised:
         if not np.isfinite(value).all():
             bad = tuple(np.argwhere(~np.isfinite(value))[0])
             inputs = ", ".join(f"{v:.4g}" for v in given[bad[0]])
-            told = f"gives {value[bad]} for x = [{inputs}]"
-            raise InputError(self.field, told, "return finite numbers for all inputs")
+            found = f"gives {value[bad]} for x = [{inputs}]"
+            raise InputError(self.field, found, "return finite numbers for all inputs")
         return value.astype(x.dtype, copy=False).reshape(*x.shape[:-1], *self.shape)
 
 

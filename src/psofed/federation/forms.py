@@ -55,7 +55,7 @@ def looks(contract: Contract, options: Any) -> Problems:
     yield f"name is a text that no {contract.word} of psofed has", _name(contract, cls)
     if contract.does:
         try:
-            worker, problem = schema.beside(options, contract.does), ""
+            worker, problem = schema.companion(options, contract.does), ""
         except InputError as error:
             problem = error.found.partition(", of ")[2]
         yield f"{contract.does} stands next to Options, or Options declare it as `kind`", problem

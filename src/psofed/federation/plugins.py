@@ -97,7 +97,7 @@ def outside(text: object) -> bool:
     return isinstance(text, str) and ("/" in text or "." in text)
 
 
-def beside(name: str) -> bool:
+def has_file(name: str) -> bool:
     """Whether the folder that names are relative to has such a file."""
     return ((_folder.get() or Path.cwd()) / name).is_file()
 
@@ -363,7 +363,7 @@ _TRUSTED = {*sys.stdlib_module_names, "numpy"}
 
 
 def blamed(error: BaseException) -> InputError | None:
-    """An error that was raised in the code of a plug-in, told as its own; None if it was not."""
+    """An error of a plug-in's code as one that names its line; None if it is of other code."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_foreign(f.filename)]
     if not frames or isinstance(error, InputError):
         return None

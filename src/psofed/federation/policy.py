@@ -108,7 +108,7 @@ RIGHT = "derive it from Policy of psofed.contract.policies, see docs/extend.md"
 
 def bind(options: Options, federation: Federation) -> Policy:
     """The policy of these options, for one run."""
-    policy: Policy = schema.beside(options, "Policy")(options, federation)
+    policy: Policy = schema.companion(options, "Policy")(options, federation)
     return policy
 
 

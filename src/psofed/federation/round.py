@@ -44,7 +44,7 @@ def play(
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Round n of the clients of this process. Returns its bytes: up, down, multicast down.
 
-    `begin` tells who of the members begins anew.
+    `begin` says who of the members begins anew.
     """
     method = clients.method
     k = members(method, n, server, lessons.known(n))

@@ -205,7 +205,7 @@ def load(group: str, name: object) -> ModuleType:
     if where is not None:
         return plugins.module(where)
     found = f"is {name!r}, which does not exist"
-    if Path(f"{name}.py").name == f"{name}.py" and plugins.beside(f"{name}.py"):
+    if Path(f"{name}.py").name == f"{name}.py" and plugins.has_file(f"{name}.py"):
         raise InputError("name", found, f'for the file next to it, write "./{name}.py"')
     raise InputError("name", found, nearest(str(name), names(group)))
 
@@ -256,7 +256,7 @@ def options_of(module: ModuleType) -> Any:
     return options
 
 
-def beside(options: Any, name: str) -> Any:
+def companion(options: Any, name: str) -> Any:
     """The class of that name which belongs to options: what they declare, or that of their module.
 
     In a notebook all cells are one module, so there it has to be declared.

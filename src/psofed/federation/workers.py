@@ -134,17 +134,17 @@ class Workers:
         self, work: Callable[[Any, Any, Tell], Any], pieces: Sequence[Any],
         costs: Sequence[float], on_share: Tell | None = None,
     ) -> list[Any]:  # fmt: skip
-        """`work(known, piece, tell)` of all pieces, which costs so many numbers to be updated.
+        """`work(known, piece, tell)` of all pieces; `costs` are numbers to be updated in each.
 
         It stands at the top of a module; `on_share` hears the share of everything that is done.
         """
-        total, done, told = sum(costs), 0.0, on_share or _nothing
+        total, done, report = sum(costs), 0.0, on_share or _nothing
         if self.jobs == 1 or len(pieces) == 1 or total < HEAVY:
             found = []
             for piece, cost in zip(pieces, costs, strict=True):
 
                 def tell(share: float, done: float = done, cost: float = cost) -> None:
-                    told((done + share * cost) / total)
+                    report((done + share * cost) / total)
 
                 found.append(work(self.known, piece, tell))
                 done += cost
@@ -158,7 +158,7 @@ class Workers:
         for future in as_completed(sent):
             results[sent[future]] = future.result()
             done += costs[sent[future]]
-            told(done / total)
+            report(done / total)
         return [results[i] for i in range(len(pieces))]
 
     def _start(self) -> ProcessPoolExecutor:

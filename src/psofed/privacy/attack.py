@@ -111,7 +111,7 @@ def not_attacked(view: ServerView) -> str:
         return "what it remembers in part is not followed"
     if isinstance(options, structured.Options) and options.form != "mask":
         return "coordinates in a space of their own are not followed"
-    if not schema.beside(options, "Method").entrywise and not isinstance(options, entries):
+    if not schema.companion(options, "Method").entrywise and not isinstance(options, entries):
         return "there is no attack on its messages yet"
     if not view.method.task.learner.linear:
         return "its model is not linear in features"

@@ -263,7 +263,7 @@ class Coded(Stage):
 
     @cached_property
     def _heads(self) -> tuple[int, int]:
-        """How many values stand before the entries, down and up: told by an exchange for trial."""
+        """How many values stand before the entries, down and up: from an exchange for trial."""
         up, down = rehearse(self.inner)
         widths = down.values.shape[-1], up.values.shape[-1]
         return max(widths[0] - self._count(False), 0), max(widths[1] - self._count(True), 0)

@@ -15,13 +15,14 @@ down in it, d:
 A server that sends one member another model than the others could make its part of the sum the
 largest by far, and read it. But then the two ends of a pair have different masks, which stay.
 
-If some do not answer, those who did tell the seeds p_ij that they share with them, of this round
+If some do not answer, those who did reveal the seeds p_ij that they share with them, of this round
 alone, and the server takes these masks off. A server that lies about who did not answer could take
 the masks off a single upload in this way. Against that there are *self-masks*: client i adds one
-more for each j, from s_ij = HKDF(k_ij, "self", run, n, i). Who takes i for present tells s_ij, who
-takes it for absent tells p_ij, and nobody tells both; client i itself tells both for those whom it
-takes for absent. So each upload keeps a mask for every member that it takes for present and that
-does not agree: the server learns sums over sets on which all their members agree, and no others.
+more for each j, from s_ij = HKDF(k_ij, "self", run, n, i). Who takes i for present reveals s_ij,
+who takes it for absent reveals p_ij, and nobody reveals both; client i itself reveals both for
+those whom it takes for absent. So each upload keeps a mask for every member that it takes for
+present and that does not agree: the server learns sums over sets on which all their members agree,
+and no others.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from psofed.federation.stage import Stage
 from psofed.stages.privacy import WORDS, Privacy
 
 Words = NDArray[np.uint32]
-SEED = 16  # bytes that are told of a mask
+SEED = 16  # bytes of the seed of a mask
 MOST_TOLD = 2 * SEED + 1  # of each member of a cohort, with what says for which sum
 
 
@@ -88,9 +89,9 @@ class Masked(Stage):
         return sized(found, exchanged(self.inner, up).shape[-1])
 
     def extra(self, uploads: int) -> tuple[int, int, int]:
-        """Rule 19: each gets the same question, and tells its seeds."""
-        asked, told = unmasking(self.privacy, uploads)
-        return uploads * told, uploads * asked, asked
+        """Rule 19: each gets the same question, and reveals its seeds."""
+        asked, revealed = unmasking(self.privacy, uploads)
+        return uploads * revealed, uploads * asked, asked
 
 
 def unmasking(privacy: Privacy | None, count: int) -> tuple[int, int]:
@@ -162,7 +163,7 @@ class Pairs:
                     found = found + stream(self.by_self(self.own, j, n), len(found))
         return found
 
-    def told(
+    def revealed(
         self, cohort: Sequence[int], present: Collection[int], n: int, down: bytes = b""
     ) -> bytes:
         """Rule 19: the seeds that the sum over those who are `present` needs from this client."""
@@ -185,7 +186,7 @@ class Pairs:
 def wanted(
     own: int, cohort: Sequence[int], present: Collection[int], settings: Any
 ) -> Iterator[tuple[str, int, int]]:
-    """What client `own` tells, in order: the kind of a seed, whose upload it is on, shared with."""
+    """What client `own` reveals, in order: the kind of a seed, of whose upload, shared with."""
     there = frozenset(present)
     for j in cohort:
         if j == own:
@@ -199,13 +200,13 @@ def wanted(
 
 
 def left_over(
-    told: Mapping[int, bytes], cohort: Sequence[int], present: Collection[int], size: int,
+    revealed: Mapping[int, bytes], cohort: Sequence[int], present: Collection[int], size: int,
     settings: Any,
 ) -> Words:  # fmt: skip
-    """The masks that are left in the sum over those who are `present`, from what they told."""
+    """The masks that are left in the sum over those who are `present`, from what they reveal."""
     found = np.zeros(size, np.uint32)
     for k in sorted(present):
-        seeds = told[k]
+        seeds = revealed[k]
         for at, (kind, i, j) in enumerate(wanted(k, cohort, present, settings)):
             mask = stream(seeds[at * SEED : (at + 1) * SEED], size)
             found = found + (signed(mask, i, j) if kind == "pair" else mask)

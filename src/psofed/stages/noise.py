@@ -7,7 +7,7 @@ of its own last upload, with noise. On the window S' of an upload,
     v = r_k[S'] + U + sigma N(0, I)                     is uploaded
     w_k[S'] = r_k[S'] = v                               and put back
 
-so that a sample which is told of is not told of again. It is not put back where each download
+so that what is released of a sample is released once. It is not put back where each download
 overwrites the whole model anyway. Errors are clipped to +-E before eq. (10), so that one sample
 moves a model by mu E |z| at most. docs/privacy.md proves what follows from that.
 """
@@ -29,7 +29,7 @@ from psofed.stages.checks import range as ranges
 from psofed.stages.checks.contract import SampleCheck
 from psofed.stages.privacy import Mechanism, Privacy, mechanism, planned, secret_normals
 
-# In a client's state: the values that both ends know, and how many uploads have told something.
+# In a client's state: the values that both ends know, and how many uploads have released something.
 PUBLIC, SPENT = "noise public", LASTING + "noise uploads"
 
 
@@ -91,7 +91,7 @@ class Noise(Stage):
         return Message(sent, found.length)
 
     def _clipped(self, change: Array) -> Array:
-        """The change, no longer than C; one that is not finite would tell that it is not."""
+        """The change, no longer than C; one that is not finite would show that it is not."""
         if not np.isfinite(change).all():
             change = np.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0)
         if self.most is None:
@@ -131,8 +131,8 @@ def noise_of(
         return None
     contacts, share = max(rounds // options.pace, 1), task.cohorts.size / task.clients
     # Without self-masks a server reads single uploads, if only those of who was slow.
-    told_together = privacy.self_masks and overwritten(options, task)
-    shares = privacy.fewest(task.cohorts.size) if told_together else 1
+    together = privacy.self_masks and overwritten(options, task)
+    shares = privacy.fewest(task.cohorts.size) if together else 1
     step = mu if isinstance(mu, float | int) else 1.0
     return mechanism(privacy, step, longest, planned(privacy, contacts, share), shares)
 
@@ -160,7 +160,7 @@ def check_noise(
         found = f"is {options.name}, which sends other things than noise could hide"
         raise InputError("name", found, RIGHT)
     if options.policy is not None or options.selects:
-        found = "is given, but who takes part would tell of the data, and has no noise"
+        found = "is given, but who takes part would depend on the data, and has no noise"
         raise InputError("policy", found, "leave it out")
     if options.wire is not None:
         found = f"is {options.wire!r}, but noise is added to numbers"

@@ -1,8 +1,8 @@
 """The table [privacy]: what the server may learn of a client, and how much noise that takes.
 
 docs/privacy.md has the mechanism and the proof. In short: at the level of a sample, a clipped step
-moves a model by c = mu E max|z| at most, and all uploads together tell of it what one would; at the
-level of a client, each of its T uploads tells a change of norm C at most.
+moves a model by c = mu E max|z| at most, and all uploads together release of it what one would; at
+the level of a client, each of its T uploads releases a change of norm C at most.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HALVINGS = 80
 
 @dataclass(frozen=True)
 class Privacy:
-    """Masks hide what is in a sum, noise hides what a sum tells; both are off by default."""
+    """Masks hide what is in a sum, noise hides what a sum reveals; both are off by default."""
 
     masks: bool = False  # the server learns sums over a cohort, not what a client sends
     self_masks: bool = False  # also if the server lies about who did not answer; costs bytes
@@ -122,7 +122,7 @@ class Mechanism:
     delta: float
     sensitivity: float  # c, or C
     sigma: float  # standard deviation of the noise that one client adds to each value
-    uploads: int = 1  # T of a client; a sample is told of once, however many there are
+    uploads: int = 1  # T of a client; a sample is released once, however many there are
     shares: int = 1  # members of a sum whose noise adds up, under masks
 
     @property
@@ -131,9 +131,9 @@ class Mechanism:
         return self.sensitivity / (self.sigma * sqrt(self.shares))
 
     def epsilon(self, uploads: int) -> float:
-        """What so many uploads of a client have spent."""
-        told = min(uploads, self.uploads)
-        return epsilon(self.ratio * sqrt(told), self.delta) if told else 0.0
+        """What this many uploads of a client have spent."""
+        spent = min(uploads, self.uploads)
+        return epsilon(self.ratio * sqrt(spent), self.delta) if spent else 0.0
 
     @property
     def planned(self) -> float:
@@ -149,8 +149,8 @@ class Mechanism:
         whose = "each sample" if self.level == "sample" else "all samples of a client"
         count = f", {self.uploads:,} uploads" if self.level == "client" else ""
         shared = f", shared by {self.shares} members" if self.shares > 1 else ""
-        told = f"epsilon {self.planned:.3g} at delta {self.delta:g} for {whose}{count}"
-        return f"{told}; noise sigma {self.sigma:.3g} in a value{shared}"
+        budget = f"epsilon {self.planned:.3g} at delta {self.delta:g} for {whose}{count}"
+        return f"{budget}; noise sigma {self.sigma:.3g} in a value{shared}"
 
 
 def mechanism(
@@ -164,10 +164,10 @@ def mechanism(
     if not reach:  # a promise without noise would be the worst of all
         found = "have no known largest length, so it is not known how far a sample moves a model"
         raise InputError("features", found, 'use "cosine" or "exponential", or level = "client"')
-    told, scale = (1, step) if sample else (uploads, 1.0)
-    most = ratio(privacy.epsilon, privacy.delta) / sqrt(told)
+    releases, scale = (1, step) if sample else (uploads, 1.0)
+    most = ratio(privacy.epsilon, privacy.delta) / sqrt(releases)
     sigma = scale * (reach / (most * sqrt(shares)))
-    return Mechanism(privacy.level, privacy.delta, scale * reach, sigma, told, shares)
+    return Mechanism(privacy.level, privacy.delta, scale * reach, sigma, releases, shares)
 
 
 def planned(privacy: Privacy, contacts: int, share: float) -> int:
@@ -185,7 +185,7 @@ def planned(privacy: Privacy, contacts: int, share: float) -> int:
 
 
 def secret_normals(*shape: int) -> NDArray[np.float64]:
-    """Standard normals from the machine's own secret source, which no seed tells: Box-Muller."""
+    """Standard normals from the machine's own secret source, not from a seed: Box-Muller."""
     count = int(np.prod(shape))
     words = np.frombuffer(os.urandom(16 * count), np.uint64).reshape(2, count)
     u, turn = ((words >> np.uint64(11)) + 1.0) * 2.0**-53

@@ -80,8 +80,8 @@ class Selected(Stage):
 
     def fold(self, server: State, k: Indices, n: int, message: Message, weights: Array) -> None:
         """What the method does with those who are admitted, as the server judges their uploads."""
-        told = message.length != ABSENT
-        k, message = k[told], Message(message.values[told], message.length[told])
+        sent = message.length != ABSENT
+        k, message = k[sent], Message(message.values[sent], message.length[sent])
         if closes(self.inner, n) and not self.reports:
             self._admit(n, self._judged(server, k, n, message))
         self.up = max([self.up, *self.sizes.of(message, up=True).tolist()])

@@ -63,12 +63,12 @@ def start(options: Options, task: Task, around: Surroundings | None = None) -> M
         method = Check(method, around.check)
     if policy is not None:
         method = Selected(method, policy)
-    return _beset(method, around, defence)
+    return _defended(method, around, defence)
 
 
 def plain(options: Options, task: Task) -> Method:
     """The method of these options without any stage."""
-    made: Any = schema.beside(options, "Method")(options, task)
+    made: Any = schema.companion(options, "Method")(options, task)
     return Lifted(made) if isinstance(made, OneClient) else made
 
 
@@ -99,8 +99,8 @@ def _private(method: Method, options: Options, around: Surroundings) -> Method:
     return Masked(method, privacy) if privacy.masks else method
 
 
-def _beset(method: Method, around: Surroundings, defence: defences.Options | None) -> Method:
-    """The method with malicious clients, and with a server that expects them."""
+def _defended(method: Method, around: Surroundings, defence: defences.Options | None) -> Method:
+    """The method with the defence, and with the attack of the malicious clients."""
     task, defended = method.task, None
     if defence is not None:
         setting = defences.Setting(task.clients, task.places, task.dim, task.cohorts.size)

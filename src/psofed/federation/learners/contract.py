@@ -5,7 +5,7 @@ A learner is one file in this folder with a frozen dataclass `Options`: the keys
 methods exchange: they may send any entries of it, and add or average vectors. A learner keeps no
 other state, so all clients and the server use the same object.
 
-    z = features(x)                     those of [features] if it is `featured`, else its `inputs`
+    z = features(x)                     of [features] if it is `featured`, else (1, x) / sqrt(L + 1)
     w = initial(seeds, taps, dim)       the model of the server and of every client before round 0
     y = predict(w, z)
     e = learn(w, z, y, step)            in place; returns the error before the step
@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from psofed.core.features import FeatureMap, Unchanged
 from psofed.core.native import Array as Array
 from psofed.core.seeds import Seeds
 from psofed.federation import schema
@@ -88,10 +87,6 @@ class Learner(schema.Named):
         """D, from the numbers of inputs and of features; refuses options that do not fit."""
         raise NotImplementedError
 
-    def inputs(self, taps: int) -> FeatureMap:
-        """What handlers get as z, unless the learner is `featured`: the inputs as they are."""
-        return Unchanged(taps)
-
     def initial(self, seeds: Seeds, taps: int, dim: int) -> Array:
         """w_0 = w_{k,0}, the same at both ends: a function of the seed."""
         return np.zeros(dim)
@@ -132,5 +127,5 @@ class Line(Learner):
 
 LEARNER = Contract(
     "learner", "psofed.learners", Learner, "", (Learner,),
-    ("size", "inputs", "initial", "predict", "direction", "both", "learn"), ("size", "predict"),
+    ("size", "initial", "predict", "direction", "both", "learn"), ("size", "predict"),
 )  # fmt: skip

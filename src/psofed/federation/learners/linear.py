@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from psofed.core import equations
-from psofed.core.features import FeatureMap, Linear
 from psofed.federation.learners.contract import Array, Line
 
 
@@ -20,10 +19,6 @@ class Options(Line):
 
     def size(self, taps: int, features: int) -> int:
         return taps + 1
-
-    def inputs(self, taps: int) -> FeatureMap:
-        """(1, x) / sqrt(L + 1)."""
-        return Linear(taps)
 
     def learn(self, w: Array, z: Array, y: Any, step: float) -> Any:
         """`equations.lms`."""

@@ -92,7 +92,7 @@ class Masking:
         if self.revealed is not None and self.revealed[0] == n and self.revealed[1] != question:
             raise RefusedError("masks", f"round {n}: asked for a second sum, of others")
         self.revealed = n, question
-        return self.pairs.told(cohort, present, n, self.down)
+        return self.pairs.revealed(cohort, present, n, self.down)
 
     def to_arrays(self) -> dict[str, Array]:
         """What is stored before seeds leave: a client that is killed must not tell others."""

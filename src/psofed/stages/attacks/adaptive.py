@@ -21,15 +21,15 @@ import numpy as np
 
 from psofed.core.features import guess
 from psofed.federation import schema
-from psofed.stages.attacks.contract import Array, Plot
-from psofed.stages.attacks.contract import Options as Base
+from psofed.stages.attacks import contract
+from psofed.stages.attacks.contract import Array
 
 HALVINGS = 16
 WIDEST = 1e3  # times `size`: the largest push that is tried
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """The way to push, and how far without a defence."""
 
     name: ClassVar[str] = "adaptive"
@@ -53,7 +53,7 @@ class Options(Base):
         schema.require(self, "rank", self.rank >= 0, "use 0 or more, below D")
 
 
-class Attack(Plot):
+class Attack(contract.Attack):
     """v_k = w + a u, with the largest a that passes."""
 
     options: Options
@@ -82,7 +82,7 @@ class Attack(Plot):
         self, n: int, k: Any, w_k: Array, bad: Array, w: Array | None,
         passes: Callable[[Array], Array] | None = None,
     ) -> Array:  # fmt: skip
-        """`passes` tells which of the members' models [..., s, D] the defence would let pass."""
+        """`passes` says which of the members' models [..., s, D] the defence would let pass."""
         assert w is not None
         u = -np.sign(w_k) if self.options.push == "against" else self.fixed
         base, low = w[..., None, :], np.zeros((*bad.shape, 1))

@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from psofed.stages.attacks.contract import Mix, Plot
-from psofed.stages.attacks.contract import Options as Base
+from psofed.stages.attacks import contract
+from psofed.stages.attacks.contract import Mix
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """z: standard deviations from the mean."""
 
     name: ClassVar[str] = "alie"
@@ -27,7 +27,7 @@ class Options(Base):
         return f"ALIE z={self.z:g}"
 
 
-class Attack(Plot):
+class Attack(contract.Attack):
     """v_k = m - z s, m and s of the round's honest members."""
 
     options: Options

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from psofed.stages.attacks.contract import Array, Mix, Plot
-from psofed.stages.attacks.contract import Options as Base
+from psofed.stages.attacks import contract
+from psofed.stages.attacks.contract import Array, Mix
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """sigma: how large the entries of the wrong model are."""
 
     name: ClassVar[str] = "collusion"
@@ -21,7 +21,7 @@ class Options(Base):
         return f"one wrong model of {self.sigma:g}"
 
 
-class Attack(Plot):
+class Attack(contract.Attack):
     """v_k = t, drawn once per run."""
 
     options: Options

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from psofed.stages.attacks.contract import Mix, Plot
-from psofed.stages.attacks.contract import Options as Base
+from psofed.stages.attacks import contract
+from psofed.stages.attacks.contract import Mix
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """c."""
 
     name: ClassVar[str] = "constant"
@@ -20,7 +20,7 @@ class Options(Base):
         return f"constant {self.value:g}"
 
 
-class Attack(Plot):
+class Attack(contract.Attack):
     """v_k = c."""
 
     options: Options

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,30 +109,15 @@ class Attackers:
         return (who[..., None] == self.ids[:, None]).any(axis=-1)
 
 
-class Attack(Protocol):
-    """The handlers of an attack. See the module's first lines."""
-
-    options: Options
-    attackers: Attackers
-
-    def mix(self) -> Mix | None: ...
-
-    def offset(self, n: Any, k: Any) -> Any: ...
-
-    def models(self, n: int, k: Any, w_k: Array, bad: Array, w: Array | None) -> Array: ...
-
-    def samples(self, k: Indices, n: Indices, x: Array, y: Array) -> tuple[Array, Array]: ...
-
-
-class Plot:
-    """What most attacks share: they are a `Mix`, or change samples only."""
+class Attack:
+    """The handlers of an attack, of which it writes its own: see the module's first lines."""
 
     def __init__(self, options: Options, attackers: Attackers) -> None:
         self.options, self.attackers = options, attackers
 
     def mix(self) -> Mix | None:
         """The coefficients; None: it is no such sum, or has a `models` of its own."""
-        return Mix() if type(self).models is Plot.models else None
+        return Mix() if type(self).models is Attack.models else None
 
     def offset(self, n: Any, k: Any) -> Any:
         """What is added: a number, or an array [..., D], for clients k in rounds n."""
@@ -157,7 +142,7 @@ class Plot:
 
 
 ATTACK = Contract(
-    "attack", "psofed.attacks", Options, "Attack", (Plot,), ("mix", "offset", "models", "samples")
+    "attack", "psofed.attacks", Options, "Attack", (Attack,), ("mix", "offset", "models", "samples")
 )
 
 
@@ -191,7 +176,7 @@ def check(options: Options, clients: int, cohort: int) -> None:
 
 def bind(options: Options, attackers: Attackers) -> Attack:
     """The attack of these options, for one run or several."""
-    attack: Attack = schema.beside(options, "Attack")(options, attackers)
+    attack: Attack = schema.companion(options, "Attack")(options, attackers)
     return attack
 
 
@@ -225,7 +210,7 @@ class Attacked(Stage):
         return up
 
     def _passing(self, k: Indices, n: int) -> Any:
-        """What tells which models could be uploaded unharmed; None: there is no defence."""
+        """What says which models could be uploaded unharmed; None: there is no defence."""
         defence, server = self.defence, self.known
         if defence is None or server is None:
             return None

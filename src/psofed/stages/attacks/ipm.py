@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from psofed.stages.attacks.contract import Mix, Plot
-from psofed.stages.attacks.contract import Options as Base
+from psofed.stages.attacks import contract
+from psofed.stages.attacks.contract import Mix
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """epsilon."""
 
     name: ClassVar[str] = "ipm"
@@ -26,7 +26,7 @@ class Options(Base):
         return f"IPM epsilon={self.epsilon:g}"
 
 
-class Attack(Plot):
+class Attack(contract.Attack):
     """v_k = w - epsilon (m - w), m the mean of the round's honest members."""
 
     options: Options

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from psofed.core.schedule import Indices
-from psofed.stages.attacks.contract import Array, Plot
-from psofed.stages.attacks.contract import Options as Base
+from psofed.stages.attacks import contract
+from psofed.stages.attacks.contract import Array
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """a."""
 
     name: ClassVar[str] = "labels"
@@ -25,7 +25,7 @@ class Options(Base):
         return "label flip" if self.factor == -1 else f"labels times {self.factor:g}"
 
 
-class Attack(Plot):
+class Attack(contract.Attack):
     """y <- a y."""
 
     options: Options

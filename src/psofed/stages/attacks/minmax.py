@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from psofed.stages.attacks.contract import Array, Plot, of_honest
-from psofed.stages.attacks.contract import Options as Base
+from psofed.stages.attacks import contract
+from psofed.stages.attacks.contract import Array, of_honest
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """It has none of its own."""
 
     name: ClassVar[str] = "minmax"
@@ -28,7 +28,7 @@ class Options(Base):
         return "min-max"
 
 
-class Attack(Plot):
+class Attack(contract.Attack):
     """v_k = m - gamma s, max_i |v_k - w_i| <= max_ij |w_i - w_j| over honest members."""
 
     def mix(self) -> None:

@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from psofed.stages.attacks.contract import Options as Base
-from psofed.stages.attacks.contract import Plot
+from psofed.stages.attacks import contract
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """b and r."""
 
     name: ClassVar[str] = "offset"
@@ -24,7 +23,7 @@ class Options(Base):
         return f"model {' '.join(parts) or '+0'}"
 
 
-class Attack(Plot):
+class Attack(contract.Attack):
     """v_k = w_k + b + r n."""
 
     options: Options

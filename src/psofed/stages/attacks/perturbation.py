@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from psofed.federation import schema
-from psofed.stages.attacks.contract import Array, Plot
-from psofed.stages.attacks.contract import Options as Base
+from psofed.stages.attacks import contract
+from psofed.stages.attacks.contract import Array
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """sigma and p_a."""
 
     name: ClassVar[str] = "perturbation"
@@ -40,7 +40,7 @@ class Options(Base):
         schema.require(self, "sigma", 0 <= self.sigma < float("inf"), "use 0 or more")
 
 
-class Attack(Plot):
+class Attack(contract.Attack):
     """v_k = w_k + tau delta, tau ~ Bernoulli(p_a), delta ~ N(0, sigma^2 I)."""
 
     options: Options

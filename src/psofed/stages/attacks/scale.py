@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from psofed.stages.attacks.contract import Mix, Plot
-from psofed.stages.attacks.contract import Options as Base
+from psofed.stages.attacks import contract
+from psofed.stages.attacks.contract import Mix
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """a."""
 
     name: ClassVar[str] = "scale"
@@ -24,7 +24,7 @@ class Options(Base):
         return "sign flip" if self.factor == -1 else f"model times {self.factor:g}"
 
 
-class Attack(Plot):
+class Attack(contract.Attack):
     """v_k = a w_k."""
 
     options: Options

@@ -9,12 +9,12 @@ import numpy as np
 
 from psofed.core.schedule import Indices
 from psofed.federation import schema
-from psofed.stages.attacks.contract import Array, Plot
-from psofed.stages.attacks.contract import Options as Base
+from psofed.stages.attacks import contract
+from psofed.stages.attacks.contract import Array
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """The readings, and the round from which on they come."""
 
     name: ClassVar[str] = "stuck"
@@ -31,7 +31,7 @@ class Options(Base):
         schema.require(self, "begin", self.begin >= 0, "use a round, from 0 on")
 
 
-class Attack(Plot):
+class Attack(contract.Attack):
     """x <- (a, a, ...), y <- b, from round `begin` on."""
 
     options: Options

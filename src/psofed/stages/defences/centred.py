@@ -14,12 +14,12 @@ import numpy as np
 
 from psofed.core.schedule import Indices
 from psofed.federation import schema
-from psofed.stages.defences.contract import Array, Lenient, Opinion, Setting, State
-from psofed.stages.defences.contract import Options as Base
+from psofed.stages.defences import contract
+from psofed.stages.defences.contract import Array, State
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """tau, and the momentum of the centre."""
 
     name: ClassVar[str] = "centred"
@@ -35,11 +35,10 @@ class Options(Base):
         schema.require(self, "memory", 0 <= self.memory < 1, "use 0 or more, below 1")
 
 
-class Defence(Lenient):
+class Defence(contract.Defence):
     """U_k <- v + (U_k - v) min(1, tau / |U_k - v|); then v <- memory v + (1 - memory) mean U_k."""
 
-    def __init__(self, options: Options, setting: Setting) -> None:
-        self.options, self.setting = options, setting
+    options: Options
 
     def start(self) -> State:
         """v = 0."""
@@ -58,7 +57,3 @@ class Defence(Lenient):
         for i in np.ndindex(centre.shape[:-1]):
             np.add.at(centre[i], rows[i], moved[i].ravel())
         return left.astype(changes.dtype, copy=False)
-
-    def opinion(self, state: State) -> Opinion | None:
-        """It has no opinion of single clients."""
-        return None

@@ -29,8 +29,8 @@ import numpy as np
 
 from psofed.core.schedule import Indices
 from psofed.federation import schema
+from psofed.stages.defences import contract
 from psofed.stages.defences.contract import Array, Opinion, Setting, State
-from psofed.stages.defences.contract import Options as Base
 
 RING, FIRST = 64, 16  # uploads whose sizes make the scale; the first are only looked at
 FEW = 3  # clients without whom nobody knows what is usual
@@ -45,7 +45,7 @@ OUT = 10.0  # an excess from which on nothing is left
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """How large a change may be."""
 
     name: ClassVar[str] = "clip"
@@ -59,7 +59,7 @@ class Options(Base):
         schema.positive(self, "clip")
 
 
-class Defence:
+class Defence(contract.Defence):
     """U_k <- a_k min(1, clip s / r_k) U_k, a_k the weight of client k."""
 
     def __init__(self, options: Options, setting: Setting) -> None:

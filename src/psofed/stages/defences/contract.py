@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -73,49 +73,32 @@ class Opinion(NamedTuple):
     reason: Sequence[str]  # why, of those in quarantine; empty for others
 
 
-class Defence(Protocol):
-    """The handlers of a defence. See the module's first lines."""
+class Defence:
+    """The handlers of a defence. This one remembers nothing, and has no limit to tell attackers."""
 
-    options: Options
-    setting: Setting
+    def __init__(self, options: Any, setting: Setting) -> None:
+        self.options, self.setting = options, setting
 
-    def start(self) -> State: ...
+    def start(self) -> State:
+        """The state before round 0."""
+        return {}
 
-    def defended(
-        self, state: State, n: int, k: Indices, changes: Array, entries: Indices
-    ) -> Array: ...
-
-    def passes(self, state: State, k: Indices, changes: Array, entries: Indices) -> Array: ...
-
-    def opinion(self, state: State) -> Opinion | None: ...
-
-
-class Lenient:
-    """What a defence says to attackers who ask what passes, if it has no limits: anything."""
+    def defended(self, state: State, n: int, k: Indices, changes: Array, entries: Indices) -> Array:
+        """What is left of the changes."""
+        raise NotImplementedError
 
     def passes(self, state: State, k: Indices, changes: Array, entries: Indices) -> Array:
         """Which of such changes of one run would be folded in whole: [s]."""
         return np.ones(len(k), bool)
 
-
-class Stateless(Lenient):
-    """A defence that judges each round by itself."""
-
-    def __init__(self, options: Options, setting: Setting) -> None:
-        self.options, self.setting = options, setting
-
-    def start(self) -> State:
-        """Nothing."""
-        return {}
-
     def opinion(self, state: State) -> Opinion | None:
-        """It remembers nobody."""
+        """What it thinks of each client; None: nothing."""
         return None
 
 
 DEFENCE = Contract(
     "defence", "psofed.defences", Options, "Defence", (Defence,),
-    ("start", "defended", "passes", "opinion"),
+    ("start", "defended", "passes", "opinion"), ("defended",),
 )  # fmt: skip
 
 
@@ -129,7 +112,7 @@ def check(options: Options, clients: int, cohort: int) -> None:
 
 def bind(options: Options, setting: Setting) -> Defence:
     """The defence of these options."""
-    defence: Defence = schema.beside(options, "Defence")(options, setting)
+    defence: Defence = schema.companion(options, "Defence")(options, setting)
     return defence
 
 

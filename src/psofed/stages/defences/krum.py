@@ -14,12 +14,12 @@ import numpy as np
 
 from psofed.core.schedule import Indices
 from psofed.federation import schema
-from psofed.stages.defences.contract import Array, State, Stateless, refuse_small
-from psofed.stages.defences.contract import Options as Base
+from psofed.stages.defences import contract
+from psofed.stages.defences.contract import Array, State, refuse_small
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """f: malicious members of a cohort that it withstands."""
 
     name: ClassVar[str] = "krum"
@@ -35,7 +35,7 @@ class Options(Base):
         refuse_small(self.name, cohort, 2 * self.malicious + 3)
 
 
-class Defence(Stateless):
+class Defence(contract.Defence):
     """U_k <- U_j of the j with the least sum of |U_j - U_i|^2 over its s - f - 2 nearest i."""
 
     options: Options

@@ -13,12 +13,12 @@ from typing import ClassVar
 import numpy as np
 
 from psofed.core.schedule import Indices
-from psofed.stages.defences.contract import Array, State, Stateless, refuse_small
-from psofed.stages.defences.contract import Options as Base
+from psofed.stages.defences import contract
+from psofed.stages.defences.contract import Array, State, refuse_small
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """It has none of its own."""
 
     name: ClassVar[str] = "median"
@@ -32,10 +32,10 @@ class Options(Base):
         refuse_small(self.name, cohort, 3)
 
 
-class Defence(Stateless):
+class Defence(contract.Defence):
     """U_k <- median_j U_j, entry by entry."""
 
     def defended(self, state: State, n: int, k: Indices, changes: Array, entries: Indices) -> Array:
-        told = np.where(np.isnan(changes), np.inf, changes)
-        middle = np.median(told, axis=-2, keepdims=True).astype(changes.dtype)
+        known = np.where(np.isnan(changes), np.inf, changes)
+        middle = np.median(known, axis=-2, keepdims=True).astype(changes.dtype)
         return np.broadcast_to(middle, changes.shape)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from psofed.core.schedule import Indices
-from psofed.stages.defences.contract import Array, State, Stateless
-from psofed.stages.defences.contract import Options as Base
+from psofed.stages.defences import contract
+from psofed.stages.defences.contract import Array, State
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """It has no options."""
 
     name: ClassVar[str] = "none"
@@ -21,7 +21,7 @@ class Options(Base):
         return "none"
 
 
-class Defence(Stateless):
+class Defence(contract.Defence):
     """U_k <- U_k."""
 
     def defended(self, state: State, n: int, k: Indices, changes: Array, entries: Indices) -> Array:

@@ -13,12 +13,12 @@ import numpy as np
 
 from psofed.core.schedule import Indices
 from psofed.federation import schema
-from psofed.stages.defences.contract import Array, State, Stateless, refuse_small
-from psofed.stages.defences.contract import Options as Base
+from psofed.stages.defences import contract
+from psofed.stages.defences.contract import Array, State, refuse_small
 
 
 @dataclass(frozen=True)
-class Options(Base):
+class Options(contract.Options):
     """b: values left out at either end."""
 
     name: ClassVar[str] = "trimmed"
@@ -34,7 +34,7 @@ class Options(Base):
         refuse_small(self.name, cohort, 2 * self.trim + 1)
 
 
-class Defence(Stateless):
+class Defence(contract.Defence):
     """U_k <- the mean of the s - 2b middle values of all U_j, entry by entry."""
 
     options: Options

@@ -58,16 +58,6 @@ def test_every_kind_of_method_learns_from_own_features():
     assert (mse[:, -1] < 0.9 * mse[:, 0]).all()
 
 
-def test_a_map_for_rows_of_samples_is_enough():
-    row = Features(lambda x: np.stack([x[:, 0], x[:, 1]], axis=1), dim=2)
-    any_shape = Features(lambda x: x[..., :2], dim=2)
-    a, b = (
-        one_run(replace(SMALL, features=f, methods=(onlinefed.Options(),)), 0).mse
-        for f in (row, any_shape)
-    )
-    assert np.array_equal(a, b)
-
-
 def test_correlations_from_draws_are_near_those_in_closed_form():
     exact = cosine(Seeds(0), 10, 3, 2.0)
     own = OwnMap(vectorised(exact, np.ones((15, 3)), "features.name", (10,)), 10)
@@ -94,10 +84,6 @@ WRONG = {
     "features.dim is 9, but angles gives 8 numbers; use 8": {"name": angles, "dim": 9},
     "features.name returns an array of shape [1], not [1, 2]": {"name": lambda x: x[..., 0], "dim": 2},
     "features.name gives nan for x": {"name": lambda x: np.sqrt(x), "dim": 4},
-    "features.name fails at": {"name": lambda x: x[..., 9:10] + x[..., 9], "dim": 1},
-    "features.name gives other values for many samples at once": {
-        "name": lambda x: x + np.random.default_rng().normal(size=x.shape), "dim": 4,
-    },
     "features.name returns a ndarray, but drawn is true; return a function of x": {
         "name": lambda *drawn: np.zeros(4), "dim": 4, "drawn": True,
     },

@@ -1,3 +1,5 @@
+"""Which entries travel, who takes part, and the cohorts of a fleet that changes."""
+
 from math import gcd
 
 import numpy as np
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from psofed.core.schedule import Rotating, Sequential, Stochastic, UniformCohorts, is_even
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
+from psofed.federation.membership import Change, FleetCohorts, FleetHistory
 from psofed.methods.psofed import Options
 
 
@@ -76,14 +79,72 @@ def test_stochastic_windows_are_fresh_and_both_ends_draw_the_same(shared, n):
     assert len(set(own.entries(3, n))) == shared
 
 
-def test_stochastic_windows_cover_every_entry_equally():
-    draws = Stochastic(Seeds(0), 20, 5, coordinated=False).draw(0, np.arange(4000))
-    counts = np.bincount(draws.ravel(), minlength=20)
-    assert abs(counts - 1000).max() < 5 * np.sqrt(1000 * 0.75)
-
-
 def test_cohorts_are_a_function_of_the_round_alone():
     cohorts = UniformCohorts(Seeds(0, run=2), clients=100, size=4)
     whole = cohorts.cohort(np.arange(50))
     assert whole.shape == (50, 4)
     assert all(np.array_equal(cohorts.cohort(n), whole[n]) for n in range(50))
+
+
+def cohorts(clients, size, *changes, seed=0):
+    return FleetCohorts(Seeds(seed), clients, size, history=FleetHistory(clients, changes))
+
+
+@given(st.integers(1, 30), st.data())
+def test_a_fleet_that_does_not_change_has_the_cohorts_it_always_had(clients, data):
+    size, seed = data.draw(st.integers(1, clients)), data.draw(st.integers(0, 99))
+    fleet, plain = cohorts(clients, size, seed=seed), UniformCohorts(Seeds(seed), clients, size)
+    for n in data.draw(st.lists(st.integers(0, 10**6), min_size=1, max_size=5)):
+        assert fleet.cohort(n).tolist() == plain.cohort(n).tolist()
+
+
+@given(st.integers(2, 20), st.integers(0, 50), st.data())
+def test_who_joins_takes_the_place_of_one_and_who_leaves_makes_room_for_one(clients, seed, data):
+    size = data.draw(st.integers(1, clients))
+    before = cohorts(clients, size, seed=seed)
+    joined = cohorts(clients, size, Change(0, add=(clients,)), seed=seed)
+    gone = data.draw(st.integers(0, clients - 1))
+    left = cohorts(clients, size, Change(0, exclude=(gone,)), seed=seed)
+    for n in range(20):
+        was, new, less = (set(c.cohort(n).tolist()) for c in (before, joined, left))
+        assert new == was if clients not in new else len(new & was) == size - 1
+        assert less == was if gone not in was else was - less == {gone}
+        assert (len(new), len(less)) == (size, min(size, clients - 1))
+
+
+def test_every_member_is_selected_equally_often_whenever_it_joined():
+    fleet = cohorts(5, 2, Change(0, add=(5, 6, 9), remove=(1,)))
+    members, counts = fleet.many(np.arange(20_000))
+    share = np.bincount(members, minlength=10) / counts.sum()
+    present = [0, 2, 3, 4, 5, 6, 9]
+    assert share[[1, 7, 8]].sum() == 0
+    assert np.abs(share[present] - 1 / 7).max() < 0.005
+
+
+@given(st.integers(0, 30))
+def test_many_rounds_at_once_are_the_rounds_one_by_one(seed):
+    changes = Change(7, add=(4,)), Change(20, remove=(0, 1, 2)), Change(31, exclude=(3,))
+    fleet = cohorts(4, 2, *changes, seed=seed)
+    members, counts = fleet.many(np.arange(40))
+    alone = [fleet.cohort(n).tolist() for n in range(40)]
+    assert members.tolist() == [k for cohort in alone for k in cohort]
+    assert counts.tolist() == list(map(len, alone))
+    assert counts[-1] == 1  # one member is left
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"add": (2,)}, "numbers are never used again"),
+        ({"exclude": (7,)}, "which is no member"),
+        ({"readmit": (1,)}, "which is not excluded"),
+        ({"remove": (0, 1, 2)}, "leaves no member"),
+        ({"restore": 9}, "was not reached"),
+        ({"void": 3}, "void is given without restore"),
+        ({"keep": True}, "keep is given without restore"),
+        ({"restore": 1, "void": 8}, "use 0 to 5"),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_refused(change, words):
+    with pytest.raises(InputError, match=words):
+        FleetHistory(3, [Change(5, **change)])

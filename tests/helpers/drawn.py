@@ -74,3 +74,20 @@ def agree(transcribed, simulated):
     assert simulated.shape == transcribed.shape
     assert np.abs(transcribed[-1]).max() > 0.01
     assert np.abs(simulated - transcribed).max() <= 1e-12
+
+
+def windows(world, options):
+    """S_{k,n} as a function of k and n: of what was drawn, or turned from the first one on."""
+    entries = world.method.schedule.entries
+    size, shared = world.z.shape[-1], options.shared
+    if options.mask == "groups":
+        groups = [[i % size for i in range(f, f + shared)] for f in range(0, size, shared)]
+        first = [groups.index(entries(k, 0).tolist()) for k in range(K)]
+        if options.selection == "stochastic":
+            return lambda k, n: groups[groups.index(entries(k, n).tolist())]
+        return lambda k, n: groups[(first[k] + n) % len(groups)]
+    if options.selection == "stochastic":
+        return lambda k, n: entries(k, n).tolist()
+    shift = shared if options.mask == "block" else 1
+    shift = shift if options.shift is None else options.shift
+    return lambda k, n: [(i + shift * n) % size for i in entries(k, 0).tolist()]

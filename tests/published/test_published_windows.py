@@ -1,46 +1,13 @@
-"""PSO-Fed and what is built on it, as their equations say: plain loops and dense matrices."""
+"""PSO-Fed, what is built on it, and partial diffusion, as their equations say: plain loops."""
 
 from itertools import product
 
 import numpy as np
 import pytest
 
-from helpers.drawn import D, K, N, agree, drawn
+from helpers.drawn import D, K, N, agree, drawn, windows
 from psofed.methods import onlinefed, paofed, psofed
-from psofed.rivals import etpsofed, periodic, psorls
-
-
-def turning(world, options):
-    """S_{k,n} as a function: the first window is drawn, the others are its circular shifts."""
-    first = [world.method.schedule.entries(k, 0).tolist() for k in range(K)]
-    shift = options.shift if options.shift is not None else 1
-    if options.mask == "block" and options.shift is None:
-        shift = options.shared
-    return lambda k, n: [(i + shift * n) % D for i in first[k]]
-
-
-def grouped(world, options):
-    """S_{k,n} in fixed groups: the next one of each client, or the one that was drawn."""
-    groups = [[*range(first, first + options.shared)] for first in range(0, D, options.shared)]
-    groups[-1] = [i % D for i in groups[-1]]
-
-    def number(k, n):
-        return groups.index(world.method.schedule.entries(k, n).tolist())
-
-    if options.selection == "stochastic":
-        return lambda k, n: groups[number(k, n)]
-    return lambda k, n: groups[(number(k, 0) + n) % len(groups)]
-
-
-def fresh(world, options):
-    """S_{k,n} as it was drawn for each round."""
-    return lambda k, n: world.method.schedule.entries(k, n).tolist()
-
-
-def windows(world, options):
-    if options.mask == "groups":
-        return grouped(world, options)
-    return (fresh if options.selection == "stochastic" else turning)(world, options)
+from psofed.rivals import etpsofed, pdlms, pdrls, periodic, psorls
 
 
 def diagonal(window):
@@ -70,7 +37,7 @@ def pso_fed(world, window, idle=True, every=1):
     return np.array([*seen, w])
 
 
-PSO = [
+PSO = [  # the options of Algorithm 1
     {"shared": 4},
     {"shared": 1, "scheme": "coordinated"},
     {"shared": 3, "mask": "block"},
@@ -232,3 +199,56 @@ def test_pso_fed_rls_has_the_gains_of_recursive_least_squares(forget, start, reg
     world, models = drawn(options)
     known = 1 - 1 / (10 * D) if forget is None else forget
     agree(rls_clients(world, windows(world, options), known, start, regular), models)
+
+
+GRAPHS = {  # the neighbours of each node
+    "ring": [sorted({(k + 1) % K, (k - 1) % K}) for k in range(K)],
+    "complete": [[j for j in range(K) if j != k] for k in range(K)],
+    "star": [[*range(1, K)], *[[0]] * (K - 1)],
+}
+
+
+def diffusion(world, options, forget=None):
+    """Adapt by LMS, or by RLS with `forget`; then combine what was heard with one's own."""
+    near, window = GRAPHS[options.graph], windows(world, options)
+    w, Q, seen = np.zeros((K, D)), [np.eye(D) * 100 for _ in range(K)], []
+    for n in range(N):
+        seen.append(w)
+        phi = np.zeros((K, D))
+        for k in range(K):
+            z, error = world.z[k, n], world.y[k, n] - w[k] @ world.z[k, n]
+            gain = world.step * z
+            if forget is not None:
+                gain = Q[k] @ z / (forget + z @ Q[k] @ z)
+                Q[k] = (Q[k] - np.outer(gain, z) @ Q[k]) / forget
+            phi[k] = w[k] + gain * error
+        w = np.zeros((K, D))
+        for k in range(K):
+            own = 1.0
+            for j in near[k]:
+                share = 1 / (1 + max(len(near[k]), len(near[j])))
+                heard = [phi[j, i] if i in window(j, n) else phi[k, i] for i in range(D)]
+                w[k] = w[k] + share * np.array(heard)
+                own -= share
+            w[k] = w[k] + own * phi[k]
+    return np.array([*seen, w])
+
+
+SETTINGS = [
+    {"shared": 4, "degree": 2, "selection": "stochastic"},
+    {"shared": 5, "degree": 2, "selection": "sequential"},
+    {"shared": 5, "graph": "star", "scheme": "coordinated"},
+    {"shared": 3, "graph": "complete", "selection": "stochastic"},
+    {"shared": 12, "degree": 2},
+    {"shared": 7, "graph": "star", "selection": "stochastic", "scheme": "coordinated"},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_partial_diffusion_adapts_by_lms_or_rls_and_combines_one_group(settings):
+    for options, forget in (
+        (pdlms.Options(mask="groups", **settings), None),
+        (pdrls.Options(mask="groups", forget=0.98, **settings), 0.98),
+    ):
+        world, models = drawn(options)
+        agree(diffusion(world, options, forget), models)

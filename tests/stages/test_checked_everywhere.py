@@ -68,16 +68,6 @@ def test_a_wrong_sensor_costs_next_to_nothing_and_is_told():
     assert unchecked.checked == []
 
 
-def test_a_sensor_that_is_stuck_stops_to_do_harm():
-    stuck = Spiked(when=100, lasts=10**6, value=3.0, stuck=True)
-    base = lib.Experiment(
-        clients=10, cohort=4, rounds=400, runs=2, stream=stuck, methods=(lib.PSOFed(40),)
-    )
-    without, found = lib.run(base), lib.run(replace(base, check=lib.OutliersCheck()))
-    assert found.mse_db[0, -1] < without.mse_db[0, -1] - 1
-    assert found.checked[0]["the same again"] == 2 * (300 - lib.OutliersCheck().repeats)
-
-
 def test_without_a_check_and_with_none_results_are_the_same_to_the_bit():
     base = small(lib.PSOFed(3), lib.OnlineFed(), lib.MemoFed(), runs=3)
     plain, none = montecarlo.run(base), montecarlo.run(replace(base, check=lib.NoneCheck()))
@@ -221,18 +211,6 @@ def test_the_tenth_and_the_hundredth_refusal_are_told_and_no_other():
     assert [line.split(", ")[-1] for line in said] == [
         "1 far off so far", "10 far off so far", "100 far off so far"
     ]  # fmt: skip
-
-
-def test_a_live_client_follows_a_world_that_has_changed():
-    given = plan(Deploy(clock="live"))
-    samples = stream_of(given.experiment, 0, 400)
-    for i in range(200, 400):
-        samples[i] = Sample(samples[i].x, samples[i].y + 500)
-    made, _ = feed(given, samples)
-    found = made.member.client.checked
-    assert 10 < found["far off"] <= lib.OutliersCheck().window
-    guess = made.member.client.predict(np.array([s.x for s in samples[-20:]]))
-    assert np.abs(guess - 500).mean() < 150
 
 
 def acts(method):

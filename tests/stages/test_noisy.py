@@ -123,13 +123,19 @@ def test_a_deployed_client_has_noise_that_its_file_does_not_tell():
     assert len(set(answers)) == 3
 
 
-def test_a_sample_that_is_not_finite_moves_nothing():
+def test_a_sample_that_is_not_finite_moves_nothing_and_a_model_that_is_not_is_not_released():
     method, _ = prepare(small(PSOFed(3), privacy=SAMPLE))
     client = stacked(method.client(), 1)
     for x, y in ((np.ones(4), np.nan), (np.full(4, np.inf), 1.0), (np.ones(4), np.inf)):
         with np.errstate(invalid="ignore"):
             method.learn(client, x[None], method.task.features(x[None]), np.array([y]))
     np.testing.assert_array_equal(client["w"], 0)
+    method, _ = prepare(small(PSOFed(3), privacy=CLIENT))
+    for far in (np.nan, np.inf, 1e300):
+        client = stacked(method.client(), 1)
+        client["w"][:] = far
+        sent = method.upload(client, ONE, 0).values
+        assert np.abs(sent).max() < 6 * noise_in(method).sigma + CLIENT.change
 
 
 def _same_upload(method, here, there, n, random):
@@ -145,15 +151,6 @@ def _same_upload(method, here, there, n, random):
         patch.setattr(method, "_drawn", lambda k, n, shape: needed)
         np.testing.assert_allclose(method.upload(there, ONE, n).values, ours, atol=1e-12)
     return noise - needed
-
-
-@pytest.mark.parametrize("far", [np.nan, np.inf, 1e300])
-def test_a_model_that_has_diverged_is_not_told(far):
-    method, _ = prepare(small(PSOFed(3), privacy=CLIENT))
-    client = stacked(method.client(), 1)
-    client["w"][:] = far
-    sent = method.upload(client, ONE, 0).values
-    assert np.abs(sent).max() < 6 * noise_in(method).sigma + CLIENT.change
 
 
 def test_a_promise_that_cannot_be_kept_is_no_promise_without_noise():
@@ -239,20 +236,16 @@ def test_a_table_that_only_clips_has_no_noise_and_none_that_is_off_changes_a_bit
     assert loose.noises == [None]
 
 
-def test_noise_under_masks_is_shared_where_downloads_overwrite_everything():
+def test_noise_under_masks_is_shared_where_nobody_could_read_an_upload_alone():
+    """Downloads overwrite everything, and self-masks keep a curious server from single uploads."""
     world = Experiment(methods=(OnlineFed(), PSOFed(5, "coordinated")))
-    private = replace(world, privacy=Privacy(masks=True, self_masks=True, epsilon=4.0))
-    full, part = private.noises
-    assert (full.shares, part.shares) == (3, 1)
-    assert part.sigma == pytest.approx(full.sigma * np.sqrt(3))
-
-
-def test_without_self_masks_each_upload_has_the_noise_of_its_own_promise():
-    """A curious server has the seeds of who was slow, and then its upload."""
-    private = Experiment(methods=(OnlineFed(),), privacy=Privacy(masks=True, epsilon=4.0))
-    alone = replace(private, privacy=Privacy(epsilon=4.0))
-    (masked,), (plain,) = (world.noises for world in (private, alone))
-    assert (masked.shares, masked.sigma) == (1, plain.sigma)
+    plain, masked, both = (
+        replace(world, privacy=Privacy(epsilon=4.0, **how)).noises
+        for how in ({}, {"masks": True}, {"masks": True, "self_masks": True})
+    )
+    assert [noise.shares for noise in (*masked, *both)] == [1, 1, 3, 1]
+    assert masked[0].sigma == plain[0].sigma
+    assert both[1].sigma == pytest.approx(both[0].sigma * np.sqrt(3))
 
 
 def test_masked_sums_with_noise_are_the_same_in_every_driver():

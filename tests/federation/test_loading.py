@@ -63,11 +63,17 @@ def test_two_files_of_one_name_do_not_meet_and_an_edited_one_is_read_again(write
     assert sys.modules[a.C.__module__] is a  # what was made of it goes on with it
 
 
-def test_paths_with_spaces_and_links_work(write, inside):
+def test_paths_with_spaces_links_and_other_encodings_work_and_a_binary_file_is_refused(
+    write, inside
+):
     path = write("my folder/my method-1.py", "x = 1")
     assert plugins.module("./my folder/my method-1.py").x == 1
     (inside / "link.py").symlink_to(path)
     assert plugins.module("./link.py").x == 1
+    (inside / "mine.py").write_bytes("# coding: latin-1\nx = 'é'".encode("latin-1"))
+    assert plugins.module("./mine.py").x == "é"
+    (inside / "mine.py").write_bytes(b"\xff\xfe\x00")
+    assert "is not Python" in refusal("./mine.py")
 
 
 @pytest.mark.parametrize(
@@ -100,20 +106,13 @@ def test_what_is_no_file_is_refused_with_what_would_be_right(write, inside, text
         ("from helper import x", "what lies next to a file has to be in that file"),
     ],
 )
-def test_an_error_in_the_file_is_told_with_its_line(write, inside, text, words):
+def test_an_error_in_the_file_is_named_with_its_line(write, inside, text, words):
     write("helper.py", "x = 1")
     write("mine.py", text)
     said = refusal("./mine.py")
     assert words in said
     assert "\n" not in said
     assert refusal("./mine.py") == said  # nothing half imported is left
-
-
-def test_a_file_in_another_encoding_is_read_and_a_binary_one_refused(inside):
-    (inside / "mine.py").write_bytes("# coding: latin-1\nx = 'é'".encode("latin-1"))
-    assert plugins.module("./mine.py").x == "é"
-    (inside / "mine.py").write_bytes(b"\xff\xfe\x00")
-    assert "is not Python" in refusal("./mine.py")
 
 
 def test_an_attribute_is_found_in_a_file_or_a_package(write, inside):

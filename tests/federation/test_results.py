@@ -59,14 +59,12 @@ def test_a_file_of_ones_own_runs_and_is_written_so_that_it_is_read_again(mine, t
     assert experiments.read(tmp_path / "elsewhere" / "again.toml") == mine
 
 
-def test_options_of_any_class_are_enough_in_python():
+def test_what_a_notebook_made_runs_and_is_not_written_but_its_result_is_and_says_so(tmp_path):
     made = from_a_cell()
     plain = replace(made, methods=(onlinefed.Options(),))
     assert np.allclose(montecarlo.run(made, 1).mse, montecarlo.run(plain, 1).mse, rtol=1e-5)
-
-
-def test_what_a_notebook_made_is_not_written_but_its_result_is_and_says_so(tmp_path):
-    made = from_a_cell()
+    with pytest.raises(InputError, match="cannot be sent to another process"):
+        montecarlo.run(made, pool=pools.fresh_processes(1))
     with pytest.raises(InputError, match="was made in a notebook or a script; put it into a file"):
         made.to_toml()
     found = runs.render(montecarlo.run(made, 1), "python", {})
@@ -170,12 +168,6 @@ def test_another_process_needs_no_file(mine, tmp_path):
     (tmp_path / "mine.py").unlink()
     found = montecarlo.run(mine, pool=pools.fresh_processes(1))
     assert np.array_equal(found.mse, expected.mse)
-
-
-def test_what_cannot_be_sent_is_refused_with_what_would_be_right():
-    made = from_a_cell()
-    with pytest.raises(InputError, match="cannot be sent to another process"):
-        montecarlo.run(made, pool=pools.fresh_processes(1))
 
 
 DEPLOYED = TOML + '[deploy]\nwire = "float64"\n'

@@ -123,7 +123,7 @@ def test_all_executors_agree(learner):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_run_is_the_same_whatever_stands_beside_it(dtype):
+def test_a_run_is_the_same_whatever_is_computed_with_it(dtype):
     for changes in ({}, {"clients": 200}, {"features": Features(squares, 8, basis="whitened")}):
         methods = tuple(replace(o, learner=nlms.Options()) for o in SMALL.methods[:3])
         world = replace(SMALL, dtype=dtype, methods=methods + SMALL.methods[3:], **changes)

@@ -58,7 +58,7 @@ def test_parts_of_runs_give_the_time_before_the_first_run_is_finished(clock):
     assert left(job) == pytest.approx(1000 - 10)
 
 
-def test_a_job_is_told_in_words(clock):
+def test_a_job_is_described_in_words(clock):
     job = Progress("simulating", "runs", total=500)
     clock.time = 30.0
     assert job.words() == "0 of 500 runs, 30 s so far"

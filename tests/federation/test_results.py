@@ -151,7 +151,7 @@ FAILING = ('return client["w"].copy()', 'return client["w"] / {}["no"]')
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_an_error_in_the_plug_in_is_told_as_its_own(tmp_path, psofed, monkeypatch, jobs):
+def test_an_error_in_the_plug_in_is_reported_as_its_own(tmp_path, psofed, monkeypatch, jobs):
     monkeypatch.setenv("PSOFED_JOBS", jobs)
     path = put(tmp_path, FAILING)
     line = 1 + path.read_text()[: path.read_text().index("{}[")].count("\n")
@@ -184,7 +184,7 @@ def test_both_ends_of_a_deployment_must_have_the_same_file_wherever_it_lies(tmp_
     assert server.digest != other.digest
 
 
-def test_a_state_folder_keeps_the_file_and_imports_it_only_if_told(tmp_path):
+def test_a_state_folder_keeps_the_file_and_imports_it_only_if_asked(tmp_path):
     from psofed.tables import export
 
     put(tmp_path, marked(tmp_path))
@@ -202,7 +202,7 @@ def test_a_state_folder_keeps_the_file_and_imports_it_only_if_told(tmp_path):
     assert deployment.read(state / deployment.PLAN).digest == plan.digest
 
 
-def test_a_fit_takes_a_method_from_a_file_beside_the_working_folder(tmp_path, psofed):
+def test_a_fit_takes_a_method_from_a_file_in_the_working_folder(tmp_path, psofed):
     put(tmp_path)
     done = psofed("fit", "--example", "--method", "./mine.py:gain=0.5", "--out", "fitted")
     assert done.returncode == 0, done.stderr
@@ -232,7 +232,7 @@ def test_the_theory_says_that_it_does_not_cover_the_method(tmp_path, psofed):
         (("class Method(OneClient)", "class Method"), "but it has no cohort, server, client, "),
     ],
 )  # fmt: skip
-def test_a_broken_contract_is_told_at_the_start_with_its_rule(tmp_path, psofed, change, words):
+def test_a_broken_contract_is_refused_at_the_start_with_its_rule(tmp_path, psofed, change, words):
     put(tmp_path, change)
     experiment(tmp_path)
     done = psofed("run", "mine.toml", "--out", "result")

@@ -114,7 +114,7 @@ def test_graphs_are_symmetric_connected_and_their_weights_are_shares(clients):
     assert pdlms.ring(clients, 100) == pdlms.complete(clients)
 
 
-def test_a_matrix_stays_symmetric_and_holds_what_it_is_told():
+def test_a_matrix_stays_symmetric_and_holds_what_was_put_in():
     rng = np.random.default_rng(0)
     Q, w = 100 * np.broadcast_to(np.eye(6), (4, 6, 6)).copy(), np.zeros((4, 6))
     information = np.linalg.inv(Q)

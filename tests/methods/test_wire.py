@@ -78,7 +78,7 @@ def test_a_code_is_as_long_as_its_formula_says_and_does_not_depend_on_the_unit(v
 
 @pytest.mark.parametrize("bits", ["4 bit", "2 bit"])
 @pytest.mark.parametrize("dim", [1, 2, 3, 4, 5, 12])
-def test_a_message_without_values_is_told_from_one_with_values_however_short_these_are(dim, bits):
+def test_a_message_without_values_differs_from_one_with_values_however_short_these_are(dim, bits):
     """CMFL sends its agreement alone or before w_k, and a model of few entries is a few bits."""
     tiny = {"features": Features(dim=dim)}
     for numbers in ("float16", "float32", "float64"):
@@ -173,7 +173,7 @@ def test_other_models_are_coded_too(form):
             assert np.abs(found - stepwise(world)).max() <= 1e-12
 
 
-def test_frames_tell_the_form_of_the_method():
+def test_frames_name_the_form_of_the_method():
     for given_by, expected in ((None, "float64"), ("float16", "float16"), ("2 bit", "float64")):
         experiment = world(fedavg.Options(2, wire=given_by), "steady")
         team = World(given=Deployment(experiment, Deploy(wire="float64")))

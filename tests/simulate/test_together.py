@@ -35,7 +35,7 @@ def assert_alone(experiment, numbers):
 
 
 @pytest.mark.parametrize("options", TRIED, ids=lambda options: options.title())
-def test_a_run_is_the_same_whatever_stands_beside_it(options):
+def test_a_run_is_the_same_whatever_is_computed_with_it(options):
     assert_alone(replace(SMALL, methods=(options,)), [5, 0])
 
 

@@ -44,7 +44,7 @@ def test_every_method_gives_the_same_models_in_every_executor_if_a_sensor_is_wro
         assert np.abs(drivers.deployed(world) - expected).max() <= 1e-12
 
 
-def test_a_wrong_sensor_costs_next_to_nothing_and_is_told():
+def test_a_wrong_sensor_costs_next_to_nothing_and_is_counted():
     base = lib.Experiment(
         clients=10,
         cohort=4,
@@ -202,7 +202,7 @@ def test_a_live_client_refuses_a_spike_says_so_and_remembers_it():
     assert again.checked["seen"] == again.position == 61
 
 
-def test_the_tenth_and_the_hundredth_refusal_are_told_and_no_other():
+def test_the_tenth_and_the_hundredth_refusal_are_logged_and_no_other():
     given = plan(Deploy(clock="live"))
     samples = stream_of(given.experiment, 0, 500)
     for i in range(50, 500, 4):

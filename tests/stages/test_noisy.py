@@ -111,7 +111,7 @@ def test_who_has_spent_its_budget_still_adds_its_share_to_a_masked_sum():
     assert max(np.abs(v).max() for v in values) < 6 * noise_in(method).sigma + masks.change
 
 
-def test_a_deployed_client_has_noise_that_its_file_does_not_tell():
+def test_a_deployed_client_has_noise_that_does_not_follow_from_its_file():
     plan = Deployment(small(PSOFed(3), privacy=SAMPLE), Deploy(wire="float64"))
     answers = []
     for method in (plan.method(), plan.method(), plan.device(), plan.device()):
@@ -163,7 +163,7 @@ def test_a_promise_that_cannot_be_kept_is_no_promise_without_noise():
     st.integers(0, 10**6), st.sampled_from([1, 2, 5, 10]), st.booleans(), st.floats(0.05, 1.0),
     st.sampled_from([None, 0.2]), st.integers(0, 14),
 )  # fmt: skip
-def test_all_uploads_together_tell_of_one_sample_what_one_could(
+def test_all_uploads_together_release_of_one_sample_what_one_could(
     seed, shared, coordinated, step, change, lost
 ):
     """Two clients with the same public values, of whom one lacks a sample: sum |told|^2 <= c^2."""

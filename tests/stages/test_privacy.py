@@ -1,4 +1,4 @@
-"""Masks cancel in the sum over those who agree who is in it; epsilon, its noise, and the table."""
+"""Masks cancel in sums, and change a run by rounding only; epsilon, its noise, and the table."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psofed import Experiment, FedAvg, InputError, OnlineFed, PSOFed
+import psofed
+from psofed import Experiment, FedAvg, FedProx, InputError, OnlineFed, PSOFed
+from psofed.cli.laws.executors import compare_methods
 from psofed.experiment import parse
+from psofed.simulate import onerun
 from psofed.stages import mask as masks
 from psofed.stages import privacy as accountant
 from psofed.stages.mask import Pairs
@@ -120,7 +123,7 @@ def test_the_noise_for_an_epsilon_gives_that_epsilon_and_never_more(epsilon, del
 
 
 @given(st.floats(1e-4, 50), st.floats(1.01, 3), deltas)
-def test_more_that_is_told_costs_more(ratio, factor, delta):
+def test_more_that_is_released_costs_more(ratio, factor, delta):
     less, more = (accountant.epsilon(each, delta) for each in (ratio, factor * ratio))
     assert less <= more < inf
     assert isfinite(less)
@@ -193,3 +196,40 @@ def test_masks_are_refused_where_a_sum_is_not_enough(more, field):
     with pytest.raises(InputError) as caught:
         Experiment(**{"methods": (OnlineFed(), FedAvg()), "privacy": MASKS} | more)
     assert caught.value.field == field
+
+
+MASKED = (
+    PSOFed(5, "coordinated"), PSOFed(5, "coordinated", selection="stochastic", idle=False),
+    PSOFed(7, "coordinated", mask="groups"), PSOFed(50), OnlineFed(average=True), FedAvg(), FedProx(),
+)  # fmt: skip
+SMALL_RUN = {"clients": 12, "rounds": 60, "features": psofed.Features(dim=50), "test_samples": 50}
+
+
+def masked_run(masks: bool, **more) -> Experiment:
+    return Experiment(**SMALL_RUN | {"methods": MASKED, "privacy": Privacy(masks=masks)} | more)
+
+
+def test_all_drivers_give_the_same_numbers():
+    assert all(found.passed for found in compare_methods(masked_run(True), 30))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_masks_change_nothing_but_the_last_digits_and_not_a_byte(dtype):
+    plain, masked = (
+        psofed.run(masked_run(on, dtype=dtype, runs=3), progress=False) for on in (False, True)
+    )
+    assert np.abs(plain.mse_db - masked.mse_db).max() < 1e-4
+    assert (plain.cumulative == masked.cumulative).all()
+
+
+def test_several_runs_at_once_are_what_each_is_alone():
+    made = masked_run(True, rounds=20)
+    for number, run in enumerate(onerun.some_runs(made, range(3))):
+        assert np.array_equal(run.mse, onerun.one_run(made, number).mse)
+
+
+def test_a_value_beyond_the_range_is_clipped():
+    near = Privacy(masks=True, range=0.01)
+    found = psofed.run(Experiment(**SMALL_RUN, methods=MASKED[:1], privacy=near), progress=False)
+    free = psofed.run(Experiment(**SMALL_RUN, methods=MASKED[:1]), progress=False)
+    assert found.mse_db[0, -1] > free.mse_db[0, -1] + 0.5

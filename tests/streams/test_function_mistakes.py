@@ -137,7 +137,7 @@ def test_settings_that_mean_nothing_are_refused(says):
     assert str(error.value).startswith(says)
 
 
-def test_an_f_that_fails_later_is_told_with_its_inputs():
+def test_an_f_that_fails_later_is_refused_with_its_inputs():
     stream = function.Options(lambda x: np.where(x[..., 0] > 3.5, np.nan, x[..., 0]), taps=1)
     experiment = psofed.Experiment(stream=stream, rounds=2000, runs=1)
     with pytest.raises(InputError, match=r"stream.f gives nan for x = \[3\.\d+\]; return finite"):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment
@@ -139,16 +137,3 @@ def test_a_stuck_sensor_gives_the_same_from_its_round_on_but_never_a_sample_that
             assert seen_x[i, j].tolist() == ([1.5] * 3 if late else x[i, j].tolist())
             wanted = y[i, j] if not late or np.isnan(y[i, j]) else -2
             assert np.array_equal(seen_y[i, j], wanted, equal_nan=True)
-
-
-@given(number=st.integers(0, 10**6), size=st.integers(3, 8))
-def test_a_min_max_model_is_as_far_as_honest_ones_are_apart_and_no_further(number, size):
-    own, w, bad, k = members(number, size)
-    bad[0] = False
-    if not bad.any() or (~bad).sum() < 2:
-        return
-    sent = bind(minmax.Options(), Attackers(CLIENTS, DIM, 0.3, SEEDS)).models(0, k, own, bad, w)
-    honest = own[~bad]
-    most = max(distance(a, b) for a in honest for b in honest)
-    furthest = max(distance(sent[0], each) for each in honest)
-    assert furthest == pytest.approx(most, rel=1e-9)

@@ -19,9 +19,7 @@ from psofed.federation.learners import lms, nlms
 from psofed.methods import centralised, fedavg, memofed, onlinefed, psofed
 from psofed.simulate import family, kernel
 from psofed.simulate.onerun import one_run, some_runs
-from psofed.streams import paper
 from psofed.tables import export
-from psofed.theory import prediction
 
 SMALL = Experiment(
     clients=6, cohort=2, rounds=40, runs=1, dtype="float64", test_samples=100,
@@ -129,16 +127,6 @@ def test_a_run_is_the_same_whatever_is_computed_with_it(dtype):
         world = replace(SMALL, dtype=dtype, methods=methods + SMALL.methods[3:], **changes)
         for number, run in zip((4, 1), some_runs(world, [4, 1]), strict=True):
             assert np.array_equal(run.mse, one_run(world, number).mse)
-
-
-def test_the_theory_follows_a_basis():
-    world = replace(
-        SMALL, clients=40, cohort=4, rounds=150, runs=1, step=0.5, stream=paper.Options(inputs="iid"), world=0,
-        methods=(psofed.Options(shared=3),), test_samples=2000,
-    )  # fmt: skip
-    (found,) = prediction.curves(world)
-    many = np.mean([run.mse[0] for run in some_runs(world, range(12))], axis=0)
-    assert np.abs(10 * np.log10(found.mse / many))[50:].mean() < 0.5
 
 
 def test_titles_tell_bases_apart_and_files_have_the_basis_and_nothing_else():

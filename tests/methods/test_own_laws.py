@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from helpers.battery import exchange, prepare, samples, simulate, small
 from psofed.contract import coding
 from psofed.experiment import Experiment
-from psofed.federation.clients import stacked
 from psofed.methods import fedavg, onlinefed, paofed, psofed
 from psofed.rivals import (
     asofed,
@@ -107,25 +106,6 @@ def test_an_upload_has_as_many_bytes_as_its_formula_says(options, expected):
     [method] = experiment.start(task)
     play = any_method.play(method, any_method.RunSamples(draw(experiment, task, True)))
     assert [moment.traffic[0] for moment in play][1:] == [expected] * 3
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        sketch.Options(bits=2), sketch.Options(bits=None, shared=3), sketch.Options(bits=3, rotate=True, shared=5),
-        qsgd.Options(levels=2),
-    ],
-    ids=lambda options: options.title(),
-)  # fmt: skip
-def test_what_the_server_reads_is_right_on_average(options):
-    method, _ = prepare(small(options))
-    h, k, client = np.linspace(-1, 2, 10), np.arange(4), stacked(method.client(), 4)
-    four = np.tile(h, (4, 1))
-    read = np.concatenate(
-        [method.unpack(method.pack(client, four, k, n), k, n) for n in range(1000)]
-    )
-    score = (read.mean(axis=0) - h) / (read.std(axis=0) / np.sqrt(len(read)) + 1e-12)
-    assert np.abs(score).max() < 5
 
 
 @given(st.lists(st.integers(0, 2**11 - 1), min_size=1, max_size=50), st.integers(11, 20))

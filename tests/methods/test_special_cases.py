@@ -16,7 +16,6 @@ from psofed.rivals import (
     etpsofed,
     fedprox,
     fedscr,
-    pdlms,
     periodic,
     qsgd,
     quantised,
@@ -88,13 +87,6 @@ def test_an_empty_cohort_is_local_only():
     alone = in_memory.run(method, *samples(draws))
     assert not alone.models.any()
     assert np.abs(alone.local - simulate(small(local.Options()))).max() <= 1e-12
-
-
-@pytest.mark.parametrize("scheme", BOTH)
-def test_diffusion_of_everything_to_everybody_is_online_fed_at_every_node(scheme):
-    nodes = simulate(small(pdlms.Options(shared=10, scheme=scheme, graph="complete")))
-    online = simulate(small(onlinefed.Options(), cohort=5))
-    assert np.abs(nodes - online[:, None]).max() <= 1e-12
 
 
 def test_traffic_is_m_over_d_exactly_and_m_over_e_of_fedavg_costs_the_same():

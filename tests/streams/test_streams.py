@@ -160,17 +160,6 @@ def test_kernel_and_lockstep_judge_a_changing_f_alike(stream, every):
         assert np.allclose(fast[j], slow, rtol=1e-9)
 
 
-def test_after_a_change_learning_starts_again_and_gets_as_low():
-    methods = onlinefed.Options(), fedavg.Options(local_steps=2)
-    steady = psofed.Experiment(clients=20, rounds=1600, runs=1, methods=methods, evaluate_every=20)
-    moved = replace(steady, stream=paper.Options(at=800))
-    a, b = (one_run(e, 0).mse for e in (steady, moved))
-    at = list(moved.evaluated).index(800)
-    assert np.allclose(a[:, :at], b[:, :at], rtol=1e-6)
-    assert (b[:, at] > 3 * b[:, at - 1]).all()
-    assert (b[:, -1] < 1.5 * b[:, at - 1]).all()
-
-
 SAME = {
     "paper": (STREAM, function.Options(paper.f, 4)),
     "iid": (EVERY["iid"], function.Options(paper.f, 4, inputs="iid")),

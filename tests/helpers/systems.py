@@ -1,6 +1,7 @@
 """Small systems for the theory, whose answers are known or can be had by brute force."""
 
 from dataclasses import dataclass
+from itertools import combinations, product
 
 import numpy as np
 
@@ -9,9 +10,9 @@ from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
 from psofed.federation.contract import Task
 from psofed.methods import onlinefed, psofed
+from psofed.simulate.reference import matrix_A, matrix_B
 from psofed.streams import paper
 from psofed.theory import moments
-from psofed.theory.exact import fourth
 from psofed.theory.system import System
 
 
@@ -35,7 +36,7 @@ def given_system(masks, shift, dim, clients, cohort, step, idle=True):
 def given_moments(R, r=None):
     K, D = R.shape[:2]
     r = np.zeros((K, D)) if r is None else r
-    return moments.Moments(np.arange(K), R, r, np.ones(K), np.ones(K), True, 1, np.zeros((2, D)))
+    return moments.Moments(np.arange(K), R, r, np.ones(K), np.ones(K), True, 1)
 
 
 def linear_case(seed=3):
@@ -83,12 +84,41 @@ class Sampled:
         return flat.T @ (flat * weights[:, None]) / len(flat)
 
 
-def equal_clients(small):
-    """Four clients with the very same windows: these, their exact moments, and their population."""
-    x, f, noise = moments.sample(small.experiment, small.task, 3000, "equal", np.arange(1))
-    z = np.repeat(small.task.features(x), 4, axis=0)
-    f, v = np.repeat(f, 4, axis=0), np.full(4, np.square(noise).mean())
-    exact = fourth(z, f, v)
-    c = np.square(f).mean(axis=1)
-    data = moments.Moments(np.arange(4), exact.R, exact.r, c, v, False, 3000, np.zeros((2, 8)))
-    return z[0], exact, moments.population(data, Sampled(z, f, v), np.float64, 1e-14)
+def equal_population(z, f, v=0.0, clients=4):
+    """Clients with the very same windows z [n, D], targets f [n] and noise variance v."""
+    z, f = np.tile(z, (clients, 1, 1)), np.tile(f, (clients, 1))
+    R, r = np.swapaxes(z, 1, 2) @ z / len(z[0]), (f[:, None] @ z)[:, 0] / len(z[0])
+    c, v = np.square(f).mean(axis=1), np.full(clients, v)
+    data = moments.Moments(np.arange(clients), R, r, c, v, False, len(z[0]))
+    return moments.population(data, Sampled(z, f, v), np.float64, 1e-14)
+
+
+def enumerated(system, z, y, rounds):
+    """Mean and covariance of w before each round, over all cohorts and all that can be drawn.
+
+    Client k draws one of the windows z [K, n, D], with its y [K, n], anew in every round. The
+    models and a 1 are one vector, so that a round is a matrix, and Q its mean square.
+    """
+    K, D = system.total, system.dim
+    Q = np.zeros((D * (K + 1) + 1,) * 2)
+    Q[-1, -1] = 1
+    for n in range(rounds + 1):
+        mean = Q[:D, -1]
+        yield mean, Q[:D, :D] - np.outer(mean, mean)
+        S, S1 = ([np.diag(d) for d in np.broadcast_to(system.masks(i), (K, D))] for i in (n, n + 1))
+        outcomes = []
+        for cohort in combinations(range(K), system.cohort):
+            a = np.isin(np.arange(K), cohort).astype(float)
+            A, B = matrix_A(S, a), matrix_B(S1, a)
+            for drawn in product(range(z.shape[1]), repeat=K):
+                Z, targets = np.zeros((len(A), K)), np.zeros(K)
+                for k in range(K):
+                    if system.idle or a[k]:
+                        Z[D * (k + 1) : D * (k + 2), k] = z[k, drawn[k]]
+                        targets[k] = y[k, drawn[k]]
+                T = np.eye(len(Q))
+                T[:-1, :-1] = B @ (np.eye(len(A)) - system.step * Z @ Z.T) @ A
+                T[:-1, -1] = system.step * B @ Z @ targets
+                outcomes.append(T)
+        T = np.array(outcomes)
+        Q = (T @ Q @ np.swapaxes(T, 1, 2)).mean(axis=0)

@@ -1,9 +1,10 @@
 """What the tests of the theory share."""
 
+import numpy as np
 import pytest
 
-from helpers.systems import WORLD, equal_clients
-from psofed.theory import prediction
+from helpers.systems import WORLD, equal_population
+from psofed.theory import moments, prediction
 
 
 @pytest.fixture(scope="session")
@@ -13,11 +14,14 @@ def small():
 
 @pytest.fixture(scope="session")
 def predicted(small):
-    """The exact curves of the small world; nobody changes them."""
-    return prediction.predict(small)
+    """The curves of the small world, in double precision; nobody changes them."""
+    data = moments.population(small.moments, kind=np.float64)
+    return [prediction.one(small, t, s, data) for t, s in prediction.systems(small).items()]
 
 
 @pytest.fixture(scope="session")
 def equal(small):
-    """Four clients with the very same windows."""
-    return equal_clients(small)
+    """The windows of four equal clients, and their population."""
+    x, f, noise = moments.sample(small.experiment, small.task, 3000, "equal", np.arange(1))
+    z = small.task.features(x)[0]
+    return z, equal_population(z, f[0], np.square(noise).mean())

@@ -7,12 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.systems import given_system
+from helpers.systems import WORLD, given_system
+from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
-from psofed.federation.learners import nlms
+from psofed.federation.learners import linear, nlms
 from psofed.methods import fedavg, onlinefed, psofed
+from psofed.report import theory as report
 from psofed.rivals import psorls
 from psofed.simulate.reference import matrix_A, matrix_B
+from psofed.stages.attacks import scale
+from psofed.stages.defences import median
+from psofed.stages.privacy import Privacy
+from psofed.streams import function
 from psofed.theory import moments, prediction, reduced, study
 from psofed.theory.system import Bounds, alarms, bounds, is_lonely, mean_square_limit
 
@@ -47,7 +53,7 @@ def growth(equal):
 
     def measured(masks, cohort, step):
         system = given_system(masks, 1, 8, 4, cohort, step)
-        states = reduced.ReducedRecursion(system, equal[2]).trajectory(500)
+        states = reduced.ReducedRecursion(system, equal[1]).trajectory(500)
         sizes = [np.trace(second.A + 4 * second.C) for _, second in states]
         return sizes[-1] / sizes[300]
 
@@ -111,9 +117,7 @@ def test_the_papers_norms_are_1_in_the_infinity_norm_only():
 
 def test_deviations_are_theory_minus_simulation_from_round_50_on():
     rounds = np.arange(101)
-    curve = prediction.Prediction(
-        "a", 1.0, "exact", rounds, np.full(101, 0.1), np.full(101, 0.1), np.zeros(101), None
-    )
+    curve = prediction.Prediction("a", 1.0, rounds, *np.full((2, 101), 0.1), None)
     simulated = np.full((1, 101), -10.0)
     simulated[0, 10], simulated[0, 70] = -20.0, -11.0
     found = study.deviations([curve], ["a"], simulated, rounds)["a"]
@@ -137,3 +141,33 @@ def test_a_method_that_the_theory_does_not_know_is_warned_of_only_where_lms_dive
     assert other.limit < 0.1
     learned = replace(experiment, step=0.75, learner=nlms.Options(), methods=entered[:1])
     assert alarms(learned) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"attack": scale.Options(share=0.5)}, "attack.name is 'scale', but the theory is that of"),
+        ({"defence": median.Options()}, "defence.name is 'median', but the theory is that of a"),
+        ({"privacy": Privacy(masks=True)}, "privacy is given, but in the theory uploads are"),
+    ],
+)
+def test_what_the_theory_does_not_know_is_refused_by_name_and_no_step_is_unsafe_for_sure(
+    change, words
+):
+    methods = (psofed.Options(shared=3, scheme="coordinated", step=9.0),)
+    experiment = replace(WORLD, cohort=3, methods=methods, **change)
+    with pytest.raises(InputError, match=words):
+        prediction.curves(experiment)
+    assert [alarm.sure for alarm in alarms(experiment)] == [False]
+    # Nobody is malicious: then it does not matter.
+    if "attack" in change:
+        prediction.check(replace(experiment, attack=replace(change["attack"], share=0.0)))
+
+
+def test_a_linear_f_leaves_no_bias_and_no_number_that_is_none():
+    stream = function.Options("0.5*x1 - 0.3*x2 + 0.2*x3", taps=3, inputs="iid")
+    known = Experiment(clients=5, cohort=2, rounds=600, step=0.5, stream=stream,
+                       learner=linear.Options(), methods=(onlinefed.Options(),))  # fmt: skip
+    [p] = prediction.curves(known)
+    assert (p.bias >= 0).all()
+    assert report._bias(p) == "none"

@@ -1,19 +1,23 @@
-"""The mean square against exact answers, against thousands of runs, and against the simulator."""
-
-from dataclasses import replace
+"""The mean square against brute force, against thousands of runs, and against the simulator."""
 
 import numpy as np
 import pytest
 
 from helpers import ensemble
-from helpers.systems import WORLD, Sampled, given_moments, given_system
+from helpers.systems import (
+    WORLD,
+    Sampled,
+    enumerated,
+    equal_population,
+    given_moments,
+    given_system,
+)
 from psofed.experiment import Experiment
 from psofed.federation import workers
 from psofed.methods import onlinefed, psofed
 from psofed.simulate import montecarlo
 from psofed.streams import paper, synthetic
 from psofed.theory import mean, moments, prediction, reduced
-from psofed.theory.exact import DenseRecursion
 
 
 def stream_of(world):
@@ -31,13 +35,11 @@ def stream_of(world):
 
 
 @pytest.mark.thorough
-def test_the_exact_recursion_is_within_a_twentieth_of_a_db_of_many_runs_in_every_round(
-    small, predicted
-):
+def test_four_unequal_clients_are_predicted_to_a_fifth_of_a_db_in_every_round(small, predicted):
     known = prediction.systems(small)
     test, parts = small.test, []
     # The squared error of a run varies by 23% at most: the mean of 8,000 has a standard error of
-    # 0.011 dB, a quarter of the tolerance. A thousand at a time stay in the processor's cache.
+    # 0.011 dB. A thousand at a time stay in the processor's cache.
     for seed in range(8):
         systems, sample = list(known.values()), stream_of(small)
         played = ensemble.runs(systems, sample, WORLD.rounds, 1000, seed)
@@ -50,72 +52,55 @@ def test_the_exact_recursion_is_within_a_twentieth_of_a_db_of_many_runs_in_every
     measured = np.mean(parts, axis=0)
     gaps = 10 * np.log10([p.mse for p in predicted]) - 10 * np.log10(measured).T
     for p, gap in zip(predicted, gaps, strict=True):
-        assert p.kind == "exact"
-        assert np.abs(gap).max() < 0.05, p.title
+        assert np.abs(gap).max() < 0.2, p.title
 
 
-def test_the_exact_recursion_agrees_with_the_simulator_within_its_errors(predicted):
+def test_four_unequal_clients_are_predicted_as_the_simulator_shows(predicted):
     curves = montecarlo.run(WORLD)
-    for p in predicted:
-        j = curves.titles.index(p.title)
-        score = (p.mse - curves.mse[j])[1:] / curves.stderr[j][1:]
-        assert np.abs(score).max() < 5, p.title
-        assert np.sqrt(np.square(score).mean()) < 2.2, p.title  # rounds are correlated
+    for j, p in enumerate(predicted):
+        gap = np.abs(p.mse_db - curves.mse_db[j])
+        assert (gap <= 0.2 + 4 * curves.stderr_db[j]).all(), p.title
+        assert np.sqrt(np.square(gap).mean()) < 0.25, p.title
+
+
+FEW = np.random.default_rng(4).normal(size=(3, 3, 5)) / 2  # clients, windows, D and y
 
 
 @pytest.mark.parametrize(
-    ("masks", "shift"), [([[0]], 1), ([[1, 4, 6]], 1), ([[0, 2, 3, 7]], 3), ([list(range(8))], 1)]
+    ("masks", "shift"), [([[0]], 1), ([[1, 3]], 1), ([[0, 2, 3]], 3), ([list(range(4))], 1)]
 )
 @pytest.mark.parametrize("idle", [True, False])
-def test_the_reduced_recursion_is_exact_for_equal_clients_with_common_windows(
-    equal, masks, shift, idle
-):
-    _, exact, data = equal
-    system = given_system(masks, shift, 8, clients=4, cohort=2, step=0.75, idle=idle)
-    both = zip(
-        DenseRecursion(system, exact).trajectory(100),
-        reduced.ReducedRecursion(system, data).trajectory(100),
-        strict=True,
+def test_it_is_exact_for_equal_clients_with_common_windows(masks, shift, idle):
+    system = given_system(masks, shift, 4, clients=3, cohort=2, step=0.75, idle=idle)
+    few = np.broadcast_to(FEW[0], FEW.shape)
+    recursion = reduced.ReducedRecursion(
+        system, equal_population(few[0, :, :4], few[0, :, 4], 0.0, 3)
     )
-    for full, small_state in both:
-        assert np.abs(full.mean[:8] - small_state.means.server[0]).max() < 1e-12
-        assert np.abs(full.covariance[:8, :8] - small_state.second.A).max() < 1e-12
+    both = zip(
+        enumerated(system, few[..., :4], few[..., 4], 40), recursion.trajectory(40), strict=True
+    )
+    for (expected, covariance), state in both:
+        assert np.abs(expected - state.means.server[0]).max() < 1e-12
+        assert np.abs(covariance - state.second.A).max() < 1e-12
 
 
-def test_the_reduced_recursion_is_near_the_exact_one_for_unequal_clients_with_windows_of_their_own(
-    small, predicted
-):
-    data = moments.population(small.moments, kind=np.float64)
-    rough = [
-        prediction.one(replace(small, fourth=None), t, s, data)
-        for t, s in prediction.systems(small).items()
-    ]
-    for a, b in zip(predicted, rough, strict=True):
-        assert b.kind == "reduced"
-        assert np.abs(a.mse_db - b.mse_db).max() < 0.25, (
-            a.title
-        )  # four clients are a poor population
-
-
-def test_the_means_of_all_recursions_are_those_of_the_mean_recursion(small):
+def test_the_means_of_unequal_clients_with_windows_of_their_own_are_exact(small):
+    z, y = FEW[..., :4], FEW[..., 4]
+    system = given_system([[0, 1], [1, 2], [0, 3]], 1, 4, clients=3, cohort=2, step=0.75)
+    R, r = np.swapaxes(z, 1, 2) @ z / 3, (y[:, None] @ z)[:, 0] / 3
+    means = mean.MeanRecursion(system, R, r).trajectory(30)
+    for (expected, _), found in zip(enumerated(system, z, y, 30), means, strict=True):
+        assert np.abs(expected - found.server[0]).max() < 1e-12
     data = moments.population(small.moments, kind=np.float64, tail=1e-14)
     for system in prediction.systems(small).values():
         exact = mean.MeanRecursion(system, small.moments.R, small.moments.r).trajectory(30)
         states = reduced.ReducedRecursion(system, data).trajectory(30)
-        four = replace(small.fourth, R=small.moments.R, r=small.moments.r)
-        full = DenseRecursion(system, four).trajectory(30)
-        for m, state, all_models in zip(exact, states, full, strict=True):
+        for m, state in zip(exact, states, strict=True):
             assert np.allclose(m.server, state.means.server, atol=1e-12)
-            assert np.allclose(m.server[0], all_models.mean[:8], atol=1e-12)
 
 
-def test_single_precision_is_good_to_a_thousandth_of_a_db(small):
-    rough = replace(small, fourth=None)
-    for title, system in prediction.systems(small).items():
-        single, double = (
-            prediction.one(rough, title, system, moments.population(small.moments, kind=kind))
-            for kind in (np.float32, np.float64)
-        )
+def test_single_precision_is_good_to_a_thousandth_of_a_db(small, predicted):
+    for single, double in zip(prediction.predict(small), predicted, strict=True):
         assert np.abs(single.mse_db - double.mse_db).max() < 1e-3
 
 
@@ -132,11 +117,10 @@ def test_the_closure_is_exact_where_all_windows_have_the_same_energy():
 
 
 def test_processes_give_what_one_process_gives(small, monkeypatch):
-    rough = replace(small, fourth=None)
-    alone = prediction.predict(rough)
+    alone = prediction.predict(small)
     monkeypatch.setattr(workers, "HEAVY", 0)
     seen = []
-    together = prediction.predict(rough, 2, lambda done, total: seen.append((done, total)))
+    together = prediction.predict(small, 2, lambda done, total: seen.append((done, total)))
     assert [p.title for p in together] == [p.title for p in alone]
     for a, b in zip(alone, together, strict=True):
         assert np.allclose(a.mse, b.mse, rtol=1e-5)
@@ -160,7 +144,6 @@ def test_at_the_papers_scale_theory_and_simulation_agree_and_diverge_together():
     theory = prediction.curves(PAPER)
     curves = montecarlo.run(PAPER)
     for j, p in enumerate(theory[:3]):
-        assert p.kind == "reduced"
         assert p.lost is None
         assert np.abs(p.mse_db - curves.mse_db[j])[30:].max() < 0.5, p.title
     lost = theory[3].lost

@@ -8,20 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.curves import PER_DB, Curves, table_rounds, to_db
+from psofed.curves import Curves, table_rounds, to_db
 from psofed.extras import estimate
 from psofed.federation.plugins import written
 from psofed.report import files, page
 from psofed.report.charts import COLOURS, Chart, Curve, Sheet
 from psofed.report.files import Block, Grid, joined
-from psofed.stages.surroundings import attack_in
 from psofed.theory.mean import RESOLUTION, Radius
 from psofed.theory.prediction import DIVERGED, Prediction
 from psofed.theory.study import Judgement, Study, deviations
 
 Array = NDArray[Any]
 WHERE = "theory.txt"
-ROUNDING = 1e-12  # of the initial error
+ROUNDING = 1e-5  # of the initial error: what single precision leaves
 POINTS = 26  # of a simulated curve, even in log n
 WITHIN = 1.0  # dB of the end: how fast a method is there
 
@@ -54,9 +53,6 @@ def _data(study: Study) -> list[Block]:
         f"R_k of {len(data.clients)} of {task.clients} clients, D = {task.dim}: {how};"
         f" targets from {data.windows} windows per client.",
     ]
-    if (attack := attack_in(world.experiment.attack, task)) is not None:
-        count, words = len(attack.attackers.ids), attack.options.describe()
-        lines.append(f"Malicious: {count} of {task.clients} clients, {words}.")
     if study.unknown:
         lines.append(f"No theory for {', '.join(study.unknown)}: only PSO-Fed and Online-Fed.")
     return lines
@@ -134,9 +130,7 @@ def _predictions(study: Study) -> list[Block]:
             times = f"{DIVERGED:g} times the initial one"
             notes.append(f"{p.title} diverges: at n = {p.lost} its MSE is {times}.")
     notes.append(f"Errors are on {experiment.judged}.")
-    exact = {p.kind for p in study.predictions} == {"exact"}
-    reduced = "Reduced recursion (docs/theory.md): one mean per client, pooled covariances."
-    notes.append("Exact for data that are independent over time." if exact else reduced)
+    notes.append("Recursion of docs/theory.md: one mean per client, pooled covariances.")
     if not experiment.stream.independent:
         notes.append(
             "The samples of this stream are NOT independent over time, as the theory assumes: where"
@@ -218,7 +212,7 @@ def _method(study: Study, j: Judgement) -> dict[str, Any]:
             rounds = table_rounds(study.world.experiment)
             at = {str(n): float(p.mse_db[p.rounds == n][0]) for n in rounds}
             entry["predicted"] = {
-                "kind": p.kind, "mse_db": at, "end_db": float(p.mse_db[-1]), "lost_at": p.lost
+                "mse_db": at, "end_db": float(p.mse_db[-1]), "lost_at": p.lost
             }  # fmt: skip
     return entry
 
@@ -255,12 +249,10 @@ def answer(found: Findings) -> str:
 
 
 def over_simulation(found: Findings) -> Chart:
-    """Predicted curves as lines with their band; the simulation as points with error bars."""
+    """Predicted curves as lines; the simulation as points with error bars."""
     study, curves, series = found.study, found.curves, []
     for i, p in enumerate(study.predictions):
-        with np.errstate(invalid="ignore"):
-            band = PER_DB * p.error / p.mse
-        series.append(Curve(p.title, p.rounds, p.mse_db, band, style=i))
+        series.append(Curve(p.title, p.rounds, p.mse_db, style=i))
         if curves is not None:
             j = curves.titles.index(p.title)
             # Shifted from curve to curve, so that points do not hide one another.
@@ -270,7 +262,7 @@ def over_simulation(found: Findings) -> Chart:
             values = curves.mse_db[j][at], curves.stderr_db[j][at]
             series.append(Curve(f"{p.title}, simulated", curves.rounds[at], *values, style=i,
                                  points=True))  # fmt: skip
-    note = "Lines: theory, with the error of its own estimates."
+    note = ""
     if curves is not None:
         note = f"Lines: theory. Points: simulated, {curves.runs} runs, ±1 standard error."
     title = f"World {study.world.experiment.world}: theory"
@@ -284,8 +276,7 @@ def _rows(found: Findings) -> Iterator[dict[str, Any]]:
     """What theory.csv holds."""
     curves = found.curves
     for p in found.study.predictions:
-        columns = {"round": p.rounds, "mse": p.mse, "mse_db": p.mse_db, "bias_db": to_db(p.bias),
-                   "error_db": PER_DB * p.error / p.mse}  # fmt: skip
+        columns = {"round": p.rounds, "mse": p.mse, "mse_db": p.mse_db, "bias_db": to_db(p.bias)}
         if curves is not None:
             j = curves.titles.index(p.title)
             columns |= {

@@ -6,8 +6,9 @@ needs fourth moments and has a closure that needs no sample.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +18,8 @@ from psofed.streams import contract
 from psofed.streams.contract import about
 
 WINDOWS = 4000  # sampled per client
-BATCHES = 8  # parts of them, whose spread gives the error
 MOST_CLIENTS = 500  # that are followed; of more, evenly spread ones
-MOST_NUMBERS = 2 * 10**7  # in the matrices R_k that are kept, and in features that are
+MOST_NUMBERS = 2 * 10**7  # in the matrices R_k that are kept
 RANK = 1e-7  # squared singular values of all R_k, relative to the largest, that count as zero
 TAIL = 2e-5  # share of the trace of R that the means may leave out
 
@@ -35,7 +35,6 @@ class Moments:
     v: Array  # [J]
     analytic: bool  # whether R_k is exact; r_k, c_k and v_k are sampled
     windows: int  # samples per client
-    batches: Array  # [b, D]: mean_k r_k of each of b parts of the windows, minus that of all
 
     def largest(self) -> Array:
         """lambda_max(R_k) of each client."""
@@ -91,51 +90,28 @@ def moments(
     sampled = R is None
     R = np.empty((len(clients), task.dim, task.dim)) if R is None else R
     r = np.empty((len(clients), task.dim))
-    features = _Features(task, x)
     for k in range(len(clients)):
-        z = features[k]
+        z = task.features(x[k]).astype(np.float64, copy=False)
         r[k] = z.T @ f[k] / windows
         if sampled:
             R[k] = z.T @ z / windows
-    r, c, batches = _controlled(task, features, f, R, r)
+    r, c = _controlled(task, x, f, R, r)
     v = np.square(noise).mean(axis=1)
-    return Moments(clients, R, r, c, v, not sampled, windows, batches)
+    return Moments(clients, R, r, c, v, not sampled, windows)
 
 
-class _Features:
-    """z of each client's windows: used more than once, and kept for as many as there is room."""
-
-    def __init__(self, task: Task, x: Array) -> None:
-        self.features, self.x = task.features, x
-        self.room = MOST_NUMBERS // (x.shape[1] * task.dim)
-        self.kept: dict[int, Array] = {}
-
-    def __getitem__(self, k: int) -> Array:
-        z = self.kept.get(k)
-        if z is None:
-            z = self.features(self.x[k]).astype(np.float64, copy=False)
-            if len(self.kept) < self.room:
-                self.kept[k] = z
-        return z
-
-
-def _controlled(
-    task: Task, features: _Features, f: Array, R: Array, r: Array
-) -> tuple[Array, Array, Array]:
+def _controlled(task: Task, x: Array, f: Array, R: Array, r: Array) -> tuple[Array, Array]:
     """E[z f] = R w + E[z (f - z^T w)], E[f^2] = E[(f - z^T w)^2] + 2 w^T r - w^T R w, for any w."""
     pooled = R.mean(axis=0)
     ridge = 1e-6 * np.trace(pooled) / task.dim
     w = np.linalg.solve(pooled + ridge * np.eye(task.dim), r.mean(axis=0))
     r, c = R @ w, np.empty(len(R))
-    parts = np.array_split(np.arange(f.shape[1]), BATCHES)
-    batches = np.zeros((len(parts), task.dim))
     for k in range(len(R)):
-        z = features[k]
+        z = task.features(x[k]).astype(np.float64, copy=False)
         rest = f[k] - z @ w
         r[k] += z.T @ rest / len(rest)
         c[k] = np.square(rest).mean() + 2 * w @ r[k] - w @ R[k] @ w
-        batches += [z[part].T @ rest[part] / max(len(part), 1) / len(R) for part in parts]
-    return r, c, batches - batches.mean(axis=0)
+    return r, c
 
 
 def analytic(experiment: Experiment, task: Task, clients: Array) -> Array | None:
@@ -158,10 +134,8 @@ def yardstick(experiment: Experiment, task: Task) -> Yardstick:
     return Yardstick(z.T @ z / count, z.T @ y / count, float(y @ y / count))
 
 
-class GradientNoise(Protocol):
-    """N(P, m) of P [D, D], means m [J, D] and the squares E_k (y - z^T m_k)^2 [J]."""
-
-    def __call__(self, P: Array, m: Array, squares: Array) -> Array: ...
+# N(P, m) of P [D, D], means m [J, D] and the squares E_k (y - z^T m_k)^2 [J].
+GradientNoise = Callable[[Array, Array, Array], Array]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,10 @@
-"""From an experiment to its predicted curves: exact where that is affordable, else reduced."""
+"""From an experiment to its predicted curves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
 from warnings import warn
 
 import numpy as np
@@ -16,21 +15,10 @@ from psofed.experiment import TABLE_ROUNDS, Experiment, given
 from psofed.federation.contract import Array, Task
 from psofed.federation.workers import Tell, Workers, in_parallel
 from psofed.streams.contract import about
-from psofed.theory import exact
-from psofed.theory.moments import (
-    Moments,
-    Population,
-    Yardstick,
-    moments,
-    population,
-    sample,
-    yardstick,
-)  # fmt: skip
+from psofed.theory.moments import Moments, Population, Yardstick, moments, population, yardstick
 from psofed.theory.reduced import ReducedRecursion
 from psofed.theory.system import System, started, system, unknown_threat
 
-FOURTH_WINDOWS = 50_000  # per client, for the exact recursion
-MOST_WINDOWS = 500_000  # of all clients
 MOST_DIM = 1000
 UNCOVERED = "the theory is that of Algorithm 1, without a policy or averaging"
 DIVERGED = 100.0  # times the initial MSE: a model that is worse is lost
@@ -98,13 +86,11 @@ class World:
     experiment: Experiment
     task: Task
     moments: Moments
-    doubt: Array  # [b, D]: the possible error of mean_k r_k, in b independent directions
     test: Yardstick
-    fourth: exact.Fourth | None  # for the exact recursion, where it is affordable
 
     @cached_property
     def population(self) -> Population:
-        """What the reduced recursions of all methods and steps share."""
+        """What the recursions of all methods and steps share."""
         return population(self.moments)
 
 
@@ -114,11 +100,9 @@ class Prediction:
 
     title: str
     step: float
-    kind: Literal["exact", "reduced"]
     rounds: Array
     mse: Array  # up to the last round before it is lost; nan from there on
     bias: Array  # the part of the means: what would be left if nothing were random
-    error: Array  # standard error that the sampling of r_k leaves, to first order
     lost: int | None  # the round at which the MSE is DIVERGED times the initial one
     judged: str = "noise-free targets"  # what the MSE is of
 
@@ -128,7 +112,7 @@ class Prediction:
         return 10 * np.log10(self.mse)
 
     def __repr__(self) -> str:
-        return f"<Prediction of {self.title}: {self._end()}, {self.kind}>"
+        return f"<Prediction of {self.title}: {self._end()}>"
 
     def _end(self) -> str:
         if self.lost is not None:
@@ -142,7 +126,7 @@ class Prediction:
             [f"{self.rounds[i]:,}", extras.estimate(float(self.mse_db[i]), float("nan"))]
             for i in dict.fromkeys([*shown, len(self.rounds) - 1])
         ]
-        note = f"Step {self.step:g}; {self.kind} recursion of mean and mean square; {self.judged}."
+        note = f"Step {self.step:g}; recursion of mean and mean square; {self.judged}."
         title = f"Prediction: {self.title}, {self._end()}"
         return extras.table(title, ["round", "expected MSE, dB"], rows, note)
 
@@ -156,16 +140,7 @@ def world(experiment: Experiment) -> World:
     """The data of the world that the experiment is fixed to, in float64."""
     check(experiment)
     task = replace(experiment, dtype="float64").task(0)
-    data = moments(experiment, task)
-    b = len(data.batches)
-    doubt = data.batches / np.sqrt(b * (b - 1))
-    four = None
-    if exact.feasible(task.clients, task.dim):
-        count = min(FOURTH_WINDOWS, MOST_WINDOWS // task.clients)
-        x, f, noise = sample(experiment, task, count, "fourth", data.clients)
-        four = exact.fourth(task.features(x), f, np.square(noise).mean(axis=1))
-        doubt = doubt * np.sqrt(data.windows / count)  # the exact recursion has more
-    return World(experiment, task, data, doubt, yardstick(experiment, task), four)
+    return World(experiment, task, moments(experiment, task), yardstick(experiment, task))
 
 
 def systems(world: World) -> dict[str, System]:
@@ -188,56 +163,24 @@ def one(
     """The prediction for one method."""
     experiment = world.experiment
     marks = set(experiment.evaluated.tolist())
-    kind: Literal["exact", "reduced"] = "reduced" if world.fourth is None else "exact"
-    rounds = experiment.rounds
-    exact = kind == "exact"
-    states = _exact_states(world, system, rounds) if exact else _states(world, system, data)
-    doubts = _doubts(world, system)
+    recursion = ReducedRecursion(system, data or world.population)
     rows, lost = [], None
     with np.errstate(over="ignore", invalid="ignore"):
-        for n, ((mean, covariance), doubt) in enumerate(zip(states, doubts, strict=False)):
+        for n, state in enumerate(recursion.trajectory(experiment.rounds)):
             if on_round is not None:
                 on_round(n)
             if n not in marks:
                 continue
-            mse = world.test.mse(mean, covariance)
+            mean = state.means.server[0].astype(np.float64)
+            mse = world.test.mse(mean, state.second.A)
             if not mse <= DIVERGED * world.test.c:
                 lost = n
                 break
-            slopes = 2 * doubt @ (world.test.G @ mean - world.test.g)
             bias = max(world.test.mse(mean), 0.0)  # a perfect model's is rounding, of any sign
-            rows.append((n, mse, bias, np.sqrt(slopes @ slopes)))
-    table = np.full((len(marks), 4), np.nan)
-    table[:, 0] = experiment.evaluated
+            rows.append((mse, bias))
+    table = np.full((len(marks), 2), np.nan)
     table[: len(rows)] = rows
-    marked, (mse, bias, error) = table[:, 0].astype(int), table[:, 1:].T
-    return Prediction(title, system.step, kind, marked, mse, bias, error, lost, experiment.judged)
-
-
-def _states(world: World, system: System, data: Population | None) -> Iterator[Any]:
-    recursion = ReducedRecursion(system, data or world.population)
-    for state in recursion.trajectory(world.experiment.rounds):
-        yield state.means.server[0].astype(np.float64), state.second.A
-
-
-def _exact_states(world: World, system: System, rounds: int) -> Iterator[Any]:
-    """Mean and covariance of the server's model before rounds 0..rounds, exactly."""
-    assert world.fourth is not None
-    recursion, D = exact.DenseRecursion(system, world.fourth), system.dim
-    for state in recursion.trajectory(rounds):
-        yield state.mean[:D], state.covariance[:D, :D]
-
-
-def _doubts(world: World, system: System) -> Iterator[Array]:
-    """How the error of the sampled r_k spreads: in the mean of a server that all clients follow.
-
-    Partial sharing learns more slowly, so this is an upper estimate.
-    """
-    R = world.moments.R.mean(axis=0)
-    doubt = np.zeros_like(world.doubt)
-    while True:
-        yield doubt
-        doubt = doubt + system.step * (world.doubt - doubt @ R)
+    return Prediction(title, system.step, experiment.evaluated, *table.T, lost, experiment.judged)
 
 
 def predict(

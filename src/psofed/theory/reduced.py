@@ -1,4 +1,4 @@
-"""The mean-square error at the paper's scale: one mean per client, four covariances for all.
+"""The mean-square error: one mean per client, four covariances for all.
 
 docs/theory.md derives it and lists what it approximates. In short: A = Cov(w), B = Cov(w, w_k),
 C = Cov(w_k) and X = Cov(w_k, w_l), each D x D and averaged over clients, given the windows of the
@@ -22,50 +22,12 @@ from psofed.theory.system import System
 
 
 @dataclass(frozen=True, eq=False)
-class Coordinated:
-    """One window for all clients, so rho is 0 or 1 and Pi = pair = rho rho^T: entries move."""
+class Windows:
+    """The windows of a round, averaged over clients; d_k is the diagonal of S_k."""
 
-    rows: Array  # the entries of the window
-    kind: Any
-
-    def mixed(self, A: Array, B: Array, C: Array, same: bool) -> Array:
-        """Cov(S w + (I - S) w_k, S w + (I - S) w_l): A inside the window, C outside, B between."""
-        w, out = self.rows, C.copy()
-        out[w] = B[w]
-        out[:, w] = B[w].T
-        out[np.ix_(w, w)] = A[np.ix_(w, w)]
-        return out
-
-    def into_rows(self, B: Array, X: Array) -> Array:
-        """rho_a∘B + (1 - rho_a)∘X."""
-        out = X.copy()
-        out[self.rows] = B[self.rows]
-        return out
-
-    def into_columns(self, A: Array, B: Array) -> Array:
-        """A∘rho_b + B∘(1 - rho_b)."""
-        out = B.copy()
-        out[:, self.rows] = A[:, self.rows]
-        return out
-
-    @property
-    def up(self) -> Any:
-        """rho of the rows that are exchanged, as a column."""
-        return self.kind(1)
-
-    @property
-    def inner(self) -> tuple[Any, Any]:
-        """Pi and pair, where both entries are exchanged."""
-        return self.kind(1), self.kind(1)
-
-
-@dataclass(frozen=True, eq=False)
-class Own:
-    """A window for each client."""
-
-    rho: Array  # [D]
-    Pi: Array  # [D, D]
-    pair: Array  # [D, D]
+    rho: Array  # [D]: mean_k d_k
+    Pi: Array  # [D, D]: mean_k d_k d_k^T
+    pair: Array  # [D, D]: mean_{k != l} d_k d_l^T
 
     def mixed(self, A: Array, B: Array, C: Array, same: bool) -> Array:
         """Cov(S w + (I - S) w_k, S' w + (I - S') w_l); with `same` k = l."""
@@ -113,9 +75,6 @@ class Own:
         return self.Pi[rows][:, rows], self.pair[rows][:, rows]
 
 
-Windows = Coordinated | Own
-
-
 class Calendar:
     """The windows of a method, round by round; two rounds need those of each."""
 
@@ -130,22 +89,22 @@ class Calendar:
         return self._recent[n]
 
     def _windows(self, n: int) -> Windows:
-        if self.system.coordinated:
-            return Coordinated(np.flatnonzero(self.system.masks(n)[0]), self.kind)
         turn = self.system.turned(n)
         if turn is None:
-            return self._own(n)
-        first = self._first
-        rho, turned = np.roll(first.rho, turn), ((turn, turn), (0, 1))
-        return Own(rho, np.roll(first.Pi, *turned), np.roll(first.pair, *turned))
+            return self._drawn(n)
+        first, turned = self._first, ((turn, turn), (0, 1))
+        return Windows(
+            np.roll(first.rho, turn), np.roll(first.Pi, *turned), np.roll(first.pair, *turned)
+        )
 
     @cached_property
-    def _first(self) -> Own:
-        return self._own(0)
+    def _first(self) -> Windows:
+        return self._drawn(0)
 
-    def _own(self, n: int) -> Own:
+    def _drawn(self, n: int) -> Windows:
         d = self.system.masks(n).astype(self.kind)
-        return Own(d.mean(axis=0), *outer(d))
+        squares, pairs = outer(d)
+        return Windows(d.mean(axis=0), squares, squares if self.system.coordinated else pairs)
 
 
 def outer(a: Array) -> tuple[Array, Array]:
@@ -210,7 +169,6 @@ class ReducedRecursion:
         N = self._noise(now, state, (A,))[0]
         Q1 = self._learned(A, N, slice(None))
         A = Q1 / s + (1 - 1 / s) * (H @ A @ H) + self._cohorts(now.e[:, 0])
-        self._poison(0, A)
         return state.second._replace(A=_symmetric(A))
 
     def _part(self, n: int, now: Round, state: State) -> Second:
@@ -228,12 +186,9 @@ class ReducedRecursion:
         Q1 = self._learned(F, N1, rows)
         Y11 = H[rows] @ X11 @ H
         V = H[rows] @ B1.T
-        if len(V) == len(A):
-            Y10, B, X = self._everywhere(down, B, X, Y11, V)
-        else:
-            X10 = down.into_rows(B, X)
-            Y10 = H[rows] @ X10 @ self.H0
-            B, X = self._kept(B, B1), self._between(X, X10, X11)
+        X10 = down.into_rows(B, X)
+        Y10 = H[rows] @ X10 @ self.H0
+        B, X = self._kept(B, B1), self._between(X, X10, X11)
         # After the upload.
         e, dl = now.e[:, 0], (now.g1 - now.g0)[:, 0]
         squares, pairs = outer(dl)
@@ -250,25 +205,7 @@ class ReducedRecursion:
         else:
             B += self._covariance(e, dl)
             A_up += self._cohorts(e)
-        self._poison(n, A_up)
         return Second(A_up, B, _symmetric(C), _symmetric(X))
-
-    def _everywhere(
-        self, down: Windows, B: Array, X: Array, Y11: Array, V: Array
-    ) -> tuple[Array, Array, Array]:
-        """Y10, `_kept` and `_between`, where all rows of Y11 and V are known and save products."""
-        p, p2 = self.data.kind(self.system.p), self.data.kind(self.system.p2)
-        BH, XH = (B @ self.H, X @ self.H) if self.system.idle else (B, X)
-        Y10 = self.H @ down.into_rows(
-            BH, XH
-        )  # rows may be exchanged after a product from the right
-        kept = p * V.T
-        kept += (1 - p) * BH
-        between = Y10 + Y10.T
-        between *= p - p2
-        between += p2 * Y11
-        between += (1 - 2 * p + p2) * (self.H @ XH if self.system.idle else XH)
-        return Y10, kept, between
 
     def _uploaded(
         self, up: Windows, A: Array, V: Array, Q1: Array, Y11: Array
@@ -342,11 +279,6 @@ class ReducedRecursion:
             N -= (u.T @ u) * kind(1 / len(u))
             out.append(N)
         return out
-
-    def _poison(self, n: int, A: Array) -> None:
-        """Add what malicious members add to Cov(w+): noise of their own, so nothing to B."""
-        if (poison := self.system.poison(n)) is not None:
-            A[np.diag_indices(len(A))] += poison.astype(A.dtype)
 
     def _cohorts(self, e: Array) -> Array:
         """Cov of the mean of e_k over a cohort drawn without replacement."""

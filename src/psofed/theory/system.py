@@ -35,7 +35,7 @@ from psofed.federation.contract import Array, Method, Task
 from psofed.federation.learners import lms
 from psofed.federation.stage import around, within
 from psofed.methods import onlinefed, psofed
-from psofed.stages.attacks.contract import Attack, Attacked
+from psofed.stages.attacks.contract import Attacked
 from psofed.stages.defences.contract import Defended
 from psofed.streams import contract
 from psofed.theory.moments import Moments, sample
@@ -59,7 +59,6 @@ class System:
     clients: Array  # ids of those that are followed
     total: int  # K
     cohort: int  # |S_n|
-    attack: Attack | None = None  # what malicious clients do; None: there are none
 
     @property
     def step(self) -> float:
@@ -121,27 +120,6 @@ class System:
         schedule: Any = self.method.schedule
         return self._diagonals(schedule.draw(self._ids, n))
 
-    def poison(self, n: int) -> Array | None:
-        """What malicious members add to the variances of w_{n+1} [D]; None if there are none.
-
-        The sum of the noise in their uploads, over |S_n|: E over cohorts of the sum over k in S_n
-        of S1_k p_a sigma^2 / |S_n|^2, which is (p_a sigma^2 / (|S_n| K)) sum_k S1_k.
-        """
-        if self.attack is None:
-            return None
-        variance = self.attack.options.added_variance
-        assert variance is not None  # `coverage` refuses all others
-        count = len(self._insiders.clients)
-        windows = self._insiders.masks(n + 1)
-        found: Array = windows.mean(axis=0) * (variance * count / (self.cohort * self.total))
-        return found
-
-    @cached_property
-    def _insiders(self) -> System:
-        """The same with the malicious clients of this world as those that are followed."""
-        assert self.attack is not None
-        return replace(self, clients=self.attack.attackers.ids)
-
     @cached_property
     def _first(self) -> Array:
         """S_{k,0}."""
@@ -186,17 +164,15 @@ def system(method: Method, clients: Array, cohort: int) -> System | None:
     learns = plain.learner is plain.task.learner and plain.task.learner.compiled
     if not (windows and bare and learns):
         return None
-    attack = next((stage.attack for stage in stages if isinstance(stage, Attacked)), None)
-    return System(plain, clients, plain.task.clients, cohort, attack)
+    return System(plain, clients, plain.task.clients, cohort)
 
 
 def unknown_threat(experiment: Experiment) -> InputError | None:
-    """The error about an attack or a defence that the theory does not know, if there is one."""
+    """The error about an attack or a defence, if there is one: the theory covers neither."""
     attack, defence = experiment.attack, experiment.defence
-    if attack is not None and attack.share and attack.added_variance is None:
-        found = f"is {attack.name!r}, but the theory knows noise in uploads only"
-        right = 'use "perturbation", leave [attack] out, or simulate: `psofed run`'
-        return InputError("attack.name", found, right)
+    if attack is not None and attack.share:
+        found = f"is {attack.name!r}, but the theory is that of honest clients"
+        return InputError("attack.name", found, "leave [attack] out, or simulate: `psofed run`")
     if defence is not None:
         found = f"is {defence.name!r}, but the theory is that of a server without a defence"
         return InputError("defence.name", found, "leave [defence] out, or simulate: `psofed run`")

@@ -64,14 +64,6 @@ class Options(schema.Named):
     share: float = 0.1  # of the clients, that are malicious
 
     @property
-    def added_variance(self) -> float | None:
-        """The variance of what is added to each entry, if that is independent of all else.
-
-        Its mean is 0 then, and the theory knows the attack. None: it is more than such noise.
-        """
-        return None
-
-    @property
     def linear(self) -> bool:
         """Whether it takes a model that is w^T z."""
         return False

@@ -25,11 +25,6 @@ class Options(contract.Options):
     sigma: float = 0.5  # size of the noise
     chance: float = 1.0  # p_a, the probability of noise in an upload
 
-    @property
-    def added_variance(self) -> float:
-        """p_a sigma^2."""
-        return self.chance * self.sigma**2
-
     def describe(self) -> str:
         often = "" if self.chance == 1 else f" with probability {self.chance:g}"
         return f"noise of {self.sigma:g}{often}"

@@ -22,12 +22,11 @@ from typing import Any
 from memofed_studies import STUDIES, Scale
 
 from psofed.compare import tuning
-from psofed.compare.budget import Allowance
 from psofed.compare.search import bytes_to_target
 from psofed.experiment import Experiment
 from psofed.methods import fedavg, memofed, onlinefed, psofed
 from psofed.rivals import raw
-from psofed.simulate import montecarlo, pools
+from psofed.simulate import montecarlo
 from psofed.streams import paper
 
 ROUNDS, SEED = 1500, 20_000
@@ -85,13 +84,13 @@ def study(setting: str, budget: str, runs: int, jobs: int, rounds: int) -> dict[
     elif (setting, budget) == ("steady", "1/40"):
         methods += ONCE
     experiment = replace(experiment, methods=methods)
-    with pools.local(experiment, jobs) as workers:
-        allowed = Allowance(BUDGETS[budget], "unicast")
+    with montecarlo.local(experiment, jobs) as workers:
+        allowed = BUDGETS[budget]
         tuned = tuning.tune(experiment, allowed, "fair", TARGETS[-1], workers, tuning.silent)
     entries = [entry for entry in tuned.entries if "error" in entry.aims]
     chosen = tuple(entry.options for entry in entries)
     experiment = replace(experiment, methods=chosen, evaluate_every=10)
-    curves = montecarlo.run(experiment, pool=pools.local(experiment, jobs))
+    curves = montecarlo.run(experiment, pool=montecarlo.local(experiment, jobs))
     rows = []
     for j, entry in enumerate(entries):
         at = {str(n): float(curves.mse_db[j][curves.rounds == n][0]) for n in shown(rounds)}

@@ -162,19 +162,16 @@ class Curves:
         self,
         path: str | PathLike[str] | None = None,
         ax: Any = None,
-        style: str | PathLike[str] | None = None,
     ) -> Any:
         """A figure of the curves (extra `plot`), saved if a path is given; a notebook shows it.
 
-        With `ax`, an axes of matplotlib, they are drawn there and it is returned; the legend stands
-        below it, where the figure needs room for it. A `style` is "ieee-column", "ieee-page",
-        "slides", or the name or file of any style sheet of matplotlib.
+        With `ax`, an axes of matplotlib, they are drawn there, with its settings and styles, and it
+        is returned; the legend stands below it, where the figure needs room for it.
         """
         need("matplotlib", "plot", "figures")
         # The report layer is above this one, so it is imported by name, only when needed.
         figures = import_module("psofed.report.figures")
-        plain = ax is None and style is None
-        drawn = figures.learning_curves(self) if plain else figures.styled(self, ax, style)
+        drawn = figures.learning_curves(self) if ax is None else figures.drawn_in(ax, self)
         if path is not None:
             figures.save(drawn if ax is None else ax.get_figure(), path)
         return drawn

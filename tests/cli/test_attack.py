@@ -15,7 +15,7 @@ from helpers.command import call
 from helpers.skeletons import put
 from psofed.compare import attacks as study
 from psofed.simulate import montecarlo
-from psofed.simulate.pools import threads
+from psofed.simulate.montecarlo import threads
 
 TINY = """
 clients = 10

@@ -68,7 +68,7 @@ def test_reproduce_writes_all_that_it_promises(process, tmp_path):
 
 @pytest.mark.usefixtures("sketched")
 def test_run_takes_rounds_seed_and_runs_and_prints_a_table_or_json(psofed, tmp_path, tiny):
-    people = psofed("run", tiny, "--rounds", 20, "--seed", 7, "--runs", 1)
+    people = psofed("run", tiny, "--set", "rounds=20", "--set", "seed=7", "--runs", 1)
     assert "PSO-Fed M=2 uncoordinated" in people.stdout
     assert "claim" not in people.stdout.lower()
     assert "\n1 run of 20 rounds; results in results/tiny" in people.stdout
@@ -186,13 +186,7 @@ def test_a_file_that_does_not_fit_is_named(psofed, monkeypatch, tiny):
 
 @pytest.mark.long
 def test_ctrl_c_keeps_what_is_finished_and_says_so(start, psofed, tmp_path):
-    command = (
-        "reproduce",
-        "--rounds",
-        "20000",
-        "--out",
-        "r",
-    )  # minutes: lines of a log come every 10 s
+    command = ("reproduce", "--rounds", "20000", "--out", "r")  # minutes: a line every 10 s
     process = start(*command, stderr=subprocess.PIPE)
     first = process.stderr.readline()
     while first.startswith("simulating: 0 of 500"):  # where it takes long, as on a busy machine
@@ -251,7 +245,7 @@ def test_ctrl_c_just_before_the_first_run_leaves_nothing(
 
     monkeypatch.setattr("psofed.simulate.montecarlo.showing_runs", stop)
     monkeypatch.setattr("os._exit", sys.exit)
-    done = psofed(*command, tiny, "--runs", 2, "--rounds", 100, "--out", "r")
+    done = psofed(*command, tiny, "--set", "runs=2", "--set", "rounds=100", "--out", "r")
     assert done.returncode == 130
     assert "nothing was written" in done.stderr
     assert not (tmp_path / "r").exists()

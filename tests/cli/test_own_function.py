@@ -85,6 +85,6 @@ def test_features_that_are_not_scaled_are_told_before_a_run(psofed, tmp_path):
     (tmp_path / "mine.py").write_text(MINE + "\n" + wide)
     text = FILE.replace("py:z", "py:wide")
     (tmp_path / "own.toml").write_text(text.replace('"onlinefed"', '"fedavg"'))
-    result = psofed("run", "own.toml", "--rounds", "6", "--runs", "1")
+    result = psofed("run", "own.toml", "--set", "rounds=6", "--runs", "1")
     assert "Warning: FedAvg E=5: step 0.75 is above the mean-square limit of LMS" in result.stderr
     assert "Warning: PSO-Fed M=2 uncoordinated: step 0.75 is unsafe" in result.stderr

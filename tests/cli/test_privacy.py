@@ -71,12 +71,12 @@ def test_a_file_is_audited_with_a_report_and_the_way_it_was_made(psofed, file, t
 
 
 @pytest.mark.usefixtures("sketched")
-def test_with_and_without_privacy_stand_side_by_side(psofed, file):
+def test_with_and_without_privacy_stand_side_by_side(psofed, file, tmp_path):
     text = RUN.replace("clients = 2", "clients = 6").replace("cohort = 2", "cohort = 6")
     file.write_text(text + "[privacy]\nmasks = true\n")
-    done = psofed("study", "privacy", file, "--rounds", 4, "--clients", 1, "--json")
+    done = psofed("study", "privacy", file, "--rounds", 4, "--clients", 1, "--out", "out")
     assert done.returncode == 0, done.stderr
-    table = json.loads(done.stdout)
+    table = json.loads((tmp_path / "out" / "privacy.json").read_text())
     (plain,), (masked,) = table["methods"], table["with_privacy"]
     assert (plain["gauge"], masked["gauge"]) == ("readable", "not by our attacks")
     assert plain["bytes_up"] == masked["bytes_up"] == 6 * 30 * 4
@@ -92,9 +92,9 @@ def test_the_columns_of_a_table_are_read_in_their_units(psofed, tmp_path):
         for t in range(40) for i, who in enumerate("pq") if not (who == "q" and t % 6 == 1)
     ]  # fmt: skip
     (tmp_path / "readings.csv").write_text("\n".join(["t,who,celsius,hpa,load", *rows]) + "\n")
-    done = psofed("study", "privacy", "table.toml", "--rounds", 10, "--clients", 2, "--json")
+    done = psofed("study", "privacy", "table.toml", "--rounds", 10, "--clients", 2, "--out", "out")
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)["methods"]
+    (found,) = json.loads((tmp_path / "out" / "privacy.json").read_text())["methods"]
     assert found["read"] == 1
     assert found["samples"] == 20 - 2
     columns = {column["name"]: column for column in found["columns"]}

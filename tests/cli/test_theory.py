@@ -70,13 +70,13 @@ def short(file):
 
 @pytest.mark.usefixtures("sketched")
 def test_the_command_that_a_folder_names_repeats_it(psofed, short, tmp_path):
-    one = psofed("study", "theory", short, "--set", "world=3", "--out", tmp_path / "one", "--json")
-    table = json.loads(one.stdout)
-    again = psofed(
-        "study", "theory", tmp_path / "one" / "experiment.toml", "--out", tmp_path / "two", "--json"
-    )
-    assert table["command"] == "psofed study theory experiment.toml"
-    assert json.loads(again.stdout)["methods"] == table["methods"]
+    tables = []
+    for file, out in ((short, "one"), ("one/experiment.toml", "two")):
+        more = ("--set", "world=3") if out == "one" else ()
+        assert psofed("study", "theory", file, *more, "--out", out).returncode == 0
+        tables.append(json.loads((tmp_path / out / "theory.json").read_text()))
+    assert tables[0]["command"] == "psofed study theory experiment.toml"
+    assert tables[0]["methods"] == tables[1]["methods"]
 
 
 @pytest.mark.usefixtures("sketched")

@@ -12,7 +12,7 @@ from psofed.experiment import Experiment
 from psofed.federation import progress
 from psofed.federation.progress import Progress
 from psofed.methods import fedavg, psofed
-from psofed.simulate import montecarlo, pools
+from psofed.simulate import montecarlo
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_processes_report_how_far_they_are():
     before, seen = progress.worked(), []
     montecarlo.run(
         experiment,
-        pool=pools.fresh_processes(2),
+        pool=montecarlo.fresh_processes(2),
         on_run=lambda total: seen.append(progress.worked()),
     )
     assert seen[-1] - before == pytest.approx(2)

@@ -11,7 +11,7 @@ import psofed
 from psofed.errors import InputError
 from psofed.fleet.samples import replay
 from psofed.methods import fedavg, onlinefed
-from psofed.simulate import montecarlo, pools
+from psofed.simulate import montecarlo
 from psofed.simulate.draws import draw
 from psofed.streams import function, paper
 
@@ -197,8 +197,8 @@ def test_threads_and_other_processes_get_an_own_f_too(inputs):
         runs=3, methods=(fedavg.Options(),), features=psofed.Features(dim=8),
     )  # fmt: skip
     here = montecarlo.run(experiment, jobs=1)
-    for how in ({"jobs": 2}, {"pool": pools.local(experiment, 2)}):
+    for how in ({"jobs": 2}, {"pool": montecarlo.local(experiment, 2)}):
         assert np.array_equal(here.mse, montecarlo.run(experiment, **how).mse)
     nameless = replace(experiment, stream=function.Options(lambda x: x[..., 0], 3))
     with pytest.raises(InputError, match="cannot be sent to another process"):
-        montecarlo.run(nameless, pool=pools.local(nameless, 2))
+        montecarlo.run(nameless, pool=montecarlo.local(nameless, 2))

@@ -10,12 +10,11 @@ import click
 
 from psofed.cli.printing import finish, results, say
 from psofed.cli.run import Wishes, compute, jobs, leave_interrupted
-from psofed.cli.verbs import FILE, experiment_options
+from psofed.cli.verbs import FILE, experiment_options, fields
 from psofed.errors import InputError
 from psofed.federation.progress import in_turn
 
 if TYPE_CHECKING:
-    from psofed.compare.budget import Allowance
     from psofed.compare.tuning import How, Tuned
     from psofed.experiment import Experiment
 
@@ -40,14 +39,15 @@ RUNS = 100
 )
 @click.option(
     "--tuning",
-    type=click.Choice(["fair", "plain", "quick", "none"]),
+    type=click.Choice(["fair", "plain", "none"]),
     default="fair",
     show_default=True,
     help="fair: search options, steps and averaging of each method, with coded values, a"
-    " whitened basis and normalised LMS for all. plain: without these. quick: set each"
-    " knob to the budget and try a few steps. none: the same with the steps in FILE.",
+    " whitened basis and normalised LMS for all. plain: without these. none: only set each"
+    " method's knob to the budget.",
 )
-@experiment_options("FILE's, or the paper's", runs=str(RUNS))
+@fields("settings.Settings", "runs", default=str(RUNS))
+@experiment_options("rounds", default="FILE's, or the paper's")
 def compare(
     file: Path | None, budget: float, target: float | None, tuning: How, **options: Any
 ) -> None:  # fmt: skip
@@ -60,7 +60,6 @@ def compare(
     paper's setting. Writes two tables, and figures of the error over rounds and over bytes.
     """
     from psofed.compare import tuning as searches
-    from psofed.compare.budget import Allowance
     from psofed.compare.comparing import finished
     from psofed.report import comparisons as words
     from psofed.simulate.finished import Checkpoint
@@ -69,7 +68,6 @@ def compare(
     if target is not None and not abs(target) < 1000:
         raise InputError("--target", f"is {target}", "use a number of dB, such as -11")
     experiment, unfit = _experiment(file, how)
-    allowed = Allowance(budget, "unicast")
     question = {"budget": budget, "target": target, "tuning": tuning}
     with results(how.out, f"{file.stem}-compare" if file else "compare", resumes=True) as folder:
         known = Checkpoint.beside(folder.path)
@@ -77,7 +75,7 @@ def compare(
         if known and kept is None:
             found = "holds the beginning of another comparison"
             raise InputError(str(folder.path), found, "repeat its command, or give another --out")
-        tuned = kept or _tuned(experiment, allowed, target, tuning)
+        tuned = kept or _tuned(experiment, budget, target, tuning)
         beside = searches.to_text(experiment, question, tuned)
         tuned = tuned._replace(left_out=[*unfit, *tuned.left_out])
         every = experiment.evaluate_every or max(experiment.rounds // 1000, 1)
@@ -87,7 +85,7 @@ def compare(
         if curves is None or not done:
             leave_interrupted(folder, store)
         command = _command(file, question, curves.experiment, how)
-        result = finished(curves, tuned, allowed, tuning, command)
+        result = finished(curves, tuned, budget, tuning, command)
         folder.write(words.render(result))
     store.remove()
     end = f"\n{curves.counted_runs()}; results in {folder.path}"
@@ -113,14 +111,14 @@ def _experiment(file: Path | None, how: Wishes) -> tuple[Experiment, list[tuple[
     return how.changed(made, RUNS, {"runs": 2, "rounds": 100}), unfit
 
 
-def _tuned(experiment: Experiment, allowed: Allowance, target: float | None, tuning: How) -> Tuned:
+def _tuned(experiment: Experiment, budget: float, target: float | None, tuning: How) -> Tuned:
     """Each method as it is compared: at its best, or as it was asked for."""
     from psofed.compare.tuning import tune
-    from psofed.simulate import pools
+    from psofed.simulate import montecarlo
 
-    with pools.local(experiment, jobs()) as workers, in_turn() as told:
+    with montecarlo.local(experiment, jobs()) as workers, in_turn() as told:
         try:
-            return tune(experiment, allowed, tuning, target, workers, told)
+            return tune(experiment, budget, tuning, target, workers, told)
         except InputError as error:
             raise error.inside("--") if error.field == "budget" else error from None
 
@@ -128,7 +126,6 @@ def _tuned(experiment: Experiment, allowed: Allowance, target: float | None, tun
 def _command(file: Path | None, question: Any, experiment: Experiment, how: Wishes) -> str:
     parts = ["psofed compare", str(file) if file else "", f"--budget {question['budget']:g}"]
     parts += [f"--runs {experiment.runs}", f"--rounds {experiment.rounds}"]
-    parts += [f"--seed {how.seed}"] if how.seed is not None else []
     parts += [f"--target {question['target']:g}"] if question["target"] is not None else []
     parts += [f"--tuning {question['tuning']}"] if question["tuning"] != "fair" else []
     return " ".join(filter(None, parts)) + how.sets()

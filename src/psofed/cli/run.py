@@ -68,7 +68,7 @@ def init(file: str, preset: str) -> None:
 
 @click.command()
 @click.argument("file", type=FILE)
-@experiment_options()
+@experiment_options("runs", default="FILE's")
 def run(file: Path, **options: Any) -> None:
     """Run the experiment in FILE (TOML; `psofed init` writes one).
 
@@ -84,7 +84,7 @@ def run(file: Path, **options: Any) -> None:
 
 
 @click.command()
-@experiment_options("the paper's")
+@experiment_options("runs", "rounds", "seed", default="the paper's")
 def reproduce(**options: Any) -> None:
     """Reproduce the paper's figures.
 
@@ -109,7 +109,7 @@ class Wishes:
     """What the options say: what to change in an experiment, and where its result goes."""
 
     out: Path | None
-    as_json: bool
+    as_json: bool = False
     runs: str | None = None
     rounds: str | None = None
     seed: str | None = None
@@ -122,26 +122,21 @@ class Wishes:
         least: Mapping[str, int] = MappingProxyType({}),
     ) -> Experiment:
         """The experiment with what is given; `runs` if these are not."""
+        from psofed.compare import addresses
         from psofed.errors import InputError
         from psofed.federation import texts
 
-        if self.settings:
-            from psofed.compare import addresses
-
-            experiment = addresses.changed(experiment, texts.settings(self.settings))
         typed = {name: getattr(self, name) for name in ("runs", "rounds", "seed")}
-        given = {k: texts.typed(f"--{k}", v, int) for k, v in typed.items() if v is not None}
-        for name, number in given.items():
-            if number < least.get(name, 0):
-                raise InputError(f"--{name}", f"is {number}", f"use {least[name]} or more")
-        every = experiment.evaluate_every
-        if every is not None and every > given.get("rounds", every):
-            every = None
-        fixed = {"runs": runs or experiment.runs, "evaluate_every": every}
-        try:
-            made = replace(experiment, **fixed | given)
-        except InputError as error:
-            raise error.inside("--") if error.field in given else error from None
+        given = [texts.Assignment(k, v, f"--{k}") for k, v in typed.items() if v is not None]
+        given += texts.settings(self.settings)
+        if runs is not None and all(setting.key != "runs" for setting in given):
+            experiment = replace(experiment, runs=runs)
+        made = addresses.changed(experiment, given)
+        for setting in given:
+            number = getattr(made, setting.key, 0) if setting.key in least else None
+            if number is not None and number < least[setting.key]:
+                right = f"use {least[setting.key]} or more"
+                raise InputError(setting.typed, f"is {number}", right)
         made.check_simulated()
         return made
 
@@ -241,7 +236,7 @@ def compute(
     from psofed.core import native
     from psofed.errors import InputError
     from psofed.federation import plugins
-    from psofed.simulate import montecarlo, pools
+    from psofed.simulate import montecarlo
     from psofed.simulate.finished import Checkpoint
 
     if not native.available():
@@ -251,7 +246,7 @@ def compute(
     try:
         if not store.exists():
             store.begin(beside)
-        pool = pools.local(experiment, jobs())
+        pool = montecarlo.local(experiment, jobs())
         told = _resumed(store)
         curves = montecarlo.run(experiment, on_run=told, store=store, pool=pool, progress=True)
         told(None)  # if there was no run left to do

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -10,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from psofed.cli.fit import command
-from psofed.cli.printing import finish, results, say
+from psofed.cli.printing import results, say, show
 from psofed.cli.run import Wishes, compute, jobs, leave_interrupted, warn_of_steps
-from psofed.cli.verbs import FILE, common, experiment_options, fields
+from psofed.cli.verbs import FILE, common, fields
 from psofed.errors import InputError
 from psofed.federation import texts
 from psofed.federation.progress import in_turn, showing
@@ -32,12 +34,12 @@ SHARES = "0,0.05,0.1,0.2,0.3"
 
 @click.command()
 @click.argument("file", type=FILE)
-@click.option("--set", "axes", multiple=True, required=True, metavar="KEY=A,B,C",
+@click.option("--set", "sets", multiple=True, required=True, metavar="KEY=A,B,C",
               help="A setting and its values, such as methods.shared=1,5,40, step=0.5,0.75 or"
-              " features.width=1,2. Give several for all combinations.")  # fmt: skip
-@fields("settings.Settings", "runs", "rounds", "seed", default="FILE's")
-@common("out", "json")
-def sweep(file: Path, axes: tuple[str, ...], **options: Any) -> None:
+              " features.width=1,2. Give several for all combinations. runs, rounds and seed have"
+              " one value, for all points.")  # fmt: skip
+@common("out")
+def sweep(file: Path, sets: tuple[str, ...], out: Path | None) -> None:
     """Run the experiment in FILE at every combination of some settings, on the same draws.
 
     A setting is a key of FILE, an option of its methods (methods.shared, or shared alone where
@@ -49,22 +51,22 @@ def sweep(file: Path, axes: tuple[str, ...], **options: Any) -> None:
     from psofed.compare import sweeping
     from psofed.report import sweeps
 
-    how = Wishes(**options)
-    experiment = how.changed(experiments.read(file))
+    fixed = tuple(text for text in sets if re.match(r"(runs|rounds|seed) *=[^,]+$", text))
+    axes = [text for text in sets if text not in fixed]
+    experiment = Wishes(out, settings=fixed).changed(experiments.read(file))
     plan = sweeping.plan(experiment, _values(axes))
-    with results(how.out, f"{file.stem}-sweep", resumes=True) as folder:
+    with results(out, f"{file.stem}-sweep", resumes=True) as folder:
         curves, store = _swept(plan, folder)
         result = sweeping.SweepResult(plan, tuple(curves))
-        sets = " ".join(shlex.join(["--set", text]) for text in axes)
-        command = f"psofed study sweep experiment.toml {sets} --runs {curves[0].experiment.runs}"
-        folder.write(sweeps.render(result, command))
+        words = " ".join(shlex.join(["--set", text]) for text in axes)
+        folder.write(sweeps.render(result, f"psofed study sweep experiment.toml {words}"))
     store.remove()
     count = "1 curve" if plan.curves == 1 else f"{plan.curves} curves"
     end = f"\n{count}, {curves[0].counted_runs()}, all on the same draws; results in {folder.path}"
-    finish(folder, how.as_json, sweeps.to_table(result, command), *sweeps.blocks(result), end)
+    show(*sweeps.blocks(result), end)
 
 
-def _values(axes: tuple[str, ...]) -> dict[str, list[Any]]:
+def _values(axes: Sequence[str]) -> dict[str, list[Any]]:
     """The settings and their values.
 
     >>> _values(("features.name=cosine,gaussian", "step=0.5,1"))
@@ -122,7 +124,8 @@ def _say_where(i: int, parts: int, settings: dict[str, Any], taken: float) -> No
 @click.option("--defence", "defences", multiple=True, metavar="NAME",
               help="A defence to try, with options likewise. May be given several times."
               " [default: FILE's, or clip]")  # fmt: skip
-@experiment_options(runs=f"FILE's, at most {RUNS}")
+@fields("settings.Settings", "runs", default=f"FILE's, at most {RUNS}")
+@common("set", "out")
 def attack(
     file: Path, shares: str, attacks: tuple[str, ...], defences: tuple[str, ...], **options: Any
 ) -> None:
@@ -148,7 +151,7 @@ def attack(
         command = words.command(made, not attacks and experiment.attack is None)
         folder.write(words.render(result, command))
     end = f"\n{result.runs} runs of {made.base.rounds:,} rounds each; results in {folder.path}"
-    finish(folder, how.as_json, words.to_table(result, command), *words.blocks(result), end)
+    show(*words.blocks(result), end)
 
 
 def _attack_plan(
@@ -186,14 +189,14 @@ def _numbers(shares: str) -> list[float]:
 def _attacked(made: AttackPlan) -> list[Any]:
     """The steady errors of every part."""
     from psofed.compare import attacks as study
-    from psofed.simulate import family, pools
+    from psofed.simulate import family, montecarlo
 
     total = made.base.runs * len(made.parts)
     slow = [part.experiment for part in made.parts if _handled(part.experiment, family.supports)]
     typical = (slow or [made.base])[-1]
     with (
         showing("attacking", "runs", total=total, runs=True) as job,
-        pools.local(typical, jobs()) as workers,
+        montecarlo.local(typical, jobs()) as workers,
     ):
         try:
             return study.compute(made, workers, job.advance)
@@ -213,16 +216,14 @@ def _handled(experiment: Experiment, compiled: Any) -> bool:
               help="Number of clients that are attacked.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(min=1), metavar="N",
               help="Number of rounds to play. [default: 20 contacts of each client]")  # fmt: skip
-@common("out", "json")
-def privacy(
-    file: Path | None, clients: int, rounds: int | None, out: Path | None, as_json: bool
-) -> None:
+@common("out")
+def privacy(file: Path | None, clients: int, rounds: int | None, out: Path | None) -> None:
     """Play an honest-but-curious server, and show which samples it reconstructs from messages.
 
     The messages are those of the deployed server and clients, joined in memory, for every method of
     FILE; without FILE, in the paper's setting. The attacks get these bytes and what both ends know:
-    features, windows, step. If FILE has a table [privacy], the result without it is shown beside.
-    For a table the columns are shown in their units. Writes privacy.json and a report.
+    features, windows, step. If FILE has a table [privacy], the result without it is shown, too. For
+    a table the columns are shown in their units. Writes privacy.json and a report.
     """
     from psofed.report import privacy as words
 
@@ -230,8 +231,7 @@ def privacy(
         with in_turn("steps") as told:
             found = _played(file, rounds, clients, told)
         folder.write(words.render(found, command()))
-    end = f"\nresults in {folder.path}"
-    finish(folder, as_json, words.to_table(found, command()), *words.blocks(found), end)
+    show(*words.blocks(found), f"\nresults in {folder.path}")
 
 
 def _played(file: Path | None, rounds: int | None, clients: int, told: Any) -> Audit:

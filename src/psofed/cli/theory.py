@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from psofed.cli.printing import finish, results
+from psofed.cli.printing import results, show
 from psofed.cli.run import Wishes, jobs
 from psofed.cli.verbs import FILE, common, fields
 from psofed.errors import InputError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", type=FILE)
 @fields("settings.Settings", "runs", default="no simulation")
-@common("set", "out", "json")
+@common("set", "out")
 def theory(file: Path, **options: Any) -> None:
     """Predict the experiment in FILE: which steps are safe, how fast it learns, where it ends.
 
@@ -61,8 +61,7 @@ def _work(experiment: Experiment, how: Wishes, stem: str) -> None:
         command = "psofed study theory experiment.toml" + f" --runs {how.runs}" * simulates
         found = words.Findings(study, curves, command)
         folder.write(words.render(found))
-    end = f"\nresults in {folder.path}"
-    finish(folder, how.as_json, words.to_table(found), *words.blocks(found), end)
+    show(*words.blocks(found), f"\nresults in {folder.path}")
 
 
 def _study(experiment: Experiment) -> Study:

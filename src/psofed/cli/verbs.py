@@ -112,8 +112,8 @@ class Finite(click.FloatRange):
 
 COMMON = {
     "set": click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-                        help="Any other setting of the experiment, such as step=0.5, targets=noisy,"
-                        " features.width=2 or methods.shared=5; may be repeated."),
+                        help="Any setting of the experiment, such as rounds=500, seed=1, step=0.5,"
+                        " targets=noisy, features.width=2 or methods.shared=5; may be repeated."),
     "out": click.option("--out", type=FILE,
                         help="Folder for the results. [default: a new folder in results/]"),
     "json": click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
@@ -147,12 +147,10 @@ def common(*names: str) -> Callable[[Command], Command]:
 broker_options = common("qos", "plain", "secret", "ca", "cert", "key")
 
 
-def experiment_options(default: str = "FILE's", runs: str = "") -> Callable[[Command], Command]:
-    """The options of every verb that runs an experiment."""
-    count = fields("settings.Settings", "runs", default=runs or default)
-    of = fields("settings.Settings", "rounds", "seed", default=default)
-    rest = common("set", "out", "json")
-    return lambda command: count(of(rest(command)))
+def experiment_options(*names: str, default: str) -> Callable[[Command], Command]:
+    """The options of a verb that runs an experiment, with these fields of it."""
+    own, rest = fields("settings.Settings", *names, default=default), common("set", "out", "json")
+    return lambda command: own(rest(command))
 
 
 def _cite(ctx: click.Context, option: click.Parameter, asked: bool) -> None:

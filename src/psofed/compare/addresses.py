@@ -230,7 +230,10 @@ def changed(experiment: Experiment, given: Iterable[texts.Assignment]) -> Experi
             if found.key == "targets" and measured(experiment.stream):
                 raise no_targets(str(value))
             value = tuple(value) if isinstance(value, list) else value
-            experiment = _with(experiment, {found: value})
+            every = experiment.evaluate_every
+            if found.key == "rounds" and isinstance(value, int) and (every or 0) > value:
+                every = None
+            experiment = _with(experiment, {found: value}, evaluate_every=every)
         except InputError as error:
             raise setting.blame(error) from None
     return experiment

@@ -21,8 +21,8 @@ from psofed.errors import InputError
 from psofed.experiment import Experiment
 from psofed.federation import schema
 from psofed.methods import local
+from psofed.simulate.montecarlo import Pool
 from psofed.simulate.onerun import width
-from psofed.simulate.pools import Pool
 from psofed.stages.attacks.contract import Options as Attack
 from psofed.stages.defences.contract import Options as Defence
 

@@ -27,7 +27,6 @@ Array = NDArray[Any]
 ROLES = ("reference", "method", "control")  # the order in a comparison
 BYTE_ROUNDS = 200  # in which the bytes of a setting are counted
 EXACT = 1.0001  # a share may exceed the budget by rounding
-COUNTED = {"up": (0,), "unicast": (0, 1), "multicast": (0, 2)}  # of up, down, multicast down
 AIMED = 4  # turns of a knob that are aimed at the budget, before it is searched for
 
 
@@ -86,7 +85,7 @@ def _found() -> list[type[Options]]:
 class Cost(NamedTuple):
     """What a method sends, counted from its encoded messages."""
 
-    share: float  # of the reference's bytes, in the total that counts
+    share: float  # of the reference's bytes, up and down
     largest: int = 0  # bytes of its longest message
     peak: int = 0  # bytes of its busiest round, up and down
     setup: int = 0  # bytes to all clients before round 0
@@ -100,40 +99,28 @@ class Fitted(NamedTuple):
     why: str = ""
 
 
-def fit(experiment: Experiment, options: Options, budget: float, total: str = "unicast") -> Fitted:
-    """The method with its knob set to the largest traffic within the budget, in this total.
+def fit(experiment: Experiment, options: Options, budget: float) -> Fitted:
+    """The method with its knob set to the largest traffic within the budget.
 
     Bytes are counted in a short run with real messages, not computed.
     """
     knob = options.knob
     if knob is None:  # its traffic cannot be changed
-        spent = cost(experiment, options, total)
+        spent = cost(experiment, options)
         if options.role != "method" or spent.share <= EXACT * budget:
             return Fitted(options, spent)
         return Fitted(None, spent, f"costs {100 * spent.share:.3g} %, and has no cheaper form")
     if knob.bytes:
-        return _spend(experiment, options, budget, total)
-    return _search(experiment, options, knob, budget, total)
+        allowed = budget * reference_bytes(experiment)
+        options = options.turned(allowed, experiment.alone(options).dim)
+        return Fitted(options, cost(experiment, options))
+    return _search(experiment, options, knob, budget)
 
 
-def _spend(experiment: Experiment, options: Options, budget: float, total: str) -> Fitted:
-    """A knob that is bytes a round, up and down: raised if only a part of them counts."""
-    dim, allowed = experiment.alone(options).dim, float(budget * reference_bytes(experiment, total))
-    options = options.turned(allowed, dim)
-    spent = cost(experiment, options, total)
-    if total != "unicast" and 0 < spent.share < budget:
-        more = options.turned(float(allowed * budget / spent.share), dim)
-        if (dearer := cost(experiment, more, total)).share <= EXACT * budget:
-            return Fitted(more, dearer)
-    return Fitted(options, spent)
-
-
-def _search(
-    experiment: Experiment, options: Options, knob: Knob, budget: float, total: str
-) -> Fitted:
+def _search(experiment: Experiment, options: Options, knob: Knob, budget: float) -> Fitted:
     """Traffic that goes with the knob, or its inverse, is met at once; any other by halving."""
     values, dim = _values(experiment, options, knob), experiment.alone(options).dim
-    spent, found = cost(experiment, options, total), None
+    spent, found = cost(experiment, options), None
     fits, beyond = -1, len(values)  # places in `values`
     for trial in count():
         if beyond - fits == 1:
@@ -145,7 +132,7 @@ def _search(
         place = min(max(place, fits + 1), beyond - 1)
         turned = options.turned(values[place], dim)
         if turned != options:
-            options, spent = turned, cost(experiment, turned, total)
+            options, spent = turned, cost(experiment, turned)
         if spent.share <= EXACT * budget:
             found, fits = Fitted(options, spent), place
         else:
@@ -161,18 +148,18 @@ def _values(experiment: Experiment, options: Options, knob: Knob) -> range:
     return range(low, min(high, last) + 1) if knob.more else range(high, max(low, last) - 1, -1)
 
 
-def cost(experiment: Experiment, options: Options, total: str = "unicast") -> Cost:
+def cost(experiment: Experiment, options: Options) -> Cost:
     """What a method sends, counted in a short run with real messages and fewer clients."""
     rounds = pilot_rounds(experiment, max(ceil(BYTE_ROUNDS / options.pace), 2) * options.pace)
-    sent, largest, setup = _sent(experiment, options, rounds, total)
-    share = sent.sum() / rounds / reference_bytes(experiment, total)
+    sent, largest, setup = _sent(experiment, options, rounds)
+    share = sent.sum() / rounds / reference_bytes(experiment)
     return Cost(share, largest, round(sent.max()), setup * experiment.clients)
 
 
-def reference_bytes(experiment: Experiment, total: str = "unicast") -> float:
-    """Bytes of the reference in a round, in this total."""
+def reference_bytes(experiment: Experiment) -> float:
+    """Bytes of the reference in a round, up and down."""
     rounds = pilot_rounds(experiment, 1)
-    return float(_sent(experiment, reference(), rounds, total)[0].sum() / rounds)
+    return float(_sent(experiment, reference(), rounds)[0].sum() / rounds)
 
 
 def pilot_rounds(experiment: Experiment, enough: int) -> int:
@@ -180,9 +167,7 @@ def pilot_rounds(experiment: Experiment, enough: int) -> int:
     return enough if about(experiment.stream).presence() is None else experiment.rounds
 
 
-def _sent(
-    experiment: Experiment, options: Options, rounds: int, total: str
-) -> tuple[Array, int, int]:
+def _sent(experiment: Experiment, options: Options, rounds: int) -> tuple[Array, int, int]:
     """Bytes of each round, of the longest message, and of a client before round 0."""
     experiment = experiment.alone(options)
     [options] = experiment.methods
@@ -201,7 +186,7 @@ def _sent(
     draws, sizes = draw(pilot, task, everybody=True), Sizes(method)
     play = any_method.play(method, any_method.RunSamples(draws), sizes)
     with np.errstate(over="ignore", invalid="ignore"):  # a step that diverges has its bytes, too
-        sent = np.array([sum(moment.traffic[i] for i in COUNTED[total]) for moment in play])
+        sent = np.array([sum(moment.traffic[:2]) for moment in play])  # up and down
     # Where all clients send, scale up: this short run has fewer clients.
     scale = experiment.clients / few if options.everybody else 1.0
     return scale * sent, sizes.largest, setup(method)
@@ -211,20 +196,13 @@ PARTS = (4, 16, 64, 256)  # of a budget in bytes, which a method may leave unspe
 WIRES = ("4 bit", "2 bit")  # differences to what last travelled
 
 
-class Allowance(NamedTuple):
-    """A share of the reference's bytes, and which bytes count."""
-
-    budget: float
-    total: str
-
-
 def bare(options: Options) -> Options:
     """A setting: the method without its step and averaging."""
     return replace(options, step=None, average=False)
 
 
 def settings(
-    experiment: Experiment, options: Options, allowed: Allowance, every: bool
+    experiment: Experiment, options: Options, budget: float, every: bool
 ) -> tuple[tuple[Options, ...], str]:
     """The method within the budget, or `every` value of its discrete options; if none, why.
 
@@ -233,7 +211,7 @@ def settings(
     """
     settings, why = list[Options](), ""
     for base in _varied(experiment, options) if every else [options]:
-        fitted = fit(experiment, base, *allowed)
+        fitted = fit(experiment, base, budget)
         if fitted.options is None:
             why = why or fitted.why
             continue
@@ -284,18 +262,18 @@ def _cheaper(experiment: Experiment, fitted: Options) -> Iterator[Options]:
         yield from _valid(experiment, fitted.turned(value, experiment.alone(fitted).dim))
 
 
-def neighbours(experiment: Experiment, setting: Options, allowed: Allowance) -> tuple[Options, ...]:
+def neighbours(experiment: Experiment, setting: Options, budget: float) -> tuple[Options, ...]:
     """The settings next to this one that fit: one option changed to the next of its choices."""
     found = []
     knob = setting.knob
     for name, values in _others(experiment, setting):
         for value in _next(values, getattr(setting, name)):
             for other in _valid(experiment, replace(setting, **{name: value})):
-                fitted = fit(experiment, other, *allowed)
+                fitted = fit(experiment, other, budget)
                 if fitted.options is not None:
                     found += [fitted.options, *_not_dearer(other, fitted.options)]
     if knob is not None:
-        fitted = fit(experiment, setting, *allowed)
+        fitted = fit(experiment, setting, budget)
         if fitted.options is not None:
             able = [fitted.options, *_cheaper(experiment, fitted.options)]
             values = tuple(sorted({knob.of(each) for each in able}))
@@ -342,7 +320,7 @@ def gifts(experiment: Experiment) -> tuple[dict[str, Any], ...]:
     return tuple(basis | wire for basis in ({}, whitened, normalised) for wire in wires)
 
 
-def gifted(experiment: Experiment, options: Options, allowed: Allowance) -> tuple[Options, ...]:
+def gifted(experiment: Experiment, options: Options, budget: float) -> tuple[Options, ...]:
     """A setting with each gift: as it is, and at the budget."""
     settings = list[Options]()
     if not schema.companion(options, "Method").several:
@@ -351,8 +329,8 @@ def gifted(experiment: Experiment, options: Options, allowed: Allowance) -> tupl
         if any(getattr(options, name) is not None for name in gift):
             continue  # it has its own
         for given in _valid(experiment, replace(options, **gift)):
-            fitted = fit(experiment, given, *allowed)
-            if fitted.options is not None and fitted.cost.share <= EXACT * allowed.budget:
+            fitted = fit(experiment, given, budget)
+            if fitted.options is not None and fitted.cost.share <= EXACT * budget:
                 settings += [fitted.options, *_not_dearer(given, fitted.options)]
     return tuple(dict.fromkeys(settings))
 

@@ -11,8 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from psofed.compare import budget as budgets
-from psofed.compare.budget import Allowance
-from psofed.compare.search import Aim, Reached, bytes_to_target, cumulative_bytes, default_target
+from psofed.compare.search import Aim, Reached, bytes_to_target, default_target
 from psofed.compare.tuning import HOW, Entry, How, Tuned, silent, tune
 from psofed.curves import Curves
 from psofed.errors import InputError
@@ -20,10 +19,9 @@ from psofed.experiment import Experiment, given
 from psofed.extras import need, table
 from psofed.federation.progress import in_turn, interactive
 from psofed.simulate import montecarlo
-from psofed.simulate.pools import threads
+from psofed.simulate.montecarlo import threads
 
 PICTURES = ("bytes", "rounds")
-TOTALS = ("unicast", "up", "multicast")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,17 +33,16 @@ class Comparison:
     left_out: list[tuple[str, str]]  # title, why
     budget: float
     target: float
-    total: str
     tuning: How  # how methods were tuned
     command: str
 
     def reached(self, j: int) -> Reached:
         """Bytes of method j to the target."""
-        return bytes_to_target(self.curves, j, self.target, self.total)
+        return bytes_to_target(self.curves, j, self.target)
 
     def share(self, j: int) -> float:
         """Bytes of method j over those of the reference, as they were sent."""
-        sent, first = cumulative_bytes(self.curves, self.total), self.reference
+        sent, first = self.curves.cumulative, self.reference
         whole = sent[first, -1] / self.entries[first].cost.share
         return float(sent[j, -1] / whole)
 
@@ -121,7 +118,6 @@ def compare_methods(
     *,
     budget: float = 0.2,
     target: float | None = None,
-    total: Literal["unicast", "up", "multicast"] = "unicast",
     tuning: How = "fair",
     jobs: int | None = None,
     progress: bool | None = None,
@@ -130,11 +126,11 @@ def compare_methods(
 
     As `psofed compare` does: options, step and averaging of each method are searched on other
     seeds, within `budget`, a share of Online-Fed's bytes. `tuning="fair"` also tries coded values
-    and a whitened basis with normalised LMS, `"plain"` does not; `"quick"` sets each knob to the
-    budget and tries a few steps, `"none"` tries nothing. `target` is the test MSE in dB to which
-    bytes are counted; without it, 1 dB above Online-Fed at its best.
+    and a whitened basis with normalised LMS, `"plain"` does not; `"none"` sets each knob to the
+    budget and tries nothing. `target` is the test MSE in dB to which bytes are counted; without it,
+    1 dB above Online-Fed at its best.
     """
-    _check(budget, target, total, tuning)
+    _check(budget, target, tuning)
     if given(experiment).runs < 2:
         raise InputError("runs", "is 1, which has no standard error", "use 2 or more")
     methods = budgets.completed(experiment.methods, experiment.features.dim)
@@ -142,36 +138,32 @@ def compare_methods(
     every = experiment.evaluate_every or max(experiment.rounds // 1000, 1)
     experiment = replace(experiment, methods=methods, evaluate_every=every)
     shown = interactive() if progress is None else progress
-    allowed = Allowance(budget, total)
     with threads(jobs) as workers, in_turn() as told:
-        found = tune(experiment, allowed, tuning, target, workers, told if shown else silent)
+        found = tune(experiment, budget, tuning, target, workers, told if shown else silent)
     found = found._replace(left_out=[*unfit, *found.left_out])
     experiment = replace(experiment, methods=tuple(entry.options for entry in found.entries))
     curves = montecarlo.run(experiment, jobs, progress=shown)
-    return finished(curves, found, allowed, tuning, "psofed.compare_methods")
+    return finished(curves, found, budget, tuning, "psofed.compare_methods")
 
 
-def finished(
-    curves: Curves, found: Tuned, allowed: Allowance, tuning: How, command: str
-) -> Comparison:
+def finished(curves: Curves, found: Tuned, budget: float, tuning: How, command: str) -> Comparison:
     """The comparison of these curves; without a target, 1 dB above the reference."""
     made = Comparison(
-        curves, found.entries, found.left_out, allowed.budget, found.target or 0.0, allowed.total,
-        tuning, command,
-    )  # fmt: skip
+        curves, found.entries, found.left_out, budget, found.target or 0.0, tuning, command
+    )
     if found.target is not None:
         return made
     return replace(made, target=default_target(curves.point(made.reference, "steady").value))
 
 
-def _check(budget: float, target: float | None, total: str, tuning: str) -> None:
+def _check(budget: float, target: float | None, tuning: str) -> None:
     if not _number(budget) or not 0 < budget <= 1:
         raise InputError("budget", f"is {budget!r}", "use a share of Online-Fed's traffic, 0 to 1")
     if target is not None and (not _number(target) or not abs(target) < 1000):
         raise InputError("target", f"is {target!r}", "use a number of dB, such as -11")
-    for name, value, known in (("total", total, TOTALS), ("tuning", tuning, HOW)):
-        if value not in known:
-            raise InputError(name, f"is {value!r}", "use " + " or ".join(f'"{k}"' for k in known))
+    if tuning not in HOW:
+        right = "use " + " or ".join(f'"{known}"' for known in HOW)
+        raise InputError("tuning", f"is {tuning!r}", right)
 
 
 def _number(value: Any) -> bool:

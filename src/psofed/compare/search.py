@@ -15,20 +15,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.compare.budget import (
-    COUNTED,
-    Allowance,
-    bare,
-    neighbours,
-    pilot_rounds,
-    reference_bytes,
-)
+from psofed.compare.budget import bare, neighbours, pilot_rounds, reference_bytes
 from psofed.curves import STEADY_SHARE, Curves, to_db
 from psofed.experiment import Experiment
 from psofed.federation.options import Options
 from psofed.simulate import montecarlo
+from psofed.simulate.montecarlo import Pool
 from psofed.simulate.onerun import LOCKSTEP
-from psofed.simulate.pools import Pool
 
 SEED = 10**9  # added to the experiment's: what is tuned on is not what is reported
 MARKS = 500  # points of a curve
@@ -47,12 +40,12 @@ class Reached(NamedTuple):
     round: int | None
 
 
-def bytes_to_target(curves: Curves, j: int, target: float, total: str = "unicast") -> Reached:
+def bytes_to_target(curves: Curves, j: int, target: float) -> Reached:
     """Cumulative bytes at the first mark from which the mean stays at or below `target` dB.
 
     The interval is that of the mean plus and minus 1.96 standard errors.
     """
-    cumulative = cumulative_bytes(curves, total)[j]
+    cumulative = curves.cumulative[j]
     error = LIKELY * np.nan_to_num(curves.stderr_db[j])
     found = [
         first(curves.rounds, curves.mse_db[j] + shift, target) for shift in (0.0, -error, error)
@@ -69,12 +62,6 @@ def first(rounds: Array, mse_db: Array, target: float) -> int | None:
         if not above[window].any():
             return int(i)
     return None
-
-
-def cumulative_bytes(curves: Curves, total: str) -> Array:
-    """Bytes before each mark: "up", "unicast" (up and down) or "multicast"."""
-    down = {"up": 0 * curves.downlink, "unicast": curves.downlink, "multicast": curves.multicast}
-    return np.cumsum(curves.uplink + down[total], axis=1)
 
 
 def default_target(steady: float) -> float:
@@ -95,14 +82,14 @@ class Scored:
 class Pilot:
     """Runs on other seeds, computed by `workers`; every trial sees the same draws."""
 
-    def __init__(self, experiment: Experiment, allowed: Allowance, workers: Pool) -> None:
+    def __init__(self, experiment: Experiment, budget: float, workers: Pool) -> None:
         rounds = pilot_rounds(experiment, experiment.rounds)
         self.experiment = replace(
             experiment, seed=SEED + experiment.seed, rounds=rounds,
             evaluate_every=max(rounds // MARKS, 1),
         )  # fmt: skip
-        self.allowed, self.workers, self.target = allowed, workers, -np.inf
-        self.reference = reference_bytes(experiment, allowed.total) * rounds
+        self.budget, self.workers, self.target = budget, workers, -np.inf
+        self.reference = reference_bytes(experiment) * rounds
 
     def scores(self, trials: Sequence[Options], runs: int, told: OnPart) -> list[Scored]:
         """Each trial's score over so many runs."""
@@ -138,9 +125,7 @@ class Pilot:
     def _judged(self, part: Experiment, runs: list[Any]) -> Iterator[Scored]:
         """The scores of the mean over the runs."""
         mse = np.mean([run.mse for run in runs], axis=0)
-        sent = np.mean(
-            [run.traffic[list(COUNTED[self.allowed.total])].sum(axis=0) for run in runs], 0
-        )
+        sent = np.mean([run.traffic[:2].sum(axis=0) for run in runs], axis=0)  # up and down
         marks, db = part.evaluated, to_db(mse)
         late = marks >= marks[-1] * (1 - STEADY_SHARE)
         ends = to_db(mse[:, late].mean(axis=1))
@@ -173,7 +158,6 @@ PLAIN = (
     Rung(2, 3, (1 / ROOT, 1.0, ROOT), ROOT, near=True),
     Rung(6, 1, (1 / ROOT, 1.0, ROOT), ROOT),
 )
-QUICK = (Rung(2, 1, (), 2.0),)
 GIFTED = (
     Rung(2, 2, (0.5, 1.0, 2.0), 2.0),
     Rung(6, 1, (1 / ROOT, 1.0, ROOT), ROOT),
@@ -233,7 +217,7 @@ class Search:
     def _beside(self, some: Sequence[Options]) -> list[Options]:
         """Settings next to the best: options that were varied one by one may go together."""
         pilot = self.pilot
-        near = neighbours(pilot.experiment, some[0], pilot.allowed) if some else ()
+        near = neighbours(pilot.experiment, some[0], pilot.budget) if some else ()
         return [setting for setting in near if setting not in self.known]
 
     def _steps(
@@ -275,7 +259,7 @@ class Search:
 
     def _affordable(self, setting: Options) -> list[Scored]:
         """Its trials that kept to the budget; nobody asks that of controls and of the reference."""
-        most = ABOUT * self.pilot.allowed.budget
+        most = ABOUT * self.pilot.budget
         free = setting.role != "method"
         return [score for score in self.known[setting] if free or score.share <= most]
 

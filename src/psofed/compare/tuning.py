@@ -1,4 +1,4 @@
-"""Each method as it is compared: at its best, at the best of a short search, or as it is.
+"""Each method as it is compared: at its best, or as it is.
 
 What was found can be kept as text next to a checkpoint, for a comparison that goes on later.
 """
@@ -13,11 +13,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from psofed.compare import budget
-from psofed.compare.budget import Allowance, Cost
+from psofed.compare.budget import Cost
 from psofed.compare.search import (
     AIMS,
     GIFTED,
-    QUICK,
     Aim,
     OnPart,
     Pilot,
@@ -31,12 +30,11 @@ from psofed.experiment import Experiment, parse
 from psofed.extras import versions
 from psofed.federation import plugins
 from psofed.federation.options import Options
-from psofed.simulate.pools import Pool
+from psofed.simulate.montecarlo import Pool
 
-HOW = ("fair", "plain", "quick", "none")
-How = Literal["fair", "plain", "quick", "none"]
+HOW = ("fair", "plain", "none")
+How = Literal["fair", "plain", "none"]
 WORTH_DB, WORTH_BYTES = 0.1, 0.9
-QUICK_ROUNDS = 1500  # of the short search, at most
 Told = Callable[..., OnPart]  # a name, and whether its parts are runs
 
 
@@ -77,7 +75,7 @@ class Tuned(NamedTuple):
 
 def tune(
     experiment: Experiment,
-    allowed: Allowance,
+    allowed: float,
     how: How,
     target: float | None,
     workers: Pool,
@@ -85,56 +83,49 @@ def tune(
 ) -> Tuned:
     """Every method of the experiment as it is compared, within the budget.
 
-    "fair" is at its best for each aim, with gifts, "plain" without them; "quick" has its knob at
-    the budget and the best of a few steps in a short pilot, "none" the step that it has. `told` is
-    given the name of a part of the search, and returns what to call as it goes on.
+    "fair" is at its best for each aim, with gifts, "plain" without them; "none" has its knob at the
+    budget, and the step that it has. `told` is given the name of a part of the search, and returns
+    what to call as it goes on.
     """
     if how != "none":
         _check_steps(experiment)
     fitting, left_out, on_part = {}, [], told("fitting to the budget")
     for i, (title, options) in enumerate(zip(experiment.titles, experiment.methods, strict=True)):
         base = options if how == "none" else budget.bare(options)
-        settings, why = budget.settings(experiment, base, allowed, how in ("fair", "plain"))
+        settings, why = budget.settings(experiment, base, allowed, how != "none")
         if settings:
             fitting[title] = settings
         else:
             left_out.append((title, why))
         on_part(i + 1, len(experiment.methods))
     if how == "none":
-        made = [_untuned(experiment, options, allowed) for [options] in fitting.values()]
-    elif how == "quick":
-        short = replace(experiment, rounds=min(experiment.rounds, QUICK_ROUNDS))
-        search = Search(Pilot(short, allowed, workers), told, "tuning steps", QUICK)
-        winners = search.best({(title, "error"): some for title, some in fitting.items()})
-        made = [replace(e, aims=AIMS) for e in _entries(experiment, winners, allowed)]
+        made = [_untuned(experiment, options) for [options] in fitting.values()]
     else:
         pilot = Pilot(experiment, allowed, workers)
         contestants: dict[Who, Any] = {(t, aim): s for t, s in fitting.items() for aim in AIMS}
         target = pilot.target = _target(pilot, contestants, told) if target is None else target
         winners = Search(pilot, told, "tuning").best(contestants)
         better = _gifted(experiment, pilot, winners, told) if how == "fair" else {}
-        made = [*_entries(experiment, winners, allowed),
-                *_entries(experiment, better, allowed, gifted=True)]  # fmt: skip
-    if how != "none":
+        made = [*_entries(experiment, winners), *_entries(experiment, better, gifted=True)]
         beaten = [title for title in fitting if all(title != who for who, _ in winners)]
         left_out += [(title, "sends more than the budget") for title in beaten]
     _check_enough(made, left_out, allowed)
     return Tuned(distinct(made), target, left_out)
 
 
-def _untuned(experiment: Experiment, options: Options, allowed: Allowance) -> Entry:
+def _untuned(experiment: Experiment, options: Options) -> Entry:
     """A method with the step it has."""
     step = (options.step or experiment.step) if options.steps else None
-    return Entry(options, budget.cost(experiment, options, allowed.total), step)
+    return Entry(options, budget.cost(experiment, options), step)
 
 
 def _check_enough(
-    entries: Sequence[Entry], left_out: Sequence[tuple[str, str]], allowed: Allowance
+    entries: Sequence[Entry], left_out: Sequence[tuple[str, str]], allowed: float
 ) -> None:
     """Refuse a budget at which there is nothing to compare."""
     if left_out and all(entry.options.role != "method" for entry in entries):
         why = ", ".join(f"{title} {reason}" for title, reason in left_out)
-        found = f"is {allowed.budget:g}, which no method fits: {why}"
+        found = f"is {allowed:g}, which no method fits: {why}"
         raise InputError("budget", found, "give a larger share, or more rounds")
 
 
@@ -163,7 +154,7 @@ def _gifted(
         for aim in AIMS:
             who = title, aim
             best = winners[who].score.options if who in winners else options
-            settings = budget.gifted(experiment, budget.bare(best), pilot.allowed)
+            settings = budget.gifted(experiment, budget.bare(best), pilot.budget)
             if settings:
                 found[who], steps[who] = settings, best.step
         on_part(i + 1, len(experiment.methods))
@@ -182,10 +173,10 @@ def _helped(who: Who, winner: Winner, winners: Mapping[Who, Winner]) -> bool:
 
 
 def _entries(
-    experiment: Experiment, winners: Mapping[Who, Winner], allowed: Allowance, gifted: bool = False
+    experiment: Experiment, winners: Mapping[Who, Winner], gifted: bool = False
 ) -> Iterator[Entry]:
     for (_, aim), (score, trials) in winners.items():
-        options, sent = _named(score.options), budget.cost(experiment, score.options, allowed.total)
+        options, sent = _named(score.options), budget.cost(experiment, score.options)
         tried = (Trial(s.options.step, s.options.average, s.error, s.bytes) for s in trials)
         yield Entry(
             options, sent._replace(share=score.share), options.step, tuple(tried), (aim,), gifted,

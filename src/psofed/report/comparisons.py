@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from psofed.compare.comparing import Comparison
-from psofed.compare.search import ABOUT, AIMS, LIKELY, PLAIN, Aim, cumulative_bytes
+from psofed.compare.search import ABOUT, AIMS, LIKELY, PLAIN, Aim
 from psofed.compare.tuning import Entry
 from psofed.curves import Estimate
 from psofed.extras import estimate
@@ -22,7 +22,6 @@ from psofed.stages.checks.contract import in_words
 
 STRONG = 6  # methods that stand out in a figure; the others are grey
 NAMED = ("onlinefed", "psofed", "fedavg")  # what everything is compared with
-TOTALS = {"up": "uplink", "unicast": "up and down", "multicast": "up and multicast down"}
 TITLES: dict[Aim, str] = {
     "error": "Lowest error at {share} % of Online-Fed's traffic",
     "bytes": "Fewest bytes to {target} dB, at {share} % of Online-Fed's traffic at most",
@@ -35,8 +34,6 @@ SEARCHED = (
 HOW = {
     "fair": SEARCHED,
     "plain": SEARCHED,
-    "quick": "Each method has its knob at the budget, and the best of a grid of steps in a short"
-    " pilot on another seed.",
     "none": "Steps are not tuned.",
 }
 
@@ -56,7 +53,7 @@ def left_out(c: Comparison) -> list[str]:
 
 def tables(c: Comparison) -> list[Grid]:
     """A table for each aim of the search."""
-    aims = AIMS if c.tuning in ("fair", "plain") else AIMS[1:]
+    aims = AIMS[1:] if c.tuning == "none" else AIMS
     return [_table(c, aim) for aim in aims]
 
 
@@ -101,8 +98,8 @@ def _notes(c: Comparison) -> Iterator[str]:
     entries, titles = c.entries, c.curves.titles
     yield from files.said(c.curves.experiment.threat)
     yield (
-        f"Traffic: share of Online-Fed's bytes, {TOTALS[c.total]}, as they were sent. Bytes to the"
-        f" target: {TOTALS[c.total]}, first n from which the mean stays there for 100 rounds."
+        "Traffic: share of Online-Fed's bytes, up and down, as they were sent. Bytes to the"
+        " target: up and down, first n from which the mean stays there for 100 rounds."
         " Steady: mean of the last fifth of the rounds. Longest: largest message; peak: largest"
         " round. Ranges are 95 % intervals."
     )
@@ -182,7 +179,7 @@ def to_table(c: Comparison) -> dict[str, Any]:
             ],
         })  # fmt: skip
     return files.summary(c.command, written(c.curves.experiment.to_table), {
-        "budget": c.budget, "target_db": c.target, "total": c.total, "tuning": c.tuning,
+        "budget": c.budget, "target_db": c.target, "tuning": c.tuning,
         "runs": c.curves.runs, "answer": sentence(c), "methods": methods,
         "left_out": [{"method": title, "why": why} for title, why in c.left_out],
         "threat": c.curves.experiment.threat,
@@ -211,16 +208,16 @@ def curves(c: Comparison) -> Chart:
     few = len(order) <= COLOURS + 2
     target = (page.minus(f"target {c.target:.1f} dB"), c.target, "")
     groups = () if few else [("The best and best known", list(range(len(strong))))]
-    return runs.learning(c.curves, groups, [target], order, c.total)
+    return runs.learning(c.curves, groups, [target], order, "unicast")
 
 
 def sheet(c: Comparison, over: str) -> Sheet:
     """The figure over "rounds" or "bytes"."""
     chart = curves(c)
     if over == "bytes":
-        spent = dict(zip(c.curves.titles, cumulative_bytes(c.curves, c.total), strict=True))
+        spent = dict(zip(c.curves.titles, c.curves.cumulative, strict=True))
         lines = [replace(s, x=spent[s.label][1:], y=s.y[1:], error=None) for s in chart.series]
-        chart = replace(chart, series=lines, log=True, x=f"bytes, {TOTALS[c.total]}")
+        chart = replace(chart, series=lines, log=True, x="bytes, up and down")
     title = f"{100 * c.budget:g} % of Online-Fed's traffic, mean of {c.curves.runs} runs"
     top = c.curves.mse_db[0, 0] + page.CUT
     return Sheet([replace(chart, title=title, top=top)], size=(9.6, 6.0))

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from importlib.resources import files
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib import rc_context, rcParams
-from matplotlib import style as sheets
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
-from psofed.errors import InputError, nearest
+from psofed.errors import InputError
 from psofed.report.charts import FLOORS, Chart, Curve, Dots, Sheet
 
 if TYPE_CHECKING:
@@ -52,17 +50,7 @@ def style(i: int) -> tuple[str, Any]:
 
 
 class Picture(Figure):
-    """A figure that a notebook shows by itself, once, and that keeps its settings to the end."""
-
-    settings: Any = None  # of matplotlib, for all that is drawn late, and for files
-
-    def draw(self, renderer: Any) -> None:
-        with rc_context(self.settings):
-            super().draw(renderer)
-
-    def savefig(self, *args: Any, **options: Any) -> None:
-        with rc_context(self.settings):
-            super().savefig(*args, **options)
+    """A figure that a notebook shows by itself, once."""
 
     def _repr_png_(self) -> bytes:
         """For notebooks, as wide as a page there; no `%matplotlib inline` is needed."""
@@ -79,41 +67,18 @@ def learning_curves(curves: Curves, which: Sequence[int] | None = None, title: s
     return figure
 
 
-def styled(curves: Curves, axes: Any, name: str | PathLike[str] | None) -> Any:
-    """The curves in `axes`, or in a figure of this style, with the legend below them."""
-    if axes is not None and not isinstance(axes, Axes):
+def drawn_in(axes: Any, curves: Curves) -> Any:
+    """The curves in axes of the user's, as matplotlib is set, with the legend below them."""
+    if not isinstance(axes, Axes):
         found = f"is of type {type(axes).__name__}"
         raise InputError("ax", found, "give one axes of matplotlib, such as axes[0, 1] of many")
-    with rc_context():
-        _use(name)
-        if axes is not None:
-            _draw_styled(axes, curves)
-            return axes
-        picture = Picture(layout="constrained")
-        picture.settings = rcParams.copy()
-        _draw_styled(picture.add_subplot(), curves)
-        return picture
-
-
-def _use(name: str | PathLike[str] | None) -> None:
-    """Use one of our style sheets, or any that matplotlib knows or can read."""
-    ours = files("psofed.report") / "styles"
-    known = {sheet.name.removesuffix(".mplstyle"): str(sheet) for sheet in ours.iterdir()}
-    try:
-        sheets.use([] if name is None else known.get(str(name), str(name)))
-    except OSError:
-        right = nearest(str(name), [*known, *sheets.available])
-        raise InputError("style", f"is {str(name)!r}", right) from None
-
-
-def _draw_styled(axes: Any, curves: Curves) -> None:
-    """The curves as the settings of matplotlib have them, with the legend below the axes."""
     small = FontProperties(size=rcParams["legend.fontsize"]).get_size_in_points()
     axes.set_ymargin(ROOM)
     _draw_curves(axes, curves, range(len(curves.titles)), rcParams["lines.linewidth"], small)
     broad = small * (6 + 0.5 * max(map(len, curves.titles)))  # points that a name needs
     columns = int(axes.bbox.width * 72 / axes.figure.dpi / broad)
     _legend_below(axes, frameon=False, handlelength=3.2, ncols=max(columns, 1))
+    return axes
 
 
 def _draw_curves(

@@ -180,7 +180,9 @@ def one(
             rows.append((mse, bias))
     table = np.full((len(marks), 2), np.nan)
     table[: len(rows)] = rows
-    return Prediction(title, system.step, experiment.evaluated, *table.T, lost, experiment.judged)
+    mse, bias = table.T
+    rounds = experiment.evaluated
+    return Prediction(title, system.step, rounds, mse, bias, lost, experiment.judged)
 
 
 def predict(

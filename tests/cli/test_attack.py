@@ -111,7 +111,7 @@ def test_all_attacks_are_tried_unless_some_are_named_and_the_file_has_its_own_st
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--shares", "0,x"), "--shares is '0,x'"),
+        (("--shares", "0,x"), "--shares is 'x', a text; use a number"),
         (("--shares", "0,1"), "--shares has 1; use shares of the clients"),
         (("--shares", "0,0.01"), "--shares have nobody of 10 clients in any; give one of 0.1"),
         (("--attack", "scael"), "--attack scael: name is 'scael'"),

@@ -125,7 +125,7 @@ def test_a_prediction_that_is_stopped_leaves_no_folder_and_no_process(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('clients = 4\n[[methods]]\nname = "local"\n', "methods has none that the theory covers; use psofed or onlinefed"),
+        ('clients = 4\n[[methods]]\nname = "local"\n', "methods has none with a theory: Local only: the theory is that of"),
         (TOML.replace("dim = 8", "dim = 2000"), "small.toml: features.dim is 2000"),
     ],
 )  # fmt: skip

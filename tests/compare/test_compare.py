@@ -265,7 +265,7 @@ def test_the_command_compares_and_adds_fedavg_to_pso_fed(psofed, tmp_path):
 def test_a_target_that_is_no_number_is_refused(psofed, tmp_path):
     result = psofed("compare", "--target", "nan", "--out", "out")
     assert result.returncode == 2
-    assert "--target is nan" in result.stderr
+    assert "Invalid value for '--target': nan is not" in result.stderr
     assert not (tmp_path / "out").exists()
 
 

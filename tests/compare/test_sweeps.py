@@ -175,14 +175,11 @@ def test_a_point_that_is_not_there_is_refused(found):
 
 
 def test_lines_of_the_figure_hold_every_point_once(found):
-    axis = sweeps.chosen(found, "shared")
-    lines = sweeps.lines(found, axis)
-    assert sum(map(len, lines)) == 12
-    labels = {series.label for series in sweeps.along(found, "shared").series}
-    assert labels >= {"PSO-Fed uncoordinated, step 0.2, width 1.0"}
-    assert sweeps.chosen(found, None).place.key == "features.width"
-    with pytest.raises(InputError, match="was not swept"):
-        found.plot(x="cohort")
+    axis = sweeps.chosen(found)
+    assert axis.place.key == "features.width"
+    assert sum(map(len, sweeps.lines(found, axis))) == 12
+    labels = {series.label for series in sweeps.along(found).series}
+    assert labels >= {"PSO-Fed M=1 uncoordinated, step 0.2"}
     assert found.plot()._repr_png_().startswith(b"\x89PNG")
 
 

@@ -52,14 +52,6 @@ def test_a_planted_change_is_noticed(field, tmp_path):
     assert not compare(golden.read(path)).passed
 
 
-def kernel_features(feature, x, dtype):
-    """The features of rows x [count, L], as the kernel fills them."""
-    z = np.empty((len(x), kernel.padded(feature.dim)), dtype)
-    kernel.fill_features(x.astype(dtype), kernel.feature_map(feature, np.dtype(dtype)), z)
-    assert not z[:, feature.dim :].any()
-    return z[:, : feature.dim]
-
-
 @pytest.mark.parametrize("shift", [2**60 + 1, 10**30, -(10**20)])
 def test_a_huge_shift_is_a_shift(shift):
     drawn = reference.Case(**{**vars(reference.draw(38)), "algorithm": "pso", "shift": shift})
@@ -81,7 +73,7 @@ def test_a_method_that_changes_a_handler_is_not_run_by_the_kernel():
 def test_the_polynomial_cosine_is_as_good_as_its_precision(dtype, taps):
     waves = features.cosine(Seeds(0), 64, taps, 0.6)
     x = np.random.default_rng(0).normal(size=(500, taps)).astype(dtype)
-    error = np.abs(kernel_features(waves, x, dtype) - waves(x.astype(np.float64)))
+    error = np.abs(kernel.compiled(waves, dtype)(x) - waves(x.astype(np.float64)))
     assert error.max() < {"float32": 2e-6, "float64": 4e-15}[dtype]
 
 

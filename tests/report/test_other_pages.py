@@ -50,8 +50,8 @@ def test_a_comparison_of_many_methods_begins_with_the_best_over_bytes(opened):
     experiment = replace(SMALL, rounds=400, features=Features(dim=20), methods=methods)
     entries = [tuning.Entry(o, budget.Cost(0.5, 80, 160), 0.75, ()) for o in methods]
     made = comparisons.Comparison(
-        montecarlo.run(experiment), entries, [("Left", "too <b>dear</b>")], 0.5, -3.0, "unicast",
-        "fair", "psofed compare",
+        montecarlo.run(experiment), entries, [("Left", "too <b>dear</b>")], 0.5, -3.0, "fair",
+        "psofed compare",
     )  # fmt: skip
     shown = opened(comparisons.render(made)["report.html"])
     assert shown.locator("h1 + p").inner_text() == minus(comparisons.sentence(made))

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import signal
-import subprocess
-from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qs
-from urllib.request import urlopen
 
 import pytest
 
-from helpers import processes
+from helpers.command import wrong
 from helpers.playing import FIRST, curve, hash_of, settle, slide, until
 from psofed.report import playground
 
@@ -95,36 +90,13 @@ def test_the_main_thread_never_computes_a_round(open_play):
     assert shown.evaluate("typeof PsoFed + typeof World + typeof features") == "undefined" * 3
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_the_command_serves_the_page_and_leaves_nothing_behind(start, tmp_path, how):
-    places = {name: tmp_path / name for name in ("TMPDIR", "HOME", "XDG_CACHE_HOME")}
-    for folder in places.values():
-        folder.mkdir()
-    env = processes.ENV | {name: str(folder) for name, folder in places.items()}
-    env |= {"BROWSER": "true"}  # a program that shows nothing
-    piped = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-    running = start("play", env=env | {"PYTHONDONTWRITEBYTECODE": "1"}, **piped)
-    line = running.stdout.readline()
-    url = re.fullmatch(r"The playground is at (http://127\.0\.0\.1:\d+/) until Ctrl-C\n", line)[1]
-    with urlopen(url + "?again#M=2") as answer:
-        assert answer.read().decode() == playground.render()
-    with pytest.raises(HTTPError, match="404"):
-        urlopen(url + "etc/passwd")
-    running.send_signal(how)
-    out, err = running.communicate(timeout=60)
-    assert err == ""
-    if how == signal.SIGINT:
-        assert (running.returncode, out) == (0, "The playground has ended.\n")
-    with pytest.raises(URLError):
-        urlopen(url)
-    assert [path for folder in places.values() for path in folder.iterdir()] == []
-
-
-def test_the_command_writes_the_page(tmp_path, psofed):
-    done = psofed("play", "--out", "page.html")
-    assert done.returncode == 0
-    assert (tmp_path / "page.html").read_text() == playground.render()
-    refused = psofed("play", "--out", "nowhere/page.html")
-    assert refused.returncode == 2
-    assert "nowhere/page.html cannot be written" in refused.stderr
+def test_the_command_writes_the_page_and_opens_it(tmp_path, psofed, monkeypatch):
+    seen = []
+    monkeypatch.setattr("webbrowser.open", lambda url: seen.append(url) or len(seen) == 1)
+    done = psofed("play")
+    assert (done.returncode, done.stdout) == (0, "The playground is in playground.html.\n")
+    assert (tmp_path / "playground.html").read_text() == playground.render()
+    assert seen == [(tmp_path / "playground.html").as_uri()]
+    assert psofed("play", "--out", "p.html").stdout.endswith("p.html. Open it in a browser.\n")
+    wrong(psofed("play", "--out", "nowhere/page.html"), "nowhere/page.html cannot be written")
     assert len(playground.render()) < 200_000

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from psofed.cli.laws import drivers
 from psofed.cli.laws.drivers import prepare, small, stepwise
 from psofed.core import native
+from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.federation.learners import linear, lms, nlms
 from psofed.methods import fedavg, memofed, onlinefed, psofed
@@ -83,7 +84,8 @@ def test_what_is_compiled_and_what_takes_several_runs():
 
 def test_the_theory_knows_that_it_is_not_about_it():
     world = small(psofed.Options(3), learner=nlms.Options())
-    assert prediction.uncovered(world) == world.titles
+    with pytest.raises(InputError, match="has none with a theory"):
+        prediction.uncovered(world)
 
 
 @dataclass(frozen=True)

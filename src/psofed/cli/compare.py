@@ -10,7 +10,7 @@ import click
 
 from psofed.cli.printing import finish, results, say
 from psofed.cli.run import Wishes, compute, jobs, leave_interrupted
-from psofed.cli.verbs import FILE, experiment_options, fields
+from psofed.cli.verbs import FILE, Finite, experiment_options, fields
 from psofed.errors import InputError
 from psofed.federation.progress import in_turn
 
@@ -33,7 +33,7 @@ RUNS = 100
 )
 @click.option(
     "--target",
-    type=float,
+    type=Finite(-1000, 1000),
     metavar="DB",
     help="Test MSE that has to be reached. [default: 1 dB above Online-Fed's best]",
 )
@@ -65,8 +65,6 @@ def compare(
     from psofed.simulate.finished import Checkpoint
 
     how = Wishes(**options)
-    if target is not None and not abs(target) < 1000:
-        raise InputError("--target", f"is {target}", "use a number of dB, such as -11")
     experiment, unfit = _experiment(file, how)
     question = {"budget": budget, "target": target, "tuning": tuning}
     with results(how.out, f"{file.stem}-compare" if file else "compare", resumes=True) as folder:

@@ -1,8 +1,7 @@
-"""Texts and tables: on a terminal within its width and with some colour, else as they are."""
+"""Texts and tables: on a terminal within its width, else as they are."""
 
 from __future__ import annotations
 
-import codecs
 import errno
 import io
 import json
@@ -21,33 +20,19 @@ from psofed.report import files
 from psofed.report.files import Block, Grid, ResultFolder
 
 NARROW = 40  # a terminal that says that it is narrower is not believed
-STYLES = {
-    r"^ *\[yes\]|: HOLDS$|\brecommended\b": "green",
-    r"^ *\[ no\]|: DOES NOT HOLD$|\bdiverged\b|\bDIFFERS\b|\bNOT\b|\bunsafe\b": "red",
-    r": HOLDS (IN PART|AS FAR AS CAN BE TOLD)$|\bnot reached\b|\bdoubtful\b": "yellow",
-}
-PLAIN = {"±": "+-", "\u2212": "-", "\u2013": "-", "·": "*", "≥": ">=", "μ": "mu"}
 
 
 def speak_plainly() -> None:
-    """Where standard output cannot hold a sign, as in ASCII, another stands for it: +- for ±.
+    """A sign that standard output cannot hold, as in ASCII, becomes a question mark.
 
     Output that was closed (`>&-`) goes nowhere.
     """
-    codecs.register_error("plain", _plain)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "backslashreplace"):
-            stream.reconfigure(errors="plain")
-
-
-def _plain(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    found = error.object[error.start : error.end]
-    return "".join(PLAIN.get(sign, "?") for sign in found), error.end
+            stream.reconfigure(errors="replace")
 
 
 def patiently(line: str, stream: TextIO) -> bool:
@@ -88,22 +73,11 @@ def finish(folder: ResultFolder, as_json: bool, table: dict[str, Any], *blocks: 
 
 
 def show(*blocks: Block, beside: bool = False) -> None:
-    """Print texts and tables, on standard error if they stand `beside` the result."""
+    """Print texts and tables, on standard error if they are not the result."""
     stream = sys.stderr if beside else sys.stdout
-    if not stream.isatty():
-        for block in blocks:
-            print(block, file=stream, flush=beside)
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(stderr=beside, highlight=False, markup=False)  # it honours NO_COLOR
     for block in blocks:
-        for line in fitted(block, width()).split("\n"):
-            text = Text(line)
-            for pattern, style in STYLES.items():
-                text.highlight_regex(pattern, style)
-            console.print(text, soft_wrap=True)
+        text = fitted(block, width()) if stream.isatty() else block
+        print(text, file=stream, flush=beside)
 
 
 def width() -> int:

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -90,11 +89,11 @@ def _swept(plan: SweepPlan, folder: ResultFolder) -> tuple[list[Curves], Checkpo
     if not store.exists():
         store.begin()
     done: list[Curves] = []
-    begin = monotonic()
     try:
         for i, (settings, experiment) in enumerate(plan.parts):
             if settings:
-                _say_where(i, len(plan.parts), settings, monotonic() - begin)
+                shown = ", ".join(f"{key} {value}" for key, value in settings.items())
+                say(f"Settings {i + 1} of {len(plan.parts)}: {shown}")
             warn_of_steps(experiment)
             curves, finished, own = compute(experiment, store.folder / str(i))
             if curves is None or not finished:
@@ -106,12 +105,6 @@ def _swept(plan: SweepPlan, folder: ResultFolder) -> tuple[list[Curves], Checkpo
             store.remove()
         raise
     return done, store
-
-
-def _say_where(i: int, parts: int, settings: dict[str, Any], taken: float) -> None:
-    shown = ", ".join(f"{key} {value}" for key, value in settings.items())
-    left = f"; about {taken / i * (parts - i):.0f} s left for all" if i else ""
-    say(f"Settings {i + 1} of {parts}: {shown}{left}")
 
 
 @click.command()
@@ -162,9 +155,10 @@ def _attack_plan(
     own = experiment.attack
     tried = list(dict.fromkeys(parsed("attack", text, own) for text in attacks))
     against = list(dict.fromkeys(parsed("defence", text, experiment.defence) for text in defences))
+    parts = texts.typed("--shares", shares, tuple[float, ...])
     try:
         return study.plan(
-            experiment, tried or study.every_attack(own), _numbers(shares),
+            experiment, tried or study.every_attack(own), parts,
             against or study.usual_defence(experiment.defence),
         )  # fmt: skip
     except InputError as error:
@@ -178,22 +172,13 @@ def parsed(kind: str, text: str, own: Any = None) -> Any:
     return texts.named(f"psofed.{kind}s", f"--{kind}", text)
 
 
-def _numbers(shares: str) -> list[float]:
-    try:
-        return [float(part) for part in shares.split(",")]
-    except ValueError:
-        found, right = f"is {shares!r}", f"write numbers, as {SHARES}"
-        raise InputError("--shares", found, right) from None
-
-
 def _attacked(made: AttackPlan) -> list[Any]:
     """The steady errors of every part."""
     from psofed.compare import attacks as study
-    from psofed.simulate import family, montecarlo
+    from psofed.simulate import montecarlo
 
     total = made.base.runs * len(made.parts)
-    slow = [part.experiment for part in made.parts if _handled(part.experiment, family.supports)]
-    typical = (slow or [made.base])[-1]
+    typical = made.parts[-1].experiment  # attacked and, if there is a defence, defended
     with (
         showing("attacking", "runs", total=total, runs=True) as job,
         montecarlo.local(typical, jobs()) as workers,
@@ -202,12 +187,6 @@ def _attacked(made: AttackPlan) -> list[Any]:
             return study.compute(made, workers, job.advance)
         finally:
             workers.stop()
-
-
-def _handled(experiment: Experiment, compiled: Any) -> bool:
-    """Whether one of its methods is not compiled, under this attack and defence."""
-    parts = (part for _, part in experiment.parts())
-    return not all(compiled(method) for part in parts for method in part.start(part.task(0)))
 
 
 @click.command()

@@ -42,9 +42,7 @@ def theory(file: Path, **options: Any) -> None:
     experiment = prediction.fix_world(how.changed(experiments.read(file), None, {"runs": 2}), None)
     try:
         prediction.check(experiment)
-        if not prediction.supports(experiment):
-            found, right = "has none that the theory covers", "use psofed or onlinefed"
-            raise InputError("methods", found, right)
+        prediction.uncovered(experiment)
         _work(experiment, how, file.stem)
     except InputError as error:
         raise error if error.where else error.inside(where=str(file)) from None

@@ -168,7 +168,7 @@ cli = Verbs(
         },
         "Your own table": {"fit": "fit", "predict": "predict", "advise": "fit"},
         "A deployment": {"demo": "demo", "deploy": "verbs"},
-        "To look and to check": {"play": "pages", "check": "verify"},
+        "To look and to check": {"play": "verify", "check": "verify"},
     },
     help="""Online federated learning of nonlinear regression on streams, when every byte counts.
 

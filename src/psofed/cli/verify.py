@@ -1,4 +1,4 @@
-"""`psofed study verify` and `psofed check`: three executors side by side, the laws of a plug-in."""
+"""`psofed play`, `check` and `study verify`: the playground, the laws of a plug-in, executors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from psofed.cli.verbs import FILE
+from psofed.errors import InputError
 
 RANDOM = 25  # cases, if none are given
 ROUNDS = 50  # of an experiment, for each of its methods
@@ -73,3 +74,26 @@ def check(files: tuple[str, ...]) -> None:
     parts = [f"{counts[key]} {key}" for key in ("ok", "failed", "not applicable")]
     print(f"{', '.join(parts)}. " + ("Every rule holds." if passed else "NOT every rule holds."))
     sys.exit(0 if passed else 1)
+
+
+@click.command()
+@click.option("--out", type=FILE, default="playground.html", show_default=True,
+              help="File for the page.")  # fmt: skip
+def play(out: Path) -> None:
+    """Open the playground: an interactive page that shows how PSO-Fed works.
+
+    The page is one file, to keep or to send: it computes in the browser and needs no server and no
+    network. Its address holds its settings.
+    """
+    import webbrowser
+
+    from psofed.federation import records
+    from psofed.report import playground
+
+    try:
+        records.write(out, playground.render().encode())
+    except OSError as error:
+        found = f"cannot be written: {error.strerror}"
+        raise InputError(str(out), found, "give another --out") from None
+    shown = webbrowser.open(out.resolve().as_uri())
+    print(f"The playground is in {out}." + ("" if shown else " Open it in a browser."))

@@ -133,6 +133,7 @@ def compare_methods(
     _check(budget, target, tuning)
     if given(experiment).runs < 2:
         raise InputError("runs", "is 1, which has no standard error", "use 2 or more")
+    experiment.check_simulated()
     methods = budgets.completed(experiment.methods, experiment.features.dim)
     methods, unfit = budgets.attacked(experiment, methods)
     every = experiment.evaluate_every or max(experiment.rounds // 1000, 1)

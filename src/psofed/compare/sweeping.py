@@ -95,10 +95,10 @@ class SweepResult:
         [curves] = fitting
         return curves.only([j for j in range(len(curves.titles)) if _fits(curves, j, own)])
 
-    def plot(self, path: str | PathLike[str] | None = None, x: str | None = None) -> Any:
-        """The steady MSE against the setting `x`: the first with numbers, if it is not given."""
+    def plot(self, path: str | PathLike[str] | None = None) -> Any:
+        """The steady MSE against the first setting that has numbers."""
         need("matplotlib", "plot", "figures")
-        sheet = import_module("psofed.report.sweeps").sheet(self, x)
+        sheet = import_module("psofed.report.sweeps").sheet(self)
         return import_module("psofed.report.figures").drawn(sheet, path)
 
     def _axes(self) -> str:

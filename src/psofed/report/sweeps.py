@@ -10,7 +10,6 @@ import numpy as np
 
 from psofed.compare.addresses import Axis, variants
 from psofed.compare.sweeping import SweepResult
-from psofed.errors import InputError, nearest
 from psofed.extras import estimate
 from psofed.federation.plugins import written
 from psofed.report import files, page, runs
@@ -122,15 +121,15 @@ def sentence(entries: Sequence[dict[str, Any]]) -> str:
     return "All points have diverged." if best is None else f"{words}."
 
 
-def sheet(result: SweepResult, x: str | None = None) -> Sheet:
+def sheet(result: SweepResult) -> Sheet:
     """The steady MSE against a setting, on paper."""
-    chart = along(result, x)
+    chart = along(result)
     return Sheet([chart], title=chart.note)
 
 
-def along(result: SweepResult, x: str | None = None) -> Chart:
+def along(result: SweepResult) -> Chart:
     """The steady MSE with its standard error: a line for each method and other setting."""
-    axis = chosen(result, x)
+    axis = chosen(result)
     numeric = _numeric(axis)
     places = {value: value if numeric else i for i, value in enumerate(axis.values)}
     wide = numeric and min(axis.values) > 0 and max(axis.values) > WIDE * min(axis.values)
@@ -171,14 +170,8 @@ def common(titles: Sequence[str]) -> str:
     return ", ".join([name, *(each[0] for each in settings if len(set(each)) == 1)])
 
 
-def chosen(result: SweepResult, x: str | None) -> Axis:
-    """The setting along the figure."""
-    known = {axis.place.key: axis for axis in result.plan.axes}
-    short = {axis.place.field: axis for axis in result.plan.axes}
-    if x is not None:
-        if x not in known and x not in short:
-            raise InputError("x", f"is {x!r}, which was not swept", nearest(x, list(known)))
-        return known[x] if x in known else short[x]
+def chosen(result: SweepResult) -> Axis:
+    """The setting along the figure: the first with numbers."""
     numeric = [axis for axis in result.plan.axes if _numeric(axis) and len(axis.values) > 1]
     return numeric[0] if numeric else result.plan.axes[0]
 

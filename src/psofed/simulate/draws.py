@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -83,27 +82,11 @@ class Draws:
             yield Chunk(first, samples.x, y)
 
 
-def _check(stream: Any, rounds: int) -> None:
-    """Refuse rounds for which the stream has no samples; once for all runs, if it can be told."""
-    try:
-        hash(stream)
-    except TypeError:
-        about(stream).check_rounds(rounds)
-    else:
-        _checked(stream, rounds)
-
-
-@lru_cache(maxsize=1)
-def _checked(stream: Any, rounds: int) -> None:
-    about(stream).check_rounds(rounds)
-
-
 def draw(experiment: Experiment, task: Task, everybody: bool, in_order: bool = False) -> Draws:
     """The draws of one run: of all clients for all rounds, or of each until its last selection.
 
     `in_order`: of those who are ever selected for all rounds, in their order.
     """
-    _check(experiment.stream, experiment.rounds)
     rounds, cohorts = experiment.rounds, task.cohorts
     assert isinstance(cohorts, UniformCohorts)
     parts = (np.arange(n, min(n + PART, rounds)) for n in range(0, rounds, PART))

@@ -63,37 +63,17 @@ def run(
     test: TestSet,
     shares: Array | None = None,
     stop: Array | None = None,
-    part: float = 1.0,
-) -> Trajectory:
-    """The test errors of all `methods`, in lockstep on the same draws, at the rounds `marks`.
-
-    `shares` says how far f has changed at each of them, `part` which part of a run this is.
-    """
-    return _run(draws, methods, marks, test, shares=shares, stop=stop, part=part)
-
-
-def replay(
-    draws: Draws, methods: Sequence[Method], start: Start | None = None, lazy: bool = True
-) -> Trajectory:
-    """The models themselves before every round; the local ones too if clients are not lazy."""
-    marks, dim = np.arange(draws.rounds + 1), draws.features.dim
-    nothing = TestSet(np.zeros((dim, 1)), np.zeros(1), np.zeros(1), 1.0, np.zeros((2, 2)))
-    return _run(draws, methods, marks, nothing, start=start, keep=True, lazy=lazy)
-
-
-def _run(
-    draws: Draws,
-    methods: Sequence[Method],
-    marks: Array,
-    test: TestSet,
+    part: float = 0.0,
     *,
     start: Start | None = None,
     keep: bool = False,
     lazy: bool = True,
-    shares: Array | None = None,
-    stop: Array | None = None,
-    part: float = 0.0,
 ) -> Trajectory:
+    """The test errors of all `methods`, in lockstep on the same draws, at the rounds `marks`.
+
+    `shares` says how far f has changed at each of them, `part` which part of a run this is. Models
+    are returned if they are to be kept, local ones too if clients are not lazy.
+    """
     # Those that learn when idle come first: the kernel treats them as one stack.
     order = sorted(range(len(methods)), key=lambda j: not methods[j].idle)
     dtype, dim = np.dtype(methods[0].task.dtype), draws.features.dim
@@ -118,6 +98,15 @@ def _run(
         np.array(local)[:, :, back, :dim] if local else np.empty(0),
         mark >= 0,
     )
+
+
+def replay(
+    draws: Draws, methods: Sequence[Method], start: Start | None = None, lazy: bool = True
+) -> Trajectory:
+    """The models themselves before every round; the local ones too if clients are not lazy."""
+    marks, dim = np.arange(draws.rounds + 1), draws.features.dim
+    nothing = TestSet(np.zeros((dim, 1)), np.zeros(1), np.zeros(1), 1.0, np.zeros((2, 2)))
+    return run(draws, methods, marks, nothing, start=start, keep=True, lazy=lazy)
 
 
 def _chunks(draws: Draws, lazy: bool) -> Iterator[Chunk]:

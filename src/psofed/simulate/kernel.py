@@ -33,11 +33,6 @@ def simulate(job: Job, mark: int, stop: Array) -> int:
     return int(done)
 
 
-def fill_features(x: Array, features: Map, z: Array) -> None:
-    """z = sqrt(2/D) cos(W x + b) for each row of x, padded as the map is; or bumps, or as given."""
-    native.function("features", z.dtype)(native.struct(features), x, len(x), z)
-
-
 def learn_rows(w: Array, z: Array, y: Array, step: Any, epsilon: float = 0.0) -> Array:
     """`equations.lms` for one sample of each client: rows belong together. Returns the errors.
 

@@ -178,7 +178,7 @@ def run(
     >>> run(Experiment(clients=5, rounds=3, runs=2, test_samples=50)).mse.shape
     (7, 4)
     """
-    given(experiment)
+    given(experiment).check_simulated()
     many: Any = jobs
     if many is not None and (not isinstance(many, int) or many < 1):
         raise InputError("jobs", f"is {jobs!r}", "use a number of threads, 1 or more")

@@ -11,7 +11,7 @@ import numpy as np
 
 from psofed import extras
 from psofed.errors import InputError
-from psofed.experiment import TABLE_ROUNDS, Experiment, given
+from psofed.experiment import Experiment, given
 from psofed.federation.contract import Array, Task
 from psofed.federation.workers import Tell, Workers, in_parallel
 from psofed.streams.contract import about
@@ -66,17 +66,16 @@ def _check_worlds(experiment: Experiment) -> None:
             raise InputError(f"methods[{i}].{what}", found, right)
 
 
-def supports(experiment: Experiment) -> bool:
-    """Whether the experiment has any method that the theory covers."""
-    return len(uncovered(experiment)) < len(experiment.methods)
-
-
 def uncovered(experiment: Experiment) -> list[str]:
-    """The titles of the methods that the theory does not cover."""
+    """The titles of the methods that the theory does not cover; an InputError if it covers none."""
     _check_worlds(experiment)
     methods = started(experiment, experiment.task(0))
     known = [system(method, np.arange(1), experiment.cohort) for method in methods]
-    return [t for t, each in zip(experiment.titles, known, strict=True) if each is None]
+    rest = [t for t, each in zip(experiment.titles, known, strict=True) if each is None]
+    if len(rest) == len(known):
+        found = f"has none with a theory: {', '.join(rest)}: {UNCOVERED}"
+        raise InputError("methods", found, "use psofed or onlinefed")
+    return rest
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,23 +111,9 @@ class Prediction:
         return 10 * np.log10(self.mse)
 
     def __repr__(self) -> str:
-        return f"<Prediction of {self.title}: {self._end()}>"
-
-    def _end(self) -> str:
-        if self.lost is not None:
-            return f"diverges by round {self.lost:,}"
-        return f"{self.mse_db[-1]:.2f} dB after {extras.counted(int(self.rounds[-1]), 'round')}"
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the expected error at some rounds."""
-        shown = [i for i, n in enumerate(self.rounds.tolist()) if n in (*TABLE_ROUNDS, 0)]
-        rows = [
-            [f"{self.rounds[i]:,}", extras.estimate(float(self.mse_db[i]), float("nan"))]
-            for i in dict.fromkeys([*shown, len(self.rounds) - 1])
-        ]
-        note = f"Step {self.step:g}; recursion of mean and mean square; {self.judged}."
-        title = f"Prediction: {self.title}, {self._end()}"
-        return extras.table(title, ["round", "expected MSE, dB"], rows, note)
+        end = f"{self.mse_db[-1]:.2f} dB after {extras.counted(int(self.rounds[-1]), 'round')}"
+        end = end if self.lost is None else f"diverges by round {self.lost:,}"
+        return f"<Prediction of {self.title}: {end}, {self.judged}>"
 
 
 def fix_world(experiment: Experiment, number: int | None = None) -> Experiment:
@@ -180,9 +165,9 @@ def one(
             rows.append((mse, bias))
     table = np.full((len(marks), 2), np.nan)
     table[: len(rows)] = rows
-    mse, bias = table.T
+    errors, biases = table.T
     rounds = experiment.evaluated
-    return Prediction(title, system.step, rounds, mse, bias, lost, experiment.judged)
+    return Prediction(title, system.step, rounds, errors, biases, lost, experiment.judged)
 
 
 def predict(
@@ -248,10 +233,6 @@ def curves(experiment: Experiment, number: int | None = None, jobs: int = 1) -> 
     ('PSO-Fed M=40 uncoordinated', True)
     """
     check(given(experiment))
-    rest = uncovered(experiment)
-    if rest:
-        found = f"{', '.join(rest)}: {UNCOVERED}"
-        if len(rest) == len(experiment.methods):
-            raise InputError("methods", f"has none with a theory: {found}", "add psofed")
-        warn(f"no prediction for {found}", UserWarning, stacklevel=2)
+    if rest := uncovered(experiment):
+        warn(f"no prediction for {', '.join(rest)}: {UNCOVERED}", UserWarning, stacklevel=2)
     return predict(world(fix_world(experiment, number)), jobs)

@@ -22,7 +22,7 @@ from psofed.theory.system import System
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
+class PooledWindows:
     """The windows of a round, averaged over clients; d_k is the diagonal of S_k."""
 
     rho: Array  # [D]: mean_k d_k
@@ -80,31 +80,31 @@ class Calendar:
 
     def __init__(self, system: System, kind: Any) -> None:
         self.system, self.kind = system, kind
-        self._recent: dict[int, Windows] = {}
+        self._recent: dict[int, PooledWindows] = {}
 
-    def __getitem__(self, n: int) -> Windows:
+    def __getitem__(self, n: int) -> PooledWindows:
         if n not in self._recent:
             self._recent = {k: v for k, v in self._recent.items() if k == n - 1}
             self._recent[n] = self._windows(n)
         return self._recent[n]
 
-    def _windows(self, n: int) -> Windows:
+    def _windows(self, n: int) -> PooledWindows:
         turn = self.system.turned(n)
         if turn is None:
             return self._drawn(n)
         first, turned = self._first, ((turn, turn), (0, 1))
-        return Windows(
+        return PooledWindows(
             np.roll(first.rho, turn), np.roll(first.Pi, *turned), np.roll(first.pair, *turned)
         )
 
     @cached_property
-    def _first(self) -> Windows:
+    def _first(self) -> PooledWindows:
         return self._drawn(0)
 
-    def _drawn(self, n: int) -> Windows:
+    def _drawn(self, n: int) -> PooledWindows:
         d = self.system.masks(n).astype(self.kind)
         squares, pairs = outer(d)
-        return Windows(d.mean(axis=0), squares, squares if self.system.coordinated else pairs)
+        return PooledWindows(d.mean(axis=0), squares, squares if self.system.coordinated else pairs)
 
 
 def outer(a: Array) -> tuple[Array, Array]:
@@ -208,7 +208,7 @@ class ReducedRecursion:
         return Second(A_up, B, _symmetric(C), _symmetric(X))
 
     def _uploaded(
-        self, up: Windows, A: Array, V: Array, Q1: Array, Y11: Array
+        self, up: PooledWindows, A: Array, V: Array, Q1: Array, Y11: Array
     ) -> tuple[Array, Array]:
         """Cov(w+) given the cohort, and p Cov(uploaded entries, psi_k) of selected clients k."""
         rows, s = up.rows, self.system.cohort

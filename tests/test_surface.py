@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -81,7 +82,6 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
     [
         ("pandas", "frame", lambda c: c.to_frame()),
         ("matplotlib", "plot", lambda c: c.plot()),
-        ("matplotlib", "plot", lambda c: c.plot(ax=None)),
         ("sklearn", "sklearn", lambda c: _estimator("FederatedRegressor")),
         ("river", "river", lambda c: _estimator("RFFKLMSStream")),
     ],
@@ -231,7 +231,7 @@ def test_finished_runs_are_kept_when_python_is_interrupted():
         psofed.run(many, 1, on_run=stop)
     kept = psofed.finished_runs()
     assert kept.runs == 2
-    assert np.array_equal(kept.mse, psofed.run(many.only(range(7)), 1).mse) is False
+    assert np.array_equal(kept.mse, psofed.run(replace(many, runs=2), 1).mse)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "2 of 9 runs" in repr(kept)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import types
 from contextlib import nullcontext
 
@@ -21,6 +23,13 @@ def clock(monkeypatch):
     now = types.SimpleNamespace(time=0.0)
     monkeypatch.setattr(progress, "monotonic", lambda: now.time)
     return now
+
+
+@pytest.fixture
+def unseen(monkeypatch, clock):
+    """The same where nobody looks at a job but the test."""
+    monkeypatch.setattr(progress, "_repeated", lambda job, show: nullcontext())
+    return clock
 
 
 def left(job):
@@ -102,3 +111,39 @@ def test_processes_report_how_far_they_are():
     )
     assert seen[-1] - before == pytest.approx(2)
     assert progress.worked() - before == pytest.approx(2)
+
+
+def test_a_log_has_lines_also_while_nothing_is_finished_and_fewer_as_time_goes_on(unseen, capsys):
+    job = Progress("learning without A, B", "rounds", total=1000)
+    with progress._lines(job) as show:
+        for unseen.time in range(3600):
+            show()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "learning without A, B: 0 of 1000 rounds, 10 s so far"
+    assert 3 < len(lines) < 60
+
+
+def test_a_short_job_says_nothing(capsys):
+    with progress.counting("learning, rounds") as on_round:
+        on_round(1, 2)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_shows_a_bar_that_goes_away(monkeypatch, unseen):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    job = Progress("learning", "rounds", total=1000)
+    with progress._bar(job) as show:
+        for done in (250, 500):
+            unseen.time += 25
+            job.advance(done)
+        show()
+    text = screen.getvalue()
+    assert "500 of 1000 rounds, about 50 s left" in text
+    assert text.endswith(("\x1b[2K", "\x1b[1A\x1b[2K"))

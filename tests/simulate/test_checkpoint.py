@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from psofed import experiment as experiments
 from psofed.errors import InputError
@@ -14,7 +12,7 @@ from psofed.experiment import Experiment, Features
 from psofed.federation.records import CHECKPOINT
 from psofed.methods import onlinefed, psofed
 from psofed.simulate import finished, montecarlo
-from psofed.simulate.finished import Accumulator, Checkpoint, DamagedError
+from psofed.simulate.finished import Accumulator, Checkpoint
 from psofed.simulate.onerun import one_run
 
 SMALL = Experiment(
@@ -86,23 +84,6 @@ def test_more_runs_can_be_added_to_what_is_there(tmp_path):
     few = replace(SMALL, runs=4)
     montecarlo.run(few, store=store(tmp_path, few))
     assert same(montecarlo.run(SMALL, store=store(tmp_path, begin=False)), montecarlo.run(SMALL))
-
-
-@given(st.data())
-def test_a_damaged_file_is_detected(tmp_path_factory, data):
-    path = tmp_path_factory.mktemp("c") / "file"
-    finished.write(path, {"a": np.arange(20.0), "b": np.ones((2, 3))}, durable=False)
-    good = path.read_bytes()
-    assert np.array_equal(finished.read(path)["a"], np.arange(20.0))
-    if data.draw(st.booleans()):
-        path.write_bytes(good[: data.draw(st.integers(0, len(good) - 1))])
-    else:
-        i = data.draw(st.integers(0, len(good) - 1))
-        path.write_bytes(
-            good[:i] + bytes([good[i] ^ (1 << data.draw(st.integers(0, 7)))]) + good[i + 1 :]
-        )
-    with pytest.raises(DamagedError):
-        finished.read(path)
 
 
 def test_a_damaged_checkpoint_is_reported_and_its_runs_are_repeated(tmp_path):

@@ -8,9 +8,8 @@ import pytest
 from psofed.core.schedule import Ahead, Sequential, Stochastic, UniformCohorts
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
-from psofed.federation import schema
-from psofed.federation.contract import OneClient, nothing, rows
-from psofed.federation.stage import Lifted, Stage
+from psofed.federation.contract import OneClient
+from psofed.federation.stage import Lifted
 from psofed.methods import fedavg, local, onlinefed
 from psofed.rivals import etpsofed, qsgd, quantised, topk
 from psofed.simulate import any_method, montecarlo
@@ -25,48 +24,6 @@ SMALL = Experiment(
 def models(method, draws):
     plays = any_method.play(method, any_method.RunSamples(draws))
     return np.array([method.models(m.server, m.clients).copy() for m in plays])
-
-
-class Apart(Stage):
-    """The handlers, asked for one client after another."""
-
-    def _each(self, client, k):
-        for i in range(len(k)):
-            yield i, slice(i, i + 1), {name: array[i : i + 1] for name, array in client.items()}
-
-    def _join(self, parts, k):
-        if not parts:
-            return nothing(k)
-        return rows([part.row(0) for part in parts], self.task.dtype)
-
-    def download(self, server, k, n):
-        return self._join([self.inner.download(server, k[i : i + 1], n) for i in range(len(k))], k)
-
-    def receive(self, client, k, n, message):
-        for i, here, one in self._each(client, k):
-            row = message.row(i)
-            self.inner.receive(one, k[here], n, rows([row], self.task.dtype))
-
-    def learn(self, client, x, z, y):
-        for _, here, one in self._each(client, y):
-            self.inner.learn(one, x[here], z[here], y[here])
-
-    def upload(self, client, k, n):
-        return self._join(
-            [self.inner.upload(one, k[h], n) for _, h, one in self._each(client, k)], k
-        )
-
-
-@pytest.mark.parametrize("name", schema.names("psofed.methods"))
-def test_a_stack_of_clients_gives_what_each_gives_alone(name):
-    options = schema.load("psofed.methods", name).Options()
-    fitting = {field: 4 for field in ("shared", "block") if hasattr(options, field)}
-    experiment = replace(SMALL, methods=(replace(options, **fitting),))
-    task = experiment.task(0)
-    (method,) = experiment.start(task)
-    draws = draw(experiment, task, everybody=True)
-    apart = Apart(*experiment.start(task))
-    assert np.abs(models(method, draws) - models(apart, draws)).max() <= 1e-12
 
 
 def test_a_method_for_one_client_at_a_time_is_lifted_to_stacks():

@@ -110,18 +110,6 @@ def test_a_paired_difference_has_the_smaller_error():
     assert itself.value == itself.stderr == 0
 
 
-def test_ctrl_c_keeps_the_finished_runs():
-    def interrupt(total):
-        if total.runs == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(montecarlo.Interrupted) as stop:
-        montecarlo.run(replace(SMALL, runs=100), jobs=2, on_run=interrupt)
-    kept = stop.value.curves
-    assert kept.runs == 3
-    assert same(kept, montecarlo.run(replace(SMALL, runs=3)))
-
-
 def test_one_run_has_no_standard_error_and_still_a_table():
     curves = montecarlo.run(replace(SMALL, runs=1))
     assert np.isnan(curves.stderr).all()
@@ -167,16 +155,6 @@ def test_long_runs_keep_at_most_ten_thousand_points():
     assert len(Experiment(rounds=30_000).evaluated) <= 10_006
     assert len(Experiment(rounds=10_000).evaluated) == 10_001
     assert Experiment(rounds=10_001).every == 2
-
-
-def test_curves_become_a_frame_with_a_row_for_each_method_and_mark():
-    pytest.importorskip("pandas", reason="needs the extra frame")
-    curves = montecarlo.run(replace(SMALL, runs=2))
-    frame = curves.to_frame()
-    assert len(frame) == curves.mse.size
-    one = frame[(frame.method == "PSO-Fed M=2 uncoordinated") & (frame["round"] == 40)].iloc[0]
-    assert one["mse"] == curves.mse[1, -1]
-    assert one["cumulative"] == curves.cumulative[1, -1] == 40 * 2 * 4 * 2 * 4
 
 
 @pytest.mark.parametrize("options", [onlinefed.Options(), psofed.Options(2), psofed.Options(9)])

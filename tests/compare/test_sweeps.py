@@ -166,7 +166,7 @@ def test_numpy_values_and_single_ones_are_taken():
 
 
 def test_a_point_that_is_not_there_is_refused(found):
-    with pytest.raises(InputError, match="which is no point of this sweep"):
+    with pytest.raises(InputError, match="which this sweep has no point for"):
         found.at(shared=2)
     with pytest.raises(InputError, match=r"give all of features\.width"):
         found.at(shared=1)

@@ -68,18 +68,18 @@ def compare(
     experiment, unfit = _experiment(file, how)
     question = {"budget": budget, "target": target, "tuning": tuning}
     with results(how.out, f"{file.stem}-compare" if file else "compare", resumes=True) as folder:
-        known = Checkpoint.beside(folder.path)
+        known = Checkpoint.note(folder.path)
         kept = searches.from_text(known, experiment, question)
         if known and kept is None:
             found = "holds the beginning of another comparison"
             raise InputError(str(folder.path), found, "repeat its command, or give another --out")
         tuned = kept or _tuned(experiment, budget, target, tuning)
-        beside = searches.to_text(experiment, question, tuned)
+        note = searches.to_text(experiment, question, tuned)
         tuned = tuned._replace(left_out=[*unfit, *tuned.left_out])
         every = experiment.evaluate_every or max(experiment.rounds // 1000, 1)
         methods = tuple(entry.options for entry in tuned.entries)
         experiment = replace(experiment, methods=methods, evaluate_every=every)
-        curves, done, store = compute(experiment, folder.path, beside)
+        curves, done, store = compute(experiment, folder.path, note)
         if curves is None or not done:
             leave_interrupted(folder, store)
         command = _command(file, question, curves.experiment, how)
@@ -114,9 +114,9 @@ def _tuned(experiment: Experiment, budget: float, target: float | None, tuning: 
     from psofed.compare.tuning import tune
     from psofed.simulate import montecarlo
 
-    with montecarlo.local(experiment, jobs()) as workers, in_turn() as told:
+    with montecarlo.local(experiment, jobs()) as workers, in_turn() as report:
         try:
-            return tune(experiment, budget, tuning, target, workers, told)
+            return tune(experiment, budget, tuning, target, workers, report)
         except InputError as error:
             raise error.inside("--") if error.field == "budget" else error from None
 

@@ -39,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
             what = error.filename2 or error.filename or "the output"
             _leave(2, f"psofed: {what} cannot be written: {error.strerror}")
-        if (told := plugins.blamed(error)) is not None:
-            _leave(2, f"psofed: {told}")
+        if (blamed := plugins.blamed(error)) is not None:
+            _leave(2, f"psofed: {blamed}")
         traceback.print_exc()
         line = (
             f"psofed {__version__}: this is a bug in psofed. Please report it with the lines above."

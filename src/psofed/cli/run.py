@@ -227,11 +227,11 @@ def leave_interrupted(folder: ResultFolder, store: Checkpoint, kept: int | None 
 
 
 def compute(
-    experiment: Experiment, folder: Path, beside: str = ""
+    experiment: Experiment, folder: Path, note: str = ""
 ) -> tuple[Curves | None, bool, Checkpoint]:
     """The curves, whether they are finished, and the checkpoint that was kept on the way.
 
-    It goes on from the runs that the folder has. `beside` is a text that is kept with them.
+    It goes on from the runs that the folder has. `note` is a text that is kept with them.
     """
     from psofed.core import native
     from psofed.errors import InputError
@@ -245,11 +245,11 @@ def compute(
     store = Checkpoint(folder, experiment)
     try:
         if not store.exists():
-            store.begin(beside)
+            store.begin(note)
         pool = montecarlo.local(experiment, jobs())
-        told = _resumed(store)
-        curves = montecarlo.run(experiment, on_run=told, store=store, pool=pool, progress=True)
-        told(None)  # if there was no run left to do
+        on_run = _resumed(store)
+        curves = montecarlo.run(experiment, on_run=on_run, store=store, pool=pool, progress=True)
+        on_run(None)  # if there was no run left to do
         return curves, True, store
     except montecarlo.Interrupted as stop:
         return stop.curves, False, store

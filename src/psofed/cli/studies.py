@@ -207,13 +207,13 @@ def privacy(file: Path | None, clients: int, rounds: int | None, out: Path | Non
     from psofed.report import privacy as words
 
     with results(out, f"{file.stem if file else 'paper'}-privacy") as folder:
-        with in_turn("steps") as told:
-            found = _played(file, rounds, clients, told)
+        with in_turn("steps") as report:
+            found = _played(file, rounds, clients, report)
         folder.write(words.render(found, command()))
     show(*words.blocks(found), f"\nresults in {folder.path}")
 
 
-def _played(file: Path | None, rounds: int | None, clients: int, told: Any) -> Audit:
+def _played(file: Path | None, rounds: int | None, clients: int, report: Any) -> Audit:
     from psofed import experiment as experiments
     from psofed.fleet.protocol import deployment
     from psofed.privacy import audit
@@ -225,4 +225,4 @@ def _played(file: Path | None, rounds: int | None, clients: int, told: Any) -> A
         deploy = deployment.settings(file)
     audit.check(experiment)
     played = min(rounds or audit.enough(experiment), experiment.rounds)
-    return audit.audit(experiment, deploy, played, clients, told)
+    return audit.audit(experiment, deploy, played, clients, report)

@@ -32,7 +32,7 @@ def theory(file: Path, **options: Any) -> None:
 
     Prints the limits of the step with a verdict for each method, the convergence rate of the mean
     error compared with the paper's eq. (13), and the expected MSE over the rounds. Writes theory
-    (.png, .pdf, .csv, .json, .txt). With --runs it simulates the same world so often and adds the
+    (.png, .pdf, .csv, .json, .txt). With --runs it also simulates the same world and adds the
     measured curves.
     """
     from psofed import experiment as experiments

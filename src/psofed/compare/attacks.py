@@ -188,8 +188,8 @@ def _fitting(
     return fitting, refused
 
 
-def compute(made: AttackPlan, workers: Pool, told: Callable[[int], None]) -> list[Array]:
-    """The steady errors [run, method] of every part; `told` gets the number of finished runs."""
+def compute(made: AttackPlan, workers: Pool, report: Callable[[int], None]) -> list[Array]:
+    """The steady errors [run, method] of every part; `report` gets the number of finished runs."""
     runs, found = made.base.runs, list[Array]()
     waiting: list[list[Any]] = []
     for part in [*(part.experiment for part in made.parts), None]:
@@ -202,7 +202,7 @@ def compute(made: AttackPlan, workers: Pool, told: Callable[[int], None]) -> lis
             done, ends = made.parts[len(found)].experiment, list[Array]()
             for job in waiting.pop(0):
                 ends += [_steady(done, run.mse) for run in job.result()]
-                told(runs * len(found) + len(ends))
+                report(runs * len(found) + len(ends))
             found.append(np.array(ends))
     return found
 

@@ -139,8 +139,8 @@ def compare_methods(
     every = experiment.evaluate_every or max(experiment.rounds // 1000, 1)
     experiment = replace(experiment, methods=methods, evaluate_every=every)
     shown = interactive() if progress is None else progress
-    with threads(jobs) as workers, in_turn() as told:
-        found = tune(experiment, budget, tuning, target, workers, told if shown else silent)
+    with threads(jobs) as workers, in_turn() as report:
+        found = tune(experiment, budget, tuning, target, workers, report if shown else silent)
     found = found._replace(left_out=[*unfit, *found.left_out])
     experiment = replace(experiment, methods=tuple(entry.options for entry in found.entries))
     curves = montecarlo.run(experiment, jobs, progress=shown)

@@ -91,16 +91,16 @@ class Pilot:
         self.budget, self.workers, self.target = budget, workers, -np.inf
         self.reference = reference_bytes(experiment) * rounds
 
-    def scores(self, trials: Sequence[Options], runs: int, told: OnPart) -> list[Scored]:
-        """Each trial's score over so many runs."""
+    def scores(self, trials: Sequence[Options], runs: int, report: OnPart) -> list[Scored]:
+        """Each trial's score over this number of runs."""
         parts, found = list(self._parts(trials)), list[Scored]()
         try:
-            told(0, runs * len(parts))
+            report(0, runs * len(parts))
             # All runs of a part at once: that is faster than one after another.
             jobs = [self.workers.submit(part, list(range(runs))) for part in parts]
             for i, (part, job) in enumerate(zip(parts, jobs, strict=True), 1):
                 found += self._judged(part, job.result())
-                told(runs * i, runs * len(parts))
+                report(runs * i, runs * len(parts))
         except KeyboardInterrupt:  # the runs of a pilot are no result
             raise montecarlo.Interrupted(None) from None
         return [replace(score, options=o) for score, o in zip(found, trials, strict=True)]
@@ -184,9 +184,9 @@ class Search:
     """The best settings of several methods, each named by its title."""
 
     def __init__(
-        self, pilot: Pilot, told: Callable[..., OnPart], name: str, rungs: Sequence[Rung] = PLAIN
+        self, pilot: Pilot, report: Callable[..., OnPart], name: str, rungs: Sequence[Rung] = PLAIN
     ) -> None:
-        self.pilot, self.told, self.name, self.rungs = pilot, told, name, rungs
+        self.pilot, self.report, self.name, self.rungs = pilot, report, name, rungs
         self.known: dict[Options, list[Scored]] = {}  # of these runs, by setting
 
     def best(
@@ -203,7 +203,7 @@ class Search:
         for i, rung in enumerate(self.rungs, 1):
             name = f"{self.name}, {i} of {len(self.rungs)}"
             if rung.near:
-                alive = {who: [*some, *self._beside(some)] for who, some in alive.items()}
+                alive = {who: [*some, *self._neighbours(some)] for who, some in alive.items()}
             else:
                 self.known = {}
             self._measure(self._steps(alive, rung, best), rung.runs, name)
@@ -214,7 +214,7 @@ class Search:
             best = {who: top.options.step for who, top in tops.items()}
         return {who: Winner(top, tuple(self.known[alive[who][0]])) for who, top in tops.items()}
 
-    def _beside(self, some: Sequence[Options]) -> list[Options]:
+    def _neighbours(self, some: Sequence[Options]) -> list[Options]:
         """Settings next to the best: options that were varied one by one may go together."""
         pilot = self.pilot
         near = neighbours(pilot.experiment, some[0], pilot.budget) if some else ()
@@ -254,7 +254,7 @@ class Search:
             for mu in some
             for averaged in ((False, True) if setting.serves else (False,))
         ]
-        for score in self.pilot.scores(trials, runs, self.told(name, runs=True)):
+        for score in self.pilot.scores(trials, runs, self.report(name, runs=True)):
             self.known.setdefault(bare(score.options), []).append(score)
 
     def _affordable(self, setting: Options) -> list[Scored]:

@@ -82,7 +82,7 @@ class SweepResult:
         for asked in axes(self.plan.base, _together(settings or {}, more)):
             known = [a for a in self.plan.axes if a.place == asked.place]
             if not known or not set(asked.values) <= set(known[0].values) or len(asked.values) > 1:
-                text = f"is {', '.join(map(repr, asked.values))}, which is no point of this sweep"
+                text = f"is {', '.join(map(repr, asked.values))}, which this sweep has no point for"
                 raise InputError(asked.place.key, text, f"it has: {self._axes()}")
             wanted[asked.place] = asked.values[0]
         own = {place: value for place, value in wanted.items() if place.own}

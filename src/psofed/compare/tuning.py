@@ -35,11 +35,11 @@ from psofed.simulate.montecarlo import Pool
 HOW = ("fair", "plain", "none")
 How = Literal["fair", "plain", "none"]
 WORTH_DB, WORTH_BYTES = 0.1, 0.9
-Told = Callable[..., OnPart]  # a name, and whether its parts are runs
+Reporter = Callable[..., OnPart]  # a name, and whether its parts are runs
 
 
 def silent(name: str, runs: bool = False) -> OnPart:
-    """What `tune` tells, where nobody wants to know."""
+    """No progress is shown."""
     return lambda done, total: None
 
 
@@ -79,17 +79,17 @@ def tune(
     how: How,
     target: float | None,
     workers: Pool,
-    told: Told,
+    report: Reporter,
 ) -> Tuned:
     """Every method of the experiment as it is compared, within the budget.
 
     "fair" is at its best for each aim, with gifts, "plain" without them; "none" has its knob at the
-    budget, and the step that it has. `told` is given the name of a part of the search, and returns
-    what to call as it goes on.
+    budget, and the step that it has. `report` is given the name of a part of the search and
+    returns what to call as it goes on.
     """
     if how != "none":
         _check_steps(experiment)
-    fitting, left_out, on_part = {}, [], told("fitting to the budget")
+    fitting, left_out, on_part = {}, [], report("fitting to the budget")
     for i, (title, options) in enumerate(zip(experiment.titles, experiment.methods, strict=True)):
         base = options if how == "none" else budget.bare(options)
         settings, why = budget.settings(experiment, base, allowed, how != "none")
@@ -103,9 +103,9 @@ def tune(
     else:
         pilot = Pilot(experiment, allowed, workers)
         contestants: dict[Who, Any] = {(t, aim): s for t, s in fitting.items() for aim in AIMS}
-        target = pilot.target = _target(pilot, contestants, told) if target is None else target
-        winners = Search(pilot, told, "tuning").best(contestants)
-        better = _gifted(experiment, pilot, winners, told) if how == "fair" else {}
+        target = pilot.target = _target(pilot, contestants, report) if target is None else target
+        winners = Search(pilot, report, "tuning").best(contestants)
+        better = _gifted(experiment, pilot, winners, report) if how == "fair" else {}
         made = [*_entries(experiment, winners), *_entries(experiment, better, gifted=True)]
         beaten = [title for title in fitting if all(title != who for who, _ in winners)]
         left_out += [(title, "sends more than the budget") for title in beaten]
@@ -137,18 +137,18 @@ def _check_steps(experiment: Experiment) -> None:
         raise InputError("privacy", found, right)
 
 
-def _target(pilot: Pilot, contestants: Mapping[Who, Sequence[Options]], told: Told) -> float:
+def _target(pilot: Pilot, contestants: Mapping[Who, Sequence[Options]], report: Reporter) -> float:
     """1 dB above the reference at its best."""
     first = {w: s for w, s in contestants.items() if s[0].role == "reference" and w[1] == "error"}
-    [best, *_] = Search(pilot, told, "tuning the reference").best(first).values()
+    [best, *_] = Search(pilot, report, "tuning the reference").best(first).values()
     return default_target(best.score.error)
 
 
 def _gifted(
-    experiment: Experiment, pilot: Pilot, winners: Mapping[Who, Winner], told: Told
+    experiment: Experiment, pilot: Pilot, winners: Mapping[Who, Winner], report: Reporter
 ) -> dict[Who, Winner]:
     """The methods that are better with a gift than without, or affordable only with it."""
-    on_part, found = told("fitting gifts to the budget"), dict[Who, Sequence[Options]]()
+    on_part, found = report("fitting gifts to the budget"), dict[Who, Sequence[Options]]()
     steps: dict[Who, float | None] = {}
     for i, (title, options) in enumerate(zip(experiment.titles, experiment.methods, strict=True)):
         for aim in AIMS:
@@ -158,7 +158,7 @@ def _gifted(
             if settings:
                 found[who], steps[who] = settings, best.step
         on_part(i + 1, len(experiment.methods))
-    better = Search(pilot, told, "tuning with gifts", GIFTED).best(found, steps)
+    better = Search(pilot, report, "tuning with gifts", GIFTED).best(found, steps)
     return {who: winner for who, winner in better.items() if _helped(who, winner, winners)}
 
 

@@ -28,7 +28,7 @@ from psofed.streams.table import Options as TableStream
 
 Gauge = Literal["readable", "partly", "not by our attacks"]
 EXAMPLES = 400  # inputs by which the server learns what inputs look like
-MOST_OF = 0.9  # of the samples: a method of which so many are read is readable
+MOST_OF = 0.9  # share of the samples: a method of which more are read is readable
 FOLLOWED, SUMS, SENT = "following the model", "sums over cohorts", "samples are sent"
 UNTRIED = "too few equations for the unknowns, or changes lost in the noise"
 
@@ -89,14 +89,14 @@ class Reconstruction:
 
 def attack(
     view: ServerView, clients: Sequence[int],
-    told: Callable[[int, int], None] = lambda done, of: None,
+    report: Callable[[int, int], None] = lambda done, of: None,
 ) -> Reconstruction:  # fmt: skip
     """The strongest attack that there is on the method of this view."""
     if relays(view.method):
         return _sent(view, clients)
     if why := not_attacked(view):
         return Reconstruction(MethodAudit(note=why), {k: _rounds(view, k) for k in clients})
-    return _sums(view, told) if view.masked else _followed(view, clients, told)
+    return _sums(view, report) if view.masked else _followed(view, clients, report)
 
 
 def not_attacked(view: ServerView) -> str:
@@ -157,7 +157,7 @@ def _delayed(view: ServerView) -> bool:
 
 
 def _followed(
-    view: ServerView, clients: Sequence[int], told: Callable[[int, int], None]
+    view: ServerView, clients: Sequence[int], report: Callable[[int, int], None]
 ) -> Reconstruction:
     """Each client by itself, from its first contact on."""
     prior, line, method, stream = guess(view), _delayed(view), view.method, view.plan.experiment
@@ -175,13 +175,13 @@ def _followed(
         for exchanged in met:
             readers[k].meet(exchanged)
             done += 1
-            told(done, total)
+            report(done, total)
         models = common_models(view, [each.n for each in met])
         samples[k] = labelled(view, readers[k], met, models)
     return _reconstruction(FOLLOWED, samples, readers, total)
 
 
-def _sums(view: ServerView, told: Callable[[int, int], None]) -> Reconstruction:
+def _sums(view: ServerView, report: Callable[[int, int], None]) -> Reconstruction:
     """A cohort at once: of its sums, each client adds one term to each round's."""
     method, size = view.method, view.method.task.cohorts.size
     everyone = size == method.task.clients and view.first <= 1
@@ -193,7 +193,7 @@ def _sums(view: ServerView, told: Callable[[int, int], None]) -> Reconstruction:
         except ValueError:  # masks that do not cancel: somebody of the cohort is missing
             continue
         reader.meet(met[-1])
-        told(i + 1, len(view.contacts))
+        report(i + 1, len(view.contacts))
         if not everyone:
             reader.against(met[-1], models[contact.n])
             reader.track.value[:] = np.nan  # the next cohort is another one
@@ -207,7 +207,7 @@ def _reconstruction(
     name: str, samples: dict[int, list[Recovered]], readers: dict[int, Reader], contacts: int
 ) -> Reconstruction:
     each = max(contacts, 1)
-    equations, unknowns = (np.sum([r.told for r in readers.values()], axis=0) / each).tolist()
+    equations, unknowns = (np.sum([r.counted for r in readers.values()], axis=0) / each).tolist()
     fresh, searches, blind = (
         sum(getattr(reader, key) for reader in readers.values())
         for key in ("fresh", "searches", "blind")

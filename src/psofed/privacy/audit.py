@@ -21,8 +21,8 @@ from psofed.privacy.view import ServerView, TrueSamples, deployed, play, truth
 from psofed.streams.contract import Stream, about
 from psofed.streams.table import Options as TableStream
 
-Told = Callable[[str], Callable[[int, int], None]]
-CONTACTS, BLOCKS = 20, 3  # of a client, and uploads: rounds are played until there are so many
+Reporter = Callable[[str], Callable[[int, int], None]]
+CONTACTS, BLOCKS = 20, 3  # contacts of a client and uploads until which rounds are played
 CLIENTS = 3  # that are attacked
 WITHIN = 0.05  # standard deviations, in every input: a sample that is that near is read
 SHOWN = 3  # samples that are shown next to the truth
@@ -65,12 +65,14 @@ def check(experiment: Experiment) -> None:
     about(experiment.stream).check_rounds(experiment.rounds)
 
 
-def audit(experiment: Experiment, deploy: Deploy, rounds: int, clients: int, told: Told) -> Audit:
+def audit(
+    experiment: Experiment, deploy: Deploy, rounds: int, clients: int, report: Reporter
+) -> Audit:
     """Every method of an experiment, without and with what its table [privacy] does."""
     plain = replace(experiment, privacy=None)
     acts = experiment.privacy is not None and experiment.privacy.acts
     found = [
-        tuple(_one(each, j, deploy, rounds, clients, told) for j in range(len(each.methods)))
+        tuple(_one(each, j, deploy, rounds, clients, report) for j in range(len(each.methods)))
         for each in ([plain, experiment] if acts else [plain])
     ]
     private = found[1] if acts else ()
@@ -78,7 +80,7 @@ def audit(experiment: Experiment, deploy: Deploy, rounds: int, clients: int, tol
 
 
 def _one(
-    experiment: Experiment, j: int, deploy: Deploy, rounds: int, clients: int, told: Told
+    experiment: Experiment, j: int, deploy: Deploy, rounds: int, clients: int, report: Reporter
 ) -> MethodAudit:
     options, title = experiment.methods[j], experiment.titles[j]
     if options.alone:
@@ -89,8 +91,8 @@ def _one(
         if error.field not in ("method", "policy"):
             raise
         return MethodAudit(title, options.name, note=f"not attacked: it {error.found}")
-    view = play(plan, rounds, told(f"playing {title}"))
-    return of_view(view, whom(view, clients), title, told)
+    view = play(plan, rounds, report(f"playing {title}"))
+    return of_view(view, whom(view, clients), title, report)
 
 
 def whom(view: ServerView, count: int) -> list[int]:
@@ -99,12 +101,12 @@ def whom(view: ServerView, count: int) -> list[int]:
     return met if view.masked else met[:count]
 
 
-def of_view(view: ServerView, clients: list[int], title: str, told: Told) -> MethodAudit:
+def of_view(view: ServerView, clients: list[int], title: str, report: Reporter) -> MethodAudit:
     """Attack a view, then judge it by the samples that its plan has."""
     name = view.plan.world.methods[0].name
     if not clients:
         return MethodAudit(title, name, note="nobody has taken part in these rounds")
-    found = attack(view, clients, told(f"attacking {title}"))
+    found = attack(view, clients, report(f"attacking {title}"))
     judged = judge(found, truth(view.plan, clients, view.stop), view.plan.experiment.stream)
     return replace(judged, title=title, name=name, bytes_up=view.bytes_up)
 

@@ -26,7 +26,7 @@ CANDIDATES = 1000  # of which a greedy start takes one, by term
 HOLD, HELD = 0.05, 12  # the guess weighs as with noise of this part of the change, for some steps
 STEPS = 300  # steps after that
 LEAP = 2.0  # deviations that an input moves in a step, at most
-GAIN, PATIENCE = 1e-3, 12  # a start ends that gains less than this part in so many steps
+GAIN, PATIENCE = 1e-3, 12  # a start ends that gains less than this part within this number of steps
 EXACT = 1e-15  # the least noise of a change: float64 itself
 NUDGE = 1e-5  # of central differences, where there is no formula: errors of about 1e-10
 # x [..., L] to z [..., E] and its slopes [..., L, E], in float64.
@@ -276,17 +276,17 @@ def evaluate(problem: InverseProblem, u: Array, hold: float) -> Point:
     # Kaufman: J = -(I - Q Q^T) B, where the last T rows of B are zero.
     J = (B @ Q[:, :-T]) @ np.swapaxes(Q, 1, 2)
     J[..., :-T] -= B
-    told = left[:, :-T]
+    unexplained = left[:, :-T]
     if problem.clue:
         misses, by_input = problem.clue(u[:, problem.layout])
         more = gathered(by_input, problem.layout, len(free))[:, free]
         left, J = np.concatenate([left, misses], axis=1), np.concatenate([J, more], axis=2)
-        told = np.concatenate([told, misses], axis=1)
+        unexplained = np.concatenate([unexplained, misses], axis=1)
     off = ((u - problem.mean) / problem.std)[:, free] * hold
     g = (J @ left[..., None])[..., 0] + off * hold / problem.std[free]
     H = J @ np.swapaxes(J, 1, 2) + np.diag(np.square(hold / problem.std[free]))
     cost = np.square(left).sum(axis=1) + np.square(off).sum(axis=1)
-    misfit = np.sqrt(np.square(told).mean(axis=1))
+    misfit = np.sqrt(np.square(unexplained).mean(axis=1))
     return Point(u, a, cost, misfit, g, H)
 
 

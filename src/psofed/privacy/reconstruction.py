@@ -28,7 +28,7 @@ NOTHING = 1.3  # times the noise: a smaller change is none
 NEAR = 0.1  # farther a solution does not move when all inputs are free
 SLOPE = 0.2  # of features, about: how much they change with inputs, over their size
 KEPT = 4000  # equations that are remembered
-BLIND, FEW = 8, 10  # searches that no count justifies, of so many samples (or c) at most
+BLIND, FEW = 8, 10  # searches that no count justifies, and their samples (or c), at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Reader:
         self.slots: list[int] = []  # samples that have been learned, c for each round
         self.found: dict[int, Recovered] = {}
         self.hints: dict[int, Recovered] = {}  # fits that are not the only ones
-        self.told = 0, 0  # equations and unknowns so far
+        self.counted = 0, 0  # equations and unknowns so far
         self.searches = 0  # none is made where there are too few equations, or noise alone
         self.blind = 0  # but for a few of these, to see whether that is right
         self.last = -1  # the last round in which anything came up: it tells of no later sample
@@ -79,7 +79,7 @@ class Reader:
         keys = {key for slot in new for key in self._keys(slot)}
         unknown = len(keys - self._named) + len(new)
         self._named |= keys
-        self.told = self.told[0] + len(fresh), self.told[1] + unknown
+        self.counted = self.counted[0] + len(fresh), self.counted[1] + unknown
         self.fresh += int((fresh[:, Column.SINCE] == n - 1).sum())
         if not len(fresh):
             return

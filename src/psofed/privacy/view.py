@@ -107,7 +107,7 @@ def deployed(experiment: Experiment, j: int, deploy: Deploy) -> Deployment:
 
 
 def play(
-    plan: Deployment, rounds: int, told: Callable[[int, int], None] = lambda done, of: None
+    plan: Deployment, rounds: int, report: Callable[[int, int], None] = lambda done, of: None
 ) -> ServerView:
     """The messages of the first rounds in which anybody takes part, as the server sees them."""
     method, world = plan.method(), plan.world
@@ -125,7 +125,7 @@ def play(
                 server.collect(k, n, up)
                 contacts.append(Contact(n, (k,), down, up))
             server.commit()
-            told(busy, rounds)
+            report(busy, rounds)
     return seen(plan, contacts, 0, server.n)
 
 

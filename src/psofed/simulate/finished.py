@@ -152,7 +152,7 @@ class Accumulator:
             moments.mean, moments.squares = arrays[f"{name}_mean"], arrays[f"{name}_squares"]
 
 
-BESIDE, TOTAL = "beside.json", "total"
+NOTE, TOTAL = "note.json", "total"
 SECONDS = 2.0  # between two writings of the sums
 
 
@@ -180,19 +180,19 @@ class Checkpoint:
         self.warnings: list[str] = []
         self._when = -SECONDS
 
-    def begin(self, beside: str = "") -> None:
+    def begin(self, note: str = "") -> None:
         """Make an empty checkpoint, with a text next to it."""
         self.remove()
         self.folder.mkdir(parents=True)
-        if beside:
-            records.write(self.folder / BESIDE, beside.encode())
+        if note:
+            records.write(self.folder / NOTE, note.encode())
         text = json.dumps(self.identity, indent=2) + "\n"
         records.write(self.folder / IDENTITY, text.encode())
 
     @staticmethod
-    def beside(folder: Path) -> str:
+    def note(folder: Path) -> str:
         """The text that is kept with the checkpoint in a result folder, if there is one."""
-        path = folder / CHECKPOINT / BESIDE
+        path = folder / CHECKPOINT / NOTE
         return path.read_text() if path.is_file() else ""
 
     def exists(self) -> bool:

@@ -198,7 +198,7 @@ def faster(task: Task) -> Task:
 
 WAVES, BUMPS, GIVEN = 0, 1, 2  # kinds of feature maps; given: x has the features themselves
 PER_CLIENT, COMMON, FRESH = 0, 1, 2  # how the row of a window is found in its table
-PAD, LEAST = 8, 16  # features are padded to a multiple of this, and to so many at least
+PAD, LEAST = 8, 16  # features are padded to a multiple of the first, and to the second at least
 BLOCK = 16  # samples whose features are computed at once: they stay in the first-level cache
 MANY = 16  # a window of more entries is a mask
 COLUMNS, SAMPLES = 12, 128  # of the test set: those whose products are added up at once

@@ -116,10 +116,10 @@ def _remote(packed: Packed, numbers: list[int]) -> list[OneRun]:
         try:
             return some_runs(packed.unpack(), numbers)
         except Exception as error:
-            told = plugins.blamed(error)
-            if told is None:
+            blamed = plugins.blamed(error)
+            if blamed is None:
                 raise
-            raise told from None
+            raise blamed from None
 
 
 class Interrupted(KeyboardInterrupt):
@@ -129,12 +129,12 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, curves: Curves | None, finished: Any = None) -> None:
-        super().__init__(_told(curves, finished))
+        super().__init__(_words(curves, finished))
         self.curves, self.finished = curves, curves if finished is None else finished
         _last.append(self)
 
 
-def _told(curves: Curves | None, finished: Any) -> str:
+def _words(curves: Curves | None, finished: Any) -> str:
     if finished is None and curves is None:
         return "interrupted before the first run was finished"
     runs = "" if curves is None else f" after {curves.runs} of {curves.experiment.runs} runs"
@@ -182,11 +182,11 @@ def run(
     many: Any = jobs
     if many is not None and (not isinstance(many, int) or many < 1):
         raise InputError("jobs", f"is {jobs!r}", "use a number of threads, 1 or more")
-    pool, told = pool or threads(jobs), [] if on_run is None else [on_run]
+    pool, listeners = pool or threads(jobs), [] if on_run is None else [on_run]
     if interactive() if progress is None and on_run is None else progress:
         with showing_runs(experiment, store) as counted:
-            return _run(experiment, [counted, *told], store, pool)
-    return _run(experiment, told, store, pool)
+            return _run(experiment, [counted, *listeners], store, pool)
+    return _run(experiment, listeners, store, pool)
 
 
 @contextmanager
@@ -208,7 +208,7 @@ def showing_runs(
 
 def _run(
     experiment: Experiment,
-    told: list[OnRun],
+    listeners: list[OnRun],
     store: Checkpoint | None,
     pool: AbstractContextManager[Pool],
 ) -> Curves:
@@ -221,13 +221,13 @@ def _run(
     with pool as workers:
         try:
             if total.runs:  # from before
-                for tell in told:
+                for tell in listeners:
                     tell(total)
             for one in _in_order(experiment, workers, total.runs):
                 total.add(one)
                 if store is not None:
                     store.save(total)
-                for tell in told:
+                for tell in listeners:
                     tell(total)
         except KeyboardInterrupt:
             if store is not None:

@@ -295,7 +295,7 @@ def _stack(check: SampleCheck, dtype: str) -> Memory:
     return {name: np.stack([array] * FEW) for name, array in one.items()}
 
 
-def _told(check: SampleCheck, memory: Memory, *samples: Any) -> tuple[Array, Array]:
+def _verdicts(check: SampleCheck, memory: Memory, *samples: Any) -> tuple[Array, Array]:
     found = [check.judge(memory, x, y, guess) for x, y, guess in zip(*samples, strict=True)]
     learned, verdicts = (np.array(each) for each in zip(*found, strict=True))
     return learned, verdicts
@@ -304,7 +304,7 @@ def _told(check: SampleCheck, memory: Memory, *samples: Any) -> tuple[Array, Arr
 def there_is_a_verdict_on_each_sample(check: SampleCheck) -> None:
     """There is a verdict on each sample, and what is learned keeps its precision."""
     for dtype in ("float32", "float64"):
-        learned, verdicts = _told(check, _stack(check, dtype), *_samples(dtype))
+        learned, verdicts = _verdicts(check, _stack(check, dtype), *_samples(dtype))
         require(verdicts.shape == (SAMPLES, FEW), f"verdicts have shape {verdicts.shape[1:]}")
         known = verdicts.dtype.kind in "iu" and 0 <= verdicts.min() <= verdicts.max()
         require(bool(known and verdicts.max() < len(VERDICTS)), "a verdict is not one of those")
@@ -314,9 +314,9 @@ def there_is_a_verdict_on_each_sample(check: SampleCheck) -> None:
 def clients_are_judged_alone(check: SampleCheck) -> None:
     """Several clients at once get the verdicts that each gets alone."""
     x, y, guess = _samples("float64")
-    together = _told(check, _stack(check, "float64"), x, y, guess)
+    together = _verdicts(check, _stack(check, "float64"), x, y, guess)
     for k in range(FEW):
-        alone = _told(check, check.memory(TAPS, "float64"), x[:, k], y[:, k], guess[:, k])
+        alone = _verdicts(check, check.memory(TAPS, "float64"), x[:, k], y[:, k], guess[:, k])
         for one, all_of in zip(alone, together, strict=True):
             require(np.array_equal(one, all_of[:, k], equal_nan=True), f"client {k} differs")
 
@@ -326,7 +326,7 @@ def memory_is_all(check: SampleCheck) -> None:
     samples = _samples("float64")
 
     def play(memory: Memory, first: int, stop: int) -> list[Array]:
-        return list(_told(check, memory, *(each[first:stop] for each in samples))[1])
+        return list(_verdicts(check, memory, *(each[first:stop] for each in samples))[1])
 
     goes_on(lambda: _stack(check, "float64"), play, SAMPLES)
 

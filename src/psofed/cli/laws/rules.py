@@ -120,8 +120,8 @@ def judge(rule: Rule, *arguments: Any) -> Verdict:
     except BrokenError as error:
         return Verdict(title, "failed", str(error))
     except Exception as error:
-        told = plugins.blamed(error)
-        what = f"{type(error).__name__}: {error}" if told is None else told.found
+        blamed = plugins.blamed(error)
+        what = f"{type(error).__name__}: {error}" if blamed is None else blamed.found
         return Verdict(title, "failed", " ".join(str(what).split()))
     return Verdict(title, "ok")
 

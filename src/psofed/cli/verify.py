@@ -77,23 +77,23 @@ def check(files: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.option("--out", type=FILE, default="playground.html", show_default=True,
-              help="File for the page.")  # fmt: skip
-def play(out: Path) -> None:
+@click.option("--out", type=FILE, help="Write the page to this file, and do not open it.")
+def play(out: Path | None) -> None:
     """Open the playground: an interactive page that shows how PSO-Fed works.
 
-    The page is one file, to keep or to send: it computes in the browser and needs no server and no
-    network. Its address holds its settings.
+    The page is one file, playground.html, to keep or to send: it computes in the browser and needs
+    no server and no network. Its address holds its settings.
     """
     import webbrowser
 
     from psofed.federation import records
     from psofed.report import playground
 
+    path = out or Path("playground.html")
     try:
-        records.write(out, playground.render().encode())
+        records.write(path, playground.render().encode())
     except OSError as error:
         found = f"cannot be written: {error.strerror}"
-        raise InputError(str(out), found, "give another --out") from None
-    shown = webbrowser.open(out.resolve().as_uri())
-    print(f"The playground is in {out}." + ("" if shown else " Open it in a browser."))
+        raise InputError(str(path), found, "give another --out") from None
+    shown = out is None and webbrowser.open(path.resolve().as_uri())
+    print(f"The playground is in {path}." + ("" if shown else " Open it in a browser."))

@@ -215,7 +215,7 @@ def test_the_theory_says_that_it_does_not_cover_the_method(tmp_path, psofed):
     experiment(tmp_path)
     done = psofed("study", "theory", "mine.toml")
     assert done.returncode == 2
-    assert "none that the theory covers" in done.stderr
+    assert "has none with a theory" in done.stderr
 
 
 @pytest.mark.parametrize(

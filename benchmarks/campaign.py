@@ -259,7 +259,7 @@ def kills(count: int, seed: int = 1) -> tuple[int, int, float]:
         file = folder / "run.toml"
         file.write_text(SETTING.replace("ROUNDS", str(rounds)))
         broker = Mosquitto(mosquitto, folder)
-        team = Team(folder, file, broker.url, serve=("--every", "0.05"))
+        team = Team(folder, file, broker.url, serve=("--set", "every=0.05"))
         try:
             done = _disturb(team, count, chance)
         finally:

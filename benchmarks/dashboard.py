@@ -70,7 +70,7 @@ async def serve(file: Path, folder: Path, url: str, way: str, rounds: int) -> Re
     reader = Reader(free_port())
     shown = [] if way == "none" else ["--dashboard", reader.port]
     command = [sys.executable, "-m", "psofed", "deploy", "serve", file, "--state", folder,
-               "--broker", url, "--log-json", "--deadline", "10", *shown]  # fmt: skip
+               "--broker", url, "--set", "log=json", "--set", "deadline=10", *shown]  # fmt: skip
     server = await asyncio.create_subprocess_exec(
         *map(str, command), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         env=ENV,

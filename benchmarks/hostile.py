@@ -214,7 +214,7 @@ def besieged(acts: int, seed: int = 1) -> tuple[int, int]:
         file = folder / "run.toml"
         file.write_text(SMALL.replace("rounds = 40", f"rounds = {max(acts, 10)}"))
         digest, broker = deployment.read(file).digest, Mosquitto(mosquitto, folder)
-        team = Team(folder, file, broker.url, serve=("--every", "0.2"))
+        team = Team(folder, file, broker.url, serve=("--set", "every=0.2"))
         try:
             for who in ("server", 0, 1, 2):
                 team.start(who)

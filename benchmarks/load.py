@@ -134,7 +134,7 @@ async def play(clients: int, cohort: int, rounds: int) -> Result:
 
 async def _serve(file: Path, folder: Path, url: str, cohort: int, rounds: int) -> Result:
     command = [sys.executable, "-m", "psofed", "deploy", "serve", file, "--state", folder / "s",
-               "--broker", url, "--log-json", "--deadline", "10"]  # fmt: skip
+               "--broker", url, "--set", "log=json", "--set", "deadline=10"]  # fmt: skip
     server = await asyncio.create_subprocess_exec(
         *map(str, command), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENV
     )

@@ -195,7 +195,7 @@ _checked = Server._check
 
 def _impatient(self: Unmasking) -> list[int]:
     for k in self.present:
-        self.told.setdefault(k, bytes(self.size(k)))
+        self.seeds.setdefault(k, bytes(self.size(k)))
     return []
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/silence.py [pace] [model] [fair] [--clients 20] [--seconds 10]
 
-pace: a server (`psofed deploy serve`, live clock, `--every 0`) on a mosquitto and light clients
+pace: a server (`psofed deploy serve`, live clock, `every = 0`) on a mosquitto and light clients
 with the deployed wire format in one process, and beside them the same once more. In one fleet 10 %
 of the clients are cut off and come back, then 50 %; in the other everybody stays. Ratios are
 of the rounds of the two in the same seconds, so that other work of the machine concerns both.
@@ -90,7 +90,7 @@ class Fleet:
         )
         self.peers: dict[int, Any] = {}
         self.command = [sys.executable, "-m", "psofed", "deploy", "serve", file, "--state",
-                        folder / "s", "--broker", self.broker.url, "--every", 0,
+                        folder / "s", "--broker", self.broker.url, "--set", "every=0",
                         *options]  # fmt: skip
         self.rounds = 0
 
@@ -195,9 +195,9 @@ def pace(clients: int, seconds: float) -> None:
     print(f"| | rounds/s, all there | ratio | {gone} |")
     print("|---" * 9 + "|")
     forms = {
-        "no patience": ["--patience", "1e9"],
+        "no patience": ["--set", "patience=1e9"],
         "default": [],
-        "`--patience 1`": ["--patience", "1"],
+        "`patience = 1`": ["--set", "patience=1"],
     }
     for name, options in forms.items():
         cells = asyncio.run(phases(clients, seconds, options))

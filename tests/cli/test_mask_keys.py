@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from helpers.command import wrong
 from psofed.fleet import client_loop
 
 RUN = """\
@@ -40,64 +41,54 @@ def keys(psofed, tmp_path):
     return tmp_path / "keys"
 
 
-def masks(k):
-    return "--mask-key", f"keys/{k}.mask", "--masks", "keys/masks.json", "--ca", "keys/ca.pem"
+CA = ("--ca", "keys/ca.pem")
 
 
 def client(psofed, k, *more, file="run.toml"):
     return psofed("deploy", "client", file, "--id", k, "--state", f"s{k}", *HERE, *more)
 
 
-def test_clients_that_were_given_keys_share_secrets(keys, psofed, started):
-    for k in range(3):
-        result = client(psofed, k, *masks(k))
+def test_clients_that_were_given_keys_share_secrets_and_others_need_none(keys, psofed, started):
+    tls = ("--cert", "keys/0.pem", "--key", "keys/0.key", "--broker", "mqtts://127.0.0.1:1")
+    for k, more in enumerate((tls, (), ())):
+        result = client(psofed, k, *CA, *more)
         assert result.returncode == 0, result.stderr
     pairs = [device.member.client.masking.pairs.keys for device in started]
     for i, j in ((0, 1), (0, 2), (1, 2)):
         assert pairs[i][j] == pairs[j][i]
     assert len({pairs[0][1], pairs[0][2], pairs[1][2]}) == 3
+    again = psofed("deploy", "client", "open.toml", "--id", 0, "--state", "open", *HERE)
+    assert again.returncode == 0
+    assert started[-1].member.client.masking is None
 
 
-def test_a_client_asks_for_mask_keys_where_there_are_masks_and_only_there(keys, psofed, started):
-    for more, part, file in (
-        ((), "--mask-key, --masks and --ca are needed", "run.toml"),
-        (masks(0)[:4], "--mask-key, --masks and --ca are needed", "run.toml"),
-        (masks(1), "is a 'psofed mask key of client 1', not", "run.toml"),
-        (masks(0), "--mask-key is given, but FILE does not have masks = true", "open.toml"),
-        (masks(0)[2:4], "--masks is given, but FILE does not have masks", "open.toml"),
-        ((*masks(0), "--cert", "keys/0.pem"), "--ca, --cert and --key belong together", "run.toml"),
+def test_a_client_asks_for_mask_keys_where_there_are_masks(keys, psofed, started, monkeypatch):
+    (keys / "0.mask").rename(keys / "mine")
+    (keys / "0.mask").write_bytes((keys / "1.mask").read_bytes())
+    (keys / "0.mask").chmod(0o600)
+    for more, part in (
+        ((), "--ca is missing, but FILE has masks = true under [privacy]; give it, also with"),
+        (CA, "0.mask is a 'psofed mask key of client 1', not"),
     ):
-        result = client(psofed, 0, *more, file=file)
-        assert result.returncode == 2
-        assert part in result.stderr
-        assert len(result.stderr.strip().splitlines()) == 1
+        wrong(client(psofed, 0, *more), part)
+    (keys / "mine").rename(keys / "0.mask")
+    part = "--ca, --cert and --key belong together"
+    wrong(client(psofed, 0, *CA, "--cert", "keys/0.pem"), part)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    wrong(client(psofed, 0, *CA), "need cryptography; pip install '.[")
     assert not started
     assert not (keys.parent / "s0").exists()
-    tls = ("--cert", "keys/0.pem", "--key", "keys/0.key", "--broker", "mqtts://127.0.0.1:1")
-    assert client(psofed, 0, *masks(0), *tls).returncode == 0
-    assert client(psofed, 1, file="open.toml").returncode == 0
-    assert [device.member.client.masking is None for device in started] == [False, True]
+    assert client(psofed, 0, file="open.toml").returncode == 0
 
 
-def test_the_list_says_who_has_a_mask_key(keys, psofed):
+def test_lists_and_renewals_say_who_has_a_mask_key_and_whether_it_is_new(keys, psofed):
     lines = [line.split() for line in psofed("deploy", "keys", "list").stdout.splitlines()]
     assert [words[0] for words in lines if words[-2:] == ["mask", "key"]] == ["0", "1", "2"]
-
-
-def test_a_renewal_says_whether_the_directory_is_new(keys, psofed):
     before = (keys / "masks.json").read_bytes()
     assert "mask" not in psofed("deploy", "keys", "renew", "0").stdout
     assert (keys / "masks.json").read_bytes() == before
     asked = psofed("deploy", "keys", "renew", "0", "--new-mask").stdout
-    assert "Wrote keys/0.mask for the device (--mask-key 0.mask), and keys/masks.json" in asked
+    assert "Wrote keys/0.mask for the device, and keys/masks.json" in asked
     assert psofed("deploy", "keys", "revoke", "1").returncode == 0
     assert "Wrote keys/1.mask" in psofed("deploy", "keys", "renew", "1").stdout
     assert (keys / "masks.json").read_bytes() != before
-
-
-def test_a_device_without_the_package_is_told_what_it_needs(keys, psofed, started, monkeypatch):
-    monkeypatch.setitem(sys.modules, "cryptography", None)
-    result = client(psofed, 0, *masks(0))
-    assert result.returncode == 2
-    assert "need cryptography; pip install '.[" in result.stderr
-    assert client(psofed, 1, file="open.toml").returncode == 0

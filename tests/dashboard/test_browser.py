@@ -12,7 +12,7 @@ def test_texts_from_outside_are_texts(stage, open_page):
     shown.play(2)
     shown.board.about["run"] = HOSTILE[1]
     for text in HOSTILE:
-        shown.board.tell(text)
+        shown.board.note(text)
     page = open_page(shown)
     page.get_by_text(HOSTILE[2].strip()).wait_for()
     for text in HOSTILE[:3]:

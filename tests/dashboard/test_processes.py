@@ -21,7 +21,7 @@ class Played(Team):
         file.write_text(SETTING)
         self.broker, self.port = free_port(), free_port()
         where = ("--listen", f"127.0.0.1:{self.broker}", "--dashboard", self.port)
-        super().__init__(folder, file, "", (*where, "--every", "0.05"))
+        super().__init__(folder, file, "", (*where, "--set", "every=0.05"))
 
     def _start(self, who):
         self.url = "" if who == "server" else f"mqtt://127.0.0.1:{self.broker}"

@@ -96,15 +96,15 @@ def test_the_error_as_clients_see_it(stage):
     shown = stage()
     assert shown.state()["seen"] is None
     for k, (square, refused) in enumerate([(0.1, 0), (0.2, 7), (0.1, 0), (1e30, 0)]):
-        body = wire.telling(200, 179, square, 50, refused)
+        body = wire.report(200, 179, square, 50, refused)
         frame = wire.Frame(wire.HELLO, shown.plan.digest, 0, body=body)
         shown.server._message(k, wire.encode(frame))
     shown.play(1)
     assert shown.state()["seen"] == [-8.49, 1.51, 4]
     found = shown.metrics()
-    told = [found[f"psofed_told_error_{name}",] for name in ("db", "spread_db", "clients")]
+    told = [found[f"psofed_reported_error_{name}",] for name in ("db", "spread_db", "clients")]
     assert told == [-8.49, 1.51, 4]
-    assert by_client(shown, "psofed_client_told_error_db")[0] == -10
+    assert by_client(shown, "psofed_client_reported_error_db")[0] == -10
     assert by_client(shown, "psofed_client_refused_samples_total") == {0: 0, 1: 7, 2: 0, 3: 0}
     assert by_client(shown, "psofed_client_coverage")[1] == shown.rows()[1]["coverage"] == 0.895
     assert shown.rows()[4]["error"] is shown.rows()[4]["coverage"] is None

@@ -35,7 +35,7 @@ def test_the_newest_rounds_are_kept_and_so_are_the_newest_notes(stage, monkeypat
     shown = stage()
     shown.play(5)
     for n in range(4):
-        shown.board.tell(f"{n}" * 1000)
+        shown.board.note(f"{n}" * 1000)
     state = shown.state()
     assert [row[0] for row in state["rows"]] == [2, 3, 4]
     assert [text for _, _, text in state["notes"]] == ["2" * 500, "3" * 500]

@@ -110,7 +110,7 @@ def test_state_folders_are_as_large_as_the_page_says(clients, column):
     found = {
         "`record.0` and `record.1`": sizes["record.0"] + sizes["record.1"],
         "`defence.0` and `defence.1`, live": sizes.get("defence.0", 0) + sizes.get("defence.1", 0),
-        "50 snapshots (`--keep`)": 50 * sizes["snapshot.100"],
+        "50 snapshots (`keep`)": 50 * sizes["snapshot.100"],
         "a client: `record.0` and `record.1`": 2 * len(one.read("record.1")),
     }
     assert {name: size / 1000 for name, size in found.items()} == pytest.approx(written, rel=0.05)

@@ -37,9 +37,9 @@ def test_who_has_another_file_and_a_number_that_does_not_exist_is_told_about_the
     assert len(server.link.sent) == 1
 
 
-def live(samples, **changes):
+def live(samples, **settings):
     """A client on the live clock with these samples, and what it says."""
-    given, said = plan(Deploy(clock="live"), dtype="float32", **changes), []
+    given, said = plan(Deploy(clock="live", **settings), dtype="float32"), []
     device = Device(Member(given, 0, disk()), Line(), samples, said.append, said.append)
     return device, said
 
@@ -91,13 +91,12 @@ def test_a_client_that_nobody_answers_says_so_once_and_asks_again():
     assert len(device.link.sent) == 4
 
 
-def test_a_client_that_tells_does_so_each_minute(monkeypatch):
-    device, _ = live(Sample(np.ones(4), 1.0) for _ in range(40))
+def test_a_client_that_reports_does_so_each_minute(monkeypatch):
+    device, _ = live((Sample(np.ones(4), 1.0) for _ in range(40)), report=True)
     drain(device)
-    device.member.tells = True
-    monkeypatch.setattr("psofed.fleet.client_loop.TELL", 0.0)
+    monkeypatch.setattr("psofed.fleet.client_loop.REPORT", 0.0)
     device._step()
-    assert [len(told) for told in device.link.sent] == [wire.TELLING]
+    assert [len(sent) for sent in device.link.sent] == [wire.REPORT]
 
 
 def test_samples_push_no_message_out():

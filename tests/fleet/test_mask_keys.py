@@ -38,9 +38,12 @@ def keys(original, tmp_path):
     return shutil.copytree(original, tmp_path / "keys")
 
 
-def secrets(keys, k, clients=K, run="p", ca=None, masks=None, key=None):
-    masks, ca = masks or keys / "masks.json", ca or keys / "ca.pem"
-    return mask_keys.pairs(key or keys / f"{k}.mask", masks, ca, k, clients, run)
+def secrets(keys, k, clients=K, run="p", **others):
+    """By client, what k shares with it; `others` are files in the places of those in the folder."""
+    for name, path in others.items():
+        place = keys / {"ca": "ca.pem", "masks": "masks.json", "key": f"{k}.mask"}[name]
+        place.write_bytes(path.read_bytes())
+    return mask_keys.pairs(keys / "ca.pem", k, clients, run)
 
 
 def directory(keys):
@@ -137,15 +140,16 @@ def test_no_key_can_be_added_exchanged_moved_or_taken_away(keys):
 
 
 def test_a_directory_of_another_authority_or_of_a_member_is_refused(keys, tmp_path):
-    other = made(tmp_path / "other", 1)
+    other, first = made(tmp_path / "other", 1), secrets(keys, 0)[1]
     signed(other, directory(keys).keys)
-    assert secrets(keys, 0, masks=other / "masks.json", ca=other / "ca.pem")
-    refused("is not signed by the authority", keys, 0, masks=other / "masks.json")
     both = tmp_path / "both.pem"
     both.write_text((other / "ca.pem").read_text() + (keys / "ca.pem").read_text())
-    assert secrets(keys, 0, ca=both)[1] == secrets(keys, 0)[1], "one of several authorities"
+    assert secrets(keys, 0, ca=both)[1] == first, "one of several authorities"
+    assert secrets(keys, 0, masks=other / "masks.json")[1] == first, "or another of them"
+    shutil.copy(other / "server.pem", both)
+    refused("is not signed by the authority", keys, 0, ca=both)
     server = load_pem_private_key((keys / "server.key").read_bytes(), None)
-    mask_keys._write(keys, server, directory(keys))  # it has a certificate, but is no authority
+    mask_keys._write(keys, server, directory(other))  # it has a certificate, but is no authority
     refused("is not signed by the authority", keys, 0, ca=keys / "server.pem")
 
 
@@ -161,18 +165,20 @@ def test_who_is_missing_twice_or_of_another_run_is_named(keys):
 
 
 def test_the_own_key_must_be_the_one_in_the_directory(keys):
-    refused("is a 'psofed mask key of client 1', not the", keys, 0, key=keys / "1.mask")
-    shutil.copy(keys / "1.mask", keys / "0.mask")
-    text = (keys / "0.mask").read_text().replace("client 1", "client 0")
+    text = (keys / "1.mask").read_text()
     (keys / "0.mask").write_text(text)
+    refused("is a 'psofed mask key of client 1', not the", keys, 0)
+    (keys / "0.mask").write_text(text.replace("client 1", "client 0"))
     refused("0.mask is not the key that .*masks.json has of client 0", keys, 0)
     refused("6.mask cannot be read: No such file", keys, 6)
-    refused("none.json cannot be read: No such file", keys, 1, masks=keys / "none.json")
-    refused("none.pem cannot be read: No such file", keys, 1, ca=keys / "none.pem")
-    refused("acl is no certificate", keys, 1, ca=keys / "acl")
+    refused("ca.pem is no certificate", keys, 1, ca=keys / "acl")
+    (keys / "ca.pem").unlink()
+    refused("ca.pem cannot be read: No such file", keys, 1)
     for text in ("", "[]", "{}", '{"run": "p", "keys": {"00": ""}, "signature": ""}', "[" * 9999):
-        (keys / "odd.json").write_text(text)
-        refused("odd.json is no directory of mask keys", keys, 1, masks=keys / "odd.json")
+        (keys / "masks.json").write_text(text)
+        refused("masks.json is no directory of mask keys", keys, 1)
+    (keys / "masks.json").unlink()
+    refused("masks.json cannot be read: No such file", keys, 1)
 
 
 def test_a_renewal_keeps_the_mask_key_unless_it_is_asked_for_or_was_revoked(keys):

@@ -37,7 +37,7 @@ def committed(team):
 def test_killed_many_times_server_and_clients_still_equal_the_engine(team, broker):
     chance = random.Random(1)
     text = FULL.replace("clients = 10", "clients = 5").replace("rounds = 200", "rounds = 120")
-    run = team(text, broker.url, serve=("--every", "0.03"))
+    run = team(text, broker.url, serve=("--set", "every=0.03"))
     run.start("server", *range(5))
     wait_for(lambda: committed(run) > 2)
     for _ in range(6):
@@ -56,7 +56,7 @@ def test_killed_many_times_server_and_clients_still_equal_the_engine(team, broke
 
 @pytest.mark.long
 def test_a_broker_that_goes_and_comes_back_changes_nothing(team, broker):
-    run = team(SMALL, broker.url, serve=("--every", "0.05", "--qos", 1), client=("--qos", 1))
+    run = team(f"{SMALL}qos = 1\n", broker.url, serve=("--set", "every=0.05"))
     run.start("server", 0, 1, 2)
     wait_for(lambda: committed(run) > 5)
     broker.stop()
@@ -72,7 +72,7 @@ def test_the_embedded_broker_needs_nothing_and_gives_the_same(team):
     port = free_port()
     run = team(SMALL, f"mqtt://127.0.0.1:{port}")
     run.start(*range(3))
-    run.url, run.serve = "", ("--listen", f"127.0.0.1:{port}", "--log-json")
+    run.url, run.serve = "", ("--listen", f"127.0.0.1:{port}", "--set", "log=json")
     run.start("server")
     run.finish()
     rows = [json.loads(line) for line in run.log("server").splitlines() if line.startswith("{")]
@@ -84,7 +84,7 @@ def test_the_embedded_broker_needs_nothing_and_gives_the_same(team):
 
 
 def test_a_deadline_goes_on_without_those_who_are_gone_and_sigterm_ends_in_order(team, broker):
-    run = team(SMALL, broker.url, serve=("--deadline", "0.3", "--rounds", "6"))
+    run = team(SMALL, broker.url, serve=("--set", "deadline=0.3", "--rounds", "6"))
     run.start(1, "server")
     wait_for(lambda: run.running["server"].poll() is not None, seconds=60)
     process = run.running[1]
@@ -96,7 +96,7 @@ def test_a_deadline_goes_on_without_those_who_are_gone_and_sigterm_ends_in_order
 
 
 def test_a_live_client_learns_from_lines_and_answers_questions(start, tmp_path, team, broker):
-    run = team(LIVE, broker.url, serve=("--deadline", "0.5", "--every", "0.1"))
+    run = team(LIVE, broker.url, serve=("--set", "deadline=0.5", "--set", "every=0.1"))
     run.start("server")
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     to = ("--broker", broker.url, "--state", tmp_path / "live", "--stream", "-")
@@ -118,7 +118,7 @@ def test_a_live_client_learns_from_lines_and_answers_questions(start, tmp_path, 
 
 
 def test_a_device_learns_from_any_iterator(tmp_path, team, broker):
-    run = team(LIVE, broker.url, serve=("--deadline", "0.5", "--every", "0.1"))
+    run = team(LIVE, broker.url, serve=("--set", "deadline=0.5", "--set", "every=0.1"))
     run.start("server")
     samples = (Sample(np.full(4, i / 50), 2.0) for i in range(100))
     plan = plans.read(run.file)
@@ -142,13 +142,7 @@ def masked(tmp_path, broker, team, psofed):
     assert psofed("deploy", "keys", "make", "run.toml").returncode == 0
     for k in range(5):
         assert psofed("deploy", "keys", "add", k).returncode == 0
-    keys = tmp_path / "keys"
-
-    def more(k):
-        own = "--mask-key", keys / f"{k}.mask", "--masks", keys / "masks.json"
-        return [*own, "--ca", keys / "ca.pem"]
-
-    return team(MASKED, broker.url, client=more)
+    return team(MASKED, broker.url, client=("--ca", tmp_path / "keys" / "ca.pem"))
 
 
 @pytest.mark.long

@@ -54,7 +54,7 @@ MISTAKES = [
     ("fleet add server 4", "client 4 is excluded; use 6 or more"),
     ("fleet add server 5", "client 5 is removed; use 6 or more: numbers are never used again"),
     ("fleet add server 7 --count 2", "--count is given with numbers; give one of them"),
-    ("fleet remove server 9", "client 9 is no member; name a member"),
+    ("fleet remove server 9", "client 9 is not a member; name a member"),
     ("fleet remove server 5", "client 5 is removed; name a member"),
     ("fleet exclude server 4", "client 4 is excluded; name a member"),
     ("fleet exclude server 0 1 2 3", "client 3 is the last member in round 6; add another first"),

@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 def test_a_sealed_run_equals_the_engine_and_a_stranger_changes_nothing(folder, team, broker):
     text = SMALL.replace("rounds = 40", "rounds = 12")
-    run = team(text, broker.url, serve=("--secret", folder / "server.secret", "--log-json"))
+    run = team(text, broker.url, serve=("--secret", folder / "server.secret", "--set", "log=json"))
     run.start("server")
     wait_for(lambda: "connected to" in run.log("server"))
     digest = plans.read(run.file).digest

@@ -40,7 +40,7 @@ def test_server_and_client_go_on_by_themselves_when_a_disk_was_full_or_read_only
     disks, broker, team
 ):
     text = SMALL.replace("rounds = 40", f"rounds = {ROUNDS}")
-    run = team(text, broker.url, serve=("--every", "0.01", "--dashboard", "0"))
+    run = team(text, broker.url, serve=("--set", "every=0.01", "--dashboard", "0"))
     run.start("server", 0, 1, 2)
     wait_for(lambda: "round 5:" in run.log("server"))
     spoil(run, "server", disks[0], "round", "Alarm over (disk)")

@@ -52,9 +52,9 @@ def test_a_client_with_a_budget_tells_nothing_that_has_no_noise(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text(small(PSOFed(3), privacy=CLIENT).to_toml(), encoding="utf-8")
     where = ("--id", 0, "--state", "k", "--broker", "mqtt://127.0.0.1:1")
-    done = call("deploy", "client", path, *where, "--tell", cwd=tmp_path)
+    done = call("deploy", "client", path, *where, "--set", "report=true", cwd=tmp_path)
     assert done.returncode == 2
-    assert "--tell is given, but these numbers have no noise" in done.stderr
+    assert "deploy.report is true, but these numbers have no noise" in done.stderr
     assert not (tmp_path / "k").exists()
 
 

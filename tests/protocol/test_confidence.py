@@ -1,6 +1,7 @@
 """A deployed client answers with an interval learned from its labels, and can tell its errors."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -118,12 +119,12 @@ def test_a_client_that_tells_adds_twenty_bytes_that_are_counted():
     y[150] = -999.0
     device.client.learn(np.random.default_rng(1).standard_normal((200, 4)), y)
     assert len(device.hello()) == 9
-    device.tells = True
+    device.plan = replace(device.plan, deploy=replace(LIVE, report=True))
     told = device.hello()
-    assert len(told) == wire.TELLING == 29
+    assert len(told) == wire.REPORT == 29
     server = Coordinator(device.plan, disk())
     assert server.take(0, told) == "hello"
-    square, inside = device.confidence.running.square, device.confidence.told[1]
+    square, inside = device.confidence.running.square, device.confidence.reported[1]
     assert server.reports[0] == Report(200, inside, np.float32(square), 200, refused=1)
     assert 100 <= inside <= 200
     assert server.commit().up == server.traffic[0] == 29
@@ -133,7 +134,7 @@ def test_a_client_that_tells_adds_twenty_bytes_that_are_counted():
     (5, 4, -1.0, 5, 0), (5, 4, 1.0, 0, 0), (3, 4, 1.0, 5, 0), (0, 0, 1.0, 5, 0)])  # fmt: skip
 def test_what_cannot_be_is_not_believed(told):
     server = Coordinator(plan(LIVE), disk())
-    for body in (wire.telling(*told), b"123", bytes(19)):
+    for body in (wire.report(*told), b"123", bytes(19)):
         frame = wire.Frame(wire.HELLO, server.plan.digest, 0, body=body)
         assert server.take(2, wire.encode(frame)) == "hello"
     frame = wire.Frame(wire.HELLO, server.plan.digest, 0, body=bytes(21))

@@ -29,7 +29,7 @@ def test_many_restarts_may_be_missed_and_the_operator_can_pass_a_forged_start():
     assert member.take(altered(frame, incarnation=1 + wire.MISSED))[1] == "answered"
     answer, why = member.take(frame)
     assert answer is None
-    assert f"--start {wire.MISSED + 2}" in why
+    assert f"--set start={wire.MISSED + 2}" in why
     later = world.start(start=wire.MISSED + 2)
     assert later.incarnation == wire.MISSED + 2
     assert member.take(later.frames()[0])[1] == "repeated"

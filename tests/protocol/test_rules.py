@@ -84,7 +84,7 @@ def test_an_unknown_client_is_refused_by_the_server_and_told_so(world):
     server, stranger = world.server, world.member(5)
     assert server.take(5, stranger.hello()) == "stranger"
     assert stranger.take(server.hello(5)) == (None, "welcome")
-    assert stranger.standing == "no member"
+    assert stranger.standing == "not a member"
     data = wire.encode(wire.Frame(wire.UPLOAD, server._digest, 0, 0, "float64", bytes(24)))
     for k in (-1, 5, 10**6):
         assert server.take(k, data) == "stranger"

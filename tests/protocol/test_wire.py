@@ -83,7 +83,7 @@ def test_a_frame_of_another_protocol_says_which_end_to_upgrade(version, where, f
     )
 
 
-TOLD = wire.telling(9, 8, 0.5, 9, 1)
+REPORT = wire.report(9, 8, 0.5, 9, 1)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ TOLD = wire.telling(9, 8, 0.5, 9, 1)
         (wire.Frame(wire.INVITE, 0x01020304, 5, 6, "float32", b"ab"), "1204030201050000000600006162"),
         (wire.Frame(wire.INVITE, 1, 2, 2**24 - 1, "float16", b"z"), "110100000002000000ffffff7a"),
         (wire.Frame(wire.UPLOAD, 0x01020304, 2**32 - 1, 0, "float64"), "1704030201ffffffff"),
-        (wire.Frame(wire.HELLO, 0xFFFEFDFC, 7, body=TOLD),
+        (wire.Frame(wire.HELLO, 0xFFFEFDFC, 7, body=REPORT),
          "18fcfdfeff0700000009000000080000000000003f0900000001000000"),
     ],
 )  # fmt: skip

@@ -41,7 +41,7 @@ def test_the_file_is_served_and_devices_feed_it_rows(handed, start, tmp_path):
     file, port = tmp_path / "run.toml", free_port()
     file.write_text(text)
     url = f"mqtt://127.0.0.1:{port}"
-    serve = ("--listen", f"127.0.0.1:{port}", "--every", "0.05", "--deadline", "0.2")
+    serve = ("--listen", f"127.0.0.1:{port}", "--set", "every=0.05", "--set", "deadline=0.2")
     team = Team(tmp_path, file, "", serve)
     devices, truth = {}, {}
     try:

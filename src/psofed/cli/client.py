@@ -13,14 +13,14 @@ import click
 
 from psofed.cli.printing import patiently, say
 from psofed.cli.serve import identity, on_stop
-from psofed.cli.verbs import FILE, Finite, broker_options
+from psofed.cli.verbs import FILE, Deploys, deploy_options
 
 if TYPE_CHECKING:
     from psofed.fleet.protocol.confidence import Forecast
     from psofed.fleet.protocol.deployment import Deployment
 
 
-@click.command()
+@click.command(cls=Deploys)
 @click.argument("file", type=FILE)
 @click.option("--id", "who", metavar="K", required=True,
               help="Number of this client, from 0 on, or its name in a table.")  # fmt: skip
@@ -29,20 +29,7 @@ if TYPE_CHECKING:
 @click.option("--stream", metavar="SOURCE", default="paper", show_default=True,
               help='Where samples come from. "paper": the stream in FILE. "-": lines of standard'
               ' input. Otherwise a file with a row for each sample.')  # fmt: skip
-@click.option("--rate", type=Finite(min=0, min_open=True), default=10.0,
-              show_default=True, metavar="HZ",
-              help="Samples per second from a stream or file, on the live clock.")  # fmt: skip
-@click.option("--interval", type=float, metavar="LEVEL", default=0.9, show_default=True,
-              help="Share of the labels that the interval of an answer holds.")  # fmt: skip
-@click.option("--tell", is_flag=True,
-              help="Tell the server each minute, in 29 bytes, the mean square error of this client,"
-              " how many labels were inside their interval of 0.9, and how many samples it has"
-              " refused; its dashboard shows it.")  # fmt: skip
-@click.option("--mask-key", type=FILE, metavar="FILE",
-              help="Own mask key, for [privacy] masks = true (`psofed deploy keys`).")  # fmt: skip
-@click.option("--masks", type=FILE, metavar="FILE",
-              help="Mask keys of all clients, signed by the authority of --ca.")  # fmt: skip
-@broker_options
+@deploy_options
 def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> None:
     """Run client K of the run in FILE: learn from samples, take part when invited.
 
@@ -53,48 +40,44 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     counted and skipped. If the server or the broker is away, the client goes on learning and
     reconnects by itself.
     """
-    from psofed.core import conformal
     from psofed.fleet import client_loop
     from psofed.fleet.address import Address
     from psofed.fleet.identity import read_secret
     from psofed.fleet.protocol import deployment as plans
     from psofed.streams.contract import about
 
-    plan, level = plans.read(file), wishes["interval"]
-    _check_told(plan, wishes)
-    conformal.which(level, "--interval")
-    stream = about(plan.experiment.stream)
+    plan = plans.read(file, wishes["settings"])
+    deploy, stream = plan.deploy, about(plan.experiment.stream)
     names = stream.clients_named()
-    k = _number(names, who, plan.deploy.clock == "live")
+    k = _number(names, who, deploy.live)
     _check_measured(plan, wishes["stream"])
     address = Address.parse(broker)
     if warning := address.check(wishes["plain"]):
         say(f"Warning: {warning}")
-    lockstep = plan.deploy.clock == "lockstep"
-    source = _source(plan, k, wishes["stream"]) if lockstep else None
-    pairs = _pairs(plan, k, wishes | {"state": state})
+    source = None if deploy.live else _source(plan, k, wishes["stream"])
+    pairs = _pairs(plan, k, state, wishes["ca"])
     certified = None
     if pairs is None or address.tls or wishes["cert"] or wishes["key"]:  # --ca alone is for masks
         certified = identity(wishes["ca"], wishes["cert"], wishes["key"])
     key = None if wishes["secret"] is None else read_secret(wishes["secret"], k)
     device = client_loop.device(
-        plan, k, state, address, (), source, wishes["qos"], certified, key,
+        plan, k, state, address, (), source, certified, key,
         measured=wishes["stream"] != "paper", pairs=pairs,
     )  # fmt: skip
     if pairs is not None:
         from psofed.fleet import mask_keys
 
-        mask_keys.claim(wishes["mask_key"], state)
-    device.on_news, device.member.tells = say, wishes["tell"]
-    device.on_prediction = lambda forecast: _predicted(forecast, level, stream.restore)
-    if not lockstep:
-        device.samples = _samples(plan, device.member, wishes["stream"], wishes["rate"])
+        mask_keys.claim(mask_keys.file(wishes["ca"].parent, k), state)
+    device.on_news = say
+    device.on_prediction = lambda forecast: _predicted(forecast, deploy.interval, stream.restore)
+    if deploy.live:
+        device.samples = _samples(plan, device.member, wishes["stream"])
     for note in device.notes:
         say(f"Warning: {state}: {note}")
     on_stop(device.stop)
     learned = device.member.client.position
     name = f" ({names[k]})" if k < len(names) else ""
-    say(f"Client {k}{name} of run {plan.deploy.run}, {learned} samples learned so far")
+    say(f"Client {k}{name} of run {deploy.run}, {learned} samples learned so far")
     _private(device.member)
     device.run()
     if checked := device.member.client.checked:
@@ -104,19 +87,9 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     _private(device.member)
     confidence = device.member.confidence
     if confidence.labels:
-        inside, count = confidence.coverage(level), confidence.labels
-        say(f"{inside:.3f} of {count:,} labels were inside the interval of {level:g}")
+        inside, count = confidence.coverage(deploy.interval), confidence.labels
+        say(f"{inside:.3f} of {count:,} labels were inside the interval of {deploy.interval:g}")
     say(f"Stopped after {device.member.client.position} samples; the state is in {state}")
-
-
-def _check_told(plan: Deployment, wishes: dict[str, Any]) -> None:
-    """Refuse to tell numbers that come from samples, and have no noise."""
-    from psofed.errors import InputError
-
-    privacy = plan.experiment.privacy
-    if wishes["tell"] and privacy is not None and privacy.epsilon is not None:
-        found = "is given, but these numbers have no noise, and [privacy] epsilon is a promise"
-        raise InputError("--tell", found, "leave it out")
 
 
 def _private(member: Any) -> None:
@@ -142,27 +115,22 @@ def _number(names: Sequence[str], who: str, live: bool) -> int:
     return k
 
 
-def _pairs(plan: Deployment, k: int, wishes: dict[str, Any]) -> Mapping[int, bytes] | None:
-    """What this client shares with the others, if uploads are masked."""
+def _pairs(plan: Deployment, k: int, state: Path, ca: Path | None) -> Mapping[int, bytes] | None:
+    """What this client shares with the others, by the files next to --ca, if there are masks."""
     from psofed.errors import InputError
     from psofed.extras import need
 
-    key, masks, ca = wishes["mask_key"], wishes["masks"], wishes["ca"]
     if not plan.masked:
-        if key or masks:
-            option, right = "--mask-key" if key else "--masks", "leave it out"
-            found = "is given, but FILE does not have masks = true under [privacy]"
-            raise InputError(option, found, right)
         return None
-    if not (key and masks and ca):
-        found = "are needed: FILE has masks = true under [privacy]"
-        right = "give all three, as `psofed deploy keys add` says; --ca also with mqtt://"
-        raise InputError("--mask-key, --masks and --ca", found, right)
+    if ca is None:
+        found = "is missing, but FILE has masks = true under [privacy]"
+        right = f"give it, also with mqtt://, and put {k}.mask and masks.json next to that file"
+        raise InputError("--ca", found, right)
     need("cryptography", "deploy", "mask keys")
     from psofed.fleet import mask_keys
 
-    mask_keys.claim(key, wishes["state"])
-    return mask_keys.pairs(key, masks, ca, k, plan.experiment.clients, plan.deploy.run)
+    mask_keys.claim(mask_keys.file(ca.parent, k), state)
+    return mask_keys.pairs(ca, k, plan.experiment.clients, plan.deploy.run)
 
 
 def _check_measured(plan: Deployment, stream: str) -> None:
@@ -208,11 +176,11 @@ def _source(plan: Deployment, k: int, stream: str) -> Any:
     return lambda start, stop: (x[start:stop], y[start:stop])
 
 
-def _samples(plan: Deployment, member: Any, stream: str, rate: float) -> Iterator[Any]:
+def _samples(plan: Deployment, member: Any, stream: str) -> Iterator[Any]:
     """Live: samples as they arrive, or a file or the experiment's stream at a given rate."""
     from psofed.fleet import samples
 
-    ours, position = plan.experiment.stream, member.client.position
+    ours, position, rate = plan.experiment.stream, member.client.position, plan.deploy.rate
     if stream == "-":
         read = samples.reading(ours, member.k)
         return samples.lines(samples.read_lines(sys.stdin.fileno()), read)

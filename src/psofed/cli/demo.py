@@ -85,8 +85,8 @@ class Team:
         here, shown = f"127.0.0.1:{self.ports[0]}", str(self.ports[1])
         words = ["client", "--id", who, "--broker", f"mqtt://{here}"]
         if who == "server":
-            words = ["serve", "--listen", here, "--dashboard", shown, "--every", str(self.pace)]
-            words.append("--log-json")
+            words = ["serve", "--listen", here, "--dashboard", shown]
+            words += ["--set", f"every={self.pace}", "--set", "log=json"]
         command = [sys.executable, "-m", "psofed", "deploy", words[0], str(self.file), *words[1:]]
         with (self.folder / f"{who}.log").open("a") as log:
             self.running[who] = subprocess.Popen(

@@ -20,7 +20,7 @@ def fleet() -> None:
     """Add and remove clients of a deployment while it runs, and list them.
 
     STATE is the state folder of the server. A running server does what is asked within a second;
-    if none runs, the folder itself is changed. Clients need no new file: they are told.
+    if none runs, the folder itself is changed. Clients need no new file: the server says it.
     """
 
 

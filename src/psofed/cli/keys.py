@@ -69,7 +69,7 @@ def add(name: str, folder: Path, days: int | None) -> None:
     _authorities()(folder).add(name, days)
     files = f"--ca ca.pem --cert {name}.pem --key {name}.key"
     print(f"Wrote {folder}/{name}.pem and .key. Give them and ca.pem to the device: {files}")
-    _tell_masks(folder, name)
+    _name_masks(folder, name)
 
 
 @keys.command()
@@ -88,7 +88,7 @@ def renew(name: str, folder: Path, days: int | None, new_mask: bool) -> None:
     whose = name if name in ("broker", "server") else "device"
     print(f"Wrote {folder}/{name}.pem and .key. Copy to the {whose}, and start it again")
     if new_mask:
-        _tell_masks(folder, name)
+        _name_masks(folder, name)
 
 
 @keys.command()
@@ -114,14 +114,14 @@ def _authorities() -> type[Authority]:
     return Authority
 
 
-def _tell_masks(folder: Path, name: str) -> None:
+def _name_masks(folder: Path, name: str) -> None:
     """Where clients have mask keys: the directory is new, and all have to have the same."""
     from psofed.fleet import mask_keys
 
     if mask_keys.wanted(folder):
-        print(f"Wrote {folder}/{name}.mask for the device (--mask-key {name}.mask), and"
-              f" {folder}/{mask_keys.DIRECTORY}. When all clients are in it, give it to every"
-              f" device, which then starts anew: --masks {mask_keys.DIRECTORY}")  # fmt: skip
+        print(f"Wrote {folder}/{name}.mask for the device, and {folder}/{mask_keys.DIRECTORY}. When"
+              " all clients are in it, give it to every device, next to ca.pem, and start them anew"
+              )  # fmt: skip
 
 
 @keys.command("list")

@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from psofed.cli.printing import patiently, say
-from psofed.cli.verbs import FILE, Finite, broker_options
+from psofed.cli.verbs import FILE, Deploys, deploy_options
 
 if TYPE_CHECKING:
     from psofed.fleet.address import Address
     from psofed.fleet.dashboard.board import Board
     from psofed.fleet.dashboard.listener import Dashboard
     from psofed.fleet.identity import Identity
+    from psofed.fleet.mqtt import Link
     from psofed.fleet.protocol.coordinator import Coordinator
     from psofed.fleet.protocol.deployment import Deployment
     from psofed.fleet.protocol.durable import Closed
+    from psofed.fleet.protocol.store import StateFolder
     from psofed.fleet.server_loop import ServerLoop
 
 
-@click.command()
+@click.command(cls=Deploys)
 @click.argument("file", type=FILE)
 @click.option("--state", type=FILE, required=True, help="State folder.")
 @click.option("--broker", metavar="URL",
@@ -35,34 +37,10 @@ if TYPE_CHECKING:
 @click.option("--rounds", type=click.IntRange(min=1), metavar="N",
               help="Stop after N rounds. [default: lockstep FILE's rounds, live no end]"
               )  # fmt: skip
-@click.option("--deadline", type=Finite(min=0, min_open=True), metavar="S",
-              help="Seconds that a round waits for answers. [default: lockstep no limit, live 10]"
-              )  # fmt: skip
-@click.option("--every", type=Finite(min=0), metavar="S", help="Seconds between rounds."
-              " [default: lockstep 0, live 1]")  # fmt: skip
-@click.option("--patience", type=Finite(min=0, min_open=True), metavar="S",
-              help="Seconds without an answer after which a client is not waited for, nor asked"
-              " until it is heard again (live). [default: 4 times as long as it usually takes, at"
-              " least 3, or 0.5 while others fall asleep]")  # fmt: skip
-@click.option("--test", type=FILE,
-              help="CSV file of test samples. [default: lockstep the experiment's, live none]"
-              )  # fmt: skip
-@click.option("--start", type=click.IntRange(min=1, max=2**24 - 1), default=1, metavar="N",
-              help="Count this start as N at least, after clients were told a higher one than there"
-              " was.")  # fmt: skip
-@click.option("--snapshots", type=click.IntRange(min=1), default=100, show_default=True,
-              metavar="N", help="Rounds from one snapshot of the model to the next"
-              " (`psofed deploy restore`).")  # fmt: skip
-@click.option("--keep", type=click.IntRange(min=0), default=50, show_default=True, metavar="N",
-              help="Snapshots that are kept; 0 makes none.")  # fmt: skip
-@click.option("--from", "origin", type=FILE, metavar="MODEL",
-              help="Begin with this model: a state folder, or a file of `psofed fit`. Only for a"
-              " new state folder.")  # fmt: skip
-@click.option("--log-json", is_flag=True, help="Print one line of JSON per round.")
 @click.option("--dashboard", metavar="[HOST:]PORT",
               help="Serve a dashboard for browsers, and metrics; port 0 takes any free port."
               )  # fmt: skip
-@broker_options
+@deploy_options
 def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: Any) -> None:
     """Run the server of the run in FILE: in each round invite, collect, fold and commit.
 
@@ -72,8 +50,8 @@ def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: An
     from psofed.fleet.address import Address
     from psofed.fleet.protocol import deployment as plans
 
-    plan = plans.read(file)
-    rounds = last_round(plan, wishes["rounds"], wishes["patience"])
+    plan = plans.read(file, wishes["settings"])
+    rounds = last_round(plan, wishes["rounds"])
     here = f"mqtt://{listen}", "--listen"
     address = Address.parse(*here) if broker is None else Address.parse(broker)
     if warning := address.check(wishes["plain"]):
@@ -81,16 +59,13 @@ def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: An
     run(plan, state, address, rounds, broker is None, wishes)
 
 
-def last_round(plan: Deployment, wanted: int | None, patience: float | None) -> int | None:
+def last_round(plan: Deployment, wanted: int | None) -> int | None:
     """How many rounds to serve: on the lockstep clock those of the experiment, else no limit."""
     from psofed.errors import InputError
 
-    if plan.deploy.clock == "live":
-        return wanted
     most = plan.experiment.rounds
-    if patience:  # its simulation is the twin
-        found = f"is {patience:g}, but in lockstep the whole cohort is waited for"
-        raise InputError("--patience", found, 'leave it out, or use clock = "live"')
+    if plan.deploy.live:
+        return wanted
     if wanted is not None and wanted > most:
         raise InputError("--rounds", f"is {wanted}", f"use at most the experiment's {most}")
     return wanted or most
@@ -106,11 +81,7 @@ def run(
     from psofed.fleet.dashboard.listener import Dashboard
     from psofed.fleet.identity import read_secret
     from psofed.fleet.protocol import wire
-    from psofed.fleet.protocol.coordinator import Coordinator
-    from psofed.fleet.protocol.store import StateFolder, starting
-    from psofed.fleet.requests import Requests
-    from psofed.fleet.server_loop import ServerLoop
-    from psofed.fleet.timeouts import Timeouts
+    from psofed.fleet.protocol.store import StateFolder
 
     key = None if wishes["secret"] is None else read_secret(wishes["secret"])
     largest = plan.largest + wire.SEAL
@@ -121,26 +92,11 @@ def run(
     where = wishes["dashboard"]
     dashboard = None if where is None else Dashboard(where, wishes["plain"])
     topic = up_topic(plan.deploy.run, "+")
-    link = mqtt.Link(address, "server", topic, largest, wishes["qos"], who)
-    folder = StateFolder(state)
-    w = None if wishes["origin"] is None else _known(plan, wishes["origin"])
-    with starting(folder):
-        coordinator = Coordinator(plan, folder, key, wishes["start"])
-        if w is not None:
-            coordinator.warm(w)
-        plan.keep(folder)
+    link = mqtt.Link(address, "server", topic, largest, plan.deploy.qos, who)
+    coordinator = started(plan, StateFolder(state), key)
     link.clients = coordinator.server.table
-    coordinator.snapshots.every = wishes["snapshots"]
-    coordinator.snapshots.most = 0 if plan.settled else wishes["keep"]
-    for note in [*folder.notes, *coordinator.store.notes, *coordinator.seldom.notes]:
-        say(f"Warning: {state}: {note}")
-    live = plan.deploy.clock == "live"
-    deadline, every = wishes["deadline"] or (10.0 if live else None), wishes["every"]
-    every = (1.0 if live else 0.0) if every is None else every
-    log = Log(coordinator, wishes["test"], wishes["log_json"])
-    requests = Requests(coordinator, state)
-    server = ServerLoop(coordinator, link, deadline, every, log.round, log.news, requests=requests)
-    server.timeouts = Timeouts(wishes["patience"]) if live else None
+    log = Log(coordinator)
+    server = loop(coordinator, link, state, log)
     on_stop(server.stop)
     if broker is not None:
         broker.open()
@@ -162,11 +118,36 @@ def run(
     say(f"Stopped at round {coordinator.n}; the state is in {state}")
 
 
-def _known(plan: Deployment, path: Path) -> Any:
-    """The model to begin with."""
+def started(plan: Deployment, folder: StateFolder, key: bytes | None) -> Coordinator:
+    """The server of this folder, which goes on or begins: then perhaps with a known model."""
+    from psofed.fleet.protocol.coordinator import Coordinator
+    from psofed.fleet.protocol.store import starting
     from psofed.tables import export
 
-    return export.weights(plan, path)
+    origin = plan.deploy.origin
+    w = export.weights(plan, Path(origin)) if origin else None
+    with starting(folder):
+        coordinator = Coordinator(plan, folder, key, plan.deploy.start)
+        if w is not None:
+            coordinator.warm(w)
+        plan.keep(folder)
+    for note in [*folder.notes, *coordinator.store.notes, *coordinator.seldom.notes]:
+        say(f"Warning: {folder.name}: {note}")
+    return coordinator
+
+
+def loop(coordinator: Coordinator, link: Link, state: Path, log: Log) -> ServerLoop:
+    """The loop with the times of the plan: on the live clock nobody is waited for without end."""
+    from psofed.fleet.requests import Requests
+    from psofed.fleet.server_loop import ServerLoop
+    from psofed.fleet.timeouts import Timeouts
+
+    deploy, requests = coordinator.plan.deploy, Requests(coordinator, state)
+    deadline = deploy.deadline or (10.0 if deploy.live else None)
+    every = (1.0 if deploy.live else 0.0) if deploy.every is None else deploy.every
+    server = ServerLoop(coordinator, link, deadline, every, log.round, log.news, requests=requests)
+    server.timeouts = Timeouts(deploy.patience) if deploy.live else None
+    return server
 
 
 def dashboard_page(run: str) -> str:
@@ -180,12 +161,12 @@ def dashboard_page(run: str) -> str:
 class Log:
     """What is said about each round, and shown by a dashboard."""
 
-    def __init__(self, coordinator: Coordinator, test: Path | None, as_json: bool) -> None:
+    def __init__(self, coordinator: Coordinator) -> None:
         from psofed.fleet.samples import targets, test_set
 
-        self.coordinator, self.as_json = coordinator, as_json
-        self.judge = test_set(coordinator.plan, test)
-        self.targets = targets(coordinator.plan, test) if self.judge is not None else ""
+        self.coordinator = coordinator
+        self.judge = test_set(coordinator.plan)
+        self.targets = targets(coordinator.plan) if self.judge is not None else ""
         self.board: Board | None = None
 
     def show(self, server: ServerLoop, dashboard: Dashboard, rounds: int | None) -> None:
@@ -201,7 +182,7 @@ class Log:
     def news(self, line: str) -> None:
         """A message of the server, also shown on the dashboard."""
         if self.board is not None:
-            self.board.tell(line)
+            self.board.note(line)
         say(line)
 
     def round(self, closed: Closed) -> None:
@@ -210,7 +191,7 @@ class Log:
         if self.board is not None:
             self.board.close(closed, mse)
         counts = self.coordinator.server.ledger.counts
-        if self.as_json:
+        if self.coordinator.plan.deploy.log == "json":
             totals = {f"total_{key}": counts[key] for key in ("accepted", "refused", "lost")}
             table = {**vars(closed), "mse_db": mse, **totals}
             patiently(json.dumps(table), sys.stdout)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from importlib import import_module
 from importlib.resources import files
@@ -100,14 +99,17 @@ def fields(where: str, *names: str, default: str = "") -> Callable[[Command], Co
     return add
 
 
-class Finite(click.FloatRange):
-    """A finite number in a range; nan and inf are refused."""
+class Deploys(click.Command):
+    """A command of a deployment: its help ends with the keys of [deploy] that concern its end."""
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number", param, ctx)
-        return number
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What --set can set, as it is said next to each field."""
+        own, other = ("server", "client") if self.name == "serve" else ("client", "server")
+        notes = comments("fleet.protocol.deployment", "Deploy").items()
+        rows = [(key, text.removeprefix(f"{own}: ")) for key, (_, text) in notes
+                if not text.startswith(other)]  # fmt: skip
+        with formatter.section("Keys under [deploy], for --set"):
+            formatter.write_dl(rows)
 
 
 COMMON = {
@@ -119,15 +121,14 @@ COMMON = {
     "json": click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
     "example": click.option("--example", is_flag=True,
                             help="Use the synthetic table in the package."),
-    "qos": click.option("--qos", type=click.IntRange(0, 1), default=0, show_default=True,
-                        help="MQTT level of delivery. 0: fewest bytes, lost messages are asked for"
-                        " again. 1: MQTT repeats them."),
+    "deploy": click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+                           help="Any setting under [deploy], for this start; may be repeated."),
     "plain": click.option("--plain", is_flag=True,
                           help="Allow mqtt:// to other machines, unencrypted."),
     "secret": click.option("--secret", type=FILE, metavar="FILE",
                            help="Seal every message with 8 bytes that only holders of the key can"
                            " make (`psofed deploy keys secret`)."),
-    "ca": click.option("--ca", type=FILE, help="Certificate of the authority (mqtts://)."),
+    "ca": click.option("--ca", type=FILE, help="Certificate of the authority (mqtts://, masks)."),
     "cert": click.option("--cert", type=FILE, help="Own certificate (mqtts://)."),
     "key": click.option("--key", type=FILE, help="Private key of the certificate."),
 }  # fmt: skip
@@ -144,7 +145,7 @@ def common(*names: str) -> Callable[[Command], Command]:
     return add
 
 
-broker_options = common("qos", "plain", "secret", "ca", "cert", "key")
+deploy_options = common("deploy", "plain", "secret", "ca", "cert", "key")
 
 
 def experiment_options(*names: str, default: str) -> Callable[[Command], Command]:

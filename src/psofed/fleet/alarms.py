@@ -158,11 +158,11 @@ def _ahead(ahead: Mapping[int, int], n: int) -> str:
     says = "says that it has" if len(ahead) == 1 else "say that they have"
     found = f"{clients_in_words(ahead)} {says} taken part in later rounds than {n}: {claims}"
     if len(ahead) == 1:
-        return f"{found}; give that client a new state folder, or use --deadline"
+        return f"{found}; give that client a new state folder, or set a deadline"
     return (
         f"{found}; the server's newest record was lost (a damaged file, an old copy), or another"
         " server of this run is at work. Stop that one; or, if there is none, this one, run"
-        " `psofed deploy restore STATE` and start it again; or use --deadline"
+        " `psofed deploy restore STATE` and start it again; or set a deadline"
     )
 
 

@@ -30,7 +30,7 @@ from psofed.stages.checks.contract import in_words, suspect
 RETRY = 1.0  # seconds until a record that the disk did not take is tried again
 SAVE_EVERY = 5.0  # seconds between records of what was learned between two rounds (live clock)
 PATIENCE, MOST_PATIENCE = 5.0, 60.0  # seconds until hello is repeated if no server answers
-TELL = 60.0  # seconds between two reports of coverage and errors, if they are wanted
+REPORT = 60.0  # seconds between two reports of coverage and errors, if they are wanted
 WAITING = 5_000  # samples that wait to be learned; a faster source waits too
 REPEATS = 5  # times that an answer is repeated in a second, at most
 BATCH = 256  # samples that are learned between two looks at the network
@@ -49,9 +49,9 @@ class Device:
     malformed: int = 0
     stopped: bool = False
     _trouble: str = ""
-    _standing: str = ""  # as the server told it last
+    _standing: str = ""  # as the server said last
     _disk: str = ""  # what it has said about its disk
-    _told_at: float = field(default_factory=monotonic)
+    _greeted_at: float = field(default_factory=monotonic)
     _hello_at: float | None = None  # when it said hello, until a server answers
     _patience: float = 0.0
     _unsaved: int = 0
@@ -92,7 +92,7 @@ class Device:
         wait = RETRY if self.member.trouble else SAVE_EVERY
         if (self._unsaved or self.member.trouble) and monotonic() >= self._saved_at + wait:
             self._save()
-        if self.member.tells and monotonic() >= self._told_at + TELL:
+        if self.member.plan.deploy.report and monotonic() >= self._greeted_at + REPORT:
             self._hello()
 
     def stop(self) -> None:
@@ -110,7 +110,7 @@ class Device:
     def _hello(self) -> None:
         topic = up_topic(self.member.plan.deploy.run, self.member.k)
         self.link.send(topic, self.member.hello())
-        self._hello_at = self._told_at = monotonic()
+        self._hello_at = self._greeted_at = monotonic()
 
     def _read(self) -> None:
         """The samples, in a thread, with their own queue so that they do not displace messages."""
@@ -130,9 +130,9 @@ class Device:
     def _save(self) -> None:
         saved, self._saved_at = self.member.save(), monotonic()
         self._unsaved *= not saved
-        self._tell_disk()
+        self._report_disk()
 
-    def _tell_disk(self) -> None:
+    def _report_disk(self) -> None:
         """Say once that the disk does not take a record, and when it does again."""
         trouble, before = self.member.trouble, self._disk
         self._disk = trouble
@@ -183,22 +183,20 @@ class Device:
             if _noteworthy(before, passed := client.passed):
                 text = f"{MOST_WAITING} samples wait, {passed} older ones were passed over so far"
                 self.on_news(f"no invitation for a while: {text}")
-            self._tell_refused(checked)
+            self._report_refused(checked)
 
-    def _tell_refused(self, before: dict[str, int]) -> None:
+    def _report_refused(self, before: dict[str, int]) -> None:
         """Report the 1st, 10th, 100th, ... sample in which the check found a fault."""
         now = self.member.client.checked
         if _noteworthy(suspect(before), suspect(now)):
             self.on_news(f"not every sample was learned from: {in_words(now)} so far")
 
-    def _tell_budget(self) -> None:
+    def _report_budget(self) -> None:
         """Once, when the budget of privacy is spent."""
         if self.member.exhausted and "budget" not in self._said:
             self._said.add("budget")
-            told = (
-                f"epsilon {self.member.spent:.3g} is spent; from now on this client uploads nothing"
-            )
-            self.on_news(f"{told} but what both ends know")
+            spent = f"epsilon {self.member.spent:.3g} is spent; from now on this client"
+            self.on_news(f"{spent} uploads nothing but what both ends know")
 
     def _network(self, event: Event) -> None:
         run, k = self.member.plan.deploy.run, self.member.k
@@ -206,12 +204,12 @@ class Device:
             counts, before = self.member.refused, self.member.client.checked
             refused, late, forged = sum(counts.values()), counts.get("late", 0), counts.get("mac")
             answer, what = self.member.take(event.data)
-            self._tell_standing()
-            self._tell_refused(before)  # samples may have waited for the invitation
+            self._report_standing()
+            self._report_refused(before)  # samples may have waited for the invitation
             if counts.get("mac") == forged:  # otherwise it need not be from a server
                 self._hello_at = monotonic() if self.member.standing else None
-            self._tell_disk()
-            self._tell_budget()
+            self._report_disk()
+            self._report_budget()
             if what in ("answered", "revealed"):
                 self._unsaved, self._saved_at = 0, monotonic()
             if answer is not None:
@@ -220,7 +218,7 @@ class Device:
             elif refused < sum(self.member.refused.values()) and what != self._trouble:
                 self._trouble = what
                 self.on_news(f"an invitation is refused: {what}")
-            if late < self.member.refused.get("late", 0) and monotonic() >= self._told_at + 1.0:
+            if late < self.member.refused.get("late", 0) and monotonic() >= self._greeted_at + 1.0:
                 self._hello()  # says how far it is: the server may have fallen behind
             self.link.handled(event)
         elif event.kind == "up":
@@ -233,14 +231,14 @@ class Device:
             why = f"no broker at {self.link.address}: {event.data}"
             self.on_news(f"{why}; still learning, trying again")
 
-    def _tell_standing(self) -> None:
+    def _report_standing(self) -> None:
         """Say once what the server says that this client is."""
         standing, k = self.member.standing, self.member.k
         if standing == self._standing:
             return
         self._standing = standing
         right = {
-            "no member": f"its operator adds it with `psofed deploy fleet add STATE {k}`",
+            "not a member": f"its operator adds it with `psofed deploy fleet add STATE {k}`",
             "excluded": f"its operator readmits it with `psofed deploy fleet readmit STATE {k}`",
             "removed": "its number is not used again: use the next free one",
         }
@@ -284,7 +282,7 @@ def _noteworthy(before: int, after: int) -> bool:
 
 def device(
     plan: Deployment, k: int, state: str | Path, broker: Address,
-    samples: Iterable[Sample | MalformedError] = (), source: Source | None = None, qos: int = 0,
+    samples: Iterable[Sample | MalformedError] = (), source: Source | None = None,
     identity: Identity | None = None, key: bytes | None = None, measured: bool = False,
     pairs: Mapping[int, bytes] | None = None,
 ) -> Device:  # fmt: skip
@@ -304,5 +302,5 @@ def device(
         right = "repair that, or give another state folder"
         raise InputError(str(state), f"cannot be written ({member.trouble})", right)
     most = plan.largest + wire.SEAL
-    link = Link(broker, str(k), down_topic(plan.deploy.run, k), most, qos, identity)
+    link = Link(broker, str(k), down_topic(plan.deploy.run, k), most, plan.deploy.qos, identity)
     return Device(member, link, samples, notes=[*folder.notes, *member.store.notes])

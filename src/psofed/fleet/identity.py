@@ -48,7 +48,7 @@ def read(path: Path, right: str) -> str:
 
 
 def check(path: Path) -> None:
-    """Refuse a file that others can read; of one that is not there somebody else tells."""
+    """Refuse a file that others can read; of one that is not there somebody else speaks."""
     with suppress(OSError):
         _refuse(path, path.stat().st_mode)
 

@@ -73,8 +73,12 @@ def shared(own: X25519PrivateKey, k: int, directory: Directory) -> dict[int, byt
     return found
 
 
-def pairs(secret: Path, masks: Path, ca: Path, k: int, clients: int, run: str) -> dict[int, bytes]:
-    """What client k shares with each other: from its own key, and a directory that is verified."""
+def pairs(ca: Path, k: int, clients: int, run: str) -> dict[int, bytes]:
+    """What client k shares with each other: from its own key, and a directory that is verified.
+
+    Both lie next to the certificate of the authority.
+    """
+    secret, masks = file(ca.parent, k), ca.with_name(DIRECTORY)
     right = f"make it with `psofed deploy keys add {k}`"
     seed = identity.read_line(secret, _kind(k), SIZE, right)
     directory = read(masks, ca)
@@ -126,7 +130,7 @@ def file(folder: Path, k: int | str) -> Path:
 
 
 def wanted(folder: Path) -> bool:
-    """Whether clients of this authority have mask keys: `psofed deploy keys make` was told so."""
+    """Whether clients of this authority have mask keys, as the file of the run said."""
     return (folder / DIRECTORY).exists()
 
 

@@ -30,7 +30,7 @@ CALM = 5.0  # the first, if two devices with one identity evict each other: they
 CONTESTED = 3, 60.0  # so many connections lost in so many seconds: somebody else takes them over
 SHARE = 16  # messages of one speaker that may wait; a client that answers needs two or three
 OWN = 1_000  # events of this process that may wait: connections and their loss
-POLL = 0.25  # seconds after which a loop checks whether it was told to stop
+POLL = 0.25  # seconds after which a loop checks whether it has to stop
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Requests:
     folder: Path
     _next: float = 0.0
 
-    def look(self, tell: Callable[[str], None]) -> set[int] | None:
+    def look(self, say: Callable[[str], None]) -> set[int] | None:
         """Do what is there; the clients that it concerns, None if nothing has changed."""
         if monotonic() < self._next:
             return None
@@ -76,7 +76,7 @@ class Requests:
                 right = "use `psofed deploy fleet` as the server's user"
                 outcome = {"error": ["the request", "cannot be read", right]}
             for line in outcome.get("lines", ()):
-                tell(line)
+                say(line)
             with suppress(OSError):
                 done = path.with_name(REPLY + path.name[len(REQUEST) :])
                 records.write(done, json.dumps(outcome).encode())

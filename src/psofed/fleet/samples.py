@@ -249,18 +249,18 @@ def table(path: str | Path, taps: int) -> tuple[Array, Array]:
     return array[:, :taps], array[:, taps]
 
 
-def test_set(plan: Deployment, path: Path | None) -> Callable[[Array], float] | None:
+def test_set(plan: Deployment) -> Callable[[Array], float] | None:
     """A function from w to 10 log10 of its mean square error; None without test samples.
 
     On the lockstep clock the data is the experiment's, and so is its test set.
     """
-    task, stream = plan.method().task, plan.experiment.stream
-    if path is not None:
-        x, y = recorded(stream, path)
-    elif plan.deploy.clock == "lockstep":
-        x, y, _ = plan.experiment.draw_test(task.seeds)
-    else:
+    task, path = plan.method().task, plan.deploy.test
+    if path:
+        x, y = recorded(plan.experiment.stream, path)
+    elif plan.deploy.live:
         return None
+    else:
+        x, y, _ = plan.experiment.draw_test(task.seeds)
     learner, z = task.learner, task.features(x.astype(task.dtype))
 
     def decibels(w: Array) -> float:
@@ -270,9 +270,9 @@ def test_set(plan: Deployment, path: Path | None) -> Callable[[Array], float] | 
     return decibels
 
 
-def targets(plan: Deployment, path: Path | None) -> str:
+def targets(plan: Deployment) -> str:
     """What `test_set` tests on, in words: the targets of a file were measured."""
-    return "measured targets" if path is not None else plan.experiment.judged
+    return "measured targets" if plan.deploy.test else plan.experiment.judged
 
 
 test_set.__test__ = False  # type: ignore[attr-defined]  # not a test for pytest

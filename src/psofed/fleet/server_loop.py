@@ -15,11 +15,18 @@ from psofed.fleet.protocol.store import in_words
 from psofed.fleet.requests import Requests
 from psofed.fleet.timeouts import Timeouts, clients_in_words
 
-HEARD = ("hello", "accepted", "repeated", "late", "ahead", "told")  # outcomes that are no refusals
+HEARD = (
+    "hello",
+    "accepted",
+    "repeated",
+    "late",
+    "ahead",
+    "revealed",
+)  # outcomes that are no refusals
 LOOK = 0.1  # seconds between two looks at who is overdue
 STANDSTILL = 0.5  # seconds in which this loop has done nothing: answers may wait
 RETRY = 1.0  # seconds after which those who have not answered are asked again
-OUTSIDE = ("stranger", "excluded", "removed")  # those who are not members are told so
+OUTSIDE = ("stranger", "excluded", "removed")  # those who are not members get a hello that says so
 REPLIES = 5  # to one client in a second: its messages cannot make the server send without end
 
 WHY = {  # what an operator can do about it
@@ -45,7 +52,7 @@ class ServerLoop:
     status: Status = field(default_factory=Status)
     alarms: Alarms = field(default_factory=Alarms)
     stopped: bool = False
-    _told: dict[str, int] = field(default_factory=dict)
+    _reported: dict[str, int] = field(default_factory=dict)
     _replies: dict[int, int] = field(default_factory=dict)  # by client, in this second
     _second: float = 0.0
     _looked: float = 0.0
@@ -85,7 +92,7 @@ class ServerLoop:
                 why = "with those of others the model would not be finite"
                 self.on_news(f"round {closed.n}: the answer of client {k} is left out, {why}")
         if closed.void:
-            self._tell(closed.void, f"round {closed.n} is void: {closed.void}")
+            self._report(closed.void, f"round {closed.n} is void: {closed.void}")
 
     def stop(self) -> None:
         """End soon; a round that is open is not committed, and is repeated at the next start."""
@@ -161,10 +168,10 @@ class ServerLoop:
         self._move(monotonic())
         if event is not None:
             self._react(event)
-        if self.requests is not None and (told := self.requests.look(self.on_news)) is not None:
+        if self.requests is not None and (named := self.requests.look(self.on_news)) is not None:
             if self.timeouts is not None:
                 self.timeouts.forget(self.coordinator.server.table.present)
-            for k in told:
+            for k in named:
                 self._send(k, self.coordinator.hello(k))
             self._ask()
         self.alarms.look(self.status, self.link, self.coordinator)
@@ -209,16 +216,16 @@ class ServerLoop:
         if timeouts is not None and outcome in HEARD and timeouts.hear(k, outcome, monotonic()):
             self.coordinator.wake(k)
             self.on_news(f"client {k} is back")
-        if outcome in ("accepted", "told"):
+        if outcome in ("accepted", "revealed"):
             self.status.unanswered_since = None
         if outcome in ("hello", "ahead", "digest", "version", *OUTSIDE):
             self._reply(k, outcome)
         if outcome not in HEARD:
             why = f" ({WHY[outcome]})" if outcome in WHY else ""
-            self._tell(outcome, f"refused a message of client {k}: {outcome}{why}")
+            self._report(outcome, f"refused a message of client {k}: {outcome}{why}")
 
     def _reply(self, k: int, outcome: str) -> None:
-        """An invitation to who is waited for; to others a hello, so that they can tell what is
+        """An invitation to who is waited for; to others a hello, so that they can say what is
         wrong."""
         now, who = monotonic(), k if k in self.coordinator.server.table else STRANGER
         if now >= self._second + 1.0:
@@ -229,8 +236,8 @@ class ServerLoop:
             if k >= 0:
                 self._send(k, frame or self.coordinator.hello(k))
 
-    def _tell(self, reason: str, line: str) -> None:
+    def _report(self, reason: str, line: str) -> None:
         """Report the 1st, 10th, 100th, ... time of a reason, to keep the log short."""
-        count = self._told[reason] = self._told.get(reason, 0) + 1
+        count = self._reported[reason] = self._reported.get(reason, 0) + 1
         if str(count).strip("0") == "1":
             self.on_news(line + (f", {count} so far" if count > 1 else ""))

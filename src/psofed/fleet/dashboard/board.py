@@ -90,7 +90,7 @@ class Board:
         elif outcome == "accepted":
             self._refused.pop(k, None)
 
-    def tell(self, text: str) -> None:
+    def note(self, text: str) -> None:
         """A line for the operator."""
         self._notes.append((int(time()), self.server.coordinator.n, text[:LONGEST]))
 
@@ -175,11 +175,11 @@ class Board:
                 state = "refused"
             elif k in waited:
                 state = "waited"
-            seen, told = None if heard is None else heard[1], coordinator.reports.get(k)
+            seen, report = None if heard is None else heard[1], coordinator.reports.get(k)
             found[k] = [
                 state, seen, *(count[row] for count in counts), last[row],
-                *self._refused.get(k, ("", 0)), told and told.coverage, dropped[k], *opinion,
-                told and round(told.decibels, 2), told and told.refused,
+                *self._refused.get(k, ("", 0)), report and report.coverage, dropped[k], *opinion,
+                report and round(report.decibels, 2), report and report.refused,
             ]  # fmt: skip
         return found
 

@@ -1,7 +1,7 @@
 """The dashboard's HTTP server: a page, its data as JSON, and metrics. It only reads.
 
-It has no accounts, so it listens on loopback unless told otherwise, and answers only those who have
-come by an address or a name of this machine: any web page could read it otherwise, by pointing its
+It has no accounts, so it listens on loopback by default, and answers only those who have come by
+an address or a name of this machine: any web page could read it otherwise, by pointing its
 own name here (DNS rebinding).
 """
 
@@ -249,9 +249,14 @@ def _gauges(state: dict[str, Any]) -> Iterator[Family]:
     yield "quarantined", text, len(state["quarantined"]), ()
     if state["seen"] is not None:
         db, spread, clients = state["seen"]
-        yield "told_error_db", "Error as clients tell it, in dB: the median over clients.", db, ()
-        yield "told_error_spread_db", "The median distance of clients to it, in dB.", spread, ()
-        yield "told_error_clients", "How many clients tell it.", clients, ()
+        yield (
+            "reported_error_db",
+            "Error as clients report it, in dB: the median over clients.",
+            db,
+            (),
+        )
+        yield "reported_error_spread_db", "The median distance of clients to it, in dB.", spread, ()
+        yield "reported_error_clients", "How many clients report it.", clients, ()
 
 
 def _counters(state: dict[str, Any]) -> Iterator[Family]:
@@ -277,11 +282,15 @@ def _client_gauges(state: dict[str, Any], by: dict[str, dict[int, Any]]) -> Iter
         ("last_contact_timestamp_seconds", "When the client was last heard.", by["contact"]),
         ("lag_rounds", "Rounds closed since an answer of the client was last accepted.", lags),
         ("gone", "1 if the client does not answer.", gone),
-        ("coverage", "Share of labels inside their interval of 0.9, as it tells.", by["coverage"]),
+        (
+            "coverage",
+            "Share of labels inside their interval of 0.9, as it reports.",
+            by["coverage"],
+        ),
         ("score", "How far out its changes are; honest ones are below 1.", by["score"]),
         ("clipped", "Share of its answers that were clipped, lately.", by["clipped"]),
         ("quarantined", "1 if its answers are not folded in.", by["quarantined"]),
-        ("told_error_db", "Its error as it tells it, in dB.", by["error"]),
+        ("reported_error_db", "Its error as it reports it, in dB.", by["error"]),
     ):
         yield f"client_{name}", text, values, ("client",)
 
@@ -289,7 +298,7 @@ def _client_gauges(state: dict[str, Any], by: dict[str, dict[int, Any]]) -> Iter
 def _client_counters(by: dict[str, dict[int, Any]]) -> Iterator[Family]:
     text = "Messages of the client that were dropped since this start."
     yield "client_dropped", text, by["dropped"], ("client",)
-    text = "Samples that the client has refused or clipped, as it tells it."
+    text = "Samples that the client has refused or clipped, as it reports it."
     yield "client_refused_samples", text, by["unlearned"], ("client",)
     outcomes = ("accepted", "refused", "lost")
     answers = {(k, name): count for name in outcomes for k, count in by[name].items()}

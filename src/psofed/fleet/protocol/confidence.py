@@ -20,7 +20,7 @@ from psofed.core.conformal import ALPHA, LARGEST, LEVELS, SMALLEST
 from psofed.core.native import Array
 from psofed.federation.records import number, taken
 
-TOLD = 0.9  # the level whose coverage a client may tell its server
+REPORTED = 0.9  # the level whose coverage a client may report to its server
 WIDEST = 100.0  # of |theta| in a record: those of errors from SMALLEST to LARGEST are smaller
 WINDOW = 1000  # labels over which the error of a client is averaged
 LEAST, MOST = 1e-30, 1e30  # of a squared error
@@ -102,9 +102,9 @@ class Confidence:
         return self.inside[conformal.which(level)] / self.labels if self.labels else float("nan")
 
     @property
-    def told(self) -> tuple[int, int]:
-        """What a client may tell its server: labels, and those inside."""
-        return self.labels, self.inside[conformal.which(TOLD)]
+    def reported(self) -> tuple[int, int]:
+        """What a client may report to its server: labels, and those inside."""
+        return self.labels, self.inside[conformal.which(REPORTED)]
 
     def to_arrays(self) -> dict[str, Array]:
         """What a record holds of it: before the first label, nothing."""
@@ -126,7 +126,7 @@ class Confidence:
 
 
 class Report(NamedTuple):
-    """What a client tells: labels and those inside their interval, the mean of (y - guess)^2 and
+    """What a client reports: labels and those inside their interval, the mean of (y - guess)^2 and
     from how many labels, samples that were refused or clipped."""
 
     labels: int

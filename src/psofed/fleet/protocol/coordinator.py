@@ -29,7 +29,7 @@ class Coordinator(DurableServer):
     ) -> None:
         super().__init__(plan, disk, start)
         self._secret, self._digest, self._most = secret, plan.digest, plan.largest
-        self.reports: dict[int, Report] = {}  # by client that tells
+        self.reports: dict[int, Report] = {}  # by client that reports
         self.ahead: dict[int, int] = {}  # by client that says so: a round later than the open one
         self.doubles: Counter[int] = Counter()  # by client: signs that two devices have its number
         self._greeted: dict[int, int] = {}  # by client: the round of its last hello
@@ -90,7 +90,7 @@ class Coordinator(DurableServer):
     def hello(self, k: int) -> bytes:
         """The answer to a hello, and to a client of another run: which run this is.
 
-        Clients that are not members are told so.
+        It says so to clients that are not members.
         """
         word = "" if self.is_member(k) else self.server.table.word(k)
         return self._down(k, wire.HELLO, body=wire.standing(word))
@@ -117,7 +117,7 @@ class Coordinator(DurableServer):
         try:
             if frame.kind == wire.SEEDS:
                 self.server.sent[0] += size
-                return self.server.tell(k, frame.n, frame.body)
+                return self.server.take_seeds(k, frame.n, frame.body)
             outcome = self.server.collect(k, frame.n, frame.body)
         except RefusedError as error:
             self.doubles[k] += 2 * (error.reason == "conflict")
@@ -140,8 +140,8 @@ class Coordinator(DurableServer):
 
     def _greet(self, k: int, frame: wire.Frame) -> str:
         """A hello: whether its client can still answer the round that is open."""
-        if (told := wire.told(frame.body)) is not None:
-            self.reports[k] = Report(*told)
+        if (found := wire.reported(frame.body)) is not None:
+            self.reports[k] = Report(*found)
         # One device goes back once, when it has lost its state; two take turns.
         self.doubles[k] += frame.n < self._greeted.get(k, 0)
         self._greeted[k] = frame.n
@@ -157,7 +157,7 @@ class Coordinator(DurableServer):
     def _read(self, data: bytes) -> wire.Frame:
         """Rules 3 and 11: a frame of this run, of a possible size."""
         frame = wire.decode(data, self._most)
-        if frame.kind == wire.HELLO and len(data) > wire.TELLING:
+        if frame.kind == wire.HELLO and len(data) > wire.REPORT:
             raise RefusedError("size", f"a hello of {len(data)} bytes")
         if frame.digest != self._digest:
             raise RefusedError("digest", f"the message is of run {frame.digest:08x}")

@@ -6,19 +6,21 @@ those on which no number depends that the two ends exchange.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from psofed import experiment as experiments
+from psofed.core import conformal
 from psofed.core.schedule import UniformCohorts
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.federation import plugins, schema
+from psofed.federation import plugins, schema, texts
 from psofed.federation.contract import Method, Task
 from psofed.federation.membership import FleetCohorts
 from psofed.federation.plugins import written
@@ -42,26 +44,49 @@ PLAN = "run.toml"  # in a state folder
 IRRELEVANT = (
     "rounds", "runs", "evaluate_every", "test_samples", "targets",
     "check",  # a matter of each client
-    "fleet",  # who comes and goes in a simulation; a server tells its clients
+    "fleet",  # who comes and goes in a simulation; a server says it to its clients
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Deploy:
-    """The table [deploy]: the run's name in topics, the clock, the values' type and bound."""
+    """The table [deploy]. Run, clock, wire and method must be the same at both ends, no other."""
 
     run: str = "p"  # the name in topics: short, because every message carries it
     clock: Literal["lockstep", "live"] = "lockstep"  # sample n belongs to round n, or comes anytime
     wire: Literal["float16", "float32", "float64"] = "float32"  # number format in messages
     bound: float = BOUND  # larger values are refused
     method: int | None = None  # which of the methods, if there are several
+    qos: int = 0  # MQTT level: 0 takes the fewest bytes, and what is lost is asked for again
+    every: float | None = None  # server: seconds between rounds; not set: lockstep 0, live 1
+    deadline: float | None = None  # server: seconds a round waits; not set: lockstep all, live 10
+    patience: float | None = None  # server: seconds of silence until a client is asleep (live)
+    test: str = ""  # server: CSV of test samples; not set: lockstep the experiment's, live none
+    log: Literal["text", "json"] = "text"  # server: format of the line about each round
+    snapshots: int = 100  # server: rounds from one snapshot of the model to the next
+    keep: int = 50  # server: snapshots that are kept; 0 makes none
+    start: int = 1  # server: count this start as so high at least, if clients know a higher one
+    origin: str = ""  # server: model to begin with: a state folder, or a file of `psofed fit`
+    rate: float = 10.0  # client: samples per second from a stream or a file (live)
+    interval: float = 0.9  # client: share of the labels that the interval of an answer holds
+    report: bool = False  # client: report errors and coverage each minute, in 29 bytes
 
     def __post_init__(self) -> None:
         schema.check(self)
-        schema.positive(self, "bound")
+        schema.positive(self, "bound", "deadline", "patience", "snapshots", "start", "rate")
+        schema.at_most(self, {"qos": 1, "start": wire.LAST_INCARNATION})
+        for name in ("qos", "every", "keep"):
+            value = getattr(self, name)
+            schema.require(self, name, value is None or 0 <= value < inf, "use 0 or more")
+        conformal.which(self.interval)
         good = self.run.isascii() and self.run.replace("-", "").replace("_", "").isalnum()
         if not good or len(self.run) > 40:
             raise InputError("run", f"is {self.run!r}", "use up to 40 letters, digits, - and _")
+
+    @property
+    def live(self) -> bool:
+        """Whether samples come at any time."""
+        return self.clock == "live"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,13 +108,22 @@ class Deployment:
         if options.simulated:
             found = f"is {options.name}, which cannot be deployed: {options.simulated}"
             raise InputError("method", found, "choose another, or simulate it with `psofed run`")
-        if self.deploy.clock == "live" and options.not_live:
+        if self.deploy.live and options.not_live:
             found = f"is {options.name}, which cannot run on a live clock: {options.not_live}"
             raise InputError("method", found, 'use clock = "lockstep", or another method')
         if options.policy is not None:
             refuse_policy(options.policy)
         refuse_omniscient(self.experiment.attack)
-        if self.deploy.clock == "lockstep":
+        privacy = self.experiment.privacy
+        if self.deploy.report and privacy is not None and privacy.epsilon is not None:
+            found = "is true, but these numbers have no noise, and [privacy] epsilon is a promise"
+            raise InputError("deploy.report", found, "leave it out")
+        if not self.deploy.live:
+            if self.deploy.patience is not None:  # its simulation is the twin
+                found = (
+                    f"is {self.deploy.patience:g}, but in lockstep the whole cohort is waited for"
+                )
+                raise InputError("deploy.patience", found, 'leave it out, or use clock = "live"')
             self.experiment.check_simulated()
             if about(self.experiment.stream).gaps and relays(self._method):
                 found = f"is {options.name}, which sends samples, and in some rounds there are none"
@@ -104,7 +138,7 @@ class Deployment:
         """
         alone = self.experiment.alone(self.experiment.methods[self.deploy.method or 0])
         alone = replace(alone, fleet=())  # who is a member is what the server has recorded
-        if self.deploy.clock != "live" or alone.defence is not None:
+        if not self.deploy.live or alone.defence is not None:
             return alone
         try:
             return replace(alone, defence=clip.Options())
@@ -119,7 +153,7 @@ class Deployment:
             return f"Defence: {found.describe()}" + ("" if found.acts else ", as the file says")
         if self.masked:
             return "Defence: none, under masks the server sees no single upload"
-        if self.deploy.clock == "live":
+        if self.deploy.live:
             name = self.world.methods[0].name
             return f"Defence: none, the server of {name} has no fold that one could change"
         return "Defence: none, the file has no table [defence]"
@@ -147,12 +181,12 @@ class Deployment:
         """What clients do not learn from."""
         privacy = self.experiment.privacy  # a check that remembers would tell of samples
         unstated = self.world.check is None and not (privacy and privacy.hides_samples)
-        wanted = measured or self.deploy.clock == "live"
+        wanted = measured or self.deploy.live
         return outliers.Options() if unstated and wanted else self.world.check
 
     @cached_property
     def _method(self) -> Method:
-        return self._start(self.world.task(0, self.deploy.wire, self.deploy.clock == "live"))
+        return self._start(self.world.task(0, self.deploy.wire, self.deploy.live))
 
     @cached_property
     def _checking(self) -> Method:
@@ -218,7 +252,7 @@ class Deployment:
     def agreement(self) -> dict[str, Any]:
         """Rule 3: what must be the same at both ends."""
         ours = {"run": self.deploy.run, "clock": self.deploy.clock, "wire": self.deploy.wire}
-        live, which = self.deploy.clock == "live", self.deploy.method or 0
+        live, which = self.deploy.live, self.deploy.method or 0
         return {**ours, **agreed(self.experiment, which, live)}
 
     @cached_property
@@ -256,11 +290,21 @@ def refuse_omniscient(attack: Attack | None) -> None:
         raise InputError("attack.name", found, "use another attack, or simulate it: `psofed run`")
 
 
-def read(path: str | Path) -> Deployment:
-    """The plan in an experiment file; every mistake in it is an InputError that names it."""
-    experiment = experiments.read(path)
+def read(path: str | Path, changes: Iterable[str] = ()) -> Deployment:
+    """The plan in an experiment file; every mistake in it is an InputError that names it.
+
+    With `changes` such as "every=0.5" to the table [deploy].
+    """
+    experiment, given = experiments.read(path), texts.settings(changes)
+    changed = texts.assigned({"deploy": Deploy}, given)["deploy"]
     with inside(where=str(path)):
-        return Deployment(experiment, settings(path))
+        deploy = settings(path)
+    try:
+        deploy = replace(deploy, **changed)
+    except InputError as error:
+        raise next(each.blame(error) for each in given if each.key in error.field) from None
+    with inside(where=str(path)):
+        return Deployment(experiment, deploy)
 
 
 def settings(path: str | Path) -> Deploy:

@@ -1,4 +1,4 @@
-"""The durable server: one record per round, and what an operator tells it (rules 6, 17 and 18).
+"""The durable server: one record per round, and what an operator asks of it (rules 6, 17 and 18).
 
 The next value of its state is made completely, then recorded, and only then gone on with. Who is
 not waited for (rule 9) is not recorded, but it changes whom the server asks. Functions at the end
@@ -60,8 +60,8 @@ class DurableServer:
         self.seldom = plan.store(disk, "server", SELDOM)
         self.incarnation, self.first = 0, False  # its starts so far; whether this is the first
         self.log = ChangeLog(disk)
-        self.snapshots = Snapshots(disk, plan.about("server"))
-        self.snapshots.most *= not plan.settled  # there is no going back
+        kept = 0 if plan.settled else plan.deploy.keep  # then there is no going back
+        self.snapshots = Snapshots(disk, plan.about("server"), plan.deploy.snapshots, kept)
         self._restore(start)
 
     def _restore(self, start: int) -> None:
@@ -131,7 +131,7 @@ class DurableServer:
             raise InputError("the round", f"is {after.n}", "it is too large: start a new run")
         numbers = {"incarnation": self.incarnation, "logged": self.log.count}
         arrays = after.to_arrays() | {k: np.array(n, np.int64) for k, n in numbers.items()}
-        live, large = self.plan.deploy.clock == "live", {}
+        live, large = self.plan.deploy.live, {}
         for name in [name for name in arrays if live and name.startswith(f"state.{OWN}")]:
             if arrays[name].nbytes > LARGE:
                 large[name] = arrays.pop(name)
@@ -200,12 +200,12 @@ class DurableServer:
         """A first start with this model, which clients get at their first contact."""
         if not self.first:
             where = self.store.disk.name
-            raise InputError(where, "has a state already", "leave --from out, or give a new folder")
+            raise InputError(where, "has a state already", "leave origin out, or give a new folder")
         now = self.server.now
         if now.own.keys() != {"w"} or self.plan.settled:
             name = self.plan.world.methods[0].name
             why = self.plan.settled or "its server keeps more than a model"
-            raise InputError("--from", f"is not possible with {name}: {why}", "leave it out")
+            raise InputError("deploy.origin", f"is not possible with {name}: {why}", "leave it out")
         state = now.state | {"w": w.astype(now.state["w"].dtype)}
         after = begin_all(self.server, replace(now, state=state))
         self._become(after, [])
@@ -213,7 +213,7 @@ class DurableServer:
         self.server.begin()
 
     def revive(self) -> None:
-        """Rule 18: go on from an old copy. Clients tell how far they are, most of them honestly."""
+        """Rule 18: go on from an old copy. Clients say how far they are, most of them honestly."""
         self._refuse_settled()
         after, changes = replace(self.server.now, behind=True), []
         if has_rows(after):

@@ -22,17 +22,16 @@ from psofed.federation.records import taken
 from psofed.federation.schema import inside
 from psofed.fleet.protocol.store import Disk, Store, put
 
-EVERY, KEEP = 100, 50  # rounds from one to the next, and how many are kept
 LOG = "fleet.jsonl"
 STATE = "snapshot."
 
 
 class Snapshots:
-    """Those of one folder. The newest can be a hundred rounds old; none is needed to go on."""
+    """Those of one folder. The newest may be old: none is needed to go on."""
 
-    def __init__(self, disk: Disk, about: Mapping[str, Any]) -> None:
+    def __init__(self, disk: Disk, about: Mapping[str, Any], every: int, most: int) -> None:
         self.disk, self.about = disk, dict(about)
-        self.every, self.most = EVERY, KEEP
+        self.every, self.most = every, most  # rounds from one to the next, and how many are kept
         self._begun = False  # whether this start has made one
 
     def rounds(self) -> list[int]:

@@ -1,6 +1,6 @@
 """Rule 19: the sum over those who answered, where each answer alone is hidden by masks.
 
-A client adds masks to its uploads, and tells seeds of them when it is asked. If the whole cohort
+A client adds masks to its uploads, and reveals seeds of them when it is asked. If the whole cohort
 has answered, the masks cancel and nobody is asked anything. Otherwise, and with self-masks always,
 those who did answer are asked for the seeds of the masks that are left: once for each round, for
 one set. What cannot be unmasked is not folded in, and the round is void.
@@ -26,8 +26,8 @@ from psofed.stages.privacy import WORDS, Privacy
 Uploads = dict[int, Array | None]  # by row; None: its client sent no values
 HASH = 32  # bytes of a hash of what came down
 FEW = "too few have answered for a sum"
-ALONE = "not all who answered have told what the sum needs"
-GARBAGE = "the masks do not cancel: somebody has other keys, or told wrong seeds"
+ALONE = "not all who answered have revealed what the sum needs"
+GARBAGE = "the masks do not cancel: somebody has other keys, or revealed wrong seeds"
 
 
 class Masking:
@@ -95,7 +95,7 @@ class Masking:
         return self.pairs.revealed(cohort, present, n, self.down)
 
     def to_arrays(self) -> dict[str, Array]:
-        """What is stored before seeds leave: a client that is killed must not tell others."""
+        """What is stored before seeds leave: a client that is killed must not reveal others."""
         heard = {"down": np.frombuffer(self.down, np.uint8)} if self.down else {}
         if self.revealed is None:
             return heard
@@ -112,7 +112,7 @@ class Masking:
 
 
 class Unmasking:
-    """The second half of a masked round, at the server: who is in the sum, and what they told."""
+    """The second half of a masked round, at the server: who is in the sum, and their seeds."""
 
     def __init__(self, settings: Privacy, cohort: int) -> None:
         self.settings, self.least = settings, settings.fewest(cohort)
@@ -122,7 +122,7 @@ class Unmasking:
         """A new round."""
         self.cohort: tuple[int, ...] = ()
         self.present: tuple[int, ...] = ()  # those who are in the sum, once that is decided
-        self.told: dict[int, bytes] = {}
+        self.seeds: dict[int, bytes] = {}
 
     def decide(self, cohort: Sequence[int], answered: Collection[int]) -> bool:
         """Nobody else is in the sum; whether those who are have to be asked for seeds."""
@@ -134,8 +134,8 @@ class Unmasking:
 
     @property
     def missing(self) -> list[int]:
-        """Those who have not told yet."""
-        return [k for k in self.present if k not in self.told]
+        """Those who have not revealed theirs yet."""
+        return [k for k in self.present if k not in self.seeds]
 
     @property
     def question(self) -> bytes:
@@ -143,22 +143,22 @@ class Unmasking:
         return bits(self.cohort, self.present)
 
     def size(self, k: int) -> int:
-        """Bytes that client k has to tell."""
+        """Bytes that client k has to reveal."""
         count = sum(1 for _ in masks.wanted(k, self.cohort, self.present, self.settings))
         return count * masks.SEED
 
-    def take(self, k: int, n: int, told: bytes) -> None:
-        """What client k tells in round n: for which sum, and its seeds. The first counts."""
+    def take(self, k: int, n: int, body: bytes) -> None:
+        """What client k reveals in round n: for which sum, and its seeds. The first counts."""
         if k not in self.present:
             raise RefusedError("stranger", f"client {k} is not in the sum of round {n}")
         question = self.question
-        if not told.startswith(question):
-            raise RefusedError("late", f"client {k} told round {n} for another sum")
-        seeds = told[len(question) :]
+        if not body.startswith(question):
+            raise RefusedError("late", f"client {k} revealed seeds of round {n} for another sum")
+        seeds = body[len(question) :]
         if len(seeds) != self.size(k):
-            raise RefusedError("size", f"client {k} told {len(told)} bytes")
-        if self.told.setdefault(k, seeds) != seeds:
-            raise RefusedError("conflict", f"client {k} told round {n} twice, differently")
+            raise RefusedError("size", f"client {k} revealed {len(body)} bytes")
+        if self.seeds.setdefault(k, seeds) != seeds:
+            raise RefusedError("conflict", f"client {k} revealed round {n} twice, differently")
 
     def opened(self, uploads: Uploads, answered: Sequence[int]) -> tuple[Uploads, str]:
         """The uploads, by row; the first without the masks that are left in the sum of all.
@@ -175,7 +175,7 @@ class Unmasking:
         if self.present:
             first = next(iter(found))
             words = np.asarray(found[first])
-            left = masks.left_over(self.told, self.cohort, self.present, len(words), self.settings)
+            left = masks.left_over(self.seeds, self.cohort, self.present, len(words), self.settings)
             found[first] = (words - left.astype(np.float64)) % WORDS
         return found, ""
 

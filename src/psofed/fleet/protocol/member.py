@@ -46,8 +46,7 @@ class Member:
         self.incarnation = 0  # the highest that was seen
         self.trouble = ""  # why the last record could not be written
         self.refused: dict[str, int] = {}
-        self.standing = ""  # what the server says that this client is, if it is no member
-        self.tells = False  # whether it reports coverage and errors to the server
+        self.standing = ""  # what the server says that this client is, if it is not a member
         arrays = self.store.load()
         if arrays is not None:
             with inside(where=self.store.file):
@@ -76,7 +75,7 @@ class Member:
 
     @property
     def exhausted(self) -> bool:
-        """Whether its uploads tell nothing any more."""
+        """Whether its uploads say nothing any more."""
         if self.noise is None or self.noise.level == "sample":
             return False
         return int(self.client.state[SPENT][0]) >= self.noise.uploads
@@ -89,12 +88,12 @@ class Member:
         """The message after each connect: a server that waits for this client asks again.
 
         It carries the round after the last one taken part in, so that a server whose newest record
-        was damaged learns that it has fallen behind; and what the client tells of its answers.
+        was damaged learns that it has fallen behind; and what the client reports of its answers.
         """
         recent, body = self.confidence.running, b""
-        if self.tells and recent.labels:
+        if self.plan.deploy.report and recent.labels:
             errors = recent.square, recent.labels
-            body = wire.telling(*self.confidence.told, *errors, suspect(self.client.checked))
+            body = wire.report(*self.confidence.reported, *errors, suspect(self.client.checked))
         frame = wire.Frame(wire.HELLO, self._digest, self.client.last_round + 1, body=body)
         return seal(self.key, UP, wire.encode(frame))
 
@@ -126,7 +125,7 @@ class Member:
         return seal(self.key, UP, wire.encode(reply)), "repeated" if known else "answered"
 
     def _reveal(self, frame: wire.Frame) -> tuple[bytes | None, str]:
-        """Rule 19: seeds; that they were told is durable before they leave."""
+        """Rule 19: seeds; that they were revealed is durable before they leave."""
         masking = self.client.masking
         if masking is None or frame.n != self.client.last_round:
             raise RefusedError("late", f"asked for seeds of round {frame.n}, not of the last one")

@@ -147,7 +147,7 @@ class MemberTable:
     def word(self, k: int) -> str:
         """What client k is, for people."""
         standing = self.standing(k)
-        return "no member" if standing == VACANT else WORDS[standing]
+        return "not a member" if standing == VACANT else WORDS[standing]
 
     def _said(self, k: int) -> str:
         return "a member already" if self.standing(k) == MEMBER else self.word(k)

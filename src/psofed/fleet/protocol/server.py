@@ -174,12 +174,12 @@ class Server:
 
     @property
     def complete(self) -> bool:
-        """Whether all of the cohort have answered, or told what the sum needs."""
+        """Whether all of the cohort have answered, or revealed what the sum needs."""
         return not self.missing
 
     @property
     def missing(self) -> list[int]:
-        """Members of the cohort that have not answered yet, or not told what the sum needs."""
+        """Members of the cohort that have not answered yet, or not revealed what the sum needs."""
         if self.masks is not None and self.sealed:
             return self.masks.missing
         return [k for k in self.cohort if k not in self.answers]
@@ -195,19 +195,19 @@ class Server:
             return False
         return self.masks.decide(self._selected(), self.answers)
 
-    def tell(self, k: int, n: int, told: bytes) -> str:
-        """Rule 19: for which sum a member tells, and its seeds. The first counts.
+    def take_seeds(self, k: int, n: int, body: bytes) -> str:
+        """Rule 19: the seeds of a member, and for which sum. The first counts.
 
         Seeds for another sum may come from before a kill of this server.
         """
         try:
             if self.masks is None or not self.sealed or n != self.n:
                 raise RefusedError("late", f"client {k} was not asked for seeds of round {n}")
-            self.masks.take(k, n, told)
+            self.masks.take(k, n, body)
         except RefusedError as error:
             self.ledger.reject(self._row(k), error.reason)
             raise
-        return "told"
+        return "revealed"
 
     def collect(self, k: int, n: int, answer: bytes) -> str:
         """Rules 8 and 11: check one answer completely, then keep it. The first valid one counts.

@@ -6,7 +6,7 @@ Bytes 5-8: round n of the task.
 Bytes 9-11: incarnation of the server, in invitations only.
 
 There are two kinds of invitation: who gets the second begins anew (rule 17). In the other direction
-the kinds 1 and 3 belong to masked sums (rule 19): the server asks for seeds, and clients tell them.
+the kinds 1 and 3 belong to masked sums (rule 19): the server asks for seeds, clients reveal them.
 
 With a secret, a *seal* follows: eight bytes that only who knows the key can make (rule 13). Each
 client has a key that is derived from the server's secret, for the frames of that client in both
@@ -28,13 +28,19 @@ INVITE, UPLOAD, HELLO, BEGIN = range(4)
 INVITATIONS = (INVITE, BEGIN)
 QUESTION, SEEDS = UPLOAD, BEGIN  # the same kinds in the other direction: rule 19
 TYPES = {"": 0, "float16": 1, "float32": 2, "float64": 3}
-TELLING = 29  # bytes of a hello that tells of answers
+REPORT = 29  # bytes of a hello that reports on answers
 LAST_ROUND, LAST_INCARNATION = 2**32 - 1, 2**24 - 1
 ASLEEP = "asleep"  # a member that is not asked, because it has not answered
 MISSED = 10_000  # starts of the server that a client may have missed
-WORDS = ("", "no member", "excluded", "removed", ASLEEP)  # what a client can be, not just a member
-_HEAD, _INCARNATION, _TOLD = Struct("<BII"), Struct("<HB"), Struct("<IIfII")
-MOST = 2**32 - 1  # of a count that is told
+WORDS = (
+    "",
+    "not a member",
+    "excluded",
+    "removed",
+    ASLEEP,
+)  # what a client can be, not just a member
+_HEAD, _INCARNATION, _REPORT = Struct("<BII"), Struct("<HB"), Struct("<IIfII")
+MOST = 2**32 - 1  # of a count that is reported
 SEAL = 8  # bytes: a forger is right once in 2^64 frames, and each wrong one is counted
 UP, DOWN = b"up", b"down"
 
@@ -108,7 +114,7 @@ def check_start(found: int, seen: int) -> None:
         raise RefusedError(
             "fenced",
             f"server start {found} was replaced by {seen}; stop the old server, or if there is"
-            f" none, start the server once with --start {seen + 1}",
+            f" none, start the server once with --set start={seen + 1}",
         )
     if found > (seen + MISSED if seen else LAST_INCARNATION // 2):
         raise RefusedError(
@@ -118,19 +124,19 @@ def check_start(found: int, seen: int) -> None:
         )
 
 
-def telling(labels: int, inside: int, square: float, recent: int, refused: int) -> bytes:
-    """The body of a hello whose client tells of its answers: labels and those inside their
+def report(labels: int, inside: int, square: float, recent: int, refused: int) -> bytes:
+    """The body of a hello whose client reports on its answers: labels and those inside their
     interval, the mean square error and of how many labels, samples that were not learned from."""
     counts = (min(count, MOST) for count in (labels, inside, recent, refused))
     labels, inside, recent, refused = counts
-    return _TOLD.pack(labels, inside, square, recent, refused)
+    return _REPORT.pack(labels, inside, square, recent, refused)
 
 
-def told(body: bytes) -> tuple[int, int, float, int, int] | None:
-    """What the hello of a client tells; None: nothing sensible."""
-    if len(body) != _TOLD.size:
+def reported(body: bytes) -> tuple[int, int, float, int, int] | None:
+    """What the hello of a client reports; None: nothing sensible."""
+    if len(body) != _REPORT.size:
         return None
-    labels, inside, square, recent, refused = _TOLD.unpack(body)
+    labels, inside, square, recent, refused = _REPORT.unpack(body)
     sound = inside <= labels > 0 and isfinite(square) and square >= 0 < recent
     return (labels, inside, square, recent, refused) if sound else None
 
@@ -141,7 +147,7 @@ def word(body: bytes) -> str:
 
 
 def standing(what: str) -> bytes:
-    """The body of a hello that tells a client what it is."""
+    """The body of a hello that says to a client what it is."""
     return bytes([WORDS.index(what)]) if what else b""
 
 

@@ -167,7 +167,7 @@ def weights(plan: Deployment, path: Path) -> Array:
     features: Any = plan.method().task.features
     if not isinstance(features, Waves):
         found = "needs features of cosines as they were drawn, without a basis"
-        raise InputError("--from", found, "leave it out")
+        raise InputError("deploy.origin", found, "leave it out")
     model = load(path)
     W, b = model.features.W, model.features.b
     if W.shape != features.W.shape:

@@ -8,14 +8,11 @@ from hypothesis import strategies as st
 
 from helpers import stranger
 from helpers.devices import wait_for
-from helpers.loopback import Line, World
 from helpers.runs import SMALL
 from psofed.errors import InputError
 from psofed.fleet.address import Address, speaker
 from psofed.fleet.broker import Broker
 from psofed.fleet.mqtt import SHARE, Event, Inbox
-from psofed.fleet.protocol import wire
-from psofed.fleet.server_loop import REPLIES, ServerLoop
 
 
 @given(st.lists(st.one_of(st.integers(0, 3), st.none()), max_size=300))
@@ -44,18 +41,6 @@ def test_what_happens_to_the_connection_waits_for_no_message():
         inbox.put(Event("message"), k)
     inbox.put(Event("down"))
     assert inbox.get(0).kind == "down"
-
-
-def test_who_greets_without_end_is_answered_a_few_times_a_second():
-    server = ServerLoop(World().server, Line())
-    data = wire.encode(wire.Frame(wire.HELLO, server.coordinator.plan.digest, 0))
-    for k in [0] * 1000 + [1] + [77] * 100:
-        server._message(k, data)
-    assert len(server.link.sent) <= 2 * REPLIES + 1
-    other = wire.encode(wire.Frame(wire.HELLO, 7, 0))
-    for k in range(100, 200):  # of another experiment, under numbers that do not exist
-        server._message(k, other)
-    assert len(server.link.sent) <= 4 * REPLIES + 1
 
 
 def next_message(link, port, topic="p/1/u"):

@@ -25,7 +25,7 @@ class FullDisk(VirtualDisk):
         """Refuse `count` steps, after `first` more."""
         self.full = range(self.steps + first, self.steps + first + count)
 
-    def mend(self):
+    def repair(self):
         self.full = range(0)
 
     def append(self, name, data):

@@ -5,7 +5,6 @@ import pytest
 
 from helpers.battery import VARIANTS
 from helpers.loopback import World, balanced, disk, plan
-from psofed.curves import to_db
 from psofed.experiment import Features
 from psofed.federation import schema
 from psofed.federation.contract import exchanged
@@ -16,14 +15,10 @@ from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.store import SELDOM, SLOTS
 from psofed.methods import centralised, onlinefed
 from psofed.methods import psofed as pso
-from psofed.stages.attacks import constant
 from psofed.stages.defences import clip, none
 from psofed.stages.defences.contract import OWN, Defended
-from psofed.stages.surroundings import attack_in
 
 LIVE, LIVE64 = Deploy(clock="live"), Deploy(clock="live", wire="float64")
-TEN = {"clients": 10, "cohort": 4, "features": Features(dim=50), "dtype": "float32"}
-HUGE = constant.Options(value=9e8, share=0.1)
 
 
 def defence_of(server):
@@ -66,35 +61,6 @@ def test_every_method_that_goes_live_goes_live_with_it(name):
     assert counts["asked"] == counts["accepted"]
     assert counts["asked"] >= 12 or name == "memofed", "which waits for more samples"
     assert np.isfinite(world.model).all()
-
-
-def served(rounds, **changes):
-    """A live run in memory, a sample for each client before each round: its server, its error."""
-    world = World(LIVE, **TEN, **changes)
-    server, task = world.server, world.plan.method().task
-    for n in range(rounds):
-        world.learn(n, 1)
-        for k, frame in server.frames().items():
-            answer, _ = world.members[k].take(frame)
-            if answer is not None:
-                server.take(k, answer)
-        server.commit()
-    test = world.plan.experiment.draw_test(task.seeds)
-    errors = task.features(test.x) @ world.model - test.y
-    return server, float(to_db(np.mean(errors**2)))
-
-
-def test_one_of_ten_that_sends_9e8_is_found_and_does_no_harm():
-    clean = served(300, defence=none.Options())[1]
-    server, error = served(300, attack=HUGE)
-    assert error < clean + 0.5
-    task = server.plan.method().task
-    (attacker,) = attack_in(HUGE, task).attackers.ids.tolist()
-    opinion = server.server.opinion()
-    assert np.flatnonzero(opinion.quarantined).tolist() == [attacker]
-    assert opinion.reason[attacker] == "its changes are at least 50 times the usual size"
-    assert not any(reason for k, reason in enumerate(opinion.reason) if k != attacker)
-    assert served(40, attack=HUGE, defence=none.Options())[1] > clean + 100
 
 
 def upload(server, k, values):

@@ -14,42 +14,6 @@ LAST = "code last"
 World = partial(Fleet, rounds=300)
 
 
-def test_a_client_that_joins_begins_with_the_model_of_the_server_and_is_then_like_the_others():
-    world = World()
-    world.rounds(10)
-    assert [vars(c)["round"] for c in world.server.change("add", [5])] == [11]
-    world.member(5)
-    frames = {}
-    for _ in range(15):
-        if 5 in world.server.frames():
-            frames[world.server.n] = world.server.frames()[5]
-        world.rounds(1)
-    first, *others = frames.values()
-    assert min(frames) >= 11
-    assert wire.decode(first, 1000).kind == wire.BEGIN
-    assert len(first) == wire.size(wire.BEGIN, 8 * world.plan.experiment.dim)
-    assert all(wire.decode(f, 1000).kind == wire.INVITE for f in others)
-    assert world.members[5].client.position == max(frames) + 1
-
-
-def test_who_is_removed_in_the_open_round_is_replaced_and_the_others_get_the_same_bytes():
-    world = World()
-    before = world.server.frames()
-    gone = min(before)
-    change = world.server.change("remove", [gone])[0]
-    after = world.server.frames()
-    assert change.round == 0
-    assert gone not in after
-    assert len(after) == len(before)
-    assert all(after[k] == before[k] for k in after if k in before)
-    assert world.server.take(gone, world.members[gone].hello()) == "removed"
-    assert world.members[gone].take(world.server.hello(gone)) == (None, "welcome")
-    assert world.members[gone].standing == "removed"
-    world.rounds(20)
-    with pytest.raises(InputError, match="numbers are never used again"):
-        world.server.change("add", [gone])
-
-
 def test_the_rows_of_those_who_were_removed_are_used_again():
     world = World()
     for k in range(5, 60):
@@ -67,29 +31,6 @@ def test_a_method_that_counts_rounds_refuses_changes():
     world = World(methods=(memofed.Options(),))
     with pytest.raises(InputError, match="cannot change with memofed"):
         world.server.change("add", [5])
-
-
-def test_an_old_copy_of_the_server_goes_on_behind_the_rounds_that_its_clients_know():
-    world = World()
-    world.rounds(3)
-    copy = dict(world.disks[-1].files)
-    world.rounds(20)
-    world.disks[-1].files = copy
-    world.start(start=1000).revive()
-    world.start()
-    for _ in range(60):
-        for k, frame in world.server.frames().items():
-            answer, why = world.members[k].take(frame)
-            if answer is None:
-                assert "is over" in why
-                answer = world.members[k].hello()
-            world.server.take(k, answer)
-        if world.server.complete:
-            world.server.commit()
-        if not world.server.behind:
-            break
-    assert 3 < world.server.n <= 26
-    world.rounds(5)
 
 
 def test_what_was_tried_in_a_round_that_is_void_is_not_held_against_anybody():

@@ -11,7 +11,6 @@ from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.protocol.server import Server
-from psofed.fleet.samples import replay
 from psofed.methods import memofed, onlinefed, paofed, psofed
 from psofed.rivals import periodic, raw
 from psofed.rivals.policies import fedcs
@@ -24,21 +23,6 @@ from psofed.stages.defences import clip
 @pytest.fixture
 def world():
     return World()
-
-
-def test_a_lockstep_deployment_equals_the_engine(world):
-    for n in range(30):
-        (closed,) = world.rounds()
-        assert (closed.n, closed.accepted, closed.missing) == (n, 2, ())
-        assert closed.up == 2 * wire.size(wire.UPLOAD, 3 * 8) == 66
-        assert closed.down == 2 * wire.size(wire.INVITE, 3 * 8) == 72
-        if n % 7 == 1:
-            w, _ = simulate(world.plan, n + 1)
-            assert np.abs(world.model - w).max() <= 1e-12
-    _, local = simulate(world.plan, 30)
-    for member in world.members.values():
-        member.client.catch_up(30)
-        assert np.abs(member.client.state["w"] - local[member.k]).max() <= 1e-12
 
 
 def test_a_deployment_with_a_malicious_client_and_a_defence_equals_its_simulation():
@@ -55,27 +39,6 @@ def test_the_bytes_sent_are_those_the_simulator_counts_and_the_heads(world):
     up, down, _ = family.traffic(draws, experiment.start(task), np.array([0, 30]))[:, 0].sum(axis=1)
     assert up == sum(each.up - 2 * wire.head(wire.UPLOAD) for each in closed)
     assert down == sum(each.down - 2 * wire.head(wire.INVITE) for each in closed)
-
-
-def test_clients_refuse_a_server_that_was_replaced(world):
-    k, old = next(iter(world.server.frames().items()))
-    new = world.start().frames()[k]
-    assert world.members[k].take(new)[1] == "answered"
-    answer, why = world.members[k].take(old)
-    assert answer is None
-    assert "server start 1 was replaced by 2" in why
-    assert world.member(k).take(old)[0] is None, "it remembers after a restart"
-
-
-def test_another_experiment_is_refused_at_both_ends(world):
-    server = world.server
-    k, frame = next(iter(server.frames().items()))
-    other = world.member(k, plan(seed=3))
-    answer, why = other.take(frame)
-    assert answer is None
-    assert "another experiment" in why
-    assert server.take(k, other.hello()) == "digest"
-    assert server.server.ledger.reasons["digest"] == 1
 
 
 def test_an_unknown_client_is_refused_by_the_server_and_told_so(world):
@@ -124,13 +87,6 @@ def test_a_refused_message_changes_nothing_and_the_round_goes_on(world, reason, 
     assert (counts["asked"], counts["received"]) == (2, 3)
 
 
-def test_different_bytes_for_the_same_round_are_flagged(world):
-    server, (k, _, answer) = world.server, world.first()
-    server.take(k, answer)
-    assert server.take(k, altered(answer, body=bytes(24))) == "conflict"
-    assert server.server.ledger.flagged[k] == 1
-
-
 def test_a_round_nobody_answers_leaves_the_model_and_counts_them_all_lost(world):
     server = world.server
     for _ in range(3):
@@ -151,20 +107,6 @@ def test_order_of_arrival_does_not_matter():
         server.commit()
         found.add(server.state["w"].tobytes())
     assert len(found) == 1
-
-
-def test_a_live_client_learns_at_once_and_takes_part_with_what_it_has():
-    world = World(Deploy(clock="live", wire="float64"))
-    server, member = world.server, world.members[0]
-    x, y = replay(world.plan.experiment, 0)(0, 100)
-    member.client.learn(x, y)
-    assert member.client.position == 100
-    before = member.client.predict(x[:3])
-    while 0 not in server.missing:
-        server.commit()
-    world.answer(0)
-    assert not np.array_equal(member.client.predict(x[:3]), before)
-    assert member.client.position == world.member(0).client.position == 100
 
 
 @pytest.mark.parametrize(

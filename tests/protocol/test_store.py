@@ -32,15 +32,6 @@ def saved(path, *values):
             kept.save({"w": np.full(3, value)})
 
 
-def test_a_new_folder_is_empty_and_then_has_the_newest_record(tmp_path):
-    with opened(tmp_path / "a" / "b") as kept:
-        assert kept.load() is None
-    saved(tmp_path / "a" / "b", 1.0, 2.0, 3.0)
-    with opened(tmp_path / "a" / "b") as kept:
-        assert kept.load()["w"].tolist() == [3.0] * 3
-        assert not kept.notes
-
-
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "zeros"])
 def test_a_damaged_generation_falls_back_to_the_one_before_and_says_so(tmp_path, damage):
     saved(tmp_path, 1.0, 2.0, 3.0)

@@ -85,15 +85,6 @@ def test_without_drop_outs_the_models_are_those_of_the_simulation(number):
     assert found.passed
 
 
-@both
-def test_who_drops_out_is_not_in_the_sum(number):
-    table = Table(number)
-    gone = table.server.missing[1]
-    table.ask(without=[gone])
-    closed = table.close()
-    assert (closed.void, closed.missing, closed.accepted) == ("", (gone,), closed.asked - 1)
-
-
 def test_too_few_are_no_sum():
     table = Table(PLAIN)
     table.ask(without=table.server.missing[2:])
@@ -103,24 +94,6 @@ def test_too_few_are_no_sum():
     assert (closed.void, closed.accepted, len(closed.left_out)) == (FEW, 0, 2)
     assert (table.model == before).all()
     table.balanced()
-
-
-def test_one_who_vanishes_before_it_tells_makes_the_round_void_and_nothing_is_learned():
-    table = Table(PLAIN)
-    gone, other = table.server.missing[:2]
-    table.ask(without=[gone])
-    table.server.seal()
-    table.ask(without=[other])
-    assert table.server.missing == [other]
-    assert table.server.commit().void == ALONE
-
-
-def test_other_keys_are_noticed():
-    table = Table(PLAIN, shared=5)
-    k = table.server.missing[0]
-    table.member(k, {j: bytes(32) for j in table.keys[k]})
-    table.ask()
-    assert table.server.commit().void == GARBAGE
 
 
 def question(table: Table, present, n: int = 0) -> bytes:

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from clip_by_hand import ByHand
 from trials import Tally, same
 
-from helpers.network import Chance, VirtualDisk
+from helpers.virtual_disk import Chance, VirtualDisk
 from psofed.experiment import Experiment, Features
 from psofed.federation.round import closes
 from psofed.federation.stage import around

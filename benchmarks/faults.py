@@ -13,7 +13,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from helpers.network import VirtualDisk
+from helpers.virtual_disk import VirtualDisk
 from psofed.core import equations, payload
 from psofed.federation import records
 from psofed.federation.contract import Plain, rows, whole

@@ -16,9 +16,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from fleet_oracle import Device, Oracle, World
+from network import RETRY, SERVER, Network, Weather
 from trials import close, same
 
-from helpers.network import RETRY, SERVER, Chance, Network, VirtualDisk, Weather
+from helpers.virtual_disk import Chance, VirtualDisk
 from psofed.errors import InputError
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.history import LOG

@@ -16,9 +16,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from fleet_network import Fleet, FullDisk
 from fleet_oracle import NUMBERS, WORLDS, Device, fleet_world
+from network import SERVER
 from trials import Tally, close, in_a_row, same, weather
 
-from helpers.network import SERVER, Chance
+from helpers.virtual_disk import Chance
 from psofed.cli.laws.executors import simulate
 from psofed.errors import InputError
 from psofed.fleet.protocol.coordinator import Coordinator

@@ -19,8 +19,8 @@ from trials import ROUNDS, WORLDS, Tally, close, same, undisturbed, world
 from helpers import programs, stranger
 from helpers.devices import Mosquitto, Team, wait_for
 from helpers.loopback import Line
-from helpers.network import Chance, VirtualDisk
 from helpers.runs import SMALL, assert_equal_to_the_engine
+from helpers.virtual_disk import Chance, VirtualDisk
 from psofed.experiment import Experiment, Features
 from psofed.fleet import server_loop
 from psofed.fleet.address import down_topic, up_topic

@@ -20,10 +20,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from network import SERVER, Network, Weather
+from onlooker import models
 from trials import Tally, _array, in_a_row, same, weather
 
-from helpers.network import SERVER, Chance, Network, Weather
-from helpers.onlooker import models
+from helpers.virtual_disk import Chance
 from psofed.experiment import Experiment, Features
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.coordinator import Coordinator

@@ -14,8 +14,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from helpers.network import Chance, CrashError, Network, VirtualDisk, Weather
-from helpers.onlooker import models
+from network import Network, Weather
+from onlooker import models
+
+from helpers.virtual_disk import Chance, CrashError, VirtualDisk
 from psofed.experiment import Experiment, Features
 from psofed.fleet.protocol import store, wire
 from psofed.fleet.protocol.coordinator import Coordinator

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.network import Chance, VirtualDisk
 from helpers.processes import end, start
+from helpers.virtual_disk import Chance, VirtualDisk
 
 
 class FullDisk(VirtualDisk):

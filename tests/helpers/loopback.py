@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import cached_property
 
-from helpers.network import Chance, VirtualDisk
+from helpers.virtual_disk import Chance, VirtualDisk
 from psofed.experiment import Experiment, Features
 from psofed.fleet import mqtt
 from psofed.fleet.address import Address, speaker

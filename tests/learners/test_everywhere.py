@@ -10,7 +10,7 @@ from helpers import drivers
 from helpers.battery import METHODS, POLICIES, network, small, stepwise
 from helpers.drivers import deployment, expected_live, live
 from helpers.loopback import World
-from helpers.network import Chance, VirtualDisk
+from helpers.virtual_disk import Chance, VirtualDisk
 from psofed import experiment as experiments
 from psofed.cli.laws.drivers import STREAMS, compiled
 from psofed.cli.laws.executors import compare_methods, simulate
@@ -209,7 +209,7 @@ def test_a_server_judges_and_a_state_is_not_exported(tmp_path):
     plan = deployment(world(psofed.Options(3), linear.Options(), test_samples=50), "lockstep")
     method = plan.method()
     w = method.server()["w"] + 0.1
-    found = 10 ** (samples.test_set(plan, None)(w) / 10)
+    found = 10 ** (samples.test_set(plan)(w) / 10)
     assert found == pytest.approx(draw_test(plan.experiment, method.task).mse(w))
     folder = StateFolder(tmp_path / "server")
     server = Coordinator(plan, folder)

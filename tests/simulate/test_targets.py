@@ -82,7 +82,7 @@ def test_a_deployed_server_tests_on_the_targets_that_its_file_names(tmp_path):
     w = np.full(10, 0.1)
     for plan in plans:
         expected = draws.draw_test(plan.experiment, plan.method().task).mse(w)
-        assert 10 ** (samples.test_set(plan, None)(w) / 10) == pytest.approx(expected)
+        assert 10 ** (samples.test_set(plan)(w) / 10) == pytest.approx(expected)
     assert plans[0].digest == plans[1].digest  # devices need not know
     assert [samples.targets(plan, None) for plan in plans] == [
         "noise-free targets",

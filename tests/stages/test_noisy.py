@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.battery import network
-from helpers.network import Chance, VirtualDisk
+from helpers.virtual_disk import Chance, VirtualDisk
 from psofed import Change, Experiment, FedAvg, InputError, OnlineFed, Privacy, PSOFed
 from psofed.cli.laws.drivers import exchange, prepare, samples, simulate, small
 from psofed.cli.laws.executors import compare_methods

@@ -75,7 +75,7 @@ def test_theory_is_judged_by_the_same_targets():
         assert repr(predicted).endswith(f", {made.judged}>")
 
 
-def test_a_deployed_server_tests_on_the_targets_that_its_file_names(tmp_path):
+def test_a_deployed_server_tests_on_the_targets_that_its_file_names():
     plans = [
         deployment(replace(each, methods=SMALL.methods[1:]), "lockstep") for each in (SMALL, NOISY)
     ]
@@ -84,11 +84,9 @@ def test_a_deployed_server_tests_on_the_targets_that_its_file_names(tmp_path):
         expected = draws.draw_test(plan.experiment, plan.method().task).mse(w)
         assert 10 ** (samples.test_set(plan)(w) / 10) == pytest.approx(expected)
     assert plans[0].digest == plans[1].digest  # devices need not know
-    assert [samples.targets(plan, None) for plan in plans] == [
-        "noise-free targets",
-        "noisy targets",
-    ]
-    assert samples.targets(plans[0], tmp_path / "test.csv") == "measured targets"
+    assert [samples.targets(plan) for plan in plans] == ["noise-free targets", "noisy targets"]
+    measured = replace(plans[0], deploy=replace(plans[0].deploy, test="test.csv"))
+    assert samples.targets(measured) == "measured targets"
 
 
 def test_a_file_keeps_the_targets_and_only_where_they_are_not_clean(tmp_path):

@@ -29,6 +29,9 @@ MISTAKES = [
     (f"client a.toml --id 0 {FAR}", ["plain text", "--plain"]),
     (f"serve a.toml {FAR}", ["plain text", "--plain"]),
     ("serve a.toml --listen 0.0.0.0:1", ["plain text"]),
+    ("serve a.toml --listen 192.0.2.1:1 --plain", ["embedded broker is for this machine only"]),
+    ("serve a.toml --dashboard 0.0.0.0:0", ["can be read by everybody there", "--plain"]),
+    ("serve a.toml --dashboard here", ["--dashboard is 'here'", "HOST:PORT"]),
     (f"client a.toml --id 0 {HERE} --stream -", ['clock = "live"']),
     (f"client a.toml --id 0 {HERE} --stream no.csv", ["no.csv cannot be read"]),
     (f"client a.toml --id 0 {HERE} --stream bad.csv", ["bad.csv: line 3"]),
@@ -60,14 +63,19 @@ def test_mistakes_are_one_clear_line_each(psofed, tmp_path):
         state = () if "--state" in words else ("--state", f"s{number}")
         result = psofed("deploy", *words.split(), *state)
         wrong(result, *parts)
-        assert result.stderr.count("\n") == 1, result.stderr
+        assert result.stderr.count("\n") == 1 + ("--plain" in words), result.stderr
+        if words.startswith("serve"):
+            assert not (tmp_path / f"s{number}").exists(), "before anything else starts"
 
 
 def test_a_port_that_is_taken_is_one_clear_line(process, tmp_path):
     (tmp_path / "a.toml").write_text(SMALL)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        where = f"127.0.0.1:{taken.getsockname()[1]}"
-        result = process("deploy", "serve", "a.toml", "--state", "s", "--listen", where)
+        port = taken.getsockname()[1]
+        serve = ("deploy", "serve", "a.toml", "--state", "s")
+        wrong(process(*serve, "--dashboard", port), f"cannot listen at 127.0.0.1:{port}")
+        assert not (tmp_path / "s").exists()
+        result = process(*serve, "--listen", f"127.0.0.1:{port}")
     wrong(result, "cannot be used for listening")
 
 

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from helpers.command import call, wrong
-from helpers.devices import free_port, listening, wait_for
 
 QUICK = ("--set", "width=2", "--set", "step=0.4", "--set", "dim=20", "--alone")
 
@@ -48,26 +47,3 @@ def test_mistakes_get_one_clear_line_and_no_file(fit, psofed, tmp_path):
     (tmp_path / "model.h").write_text("mine")
     wrong(psofed("deploy", "export", fit, "--to", "c"), "model.h", "exists already", "give another")
     assert (tmp_path / "model.h").read_text() == "mine"
-
-
-def test_a_served_model_is_exported(psofed, process, start, tmp_path):
-    """Two clients and a server, as on the page: its folder, then that of a client."""
-    port = free_port()
-    (tmp_path / "run.toml").write_text(
-        "clients = 2\ncohort = 2\nrounds = 3\n[features]\ndim = 8\n"
-        '[[methods]]\nname = "psofed"\nshared = 2\n[deploy]\nclock = "lockstep"\n'
-    )
-    server = start(
-        "deploy", "serve", "run.toml", "--state", "server", "--listen", f"127.0.0.1:{port}"
-    )
-    wait_for(lambda: listening(port), 60)
-    url = f"mqtt://127.0.0.1:{port}"
-    for k in range(2):
-        start("deploy", "client", "run.toml", "--id", k, "--state", f"device{k}", "--broker", url)
-    assert server.wait(120) == 0
-    done = psofed("deploy", "export", "server", "--to", "onnx")
-    assert done.returncode == 0, done.stderr
-    assert "shared model after 3 rounds" in done.stdout
-    done = psofed("deploy", "export", "device1", "--to", "c")
-    assert done.returncode == 0, done.stderr
-    assert "device1_predict(" in (tmp_path / "device1.h").read_text()

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import socket
 
 import pytest
 
@@ -89,23 +88,3 @@ def test_a_page_shows_who_is_gone_and_back_and_finds_a_server_that_was_killed(te
     team.running["server"].terminate()
     assert team.running["server"].wait(20) == 0
     page.get_by_role("heading", name="No connection to the server: it was stopped").wait_for()
-
-
-def test_mistakes_about_the_dashboard_are_one_clear_line_each(psofed, tmp_path):
-    (tmp_path / "a.toml").write_text(SETTING)
-    serve = ("deploy", "serve", "a.toml", "--state", "s", "--listen", f"127.0.0.1:{free_port()}")
-
-    def wrong(*more, parts):
-        result = psofed(*serve, *more)
-        assert result.returncode == 2, result.stderr
-        assert len(result.stderr.strip().splitlines()) == 1, result.stderr
-        assert all(part in result.stderr for part in parts), result.stderr
-        assert not (tmp_path / "s").exists(), "before anything else starts"
-
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        wrong("--dashboard", port, parts=[f"cannot listen at 127.0.0.1:{port}", "another port"])
-    wrong("--dashboard", "0.0.0.0:0", parts=["can be read by everybody there", "--plain"])
-    wrong("--dashboard", "here", parts=["--dashboard is 'here'", "HOST:PORT"])

@@ -5,28 +5,49 @@ import time
 from prometheus_client.parser import text_string_to_metric_families
 
 from helpers.loopback import World, connect, disk
+from psofed.fleet.alarms import ALARMS
 from psofed.fleet.dashboard.board import PATIENCE, RETRY
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.timeouts import Timeouts
 from psofed.methods import psofed as pso
 
 
-def test_the_state_says_what_the_ledger_says(stage):
-    shown = stage()
-    shown.play(20)
-    state = shown.state()
-    ledger, coordinator = shown.ledger, shown.server.coordinator
-    assert state["counts"] == ledger.counts
-    assert [state["up"], state["down"]] == coordinator.traffic.tolist()
-    n, mse, up, down = zip(*state["rows"], strict=True)
-    assert (n, set(mse)) == (tuple(range(20)), {-1.5})
-    assert [sum(up), sum(down)] == coordinator.traffic.tolist()
-    assert (state["n"], state["mse"]) == (20, -1.5)
-    assert state["counts"]["asked"] == state["counts"]["accepted"] == 40
+def test_state_and_metrics_are_well_formed_and_equal_the_ledger(stage):
+    shown = stage(methods=(pso.Options(shared=3, label='"}\n# <b>'),))
+    shown.play(15)
+    shown.server._message(2, b"nonsense")
+    state, ledger, counts = shown.state(), shown.ledger, shown.ledger.counts
+    up, down = shown.server.coordinator.traffic.tolist()
+    n, mse, *moved = zip(*state["rows"], strict=True)
+    assert (n, set(mse), state["n"], state["mse"]) == (tuple(range(15)), {-1.5}, 15, -1.5)
+    assert list(map(sum, moved)) == [state["up"], state["down"]] == [up, down]
+    assert state["counts"] == counts
+    assert (counts["asked"], counts["accepted"], counts["rejected"]) == (30, 30, 1)
     rows = shown.rows().values()
     assert [row["accepted"] for row in rows] == ledger.accepted.tolist()
     assert [row["last"] for row in rows] == ledger.accepted_at.tolist()
-    assert {row["state"] for row in rows} == {"ok"}
+    assert [row["state"] for row in rows] == ["ok", "ok", "refused", "ok", "ok"]
+    reply, text = shown.get("/metrics")
+    assert reply.getheader("Content-Type").startswith("text/plain; version=")
+    for family in text_string_to_metric_families(text):
+        assert family.name.startswith("psofed_")
+        assert family.documentation
+    found = shown.metrics()
+    assert not any(found["psofed_alarm", name] for name in ALARMS)
+    wanted = {("round",): 15, ("mse_db",): -1.5, ("broker_connected",): 1, ("refused_total", "size"): 1,
+              ("broker_reconnects_total",): 0, ("bytes_total", "up"): up, ("bytes_total", "down"): down,
+              **{("answers_total", name): counts[name] for name in ("accepted", "refused", "lost")},
+              **{("messages_total", name): counts[name] for name in ("accepted", "repeated", "rejected")},
+              **{("client_answers_total", str(k), "accepted"): ledger.accepted[k] for k in range(5)},
+              **{("client_lag_rounds", str(k)): 14 - ledger.accepted_at[k] for k in range(5)}}  # fmt: skip
+    assert {key: found[f"psofed_{key[0]}", *key[1:]] for key in wanted} == wanted
+    for k in range(5):
+        age = time.time() - found["psofed_client_last_contact_timestamp_seconds", str(k)]
+        assert -1 < age < 60
+    (info,) = (key for key in found if key[0] == "psofed_run_info")
+    assert '"}\n# <b>' in info
+    many = stage("many", clients=201, cohort=1).get("/metrics")[1]
+    assert ("psofed_clients{" in many, "client=" in many) == (True, False)
 
 
 def test_the_newest_rounds_are_kept_and_so_are_the_newest_notes(stage, monkeypatch):
@@ -65,38 +86,6 @@ def test_refused_and_lost_answers_are_counted_by_client_as_in_all():
     assert again.traffic[1] == 15 * len(next(iter(coordinator.frames().values())))
 
 
-def test_metrics_are_well_formed_and_equal_the_ledger(stage):
-    shown = stage(methods=(pso.Options(shared=3, label='"}\n# <b>'),))
-    shown.play(15)
-    shown.server._message(2, b"nonsense")
-    assert shown.state()["counts"]["rejected"] == 1
-    reply, text = shown.get("/metrics")
-    assert reply.getheader("Content-Type").startswith("text/plain; version=")
-    for family in text_string_to_metric_families(text):
-        assert family.name.startswith("psofed_")
-        assert family.documentation
-    found = shown.metrics()
-    counts, coordinator = shown.ledger.counts, shown.server.coordinator
-    assert found["psofed_round",] == 15
-    assert found["psofed_mse_db",] == -1.5
-    assert found["psofed_bytes_total", "up"] == coordinator.traffic[0]
-    assert found["psofed_bytes_total", "down"] == coordinator.traffic[1]
-    for outcome in ("accepted", "refused", "lost"):
-        assert found["psofed_answers_total", outcome] == counts[outcome]
-    for outcome in ("accepted", "repeated", "rejected"):
-        assert found["psofed_messages_total", outcome] == counts[outcome]
-    assert found["psofed_refused_total", "size"] == shown.ledger.reasons["size"] == 1
-    assert found["psofed_broker_connected",] == 1
-    assert found["psofed_broker_reconnects_total",] == 0
-    for k in range(5):
-        assert found["psofed_client_answers_total", str(k), "accepted"] == shown.ledger.accepted[k]
-        assert found["psofed_client_lag_rounds", str(k)] == 14 - shown.ledger.accepted_at[k]
-        age = time.time() - found["psofed_client_last_contact_timestamp_seconds", str(k)]
-        assert -1 < age < 60
-    (info,) = (key for key in found if key[0] == "psofed_run_info")
-    assert '"}\n# <b>' in info
-
-
 def test_a_client_that_is_asleep_is_gone_until_it_wakes(stage):
     shown = stage()
     shown.play(20)
@@ -109,12 +98,6 @@ def test_a_client_that_is_asleep_is_gone_until_it_wakes(stage):
     shown.server._message(3, Member(shown.server.coordinator.plan, 3, disk()).hello())
     assert shown.rows()[3]["state"] == "ok"
     assert shown.state()["asleep"] == 0
-
-
-def test_metrics_of_many_clients_have_no_series_by_client(stage):
-    text = stage(clients=201, cohort=1).get("/metrics")[1]
-    assert "psofed_clients{" in text
-    assert "client=" not in text
 
 
 def test_a_client_that_never_came_is_not_gone_and_one_that_went_is(stage):

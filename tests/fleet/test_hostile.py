@@ -8,10 +8,7 @@ from hypothesis import strategies as st
 
 from helpers import stranger
 from helpers.devices import wait_for
-from helpers.runs import SMALL
-from psofed.errors import InputError
-from psofed.fleet.address import Address, speaker
-from psofed.fleet.broker import Broker
+from psofed.fleet.address import speaker
 from psofed.fleet.mqtt import SHARE, Event, Inbox
 
 
@@ -53,48 +50,27 @@ def next_message(link, port, topic="p/1/u"):
     raise AssertionError("nothing arrives")
 
 
-def test_a_message_that_is_too_large_is_counted_and_does_not_take_the_connection(broker, open_link):
-    link = open_link(broker.port, clients=range(3))
-    next_message(link, broker.port)  # so that it has subscribed
-    stranger.say(broker.port, "p/0/u", bytes(1001))
-    stranger.say(broker.port, "p/0/u", bytes(1000))
-    event = link.get(10)
-    assert (event.kind, len(event.data)) == ("message", 1000)
-    assert link.oversized == 1
-
-
-def test_the_embedded_broker_is_for_this_machine_only(psofed, tmp_path):
-    (tmp_path / "run.toml").write_text(SMALL)
-    for where in ("0.0.0.0:1883", "192.0.2.1:1883"):
-        result = psofed("deploy", "serve", "run.toml", "--state", "s", "--listen", where, "--plain")
-        assert result.returncode == 2
-        assert "the embedded broker is for this machine only" in result.stderr
-    assert not (tmp_path / "s").exists()
-    with pytest.raises(InputError, match="mosquitto"):
-        Broker(Address("example.org", 1883))
-
-
-def test_nobody_makes_the_server_deaf_by_taking_its_name(broker, open_link):
+@pytest.mark.parametrize("qos", [0, 1])
+def test_what_strangers_leave_send_or_pretend_at_the_broker_is_counted_and_makes_nobody_deaf(
+    broker, open_link, qos
+):
     port = broker.port
-    link = open_link(port, clients=range(3))
-    next_message(link, port)
+    for k in (0, 1):
+        stranger.say(port, f"p/{k}/u", b"left here", retain=True)
+    link = open_link(port, clients=range(3), qos=qos)
+    wait_for(lambda: link.retained == 2)
+    next_message(link, port)  # so that it has subscribed
+    for size in (1001, 1000):
+        stranger.say(port, "p/0/u", bytes(size))
+    assert len(link.get(10).data) == 1000
+    assert link.oversized == 1
     rivals = [stranger.connect(port, name) for name in ("p-server", "server", "p-0", "0")]
     assert next_message(link, port).data == b"small"
     assert link.up
-    names = {link._client._client_id}
-    names |= {open_link(port)._client._client_id for _ in range(3)}
+    names = {link._client._client_id} | {open_link(port)._client._client_id for _ in range(3)}
     assert len(names) == 4
     for rival in rivals:
         rival.close()
-
-
-def test_a_retained_message_is_not_delivered_and_counted(broker, open_link):
-    for k in (0, 1):
-        stranger.say(broker.port, f"p/{k}/u", b"left here", retain=True)
-    for qos in (0, 1):
-        link = open_link(broker.port, clients=range(3), qos=qos)
-        wait_for(lambda link=link: link.retained == 2)
-        assert next_message(link, broker.port).data == b"small"
 
 
 def test_a_topic_that_is_no_client_is_nobodys_turn_but_the_strangers():

@@ -131,19 +131,6 @@ def test_lines_are_read_whole_and_one_without_an_end_fills_no_memory(tmp_path):
     assert len(found[3]) < 2**21 - 2**17
 
 
-def test_a_client_whose_input_stays_open_ends_in_order(start, tmp_path):
-    given = plan(Deploy(clock="live"))
-    (tmp_path / "run.toml").write_text(given.experiment.to_toml() + '[deploy]\nclock = "live"\n')
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    to = ("--state", "s", "--broker", "mqtt://127.0.0.1:1", "--stream", "-")
-    client = start("deploy", "client", "run.toml", "--id", 0, *to, **pipes)
-    print("1,2,3,4,5\n1,2,3,4", file=client.stdin, flush=True)
-    assert "y" in client.stdout.readline()
-    client.terminate()
-    assert client.wait(20) == 0, client.stderr.read()
-    assert "Stopped after 1 samples" in client.stderr.read()
-
-
 @pytest.mark.parametrize("line", [
     "1," * 100_000, b"\xff\xfe,1\n", '{"x": [1, 2, 3, 4, 5]}', '{"x": [1, 2, 3], "y": 4}',
     '{"x": []}', "1\0,2,3,4", '"1,2,3,4',

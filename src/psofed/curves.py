@@ -48,6 +48,8 @@ class Curves:
     covariance: Array  # [point, method, method]: of a single run
     floors: dict[str, Estimate] = field(default_factory=dict)
     counts: Array | None = None  # [method, verdict]: samples of all runs, if there is a check
+    # [method, mark]: of the global model, where `mse` is that of clients' own models.
+    global_mse: Array | None = None
 
     @property
     def titles(self) -> list[str]:
@@ -63,6 +65,15 @@ class Curves:
     def mse_db(self) -> Array:
         """Mean test MSE in dB: averaged first, converted last."""
         return to_db(self.mse)
+
+    @property
+    def global_steady_db(self) -> list[float]:
+        """Where clients' own models are judged: the global model's MSE over the last fifth."""
+        if self.global_mse is None:
+            return []
+        late = self.rounds >= self.rounds[-1] * (1 - STEADY_SHARE)
+        found: list[float] = to_db(self.global_mse[:, late].mean(axis=1)).tolist()
+        return found
 
     @property
     def stderr_db(self) -> Array:
@@ -118,6 +129,7 @@ class Curves:
         rows = list(which)
         kept = {name: getattr(self, name)[rows] for name in PER_METHOD}
         kept["counts"] = None if self.counts is None else self.counts[rows]
+        kept["global_mse"] = None if self.global_mse is None else self.global_mse[rows]
         among = self.covariance[:, rows][:, :, rows]
         return replace(self, experiment=self.experiment.only(rows), covariance=among, **kept)
 
@@ -148,6 +160,8 @@ class Curves:
             "uplink_bytes": self.uplink, "downlink_bytes": self.downlink,
             "multicast_bytes": self.multicast, "cumulative": self.cumulative,
         }  # fmt: skip
+        if self.global_mse is not None:
+            every["global_mse"] = self.global_mse
         for j, about in enumerate(self.options()):
             yield about, {"round": self.rounds} | {key: each[j] for key, each in every.items()}
 

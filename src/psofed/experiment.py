@@ -163,7 +163,7 @@ class Experiment(Settings):
         """The features without a basis."""
         f = self.features
         if f.name == "cosine":
-            return features.cosine(seeds, f.dim, self.stream.taps, f.width)
+            return features.cosine(seeds, f.dim, self.stream.taps, f.scale)
         if f.name == "exponential":
             return features.exponential(seeds, f.dim, self.stream.taps, f.width)
         if f.name != "gaussian":
@@ -173,18 +173,26 @@ class Experiment(Settings):
 
     def draw_test(self, seeds: Seeds) -> Unseen:
         """The test set of one run; clean and noisy targets are of the same inputs."""
-        drawn = contract.snapshot(self.stream, seeds, "test", self.clients, self.test_samples)
+        clients = self.tested if self.judge == "personal" else self.clients
+        drawn = contract.snapshot(self.stream, seeds, "test", clients, self.test_samples)
         later = about(self.stream).later(drawn.x)
         if self.targets == "clean":
             return Unseen(drawn.x, drawn.clean, later)
         return Unseen(drawn.x, drawn.y, None if later is None else later + drawn.noise)
 
     @property
+    def tested(self) -> np.ndarray[Any, Any]:
+        """The clients whose samples the test has, in turn: all, or evenly spread ones of many."""
+        some = min(self.clients, self.test_samples)
+        return np.arange(some) * self.clients // some
+
+    @property
     def judged(self) -> str:
         """The targets of the test in words; those of a table are what was measured."""
         if measured(self.stream):
             return "measured targets"
-        return "noisy targets" if self.targets == "noisy" else "noise-free targets"
+        own = ", each client's own model by its own samples" * (self.judge == "personal")
+        return ("noisy targets" if self.targets == "noisy" else "noise-free targets") + own
 
     def _few_inputs(self) -> Any:
         """Inputs with which a user's map is tried; those of a table may be elsewhere."""
@@ -248,7 +256,7 @@ class Experiment(Settings):
         table["privacy"] = self.privacy and self.privacy.to_table()
         table["fleet"] = [change.to_table() for change in self.fleet]
         table["methods"] = [schema.table(options) for options in self.methods]
-        usual = {"absent": 0.0, "targets": "clean", "learner": schema.table(lms.Options()),
+        usual = {"absent": 0.0, "targets": "clean", "judge": "global", "learner": schema.table(lms.Options()),
                  "fleet": [], "privacy": {}}  # fmt: skip
         return {k: v for k, v in table.items() if v is not None and v != usual.get(k)}
 

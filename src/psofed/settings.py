@@ -59,6 +59,7 @@ class Settings:
     evaluate_every: int | None = None  # rounds between two test errors; not set: 10,000 at most
     test_samples: int = 2000  # from all clients
     targets: Literal["clean", "noisy"] = "clean"  # of the test: f(x), or y as the paper prints it
+    judge: Literal["global", "personal"] = "global"  # w, or each client's own model by its samples
     world: int | None = None  # all runs share the clients, features and masks of this run
     stream: Stream = field(default_factory=paper.Options)  # where samples come from
     features: Features = field(default_factory=Features)  # from inputs to D numbers
@@ -122,6 +123,9 @@ def check(experiment: Settings) -> None:
         checks.check(experiment.check)
     if experiment.targets == "noisy" and measured(experiment.stream):
         raise no_targets(experiment.targets)
+    if experiment.judge == "personal" and measured(experiment.stream):
+        found = 'is "personal", but the test samples of a table may be of other clients'
+        raise InputError("judge", found, "leave it out; `psofed fit` has the error of each client")
     _beset(experiment)
     _privacy(experiment)
     _fleet(experiment)

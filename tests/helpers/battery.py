@@ -44,6 +44,19 @@ VARIANTS = {
     "onlinefed": [{}, {**WHITENED, **NORMALISED}, {"wire": "2 bit"}],
     "raw": [{}, {"solver": "ridge"}],
     "fedprox": [{"local_steps": 4, "prox": 0.1}],
+    "ditto": [{"prox": 0.1}, {"local_steps": 3, "wire": "4 bit"}, {"prox": 0.3, "average": True}],
+    "fedpoe": [
+        {"kernels": 3},
+        {"kernels": 2, "rate": 1.0, "local_steps": 3, "wire": "4 bit"},
+        {"kernels": 4, "rate": 0.0, **NORMALISED},
+        {"features": Features(dim=10, widths=(0.5, 1.5, 4.0))},
+    ],
+    "pofmkl": [
+        {"kernels": 3},
+        {"kernels": 5, "sent": 2, "rate": 1.0, "step": 0.1, "local_steps": 3, "wire": "float16"},
+        {"kernels": 4, "sent": 4, **NORMALISED},
+        {"explore": 1.0, "features": Features(dim=10, widths=(0.5, 1.5, 4.0))},
+    ],
     "periodic": [
         {"local_steps": 3, "shared": 4},
         {"local_steps": 2, "shared": 3, "scheme": "coordinated", "selection": "stochastic"},

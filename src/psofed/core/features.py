@@ -137,8 +137,11 @@ class Bumps:
         return R / self.dim
 
 
-def cosine(seeds: Seeds, dim: int, taps: int, width: float) -> Waves:
-    """Cosine features: W ~ N(0, 1/sigma^2), b ~ U(0, 2 pi). Kernel exp(-|x-x'|^2 / (2 sigma^2))."""
+def cosine(seeds: Seeds, dim: int, taps: int, width: Any) -> Waves:
+    """Cosine features: W ~ N(0, 1/sigma^2), b ~ U(0, 2 pi). Kernel exp(-|x-x'|^2 / (2 sigma^2)).
+
+    The width sigma is one number, or [D, 1] of each feature.
+    """
     generator = seeds.world.generator("features")
     W = generator.standard_normal((dim, taps)) / width
     return Waves(W, generator.uniform(0, 2 * np.pi, dim))

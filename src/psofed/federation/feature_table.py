@@ -45,12 +45,14 @@ class Features:
     epsilon: float = FLAT  # share of the largest power: smaller ones are raised less
     spread: float = 1.0  # variance of each input under the law that is guessed
     correlation: float = 0.5  # of any two inputs under that law
+    widths: tuple[float, ...] = ()  # of several kernels, D split among them; not set: one, `width`
 
     def __post_init__(self) -> None:
         schema.check(self, skip=("name",))
         schema.positive(self, "dim", "width")
         schema.at_most(self, {"dim": 100_000})
         schema.require(self, "width", 1e-6 <= self.width <= 1e6, "use 1e-6 to 1e6")
+        self._check_widths()
         self._check_basis()
         if self.name == "exponential" and self.dim % 2:
             right = f"use an even number, e.g. {self.dim + 1}"
@@ -62,6 +64,20 @@ class Features:
         if self.drawn and isinstance(self.name, str):
             found = f"is true, but {self.name} features are drawn anyway"
             raise InputError("drawn", found, "leave it out")
+
+    def _check_widths(self) -> None:
+        """Several kernels have their own widths, and cosines."""
+        if not self.widths:
+            return
+        if self.name != "cosine" or self.width != Features.width:
+            what = "name" if self.name != "cosine" else "width"
+            found = f"is given, but so is {what}"
+            raise InputError("widths", found, f"leave out {what}: widths are those of cosines")
+        if not all(1e-6 <= width <= 1e6 for width in self.widths):
+            raise InputError("widths", f"is {list(self.widths)}", "use numbers from 1e-6 to 1e6")
+        if len(self.widths) > self.dim:
+            found = f"has {len(self.widths)} kernels for {self.dim} features"
+            raise InputError("widths", found, "use fewer, or a larger dim")
 
     def _check_basis(self) -> None:
         """Numbers in their ranges, and none without a basis."""
@@ -97,6 +113,14 @@ class Features:
         return self.name if isinstance(self.name, str) else foreign.title(self.name)
 
     @property
+    def scale(self) -> Any:
+        """The width of the kernel, or [D, 1] of each feature's."""
+        if not self.widths:
+            return self.width
+        parts = np.array_split(np.arange(self.dim), len(self.widths))
+        return np.repeat(self.widths, [len(part) for part in parts])[:, None]
+
+    @property
     def entries(self) -> int:
         """The numbers that a model is learned from: D, or d of a basis."""
         return self.dim if self.basis == "none" else self.size or min(SIZE, self.dim)
@@ -110,7 +134,8 @@ class Features:
     def describe(self) -> str:
         """The features in short, as the title of a method has them."""
         if self.basis == "none":
-            return f"{self.title} {self.dim}"
+            widths = " ".join(f"{width:g}" for width in self.widths)
+            return f"{self.title} {self.dim}" + f", widths {widths}" * bool(widths)
         degree = {0.0: "rotated", 0.5: "half-whitened", 1.0: "whitened"}
         how = degree.get(self.whiten, f"{100 * self.whiten:.3g} % whitened")
         return f"{how} {self.entries}" + (f" of {self.title}" if self.name != "cosine" else "")
@@ -128,6 +153,8 @@ class Features:
         name = foreign.place("features.name", self.name) if own else self.name
         table: dict[str, Any] = {"name": name, "dim": self.dim, "width": self.width}
         table |= {"drawn": True} if self.drawn else {}
+        if self.widths:
+            table = {"name": name, "dim": self.dim, "widths": list(self.widths)}
         if self.basis != "none":
             table |= {field: getattr(self, field) for field in BASIS}
         return {field: value for field, value in table.items() if value is not None}

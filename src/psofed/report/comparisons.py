@@ -61,6 +61,7 @@ def _table(c: Comparison, aim: Aim) -> Grid:
     """The methods of an aim, the best first."""
     head = ["method", "step", "traffic", "longest, B", "peak, B", "steady, dB", "95 %"]
     head += [f"kB to {c.target:g} dB", "95 %", "at n"]
+    head += ["global, dB"] * (c.curves.global_mse is not None)
     rows = [head]
     for j in c.order(aim):
         entry, reached = c.entries[j], c.reached(j)
@@ -73,6 +74,7 @@ def _table(c: Comparison, aim: Aim) -> Grid:
             f"{100 * c.share(j):.3g} %", str(entry.cost.largest), str(entry.cost.peak),
             estimate(steady.value), interval(steady),
             _kb(reached.bytes), sure, at,
+            *(estimate(each) for each in c.curves.global_steady_db[j : j + 1]),
         ])  # fmt: skip
     title = TITLES[aim].format(share=f"{100 * c.budget:g}", target=f"{c.target:g}")
     return Grid(rows, least=(4, 3, 9, 6, 8, 2), where="comparison.txt", title=title)
@@ -103,6 +105,11 @@ def _notes(c: Comparison) -> Iterator[str]:
         " Steady: mean of the last fifth of the rounds. Longest: largest message; peak: largest"
         " round. Ranges are 95 % intervals."
     )
+    if c.curves.global_mse is not None:
+        yield (
+            "Errors are those of each client's own model, by its own samples; options and steps are"
+            " tuned for them. Global: the steady error of w, by the samples of all clients."
+        )
     most = max(entry.cost.setup for entry in entries)
     yield f"Before round 0 a seed goes to all clients: {most} B, once; not counted above."
     yield HOW[c.tuning].format(
@@ -173,6 +180,7 @@ def to_table(c: Comparison) -> dict[str, Any]:
             "setup_bytes": entry.cost.setup, "averaged": entry.options.average,
             "steady_db": {"value": steady.value, "stderr": steady.stderr},
             "bytes_to_target": c.reached(j)._asdict(),
+            **({"global_steady_db": found[j]} if (found := c.curves.global_steady_db) else {}),
             "pilot_db": [
                 {"step": t.step, "averaged": t.averaged, "end_db": t.error, "bytes": t.bytes}
                 for t in entry.trials

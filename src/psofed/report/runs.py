@@ -119,6 +119,8 @@ def _entry(curves: Curves, j: int, base: int | None) -> dict[str, Any]:
         entry["privacy"] = privacy
     if curves.checked:
         entry["samples"] = curves.checked[j]
+    if curves.global_steady_db:
+        entry["global_steady_db"] = curves.global_steady_db[j]
     if base is not None:
         entry["difference_db"] = {
             name: _pair(curves.difference(j, base, name)) for name in curves.point_names
@@ -149,24 +151,28 @@ def grid(curves: Curves) -> Grid:
     """The table, which can be fitted to a screen."""
     base, judged = baseline(curves), curves.experiment.judged
     noisy = " (noisy)" if curves.experiment.targets == "noisy" else ""
-    head = [f"test MSE in dB{noisy}", *(f"n={p}" if p.isdigit() else p for p in curves.point_names)]
+    personal = "personal " * (curves.global_mse is not None)
+    head = [f"{personal}test MSE in dB{noisy}", *(f"n={p}" if p.isdigit() else p for p in curves.point_names)]
     if base is not None:
         head += [f"steady - {curves.titles[base]}", "traffic"]
+    head += ["global model"] * (curves.global_mse is not None)
     rows = [head]
-    for entry in entries(curves):
+    for j, entry in enumerate(entries(curves)):
         *early, steady = entry["mse_db"].values()
         row = [entry["method"], *(estimate(p["value"]) for p in early), _with_error(steady)]
         if base is not None:
             row.append(_with_error(entry["difference_db"]["steady"], "+"))
             share = entry.get("traffic_share")
             row.append("-" if share is None else f"{100 * share:.4g} %")
-        rows.append(row)
+        rows.append(row + [estimate(each) for each in curves.global_steady_db[j : j + 1]])
     # The last columns matter most; of the rounds, every other one goes first.
     inner = list(range(1, len(curves.point_names)))
     note = (
         f"Test MSE in dB on {judged}, mean of the runs ±1 standard error; steady: the mean over the"
         " last fifth of the rounds. Differences are paired: all methods saw the same data."
     )
+    if curves.global_mse is not None:
+        note += " Global model: the steady MSE of w, by the samples of all clients."
     return Grid(rows, least=(*inner[1::2], *inner[2::2], *inner[:1]), where="report.html",
                 title="Test error", note=note)  # fmt: skip
 

@@ -226,6 +226,31 @@ class TestPoints:
 Judge = TestSet | TestPoints
 
 
+@dataclass(frozen=True, eq=False)
+class OwnTests:
+    """The test set, in which every sample is of one client, whose own model predicts it."""
+
+    learner: Learner
+    z: Array
+    y: Array
+    shift: Array  # of the targets, where f changes
+    owners: Array  # [sample]: the client
+
+    def mse(self, w: Array, a: float = 0.0) -> float:
+        """The mean square error of models [K, D], or of one [D] that all clients have."""
+        models = w if w.ndim == 1 else w[self.owners]
+        misfit = self.y + a * self.shift - self.learner.predict(models, self.z)
+        return float(np.square(misfit).mean())
+
+
+def draw_own_tests(experiment: Experiment, task: Task) -> OwnTests:
+    """The samples of `draw_test`, by client."""
+    x, y, later = experiment.draw_test(task.seeds)
+    z = compiled(task.features, task.dtype)(x.astype(task.dtype))
+    owners = experiment.tested[np.arange(len(y)) % len(experiment.tested)]
+    return OwnTests(task.learner, z, y, np.zeros(len(y)) if later is None else later - y, owners)
+
+
 def draw_test(experiment: Experiment, task: Task) -> Judge:
     """Samples of all clients, fixed within the run, with the targets that the experiment names."""
     x, y, later = experiment.draw_test(task.seeds)

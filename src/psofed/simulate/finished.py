@@ -35,6 +35,7 @@ class OneRun:
     floors: Array  # [ridge, noise], or empty: only the first runs compute them
     # [method, verdict]: samples of all clients, if there is a check; else zeros, or of old runs 0.
     counts: Array = field(default_factory=lambda: np.zeros((), np.int64))
+    global_mse: Array | None = None  # [method, mark]: of w, where mse is that of clients' own models
 
 
 class RunningMoments:
@@ -66,6 +67,9 @@ class Accumulator:
         self.mse = RunningMoments(methods, len(rounds))
         self.traffic = RunningMoments(3, methods, len(rounds))
         self.floors = RunningMoments(2)
+        self.global_mse = RunningMoments(methods, len(rounds))
+        self.personal = experiment.judge == "personal"
+        self.kept = ("mse", "traffic", "floors") + ("global_mse",) * self.personal
         self.points = np.zeros((methods, len(names) + 1))
         self.products = np.zeros((len(names) + 1, methods, methods))
         self.counts = np.zeros((methods, len(VERDICTS)), np.int64)
@@ -88,6 +92,8 @@ class Accumulator:
         self.counts += run.counts
         if run.floors.size:
             self.floors.add(run.floors)
+        if self.personal and run.global_mse is not None:
+            self.global_mse.add(run.global_mse)
         steady = run.mse[:, self._steady].mean(axis=1, keepdims=True)
         points = np.hstack([run.mse[:, self._marks], steady])
         before = points - self.points
@@ -123,6 +129,7 @@ class Accumulator:
             if self.floors.count
             else {},
             counts=self.counts.copy() if self.experiment.check is not None else None,
+            global_mse=self.global_mse.mean.copy() if self.personal else None,
         )
 
     def to_arrays(self) -> dict[str, Array]:
@@ -130,7 +137,7 @@ class Accumulator:
         arrays: dict[str, Array] = {"points": self.points, "products": self.products}
         if self.experiment.check is not None:
             arrays["counts"] = self.counts
-        for name in ("mse", "traffic", "floors"):
+        for name in self.kept:
             moments: RunningMoments = getattr(self, name)
             arrays |= {
                 f"{name}_count": np.array(moments.count),
@@ -146,7 +153,7 @@ class Accumulator:
                 raise ValueError(f"{name} has shape {arrays[name].shape}")
         self.points, self.products = arrays["points"], arrays["products"]
         self.counts = arrays.get("counts", self.counts)
-        for name in ("mse", "traffic", "floors"):
+        for name in self.kept:
             moments: RunningMoments = getattr(self, name)
             moments.count = int(arrays[f"{name}_count"])
             moments.mean, moments.squares = arrays[f"{name}_mean"], arrays[f"{name}_squares"]

@@ -28,7 +28,15 @@ from psofed.federation.options import Options
 from psofed.federation.stage import around
 from psofed.simulate import any_method, family
 from psofed.simulate.any_method import BLOCK, Moment, RunSamples
-from psofed.simulate.draws import Judge, TestSet, draw, draw_test, floors
+from psofed.simulate.draws import (
+    Judge,
+    OwnTests,
+    TestSet,
+    draw,
+    draw_own_tests,
+    draw_test,
+    floors,
+)
 from psofed.simulate.finished import OneRun
 from psofed.simulate.kernel import faster
 from psofed.stages.average import Average
@@ -66,21 +74,24 @@ def some_runs(
     """
     stop = np.zeros(1, np.int64) if stop is None else stop
     shape = len(numbers), len(experiment.methods), len(experiment.evaluated)
-    mse, traffic = np.empty(shape), np.empty((shape[0], 3, *shape[1:]))
+    mse, of_w, traffic = np.empty(shape), np.empty(shape), np.empty((shape[0], 3, *shape[1:]))
     counts = np.zeros((*shape[:2], len(VERDICTS)), np.int64)
     with np.errstate(over="ignore", invalid="ignore"):
         for places, part in experiment.parts():
-            found = _Runs(part, numbers, stop, len(places) / shape[1]).all()
-            mse[:, places], traffic[:, :, places], counts[:, places] = found
+            found = _Runs(part, numbers, stop, len(places) / shape[1])
+            found.compute()
+            mse[:, places], traffic[:, :, places] = found.mse, found.traffic
+            counts[:, places], of_w[:, places] = found.counts, found.global_mse
         return [
-            OneRun(mse[r], traffic[r], _lines(experiment, number), counts[r])
+            OneRun(mse[r], traffic[r], _lines(experiment, number), counts[r], of_w[r])
             for r, number in enumerate(numbers)
         ]
 
 
 def _lines(experiment: Experiment, number: int) -> Array:
-    """The floors of a run. They need noise-free samples and a model that can be solved for."""
-    clean = not measured(experiment.stream) and experiment.learner.linear
+    """The floors of a run. They need noise-free samples and one model that can be solved for."""
+    one = experiment.judge == "global" and experiment.learner.linear
+    clean = not measured(experiment.stream) and one
     wanted = clean and number in FLOOR_RUNS and experiment.dim <= FLOOR_DIM
     return np.array(floors(experiment, number) if wanted else ())
 
@@ -144,17 +155,21 @@ class _Runs:
         self.tasks = [faster(experiment.task(number)) for number in numbers]
         self.methods = experiment.start(self.tasks[0])
         self.compiled, self.stacked, self.others = _groups(experiment, self.methods)
-        self.everybody = self._all_matter() or few(experiment)
+        self.personal = experiment.judge == "personal"
+        self.everybody = self.personal or self._all_matter() or few(experiment)
         handled = bool(self.others or self.stacked)  # else the kernel has all, and needs few
         self.draws = [
             draw(experiment, task, self.everybody and handled, in_order=handled)
             for task in self.tasks
         ]
         self.tests = [draw_test(experiment, task) for task in self.tasks]
+        own = self.tasks if self.personal else []
+        self.own_tests = [draw_own_tests(experiment, task) for task in own]
         self.marks = experiment.evaluated
         self.shares = about(experiment.stream).blend(self.marks)
         shape = len(numbers), len(self.methods), len(self.marks)
         self.mse, self.traffic = np.empty(shape), np.zeros((shape[0], 3, *shape[1:]))
+        self.global_mse = np.empty(shape) if self.personal else self.mse
         self.counts = np.zeros((*shape[:2], len(VERDICTS)), np.int64)
 
     def _all_matter(self) -> bool:
@@ -168,7 +183,7 @@ class _Runs:
             for j in self.others
         )
 
-    def all(self) -> tuple[Array, Array, Array]:
+    def compute(self) -> None:
         """Test errors [run, method, mark], bytes since the mark before [run, 3, ...], and samples
         by the verdict of a check [run, method, verdict].
         """
@@ -182,7 +197,6 @@ class _Runs:
         for r, draws in enumerate(self.draws):
             if self.experiment.check is not None:
                 any_method.conserve(draws, self.methods, self.counts[r])
-        return self.mse, self.traffic, self.counts
 
     def _part(self, group: list[int]) -> float:
         """The part of a run that these methods are, in time: those that run one by one are dear."""
@@ -257,22 +271,29 @@ class _Runs:
             rows = runs[::count]
             for j, (step, averaged) in each.members.items():
                 judge, here = found[averaged], slice(step, None, count)
-                self.mse[rows, j], self.traffic[rows, :, j] = judge.mse[here], judge.traffic[here]
+                self.global_mse[rows, j] = judge.mse[here]
+                if self.personal:
+                    self.mse[rows, j] = judge.own_mse[here]
+                self.traffic[rows, :, j] = judge.traffic[here]
                 self.counts[rows, j] = judge.counts[here]
 
     def _recorder(self, runs: list[int], models: Models) -> Recorder:
         clients = [len(self.draws[r].ids) for r in runs]
         tests = [self.tests[r] for r in runs]
-        return Recorder(tests, self.marks, self.shares, models, clients)
+        own = [self.own_tests[r] for r in runs] if self.personal else []
+        return Recorder(tests, self.marks, self.shares, models, clients, own)
 
 
 def _groups(
     experiment: Experiment, methods: list[Method]
 ) -> tuple[list[int], list[int], list[int]]:
-    """Which methods the kernel has, which take several runs at once, and which neither."""
+    """Which methods the kernel has, which take several runs at once, and which neither.
+
+    The kernel has no models of clients: they learn when they are selected next.
+    """
     groups: tuple[list[int], list[int], list[int]] = [], [], []
     for j, (options, method) in enumerate(zip(experiment.methods, methods, strict=True)):
-        if family.supports(method):
+        if experiment.judge == "global" and family.supports(method):
             groups[0].append(j)
         else:
             groups[1 if takes(experiment, options, method) else 2].append(j)
@@ -319,15 +340,18 @@ class Recorder:
     """Notes the traffic and the test errors of one method, the errors of several marks at once.
 
     Their number does not depend on the other methods, so these cannot change the result. It has
-    `tests` of several runs, or that of one, and so many `clients` in each.
+    `tests` of several runs, or that of one, and so many `clients` in each; `own` are the tests of
+    clients' own models, if these are judged.
     """
 
     def __init__(
-        self, tests: list[Judge], marks: Array, shares: Array, models: Models, clients: list[int]
-    ) -> None:
+        self, tests: list[Judge], marks: Array, shares: Array, models: Models, clients: list[int],
+        own: Sequence[OwnTests] = (),
+    ) -> None:  # fmt: skip
         self.tests, self.marks, self.shares = tests, marks.tolist(), shares
         self.models, self.clients = models, clients
-        self.mse = np.empty((len(tests), len(marks)))
+        self.mse, self.own = np.empty((len(tests), len(marks))), own
+        self.own_mse = np.empty((len(own), len(marks)))
         self.traffic = np.zeros((len(tests), 3, len(marks)))
         self.counts = np.zeros((len(tests), len(VERDICTS)), np.int64)
         self.mark, self.bytes = 0, np.zeros((3, len(tests)))
@@ -347,6 +371,7 @@ class Recorder:
             by_run = judged.reshape(len(self.tests), -1, len(VERDICTS))
             for r, count in enumerate(self.clients):  # behind them there may be empty places
                 self.counts[r] = by_run[r, :count].sum(axis=0)
+        self._see_own(moment)
         models = self.models(moment.server, moment.clients)
         several_runs = moment.runs > 0
         self.held.append(models.copy() if several_runs else models[None].copy())
@@ -359,3 +384,16 @@ class Recorder:
                 found = test.mse(models, shares)
                 self.mse[r, here] = found.mean(axis=-1) if each else found
             self.held = []
+
+    def _see_own(self, moment: Moment) -> None:
+        """The models that clients have themselves; where they have none, they predict with w."""
+        if not self.own:
+            return
+        try:
+            models = self.models(None, moment.clients)
+        except KeyError:
+            models = self.models(moment.server, moment.clients)
+        models = models if moment.runs else models[None]
+        mark = self.mark - 1
+        for r, test in enumerate(self.own):
+            self.own_mse[r, mark] = test.mse(models[r], self.shares[mark])

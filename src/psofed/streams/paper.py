@@ -3,6 +3,7 @@
 With `inputs = "iid"` the windows have the same law, but each round draws a fresh one, as assumption
 A1 asks (AR(1) is not so): the theory of mean and mean-square errors is exact for such data. With
 `at` or `period`, f takes its inputs in reverse order from a round on, or drifts there and back.
+With `spread` every client has a function of its own, for which a model of its own is worth while.
 """
 
 from __future__ import annotations

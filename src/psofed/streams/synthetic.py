@@ -137,6 +137,7 @@ def windows(x: Array, taps: int) -> Array:
 OURS = {"ar1": Autoregressive, "iid": Independent}
 SWITCHES = ("away", "stay", "late")
 TIMES = 64  # how long a client stays on and off, drawn at once
+WAVES, SMOOTH = 8, 2.0  # of a client's own function: how many, and the width of their kernel
 MEANT = {  # what a class of somebody else, derived from these, must not use for something else
     "clean": "give it `function`, by which models are judged too",
     "at": "take another name: it is the round at which f changes",
@@ -170,6 +171,7 @@ class Synthetic(StreamOptions):
     away: float = 0.0  # share of the time that a client is off, on average
     stay: float = 100.0  # rounds that it stays on, on average
     late: int = 0  # the last round in which a client comes for the first time; all have even odds
+    spread: float = 0.0  # how far clients differ: that of client k is f + spread g_k
 
     def __init_subclass__(cls) -> None:
         for key, right in MEANT.items():
@@ -200,6 +202,10 @@ class Synthetic(StreamOptions):
             raise InputError("at", f"is {self.at}", "use the number of a round, from 0 on")
         if self.period is not None and self.period < 2:
             raise InputError("period", f"is {self.period}", "use 2 rounds or more")
+        schema.require(self, "spread", 0 <= self.spread < np.inf, "use 0 or more")
+        if self.spread and self.changes:
+            found = f"is {self.spread:g}, but f changes over time"
+            raise InputError("spread", found, "leave out spread, or at and period")
         self._check_switches()
 
     def _check_switches(self) -> None:
@@ -217,6 +223,7 @@ class Synthetic(StreamOptions):
         """What is set, as plain values; nothing about switching where all is on."""
         unset = {"ar1": ("inputs",), "iid": ()}.get(self.inputs, ("theta", "mean", "variance"))
         unset += () if self.switches else SWITCHES
+        unset += () if self.spread else ("spread",)
         return {key: value for key, value in super().to_table().items() if key not in unset}
 
     @property
@@ -272,6 +279,22 @@ class Synthetic(StreamOptions):
         a = self.blend(np.arange(first, first + x.shape[-2])).astype(x.dtype)
         return (1 - a) * self.function(x) + a * later
 
+    def personal(self, seeds: Seeds, clients: Array, x: Array) -> Array:
+        """spread g_k(x) of inputs x [client, ..., L].
+
+        g_k = sqrt(2/J) sum_j cos(v_j^T x + c_j), v_j ~ N(0, I/sigma^2), c_j ~ U(0, 2 pi): a smooth
+        function, whose mean square over clients is 1 at every x.
+        """
+        ones = (1,) * (x.ndim - 2)
+        normals = seeds.world.normals("own slopes", clients, WAVES * self.taps)
+        slopes = (normals / SMOOTH).astype(x.dtype).reshape(len(clients), WAVES, *ones, self.taps)
+        turns = seeds.world.uniforms("own phases", client=clients, count=WAVES)
+        phases = (2 * np.pi * turns).astype(x.dtype).reshape(len(clients), WAVES, *ones)
+        found = np.zeros(x.shape[:-1], x.dtype)
+        for j in range(WAVES):  # one at a time: all of them would be as large as the features
+            found += np.cos(np.vecdot(x, slopes[:, j]) + phases[:, j])
+        return found * x.dtype.type(self.spread * np.sqrt(2 / WAVES))
+
     def laws(self, seeds: Seeds, clients: Array) -> Laws:
         """The parameters of `clients`, each uniform in its range."""
         u = seeds.world.uniforms("law", client=clients, count=4)
@@ -301,7 +324,10 @@ class Synthetic(StreamOptions):
         noise *= np.sqrt(laws.noise).astype(dtype)[:, None]
         if self.switches:
             noise[~self.awake(seeds, clients, first, stop)] = np.nan
-        return Samples(x, self.clean(x, first), noise, memory)
+        clean = self.clean(x, first)
+        if self.spread:
+            clean = clean + self.personal(seeds, clients, x)
+        return Samples(x, clean, noise, memory)
 
     def snapshot(self, seeds: Seeds, purpose: str, clients: int | Array, count: int) -> Samples:
         """`count` independent samples that cover the laws of all clients, or of some, evenly."""
@@ -310,9 +336,12 @@ class Synthetic(StreamOptions):
             clients = np.arange(some) * clients // some
         laws = self.laws(seeds, clients)
         x, normals, _ = self.source.alone(seeds, purpose, clients, laws, count)
-        noise = self.noise_alone(seeds, purpose, clients, normals)
-        noise = np.sqrt(laws.noise)[np.arange(count) % len(clients)] * noise
-        return Samples(x, self.function(x), noise)
+        noise, turn = self.noise_alone(seeds, purpose, clients, normals), np.arange(count)
+        turn %= len(clients)
+        clean = self.function(x)
+        if self.spread:
+            clean = clean + self.personal(seeds, clients[turn], x)
+        return Samples(x, clean, np.sqrt(laws.noise)[turn] * noise)
 
     @property
     def _off(self) -> float:

@@ -45,6 +45,9 @@ def check(experiment: Experiment) -> None:
     if about(experiment.stream).gaps:
         found = f"is {experiment.stream.name!r}, in which clients have no sample in some rounds"
         raise InputError("stream.name", found, "leave out away and late")
+    if experiment.judge == "personal":
+        found = 'is "personal", but the theory is that of the global model'
+        raise InputError("judge", found, "leave it out")
     if experiment.absent:
         found = f"is {experiment.absent}, but the theory assumes that all clients take part"
         raise InputError("absent", found, "leave it out")

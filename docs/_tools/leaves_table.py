@@ -56,10 +56,12 @@ METHODS = {
     "asofed": Words("model after T samples", "the server replaces what a client sent before"),
     "centralised": Words("the samples themselves", SAMPLE, ALL),
     "cmfl": Words("model after T samples; how many signs agree", CHOSEN),
+    "ditto": Words("mu e z(x) of one sample; the personal model stays"),
     "etpsofed": Words(
         "entries of a model after T samples; whether the error was large", CHOSEN, "up to a bound"
     ),
     "fedavg": Words("model after T samples", read="yes"),
+    "fedpoe": Words("mu e_p z_p(x) of one sample, for each kernel p; weights stay"),
     "fedprox": Words("model after T samples", read="not read"),
     "fedscr": Words("large blocks of mu e z(x) and of what was left out before", UNEQUAL),
     "local": Words("nothing", "nothing is sent", ALL),
@@ -73,6 +75,7 @@ METHODS = {
     "pdlms": Words("entries of a model after one more sample, to neighbours", NOBODY),
     "pdrls": Words("entries of a model after one more sample, to neighbours", NOBODY),
     "periodic": Words("entries of a model after T samples", UNDONE, "up to a bound"),
+    "pofmkl": Words("mu e_p z_p(x) of one sample, for a kernel p that it does well with", UNEQUAL),
     "psofed": Words("entries of a model after T samples", read="up to a bound"),
     "psorls": Words("entries of a model after T samples", UNDONE),
     "qsgd": Words("mu e z(x) of one sample, in levels", CODED),

@@ -25,12 +25,15 @@ from psofed.methods.paofed import Options as PAOFed
 from psofed.methods.psofed import Options as PSOFed
 from psofed.rivals.asofed import Options as ASOFed
 from psofed.rivals.cmfl import Options as CMFL
+from psofed.rivals.ditto import Options as Ditto
 from psofed.rivals.etpsofed import Options as ETPSOFed
+from psofed.rivals.fedpoe import Options as FedPOE
 from psofed.rivals.fedprox import Options as FedProx
 from psofed.rivals.fedscr import Options as FedSCR
 from psofed.rivals.pdlms import Options as PdLMS
 from psofed.rivals.pdrls import Options as PdRLS
 from psofed.rivals.periodic import Options as Periodic
+from psofed.rivals.pofmkl import Options as POFMKL
 from psofed.rivals.policies.fedcs import Options as FedCSPolicy
 from psofed.rivals.policies.folb import Options as FOLBPolicy
 from psofed.rivals.policies.importance import Options as ImportancePolicy

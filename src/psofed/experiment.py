@@ -256,8 +256,8 @@ class Experiment(Settings):
         table["privacy"] = self.privacy and self.privacy.to_table()
         table["fleet"] = [change.to_table() for change in self.fleet]
         table["methods"] = [schema.table(options) for options in self.methods]
-        usual = {"absent": 0.0, "targets": "clean", "judge": "global", "learner": schema.table(lms.Options()),
-                 "fleet": [], "privacy": {}}  # fmt: skip
+        usual = {"absent": 0.0, "targets": "clean", "judge": "global",
+                 "learner": schema.table(lms.Options()), "fleet": [], "privacy": {}}  # fmt: skip
         return {k: v for k, v in table.items() if v is not None and v != usual.get(k)}
 
     def to_toml(self) -> str:

@@ -109,6 +109,9 @@ def test_a_table_has_the_targets_that_were_measured_and_no_others(psofed, table,
         refused = psofed("run", tmp_path / "named.toml", "--out", "s")
         assert refused.returncode == 2
         assert f"targets is '{targets}', but a table has only the targets" in refused.stderr
+    refused = psofed("run", table, "--set", "judge=personal", "--out", "s")
+    assert refused.returncode == 2
+    assert 'judge is "personal", but the test samples of a table' in refused.stderr
     refused = psofed("run", table, "--set", "rounds=100000", "--out", "s")
     assert refused.returncode == 2
     assert "rounds is 100000, but a round is a tick" in refused.stderr

@@ -1,5 +1,6 @@
-"""Features that users bring."""
+"""Features that users bring, and features of several kernels."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -109,3 +110,29 @@ def test_a_map_is_written_by_its_place():
     with pytest.raises(InputError, match=r"features.name is <lambda>, which no file can name"):
         Features(lambda x: x, dim=4).to_table()
     assert Features().to_table() == {"name": "cosine", "dim": 200, "width": 2.0}
+
+
+def test_several_widths_are_several_kernels_with_about_as_many_features_each():
+    one, many = Features(dim=11, width=1.0), Features(dim=11, widths=(0.5, 2.0, 4.0))
+    drawn, scaled = (
+        Experiment(features=f, methods=(psofed.PSOFed(3),)).task(0) for f in (one, many)
+    )
+    widths = np.repeat([0.5, 2.0, 4.0], [4, 4, 3])[:, None]
+    np.testing.assert_allclose(scaled.features.W * widths, drawn.features.W, rtol=1e-6)
+    np.testing.assert_array_equal(scaled.features.b, drawn.features.b)
+    assert Features(**many.to_table() | {"widths": (0.5, 2.0, 4.0)}) == many
+    assert many.describe() == "cosine 11, widths 0.5 2 4"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"widths": (1.0, 2.0), "width": 3.0}, "widths is given, but so is width"),
+        ({"widths": (1.0,), "name": "gaussian"}, "widths is given, but so is name"),
+        ({"widths": (1.0, 0.0)}, "widths is [1.0, 0.0]"),
+        ({"widths": (1.0, 2.0, 3.0), "dim": 2}, "widths has 3 kernels for 2 features"),
+    ],
+)
+def test_widths_that_mean_nothing_are_refused(given, told):
+    with pytest.raises(InputError, match=re.escape(told)):
+        Features(**given)

@@ -8,14 +8,18 @@ from hypothesis import strategies as st
 from helpers.battery import exchange, prepare, samples, simulate, small
 from psofed.contract import coding
 from psofed.experiment import Experiment
+from psofed.federation.clients import stacked
 from psofed.methods import fedavg, onlinefed, paofed, psofed
 from psofed.rivals import (
     asofed,
     cmfl,
+    ditto,
     etpsofed,
+    fedpoe,
     fedscr,
     pdlms,
     pdrls,
+    pofmkl,
     psorls,
     qsgd,
     quantised,
@@ -96,6 +100,12 @@ BYTES = [  # of one upload at D = 200, float32
     (sketch.Options(bits=1, wire="float16"), 29),
     (sketch.Options(bits=1, wire="4 bit"), 33),
     (pdrls.Options(shared=4), 3 * 16),
+    (ditto.Options(), 800),
+    (ditto.Options(wire="4 bit"), 102),
+    (fedpoe.Options(), 800),
+    (pofmkl.Options(kernels=4, sent=1), 1 + 200),
+    (pofmkl.Options(kernels=10, sent=3), 2 + 240),
+    (pofmkl.Options(kernels=4, sent=4), 1 + 800),
 ]
 
 
@@ -106,6 +116,25 @@ def test_an_upload_has_as_many_bytes_as_its_formula_says(options, expected):
     [method] = experiment.start(task)
     play = any_method.play(method, any_method.RunSamples(draw(experiment, task, True)))
     assert [moment.traffic[0] for moment in play][1:] == [expected] * 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        sketch.Options(bits=2), sketch.Options(bits=None, shared=3), sketch.Options(bits=3, rotate=True, shared=5),
+        qsgd.Options(levels=2), pofmkl.Options(), pofmkl.Options(kernels=4, sent=3, explore=0.2),
+    ],
+    ids=lambda options: options.title(),
+)  # fmt: skip
+def test_what_the_server_reads_is_right_on_average(options):
+    method, _ = prepare(small(options))
+    h, k, client = np.linspace(-1, 2, 10), np.arange(4), stacked(method.client(), 4)
+    four = np.tile(h, (4, 1))
+    read = np.concatenate(
+        [method.unpack(method.pack(client, four, k, n), k, n) for n in range(1000)]
+    )
+    score = (read.mean(axis=0) - h) / (read.std(axis=0) / np.sqrt(len(read)) + 1e-12)
+    assert np.abs(score).max() < 5
 
 
 @given(st.lists(st.integers(0, 2**11 - 1), min_size=1, max_size=50), st.integers(11, 20))

@@ -98,6 +98,7 @@ NOT_ALONE = {
     *("fleet", "name", "drawn", "basis", "f", "inputs", "law", "change", "at", "period", "decay"),
     *("columns", "scaling", "clients", "file", "categories", "time_format", "form", "rows"),
     *("privacy", "size", "whiten", "epsilon", "spread", "correlation", "average", "wire", "idle"),
+    "widths",
 }
 
 
@@ -117,6 +118,7 @@ def test_each_option_changes_the_agreement_unless_no_number_depends_on_it(addres
     [
         ("method.psofed", {"label": "mine"}, False),
         ("method.psofed", {"features": {"dim": 100}}, True),
+        ("method.psofed", {"features": {"widths": [1.0, 2.0]}}, True),
         ("method.psofed", {"learner": {"name": "nlms"}}, True),
         ("method.cmfl", {"rule": "literal", "decay": "sqrt"}, True),
         ("method.structured", {"form": "lowrank", "rows": 10}, True),

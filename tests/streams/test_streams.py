@@ -65,6 +65,7 @@ EVERY = {
     "iid": paper.Options(inputs="iid"),
     "change": paper.Options(at=20),
     "drift": paper.Options(period=700),
+    "spread": paper.Options(spread=1.0),
     "one tap": function.Options(lambda x: np.tanh(x[..., 0]), 1),
     "own windows": function.Options(product, 3, inputs=shifted, noise="laplace"),
     "own numbers": function.Options(product, 3, inputs=walk, noise="student"),
@@ -131,6 +132,56 @@ def test_the_windows_of_the_iid_stream_are_independent_over_time():
     centred = (x - mean[:, None]) / np.sqrt(covariance[:, None, 0, :1])
     lagged = np.einsum("kni,knj->kij", centred[:, 1:], centred[:, :-1]) / 2999
     assert np.abs(lagged).max() < 6 / np.sqrt(3000)
+
+
+def personal(stream, seeds, clients, x):
+    """f + spread g_k, one number after another."""
+    slopes, phases = (
+        seeds.world.normals("own slopes", clients, 8 * stream.taps),
+        seeds.world.uniforms("own phases", client=clients, count=8),
+    )
+    found = np.empty(x.shape[:-1])
+    for k, n in np.ndindex(found.shape):
+        waves = slopes[k].reshape(8, -1) @ x[k, n] / 2 + 2 * np.pi * phases[k]
+        [f] = stream.function(x[k, n : n + 1])
+        found[k, n] = f + stream.spread * np.sqrt(2 / 8) * np.cos(waves).sum()
+    return found
+
+
+@pytest.mark.parametrize("stream", [STREAM, function.Options(product, 3)], ids=["paper", "own"])
+def test_with_a_spread_each_client_has_its_own_function_in_learning_and_in_testing(stream):
+    seeds, ids, apart = Seeds(2, 3), np.array([4, 1, 7]), replace(stream, spread=0.7)
+    drawn, plain = (each.samples(seeds, ids, 0, 40) for each in (apart, stream))
+    np.testing.assert_array_equal(drawn.x, plain.x)
+    np.testing.assert_array_equal(drawn.noise, plain.noise)
+    np.testing.assert_allclose(drawn.clean, personal(apart, seeds, ids, drawn.x), rtol=1e-9)
+    test = apart.snapshot(seeds, "test", ids, 30)
+    by_client = np.swapaxes(test.x.reshape(10, 3, -1), 0, 1)
+    expected = personal(apart, seeds, ids, by_client).T.ravel()
+    np.testing.assert_allclose(test.clean, expected, rtol=1e-9)
+
+
+def test_the_functions_of_clients_differ_by_the_spread_on_average():
+    seeds, ids = Seeds(0), np.arange(400)
+    apart = paper.Options(spread=2.0).samples(seeds, ids, 0, 64).clean
+    apart -= STREAM.samples(seeds, ids, 0, 64).clean
+    assert 3.6 < np.square(apart).mean() < 4.4
+    assert np.abs(np.corrcoef(apart[:20, :64]) - np.eye(20)).mean() < 0.5
+    with pytest.raises(psofed.InputError, match="spread is 1, but f changes over time"):
+        paper.Options(spread=1.0, at=5)
+    with pytest.raises(psofed.InputError, match="spread is -1"):
+        paper.Options(spread=-1.0)
+
+
+def test_kernel_and_lockstep_learn_alike_where_clients_differ():
+    experiment = small(paper.Options(spread=1.0), pso.Options(shared=4), dtype="float64")
+    task = experiment.task(0)
+    [method] = experiment.start(task)
+    drawn = draw(experiment, task, everybody=True)
+    compiled = family.replay(drawn, [method]).w[:, 0]
+    moments = any_method.play(method, any_method.RunSamples(drawn))
+    stepwise = np.array([m.server["w"].copy() for m in moments])
+    assert np.abs(compiled - stepwise).max() <= 1e-12
 
 
 def test_a_change_leaves_the_inputs_and_what_was_before_and_a_drift_goes_there_and_back():

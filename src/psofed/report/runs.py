@@ -152,7 +152,10 @@ def grid(curves: Curves) -> Grid:
     base, judged = baseline(curves), curves.experiment.judged
     noisy = " (noisy)" if curves.experiment.targets == "noisy" else ""
     personal = "personal " * (curves.global_mse is not None)
-    head = [f"{personal}test MSE in dB{noisy}", *(f"n={p}" if p.isdigit() else p for p in curves.point_names)]
+    head = [
+        f"{personal}test MSE in dB{noisy}",
+        *(f"n={p}" if p.isdigit() else p for p in curves.point_names),
+    ]
     if base is not None:
         head += [f"steady - {curves.titles[base]}", "traffic"]
     head += ["global model"] * (curves.global_mse is not None)

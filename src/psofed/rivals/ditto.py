@@ -63,7 +63,7 @@ class Options(Paced):
 
 
 class Method(Anchored):
-    """v_k <- v_k + mu e g - mu lambda (v_k - w), w the global model as k knows it; g = z with LMS."""
+    """v_k <- v_k + mu e g - mu lambda (v_k - w), w as it came down to k last; g = z with LMS."""
 
     idle = True
 

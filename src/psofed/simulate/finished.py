@@ -35,7 +35,9 @@ class OneRun:
     floors: Array  # [ridge, noise], or empty: only the first runs compute them
     # [method, verdict]: samples of all clients, if there is a check; else zeros, or of old runs 0.
     counts: Array = field(default_factory=lambda: np.zeros((), np.int64))
-    global_mse: Array | None = None  # [method, mark]: of w, where mse is that of clients' own models
+    global_mse: Array | None = (
+        None  # [method, mark]: of w, where mse is that of clients' own models
+    )
 
 
 class RunningMoments:

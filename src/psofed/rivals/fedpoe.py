@@ -52,7 +52,8 @@ class Options(Paced):
 
     def describe(self) -> str:
         steps = f" E={self.local_steps}" * (self.local_steps > 1)
-        return f"Fed-POE {self.kernels} kernels eta={self.rate:g}{steps}"
+        kernels = f"{self.kernels} kernel{'s' * (self.kernels > 1)}"
+        return f"Fed-POE {kernels} eta={self.rate:g}{steps}"
 
     def check(self, dim: int, clients: int) -> None:
         """There are features for each kernel, and the rate is one."""

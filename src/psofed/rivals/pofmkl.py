@@ -113,7 +113,8 @@ class Options(Paced):
 
     def describe(self) -> str:
         steps = f" E={self.local_steps}" * (self.local_steps > 1)
-        return f"POF-MKL {self.sent} of {self.kernels} kernels eta={self.rate:g}{steps}"
+        kernels = f"{self.sent} of {self.kernels} kernel{'s' * (self.kernels > 1)}"
+        return f"POF-MKL {kernels} eta={self.rate:g}{steps}"
 
     def check(self, dim: int, clients: int) -> None:
         """There are features for each kernel, and the rates are rates."""

@@ -327,7 +327,8 @@ def _width(experiment: Experiment) -> int:
     if not stacked:
         return 0
     places = experiment.clients if few(experiment) else experiment.rounds * experiment.cohort
-    if any(experiment.methods[j].all_matter for j in stacked):
+    all_matter = any(experiment.methods[j].all_matter for j in stacked)
+    if all_matter or experiment.judge == "personal":
         places = experiment.clients
     some = families(experiment, stacked)
     steps = max(len(each.steps) for each in some)

@@ -103,6 +103,38 @@ def _correlation(W: Array, phase: Array, covariance: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
+class Lined:
+    """z of cosines, then c x and c: a straight line costs one feature for each input."""
+
+    exact: ClassVar[bool] = True
+    waves: Waves
+
+    @property
+    def dim(self) -> int:
+        return sum(self.waves.W.shape) + 1
+
+    def __call__(self, x: Array) -> Array:
+        return extended(self.waves(x), x)
+
+    def astype(self, dtype: Any) -> Lined:
+        return Lined(self.waves.astype(dtype))
+
+    def correlation(self, mean: Array, covariance: Array) -> Array:
+        """R = E[z z^T], from always the same draws."""
+        return OwnMap(self, self.dim).correlation(mean, covariance)
+
+
+LINE = 0.3  # c: for scaled inputs, what is linear is about as large as the cosines
+
+
+def extended(z: Array, x: Array) -> Array:
+    """(z, c x, c), in the precision of z."""
+    more = np.full((*x.shape[:-1], x.shape[-1] + 1), LINE, z.dtype)
+    more[..., :-1] *= x
+    return np.concatenate([z, more], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
 class Bumps:
     """z_i = exp(-|x - c_i|^2 / (2 sigma^2)) / sqrt(D), the Gaussian feature function."""
 

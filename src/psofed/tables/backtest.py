@@ -20,15 +20,16 @@ import numpy as np
 
 from psofed.core.features import FeatureMap
 from psofed.core.native import Array
+from psofed.streams.data.recipe import forward
 from psofed.streams.data.rounds import Block, Delay, Rounds
 from psofed.tables.intervals import Promises
 from psofed.tables.plan import Span
-from psofed.tables.player import Guesses, Lot, Player
+from psofed.tables.player import Guesses, Lot
 from psofed.tables.scores import BINS, Score, Scores, Truth, Worst, block_marks
 
 
 class Contender(Protocol):
-    """What can be in a back-test; player.py has any method of the contract, and persistence."""
+    """What can be in a back-test: any method (player.py), or what needs none (experts.py)."""
 
     @property
     def features(self) -> FeatureMap | None:
@@ -51,14 +52,16 @@ def run(
     delay: int,
     span: Span,
     on_round: Callable[[int, int], None] | None = None,
-    watch: bool = False,
+    watch: int = 0,
+    season: int = 1,
 ) -> Scores:
     """All contenders over rounds span.first..span.stop-1, each judged on the same samples.
 
-    To `watch` the first one, clients also learn how far its predictions may be off, and it is seen
-    where its frozen model errs most.
+    Of the first ones, of which so many are to `watch`, the best on the part for choosing comes
+    first in the scores; clients also learn how far its predictions may be off, and it is seen where
+    it errs most when it is frozen. Of contenders, those that come last in the list play first.
     """
-    test = _Backtest(rounds, contenders, delay, span, watch)
+    test = _Backtest(rounds, contenders, delay, span, watch, season)
     with np.errstate(over="ignore", invalid="ignore"):
         for block in rounds.blocks(span.stop, linger=delay):
             test.block(block)
@@ -74,12 +77,13 @@ class _Backtest:
 
     def __init__(
         self, rounds: Rounds, contenders: Sequence[Contender], delay: int, span: Span,
-        watch: bool,
+        watch: int, season: int,
     ) -> None:  # fmt: skip
         self.rounds, self.contenders, self.span = rounds, contenders, span
         table, clients = rounds.table, rounds.clients
         self.delayed, self.delay = Delay(delay, clients, rounds.recipe.taps), delay
         self.known = np.zeros(clients, np.float32)  # the last label of each; 0 is the mean
+        self.past = Past(season, clients)
         self.arrived = 0  # labels, which clients that learn when idle have all seen
         self.truths = {part: Truth.empty(clients) for part in ("prequential", *span.parts)}
         marks = np.unique(np.linspace(span.first, span.stop, BINS + 1).astype(int))[1:]
@@ -90,18 +94,13 @@ class _Backtest:
         )
         for contender in contenders:
             contender.score.curve = np.zeros(len(self.marks))
-        self.promises: Promises | None = None
-        if watch:
-            first = contenders[0]
-            own = isinstance(first, Player) and first.own is not None
-            models = ("global", "own") if own else ("global",)
-            self.promises = Promises(clients, models, delay, span)
-            self.worst = Worst()
+        self.promises = [Promises(clients, delay, span) for _ in range(watch)]
+        self.worst = [Worst() for _ in range(watch)]
 
     def block(self, block: Block) -> None:
         """Predict, exchange and learn in every round of a block; then judge it as a whole."""
         x, y = self.delayed(block)
-        last = self._last(y)
+        last, season = self._last(y), self.past(block)
         begin = max(self.span.first - block.first, 0)
         if begin >= len(y):  # the warm-up
             return
@@ -110,9 +109,12 @@ class _Backtest:
         lots = {}
         for features in {id(c.features): c.features for c in self.contenders}.values():
             fresh, z = self._features(features, block.x, x)
+            arrays = (a[begin:] for a in (last, block.x, season, block.y))
             lots[id(features)] = Lot(block.first + begin, fresh[begin:], x[begin:], z[begin:],
-                                     y[begin:], who, last[begin:])  # fmt: skip
-        made = [c.play(lots[id(c.features)], self.span) for c in self.contenders]
+                                     y[begin:], who, *arrays)  # fmt: skip
+        # A mix, which is shown first, has to hear the others before.
+        said = {id(c): c.play(lots[id(c.features)], self.span) for c in self.contenders[::-1]}
+        made = [said[id(c)] for c in self.contenders]
         here = slice(begin, None)
         self._judge(block.first + begin, block.y[here], block.has[here], block.time[here], made)
 
@@ -158,12 +160,12 @@ class _Backtest:
                         score.add_blocks(model, squares, ids, len(self.blocks))
                     elif part == "prequential" and model == "global":
                         np.add.at(score.curve, bins, squares.sum(axis=1))
-        if self.promises is not None:
-            errors = {p: y - np.stack(list(models.values())) for p, models in made[0].items()}
-            self.promises.block(first, _known(errors["prequential"], counted))
+        for promises, worst, guesses in zip(self.promises, self.worst, made, strict=False):
+            errors = {p: y - models["global"] for p, models in guesses.items()}
+            promises.block(first, _known(errors["prequential"], counted))
             if parts["frozen"].any():
-                self.promises.judged(_known(errors["frozen"], parts["frozen"]))
-                self.worst.add(y, made[0]["frozen"]["global"], time, parts["frozen"])
+                promises.judged(_known(errors["frozen"], parts["frozen"]))
+                worst.add(y, guesses["frozen"]["global"], time, parts["frozen"])
 
     def result(self) -> Scores:
         """The scores of all."""
@@ -171,10 +173,30 @@ class _Backtest:
         days = (span.stop - span.first) * table.tick / 86400
         scores = [contender.score for contender in self.contenders]
         found = Scores(scores, self.truths, self.marks, self.counts, days, table.clients)
-        if self.promises is None:
+        if not self.promises:
             return found
-        worst = self.worst.result(scores[0], self.rounds)
-        return replace(found, intervals=self.promises.result(), worst=worst)
+        errors = [found.error(j, "choice") for j in range(len(self.promises))]
+        best = int(np.nan_to_num(errors, nan=np.inf).argmin())
+        scores.insert(0, scores.pop(best))
+        worst = self.worst[best].result(scores[0], self.rounds)
+        return replace(found, intervals=self.promises[best].result(), worst=worst)
+
+
+class Past:
+    """The label of a season ago, or the last one before it."""
+
+    def __init__(self, season: int, clients: int) -> None:
+        self.labels = np.zeros((season, clients), np.float32)  # of the last rounds; 0 is the mean
+        self.next: int | None = None
+
+    def __call__(self, block: Block) -> Array:
+        """Of the samples [B, K] of a block; rounds may have been left out before it."""
+        gap = 0 if self.next is None else min(block.first - self.next, len(self.labels))
+        held = np.repeat(self.labels[-1:], gap, axis=0)
+        labels = forward(np.concatenate([self.labels, held, block.y]))
+        self.next, size = block.first + len(block.y), len(self.labels)
+        self.labels = labels[-size:]
+        return labels[gap : gap + len(block.y)]
 
 
 def _flat(features: FeatureMap, x: Array) -> Array:

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from psofed.core import features
-from psofed.core.features import FeatureMap, Linear, Waves
-from psofed.core.native import Array
+from psofed.core.features import LINE, FeatureMap, Lined, Waves
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError, nearest
 from psofed.extras import need
@@ -31,12 +29,12 @@ from psofed.streams.data.recipe import Recipe
 from psofed.streams.data.rounds import Rounds
 from psofed.streams.data.table import Drops, Table
 from psofed.streams.data.textfile import Form
-from psofed.tables import backtest, player
-from psofed.tables import model as models
+from psofed.tables import backtest, experts, player
 from psofed.tables.backtest import Contender
+from psofed.tables.experts import Mix
 from psofed.tables.model import Model
 from psofed.tables.plan import Plan, Span
-from psofed.tables.player import Persistence, Player
+from psofed.tables.player import Player
 from psofed.tables.scores import Scores
 
 WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.5)  # times sqrt(L): the distance of two samples grows with it
@@ -44,7 +42,9 @@ STEPS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 PATIENCE = 1.05  # the smallest step within 5 % of the best: it forgets least
 ENOUGH = 1.03  # the smallest D within 3 % of the best
 TUNING = 4000  # rounds of the warm-up, its last ones, in which candidates compete
-LINEAR = "Linear, Online-Fed"
+WORST = 1.0  # of the variance: what leaves more is not saved
+SEASONS = (86400.0, 7 * 86400.0, 365.2425 * 86400.0)  # seconds
+HELD = 4_000_000  # labels of a season, of all clients, that are kept
 Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 
@@ -57,50 +57,46 @@ def silent(what: str) -> AbstractContextManager[Callable[[int, int], None]]:
 class Fit:
     """A finished fit: the plan with its tuned numbers, the scores and the models.
 
-    `predict` uses the model of the first method, `save` writes it to a file, and `to_frame` has the
-    scores. It can be pickled; the rows of the table do not come along, so that what reads them
-    again (`table.read`) works only where it was made.
+    `predict` uses the model, `save` writes it to a file, and `to_frame` has the scores. It can be
+    pickled; the rows of the table do not come along, so that what reads them again (`table.read`)
+    works only where it was made.
     """
 
     plan: Plan
     table: Table
     recipe: Recipe  # how a row becomes the inputs of the model
-    features: Waves
     scores: Scores
     span: Span
-    shared: Array  # the model of the first method, after the last label
-    own: Array | None
+    model: Model  # of the best mix, after the last label
     later: Drops  # rows that were read but gave no sample
     notes: list[str]
-    averaged: bool = False  # whether `shared` is the mean of models of which each client has one
 
     @property
     def unit(self) -> float:
         """One scaled unit of the target, in its own units."""
         return float(self.recipe.scale[-1])
 
-    @cached_property
-    def model(self) -> Model:
-        """The model of the first method, as `save` saves it."""
-        own = self.own if self.own is not None and self.own.nbytes <= models.OWN else None
-        learned = self.scores.intervals
-        radii: dict[str, Array] = {}
-        if learned is not None and learned.radii.nbytes <= models.OWN:
-            radii = dict(zip(learned.models, learned.radii, strict=True))
-        for model, gone in (("own", own is None), ("global", self.averaged)):
-            if gone:
-                radii.pop(model, None)
-        names = tuple(self.scores.clients) if own is not None or radii else ()
-        title, delay = self.plan.methods[0].title(), self.plan.label_delay
-        return Model(self.recipe, self.features, self.shared, names, own, title, delay,
-                     radii.get("global"), radii.get("own"))  # fmt: skip
+    @property
+    def error(self) -> float:
+        """Of the model, over the variance: on the last part, for the use that was asked for."""
+        return self.scores.error(0, "frozen")
 
-    def predict(self, source: Any, interval: float | None = None, own: bool = False) -> Any:
+    @property
+    def refused(self) -> str:
+        """Why the model is not worth saving; empty if it is."""
+        if self.plan.force or self.error <= WORST or np.isnan(self.error):
+            return ""
+        return (f"leaves {self.error:.3g} of the variance on the last part, more than the mean"
+                " of the target does")  # fmt: skip
+
+    def predict(self, source: Any, interval: float | None = None) -> Any:
         """The prediction for each row of a frame or file: see `Model.predict`."""
-        return self.model.predict(source, interval, own, self.plan.form)
+        return self.model.predict(source, interval, self.plan.form)
 
     def save(self, path: str | Path) -> None:
         """Write the file that `psofed.load_model` and `psofed predict` read."""
+        if self.refused:
+            raise InputError("model", self.refused, "give force=True to save it all the same")
         self.model.save(path)
 
     def to_frame(self) -> Any:
@@ -111,21 +107,19 @@ class Fit:
     def __repr__(self) -> str:
         count, target = len(self.scores.clients), self.plan.columns.target
         whose = "1 client" if count == 1 else f"{count} clients"
-        frozen = f"{self.scores.error(0, 'frozen'):.4g}"
         return (
             f"<Fit of {target!r}: {self.scores.scores[0].title}, {whose}, {self.table.rows:,} rows,"
-            f" frozen error {frozen} of the variance>"
+            f" frozen error {self.error:.4g} of the variance>"
         )
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the spool, which is a temporary file of this process."""
-        state = {k: v for k, v in self.__dict__.items() if k != "model"}
-        return state | {"table": replace(self.table, spool=None)}  # type: ignore[arg-type]
+        return self.__dict__ | {"table": replace(self.table, spool=None)}  # type: ignore[arg-type]
 
 
 def fit_table(
     source: Any, *, target: str, time: str | tuple[str, ...], client: str | None = None,
-    compare: bool = True, **options: Any,
+    **options: Any,
 ) -> Fit:  # fmt: skip
     """Fit a file, a folder or a data frame. Options are the fields of `Columns`, `Form` and `Plan`.
 
@@ -134,7 +128,7 @@ def fit_table(
     ...     example.PATH, target="pollutant", time="time", client="station", label_delay=6,
     ...     calendar=("hour",), dim=50, width=2.0, step=0.3, compare=False,
     ... )
-    >>> bool(done.scores.error(0, "prequential") < 0.7)
+    >>> done.error < 0.7
     True
     """
     known = {cls: {f.name for f in dataclasses.fields(cls)} for cls in (Columns, Form, Plan)}
@@ -150,33 +144,65 @@ def fit_table(
     columns = Columns(target=target, time=when, client=client, **own[Columns])
     form = Form(**own[Form])
     table = reading.read(source, columns, form=form)
-    return fit(table, Plan(columns, **{"form": form} | own[Plan]), compare)
+    return fit(table, Plan(columns, **{"form": form} | own[Plan]))
 
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator] # small matrices
-def fit(table: Table, plan: Plan, compare: bool = True, counting: Counting = silent) -> Fit:
-    """Tune on the warm-up, then learn and judge; the first method of the plan gives the model."""
+def fit(table: Table, plan: Plan, counting: Counting = silent) -> Fit:
+    """Tune on the warm-up, then learn and judge; the best mix on the part for choosing is saved."""
     losses.check(table, plan.allow_loss)
     span = spans(table, plan)
     rounds = sampled(table, plan, span)
-    plan, linear_step = tuned(rounds, plan, span, counting)
-    contenders = line_up(rounds, plan, compare, linear_step, span.first)
+    plan = tuned(rounds, plan, span, counting)
+    contenders = line_up(rounds, plan, span.first)
     with counting("learning, rounds") as on_round:
-        scores = backtest.run(rounds, contenders, plan.label_delay, span, on_round, watch=True)
+        scores = backtest.run(rounds, contenders, plan.label_delay, span, on_round,
+                              len(plan.methods), season(table, plan))  # fmt: skip
     _check_learned(table, scores, span)
     losses.check_share(
         table,
         Drops(table.drops.counts + rounds.drops.counts, table.drops.first | rounds.drops.first),
         plan.allow_loss,
     )
-    first = contenders[0]
-    assert isinstance(first, Player)
-    own, w = None if first.own is None else first.own.copy(), first.shared
-    # One model for all clients: the server's, or the mean of those that are judged.
-    shared = w.copy() if w.ndim == 1 else w.mean(axis=0)
+    best = next(c for c in contenders if c.score is scores.scores[0])
+    assert isinstance(best, Mix)
+    model = saved(rounds, plan, best, scores, season(table, plan))
     said = notes(table, rounds, scores)
-    return Fit(plan, table, rounds.recipe, draw(plan, rounds.recipe), scores, span, shared, own,
-               rounds.drops, said, w.ndim > 1)  # fmt: skip
+    return Fit(plan, table, rounds.recipe, scores, span, model, rounds.drops, said)
+
+
+def saved(rounds: Rounds, plan: Plan, mix: Mix, scores: Scores, season: int) -> Model:
+    """A mix as one vector for each client; labels that keep coming are inputs of the recipe."""
+    w, habits = mix.vectors()
+    recipe, waves = rounds.recipe, draw(plan, rounds.recipe)
+    if plan.use == "live":
+        lags = max(plan.label_delay, 1), season
+        known = recipe.columns.target_lags
+        more = tuple(dict.fromkeys(lag for lag in lags if lag not in known))
+        columns = replace(recipe.columns, target_lags=(*known, *more))
+        recipe = replace(recipe, columns=columns)
+        W = np.pad(waves.W, ((0, 0), (0, len(more))))
+        waves = Waves(W, waves.b)
+        w = np.concatenate([w[:, :-1], np.zeros((len(w), len(more))), w[:, -1:]], axis=1)
+        for lag, weight in zip(lags, habits, strict=True):
+            place = recipe.names.index(f"{recipe.columns.target}[-{lag}]")
+            w[:, waves.dim + place] += weight / LINE
+    learned = scores.intervals
+    assert learned is not None
+    names = tuple(scores.clients)
+    shared = mix.player.shared
+    shared = shared if shared.ndim == 1 else shared.mean(axis=0)
+    return Model(recipe, Lined(waves), w.mean(axis=0), names, w, mix.score.title,
+                 plan.label_delay, learned.radii, shared.copy())  # fmt: skip
+
+
+def season(table: Table, plan: Plan) -> int:
+    """Ticks after which labels are alike: the shortest of day, week and year that is known then."""
+    if plan.season is not None:
+        return max(plan.season, plan.label_delay, 1)
+    lengths = [round(length / table.tick) for length in SEASONS] if table.calendar else []
+    fits = [ticks for ticks in lengths if ticks > max(plan.label_delay, 1)]
+    return fits[0] if fits and fits[0] * len(table.clients) <= HELD else max(plan.label_delay, 1)
 
 
 def _check_learned(table: Table, scores: Scores, span: Span) -> None:
@@ -205,7 +231,9 @@ def spans(table: Table, plan: Plan) -> Span:
         if plan.label_delay:
             right = f"labels come {plan.label_delay} ticks late: {right}"
         raise InputError("warmup and frozen", found, right, table.latest)
-    return Span(first, frozen, total)
+    # Weights of frozen models are chosen on a part before the last, as long where there is room.
+    choice = max(2 * frozen - total, (first + frozen) // 2, first + plan.label_delay + 1)
+    return Span(first, frozen, total, min(choice, frozen))
 
 
 def sampled(table: Table, plan: Plan, span: Span) -> Rounds:
@@ -231,44 +259,45 @@ def contender(
     return Player(title, method, features, rounds, options)
 
 
-def line_up(
-    rounds: Rounds, plan: Plan, compare: bool, linear_step: float, begin: int = 0
-) -> list[Contender]:
-    """The plan's methods, then the reference and the controls that it does not have."""
+def line_up(rounds: Rounds, plan: Plan, begin: int = 0) -> list[Contender]:
+    """A mix with each method of the plan, the methods and controls, and what needs no byte.
+
+    What comes later in the list plays first: a mix hears the others.
+    """
     names = {options.name for options in plan.methods}
-    beside = (onlinefed.Options(), local.Options(), centralised.Options()) if compare else ()
-    every = [*plan.methods, *(options for options in beside if options.name not in names)]
+    others = (onlinefed.Options(), local.Options(), centralised.Options()) if plan.compare else ()
+    every = [*plan.methods, *(options for options in others if options.name not in names)]
     waves = draw(plan, rounds.recipe)
-    found: list[Contender] = [
+    players = [
         contender(rounds, plan, options, waves, begin, title)
         for title, options in zip(titles(every, plan.step or 0.2), every, strict=True)
     ]
-    if not compare:
-        return found
-    line, online = Linear(rounds.recipe.taps), onlinefed.Options(step=linear_step)
-    linear = contender(rounds, plan, online, line, begin, LINEAR)
-    return [*found, linear, Persistence(rounds.clients)]
+    free = experts.free(rounds.clients, waves, rounds.recipe.taps)
+    mixes = [
+        Mix(player, free, plan.label_delay, plan.use)
+        for player in players[: len(plan.methods)]
+    ]
+    return [*mixes, *players, *reversed(free)]
 
 
 def tuned(
     rounds: Rounds, plan: Plan, span: Span, counting: Counting, dims: tuple[int, ...] = ()
-) -> tuple[Plan, float]:
+) -> Plan:
     """The plan with D (of `dims`), width and step, found on the warm-up where they are not given.
 
     Candidates compete within the warm-up only. First D, judged by the prequential error; then the
-    width, the step, and the step of the linear control, judged in the second half by the
-    prequential error and, frozen in the middle, by what they still know.
+    width and the step, judged in the second half by the prequential error and, frozen in the
+    middle, by what they still know.
     """
-    root, taps = float(np.sqrt(rounds.recipe.taps)), rounds.recipe.taps
+    root = float(np.sqrt(rounds.recipe.taps))
     first = max(0, span.first - TUNING)
     own = Span(first, (first + span.first) // 2, span.first)
     if own.stop - own.frozen <= plan.label_delay + 10:
-        return replace(plan, width=plan.width or root, step=plan.step or 0.2), 0.1
+        return replace(plan, width=plan.width or root, step=plan.step or 0.2)
 
-    def best(what: str, plans: list[Plan], patience: float, line: Linear | None = None) -> Plan:
+    def best(what: str, plans: list[Plan], patience: float) -> Plan:
         players = [
-            contender(rounds, p, p.methods[0], line or draw(p, rounds.recipe), own.first)
-            for p in plans
+            contender(rounds, p, p.methods[0], draw(p, rounds.recipe), own.first) for p in plans
         ]
         with counting(f"tuning {what}") as on_round:
             scores = backtest.run(rounds, players, plan.label_delay, own, on_round)
@@ -284,8 +313,7 @@ def tuned(
         plan = best("the width", widths, 1.0)
     if plan.step is None:
         plan = best("the step", [replace(plan, step=s) for s in STEPS], PATIENCE)
-    linear = [replace(plan, step=s, methods=(onlinefed.Options(),)) for s in STEPS]
-    return plan, best("the linear control", linear, PATIENCE, Linear(taps)).step or 0.2
+    return plan
 
 
 def _late_errors(scores: Scores, span: Span) -> list[float]:

@@ -30,34 +30,33 @@ def parts(n: Array, span: Span) -> list[Array]:
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """What was promised and kept. Axes: part, model, client, level; counts have no model.
+    """What was promised and kept. Axes: part, client, level; counts have no level.
 
     Widths are of the whole interval, in scaled units.
     """
 
-    models: tuple[str, ...]  # "global", and "own" where clients have their own
     count: Array  # [P, K]
-    hits: Array  # [P, m, K, J]
-    widths: Array  # [P, m, K, J], sums
-    best: Array  # [m, K, J]: width of the best constant radius of the last part, in hindsight
-    radii: Array  # [m, K, J]: for models that are not changed any more, as a saved one
+    hits: Array  # [P, K, J]
+    widths: Array  # [P, K, J], sums
+    best: Array  # [K, J]: width of the best constant radius of the last part, in hindsight
+    radii: Array  # [K, J]: for a model that is not changed any more, as a saved one
 
-    def coverage(self, part: str, model: str, level: float) -> Array:
+    def coverage(self, part: str, level: float) -> Array:
         """The share of labels inside [K], NaN for clients that have none."""
-        return self._mean(self.hits, part, model, level)
+        return self._mean(self.hits, part, level)
 
-    def width(self, part: str, model: str, level: float) -> Array:
+    def width(self, part: str, level: float) -> Array:
         """The mean width [K]."""
-        return self._mean(self.widths, part, model, level)
+        return self._mean(self.widths, part, level)
 
-    def constant(self, model: str, level: float) -> Array:
+    def constant(self, level: float) -> Array:
         """The width of the radius that would have been right in the last part [K]."""
-        return np.asarray(self.best[self.models.index(model), :, conformal.which(level)])
+        return np.asarray(self.best[:, conformal.which(level)])
 
-    def _mean(self, sums: Array, part: str, model: str, level: float) -> Array:
-        p, m, j = PARTS.index(part), self.models.index(model), conformal.which(level)
+    def _mean(self, sums: Array, part: str, level: float) -> Array:
+        p, j = PARTS.index(part), conformal.which(level)
         with np.errstate(invalid="ignore"):
-            return np.asarray(sums[p, m, :, j] / self.count[p])
+            return np.asarray(sums[p, :, j] / self.count[p])
 
     def together(self, values: Array, part: str = "last") -> float:
         """The mean over all labels of a value per client."""
@@ -65,9 +64,9 @@ class Intervals:
         known = count > 0
         return float(np.average(values[known], weights=count[known])) if known.any() else np.nan
 
-    def told(self, part: str, model: str, level: float, unit: float) -> dict[str, Any]:
+    def summary(self, part: str, level: float, unit: float) -> dict[str, Any]:
         """One part of the rounds: all clients together, and those that differ most."""
-        coverage, width = (f(part, model, level) for f in (self.coverage, self.width))
+        coverage, width = (f(part, level) for f in (self.coverage, self.width))
         known = coverage[~np.isnan(coverage)]
         return {
             "part": part,
@@ -82,27 +81,26 @@ class Intervals:
 class Promises:
     """The radii of every client as the rounds go by, and what they have kept so far."""
 
-    def __init__(self, clients: int, models: tuple[str, ...], delay: int, span: Span) -> None:
-        self.models, self.delay, self.span = models, delay, span
-        shape = len(models), clients
-        self.theta, self.labels = conformal.start(*shape), np.zeros(shape)
-        self.late = np.full((delay, *shape), np.nan)  # log |e| whose labels are on their way
+    def __init__(self, clients: int, delay: int, span: Span) -> None:
+        self.delay, self.span = delay, span
+        self.theta, self.labels = conformal.start(clients), np.zeros(clients)
+        self.late = np.full((delay, clients), np.nan)  # log |e| whose labels are on their way
         self.promised = np.zeros((delay, *self.theta.shape), np.float32)
         self.count = np.zeros((len(PARTS), clients))
         self.hits, self.widths = (
             np.zeros((len(PARTS), *self.theta.shape), np.float32) for _ in "hw"
         )
-        cells = int(np.clip(NUMBERS // (len(models) * clients), 32, 1024))
+        cells = int(np.clip(NUMBERS // clients, 32, 1024))
         # Errors of the last part by size: of the models as they learn, and of frozen ones.
-        self.sizes, self.frozen = (np.zeros((*shape, cells), np.int32) for _ in range(2))
+        self.sizes, self.frozen = (np.zeros((clients, cells), np.int32) for _ in range(2))
 
     def block(self, first: int, errors: Array) -> None:
-        """Errors [m, B, K] of rounds first.., NaN where there is no label."""
-        logs = conformal.logs(errors.swapaxes(0, 1))
+        """Errors [B, K] of rounds first.., NaN where there is no label."""
+        logs = conformal.logs(errors)
         promised = self._follow(logs)
-        known = ~np.isnan(logs[:, 0])
+        known = ~np.isnan(logs)
         hit = logs[..., None] <= promised
-        width = np.where(known[:, None, :, None], 2 * np.exp(promised), 0)
+        width = np.where(known[..., None], 2 * np.exp(promised), 0)
         where = parts(first + np.arange(len(logs)), self.span)
         for p, part in enumerate(where):
             if part.any():
@@ -115,7 +113,7 @@ class Promises:
         """Promise, then learn from the label that arrives; round by round. What was promised."""
         errors = np.concatenate([self.late, logs])
         promised = np.concatenate([self.promised, np.empty((*logs.shape, len(LEVELS)), np.float32)])
-        arrives = ~np.isnan(errors).all(axis=(1, 2))
+        arrives = ~np.isnan(errors).all(axis=1)
         for i in range(len(logs)):
             promised[self.delay + i] = conformal.issued(self.theta)
             if arrives[i]:
@@ -124,8 +122,8 @@ class Promises:
         return promised[self.delay :]
 
     def judged(self, errors: Array) -> None:
-        """Errors [m, B, K] of models that were frozen when the judged part began."""
-        _sort(self.frozen, conformal.logs(errors.swapaxes(0, 1)))
+        """Errors [B, K] of models that were frozen when the judged part began."""
+        _sort(self.frozen, conformal.logs(errors))
 
     def _radii(self) -> Array:
         """Radii for a model that is not changed any more: those that its frozen twin needed.
@@ -136,26 +134,26 @@ class Promises:
         found = _quantiles(self.frozen, fair=True)
         if np.isnan(found).all():
             return conformal.radius(self.theta)
-        return np.where(np.isnan(found), np.nanmax(found, axis=1, keepdims=True), found)
+        return np.where(np.isnan(found), np.nanmax(found, axis=0, keepdims=True), found)
 
     def result(self) -> Intervals:
         """All of it."""
         best = 2 * _quantiles(self.sizes)
-        return Intervals(self.models, self.count, self.hits, self.widths, best, self._radii())
+        return Intervals(self.count, self.hits, self.widths, best, self._radii())
 
 
 def _sort(sizes: Array, logs: Array) -> None:
-    """Count errors by size, of each model and client: memory does not grow with the table."""
+    """Count errors by size, of each client: memory does not grow with the table."""
     low, high = SIZES
     cells = sizes.shape[-1]
     known = ~np.isnan(logs)
-    _, m, k = np.nonzero(known)
+    k = np.nonzero(known)[1]
     where = ((logs[known] - low) / (high - low) * cells).clip(0, cells - 1).astype(int)
-    np.add.at(sizes, (m, k, where), 1)
+    np.add.at(sizes, (k, where), 1)
 
 
 def _quantiles(sizes: Array, fair: bool = False) -> Array:
-    """The size that a share of errors does not exceed [m, K, J]; `fair`: the next error neither."""
+    """The size that a share of errors does not exceed [K, J]; `fair`: the next error neither."""
     low, high = SIZES
     cells = sizes.shape[-1]
     upto = sizes.cumsum(axis=-1)

@@ -17,9 +17,9 @@ import numpy as np
 
 from psofed.core import conformal
 from psofed.core.conformal import LEVELS
-from psofed.core.features import Waves
+from psofed.core.features import Lined, Waves
 from psofed.core.native import Array
-from psofed.errors import InputError, nearest
+from psofed.errors import InputError
 from psofed.extras import need
 from psofed.federation import schema
 from psofed.federation.records import DamagedError, Record, VersionError, pack, unpack
@@ -29,44 +29,38 @@ from psofed.streams.data.rounds import Block, Rounds, sampled
 from psofed.streams.data.textfile import UNKNOWN, Form
 
 KIND = "model"
-OWN = 1_000_000  # bytes of the clients' own models that are worth saving
 LARGEST = 256_000_000
 COLUMNS = ("predicted", "low", "high")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """y = w^T z(x), with the recipe from a row to x. Clients may have their own models."""
+    """y = w_k^T z(x), with the recipe from a row to x; z has cosines, then x and 1.
+
+    Each client has its own w_k, which is its whole mix; others get w, the mean of these.
+    """
 
     recipe: Recipe
-    features: Waves
+    features: Lined
     w: Array
     clients: tuple[str, ...]
-    own: Array | None
+    own: Array
     title: str
     label_delay: int
-    radius: Array | None = None  # [K, levels], for the shared model, in scaled units
-    own_radius: Array | None = None  # the same for the own models
+    radius: Array  # [K, levels], in scaled units
+    shared: Array  # [D]: the server's model alone, with which another federation may begin
 
-    def predict(
-        self, source: Any, interval: float | None = None, own: bool = False, form: Form = UNKNOWN
-    ) -> Any:
+    def predict(self, source: Any, interval: float | None = None, form: Form = UNKNOWN) -> Any:
         """The prediction for each row of a frame or file, in its order; NaN where there is none.
 
         A pandas frame gives a Series with the same index, a polars frame a Series, a file an array;
-        with `interval` (0.9, say) a frame, or three columns: predicted, low and high. With `own`,
-        clients that have their own models are predicted by them.
+        with `interval` (0.9, say) a frame, or three columns: predicted, low and high.
         """
-        check_level(self, interval, own)
         if self.recipe.columns.wide is not None:
             right = "give one row per client and time, or use psofed predict"
             raise InputError("table", "is wide: its rows have several clients", right)
         rounds = self.rounds(source, form)
-        clients = rounds.table.clients
-        if own and self.own is not None and not set(clients) & set(self.clients):
-            found = f"is wanted, but the model has none of {', '.join(clients[:5])}"
-            raise InputError("own", found, nearest(clients[0], list(self.clients)))
-        answers = _Answers(self, clients, own, interval)
+        answers = _Answers(self, rounds.table.clients, interval)
         values = np.full((rounds.table.rows, 3), np.nan)
         for block in rounds.blocks():
             values[block.row[block.has]] = answers(block)[:, block.has].T
@@ -86,23 +80,19 @@ class Model:
 
     def __repr__(self) -> str:
         """In a line."""
-        target, whose = self.recipe.columns.target, len(self.clients)
-        own = f", own models of {whose} clients" if self.own is not None else ""
-        sure = ", with intervals" if self.radius is not None else ""
-        inputs = f"{self.recipe.taps} inputs"
-        return f"<Model of {target!r}: {self.title}, {inputs}{own}{sure}>"
+        target, inputs = self.recipe.columns.target, f"{self.recipe.taps} inputs"
+        return f"<Model of {target!r}: {self.title}, {inputs}, {len(self.clients)} clients>"
 
     def to_bytes(self) -> bytes:
         """The file."""
-        arrays = {"W": self.features.W, "b": self.features.b, "w": self.w}
-        more = {"own": self.own, "radius": self.radius, "own_radius": self.own_radius}
-        arrays |= {name: array for name, array in more.items() if array is not None}
+        waves = self.features.waves
+        arrays = {"W": waves.W, "b": waves.b, "w": self.w, "own": self.own, "radius": self.radius,
+                  "shared": self.shared}  # fmt: skip
         about = {
             "kind": KIND, "title": self.title, "label_delay": self.label_delay,
             "recipe": self.recipe.to_table(), "clients": list(self.clients),
+            "levels": list(LEVELS),
         }  # fmt: skip
-        if self.radius is not None or self.own_radius is not None:
-            about["levels"] = list(LEVELS)
         return pack(Record(about, {name: np.asarray(a, "<f4") for name, a in arrays.items()}))
 
 
@@ -134,31 +124,21 @@ def _of(record: Record) -> Model:
     if about.get("kind") != KIND or any(a.dtype != np.float32 for a in arrays.values()):
         raise DamagedError("it is a record of something else")
     model = Model(
-        recipes.parse(about["recipe"]), Waves(arrays["W"], arrays["b"]), arrays["w"],
-        schema.convert("clients", about["clients"], tuple[str, ...]), arrays.get("own"),
+        recipes.parse(about["recipe"]), Lined(Waves(arrays["W"], arrays["b"])), arrays["w"],
+        schema.convert("clients", about["clients"], tuple[str, ...]), arrays["own"],
         schema.convert("title", about["title"], str),
-        schema.convert("label_delay", about["label_delay"], int),
-        arrays.get("radius"), arrays.get("own_radius"),
+        schema.convert("label_delay", about["label_delay"], int), arrays["radius"], arrays["shared"],
     )  # fmt: skip
-    if {"radius", "own_radius"} & arrays.keys() and about["levels"] != list(LEVELS):
+    if about["levels"] != list(LEVELS):
         raise ValueError("other levels")
-    _check(model)
-    return model
-
-
-def _check(model: Model) -> None:
-    """Refuse arrays that do not fit each other."""
-    dim, taps = model.features.W.shape
-    fits = model.w.shape == (dim,) == model.features.b.shape and taps == model.recipe.taps
-    if model.own is not None:
-        fits = fits and model.own.shape == (len(model.clients), dim)
-    arrays = [model.w, model.features.W, model.features.b]
-    for radii in (model.radius, model.own_radius):
-        if radii is not None:
-            fits = fits and radii.shape == (len(model.clients), len(LEVELS)) and len(radii) > 0
-            arrays.append(radii)
-    if not fits or not all(np.isfinite(a).all() for a in arrays):
+    (dim, taps), names = arrays["W"].shape, len(model.clients)
+    shapes = {"b": (dim,), "w": (dim + taps + 1,), "own": (names, dim + taps + 1),
+              "radius": (names, len(LEVELS)), "shared": (dim,)}  # fmt: skip
+    fits = all(arrays[name].shape == shape for name, shape in shapes.items())
+    finite = all(np.isfinite(array).all() for array in arrays.values())
+    if not (fits and finite and taps == model.recipe.taps and names):
         raise ValueError("arrays do not fit")
+    return model
 
 
 class Answer(NamedTuple):
@@ -173,19 +153,13 @@ class Answer(NamedTuple):
 
 
 def predict(
-    model: Model, source: Any, own: bool = False, form: Form = UNKNOWN,
-    interval: float | None = None,
-) -> tuple[Iterator[Answer], Rounds]:  # fmt: skip
-    """The model's predictions for the rows of a table, in time order.
-
-    With `own`, clients that have their own model in the file get its prediction.
-    """
-    check_level(model, interval, own)
+    model: Model, source: Any, form: Form = UNKNOWN, interval: float | None = None
+) -> tuple[Iterator[Answer], Rounds]:
+    """The model's predictions for the rows of a table, in time order."""
     rounds = model.rounds(source, form)
-    clients = rounds.table.clients
+    clients, answers = rounds.table.clients, _Answers(model, rounds.table.clients, interval)
 
     def rows() -> Iterator[Answer]:
-        answers = _Answers(model, clients, own, interval)
         for block in rounds.blocks():
             found = answers(block)
             targets = model.recipe.restore(block.y.astype(np.float64))
@@ -197,42 +171,21 @@ def predict(
     return rows(), rounds
 
 
-def check_level(model: Model, interval: float | None, own: bool) -> None:
-    """Refuse a level for which there is no radius."""
-    if interval is None:
-        return
-    conformal.which(interval)
-    if model.radius is None and own and model.own_radius is not None:
-        return
-    if model.radius is None and model.own_radius is not None:
-        found = f"is wanted, but {model.title} has radii for the clients' own models only"
-        raise InputError("interval", found, "use own models too, or leave it out")
-    if model.radius is None:
-        found = "is wanted, but the model has no radii: it was saved without"
-        raise InputError("interval", found, "fit it again, or leave it out")
-
-
 class _Answers:
     """The model, and the radius, with which each client of a table is answered."""
 
-    def __init__(self, model: Model, clients: list[str], own: bool, interval: float | None) -> None:
+    def __init__(self, model: Model, clients: list[str], interval: float | None) -> None:
         self.model = model
         known = {name: k for k, name in enumerate(model.clients)}
         places = np.array([known.get(name, -1) for name in clients])
         ours = places >= 0
         self.w, self.radius = np.tile(model.w, (len(clients), 1)), np.full(len(clients), np.nan)
-        own = own and model.own is not None
-        if own:
-            self.w[ours] = model.own[places[ours]]  # type: ignore[index]
-        if interval is None:
-            return
-        j = conformal.which(interval)
-        if model.radius is not None:
+        self.w[ours] = model.own[places[ours]]
+        if interval is not None:
+            j = conformal.which(interval)
             # Nothing is known of a new client: the largest radius of those that are known.
             self.radius[:] = model.radius[:, j].max()
             self.radius[ours] = model.radius[places[ours], j]
-        if own and model.own_radius is not None:
-            self.radius[ours] = model.own_radius[places[ours], j]
 
     def __call__(self, block: Block) -> Array:
         """Predictions, low and high ends [3, B, K], in the units of the target."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -56,7 +58,16 @@ class Span:
     def parts(self) -> dict[str, tuple[int, int]]:
         """The rounds in which models are judged that were frozen when the part began."""
         last = {"frozen": (self.frozen, self.stop)}
-        return last if self.choice is None else last | {"choice": (self.choice, self.frozen)}
+        return last if self.choice is None else {"choice": (self.choice, self.frozen)} | last
+
+    def overlap(self, first: int, count: int) -> list[str]:
+        """The parts to which some of the rounds first.. belong, or which have begun by then."""
+        return [p for p, (a, b) in self.parts.items() if first < b and a < first + count]
+
+    def cuts(self, first: int, count: int) -> Iterable[tuple[int, int]]:
+        """Rounds first.. in pieces, such that no part begins within one."""
+        begins = {begin for begin, _ in self.parts.values() if first < begin < first + count}
+        return pairwise(sorted({first, first + count, *begins}))
 
 
 @dataclass(frozen=True)
@@ -79,12 +90,16 @@ class Plan:
     width: float | None = None  # width of the kernel; not set: tuned on the warm-up
     form: Form = UNKNOWN  # how the file is written, where that is not to be found out
     check: SampleCheck | None = None  # what clients do not learn from; not set: they do from all
+    use: Literal["frozen", "live"] = "frozen"  # predict without labels, or while they keep coming
+    season: int | None = None  # ticks after which labels are alike; not set: a day, week or year
+    compare: bool = True  # whether full sharing, learning alone and raw samples are judged, too
+    force: bool = False  # whether a model that is worse than the mean is saved all the same
     allow_loss: bool = False  # whether to go on if more than a tenth of the rows is lost
     methods: tuple[Options, ...] = ()  # not set: PSO-Fed with a fifth of the entries
 
     def __post_init__(self) -> None:
         schema.check(self, skip=("columns", "methods", "form", "check"))
-        schema.positive(self, "step", "cohort", "width", "dim")
+        schema.positive(self, "step", "cohort", "width", "dim", "season")
         Features(dim=self.dim, width=self.width or 1.0)
         if not self.methods:
             object.__setattr__(self, "methods", (psofed.Options(max(self.dim // 5, 1)),))
@@ -160,7 +175,7 @@ class Plan:
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         table = {key: value for key, value in plain.items() if value is not None}
         table["columns"], form = self.columns.to_table(), self.form.to_table()
-        for key, value in (("form", form), ("allow_loss", self.allow_loss)):
+        for key, value in (("form", form), ("allow_loss", self.allow_loss), ("force", self.force)):
             table.pop(key)
             table |= {key: value} if value else {}
         if self.check is not None:

@@ -1,4 +1,4 @@
-"""Contenders of a back-test: any method of the contract over the ticks of a table, or persistence.
+"""A contender of a back-test: any method of the contract over the ticks of a table.
 
 A contender predicts the samples of some rounds, each before it learns from the labels that arrive
 in that round. It says what it predicts in each part of the rounds: as it learns, and frozen.
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from psofed.core import native
-from psofed.core.features import FeatureMap, Linear
+from psofed.core.features import FeatureMap
 from psofed.core.schedule import Indices, PresentCohorts
 from psofed.errors import InputError
 from psofed.federation import round as rounds
@@ -52,11 +51,15 @@ class Lot:
     y: Array  # [B, K]: these labels; NaN: none
     who: list[Indices]  # the clients that have one
     last: Array  # [B, K]: the last label that is known when the samples are predicted
+    now: Array  # [B, K, L]: inputs of the samples to predict
+    season: Array  # [B, K]: the label of a season ago
+    truth: Array  # [B, K]: labels of the samples to predict, which become known later
 
     def part(self, begin: int, end: int) -> Lot:
         """Rounds begin..end-1."""
         here = slice(begin - self.first, end - self.first)
-        arrays = (self.fresh, self.x, self.z, self.y, self.who, self.last)
+        arrays = (self.fresh, self.x, self.z, self.y, self.who, self.last, self.now, self.season,
+                  self.truth)  # fmt: skip
         return Lot(begin, *(each[here] for each in arrays))  # type: ignore[arg-type]
 
     def known(self, n: int) -> Indices:
@@ -95,22 +98,6 @@ def scaling_bytes(recipe: Recipe, given: Mapping[str, Any]) -> int:
     return 8 * (3 + 2) * numbers + 2 * texts
 
 
-class Persistence:
-    """Repeats the last label that is known: it learns nothing and sends nothing."""
-
-    features = None
-
-    def __init__(self, clients: int) -> None:
-        self.score = Score("Persistence", clients, "persistence")
-
-    def play(self, lot: Lot, span: Span) -> Guesses:
-        """The same in all parts."""
-        return {part: {"global": lot.last} for part in ("prequential", *span.parts)}
-
-    def close(self, labels: int) -> None:
-        """Nothing is left to do."""
-
-
 class Player:
     """A method with its state, its models as they were frozen, and its score."""
 
@@ -126,11 +113,12 @@ class Player:
         self.server, self.all = method.server(), Clients(method, table.clients)
         self.clients, self.sizes = self.all.states, Sizes(method)
         scaling = scaling_bytes(table.recipe, table.table.columns.ranges)
-        kind = _kind(method, features, options)
-        held = options if kind in ("kernel", "alone") else None
-        self.score = Score(title, table.clients, kind, held, setup=rounds.setup(method) + scaling)
+        sort = kind(method, options)
+        held = None if sort == "raw" else options
+        self.score = Score(title, table.clients, sort, held, setup=rounds.setup(method) + scaling)
         self.frozen: dict[str, dict[str, Array]] = {}  # by part, then by model
         self.next: int | None = None  # the round that comes next
+        self.said: Guesses = {}  # of the last rounds
 
     @property
     def shared(self) -> Array:
@@ -145,21 +133,20 @@ class Player:
     def play(self, lot: Lot, span: Span) -> Guesses:
         """Predict, exchange and learn in each round."""
         self._silence(span.first if self.next is None else self.next, lot.first, span)
-        self.next = stop = lot.first + len(lot.y)
-        cuts = {start for start, _ in span.parts.values() if lot.first < start < stop}
+        self.next = lot.first + len(lot.y)
         made = []
-        for begin, end in pairwise(sorted({lot.first, stop, *cuts})):
+        for begin, end in span.cuts(lot.first, len(lot.y)):
             self._freeze(begin, span)
             some = self._at_once if supports(self.method) else self._one_by_one
             made.append(some(lot.part(begin, end)))
         shared, own = (np.concatenate(each) for each in zip(*made, strict=True))
         found = {"prequential": {"global": shared} | ({} if self.own is None else {"own": own})}
-        for part, (start, end) in span.parts.items():
-            if lot.first < end and start < stop:
-                found[part] = {
-                    model: lot.fresh @ w if w.ndim == 1 else np.vecdot(lot.fresh, w)
-                    for model, w in self.frozen[part].items()
-                }
+        for part in span.overlap(lot.first, len(lot.y)):
+            found[part] = {
+                model: lot.fresh @ w if w.ndim == 1 else np.vecdot(lot.fresh, w)
+                for model, w in self.frozen[part].items()
+            }
+        self.said = found
         return found
 
     def close(self, labels: int) -> None:
@@ -185,7 +172,8 @@ class Player:
             none = np.empty((1, 0))
             for n in range(begin, stop):
                 self._freeze(n, span)
-                self._round(n, Lot(n, none, none, none, none, [np.empty(0, np.intp)], none))
+                nobody = [np.empty(0, np.intp)]
+                self._round(n, Lot(n, none, none, none, none, nobody, none, none, none, none))
 
     def _round(self, n: int, lot: Lot) -> None:
         self._send(rounds.play(n, self.server, self.all, EachRound(self.all, lot), self.sizes))
@@ -224,14 +212,11 @@ class Player:
         return (own if self.shared is self.own else shared), own
 
 
-def _kind(method: Method, features: FeatureMap, options: Options | None) -> Kind:
+def kind(method: Method, options: Options | None) -> Kind:
     """What a method is among candidates."""
     if rounds.relays(method):
         return "raw"
-    alone = options is not None and options.alone
-    if isinstance(features, Linear):
-        return "linear alone" if alone else "linear"
-    return "alone" if alone else "kernel"
+    return "alone" if options is not None and options.alone else "kernel"
 
 
 def supports(method: Method) -> bool:

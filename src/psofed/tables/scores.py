@@ -12,7 +12,7 @@ from psofed.federation.options import Options
 from psofed.streams.data.rounds import Rounds
 from psofed.tables.intervals import Intervals
 
-Kind = Literal["kernel", "linear", "alone", "linear alone", "persistence", "raw"]
+Kind = Literal["kernel", "alone", "free", "raw"]  # shares, does not, needs no method; sends samples
 BINS = 48  # of the curves over time
 APART = 1_000  # clients whose errors are kept block by block, each for itself
 FINEST = 160  # blocks, before neighbours are joined
@@ -181,8 +181,8 @@ class Scores:
         """Coverage and width in the last part; the width that is best in hindsight, if constant."""
         values, learned = [float("nan")] * 3, self.intervals
         if j == 0 and learned is not None:
-            last = learned.told("last", "global", SHOWN, unit)
-            best = learned.together(learned.constant("global", SHOWN)) * unit
+            last = learned.summary("last", SHOWN, unit)
+            best = learned.together(learned.constant(SHOWN)) * unit
             values = [last["coverage"], last["width"], best]
         return dict(zip(("coverage_90", "width_90", "constant_width_90"), values, strict=True))
 

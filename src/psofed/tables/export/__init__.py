@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from psofed.core.features import FeatureMap, Waves, Whitened
+from psofed.core.features import LINE, FeatureMap, Waves, Whitened
 from psofed.core.native import Array
 from psofed.errors import InputError, nearest
 from psofed.federation import plugins
@@ -71,16 +71,12 @@ def _read(folder: Path) -> Deployment:
 
 def _fitted(path: Path, client: str | None) -> Portable:
     model = models.load(path)
-    w, whose = model.w, "shared model"
+    w, whose = model.w, "mean of all clients"
     if client is not None:
-        if model.own is None:
-            found = "has no own models of clients"
-            right = "leave --client out; large ones, and those of some methods, are not saved"
-            raise InputError("", found, right, str(path))
-        w = model.own[_position(client, model.clients, str(path))]
-        whose = f"own model of {client}"
-    whose = f"{model.title}, {whose}"
-    return _with_recipe(model.recipe, whose, model.features, w, model.label_delay)
+        w, whose = model.own[_position(client, model.clients, str(path))], f"model of {client}"
+    whose, waves = f"{model.title}, {whose}", model.features.waves
+    line = LINE * w[waves.dim :]
+    return _with_recipe(model.recipe, whose, waves, w[: waves.dim], line, model.label_delay)
 
 
 def _position(client: str, names: tuple[str, ...], where: str) -> int:
@@ -90,13 +86,13 @@ def _position(client: str, names: tuple[str, ...], where: str) -> int:
 
 
 def _with_recipe(
-    recipe: Recipe, whose: str, features: Waves, w: Array, label_delay: int
+    recipe: Recipe, whose: str, features: Waves, w: Array, line: Array, label_delay: int
 ) -> Portable:
     missing = Missing(recipe.columns.markers)
     centre, scale = float(recipe.centre[-1]), float(recipe.scale[-1])
     return Portable(
         whose, portable.entries(recipe), features.astype(np.float32), w.astype(np.float32),
-        recipe.columns.target, centre, scale, label_delay, recipe.tick, recipe.calendar,
+        line.astype(np.float32), recipe.columns.target, centre, scale, label_delay, recipe.tick, recipe.calendar,
         tuple(sorted(missing.texts)), tuple(missing.values),
     )  # fmt: skip
 
@@ -154,12 +150,13 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
         found = f"has {plan.world.features.title} features, which cannot be exported"
         raise InputError("", found, "use cosine or exponential ones", str(path))
     whose = f"{plan.experiment.methods[plan.deploy.method or 0].title()}, {whose}"
+    line = np.zeros(stream.taps + 1, np.float32)
     if isinstance(stream, table.Options):
-        return _with_recipe(stream.recipe, whose, features, w, stream.label_delay)
+        return _with_recipe(stream.recipe, whose, features, w, line, stream.label_delay)
     single = features.astype(np.float32)
     entries = portable.plain_entries(stream.taps)
     with np.errstate(over="ignore"):  # what does not fit is refused as not finite
-        return Portable(whose, entries, single, w.astype(np.float32), "y", 0.0, 1.0)
+        return Portable(whose, entries, single, w.astype(np.float32), line, "y", 0.0, 1.0)
 
 
 def weights(plan: Deployment, path: Path) -> Array:
@@ -168,6 +165,7 @@ def weights(plan: Deployment, path: Path) -> Array:
     if not isinstance(features, Waves):
         found = "needs features of cosines as they were drawn, without a basis"
         raise InputError("deploy.origin", found, "leave it out")
+    saved = None if path.is_dir() else models.load(path)
     model = load(path)
     W, b = model.features.W, model.features.b
     if W.shape != features.W.shape:
@@ -177,7 +175,7 @@ def weights(plan: Deployment, path: Path) -> Array:
     if not (np.allclose(W, features.W, 0, CLOSE) and np.allclose(b, features.b, 0, CLOSE)):
         right = "use the seed, the width and the inputs with which that model was learned"
         raise InputError(str(path), "was learned with other features", right)
-    return model.w
+    return model.w if saved is None else saved.shared
 
 
 def render(model: Portable, format: str, name: str = "model") -> bytes:

@@ -38,7 +38,7 @@ def _comment(model: Portable, n: str) -> str:
         f"{n}.h: {model.output}",
         "",
         *model.about.splitlines(),
-        "y = centre + scale * w^T z(x), z(x) = sqrt(2/D) cos(W x + b),"
+        "y = centre + scale * (w^T z(x) + line^T (x, 1)), z(x) = sqrt(2/D) cos(W x + b),"
         f" in units of {model.target}.",
         "",
         f"float {n}_predict(const float *x): x as it is scaled",
@@ -89,6 +89,7 @@ static const float {n}_W[{dim}][{taps}] = {{
 }};
 static const float {n}_b[{dim}] = {{{_numbers(model.features.b)}}};
 static const float {n}_w[{dim}] = {{{_numbers(weights)}}}; /* times sqrt(2/D) */
+static const float {n}_line[{taps + 1}] = {{{_numbers(model.line)}}};
 static const float {n}_target_centre = {_number(model.centre)};
 static const float {n}_target_scale = {_number(model.scale)};
 """
@@ -111,8 +112,10 @@ def _predict(model: Portable, n: str) -> str:
     return f"""/* The prediction for scaled inputs x. */
 static inline float {n}_predict(const float *x)
 {{
-    float sum = 0.0f;
+    float sum = {n}_line[{up}_INPUTS];
     int i, j;
+    for (j = 0; j < {up}_INPUTS; j++)
+        sum += {n}_line[j] * x[j];
     for (i = 0; i < {up}_DIM; i++) {{
         float phase = {n}_b[i];
         for (j = 0; j < {up}_INPUTS; j++)

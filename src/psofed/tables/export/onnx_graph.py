@@ -6,7 +6,7 @@
     x       = Concat(scaled, flags, hot, calendar)
     phase   = Gemm(x, W, b)
     z       = Mul(Cos(phase), sqrt(2/D))
-    y       = MatMul(z, w), then Mul by scale and Add of the centre
+    y       = MatMul(z, w) + Gemm(x, line, constant), then Mul by scale and Add of the centre
 
 Gemm, Cos, Mul and MatMul are the kernel.
 """
@@ -190,7 +190,10 @@ class _Graph:
         phase = self.node("Gemm", [x, W, self.constant("b", waves.b)], "phase")
         factor = self.constant("factor", np.sqrt(2 / waves.dim))
         z = self.node("Mul", [self.node("Cos", [phase], "wave"), factor], "z")
-        y = self.node("MatMul", [z, self.constant("w", model.w[:, None])], "y")
+        curve = self.node("MatMul", [z, self.constant("w", model.w[:, None])], "curve")
+        slope = self.constant("slope", model.line[order][:, None])
+        line = self.node("Gemm", [x, slope, self.constant("level", model.line[-1:])], "line")
+        y = self.node("Add", [curve, line], "y")
         units = self.constant("target_scale", model.scale)
         y = self.node("Mul", [y, units], "deviation_of_target")
         centre = self.constant("target_centre", model.centre)

@@ -58,12 +58,13 @@ class Argument:
 
 @dataclass(frozen=True, eq=False)
 class Portable:
-    """y = centre + scale w^T z(x), z = sqrt(2/D) cos(W x + b), with all that says what x is."""
+    """y = centre + scale (w^T z(x) + v^T (x, 1)), z = sqrt(2/D) cos(W x + b); and what x is."""
 
     whose: str  # which model it is, in words
     entries: tuple[InputEntry, ...]
     features: Waves  # float32
     w: Array
+    line: Array  # v [L + 1]
     target: str
     centre: float
     scale: float
@@ -169,10 +170,10 @@ def plain_entries(taps: int) -> tuple[InputEntry, ...]:
 def check(model: Portable, where: str) -> None:
     """Refuse a model that cannot be used, and inputs that one name would mix up."""
     dim, taps = model.features.W.shape
-    if model.w.shape != (dim,) or len(model.entries) != taps:
+    if model.w.shape != (dim,) or not len(model.entries) == taps == len(model.line) - 1:
         found = f"has {model.w.shape} weights and {taps} inputs for {dim} features"
         raise InputError("", found, "give a model with one weight for each feature", where)
-    if not np.isfinite(model.w).all():
+    if not (np.isfinite(model.w).all() and np.isfinite(model.line).all()):
         raise InputError("", "has values that are not finite", "fit it with a smaller step", where)
     names = [*(a.name for a in model.arguments), model.output]
     # Two entries of one name became one argument: count what callers have to tell apart.
@@ -187,14 +188,14 @@ def check(model: Portable, where: str) -> None:
 def render(model: Portable, name: str = "model") -> bytes:
     """As JSON: all that a prediction needs, and what it means."""
     table: dict[str, Any] = {
-        "format": "psofed-model-1", "made_by": model.made, "model": model.whose,
+        "format": "psofed-model-2", "made_by": model.made, "model": model.whose,
         "target": {"column": model.target, "centre": model.centre, "scale": model.scale},
         "label_delay": model.label_delay, "tick": model.tick, "seconds": model.seconds,
         "clip": FARTHEST, "missing_texts": list(model.absent),
         "missing_numbers": list(model.markers),
         "inputs": [entry(one) for one in model.entries],
         "D": model.features.dim, "L": len(model.entries),
-        "w": short(model.w), "b": short(model.features.b), "W": short(model.features.W),
+        "w": short(model.w), "line": short(model.line), "b": short(model.features.b), "W": short(model.features.W),
     }  # fmt: skip
     lines = (f"{json.dumps(key)}: {json.dumps(v, allow_nan=False)}" for key, v in table.items())
     return ("{" + ",\n".join(lines) + "}\n").encode()

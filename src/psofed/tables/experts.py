@@ -1,0 +1,185 @@
+"""What a client can have for no byte, and the mix of all it has: contenders of a back-test.
+
+A straight line and a ridge regression learned alone, the last label, the label of a season ago.
+The mix learns whom to trust while labels come (core/mixing.py). Frozen, it has one weight for each
+kind of model, the same for all clients, which were right for models frozen earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from psofed.core import alone, mixing
+from psofed.core.features import FeatureMap
+from psofed.core.native import Array
+from psofed.tables.plan import Span
+from psofed.tables.player import Guesses, Lot, Player
+from psofed.tables.scores import Score
+
+NUMBERS = 4_000_000  # of the moments of all clients: 32 MB
+OWN, LAST, SEASON, SHARED, MEAN = "own", "last", "season", "shared", "mean"
+LINE, RIDGE = "line", "ridge"
+HABITS = (LAST, SEASON)  # they need labels that keep coming
+
+
+class Repeat:
+    """Repeats a label that is known: it learns nothing and sends nothing."""
+
+    features = None
+
+    def __init__(self, title: str, clients: int, name: str) -> None:
+        self.score, self.name = Score(title, clients, "free"), name
+        self.said: Guesses = {}
+
+    def play(self, lot: Lot, span: Span) -> Guesses:
+        """The same in all parts."""
+        label = lot.last if self.name == LAST else lot.season
+        self.said = {part: {"global": label} for part in ("prequential", *span.parts)}
+        return self.said
+
+    def close(self, labels: int) -> None:
+        """Nothing is left to do."""
+
+
+class Regression:
+    """The straight line that each client learns alone; `ridge` is the curve next to it."""
+
+    def __init__(self, clients: int, features: FeatureMap, taps: int, title: str) -> None:
+        self.features, self.score = features, Score(title, clients, "free")
+        room = int(np.sqrt(NUMBERS / clients)) - taps - 1
+        self.size = int(np.clip(room, 0, features.dim))  # d: many clients have fewer cosines each
+        self.models = alone.Alone(clients, self.size, taps)
+        self.frozen: dict[str, Array] = {}  # [K, 2, d + L + 1] by part
+        self.said: Guesses = {}
+        self.both: dict[str, Array] = {}  # [B, K, 2] by part
+
+    def play(self, lot: Lot, span: Span) -> Guesses:
+        """Predict and learn in each round, client by client."""
+        parts = span.overlap(lot.first, len(lot.y))
+        self.both = {part: np.zeros((*lot.y.shape, 2)) for part in ("prequential", *parts)}
+        for begin, end in span.cuts(lot.first, len(lot.y)):
+            for part in parts:
+                if begin >= span.parts[part][0] and part not in self.frozen:
+                    self.frozen[part] = self.models.w.copy()
+            self._some(lot.part(begin, end), slice(begin - lot.first, end - lot.first))
+        self.said = {part: {"global": found[..., alone.LINE]} for part, found in self.both.items()}
+        return self.said
+
+    def _some(self, lot: Lot, here: slice) -> None:
+        for k in range(lot.y.shape[1]):
+            fresh = alone.inputs(lot.fresh[:, k], lot.now[:, k], self.size)
+            known = alone.inputs(lot.z[:, k], lot.x[:, k], self.size)
+            self.both["prequential"][here, k] = self.models.follow(k, fresh, known, lot.y[:, k])
+            for part, w in self.frozen.items():
+                if part in self.both:
+                    self.both[part][here, k] = fresh @ w[k].T
+
+    def vectors(self, model: int, dim: int) -> Array:
+        """One of the two models [K, D + L + 1], with a zero for each cosine that it does not use."""
+        w = self.models.solved()[:, model]
+        found = np.zeros((len(w), dim + w.shape[1] - self.size))
+        found[:, : self.size], found[:, dim:] = w[:, : self.size], w[:, self.size :]
+        return found
+
+    def close(self, labels: int) -> None:
+        """Nothing is left to do."""
+
+
+class Ridge:
+    """The ridge regression on cosines and inputs that each client learns alone."""
+
+    def __init__(self, line: Regression, title: str) -> None:
+        self.line, self.features = line, line.features
+        self.score, self.said = Score(title, line.score.clients, "free"), Guesses()
+
+    def play(self, lot: Lot, span: Span) -> Guesses:
+        """What was learned together with the line, which plays first."""
+        both = self.line.both
+        self.said = {p: {"global": v[..., alone.RIDGE_REGRESSION]} for p, v in both.items()}
+        return self.said
+
+    def close(self, labels: int) -> None:
+        """Nothing is left to do."""
+
+
+Free = tuple[Regression, Ridge, Repeat, Repeat]  # what a client has for no byte
+
+
+def free(clients: int, features: FeatureMap, taps: int) -> Free:
+    """The contenders that send nothing: they play before any mix of them."""
+    line = Regression(clients, features, taps, "Line, alone")
+    return (line, Ridge(line, "Ridge regression, alone"), Repeat("Last value", clients, LAST),
+            Repeat("Value of a season ago", clients, SEASON))  # fmt: skip
+
+
+class Mix:
+    """All that a client can have where it takes part in a method: its answers, and their price."""
+
+    def __init__(self, player: Player, free: Free, delay: int, use: str) -> None:
+        self.player, self.free, self.features, self.delay = player, free, player.features, delay
+        method, clients = player.score, player.score.clients
+        self.score = Score(f"Mix with {method.title}", clients, method.kind, method.options)
+        self.online = (OWN, LINE, RIDGE, LAST, SEASON)
+        some = tuple(name for name in self.online if use == "live" or name not in HABITS)
+        self.still = (*some, SHARED, MEAN)  # what a mix that is not changed any more has
+        self.mixer = mixing.Mixer(clients, mixing.equal(len(self.online)), delay)
+        size = len(self.still)
+        self.products, self.labels = np.zeros((size, size)), np.zeros(size)
+        self.weights: dict[str, Array] = {}  # of each part, as they were when it began
+        self.said: Guesses = {}
+
+    def play(self, lot: Lot, span: Span) -> Guesses:
+        """Mix what the others have said of these rounds."""
+        guesses = self._guesses("prequential", self.online)
+        self.said = {"prequential": {"global": self.mixer.follow(guesses, lot.y)}}
+        for part in span.overlap(lot.first, len(lot.y)):
+            guesses = mixing.sane(self._guesses(part, self.still))
+            if part not in self.weights:
+                self.weights[part] = self.trust()
+            self.said[part] = {"global": guesses @ self.weights[part]}
+            self._weigh(lot, guesses, *span.parts[part])
+        return self.said
+
+    def _guesses(self, part: str, names: Sequence[str]) -> Array:
+        line, ridge, last, season = self.free
+        method = self.player.said[part]
+        found = {
+            OWN: method.get("own", method["global"]), SHARED: method["global"],
+            LINE: line.said[part]["global"], RIDGE: ridge.said[part]["global"],
+            LAST: last.said[part]["global"], SEASON: season.said[part]["global"],
+            MEAN: np.zeros_like(method["global"]),
+        }  # fmt: skip
+        return np.stack([found[name] for name in names], axis=-1)
+
+    def _weigh(self, lot: Lot, guesses: Array, begin: int, end: int) -> None:
+        """Sums for the weights of the next part; labels that come after its begin are not seen."""
+        n = lot.first + np.arange(len(lot.truth))
+        here = ((n >= begin) & (n < end - self.delay))[:, None] & np.isfinite(lot.truth)
+        p, y = guesses[here], lot.truth[here].astype(np.float64)
+        self.products += p.T @ p
+        self.labels += y @ p
+
+    def trust(self) -> Array:
+        """One weight for each kind of model, which would have been best for frozen ones so far."""
+        if self.products.any():
+            return mixing.stacked(self.products, self.labels)
+        learned = dict(zip(self.online, self.mixer.weights.mean(axis=0), strict=True))
+        found = np.array([learned.get(name, 0.0) for name in self.still])
+        return np.asarray(found / found.sum())
+
+    def close(self, labels: int) -> None:
+        """It costs what its method costs."""
+        for name in ("up", "down", "multicast", "messages", "largest", "setup"):
+            setattr(self.score, name, getattr(self.player.score, name))
+
+    def vectors(self) -> tuple[Array, Array]:
+        """All that is linear as one vector of each client [K, D + L + 1], and weights of habits."""
+        a, (line, ridge, *_) = dict(zip(self.still, self.trust(), strict=True)), self.free
+        shared, own = self.player.shared, self.player.own
+        dim = shared.shape[-1]
+        w = a[LINE] * line.vectors(alone.LINE, dim)
+        w += a[RIDGE] * line.vectors(alone.RIDGE_REGRESSION, dim)
+        w[:, :dim] += a[SHARED] * shared + a[OWN] * (shared if own is None else own)
+        return w, np.array([a.get(name, 0.0) for name in HABITS])

@@ -56,31 +56,38 @@ def _names(*more: str) -> str:
     help="Method with its options, e.g. psofed:shared=20; may be repeated."
     " [default: psofed with M = D/5]",
 )
-@click.option("--alone", is_flag=True, help="Run the given methods only, without controls.")
+@click.option("--use", type=click.Choice(["frozen", "live"]),
+              help="What the model is for: predictions without labels, or while labels keep coming."
+              " [default: frozen]")  # fmt: skip
 @set_option(_names())
 @PLAN
 @common("example", "out", "json")
-def fit(table: Path | None, alone: bool, **options: Any) -> None:
-    """Learn a shared model from TABLE (CSV, .csv.gz, .parquet, or a folder with a file per client).
+def fit(table: Path | None, **options: Any) -> None:
+    """Learn a model from TABLE (CSV, .csv.gz, .parquet, or a folder with a file per client).
 
-    Every sample is predicted before its label is learned, and a label is learned only when it is
-    known. Writes the model, scores and figures. For comparison it also scores full sharing,
-    learning alone, centralised learning, a linear model and persistence.
+    Each client mixes what it has of a federated method with what it can learn alone. Every sample
+    is predicted before its label is learned, and a label is learned only when it is known. Writes
+    the model, scores and figures; --use says what the model is for. For comparison it also scores
+    full sharing, learning alone, centralised learning, a straight line and the last value.
     """
     from psofed.report import fits
     from psofed.tables import fitting
 
     asked = Asked.of(table, options)
     with results(asked.out, f"{asked.name}-fit") as folder:
-        done = fitting.fit(asked.read(), asked.plan, not alone, counting)
+        done = fitting.fit(asked.read(), asked.plan, counting)
         folder.write(fits.render(done, command()))
     out = folder.path
-    blocks = [*fits.blocks(done)] if alone else [*fits.blocks(done), "", *fits.client_blocks(done)]
+    blocks = [*fits.blocks(done), "", *fits.client_blocks(done)]
     plan, taps = done.plan, done.recipe.taps
     inputs = f"width {plan.width:g}, step {plan.step:g}, {taps} input{'s' * (taps > 1)}"
     learned = f"learned from round {done.span.first}, frozen at {done.span.frozen}"
     blocks += [f"\nD = {plan.dim}, {inputs}; {learned}", *done.notes]
     end = f"results in {out}; use the model with: psofed predict {out / 'model.psofed'} TABLE"
+    if done.refused:
+        end = (
+            f"no model is saved, as it {done.refused}; --set force=true saves it; results in {out}"
+        )
     finish(folder, asked.as_json, fits.summary(done, command()), *blocks, end)
 
 

@@ -46,7 +46,7 @@ def predict(
     loaded = models.load(model)
     recipe = loaded.recipe
     source = examples.PATH if example else table
-    rows, rounds = models.predict(loaded, source, False, _form(settings), interval)
+    rows, rounds = models.predict(loaded, source, _form(settings), interval)
     count, judged, inside, squares = 0, 0, 0, 0.0
     with _output(out, as_json) as write:
         more = [] if interval is None else ["low", "high"]

@@ -132,7 +132,11 @@ def stacked(products: Array, with_label: Array) -> Array:
             system = np.block([[G, np.ones((size, 1))], [np.ones((1, size)), np.zeros((1, 1))]])
             a = np.linalg.lstsq(system, np.append(h, 1.0), rcond=1e-10)[0][:-1]
             value = a @ G @ a - 2 * a @ h
-            if a.min() >= -1e-9 and abs(a.sum() - 1) < 1e-6 and value < least * (1 - 1e-9 * np.sign(least)):
+            if (
+                a.min() >= -1e-9
+                and abs(a.sum() - 1) < 1e-6
+                and value < least * (1 - 1e-9 * np.sign(least))
+            ):
                 best, least = np.zeros(experts), value
                 best[which] = np.maximum(a, 0)
     return np.asarray(best / best.sum())

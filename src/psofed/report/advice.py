@@ -21,11 +21,7 @@ from psofed.tables.advice import Advice, Choice, upset
 from psofed.tables.gains import Gain, gain
 
 CLIENTS = 100  # that a page lists; advice.json has all
-LOCAL = {
-    "alone": "learning alone",
-    "linear alone": "a linear model on each device alone",
-    "persistence": "repeating the last known label",
-}
+ALONE = "what each device has alone"
 
 
 def render(advice: Advice, command: str) -> dict[str, bytes]:
@@ -45,7 +41,6 @@ def summary(advice: Advice, command: str) -> dict[str, Any]:
     return files.summary(command, written(advice.plan.to_table), {
         "words": words(advice), "federate": advice.federate,
         "recommended": None if advice.best is None else advice.best.to_table(),
-        "planned": None if advice.held is None else advice.held.title,
         "evidence": None if advice.evidence is None else advice.evidence.to_table(),
         "limits": advice.limits.__dict__, "rounds": advice.rounds,
         "settings": [choice.to_table() for choice in advice.choices], "notes": advice.notes,
@@ -54,7 +49,7 @@ def summary(advice: Advice, command: str) -> dict[str, Any]:
 
 def words(advice: Advice) -> list[str]:
     """The advice as text; errors are those of the last part, if nothing else is said."""
-    chosen, held, wanted = advice.best, advice.held, advice.limits.target_error
+    chosen, wanted = advice.best, advice.limits.target_error
     if chosen is None:
         return ["Nothing is recommended: on this data no error can be computed."]
     better = upset(advice.choices, chosen, advice.limits)
@@ -67,13 +62,6 @@ def words(advice: Advice) -> list[str]:
             f" {ratio(better.error)} with {better.bytes:,.0f} bytes; on the earlier ones, by which"
             f" candidates are chosen, it had {ratio(better.chosen)} against {ratio(chosen.chosen)}."
         )
-    if held is None:
-        lines.append(f"A plan cannot hold {chosen.title}, and no other candidate fits.")
-    elif held is not chosen:
-        lines.append(
-            f"A plan cannot hold {chosen.title}: plan.toml has the nearest that `psofed fit` can"
-            f" run, {held.title} ({ratio(held.error)}, {held.bytes:,.0f} bytes)."
-        )
     return [line for line in lines if line]
 
 
@@ -83,14 +71,13 @@ def _headline(advice: Advice, chosen: Choice, better: Choice | None) -> str:
     if not chosen.federated:
         unsure = proof is not None and better is not None and better.federated
         once = f" after {chosen.setup} bytes once" if chosen.setup else ""
-        silent = f"{LOCAL[chosen.kind]} reaches {error} and sends nothing{once}"
+        silent = f"{ALONE} reaches {error} and sends nothing{once}"
         return f"Do not federate{', with doubt' if unsure else ''}: {silent}."
     unsure = proof is not None and not proof.gain.low > 0
-    whose = " (each device's own model)" if chosen.model == "own" else ""
     cost = (f"{chosen.bytes:,.0f} bytes per device and day in {chosen.messages:.1f} messages of at"
             f" most {chosen.largest} bytes, and {chosen.setup} bytes once")  # fmt: skip
     doubt = ", with doubt" if unsure else ""
-    return f"Federate{doubt}: use {chosen.title}{whose}: {error}, {cost}."
+    return f"Federate{doubt}: use {chosen.title}: {error}, {cost}."
 
 
 def _gain(advice: Advice, chosen: Choice) -> str:
@@ -98,16 +85,14 @@ def _gain(advice: Advice, chosen: Choice) -> str:
     found = advice.evidence
     if found is None:
         return "" if chosen.federated else "No shared model fits the limits (see the table)."
-    beside = (
-        f"{found.sharing.title} against {LOCAL[found.silent.kind]} ({ratio(found.silent.error)})"
-    )
+    pair = f"{found.sharing.title} against {ALONE} ({ratio(found.silent.error)})"
     if not found.gain.known:
-        return f"What sharing gains, {beside}, cannot be computed."
+        return f"What sharing gains, {pair}, cannot be computed."
     verbs = {"gains": ("lowers", "would lower"), "loses": ("raises", "would raise")}
     verb = verbs.get(found.gain.verdict, ("may lower or raise",) * 2)[not chosen.federated]
     counts = ", ".join(f"{count} {word}" for word, count in sorted(found.counts.items()))
     who = f"; by client: {counts}" if len(found.clients) > 1 else ""
-    return f"Sharing {verb} the error, {beside}: by {interval(found.gain)}{who}."
+    return f"Sharing {verb} the error, {pair}: by {interval(found.gain)}{who}."
 
 
 def _lead(better: Choice, chosen: Choice) -> str:

@@ -1,4 +1,4 @@
-"""A fit for readers: scores, who gains from sharing, and how the frozen model errs."""
+"""A fit for readers: how good the model is next to simple ones, for whom, and how it errs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from psofed.tables.fitting import Fit
 from psofed.tables.intervals import PARTS
 from psofed.tables.scores import SHOWN
 
-VERDICTS = {"gains": "helps", "loses": "harms", "same": "changes little for"}
+# What a client could have instead of its model, by the title of the contender.
+INSTEAD = {"Ridge regression, alone": "ridge", "Line, alone": "line", "Last value": "last"}
+WORDS = {"mean": "the mean", "last": "the last value", "line": "a straight line alone",
+         "ridge": "a ridge regression alone"}  # fmt: skip
 CLIENTS = 100  # that a page lists; clients.csv has all
 DRAWN = 40  # that a figure has room for
 MARGIN = 0.02  # relative: less is called the same
@@ -34,7 +37,7 @@ def render(fit: Fit, command: str) -> dict[str, bytes]:
         "summary.json": files.json_text(table),
     }
     found = render_page(page(fit, table), texts, {"portrait": sheet(fit, table)})
-    return found | {"model.psofed": fit.model.to_bytes()}
+    return found if fit.refused else found | {"model.psofed": fit.model.to_bytes()}
 
 
 def summary(fit: Fit, command: str) -> dict[str, Any]:
@@ -54,38 +57,32 @@ def summary(fit: Fit, command: str) -> dict[str, Any]:
 
 
 def client_rows(fit: Fit) -> list[dict[str, Any]]:
-    """One entry per client: frozen errors of the shared, its own and a model learned alone."""
+    """One entry per client: frozen errors of its model, and of what it could have instead."""
     scores = fit.scores
-    alone = next((j for j, score in enumerate(scores.scores) if score.kind == "alone"), None)
-    errors = {
-        "shared": scores.by_client(0, "frozen", "global"),
-        "own": scores.by_client(0, "frozen", "own"),
-        "alone": np.full(len(scores.clients), np.nan) if alone is None
-        else scores.by_client(alone, "frozen", "own"),
-    }  # fmt: skip
+    errors = {"model": scores.by_client(0, "frozen", "global")}
+    errors |= {
+        name: scores.by_client(j, "frozen", "global")
+        for j, score in enumerate(scores.scores)
+        for name in (INSTEAD.get(score.title),)
+        if name is not None
+    }
     sure, learned = {}, scores.intervals
-    for model in () if learned is None else learned.models:
-        assert learned is not None
-        name = "" if model == "global" else "own_"
-        sure[f"{name}coverage_90"] = learned.coverage("last", model, SHOWN)
-        sure[f"{name}width_90"] = learned.width("last", model, SHOWN) * fit.unit
+    if learned is not None:
+        sure["coverage_90"] = learned.coverage("last", SHOWN)
+        sure["width_90"] = learned.width("last", SHOWN) * fit.unit
     rows: list[dict[str, Any]] = []
     for k, name in enumerate(scores.clients):
         mine, kept = ({key: float(v[k]) for key, v in some.items()} for some in (errors, sure))
         count = int(scores.truths["frozen"].count[k])
-        rows.append({"client": name, "samples": count, **mine, "sharing": verdict(mine)} | kept)
+        rows.append({"client": name, "samples": count, **mine, "better": better(mine)} | kept)
     return rows
 
 
-def verdict(errors: dict[str, float]) -> str:
-    """Whether the better of shared and own model beats a model that was learned alone."""
-    known = [e for e in (errors["shared"], errors["own"]) if np.isfinite(e)]
-    if not known or not np.isfinite(errors["alone"]):
-        return "unknown"
-    best, alone = min(known), errors["alone"]
-    if abs(best - alone) <= MARGIN * alone:
-        return "same"
-    return "gains" if best < alone else "loses"
+def better(errors: dict[str, float]) -> str:
+    """What would have been better for a client than its model; empty if nothing was."""
+    others = {name: e for name, e in errors.items() if name != "model" and np.isfinite(e)}
+    best = min(others, key=lambda name: others[name], default="")
+    return best if best and others[best] < (1 - MARGIN) * errors["model"] else ""
 
 
 def interval_table(fit: Fit) -> dict[str, Any]:
@@ -94,13 +91,12 @@ def interval_table(fit: Fit) -> dict[str, Any]:
     if learned is None:
         return {}
     table: dict[str, Any] = {"method": fit.scores.scores[0].title, "parts": list(PARTS)}
-    for model in learned.models:
-        table["shared" if model == "global" else model] = [
-            {"level": level,
-             "constant_width": learned.together(learned.constant(model, level)) * fit.unit,
-             "by_part": [learned.told(part, model, level, fit.unit) for part in PARTS]}
-            for level in LEVELS
-        ]  # fmt: skip
+    table["levels"] = [
+        {"level": level,
+         "constant_width": learned.together(learned.constant(level)) * fit.unit,
+         "by_part": [learned.summary(part, level, fit.unit) for part in PARTS]}
+        for level in LEVELS
+    ]  # fmt: skip
     return table
 
 
@@ -109,10 +105,10 @@ def interval_line(fit: Fit) -> str:
     learned = fit.scores.intervals
     if learned is None or not learned.count[PARTS.index("last")].any():
         return ""
-    last, *quarters = (learned.told(part, "global", SHOWN, fit.unit) for part in PARTS[1:])
+    last, *quarters = (learned.summary(part, SHOWN, fit.unit) for part in PARTS[1:])
     known = [part for part in quarters if part["coverage"] == part["coverage"]]
     low, high = min(p["lowest_client"] for p in known), max(p["highest_client"] for p in known)
-    best = learned.together(learned.constant("global", SHOWN)) * fit.unit
+    best = learned.together(learned.constant(SHOWN)) * fit.unit
     return (
         f"Intervals of {SHOWN:g}, last part: {last['coverage']:.3f} of the labels are inside"
         f" ({last['lowest_client']:.3f} to {last['highest_client']:.3f} by client, {low:.3f} to"
@@ -147,18 +143,19 @@ def blocks(fit: Fit) -> list[Block]:
     )
     line = interval_line(fit)
     table = Grid(rows, least=(8, 6, 4, 3, 7, 5), where="scores.csv", title="Scores", note=note)
-    return [table, *([f"\n{line}"] if line else [])]
+    return [answer(fit), "", table, *([f"\n{line}"] if line else [])]
 
 
 def client_blocks(fit: Fit, most: int = 30) -> list[Block]:
-    """Who gains and who loses, as a table."""
-    rows = [["frozen error / variance", "samples", "shared", "own", "alone", "sharing"]]
+    """The error of each client's model, and of what it could have instead."""
+    keys = ("model", *INSTEAD.values())
+    rows = [["frozen error / variance", "samples", *keys, "better"]]
     entries = client_rows(fit)
     for row in entries[:most]:
-        errors = [ratio(row[key]) for key in ("shared", "own", "alone")]
-        rows.append([row["client"], str(row["samples"]), *errors, row["sharing"]])
+        errors = [ratio(row[key]) for key in keys]
+        rows.append([row["client"], str(row["samples"]), *errors, row["better"] or "-"])
     more = [f"... and {len(entries) - most} more in clients.csv"] if len(entries) > most else []
-    table = Grid(rows, least=(1, 3), where="clients.csv", title="Who gains from sharing")
+    table = Grid(rows, least=(1, 3), where="clients.csv", title="The model of each client")
     return [table, *more]
 
 
@@ -175,7 +172,7 @@ def page(fit: Fit, table: dict[str, Any]) -> Page:
     ]
     notes = [f"{note[:1].upper()}{note[1:]}" for note in table["notes"]]
     return Page(
-        f"A shared model of “{fit.table.columns.target}”", answer(table), " · ".join(facts),
+        f"A model of “{fit.table.columns.target}”", answer(fit), " · ".join(facts),
         table["command"], written(fit.plan.to_table), plan=True,
         parts=[
             *notes, _learning(table), *blocks(fit), *client_blocks(fit, CLIENTS),
@@ -184,28 +181,33 @@ def page(fit: Fit, table: dict[str, Any]) -> Page:
     )  # fmt: skip
 
 
-def answer(table: dict[str, Any]) -> str:
-    """The error, who does better, and who gains from sharing."""
-    own, *others = table["scores"]
-    words = f"{own['method']} leaves {ratio(own['frozen'])} of the variance on data not seen before"
-    known = [row for row in others if row["frozen"] is not None]
-    best = min(known, key=lambda row: row["frozen"], default=own)
-    if own["frozen"] is not None and best["frozen"] < own["frozen"]:
-        words += f"; {best['method']} does better, with {ratio(best['frozen'])}"
-    counts = Counter(row["sharing"] for row in table["by_client"])
-    parts = [f"{word} {counts[key]}" for key, word in VERDICTS.items() if counts[key]]
-    if parts:
-        words += f"; sharing {', '.join(parts)} of {len(table['by_client'])} clients"
-    return f"{words}."
+def answer(fit: Fit) -> str:
+    """The error next to what anybody could have had, and for whom something else was better."""
+    scores, rows = fit.scores, client_rows(fit)
+    errors = {"mean": 1.0}
+    for j, score in enumerate(scores.scores):
+        if score.title in INSTEAD:
+            errors[INSTEAD[score.title]] = scores.error(j, "frozen")
+    known = ", ".join(f"{WORDS[name]} {ratio(e)}" for name, e in sorted(errors.items()))
+    how = "while labels keep coming" if fit.plan.use == "live" else "without further labels"
+    counts = Counter(row["better"] for row in rows if (row["better"] and row["better"] != "last")
+                     or (row["better"] == "last" and fit.plan.use == "live"))  # fmt: skip
+    worse = sum(counts.values())
+    who = f"no client of {len(rows)} would have been better off with one of them"
+    if worse:
+        most = WORDS[counts.most_common(1)[0][0]]
+        who = f"{worse} of {len(rows)} clients would have been better off, most with {most}"
+    return (f"{scores.scores[0].title} leaves {ratio(fit.error)} of the variance on data not seen"
+            f" before, {how} ({known}); {who}.")  # fmt: skip
 
 
 def sheet(fit: Fit, table: dict[str, Any]) -> Sheet:
     """How it learns and errs: the charts of the page, and a row for each client."""
     panels: list[Any] = [_learning(table)]
     rows = [row for row in client_rows(fit) if row["samples"]][:DRAWN]
-    names = [f"{row['client']} ({row['sharing']})" for row in rows]
-    values = {key: [min(row[key], 10.0) for row in rows] for key in ("alone", "shared", "own")}
-    panels.append(Dots("Who gains from sharing", "frozen error / variance", names, values))
+    names = [row["client"] for row in rows]
+    values = {key: [min(row[key], 10.0) for row in rows] for key in ("last", "ridge", "model")}
+    panels.append(Dots("The model of each client", "frozen error / variance", names, values))
     return Sheet(panels, 2, fit.scores.scores[0].title, (5.6, 4.6))
 
 

@@ -1,8 +1,9 @@
 """Whether to share, with which method, M and E, and at what cost: candidates under limits.
 
-A candidate is chosen by its error on one part of the rounds, and reported on a later part that was
-not used for any choice: on the part by which it was chosen, the best of many is better by chance.
-Not to share at all is a candidate like the others.
+A candidate is what a device can have with a method: the mix of the method's models with what the
+device learns alone, which costs no byte. It is chosen by its error on one part of the rounds, and
+reported on a later part that was not used for any choice: on the part by which it was chosen, the
+best of many is better by chance. Not to share at all is a candidate like the others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from psofed.core.features import Linear
 from psofed.core.native import Array
 from psofed.core.payload import size
 from psofed.errors import InputError, nearest
@@ -26,6 +26,7 @@ from psofed.rivals import periodic
 from psofed.streams.data import rounds as losses
 from psofed.streams.data.table import Table
 from psofed.tables import backtest, fitting
+from psofed.tables.experts import Mix
 from psofed.tables.fitting import Counting, silent
 from psofed.tables.gains import Gain, gain, gains
 from psofed.tables.plan import Plan, Span
@@ -35,7 +36,6 @@ MOST_ROUNDS = 10_000
 DIMS = (50, 100, 200, 400)
 SHARED = (1, 2, 5, 10, 20, 40, 80, 160)
 STEPS = (4, 16)  # E
-LINEAR_ALONE = "Linear, alone"
 # Bytes in one message, messages a day and device (both ways): docs/tables.md has the sources.
 LINKS = {
     "lorawan-dr0": (51, 618.0), "lorawan-dr1": (51, 1107.0), "lorawan-dr2": (51, 2474.0),
@@ -68,58 +68,52 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """One candidate, its errors and its cost per device and day.
+    """One method with the mix around it: its errors, and its cost per device and day.
 
-    Errors are of frozen models over the variance: of the shared model or of the clients' own ones,
-    whichever was better on the part by which candidates are chosen.
+    Errors are over the variance, of what `psofed fit` would save.
     """
 
     title: str
     kind: Kind
-    options: Options | None  # what a plan can hold; None: no method of a plan
+    options: Options | None  # None: sends raw samples, which is for comparison only
     chosen: float  # the error on the part by which candidates are chosen
     error: float  # on the last part, which was not used for any choice
-    shared: float  # the same for each of the two models
-    own: float
     bytes: float
     messages: float
     largest: int
     setup: int  # bytes of a device once, before the first round
-    model: str = "global"  # or "own": which of the two the errors are of
     why_not: str = ""  # empty: within the limits
     blocks: Array | None = None  # squared errors of the last part in blocks of time [B, K]
 
     @property
     def federated(self) -> bool:
         """Whether clients share a model."""
-        return self.kind in ("kernel", "linear")
+        return self.kind == "kernel"
 
     @property
     def usable(self) -> bool:
-        """Whether it may be recommended; to send raw samples is for comparison only."""
+        """Whether it may be recommended."""
         return self.kind != "raw" and not self.why_not and bool(np.isfinite(self.chosen))
 
     def to_table(self) -> dict[str, Any]:
         """As plain values."""
         return {
             "method": self.title, "kind": self.kind, "error": self.error,
-            "error_chosen_by": self.chosen, "model": self.model, "shared": self.shared,
-            "own": self.own, "bytes_per_device_and_day": self.bytes,
+            "error_chosen_by": self.chosen, "bytes_per_device_and_day": self.bytes,
             "messages_per_device_and_day": self.messages, "largest_message": self.largest,
             "setup_bytes_per_device": self.setup, "why_not": self.why_not,
         }  # fmt: skip
 
 
-def choice(scores: Scores, j: int, limits: Limits) -> Choice:
+def choice(scores: Scores, score: Score, title: str, limits: Limits) -> Choice:
     """A contender as a candidate."""
-    score, days = scores.scores[j], max(scores.days, 1e-9) * len(scores.clients)
-    both = {m: [scores.error(j, p, m) for p in ("choice", "frozen")] for m in ("global", "own")}
-    model = min(both, key=lambda m: both[m][0] if np.isfinite(both[m][0]) else np.inf)
-    chosen, error = (e if np.isfinite(e) else np.inf for e in both[model])
+    j, days = scores.scores.index(score), max(scores.days, 1e-9) * len(scores.clients)
+    errors = (scores.error(j, part) for part in ("choice", "frozen"))
+    chosen, error = (e if np.isfinite(e) else np.inf for e in errors)
     return Choice(
-        score.title, score.kind, score.options, chosen, error, both["global"][1], both["own"][1],
-        score.bytes / days, score.messages / days, score.largest, score.setup, model,
-        _why_not(score, days, limits), score.blocks.get(model),
+        title, score.kind, score.options, chosen, error, score.bytes / days,
+        score.messages / days, score.largest, score.setup, _why_not(score, days, limits),
+        score.blocks.get("global"),
     )  # fmt: skip
 
 
@@ -168,15 +162,6 @@ def upset(choices: list[Choice], chosen: Choice, limits: Limits) -> Choice | Non
     return min(free + far, key=lambda c: (c.error, c.bytes), default=None)
 
 
-def expressible(choices: list[Choice], chosen: Choice | None, limits: Limits) -> Choice | None:
-    """The recommended one, or the nearest that a plan can hold: as federated, chosen likewise."""
-    if chosen is None or chosen.options is not None:
-        return chosen
-    some = [c for c in choices if c.options is not None]
-    alike = best([c for c in some if c.federated == chosen.federated], limits)
-    return alike if alike is not None else best(some, limits)
-
-
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """What sharing gains on the last part: against the best that does not share, by client."""
@@ -223,10 +208,9 @@ def weigh(clients: list[str], choices: list[Choice], chosen: Choice | None) -> E
 class Advice:
     """The answer: all candidates, the one to use, and what sharing gains."""
 
-    plan: Plan  # with the recommended one, or with the nearest that a plan can hold
+    plan: Plan  # with the recommended one
     choices: list[Choice]
     best: Choice | None
-    held: Choice | None  # what the plan has
     evidence: Evidence | None  # what sharing gains, and how sure that is
     rounds: int
     limits: Limits
@@ -252,27 +236,24 @@ def advise(
     span = parts(whole, plan, table.latest)
     rounds = fitting.sampled(table, plan, span)
     plan = replace(plan, methods=(onlinefed.Options(),))
-    plan, linear_step = fitting.tuned(rounds, plan, span, counting, DIMS if tune_dim else ())
+    plan = fitting.tuned(rounds, plan, span, counting, DIMS if tune_dim else ())
     settings = replace(plan, methods=candidates(plan, limits))
-    contenders = fitting.line_up(rounds, settings, True, linear_step, span.first)
-    # What a linear model gains is not due to sharing.
-    alone, line = local.Options(step=linear_step), Linear(rounds.recipe.taps)
-    linear = fitting.contender(rounds, plan, alone, line, span.first, LINEAR_ALONE)
-    contenders.insert(-1, linear)
+    contenders = fitting.line_up(rounds, settings, span.first)
     with counting("searching, rounds") as on_round:
-        scores = backtest.run(rounds, contenders, plan.label_delay, span, on_round)
-    found = [choice(scores, j, limits) for j in range(len(contenders))]
-    chosen = best(found, limits)
-    held, made = expressible(found, chosen, limits), None
-    if held is not None and held.options is not None:
-        plan = replace(plan, methods=(held.options,))
-        if chosen is not None and chosen.federated and held.federated:
-            made = plan.experiment(rounds, whole, source)
+        scores = backtest.run(rounds, contenders, plan.label_delay, span, on_round,
+                              season=fitting.season(table, plan))  # fmt: skip
+    mixes = [(c.score, c.player.score.title) for c in contenders if isinstance(c, Mix)]
+    raw = [(c.score, c.score.title) for c in contenders if c.score.kind == "raw"]
+    found = [choice(scores, score, title, limits) for score, title in (*mixes, *raw)]
+    chosen, made = best(found, limits), None
+    if chosen is not None and chosen.options is not None:
+        plan = replace(plan, methods=(chosen.options,))
+        made = plan.experiment(rounds, whole, source) if chosen.federated else None
     notes = fitting.notes(table, rounds, scores)
     if not table.calendar:
         notes.append("times are numbers, not dates: a day is taken as 86,400")
     proof = weigh(scores.clients, found, chosen)
-    return Advice(plan, found, chosen, held, proof, span.stop - span.first, limits, notes, made)
+    return Advice(plan, found, chosen, proof, span.stop - span.first, limits, notes, made)
 
 
 def parts(whole: Span, plan: Plan, where: str) -> Span:

@@ -77,7 +77,7 @@ class Regression:
                     self.both[part][here, k] = fresh @ w[k].T
 
     def vectors(self, model: int, dim: int) -> Array:
-        """One of the two models [K, D + L + 1], with a zero for each cosine that it does not use."""
+        """One of the two models [K, D + L + 1], with zeros for cosines that it does not use."""
         w = self.models.solved()[:, model]
         found = np.zeros((len(w), dim + w.shape[1] - self.size))
         found[:, : self.size], found[:, dim:] = w[:, : self.size], w[:, self.size :]
@@ -176,7 +176,7 @@ class Mix:
 
     def vectors(self) -> tuple[Array, Array]:
         """All that is linear as one vector of each client [K, D + L + 1], and weights of habits."""
-        a, (line, ridge, *_) = dict(zip(self.still, self.trust(), strict=True)), self.free
+        a, line = dict(zip(self.still, self.trust(), strict=True)), self.free[0]
         shared, own = self.player.shared, self.player.own
         dim = shared.shape[-1]
         w = a[LINE] * line.vectors(alone.LINE, dim)

@@ -274,8 +274,7 @@ def line_up(rounds: Rounds, plan: Plan, begin: int = 0) -> list[Contender]:
     ]
     free = experts.free(rounds.clients, waves, rounds.recipe.taps)
     mixes = [
-        Mix(player, free, plan.label_delay, plan.use)
-        for player in players[: len(plan.methods)]
+        Mix(player, free, plan.label_delay, plan.use) for player in players[: len(plan.methods)]
     ]
     return [*mixes, *players, *reversed(free)]
 

@@ -127,7 +127,8 @@ def _of(record: Record) -> Model:
         recipes.parse(about["recipe"]), Lined(Waves(arrays["W"], arrays["b"])), arrays["w"],
         schema.convert("clients", about["clients"], tuple[str, ...]), arrays["own"],
         schema.convert("title", about["title"], str),
-        schema.convert("label_delay", about["label_delay"], int), arrays["radius"], arrays["shared"],
+        schema.convert("label_delay", about["label_delay"], int), arrays["radius"],
+        arrays["shared"],
     )  # fmt: skip
     if about["levels"] != list(LEVELS):
         raise ValueError("other levels")

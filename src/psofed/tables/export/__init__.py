@@ -92,8 +92,8 @@ def _with_recipe(
     centre, scale = float(recipe.centre[-1]), float(recipe.scale[-1])
     return Portable(
         whose, portable.entries(recipe), features.astype(np.float32), w.astype(np.float32),
-        line.astype(np.float32), recipe.columns.target, centre, scale, label_delay, recipe.tick, recipe.calendar,
-        tuple(sorted(missing.texts)), tuple(missing.values),
+        line.astype(np.float32), recipe.columns.target, centre, scale, label_delay, recipe.tick,
+        recipe.calendar, tuple(sorted(missing.texts)), tuple(missing.values),
     )  # fmt: skip
 
 

@@ -195,7 +195,8 @@ def render(model: Portable, name: str = "model") -> bytes:
         "missing_numbers": list(model.markers),
         "inputs": [entry(one) for one in model.entries],
         "D": model.features.dim, "L": len(model.entries),
-        "w": short(model.w), "line": short(model.line), "b": short(model.features.b), "W": short(model.features.W),
+        "w": short(model.w), "line": short(model.line),
+        "b": short(model.features.b), "W": short(model.features.W),
     }  # fmt: skip
     lines = (f"{json.dumps(key)}: {json.dumps(v, allow_nan=False)}" for key, v in table.items())
     return ("{" + ",\n".join(lines) + "}\n").encode()

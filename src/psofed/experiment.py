@@ -30,6 +30,7 @@ from psofed.federation.options import settings
 from psofed.federation.schema import inside
 from psofed.settings import Settings, no_features, no_targets
 from psofed.stages import privacy as private
+from psofed.stages.mix import Mix
 from psofed.stages.noise import noise_of
 from psofed.stages.privacy import Mechanism
 from psofed.stages.surroundings import Surroundings, start
@@ -150,7 +151,7 @@ class Experiment(Settings):
         """What stands around each of the methods."""
         longest = self.features.longest if self.learner.featured else None
         return Surroundings(
-            self.check, self.privacy, self.attack, self.defence, self.rounds, longest
+            self.check, self.privacy, self.attack, self.defence, self.rounds, longest, self.mix
         )
 
     def draw_features(self, seeds: Seeds) -> FeatureMap:
@@ -253,6 +254,7 @@ class Experiment(Settings):
         for key in ("stream", "learner", "attack", "defence", "check"):
             table[key] = None if table[key] is None else schema.table(table[key])
         table["features"] = self.features.to_table() if self.learner.featured else None
+        table["mix"] = None if self.mix is None else schema.values(self.mix)
         table["privacy"] = self.privacy and self.privacy.to_table()
         table["fleet"] = [change.to_table() for change in self.fleet]
         table["methods"] = [schema.table(options) for options in self.methods]
@@ -322,6 +324,7 @@ def parse(table: dict[str, Any]) -> Experiment:
         "attack": schema.reader("psofed.attacks"),
         "defence": schema.reader("psofed.defences"),
         "check": schema.reader("psofed.sample_checks"),
+        "mix": schema.section(partial(schema.build, Mix)),
         "privacy": private.read,
         "fleet": fleet.read,
         "methods": schema.each(schema.reader("psofed.methods")),

@@ -25,6 +25,7 @@ from psofed.stages.attacks import contract as attacks
 from psofed.stages.checks import contract as checks
 from psofed.stages.checks.contract import SampleCheck
 from psofed.stages.defences import contract as defences
+from psofed.stages.mix import Mix
 from psofed.stages.noise import check_noise, check_samples
 from psofed.stages.privacy import Privacy
 from psofed.streams import paper
@@ -32,7 +33,8 @@ from psofed.streams.contract import STREAM, Stream, about, measured
 from psofed.streams.synthetic import Synthetic
 
 TABLES = (  # fields of an experiment that are tables of its file
-    "stream", "features", "learner", "attack", "defence", "check", "privacy", "fleet", "methods",
+    "stream", "features", "learner", "attack", "defence", "check", "mix", "privacy", "fleet",
+    "methods",
 )  # fmt: skip
 LIMITS = {"clients": 10**9, "rounds": 10**8, "runs": 10**8, "test_samples": 10**7}
 MOST_MARKS = 10_000
@@ -67,6 +69,7 @@ class Settings:
     attack: attacks.Options | None = None  # what malicious clients do; not set: there are none
     defence: defences.Options | None = None  # what the server does about it; not set: nothing
     check: SampleCheck | None = None  # what clients do not learn from; not set: they do from all
+    mix: Mix | None = None  # of which models clients' answers are; not set: of their own alone
     privacy: Privacy | None = None  # what the server may learn of a client; not set: what is sent
     fleet: tuple[Change, ...] = ()  # who joins and leaves, and when; not set: all clients stay
     methods: tuple[Options, ...] = field(default_factory=paper_methods)  # one per curve

@@ -94,7 +94,18 @@ def changed(address):
 
 # Tables, texts, and what makes sense only with something else.
 NOT_ALONE = {
-    *("label", "policy", "features", "learner", "stream", "attack", "defence", "check", "methods"),
+    *(
+        "label",
+        "policy",
+        "features",
+        "learner",
+        "stream",
+        "attack",
+        "defence",
+        "check",
+        "methods",
+        "mix",
+    ),
     *("fleet", "name", "drawn", "basis", "f", "inputs", "law", "change", "at", "period", "decay"),
     *("columns", "scaling", "clients", "file", "categories", "time_format", "form", "rows"),
     *("privacy", "size", "whiten", "epsilon", "spread", "correlation", "average", "wire", "idle"),

@@ -22,6 +22,7 @@ from psofed.stages.code import Coded, Rounded, Symmetric
 from psofed.stages.defences import contract as defences
 from psofed.stages.defences.contract import Defended
 from psofed.stages.mask import Masked
+from psofed.stages.mix import Mix, Mixed
 from psofed.stages.noise import Clipped, Noise, noise_of, overwritten
 from psofed.stages.privacy import Privacy
 from psofed.stages.selection import Selected
@@ -37,6 +38,7 @@ class Surroundings:
     defence: defences.Options | None = None  # what the server does about it
     rounds: int = 1  # that are planned, for which a budget of privacy is
     longest: float | None = None  # the largest |z| of any input, if it is known
+    mix: Mix | None = None  # how clients answer; None: with their own models
     secret: bool = False  # noise comes from this machine, as on a device, not from the seeds
 
 
@@ -59,6 +61,8 @@ def start(options: Options, task: Task, around: Surroundings | None = None) -> M
     if options.average:
         method = Average(method)
     method = _private(method, options, around)
+    if around.mix is not None:
+        method = Mixed(method, around.mix)
     if around.check is not None and around.check.acts:
         method = Check(method, around.check)
     if policy is not None:

@@ -248,7 +248,11 @@ def advise(
     chosen, made = best(found, limits), None
     if chosen is not None and chosen.options is not None:
         plan = replace(plan, methods=(chosen.options,))
-        made = plan.experiment(rounds, whole, source) if chosen.federated else None
+        mix = next(
+            c for c in contenders if isinstance(c, Mix) and c.score.options is chosen.options
+        )
+        habits = mix.beginning(fitting.season(table, plan))
+        made = plan.experiment(rounds, whole, source, habits) if chosen.federated else None
     notes = fitting.notes(table, rounds, scores)
     if not table.calendar:
         notes.append("times are numbers, not dates: a day is taken as 86,400")

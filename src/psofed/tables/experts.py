@@ -14,13 +14,14 @@ import numpy as np
 from psofed.core import alone, mixing
 from psofed.core.features import FeatureMap
 from psofed.core.native import Array
+from psofed.stages import mix as stage
 from psofed.tables.plan import Span
 from psofed.tables.player import Guesses, Lot, Player
 from psofed.tables.scores import Score
 
 NUMBERS = 4_000_000  # of the moments of all clients: 32 MB
-OWN, LAST, SEASON, SHARED, MEAN = "own", "last", "season", "shared", "mean"
-LINE, RIDGE = "line", "ridge"
+OWN, LINE, RIDGE, LAST, SEASON = stage.EXPERTS
+SHARED, MEAN = "shared", "mean"
 HABITS = (LAST, SEASON)  # they need labels that keep coming
 
 
@@ -121,7 +122,7 @@ class Mix:
         self.player, self.free, self.features, self.delay = player, free, player.features, delay
         method, clients = player.score, player.score.clients
         self.score = Score(f"Mix with {method.title}", clients, method.kind, method.options)
-        self.online = (OWN, LINE, RIDGE, LAST, SEASON)
+        self.online = stage.EXPERTS
         some = tuple(name for name in self.online if use == "live" or name not in HABITS)
         self.still = (*some, SHARED, MEAN)  # what a mix that is not changed any more has
         self.mixer = mixing.Mixer(clients, mixing.equal(len(self.online)), delay)
@@ -168,6 +169,12 @@ class Mix:
         learned = dict(zip(self.online, self.mixer.weights.mean(axis=0), strict=True))
         found = np.array([learned.get(name, 0.0) for name in self.still])
         return np.asarray(found / found.sum())
+
+    def beginning(self, season: int) -> stage.Mix:
+        """What a device begins with: the mean trust of these clients, and a little in all."""
+        trust = 0.9 * self.mixer.weights.mean(axis=0) + 0.1 / len(self.online)
+        rounded = tuple(float(f"{weight:.4g}") for weight in trust)
+        return stage.Mix(season, rounded, self.free[0].size or None)
 
     def close(self, labels: int) -> None:
         """It costs what its method costs."""

@@ -23,6 +23,7 @@ from psofed.methods import onlinefed, psofed
 from psofed.stages.checks import contract as checks
 from psofed.stages.checks import range as ranges
 from psofed.stages.checks.contract import SampleCheck
+from psofed.stages.mix import Mix
 from psofed.streams import table as streams
 from psofed.streams.data.columns import Columns, columns_of
 from psofed.streams.data.rounds import Rounds
@@ -143,7 +144,9 @@ class Plan:
                 if options.policy is not None:
                     raise InputError("policy", "is given", "leave it out: tables have no policies")
 
-    def experiment(self, rounds: Rounds, span: Span, source: str | Path | None) -> Experiment:
+    def experiment(
+        self, rounds: Rounds, span: Span, source: str | Path | None, mix: Mix | None = None
+    ) -> Experiment:
         """For `run`, `serve` and `client`, on the table; round n is the fit's: tick n.
 
         The plan's method comes first; full sharing follows for comparison.
@@ -167,7 +170,7 @@ class Plan:
             clients=len(names), rounds=span.frozen, runs=RUNS, seed=self.seed,
             cohort=min(self.cohort, len(names)), step=self.step or 0.2, stream=stream,
             features=Features(dim=self.dim, width=self.width or 1.0), check=check,
-            methods=(*self.methods, *others),
+            mix=mix, methods=(*self.methods, *others),
         )  # fmt: skip
 
     def to_table(self) -> dict[str, Any]:

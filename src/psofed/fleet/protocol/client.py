@@ -18,6 +18,7 @@ from psofed.fleet.protocol.folding import BOUND
 from psofed.fleet.protocol.masking import Masking
 from psofed.fleet.protocol.wire import RefusedError
 from psofed.stages.checks import contract as check
+from psofed.stages.mix import ASKED, answer, mixed
 
 Pair = tuple[Array, Array]  # x [count, L] and y [count]
 MOST_WAITING = 1024  # samples that wait for a download; older ones are passed over, and counted
@@ -51,6 +52,8 @@ class Client:
         self.waiting: Pair = _nothing(method)
         self.confidence: Confidence | None = None
         self.masking: Masking | None = None
+        self.mix = mixed(method)
+        self._asked: dict[bytes, Array] = {}  # guesses of experts, until their labels come
         self._last: tuple[int, bytes] | None = None
         self._block: int | None = None  # the round in which its last block began; None: not known
 
@@ -199,25 +202,40 @@ class Client:
                     self._compare(here[i], z[i], labels[i])
                 if not lazy:
                     one = slice(i, i + 1)
+                    self._recall(here[i])
                     self.method.learn(self.state, here[one], z[one], labels[one])
             if lazy:
                 self.method.learn(self.state, here[None], z[None], labels[None])
 
     def _compare(self, x: Array, z: Array, y: Any) -> None:
         """A label with what was, or would have been, answered before it was known."""
-        w = None if self.confidence is None else self.model
-        if self.confidence is not None and w is not None:
-            self.confidence.learn(x, float(self._guess(w, z)), float(y))
+        if self.confidence is not None and (self.mix is not None or self.model is not None):
+            guess = answer(self.method, self.state, x[None], z[None])
+            self.confidence.learn(x, float(guess[0]), float(y))
 
     def predict(self, x: Array) -> Array:
-        """Eq. (2): w_k^T z(x), or what the learner says, with the client's own model."""
-        w = self.model
-        if w is None:
-            raise RefusedError("model", "clients of this method have no model to answer with")
-        return self._guess(w, self.method.task.features(x))
+        """Eq. (2): w_k^T z(x) for x [..., L], or the mix of this with what else the client has."""
+        found = [self._answer(one) for one in x.reshape(-1, x.shape[-1])]
+        return np.array(found).reshape(x.shape[:-1])
 
-    def _guess(self, w: Array, z: Array) -> Array:
-        return self.method.task.learner.predict(w, z)
+    def _answer(self, x: Array) -> float:
+        z = self.method.task.features(x)
+        if self.mix is not None:
+            mixed, guesses = self.mix.answer(self.state, x[None], z[None])
+            self._asked[x.tobytes()] = guesses[0]
+            if len(self._asked) > MOST_WAITING:
+                del self._asked[next(iter(self._asked))]
+            return float(mixed[0])
+        try:
+            return float(answer(self.method, self.state, x[None], z[None])[0])
+        except KeyError:
+            found = "clients of this method have no model to answer with"
+            raise RefusedError("model", found) from None
+
+    def _recall(self, x: Array) -> None:
+        """What its experts said when it was asked, if the label comes later than the question."""
+        if self.mix is not None and x.tobytes() in self._asked:
+            self.state[ASKED][0] = self._asked.pop(x.tobytes())
 
     def to_arrays(self) -> dict[str, Array]:
         """What is stored before an answer leaves: state, position, round, answer, what waits."""

@@ -43,7 +43,7 @@ PLAN = "run.toml"  # in a state folder
 # Fields of an experiment on which no number depends that the two ends exchange.
 IRRELEVANT = (
     "rounds", "runs", "evaluate_every", "test_samples", "targets", "judge",
-    "check",  # a matter of each client
+    "check", "mix",  # matters of each client
     "fleet",  # who comes and goes in a simulation; a server says it to its clients
 )  # fmt: skip
 

@@ -1,0 +1,121 @@
+"""Answers: each client mixes the models that it can have. Nothing is sent, and no upload changes.
+
+The experts are its own model of the method, a straight line and a ridge regression that it learns
+alone (core/alone.py), its last label, and the label of a season ago; core/mixing.py has the rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psofed.core import alone, mixing
+from psofed.core.native import Array
+from psofed.errors import InputError
+from psofed.federation import schema
+from psofed.federation.clients import learn
+from psofed.federation.contract import Method, State
+from psofed.federation.stage import Stage, around
+
+EXPERTS = ("own", "line", "ridge", "last", "season")
+NAME = "mix "  # the names of what it remembers begin with this
+ALONE = ("A", "q", "w", "past", "numbers")
+ASKED = NAME + "asked"
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The table [mix]: what the experts need, and whom a client trusts at first."""
+
+    season: int = 1  # samples after which labels are alike
+    trust: tuple[float, ...] = ()  # of own, line, ridge, last, season at first; not set: equal
+    size: int | None = None  # cosines of the ridge regression; not set: all D
+
+    def __post_init__(self) -> None:
+        schema.check(self)
+        schema.positive(self, "season", "size")
+        good = len(self.trust) == len(EXPERTS) and min(self.trust) >= 0 and sum(self.trust) > 0
+        if self.trust and not good:
+            found = f"is {list(self.trust)}"
+            raise InputError("trust", found, f"give a weight each for {', '.join(EXPERTS)}")
+
+
+class Mixed(Stage):
+    """A method whose clients answer with a mix."""
+
+    def __init__(self, inner: Method, options: Mix) -> None:
+        super().__init__(inner)
+        self.options, self.lazy, self.several = options, False, False
+        self.size = min(options.size or self.task.dim, self.task.features.dim)
+        trust = np.array(options.trust or mixing.equal(len(EXPERTS)))
+        self.trust = trust / trust.sum()
+
+    def client(self) -> State:
+        """The state of the method, the moments, the labels of a season, and the trust so far."""
+        length, season = self.size + self.task.taps + 1, self.options.season
+        more = {
+            "memory": mixing.start(len(EXPERTS)), "A": np.zeros((length, length)),
+            "q": np.zeros(length), "w": np.zeros((2, length)), "past": np.zeros(season),
+            "numbers": np.array([0, 1], np.int64),  # labels so far; when equations are solved next
+            "asked": np.full(len(EXPERTS), np.nan),  # guesses of then, if a label comes late
+        }  # fmt: skip
+        return self.inner.client() | {NAME + name: array for name, array in more.items()}
+
+    def learn(self, client: State, x: Array, z: Array, y: Array) -> None:
+        """Whom to trust, then the line and the ridge regression, then the method."""
+        asked = client[ASKED]
+        guesses = np.where(np.isnan(asked), self.guesses(client, x, z), asked)
+        memory = client[NAME + "memory"]
+        mixed = np.vecdot(mixing.weights(memory, self.trust), guesses)
+        mixing.learn(memory, self.trust, guesses, mixed, y)
+        asked[...] = np.nan
+        u = alone.inputs(z, x, self.size)
+        for i, label in enumerate(y):
+            self._learn_alone({n: client[NAME + n][i] for n in ALONE}, u[i], float(label))
+        learn(self.inner, client, x, z, y)
+
+    def _learn_alone(self, state: State, u: Array, y: float) -> None:
+        """One sample of one client."""
+        numbers, past = state["numbers"], state["past"]
+        past[numbers[0] % len(past)] = y
+        state["A"] += np.outer(u, u)
+        state["q"] += y * u
+        numbers[0] += 1
+        if numbers[0] >= numbers[1]:
+            state["w"][:] = alone.solved(state["A"], state["q"], self.task.taps)
+            numbers[1] = alone.due(int(numbers[0]))
+
+    def guesses(self, client: State, x: Array, z: Array) -> Array:
+        """What each expert says [s, E]."""
+        try:
+            own = self.task.learner.predict(self.inner.models(None, client), z)
+        except KeyError:  # clients that only pass on their samples have no model
+            own = np.zeros(len(x))
+        u = alone.inputs(z, x, self.size)
+        both = np.vecdot(client[NAME + "w"], u[:, None])
+        past, count = client[NAME + "past"], client[NAME + "numbers"][:, 0]
+        rows, season = np.arange(len(x)), past.shape[1]
+        last = past[rows, (count - 1) % season]
+        ago = np.where(count < season, last, past[rows, count % season])
+        found = [own, both[:, alone.LINE], both[:, alone.RIDGE_REGRESSION], last, ago]
+        return mixing.sane(np.stack(found, axis=-1))
+
+    def answer(self, client: State, x: Array, z: Array) -> tuple[Array, Array]:
+        """The mix [s], and the guesses [s, E] that it is of."""
+        guesses = self.guesses(client, x, z)
+        weights = mixing.weights(client[NAME + "memory"], self.trust)
+        return np.vecdot(weights, guesses), guesses
+
+
+def mixed(method: Method) -> Mixed | None:
+    """The mix around a method, if there is one."""
+    return next((stage for stage in around(method) if isinstance(stage, Mixed)), None)
+
+
+def answer(method: Method, client: State, x: Array, z: Array) -> Array:
+    """What clients predict [s]: their mix, or their own models. A KeyError: they have none."""
+    stage = mixed(method)
+    if stage is not None:
+        return stage.answer(client, x, z)[0]
+    return np.asarray(method.task.learner.predict(method.models(None, client), z))

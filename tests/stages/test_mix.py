@@ -1,0 +1,131 @@
+"""Clients that answer with a mix: the same rule in simulations, tables and deployed clients."""
+
+import numpy as np
+import pytest
+
+from helpers.loopback import disk, plan
+from psofed import experiment as experiments
+from psofed.core import alone, mixing
+from psofed.errors import InputError
+from psofed.fleet.protocol.deployment import Deploy
+from psofed.fleet.protocol.member import Member
+from psofed.methods import onlinefed, psofed
+from psofed.stages.checks import none
+from psofed.stages.mix import EXPERTS, Mix, answer
+
+LIVE = Deploy(clock="live")
+OPTIONS = Mix(season=5, trust=(0.4, 0.2, 0.2, 0.1, 0.1))
+
+
+def member(mix=OPTIONS, files=None, options=None):
+    methods = (options or psofed.Options(2),)
+    given = plan(LIVE, clients=3, rounds=50, methods=methods, mix=mix, check=none.Options())
+    return Member(given, 0, files or disk())
+
+
+def samples(count, seed=0):
+    g = np.random.default_rng(seed)
+    x = g.uniform(-1, 1, (count, 4))
+    return x, x @ [1.0, -2.0, 0.5, 0.0] + np.sin(np.arange(count) * 2 * np.pi / 5)
+
+
+def by_hand(method, x, y):
+    """Answers of one client that learns alone, with the functions of whole tables."""
+    z = method.task.features(x)
+    learned, w = np.zeros(len(y)), np.zeros(z.shape[1])
+    for n in range(len(y)):
+        learned[n] = w @ z[n]
+        w += method.step * (y[n] - learned[n]) * z[n]
+    models = alone.Alone(1, method.task.dim, 4)
+    u = alone.inputs(z, x, method.task.dim)
+    both = models.follow(0, u, u, y)
+    last = np.concatenate([[0.0], y[:-1]])
+    season = np.where(np.arange(len(y)) < 5, last, np.roll(y, 5))
+    guesses = np.column_stack([learned, both, last, season])
+    mixer = mixing.Mixer(1, np.array(OPTIONS.trust))
+    return mixer.follow(guesses[:, None], y[:, None])[:, 0]
+
+
+def test_a_client_answers_as_the_back_test_of_a_table_does():
+    found = member()
+    x, y = samples(200)
+    answers = []
+    for n in range(len(y)):
+        answers.append(found.answer(x[n]).y)
+        found.client.learn(x[n : n + 1], y[n : n + 1])
+    wanted = by_hand(found.client.method, x, y)
+    assert np.allclose(answers, wanted, rtol=1e-9, atol=1e-12)
+    assert np.square(answers - y)[50:].mean() < 0.5 * np.square(wanted[0] - y)[50:].mean()
+
+
+def test_a_late_label_is_learned_with_what_the_experts_said_when_they_were_asked():
+    early, late = member(), member()
+    x, y = samples(40)
+    for one in (early, late):
+        one.client.learn(x[:30], y[:30])
+    said = late.client.mix.answer(
+        late.client.state, x[30:31], late.client.method.task.features(x[30:31])
+    )
+    late.answer(x[30])
+    late.client.learn(x[31:], y[31:])
+    before = late.client.state["mix memory"].copy()
+    late.client.learn(x[30:31], y[30:31])
+    mixing.learn(
+        before,
+        late.client.mix.trust,
+        said[1],
+        np.vecdot(mixing.weights(before, late.client.mix.trust), said[1]),
+        y[30:31],
+    )
+    assert np.array_equal(late.client.state["mix memory"], before)
+    assert np.isnan(late.client.state["mix asked"]).all()
+
+
+@pytest.mark.parametrize("options", [psofed.Options(2), onlinefed.Options()], ids=lambda o: o.name)
+def test_what_is_sent_does_not_depend_on_the_mix(options):
+    plain, mixed = member(None, options=options), member(options=options)
+    assert plain.plan.digest == mixed.plan.digest
+    x, y = samples(60)
+    for one in (plain, mixed):
+        one.client.learn(x, y)
+    down = plain.client.method.download(plain.client.method.server(), np.array([0]), 0)
+    frame = plain.client.method.encode(down.values[0], up=False)
+    assert plain.client.take_part(0, frame) == mixed.client.take_part(0, frame)
+
+
+def test_the_trust_of_a_client_survives_its_process():
+    files = disk()
+    first = member(files=files)
+    x, y = samples(80)
+    first.client.learn(x[:60], y[:60])
+    first.save()
+    again = member(files=files)
+    for one in (first, again):
+        one.client.learn(x[60:], y[60:])
+    assert again.answer(x[0]).y == first.answer(x[0]).y
+    assert np.array_equal(again.client.state["mix memory"], first.client.state["mix memory"])
+
+
+def test_the_table_of_a_file_is_read_again_and_mistakes_in_it_are_named():
+    made = experiments.Experiment(mix=OPTIONS)
+    assert experiments.parse(made.to_table()).mix == OPTIONS
+    assert "mix" not in experiments.Experiment().to_table()
+    for table, found in (
+        ({"season": 0}, "mix.season"),
+        ({"trust": [1.0]}, "mix.trust"),
+        ({"trust": [-1.0, 1, 1, 1, 1]}, "mix.trust"),
+        ({"sesaon": 3}, "mix.sesaon"),
+    ):
+        with pytest.raises(InputError, match=found):
+            experiments.parse({"mix": table})
+
+
+def test_without_a_mix_the_answer_is_that_of_the_own_model():
+    one = member(None)
+    x, y = samples(20)
+    one.client.learn(x, y)
+    z = one.client.method.task.features(x[:1])
+    assert answer(one.client.method, one.client.state, x[:1], z) == pytest.approx(
+        z @ one.client.model
+    )
+    assert len(EXPERTS) == 5

@@ -21,7 +21,7 @@ LINE, RIDGE_REGRESSION = 0, 1  # the two models
 
 def inputs(z: Array, x: Array, size: int) -> Array:
     """u [..., d + L + 1] of features z [..., D] and inputs x [..., L]."""
-    return extended(z[..., :size].astype(np.float64), x)
+    return extended(z[..., :size], x)
 
 
 def due(count: int) -> int:
@@ -64,7 +64,7 @@ class Alone:
             self._add(k, known[some], y[some])
             full = self.count[k] == self.due[k]
             end = some[-1] + 1 if full else len(y)
-            guesses[begin:end] = fresh[begin:end] @ self.w[k].T
+            guesses[begin:end] = fresh[begin:end] @ self.w[k].T.astype(fresh.dtype)
             if full:
                 self.w[k] = solved(self.A[k], self.q[k], self.taps)
                 self.due[k] = due(int(self.count[k]))

@@ -80,7 +80,8 @@ def members(method: Method, n: int, server: State, known: Indices | None = None)
         raise broken(type(within(method)), "cohort", found, CONTRACT)
     if cohorts.changes:  # that of a block may have been left since
         k = k[among(k, cohorts.there(n))]
-    return k if known is None or not relays(method) else k[among(k, known)]
+    here = None if known is None else among(k, known)
+    return k if here is None or here.all() or not relays(method) else k[here]
 
 
 def relays(method: Method) -> bool:

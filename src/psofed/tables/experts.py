@@ -70,12 +70,13 @@ class Regression:
 
     def _some(self, lot: Lot, here: slice) -> None:
         for k in range(lot.y.shape[1]):
-            fresh = alone.inputs(lot.fresh[:, k], lot.now[:, k], self.size)
-            known = alone.inputs(lot.z[:, k], lot.x[:, k], self.size)
+            fresh = known = alone.inputs(lot.fresh[:, k], lot.now[:, k], self.size)
+            if not np.may_share_memory(lot.z, lot.fresh):  # labels come late
+                known = alone.inputs(lot.z[:, k], lot.x[:, k], self.size)
             self.both["prequential"][here, k] = self.models.follow(k, fresh, known, lot.y[:, k])
             for part, w in self.frozen.items():
                 if part in self.both:
-                    self.both[part][here, k] = fresh @ w[k].T
+                    self.both[part][here, k] = fresh @ w[k].T.astype(fresh.dtype)
 
     def vectors(self, model: int, dim: int) -> Array:
         """One of the two models [K, D + L + 1], with zeros for cosines that it does not use."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from psofed.core import conformal
 from psofed.core.conformal import LEVELS
 from psofed.federation.plugins import written
 from psofed.report import files
@@ -16,7 +17,7 @@ from psofed.report.page import Page
 from psofed.report.page import render as render_page
 from psofed.streams.data.table import ColumnReport
 from psofed.tables.fitting import Fit
-from psofed.tables.intervals import PARTS
+from psofed.tables.intervals import PARTS, Intervals
 from psofed.tables.scores import SHOWN
 
 # What a client could have instead of its model, by the title of the contender.
@@ -113,8 +114,17 @@ def interval_line(fit: Fit) -> str:
         f"Intervals of {SHOWN:g}, last part: {last['coverage']:.3f} of the labels are inside"
         f" ({last['lowest_client']:.3f} to {last['highest_client']:.3f} by client, {low:.3f} to"
         f" {high:.3f} in each of its quarters), mean width {last['width']:.4g} (best constant"
-        f" {best:.4g})."
+        f" {best:.4g}). {_saved(learned)}"
     )
+
+
+def _saved(learned: Intervals) -> str:
+    """What the constant radii of a saved model would have held."""
+    kept = learned.kept[:, conformal.which(SHOWN)]
+    if np.isnan(kept).any():
+        return "Those of a saved model do not adapt."
+    return (f"Those of a saved model do not adapt: as wide as all of that part needs, they would"
+            f" have held {kept.min():.3f} to {kept.max():.3f} in its quarters.")  # fmt: skip
 
 
 def _column(fit: Fit, finding: ColumnReport) -> dict[str, Any]:

@@ -164,7 +164,7 @@ class _Backtest:
             errors = {p: y - models["global"] for p, models in guesses.items()}
             promises.block(first, _known(errors["prequential"], counted))
             if parts["frozen"].any():
-                promises.judged(_known(errors["frozen"], parts["frozen"]))
+                promises.judged(first, _known(errors["frozen"], parts["frozen"]))
                 worst.add(y, guesses["frozen"]["global"], time, parts["frozen"])
 
     def result(self) -> Scores:

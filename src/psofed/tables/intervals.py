@@ -40,6 +40,7 @@ class Intervals:
     widths: Array  # [P, K, J], sums
     best: Array  # [K, J]: width of the best constant radius of the last part, in hindsight
     radii: Array  # [K, J]: for a model that is not changed any more, as a saved one
+    kept: Array  # [4, J]: the share of labels inside these radii, in each quarter of the last part
 
     def coverage(self, part: str, level: float) -> Array:
         """The share of labels inside [K], NaN for clients that have none."""
@@ -91,8 +92,10 @@ class Promises:
             np.zeros((len(PARTS), *self.theta.shape), np.float32) for _ in "hw"
         )
         cells = int(np.clip(NUMBERS // clients, 32, 1024))
-        # Errors of the last part by size: of the models as they learn, and of frozen ones.
-        self.sizes, self.frozen = (np.zeros((clients, cells), np.int32) for _ in range(2))
+        # Errors of the last part by size: of the models as they learn, and, in each of its quarters,
+        # of frozen ones.
+        self.sizes = np.zeros((clients, cells), np.int32)
+        self.frozen = np.zeros((4, clients, cells), np.int32)
 
     def block(self, first: int, errors: Array) -> None:
         """Errors [B, K] of rounds first.., NaN where there is no label."""
@@ -121,9 +124,12 @@ class Promises:
         self.late, self.promised = errors[len(logs) :], promised[len(logs) :]
         return promised[self.delay :]
 
-    def judged(self, errors: Array) -> None:
+    def judged(self, first: int, errors: Array) -> None:
         """Errors [B, K] of models that were frozen when the judged part began."""
-        _sort(self.frozen, conformal.logs(errors))
+        logs = conformal.logs(errors)
+        where = parts(first + np.arange(len(logs)), self.span)[2:]
+        for sizes, quarter in zip(self.frozen, where, strict=True):
+            _sort(sizes, logs[quarter])
 
     def _radii(self) -> Array:
         """Radii for a model that is not changed any more: those that its frozen twin needed.
@@ -131,15 +137,16 @@ class Promises:
         Split conformal: the (N + 1) p / N quantile of the N errors that a frozen model had. A
         client without any gets the largest of the others; without a judged part, the last ones.
         """
-        found = _quantiles(self.frozen, fair=True)
+        found = _quantiles(self.frozen.sum(axis=0), fair=True)
         if np.isnan(found).all():
             return conformal.radius(self.theta)
         return np.where(np.isnan(found), np.nanmax(found, axis=0, keepdims=True), found)
 
     def result(self) -> Intervals:
         """All of it."""
-        best = 2 * _quantiles(self.sizes)
-        return Intervals(self.count, self.hits, self.widths, best, self._radii())
+        best, radii = 2 * _quantiles(self.sizes), self._radii()
+        kept = _inside(self.frozen, radii)
+        return Intervals(self.count, self.hits, self.widths, best, radii, kept)
 
 
 def _sort(sizes: Array, logs: Array) -> None:
@@ -150,6 +157,16 @@ def _sort(sizes: Array, logs: Array) -> None:
     k = np.nonzero(known)[1]
     where = ((logs[known] - low) / (high - low) * cells).clip(0, cells - 1).astype(int)
     np.add.at(sizes, (k, where), 1)
+
+
+def _inside(sizes: Array, radii: Array) -> Array:
+    """The share of errors [Q, K, cells] that radii [K, J] hold, of all clients [Q, J]."""
+    low, high = SIZES
+    cells = sizes.shape[-1]
+    place = ((np.log(radii) - low) / (high - low) * cells).clip(0, cells - 1).astype(int)
+    upto = np.take_along_axis(sizes.cumsum(axis=-1), place[None], axis=-1).sum(axis=1)
+    total = sizes.sum(axis=(1, 2))[:, None]
+    return np.asarray(np.where(total > 0, upto / np.maximum(total, 1), np.nan))
 
 
 def _quantiles(sizes: Array, fair: bool = False) -> Array:

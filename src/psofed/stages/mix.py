@@ -101,6 +101,21 @@ class Mixed(Stage):
         found = [own, both[:, alone.LINE], both[:, alone.RIDGE_REGRESSION], last, ago]
         return mixing.sane(np.stack(found, axis=-1))
 
+    def collapsed(self, client: State, own: Array, delay: int) -> tuple[Array, dict[int, float]]:
+        """The mix of one client as a vector over (z, x, 1) [1, D + L + 1], and weights by lag."""
+        weights = mixing.weights(client[NAME + "memory"][0], self.trust)
+        a = dict(zip(EXPERTS, weights.tolist(), strict=True))
+        both, size = client[NAME + "w"][0], self.size
+        w = np.zeros((1, len(own) + self.task.taps + 1))
+        w[0, : len(own)] = a["own"] * own
+        for name, model in (("line", alone.LINE), ("ridge", alone.RIDGE_REGRESSION)):
+            w[0, :size] += a[name] * both[model, :size]
+            w[0, len(own) :] += a[name] * both[model, size:]
+        lags = {delay: a["last"]}
+        season = max(self.options.season, delay)
+        lags[season] = lags.get(season, 0.0) + a["season"]
+        return w, lags
+
     def answer(self, client: State, x: Array, z: Array) -> tuple[Array, Array]:
         """The mix [s], and the guesses [s, E] that it is of."""
         guesses = self.guesses(client, x, z)

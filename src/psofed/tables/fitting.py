@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from psofed.core import features
-from psofed.core.features import LINE, FeatureMap, Lined, Waves
+from psofed.core.features import FeatureMap, Lined, Waves
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError, nearest
 from psofed.extras import need
@@ -32,7 +32,7 @@ from psofed.streams.data.textfile import Form
 from psofed.tables import backtest, experts, player
 from psofed.tables.backtest import Contender
 from psofed.tables.experts import Mix
-from psofed.tables.model import Model
+from psofed.tables.model import Model, lagged
 from psofed.tables.plan import Plan, Span
 from psofed.tables.player import Player
 from psofed.tables.scores import Scores
@@ -176,17 +176,9 @@ def saved(rounds: Rounds, plan: Plan, mix: Mix, scores: Scores, season: int) -> 
     w, habits = mix.vectors()
     recipe, waves = rounds.recipe, draw(plan, rounds.recipe)
     if plan.use == "live":
-        lags = max(plan.label_delay, 1), season
-        known = recipe.columns.target_lags
-        more = tuple(dict.fromkeys(lag for lag in lags if lag not in known))
-        columns = replace(recipe.columns, target_lags=(*known, *more))
-        recipe = replace(recipe, columns=columns)
-        W = np.pad(waves.W, ((0, 0), (0, len(more))))
-        waves = Waves(W, waves.b)
-        w = np.concatenate([w[:, :-1], np.zeros((len(w), len(more))), w[:, -1:]], axis=1)
-        for lag, weight in zip(lags, habits, strict=True):
-            place = recipe.names.index(f"{recipe.columns.target}[-{lag}]")
-            w[:, waves.dim + place] += weight / LINE
+        lags = {max(plan.label_delay, 1): habits[0]}
+        lags[season] = lags.get(season, 0.0) + habits[1]
+        recipe, waves, w = lagged(recipe, waves, w, lags)
     learned = scores.intervals
     assert learned is not None
     names = tuple(scores.clients)

@@ -17,7 +17,7 @@ from psofed.core.native import Array
 from psofed.tables.plan import Span
 
 PARTS = ("all", "last", "1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
-NUMBERS = 8_000_000  # of the counts of errors by size
+NUMBERS = 2_000_000  # of the counts of errors by size
 SIZES = np.log((1e-6, 1e4))  # of the errors that are counted by size, in units of the spread
 
 
@@ -92,8 +92,8 @@ class Promises:
             np.zeros((len(PARTS), *self.theta.shape), np.float32) for _ in "hw"
         )
         cells = int(np.clip(NUMBERS // clients, 32, 1024))
-        # Errors of the last part by size: of the models as they learn, and, in each of its quarters,
-        # of frozen ones.
+        # Errors of the last part by size: of the models as they learn, and of frozen ones, in each
+        # of its quarters.
         self.sizes = np.zeros((clients, cells), np.int32)
         self.frozen = np.zeros((4, clients, cells), np.int32)
 

@@ -8,8 +8,8 @@ the model was judged, which does not change any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from psofed.core import conformal
 from psofed.core.conformal import LEVELS
-from psofed.core.features import Lined, Waves
+from psofed.core.features import LINE, Lined, Waves
 from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.extras import need
@@ -94,6 +94,21 @@ class Model:
             "levels": list(LEVELS),
         }  # fmt: skip
         return pack(Record(about, {name: np.asarray(a, "<f4") for name, a in arrays.items()}))
+
+
+def lagged(
+    recipe: Recipe, waves: Waves, w: Array, lags: Mapping[int, float]
+) -> tuple[Recipe, Waves, Array]:
+    """Models w [K, D + L + 1] that also weigh older labels: these become inputs of the recipe."""
+    known = recipe.columns.target_lags
+    more = tuple(lag for lag in lags if lag not in known)
+    columns = replace(recipe.columns, target_lags=(*known, *more))
+    recipe = replace(recipe, columns=columns)
+    wide = Waves(np.pad(waves.W, ((0, 0), (0, len(more)))), waves.b)
+    w = np.concatenate([w[:, :-1], np.zeros((len(w), len(more))), w[:, -1:]], axis=1)
+    for lag, weight in lags.items():
+        w[:, wide.dim + recipe.names.index(f"{columns.target}[-{lag}]")] += weight / LINE
+    return recipe, wide, w
 
 
 def load(path: str | Path) -> Model:

@@ -141,6 +141,7 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
         rounds, w, whose = one.position + one.last_round + 1, own, f"own model of {name}"
     if not rounds:
         raise InputError("", "has learned nothing yet", "wait for the first round", str(path))
+    mix = None if role == SERVER else one.mix
     features, w = unfolded(method.task.features, w)
     learner = method.task.learner
     if not (learner.linear and learner.featured):
@@ -152,7 +153,12 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
     whose = f"{plan.experiment.methods[plan.deploy.method or 0].title()}, {whose}"
     line = np.zeros(stream.taps + 1, np.float32)
     if isinstance(stream, table.Options):
-        return _with_recipe(stream.recipe, whose, features, w, line, stream.label_delay)
+        recipe = stream.recipe
+        if mix is not None and w.shape == (features.dim,):
+            vector, lags = mix.collapsed(one.state, w, max(stream.label_delay, 1))
+            recipe, features, vectors = models.lagged(recipe, features, vector, lags)
+            w, line = vectors[0, : features.dim], LINE * vectors[0, features.dim :]
+        return _with_recipe(recipe, whose, features, w, line, stream.label_delay)
     single = features.astype(np.float32)
     entries = portable.plain_entries(stream.taps)
     with np.errstate(over="ignore"):  # what does not fit is refused as not finite

@@ -151,7 +151,7 @@ def _deployed(path: Path, client: str | None, plan: Deployment) -> Portable:
         found = f"has {plan.world.features.title} features, which cannot be exported"
         raise InputError("", found, "use cosine or exponential ones", str(path))
     whose = f"{plan.experiment.methods[plan.deploy.method or 0].title()}, {whose}"
-    line = np.zeros(stream.taps + 1, np.float32)
+    line: Array = np.zeros(stream.taps + 1, np.float32)
     if isinstance(stream, table.Options):
         recipe = stream.recipe
         if mix is not None and w.shape == (features.dim,):

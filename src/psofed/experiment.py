@@ -148,10 +148,11 @@ class Experiment(Settings):
 
     @property
     def around(self) -> Surroundings:
-        """What stands around each of the methods."""
+        """What stands around each of the methods; answers matter only where clients are judged."""
         longest = self.features.longest if self.learner.featured else None
+        mix = self.mix if self.judge == "personal" else None
         return Surroundings(
-            self.check, self.privacy, self.attack, self.defence, self.rounds, longest, self.mix
+            self.check, self.privacy, self.attack, self.defence, self.rounds, longest, mix
         )
 
     def draw_features(self, seeds: Seeds) -> FeatureMap:

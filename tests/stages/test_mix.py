@@ -9,9 +9,11 @@ from psofed.core import alone, mixing
 from psofed.errors import InputError
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
-from psofed.methods import onlinefed, psofed
+from psofed.methods import local, onlinefed, psofed
+from psofed.simulate import montecarlo
 from psofed.stages.checks import none
 from psofed.stages.mix import EXPERTS, Mix, answer
+from psofed.streams import paper
 
 LIVE = Deploy(clock="live")
 OPTIONS = Mix(season=5, trust=(0.4, 0.2, 0.2, 0.1, 0.1))
@@ -129,3 +131,18 @@ def test_without_a_mix_the_answer_is_that_of_the_own_model():
         z @ one.client.model
     )
     assert len(EXPERTS) == 5
+
+
+def test_personal_errors_of_a_simulation_are_those_of_the_mixes():
+    """Clients that differ in their level: a mix learns it, LMS on few cosines hardly does."""
+    settings = {"clients": 4, "rounds": 60, "runs": 1, "test_samples": 40, "judge": "personal"}
+    some = (psofed.Options(2, step=0.2), local.Options(step=0.2))
+    stream = paper.Options(spread=2.0)
+    plain, mixed = (
+        experiments.Experiment(**settings, methods=some, stream=stream, mix=mix)
+        for mix in (None, Mix(season=7))
+    )
+    before, after = (montecarlo.run(each) for each in (plain, mixed))
+    assert (after.mse[:, -1] < before.mse[:, -1]).all()
+    assert np.array_equal(after.global_mse, before.global_mse)
+    assert np.array_equal(after.traffic, before.traffic)

@@ -18,11 +18,12 @@ from psofed.core.features import FeatureMap
 from psofed.core.schedule import UniformCohorts
 from psofed.errors import InputError
 from psofed.experiment import Experiment
-from psofed.federation.contract import Array, Task
+from psofed.federation.contract import Array, State, Task
 from psofed.federation.learners.contract import Learner
 from psofed.federation.membership import FleetCohorts
 from psofed.simulate import kernel
 from psofed.simulate.kernel import compiled
+from psofed.stages.mix import HEAVY, Mixed
 from psofed.stages.surroundings import attack_in
 from psofed.streams import contract
 from psofed.streams.contract import BLOCK, about
@@ -231,6 +232,7 @@ class OwnTests:
     """The test set, in which every sample is of one client, whose own model predicts it."""
 
     learner: Learner
+    x: Array
     z: Array
     y: Array
     shift: Array  # of the targets, where f changes
@@ -239,16 +241,25 @@ class OwnTests:
     def mse(self, w: Array, a: float = 0.0) -> float:
         """The mean square error of models [K, D], or of one [D] that all clients have."""
         models = w if w.ndim == 1 else w[self.owners]
-        misfit = self.y + a * self.shift - self.learner.predict(models, self.z)
-        return float(np.square(misfit).mean())
+        return self._error(self.learner.predict(models, self.z), a)
+
+    def mixed(self, stage: Mixed, clients: State, a: float = 0.0) -> float:
+        """The same of the mixes with which clients answer."""
+        kept = {name: array[self.owners] for name, array in clients.items() if name not in HEAVY}
+        return self._error(stage.answer(kept, self.x, self.z)[0], a)
+
+    def _error(self, guesses: Array, a: float) -> float:
+        return float(np.square(self.y + a * self.shift - guesses).mean())
 
 
 def draw_own_tests(experiment: Experiment, task: Task) -> OwnTests:
     """The samples of `draw_test`, by client."""
     x, y, later = experiment.draw_test(task.seeds)
-    z = compiled(task.features, task.dtype)(x.astype(task.dtype))
+    x = x.astype(task.dtype)
+    z = compiled(task.features, task.dtype)(x)
     owners = experiment.tested[np.arange(len(y)) % len(experiment.tested)]
-    return OwnTests(task.learner, z, y, np.zeros(len(y)) if later is None else later - y, owners)
+    shift = np.zeros(len(y)) if later is None else later - y
+    return OwnTests(task.learner, x, z, y, shift, owners)
 
 
 def draw_test(experiment: Experiment, task: Task) -> Judge:

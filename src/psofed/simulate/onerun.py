@@ -42,6 +42,7 @@ from psofed.simulate.kernel import faster
 from psofed.stages.average import Average
 from psofed.stages.checks import contract as check
 from psofed.stages.checks.contract import VERDICTS
+from psofed.stages.mix import Mixed, mixed
 from psofed.stages.surroundings import start
 from psofed.streams.contract import about, measured
 
@@ -252,7 +253,10 @@ class _Runs:
         Each method runs for a few rounds before the next, so that its data stay in the caches.
         """
         judges = [
-            {averaged: self._recorder(runs, models) for averaged, models in each.judged(method)}
+            {
+                averaged: self._recorder(runs, models, mixed(method))
+                for averaged, models in each.judged(method)
+            }
             for each, method in zip(some, methods, strict=True)
         ]
         plays = [any_method.play(method, samples) for method in methods]
@@ -277,11 +281,11 @@ class _Runs:
                 self.traffic[rows, :, j] = judge.traffic[here]
                 self.counts[rows, j] = judge.counts[here]
 
-    def _recorder(self, runs: list[int], models: Models) -> Recorder:
+    def _recorder(self, runs: list[int], models: Models, mix: Mixed | None) -> Recorder:
         clients = [len(self.draws[r].ids) for r in runs]
         tests = [self.tests[r] for r in runs]
         own = [self.own_tests[r] for r in runs] if self.personal else []
-        return Recorder(tests, self.marks, self.shares, models, clients, own)
+        return Recorder(tests, self.marks, self.shares, models, clients, own, mix)
 
 
 def _groups(
@@ -347,8 +351,9 @@ class Recorder:
 
     def __init__(
         self, tests: list[Judge], marks: Array, shares: Array, models: Models, clients: list[int],
-        own: Sequence[OwnTests] = (),
+        own: Sequence[OwnTests] = (), mix: Mixed | None = None,
     ) -> None:  # fmt: skip
+        self.mix = mix
         self.tests, self.marks, self.shares = tests, marks.tolist(), shares
         self.models, self.clients = models, clients
         self.mse, self.own = np.empty((len(tests), len(marks))), own
@@ -390,11 +395,14 @@ class Recorder:
         """The models that clients have themselves; where they have none, they predict with w."""
         if not self.own:
             return
+        mark = self.mark - 1
+        if self.mix is not None:  # which has one run
+            self.own_mse[0, mark] = self.own[0].mixed(self.mix, moment.clients, self.shares[mark])
+            return
         try:
             models = self.models(None, moment.clients)
         except KeyError:
             models = self.models(moment.server, moment.clients)
         models = models if moment.runs else models[None]
-        mark = self.mark - 1
         for r, test in enumerate(self.own):
             self.own_mse[r, mark] = test.mse(models[r], self.shares[mark])

@@ -22,6 +22,7 @@ EXPERTS = ("own", "line", "ridge", "last", "season")
 NAME = "mix "  # the names of what it remembers begin with this
 ALONE = ("A", "q", "w", "past", "numbers")
 ASKED = NAME + "asked"
+HEAVY = (NAME + "A", NAME + "q")  # moments, which answers do not need
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,8 @@ class Deployment:
         return self._start(self._method.task, check=outliers.Options())
 
     def _start(self, task: Task, **more: Any) -> Method:
-        return start(self.world.methods[0], task, replace(self.world.around, **more))
+        around = replace(self.world.around, mix=self.world.mix, **more)
+        return start(self.world.methods[0], task, around)
 
     def bind(self, table: MemberTable, presence: Presence) -> Method:
         """The method of a server whose fleet has changed: clients are named by their rows."""

@@ -145,4 +145,4 @@ def test_personal_errors_of_a_simulation_are_those_of_the_mixes():
     before, after = (montecarlo.run(each) for each in (plain, mixed))
     assert (after.mse[:, -1] < before.mse[:, -1]).all()
     assert np.array_equal(after.global_mse, before.global_mse)
-    assert np.array_equal(after.traffic, before.traffic)
+    assert np.array_equal(after.cumulative, before.cumulative)

@@ -134,14 +134,21 @@ class Mix:
 
     def play(self, lot: Lot, span: Span) -> Guesses:
         """Mix what the others have said of these rounds."""
-        guesses = self._guesses("prequential", self.online)
-        self.said = {"prequential": {"global": self.mixer.follow(guesses, lot.y)}}
-        for part in span.overlap(lot.first, len(lot.y)):
-            guesses = mixing.sane(self._guesses(part, self.still))
-            if part not in self.weights:
-                self.weights[part] = self.trust()
-            self.said[part] = {"global": guesses @ self.weights[part]}
-            self._weigh(lot, guesses, *span.parts[part])
+        parts = span.overlap(lot.first, len(lot.y))
+        online = self._guesses("prequential", self.online)
+        still = {part: mixing.sane(self._guesses(part, self.still)) for part in parts}
+        answers = []
+        for begin, end in span.cuts(lot.first, len(lot.y)):
+            # Weights of a part are chosen before any label of it is learned.
+            for part in parts:
+                if begin >= span.parts[part][0] and part not in self.weights:
+                    self.weights[part] = self.trust()
+            some, here = lot.part(begin, end), slice(begin - lot.first, end - lot.first)
+            answers.append(self.mixer.follow(online[here], some.y))
+            for part, guesses in still.items():
+                self._weigh(some, guesses[here], *span.parts[part])
+        self.said = {"prequential": {"global": np.concatenate(answers)}}
+        self.said |= {part: {"global": p @ self.weights[part]} for part, p in still.items()}
         return self.said
 
     def _guesses(self, part: str, names: Sequence[str]) -> Array:

@@ -174,6 +174,8 @@ def weights(plan: Deployment, path: Path) -> Array:
     saved = None if path.is_dir() else models.load(path)
     model = load(path)
     W, b = model.features.W, model.features.b
+    taps = features.W.shape[1]
+    W = W if W[:, taps:].any() else W[:, :taps]  # labels of a live model are inputs of no cosine
     if W.shape != features.W.shape:
         found = f"has {W.shape[0]} features of {W.shape[1]} inputs"
         right = f"give one of {features.W.shape[0]} of {features.W.shape[1]}, as the file says"

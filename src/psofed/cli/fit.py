@@ -70,6 +70,7 @@ def fit(table: Path | None, **options: Any) -> None:
     the model, scores and figures; --use says what the model is for. For comparison it also scores
     full sharing, learning alone, centralised learning, a straight line and the last value.
     """
+    from psofed.errors import InputError
     from psofed.report import fits
     from psofed.tables import fitting
 
@@ -83,12 +84,13 @@ def fit(table: Path | None, **options: Any) -> None:
     inputs = f"width {plan.width:g}, step {plan.step:g}, {taps} input{'s' * (taps > 1)}"
     learned = f"learned from round {done.span.first}, frozen at {done.span.frozen}"
     blocks += [f"\nD = {plan.dim}, {inputs}; {learned}", *done.notes]
-    end = f"results in {out}; use the model with: psofed predict {out / 'model.psofed'} TABLE"
+    if not done.refused:
+        model = out / "model.psofed"
+        blocks += [f"results in {out}; use the model with: psofed predict {model} TABLE"]
+    finish(folder, asked.as_json, fits.summary(done, command()), *blocks)
     if done.refused:
-        end = (
-            f"no model is saved, as it {done.refused}; --set force=true saves it; results in {out}"
-        )
-    finish(folder, asked.as_json, fits.summary(done, command()), *blocks, end)
+        right = f"--set force=true saves it; {out} has the scores"
+        raise InputError("model", done.refused, right)
 
 
 @click.command()
@@ -103,7 +105,7 @@ def advise(table: Path | None, link: str | None, **options: Any) -> None:
     """Say whether to federate for TABLE, and with which setting: the cheapest of the good ones.
 
     Tunes D, kernel width and step on the warm-up and runs many settings of method, M and E on the
-    same data, with learning alone, a linear model and persistence as candidates like the others.
+    same data, each mixed with what a device can learn alone. Not to share is a candidate, too.
     Recommends the cheapest that is nearly as good as the best of all, and says what sharing gains,
     for which clients, and how sure that is. A candidate is chosen by its error before the last part
     of the rounds; all errors are those of the last part. Writes the advice, a figure, plan.toml

@@ -3,7 +3,7 @@
     u = (z_1, .., z_d, c x, c)     A = sum u u^T     q = sum u y     w = (A + rho I)^-1 q
 
 The straight line is the same with the last L + 1 entries alone: their moments are a block of A. The
-equations are solved again whenever a client has an eighth more samples, so that the work for this
+equations are solved again whenever a client has a sixteenth more samples, so that the work for this
 grows with the logarithm of their number. A client keeps (d + L + 1)^2 numbers for A.
 """
 

@@ -116,6 +116,15 @@ def free(clients: int, features: FeatureMap, taps: int) -> Free:
             Repeat("Value of a season ago", clients, SEASON))  # fmt: skip
 
 
+def sound(w: Array) -> Array:
+    """Models w [..., D] without those that have diverged, which are 0: they say no more than that.
+
+    >>> sound(np.array([[1.0, 2.0], [np.inf, 0.0]])).tolist()
+    [[1.0, 2.0], [0.0, 0.0]]
+    """
+    return np.where((np.abs(w) <= mixing.FAR).all(axis=-1, keepdims=True), w, 0)
+
+
 class Mix:
     """All that a client can have where it takes part in a method: its answers, and their price."""
 
@@ -176,6 +185,7 @@ class Mix:
             return mixing.stacked(self.products, self.labels)
         learned = dict(zip(self.online, self.mixer.weights.mean(axis=0), strict=True))
         found = np.array([learned.get(name, 0.0) for name in self.still])
+        found += np.finfo(np.float64).tiny  # all of them may be 0 next to a perfect habit
         return np.asarray(found / found.sum())
 
     def beginning(self, season: int) -> stage.Mix:
@@ -192,9 +202,9 @@ class Mix:
     def vectors(self) -> tuple[Array, Array]:
         """All that is linear as one vector of each client [K, D + L + 1], and weights of habits."""
         a, line = dict(zip(self.still, self.trust(), strict=True)), self.free[0]
-        shared, own = self.player.shared, self.player.own
+        shared, own = sound(self.player.shared), self.player.own
         dim = shared.shape[-1]
         w = a[LINE] * line.vectors(alone.LINE, dim)
         w += a[RIDGE] * line.vectors(alone.RIDGE_REGRESSION, dim)
-        w[:, :dim] += a[SHARED] * shared + a[OWN] * (shared if own is None else own)
+        w[:, :dim] += a[SHARED] * shared + a[OWN] * (shared if own is None else sound(own))
         return w, np.array([a.get(name, 0.0) for name in HABITS])

@@ -84,9 +84,9 @@ class Fit:
     @property
     def refused(self) -> str:
         """Why the model is not worth saving; empty if it is."""
-        if self.plan.force or self.error <= WORST or np.isnan(self.error):
+        if self.plan.force or self.error <= WORST or not np.isfinite(self.error):
             return ""
-        return (f"leaves {self.error:.3g} of the variance on the last part, more than the mean"
+        return (f"leaves {self.error:.4g} of the variance on the last part, more than the mean"
                 " of the target does")  # fmt: skip
 
     def predict(self, source: Any, interval: float | None = None) -> Any:
@@ -182,10 +182,12 @@ def saved(rounds: Rounds, plan: Plan, mix: Mix, scores: Scores, season: int) -> 
     learned = scores.intervals
     assert learned is not None
     names = tuple(scores.clients)
-    shared = mix.player.shared
+    shared = experts.sound(mix.player.shared)
     shared = shared if shared.ndim == 1 else shared.mean(axis=0)
-    return Model(recipe, Lined(waves), w.mean(axis=0), names, w, mix.score.title,
-                 plan.label_delay, learned.radii, shared.copy())  # fmt: skip
+    # As a file has them, so that what is saved and loaded says the same.
+    mean, own, radii = (a.astype(np.float32) for a in (w.mean(axis=0), w, learned.radii))
+    return Model(recipe, Lined(waves), mean, names, own, mix.score.title, plan.label_delay, radii,
+                 shared.copy())  # fmt: skip
 
 
 def season(table: Table, plan: Plan) -> int:

@@ -18,6 +18,7 @@ APART = 1_000  # clients whose errors are kept block by block, each for itself
 FINEST = 160  # blocks, before neighbours are joined
 FEWEST = 20  # blocks, that joining leaves
 WORST = 10
+ROUNDING = 1e-12  # relative: a variance below is that of a constant
 SHOWN = 0.9  # the level of the intervals in tables of one line
 
 
@@ -63,7 +64,9 @@ class Truth:
         count = self.count.sum()
         if not count:
             return float("nan")
-        return float(self.square.sum() / count - (self.total.sum() / count) ** 2)
+        square = self.square.sum() / count
+        found = square - (self.total.sum() / count) ** 2
+        return float(found) if found > ROUNDING * square else 0.0
 
 
 @dataclass(eq=False)

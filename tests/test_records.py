@@ -255,8 +255,8 @@ def table(tmp_path_factory):
 def saved():
     """A small model of the example, as bytes."""
     table = reading.read(examples.PATH, examples.COLUMNS)
-    plan = Plan(table.columns, dim=10, width=1.0, step=0.5)
-    return fitting.fit(table, plan, compare=False).model.to_bytes()
+    plan = Plan(table.columns, dim=10, width=1.0, step=0.5, compare=False)
+    return fitting.fit(table, plan).model.to_bytes()
 
 
 @given(st.data())

@@ -6,7 +6,7 @@ import pytest
 
 from helpers.command import call, wrong
 
-QUICK = ("--set", "width=2", "--set", "step=0.4", "--set", "dim=20", "--alone")
+QUICK = ("--set", "width=2", "--set", "step=0.4", "--set", "dim=20", "--set", "compare=false")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def fit(tmp_path_factory):
 def test_a_model_is_exported_to_each_format(fit, process, psofed, tmp_path):
     done = process("deploy", "export", fit, "--to", "json")
     assert done.returncode == 0, done.stderr
-    assert "PSO-Fed M=4 uncoordinated, shared model" in done.stdout
+    assert "Mix with PSO-Fed M=4 uncoordinated, mean of all clients" in done.stdout
     assert "Inputs: temperature, wind, traffic, wind_from, sin hour, cos hour" in done.stdout
     made = json.loads((tmp_path / "model.json").read_text())["made_by"]
     assert "psofed deploy export" in made

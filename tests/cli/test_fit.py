@@ -2,13 +2,12 @@
 
 import csv
 import json
-from dataclasses import replace
+import tomllib
 
 import pytest
 
 from helpers.command import wrong
 from psofed.tables import example
-from psofed.tables.model import load as load_model
 
 QUICK = ("--set", "width=2", "--set", "step=0.4", "--set", "dim=50")
 
@@ -16,7 +15,16 @@ QUICK = ("--set", "width=2", "--set", "step=0.4", "--set", "dim=50")
 def test_fit_the_example_then_predict(psofed, tmp_path):
     result = psofed("fit", "--example", *QUICK, "--method", "psofed:shared=10", "--out", "r")
     assert result.returncode == 0, result.stderr
-    for part in ("PSO-Fed M=10", "Persistence", "Linear", "Local only", "Centralised", "loses"):
+    for part in (
+        "Mix with PSO-Fed M=10",
+        "Last value",
+        "Line, alone",
+        "Ridge regression, alone",
+        "Value of a season ago",
+        "Local only",
+        "Centralised",
+        "clients would have been better off",
+    ):
         assert part in result.stdout
     assert "synthetic" in result.stderr
     names = {path.name for path in (tmp_path / "r").iterdir()}
@@ -46,17 +54,19 @@ def test_advise_writes_a_plan_that_fit_reads(psofed, tmp_path):
     assert result.returncode == 0, result.stderr
     answer = json.loads(result.stdout)
     assert answer["recommended"]["largest_message"] <= 115
-    again = psofed("fit", example.PATH, "--plan", "a/plan.toml", "--alone", "--json")
+    again = psofed("fit", example.PATH, "--plan", "a/plan.toml", "--json")
     assert again.returncode == 0, again.stderr
     shown = json.loads(again.stdout)
-    assert [s["method"] for s in shown["scores"]] == [answer["planned"]]
+    assert shown["scores"][0]["method"] == f"Mix with {answer['recommended']['method']}"
+    planned = tomllib.loads((tmp_path / "a" / "plan.toml").read_text())
+    assert shown["plan"]["methods"] == planned["methods"]
     assert (tmp_path / "a" / "run.toml").exists() == answer["federate"]
 
 
 TABLE = "t,who,a,y\n" + "\n".join(f"{n},{k},{n % 7},{n % 5}" for n in range(200) for k in "pq")
 
 
-ROLES = ("--time", "t", "--target", "y", "--client", "who", "--alone")
+ROLES = ("--time", "t", "--target", "y", "--client", "who", "--set", "compare=false")
 
 
 @pytest.mark.parametrize(
@@ -82,25 +92,29 @@ def test_mistakes_get_one_clear_line_and_no_folder(psofed, tmp_path, change, par
     assert not (tmp_path / "results").exists()
 
 
-def test_predict_refuses_an_interval_that_it_cannot_keep(psofed, tmp_path):
-    done = psofed(
-        "fit", "--example", *QUICK, "--method", "psofed:shared=10", "--alone", "--out", "r"
-    )
-    assert done.returncode == 0, done.stderr
-    without = replace(load_model(tmp_path / "r" / "model.psofed"), radius=None, own_radius=None)
-    without.save(tmp_path / "m.psofed")
-    for level, parts in (
-        (0.9, ("no radii", "fit it again")),
-        (0.7, ("interval is 0.7", "use 0.5")),
-    ):
-        wrong(psofed("predict", "m.psofed", "--example", "--interval", level), *parts)
+@pytest.mark.usefixtures("sketched")
+def test_a_model_that_is_worse_than_the_mean_is_not_saved_unless_it_is_forced(psofed, tmp_path):
+    """What a client has learned is the opposite of what holds in the last part."""
+    rows = [f"{n},{k},{n % 7},{(n % 7) * (-1) ** (n > 150)}" for n in range(200) for k in "pq"]
+    (tmp_path / "table.csv").write_text("\n".join(["t,who,a,y", *rows]))
+    asked = ("fit", "table.csv", *ROLES, *QUICK)
+    refused = psofed(*asked, "--out", "r")
+    wrong(refused, "model leaves", "more than the mean of the target does", "--set force=true")
+    assert "Mix with PSO-Fed" in refused.stdout
+    assert "psofed predict" not in refused.stdout
+    names = {path.name for path in (tmp_path / "r").iterdir()}
+    assert {"plan.toml", "scores.csv", "summary.json", "report.html"} <= names
+    assert "model.psofed" not in names
+    forced = psofed(*asked, "--set", "force=true", "--out", "f")
+    assert forced.returncode == 0, forced.stderr
+    wrong(psofed("predict", "f/model.psofed", "table.csv", "--interval", 0.7), "interval is 0.7")
 
 
 @pytest.mark.usefixtures("sketched")
 def test_predict_names_the_column_that_is_missing_and_the_file_that_is_no_model(psofed, tmp_path):
     (tmp_path / "table.csv").write_text(TABLE)
-    asked = ("--time", "t", "--target", "y", "--client", "who", "--set", "dim=20", "--out", "r")
-    done = psofed("fit", "table.csv", *asked, "--alone", "--set", "width=1", "--set", "step=0.5")
+    asked = (*ROLES, "--set", "dim=20", "--set", "force=true", "--out", "r")
+    done = psofed("fit", "table.csv", *asked, "--set", "width=1", "--set", "step=0.5")
     assert done.returncode == 0, done.stderr
     (tmp_path / "other.csv").write_text("t,who,b\n0,p,1\n")
     wrong(psofed("predict", "r/model.psofed", "other.csv"), "other.csv: row 1: column 'a'")
@@ -132,7 +146,7 @@ def test_an_export_newest_first_with_semicolons_is_fitted_and_predicted_as_any(p
     assert summary["inputs"] == ["a", "a[-1]", "a[-4]", "a[-9]"]
     said = psofed("predict", "table/model.psofed", "export.csv", "--json")
     assert json.loads(said.stdout)["rows"] == len(rows) - 18  # those before the first lag
-    again = psofed("fit", "table.csv", "--plan", "table/plan.toml", "--alone", "--out", "again")
+    again = psofed("fit", "table.csv", "--plan", "table/plan.toml", "--out", "again")
     assert again.returncode == 0, again.stderr
     plans = [(tmp_path / name / "plan.toml").read_text() for name in ("table", "again")]
     assert plans[0] == plans[1]
@@ -141,7 +155,7 @@ def test_an_export_newest_first_with_semicolons_is_fitted_and_predicted_as_any(p
 @pytest.mark.usefixtures("sketched")
 def test_a_forgotten_client_stops_the_fit_and_nothing_is_written(psofed, tmp_path):
     (tmp_path / "table.csv").write_text(TABLE + "\n")
-    roles = ("--time", "t", "--target", "y", "--alone", *QUICK, "--out", "r")
+    roles = ("--time", "t", "--target", "y", "--set", "compare=false", *QUICK, "--out", "r")
     wrong(psofed("fit", "table.csv", *roles), "loses 200 of 400 rows", "did you mean 'who'")
     assert not (tmp_path / "r").exists()
     done = psofed("fit", "table.csv", *roles, "--set", "allow_loss=true")

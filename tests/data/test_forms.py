@@ -74,7 +74,7 @@ NEEDS = {".xlsx": "openpyxl", ".parquet": "pyarrow"}
 
 def same(plain, other, name):
     """The same rows of the same clients, and the same model."""
-    assert (other.shared == plain.shared).all(), name
+    assert (other.model.own == plain.model.own).all(), name
     a, b = plain.table, other.table
     assert a.clients == b.clients
     assert (a.columns.inputs, a.tick, a.start) == (b.columns.inputs, b.tick, b.start)

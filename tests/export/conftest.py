@@ -1,6 +1,6 @@
 """A model with every kind of input, and what the product says to the rows of a table."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,8 @@ from psofed.tables import model as models
 from psofed.tables.model import Model
 
 RULES = {"temperature": "hold", "wind": "indicator", "traffic": "skip"}
-LAGS = {"temperature": [1, 24], "wind": [1], "traffic": [1], "pollutant": [24]}
+LAGS = {"temperature": [1, 24], "wind": [1], "traffic": [1]}
+LABELS = {"frozen": [24], "live": [24, 3, 5]}  # lags of the target, by use of the model
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Fitted:
     path: Path
     model: Model
     asked: Asked
-    shared: np.ndarray  # by row, NaN where the product gives no answer
+    mean: np.ndarray  # by row, as to a client that is not known; NaN: there is no answer
     own: np.ndarray  # the same with the model of each client
 
     @property
@@ -30,12 +31,12 @@ class Fitted:
 
     def said_by(self, found):
         """Whether these are the answers of the product, and there is none where it has none."""
-        np.testing.assert_array_equal(np.isnan(found), np.isnan(self.shared))
-        return np.nanmax(np.abs(found - self.shared)) < 1e-5 * self.scale
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(self.mean))
+        return np.nanmax(np.abs(found - self.mean)) < 1e-5 * self.scale
 
 
-@pytest.fixture(scope="package")
-def fitted(tmp_path_factory):
+@pytest.fixture(scope="package", params=LABELS)
+def fitted(tmp_path_factory, request):
     folder = tmp_path_factory.mktemp("fitted")
     table = folder / "table.csv"
     rows = [r for r in example.rows() if r["station"] in ("market", "hill")][:700]
@@ -48,15 +49,16 @@ def fitted(tmp_path_factory):
     done = fitting.fit_table(
         table, target="pollutant", time="time", client="station", calendar=("hour",), lags=(1,),
         lags_of={"temperature": (24,)}, target_lags=(24,), missing=RULES, markers=("-999.9",), label_delay=3,
-        warmup=0.3, dim=60, width=3.0, step=0.4, compare=False,
+        warmup=0.3, dim=60, width=3.0, step=0.4, compare=False, use=request.param, season=5,
     )  # fmt: skip
     model = done.model
     path = folder / "model.psofed"
     path.write_bytes(model.to_bytes())
-    wanted = asked(table, RULES, LAGS)
+    wanted = asked(table, RULES, LAGS | {"pollutant": LABELS[request.param]})
+    stranger = replace(model, own=np.tile(model.w, (len(model.clients), 1)))
     answers = [
-        {(a.client, a.time): a.value for a in models.predict(model, table, own)[0]}
-        for own in (False, True)
+        {(a.client, a.time): a.value for a in models.predict(one, table)[0]}
+        for one in (stranger, model)
     ]
     by_row = [np.array([found.get(key, np.nan) for key in wanted.keys]) for found in answers]
     assert 400 < np.isfinite(by_row[0]).sum() < len(wanted.keys) - 50  # both kinds occur

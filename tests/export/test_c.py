@@ -81,7 +81,7 @@ def test_names_and_texts_of_any_kind_become_c(fitted, gcc, tmp_path):
 
 def test_scaled_inputs_and_two_models_in_one_program(fitted, gcc, tmp_path):
     """Identifiers have a prefix, so that a program can have several models."""
-    shared, own = formats.load(fitted.path), formats.load(fitted.path, "hill")
+    mean, own = formats.load(fitted.path), formats.load(fitted.path, "hill")
     (tmp_path / "other.h").write_bytes(formats.render(own, "c", "other"))
     main = """
 #include <stdio.h>
@@ -97,13 +97,15 @@ int main(void)
     return 0;
 }
 """
-    program = build(gcc, tmp_path, formats.render(shared, "c", "mine"), main)
-    x = np.linspace(-2, 2, len(shared.entries)).astype(np.float32)
+    program = build(gcc, tmp_path, formats.render(mean, "c", "mine"), main)
+    x = np.linspace(-2, 2, len(mean.entries)).astype(np.float32)
     said = subprocess.run([program], input=x.tobytes(), capture_output=True, check=True).stdout
-    for model, found in zip((shared, own), struct.unpack("ff", said), strict=True):
-        wanted = model.features(x) @ model.w * model.scale + model.centre
+    for model, found in zip((mean, own), struct.unpack("ff", said), strict=True):
+        sum = model.features(x) @ model.w + np.append(x, 1.0) @ model.line
+        wanted = sum * model.scale + model.centre
         assert abs(found - wanted) < 1e-5 * fitted.scale
-    assert shared.w is not own.w
+    assert np.abs(mean.w - own.w).max() > 1e-3
+    assert np.abs(mean.line - own.line).max() > 1e-3
 
 
 @given(st.text(" -_.aZ09éß北", max_size=12))

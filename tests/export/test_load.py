@@ -151,8 +151,7 @@ def test_the_folder_of_a_server_of_a_table_has_the_recipe(tmp_path):
     [
         ({}, {"plan": "it"}, "--plan is given, but MODEL is not a state folder"),
         ({}, {"client": "markt"}, "did you mean 'market'"),
-        ({"own": None, "own_radius": None}, {"client": "market"}, "has no own models"),
-        ({"w": np.full(60, np.nan, "f4")}, {}, "makes no sense"),
+        ({"shared": np.full(60, np.nan, "f4")}, {}, "makes no sense"),
     ],
 )
 def test_a_file_without_the_model_that_is_wanted_is_refused(fitted, tmp_path, change, asked, found):
@@ -175,6 +174,8 @@ def test_inputs_that_one_name_would_mix_up_are_refused(columns):
     recipe = Recipe(Columns("y", ("t",), **columns), dict.fromkeys((*inputs, "y"), (0.0, 1.0)))
     entries = portable.entries(recipe)
     waves = Waves(np.zeros((2, len(entries)), np.float32), np.zeros(2, np.float32))
-    model = Portable("it", entries, waves, np.zeros(2, np.float32), "y", 0.0, 1.0)
+    model = Portable(
+        "it", entries, waves, np.zeros(2, np.float32), np.zeros(len(entries) + 1), "y", 0.0, 1.0
+    )
     with pytest.raises(InputError, match=re.escape(inputs[1])):
         portable.check(model, "file")

@@ -50,7 +50,8 @@ def tables(experiment):
     for n in range(ROUNDS):
         here = x[None, :, n], draws.features(x[None, :, n]), y[None, :, n]
         who = [np.flatnonzero(~np.isnan(y[:, n]))]
-        player.play(Lot(n, here[1], *here, who, here[2]), Span(0, ROUNDS, ROUNDS))
+        unused = (here[2], here[0], here[2], here[2])  # by a method
+        player.play(Lot(n, here[1], *here, who, *unused), Span(0, ROUNDS, ROUNDS))
         models.append(player.shared.copy())
     return np.array(models)
 

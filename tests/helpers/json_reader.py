@@ -24,4 +24,5 @@ def predict(m: dict[str, Any], numbers: dict[str, float], texts: dict[str, str])
             value = blank if text in m["missing_texts"] else float(text == e["text"])
         x.append(value)
     z = np.sqrt(2 / m["D"]) * np.cos(np.array(m["W"]) @ x + m["b"])
-    return m["target"]["centre"] + m["target"]["scale"] * (z @ m["w"])
+    curve, line = z @ m["w"], np.append(x, 1.0) @ m["line"]
+    return m["target"]["centre"] + m["target"]["scale"] * (curve + line)

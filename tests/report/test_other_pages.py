@@ -91,11 +91,11 @@ def test_theory_is_drawn_over_its_simulation(opened, psofed, tmp_path):
 
 def test_the_page_of_an_advice_has_candidates_that_are_only_text(opened):
     sent = (12.0, 3.0, 4, 8)
-    best = Choice(HOSTILE[0], "kernel", psofed.Options(2), 0.4, 0.4, 0.4, 0.4, *sent)
+    best = Choice(HOSTILE[0], "kernel", psofed.Options(2), 0.4, 0.4, *sent)
     beyond = replace(best, title=HOSTILE[2], why_not=HOSTILE[3], bytes=14.0)
     alone = replace(best, title="Local only", kind="alone", bytes=0.0)
     plan = Plan(Columns(target=HOSTILE[1], time=("t",), client="c"), dim=5)
-    made = Advice(plan, [best, beyond, alone], best, best, None, 9, Limits(), ["a note"], None)
+    made = Advice(plan, [best, beyond, alone], best, None, 9, Limits(), ["a note"], None)
     shown = opened(advices.page(made, "psofed advise t.csv").html())
     assert shown.evaluate("window.hacked") is None
     assert HOSTILE[0] in shown.locator("h1 + p").text_content()
@@ -124,7 +124,7 @@ def test_the_page_of_a_fit_shows_how_it_learns_and_how_it_errs(opened, fit, tabl
     assert shown.evaluate("window.hacked") is None
     assert HOSTILE[2] in shown.evaluate("main.textContent")
     assert shown.locator("h2").all_inner_texts() == [
-        "How the error falls", "Scores", "Who gains from sharing",
+        "How the error falls", "Scores", "The model of each client",
         "The 10 worst moments of the frozen part", "Repeat it",
     ]  # fmt: skip
     assert shown.locator(".chart").count() == 1
@@ -137,12 +137,19 @@ def test_the_page_of_a_fit_shows_how_it_learns_and_how_it_errs(opened, fit, tabl
 def test_many_clients_are_cut_and_a_better_control_is_named(fit, table):
     blocks = fits.client_blocks(fit, 3)
     assert blocks[-1] == "... and 5 more in clients.csv"
-    own, *others = table["scores"]
-    better = table | {"scores": [own, *others, own | {"method": "Better", "frozen": 0.001}]}
-    assert "Better does better, with 0.001" in fits.answer(better)
+    assert [row["better"] for row in table["by_client"]].count("") > 4
+    assert "clients would have been better off" in fits.answer(fit)
+    ridge = next(s for s in fit.scores.scores if s.title == "Ridge regression, alone")
+    errors = {name: dict(parts) for name, parts in ridge.errors.items()}
+    errors["frozen"]["global"] = 0 * errors["frozen"]["global"]
+    scores = [replace(s, errors=errors) if s is ridge else s for s in fit.scores.scores]
+    better = replace(fit, scores=replace(fit.scores, scores=scores))
+    assert {row["better"] for row in fits.client_rows(better)} == {"ridge"}
+    told = "8 of 8 clients would have been better off, most with a ridge regression alone"
+    assert told in fits.answer(better)
 
 
-def test_the_figure_shows_how_it_learns_and_who_gains(fit, table):
+def test_the_figure_shows_how_it_learns_and_the_model_of_each_client(fit, table):
     figure = figures.draw(fits.sheet(fit, table))
     assert sum(axes.get_visible() for axes in figure.axes) == 2
     assert figures.to_bytes(figure, "png").startswith(b"\x89PNG")

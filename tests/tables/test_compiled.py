@@ -56,7 +56,8 @@ def lots(one, seed, gaps, delay, lengths):
         if first < ROUNDS:
             late = slice(late.start, min(late.stop, ROUNDS + delay))
             who = [np.flatnonzero(~np.isnan(row)) for row in y[here]]
-            yield Lot(first, z[late], x[here], z[here], y[here], who, y[here])
+            unused = (y[here], x[late], y[here], y[here])  # by a method
+            yield Lot(first, z[late], x[here], z[here], y[here], who, *unused)
         first += length
 
 

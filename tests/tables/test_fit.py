@@ -1,5 +1,7 @@
 """A federation over a table: honest, the same as the other executors, saved and used again."""
 
+from dataclasses import replace
+
 import example_table
 import numpy as np
 import pytest
@@ -17,10 +19,10 @@ from psofed.streams.data import recipe as recipes
 from psofed.streams.data.columns import Columns
 from psofed.streams.data.rounds import Rounds
 from psofed.tables import advice as advising
-from psofed.tables import backtest, example, fitting, model, plan
+from psofed.tables import backtest, example, experts, fitting, model, plan
 from psofed.tables.advice import Limits
 from psofed.tables.plan import Plan, Span
-from psofed.tables.player import Persistence, Player, scaling_bytes, task
+from psofed.tables.player import Player, scaling_bytes, task
 from psofed.tables.scores import WORST
 
 WIDE = (-(3.0**0.5), 3.0**0.5)  # a range that scales by one
@@ -102,7 +104,7 @@ def test_noise_that_is_known_only_later_is_not_predicted(tmp_path, delay):
     table = table_of(tmp_path, x, y, columns)
     done = fitting.fit(table, Plan(columns, label_delay=delay, dim=50))
     for j, score in enumerate(done.scores.scores):
-        assert score.errors.keys() == {"prequential", "frozen"}
+        assert score.errors.keys() == {"prequential", "choice", "frozen"}
         for part, models in score.errors.items():
             for kind in models:
                 assert done.scores.error(j, part, kind) > 0.99, (score.title, part, kind)
@@ -116,12 +118,13 @@ def test_a_leak_would_be_seen_by_that_test(tmp_path):
     assert done.scores.error(0, "frozen") < 0.2
 
 
-def test_persistence_says_the_last_label_that_was_known(tmp_path):
+def test_the_last_value_is_the_last_label_that_was_known(tmp_path):
     y = np.arange(40.0)[None]
     table = table_of(tmp_path, np.zeros((1, 40, 1)), y)
     for delay, behind in ((0, 1), (1, 1), (5, 5)):
         rounds = Rounds(table, recipes.learn(table, 40))
-        scores = backtest.run(rounds, [Persistence(1)], delay, Span(10, 20, 40))
+        repeat = experts.Repeat("", 1, experts.LAST)
+        scores = backtest.run(rounds, [repeat], delay, Span(10, 20, 40))
         last = scores.rows(1.0)[0]
         assert last["frozen_rmse"] == pytest.approx(behind, rel=1e-5)
         assert last["frozen_mae"] == pytest.approx(behind, rel=1e-5)
@@ -141,7 +144,8 @@ def done():
 
 
 def test_the_same_plan_and_table_give_the_same_file(done):
-    again = fitting.fit(tables.read(example.PATH, example.COLUMNS), done.plan, compare=False)
+    table = tables.read(example.PATH, example.COLUMNS)
+    again = fitting.fit(table, replace(done.plan, compare=False))
     assert again.model.to_bytes() == done.model.to_bytes()
 
 
@@ -162,11 +166,10 @@ def test_a_header_that_lies_is_refused_even_with_a_right_digest(done, tmp_path):
     about, arrays = record.about, record.arrays
     path = tmp_path / "model.psofed"
     made = [records.Record(about | {"clients": ["a"]}, arrays)]
-    for name in ("W", "b", "w", "own", "radius"):
+    for name in ("W", "b", "w", "own", "radius", "shared"):
         right = arrays[name]
         wrong = [np.ones(3, "f4"), np.ones((), "f4"), right[:-1], right.astype(float)]
-        if name != "own":
-            wrong += [np.full_like(right, value) for value in (np.inf, np.nan)]
+        wrong += [np.full_like(right, value) for value in (np.inf, np.nan)]
         made += [records.Record(about, arrays | {name: each}) for each in wrong]
     made += [
         records.Record(about, {k: a for k, a in arrays.items() if k != name}) for name in "Wbw"
@@ -247,7 +250,8 @@ def test_the_exchange_of_scaling_is_counted_once_for_each_device(done):
     setup = {score.title: score.setup for score in done.scores.scores}
     assert setup["PSO-Fed M=20 uncoordinated"] == count + 8  # and the seed
     assert setup["Local only"] == count
-    assert setup["Persistence"] == 0
+    assert setup["Mix with PSO-Fed M=20 uncoordinated"] == count + 8
+    assert setup["Last value"] == setup["Line, alone"] == 0
     assert scaling_bytes(done.recipe, {"wind": (0, 9)}) == count - 40
 
 
@@ -263,7 +267,7 @@ def test_models_are_frozen_even_if_nothing_is_measured_at_that_moment(tmp_path):
     x, y = draw(clients=2, rounds=2400)
     y[:, 900:2200] = np.inf  # a long silence, in which the last part begins
     table = table_of(tmp_path, x, y)
-    done = fitting.fit(table, Plan(table.columns, dim=10, width=1.0, step=0.5), compare=False)
+    done = fitting.fit(table, Plan(table.columns, dim=10, width=1.0, step=0.5, compare=False))
     assert 900 < done.span.frozen < 2200
     assert 0 < done.scores.error(0, "frozen") < 1
 
@@ -274,9 +278,12 @@ def test_clients_that_contradict_each_other_are_told_to_learn_alone(tmp_path):
     table = table_of(tmp_path, x, y)
     advice = advising.advise(table, Plan(table.columns, cohort=2), Limits())
     assert not advice.federate
-    assert "alone" in advice.best.kind
-    assert advice.evidence.gain.verdict == "loses"
-    assert advice.evidence.counts == {"loses": 4}
+    assert advice.best.kind == "alone"
+    found = advice.evidence
+    assert found.gain.verdict != "gains"
+    assert not found.counts["gains"]
+    alone = found.silent.error
+    assert found.sharing.error < 1.1 * alone, "a mix leaves out what does not help"
     assert advice.experiment is None
     assert advice.plan.methods == (local.Options(),)
 
@@ -297,9 +304,11 @@ def test_on_real_air_quality_a_fifth_of_the_traffic_is_enough(tmp_path):
     done = fitting.fit(table, wanted)
     error = {s.title: done.scores.error(j, "frozen") for j, s in enumerate(done.scores.scores)}
     partial, full, line, last = (
-        error[t] for t in (psofed.Options().title(), "Online-Fed", fitting.LINEAR, "Persistence")
+        error[t] for t in (psofed.Options().title(), "Online-Fed", "Line, alone", "Last value")
     )
     assert partial < 1.1 * full
-    assert max(partial, full) < 0.6 * min(line, last)
+    assert max(partial, full) < 0.6 * last
+    assert done.error < min(partial, full, line, error["Ridge regression, alone"])
     sent = {s.title: s.bytes for s in done.scores.scores}
     assert sent[psofed.Options().title()] * 5 == sent["Online-Fed"]
+    assert sent[done.model.title] == sent[psofed.Options().title()]

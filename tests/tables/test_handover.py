@@ -310,14 +310,14 @@ def test_a_fit_and_a_run_of_its_file_end_with_the_same_models(tmp_path, options,
     ranges = {"a": (-1.0, 1.0), "b": (-1.0, 1.0), "y": (-2.0, 2.0)}
     columns = Columns("y", ("t",), "who", ranges=ranges)
     plan = Plan(columns, label_delay=delay, warmup=0.1, frozen=0.25, dim=20, width=1.0, step=0.5,
-                cohort=3, seed=3, methods=(options,))  # fmt: skip
+                cohort=3, seed=3, methods=(options,), compare=False)  # fmt: skip
     table = tables.read(path, columns)
     rounds = Rounds(table, recipes.learn(table, 9))
     span = fitting.spans(table, plan)
-    contenders = fitting.line_up(rounds, plan, False, 0.1)
+    _, player, *_ = contenders = fitting.line_up(rounds, plan)
     backtest.run(rounds, contenders, delay, span)
     made = plan.experiment(rounds, span, path)
-    frozen = contenders[0].frozen["frozen"]
+    frozen = player.frozen["frozen"]
     shared, own = frozen["global"], frozen.get("own")
     w, local = simulated(made)
     assert np.abs(shared).max() > 0.05

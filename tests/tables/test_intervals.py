@@ -1,7 +1,6 @@
 """Intervals over a table: what is promised is kept by every client, and nothing is seen early."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,22 +40,21 @@ def done():
     return fitted(made())
 
 
-@pytest.mark.parametrize("name", ["global", "own"])
-def test_every_client_gets_the_share_that_it_was_promised(done, name):
+def test_every_client_gets_the_share_that_it_was_promised(done):
     learned = done.scores.intervals
     for level in (0.5, 0.8, 0.9, 0.95):
-        assert np.abs(learned.coverage("last", name, level) - level).max() < 0.035
-        widths = learned.width("last", name, level)
+        assert np.abs(learned.coverage("last", level) - level).max() < 0.035
+        widths = learned.width("last", level)
         assert (np.diff(widths) > 0).all(), "noisier clients have wider intervals"
-        assert np.abs(widths / learned.constant(name, level) - 1).max() < 0.2
+        assert np.abs(widths / learned.constant(level) - 1).max() < 0.2
 
 
 def test_intervals_that_were_too_narrow_widen_when_labels_show_it():
     learned = fitted(made(late=3.0)).scores.intervals
-    first, *_, last = (learned.coverage(part, "global", 0.9) for part in PARTS[2:])
+    first, *_, last = (learned.coverage(part, 0.9) for part in PARTS[2:])
     assert first.max() < last.min() + 0.03
     assert np.abs(last - 0.9).max() < 0.06
-    widths = [learned.width(part, "global", 0.9) for part in (PARTS[2], PARTS[5])]
+    widths = [learned.width(part, 0.9) for part in (PARTS[2], PARTS[5])]
     assert (widths[1] > 1.3 * widths[0]).all()
 
 
@@ -64,12 +62,11 @@ def test_intervals_that_were_too_narrow_widen_when_labels_show_it():
 def test_a_radius_knows_no_label_before_it_has_arrived(delay):
     """The errors grow at round 100; the radius promised in round 100 + d is the last small one."""
     span, clients = Span(0, 50, 200), 2
-    errors = np.full((1, 200, clients), 0.1)
-    errors[:, 100:] = 50.0
-    promises = Promises(clients, ("global",), delay, span)
-    found = [promises._follow(np.log(errors[:, i : i + 64]).swapaxes(0, 1))
-             for i in range(0, 200, 64)]  # fmt: skip
-    theta = np.concatenate(found)[:, 0, 0, 2]
+    errors = np.full((200, clients), 0.1)
+    errors[100:] = 50.0
+    promises = Promises(clients, delay, span)
+    found = [promises._follow(np.log(errors[i : i + 64])) for i in range(0, 200, 64)]
+    theta = np.concatenate(found)[:, 0, 2]
     assert (np.diff(theta[delay + 1 : 101 + delay]) < 0).all()
     assert theta[101 + delay] > theta[100 + delay]
 
@@ -85,12 +82,11 @@ def test_a_saved_model_keeps_its_radii_and_its_promise_on_new_rows(done, tmp_pat
     done.save(tmp_path / "m.psofed")
     again = model.load(tmp_path / "m.psofed")
     new = made(1500, seed=1)
-    for own in (False, True):
-        found = again.predict(new, interval=0.9, own=own)
-        inside = (found.low <= new.y) & (new.y <= found.high)
-        share = inside.groupby(new.who).mean()
-        assert share.min() > 0.86
-        assert share.max() < 0.98, "it has learned on since its errors were judged"
+    found = again.predict(new, interval=0.9)
+    inside = (found.low <= new.y) & (new.y <= found.high)
+    share = inside.groupby(new.who).mean()
+    assert share.min() > 0.86
+    assert share.max() < 0.98, "it has learned on since its errors were judged"
     assert (again.radius[:, 1:] >= again.radius[:, :-1]).all()
 
 
@@ -101,17 +97,11 @@ def test_a_client_that_the_model_does_not_know_has_the_largest_radius(done):
     np.testing.assert_allclose(found.high - found.low, widest, rtol=1e-5)
 
 
-def test_a_level_or_a_model_without_a_radius_is_refused(done):
-    without = replace(done.model, radius=None, own_radius=None)
+def test_a_level_without_a_radius_is_refused(done):
+    with pytest.raises(InputError, match=r"interval is 0\.7; use 0\.5, 0\.8"):
+        done.predict(made(10), interval=0.7)
     alone = fitted(made(600), methods=(local.Options(),))
-    for one, level, found in (
-        (done, 0.7, r"interval is 0\.7; use 0\.5, 0\.8"),
-        (without, 0.9, r"the model has no radii: .* fit it again"),
-        (alone, 0.9, "own models only; use own models too"),
-    ):
-        with pytest.raises(InputError, match=found):
-            one.predict(made(10), interval=level)
-    found = alone.predict(made(10), interval=0.9, own=True)
+    found = alone.predict(made(10), interval=0.9)
     assert (found.low < found.high).all()
 
 
@@ -119,10 +109,9 @@ def test_the_summary_has_coverage_and_width_by_client_and_part(done):
     summary = fits.summary(done, "")
     json.dumps(summary, allow_nan=False)
     table = summary["intervals"]
-    for name in ("shared", "own"):
-        assert [entry["level"] for entry in table[name]] == list(LEVELS)
-        assert [part["part"] for part in table[name][2]["by_part"]] == list(PARTS)
-    last = table["shared"][2]["by_part"][1]
+    assert [entry["level"] for entry in table["levels"]] == list(LEVELS)
+    assert [part["part"] for part in table["levels"][2]["by_part"]] == list(PARTS)
+    last = table["levels"][2]["by_part"][1]
     assert last["coverage"] == pytest.approx(summary["scores"][0]["coverage_90"])
     assert [row["coverage_90"] for row in summary["by_client"]] == pytest.approx(last["by_client"])
     assert "Intervals of 0.9, last part:" in fits.interval_line(done)
@@ -133,4 +122,4 @@ def test_a_fit_without_a_judged_part_keeps_the_radii_of_its_end():
     assert np.isfinite(done.model.radius).all()
     assert not fits.interval_line(done)
     json.dumps(fits.summary(done, ""), allow_nan=False)
-    assert done.scores.intervals.coverage("all", "global", 0.9).mean() > 0.8
+    assert done.scores.intervals.coverage("all", 0.9).mean() > 0.8

@@ -7,6 +7,7 @@ import pytest
 
 import psofed
 from helpers.extra import Extra
+from psofed.core.features import LINE
 from psofed.errors import InputError
 
 pd, pl = Extra("pandas"), Extra("polars")
@@ -37,12 +38,15 @@ def done():
     return fitted()
 
 
-def by_hand(done, row, own=None):
-    """The prediction of the model's equation for one row."""
-    recipe = done.recipe
-    (centre, scale), (mean, spread) = (recipe.scaling[name] for name in ("x", "y"))
-    w = done.shared if own is None else done.own[done.scores.clients.index(own)]
-    return float(done.features(np.array([(row.x - centre) / scale])) @ w) * spread + mean
+def by_hand(done, row):
+    """The prediction of the model's equation for one row: cosines, then a straight line."""
+    model, waves = done.model, done.model.features.waves
+    (centre, scale), (mean, spread) = (model.recipe.scaling[name] for name in ("x", "y"))
+    known = row.who in model.clients
+    w = model.own[model.clients.index(row.who)] if known else model.own.mean(axis=0)
+    x = (row.x - centre) / scale
+    cosines = np.sqrt(2 / waves.dim) * np.cos(waves.W[:, 0] * x + waves.b)
+    return float(cosines @ w[:-2] + LINE * (w[-2] * x + w[-1])) * spread + mean
 
 
 def test_predictions_have_the_index_of_the_frame_and_the_values_of_the_model(done):
@@ -55,16 +59,15 @@ def test_predictions_have_the_index_of_the_frame_and_the_values_of_the_model(don
     np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
-def test_own_models_are_used_where_they_exist(done):
+def test_a_client_that_the_model_does_not_know_gets_the_mean_of_all(done):
     table = frame()
-    found = done.predict(table, own=True)
-    wanted = [by_hand(done, row, own=row.who) for row in table.itertuples()]
+    new = table.assign(who=table.who.replace("b", "new"))
+    found = done.predict(new)
+    wanted = [by_hand(done, row) for row in new.itertuples()]
     np.testing.assert_allclose(found, wanted, atol=1e-4)
-    new = table.who == "b"
-    mixed = done.predict(table.assign(who=table.who.replace("b", "new")), own=True)
-    np.testing.assert_array_equal(mixed, np.where(new, done.predict(table), found))
-    with pytest.raises(InputError, match="the model has none of new"):
-        done.predict(table.assign(who="new"), own=True)
+    known = (table.who == "a").to_numpy()
+    np.testing.assert_array_equal(found[known], done.predict(table)[known])
+    assert np.abs(found - done.predict(table))[~known].min() > 0.1
 
 
 def test_rows_without_a_prediction_are_nan_and_the_others_stay_in_place(done):
@@ -109,14 +112,14 @@ def test_a_wide_table_is_refused_because_its_rows_have_several_clients():
 
 def test_what_is_saved_and_what_is_pickled_predicts_the_same(done, tmp_path):
     table = frame()
-    wanted = done.predict(table, interval=0.95, own=True)
+    wanted = done.predict(table, interval=0.95)
     done.save(tmp_path / "model.psofed")
     for again in (
         psofed.load_model(tmp_path / "model.psofed"),
         pickle.loads(pickle.dumps(done.model)),
         pickle.loads(pickle.dumps(done)),
     ):
-        pd.testing.assert_frame_equal(again.predict(table, interval=0.95, own=True), wanted)
+        pd.testing.assert_frame_equal(again.predict(table, interval=0.95), wanted)
     copy = pickle.loads(pickle.dumps(done))
     assert copy.to_frame().equals(done.to_frame())
     copy.save(tmp_path / "copy.psofed")
@@ -126,14 +129,19 @@ def test_what_is_saved_and_what_is_pickled_predicts_the_same(done, tmp_path):
 
 
 def test_a_fit_and_a_model_show_themselves_in_a_line(done):
-    assert repr(done).startswith("<Fit of 'y': PSO-Fed M=4 uncoordinated, 2 clients, 300 rows,")
-    assert repr(done.model).startswith("<Model of 'y': PSO-Fed M=4 uncoordinated, 1 inputs, own")
+    assert repr(done).startswith(
+        "<Fit of 'y': Mix with PSO-Fed M=4 uncoordinated, 2 clients, 300 rows,"
+    )
+    title = "Mix with PSO-Fed M=4 uncoordinated"
+    assert repr(done.model) == f"<Model of 'y': {title}, 1 inputs, 2 clients>"
     assert "\n" not in repr(done) + repr(done.model)
 
 
 def test_errors_are_also_in_the_units_of_the_target(done):
     table = done.to_frame()
-    assert list(table.index) == ["PSO-Fed M=4 uncoordinated"]
+    title = "PSO-Fed M=4 uncoordinated"
+    free = ["Value of a season ago", "Last value", "Ridge regression, alone", "Line, alone"]
+    assert list(table.index) == [f"Mix with {title}", title, *free]
     row = table.iloc[0]
     real = np.sqrt(row.frozen * done.scores.truths["frozen"].variance) * done.recipe.scale[-1]
     assert row.frozen_rmse == pytest.approx(real)

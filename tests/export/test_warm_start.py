@@ -2,15 +2,20 @@
 
 import numpy as np
 import pytest
+import tomli_w
 
 from helpers.loopback import disk, plan, play
 from psofed.errors import InputError
+from psofed.fleet.protocol import deployment as plans
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.protocol.store import StateFolder
 from psofed.fleet.samples import replay
 from psofed.methods import memofed
+from psofed.streams.data import reading as tables
+from psofed.tables import example, fitting
 from psofed.tables import export as formats
+from psofed.tables.plan import Plan, run_table
 
 
 @pytest.fixture
@@ -40,6 +45,21 @@ def test_clients_of_a_warm_server_begin_with_its_model(learned):
     member.client.method.receive = lambda *given: begun.append(given[3].row(0)) or real(*given)
     member.take(frame)
     assert np.abs(begun[0] - w).max() < 1e-6
+
+
+@pytest.mark.parametrize("use", ["frozen", "live"])
+def test_the_shared_model_of_a_fit_begins_a_federation_whatever_the_fit_is_used_for(tmp_path, use):
+    table = tables.read(example.PATH, example.COLUMNS)
+    wanted = Plan(example.COLUMNS, label_delay=6, dim=20, width=2.0, step=0.4, compare=False,
+                  use=use)  # fmt: skip
+    done = fitting.fit(table, wanted)
+    done.save(tmp_path / "model.psofed")
+    rounds = fitting.sampled(table, done.plan, done.span)
+    made = done.plan.experiment(rounds, done.span, example.PATH)
+    (tmp_path / "run.toml").write_text(tomli_w.dumps(run_table(made, "float32")))
+    found = formats.weights(plans.read(tmp_path / "run.toml"), tmp_path / "model.psofed")
+    assert np.abs(found).max() > 0.1
+    np.testing.assert_array_equal(found, done.model.shared)
 
 
 def test_a_model_of_other_features_is_refused(learned, fitted):

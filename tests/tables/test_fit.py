@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from helpers.real_data import air_quality
+from helpers.small_tables import table_of
 from psofed.core.features import cosine
 from psofed.core.seeds import Seeds
 from psofed.errors import InputError
@@ -24,24 +25,6 @@ from psofed.tables.advice import Limits
 from psofed.tables.plan import Plan, Span
 from psofed.tables.player import Player, scaling_bytes, task
 from psofed.tables.scores import WORST
-
-WIDE = (-(3.0**0.5), 3.0**0.5)  # a range that scales by one
-
-
-def table_of(tmp_path, x, y, columns=None):
-    """A table of x [K, N, L] and y [K, N]; rows with a y of infinity are left out."""
-    names = [f"x{i}" for i in range(x.shape[2])]
-    path = tmp_path / "made.csv"
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(",".join(["t", "who", *names, "y"]) + "\n")
-        for n in range(x.shape[1]):
-            for k in range(len(x)):
-                if y[k, n] < np.inf:
-                    cells = [repr(float(v)) for v in (*x[k, n], y[k, n])]
-                    file.write(",".join([str(n), f"c{k}", *cells]) + "\n")
-    ranges = dict.fromkeys([*names, "y"], WIDE)
-    wanted = columns or Columns(target="y", time=("t",), client="who", ranges=ranges)
-    return tables.read(path, wanted)
 
 
 def draw(clients=5, rounds=40, taps=2, seed=0):

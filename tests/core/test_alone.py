@@ -1,0 +1,81 @@
+"""What a client learns alone: in blocks of any length, the same as solving the equations by hand."""
+
+import numpy as np
+import pytest
+
+from psofed.core import alone
+from psofed.core.features import LINE
+
+SIZE, TAPS = 4, 2
+
+
+def drawn(rounds, seed):
+    """Samples to predict, samples whose labels arrive, and these labels: some rounds have none."""
+    g = np.random.default_rng(seed)
+    z, x = g.standard_normal((2, rounds, SIZE + 3)), g.standard_normal((2, rounds, TAPS))
+    fresh, known = alone.inputs(z, x, SIZE)
+    y = known @ g.standard_normal(SIZE + TAPS + 1) + 0.1 * g.standard_normal(rounds)
+    return fresh, known, np.where(g.random(rounds) < 0.4, np.nan, y)
+
+
+def ridge(u, y):
+    """w that minimises |U w - y|^2 + |w|^2, as a least squares problem of longer vectors."""
+    rows = np.vstack([u, np.sqrt(alone.RIDGE) * np.eye(u.shape[1])])
+    return np.linalg.lstsq(rows, np.append(y, np.zeros(u.shape[1])))[0]
+
+
+def by_hand(fresh, known, y):
+    """Predictions round by round, and how many labels each model had that made one."""
+    count, due, w, said, solved_with = 0, 1, np.zeros((2, fresh.shape[1])), [], []
+    us, ys = [], []
+    for row, u, label in zip(fresh, known, y, strict=True):
+        said.append(w @ row)
+        if np.isnan(label):
+            continue
+        us.append(u)
+        ys.append(label)
+        count += 1
+        if count == due:
+            all_u, all_y = np.array(us), np.array(ys)
+            line = ridge(all_u[:, SIZE:], all_y)
+            w = np.stack([np.append(np.zeros(SIZE), line), ridge(all_u, all_y)])
+            due = count + max(count // 16, 1)
+            solved_with.append(count)
+    return np.array(said), solved_with
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 2, 17, 40, 41, 180), range(1, 300)])
+def test_blocks_of_any_length_predict_as_a_loop_that_solves_the_equations_when_due(cuts):
+    models = alone.Alone(2, SIZE, TAPS)
+    for k in range(2):
+        fresh, known, y = drawn(300, k)
+        wanted, solved_with = by_hand(fresh, known, y)
+        parts = (np.split(each, cuts) for each in (fresh, known, y))
+        found = [models.follow(k, *part) for part in zip(*parts, strict=True)]
+        np.testing.assert_allclose(np.concatenate(found), wanted, atol=1e-9)
+        assert solved_with[:17] == [*range(1, 17), 17]
+        assert len(solved_with) < 70 < models.count[k] == np.isfinite(y).sum()
+
+
+def test_at_the_end_both_models_know_all_labels_and_the_line_uses_no_cosine():
+    models = alone.Alone(1, SIZE, TAPS)
+    fresh, known, y = drawn(90, 3)
+    models.follow(0, fresh, known, y)
+    u, labels = known[~np.isnan(y)], y[~np.isnan(y)]
+    line, both = models.solved()[0]
+    np.testing.assert_allclose(both, ridge(u, labels), atol=1e-9)
+    np.testing.assert_allclose(line[SIZE:], ridge(u[:, SIZE:], labels), atol=1e-9)
+    assert not line[:SIZE].any()
+
+
+def test_a_client_without_labels_predicts_the_mean():
+    models = alone.Alone(1, SIZE, TAPS)
+    fresh, known, y = drawn(20, 4)
+    assert not models.follow(0, fresh, known, np.full_like(y, np.nan)).any()
+    assert not models.solved().any()
+
+
+def test_inputs_are_the_first_cosines_then_the_line_and_its_constant():
+    z, x = np.arange(7.0)[None], np.array([[2.0, -1.0]])
+    wanted = [0.0, 1.0, 2.0, 3.0, 2 * LINE, -LINE, LINE]
+    assert alone.inputs(z, x, SIZE)[0].tolist() == wanted

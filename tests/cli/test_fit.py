@@ -8,6 +8,8 @@ import pytest
 
 from helpers.command import wrong
 from psofed.tables import example
+from psofed.tables.fitting import fit_table
+from psofed.tables.model import load as load_model
 
 QUICK = ("--set", "width=2", "--set", "step=0.4", "--set", "dim=50")
 
@@ -41,10 +43,10 @@ def test_fit_the_example_then_predict(psofed, tmp_path):
     assert "are inside the interval of 0.9" in said.stderr
     with open(tmp_path / "p.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == summary["rows"]
-    assert list(rows[0]) == ["client", "time", "predicted pollutant", "low", "high"]
     for row in rows:
-        assert float(row["low"]) < float(row["predicted pollutant"]) < float(row["high"])
+        low, predicted, high = (float(row.pop(key)) for key in ("low", "predicted", "high"))
+        assert low < predicted < high
+    assert rows == example.rows()
 
 
 @pytest.mark.long
@@ -150,6 +152,37 @@ def test_an_export_newest_first_with_semicolons_is_fitted_and_predicted_as_any(p
     assert again.returncode == 0, again.stderr
     plans = [(tmp_path / name / "plan.toml").read_text() for name in ("table", "again")]
     assert plans[0] == plans[1]
+
+
+def test_predictions_stand_next_to_the_rows_as_the_file_has_them(psofed, tmp_path):
+    lines = [f"{n};p;{n % 7},5;{n % 3},25;kept" for n in range(60)][::-1]
+    (tmp_path / "german.csv").write_text("\n".join(["t;who;a;y;note", *lines]) + "\n")
+    wide = ["t,p.a,p.y,q.a,q.y", *(f"{n},{n % 7},{n % 3},{n % 5},{n % 2}" for n in range(60))]
+    (tmp_path / "wide.csv").write_text("\n".join(wide) + "\n")
+    (tmp_path / "each").mkdir()
+    (tmp_path / "each" / "q.csv").write_text(
+        "t,a,y\n" + "".join(f"{n},{n % 7},{n % 3}\n" for n in range(60))
+    )
+    for name, more, head in (
+        ("german.csv", {"client": "who"}, "t;who;a;y;note;predicted"),
+        ("wide.csv", {"wide": "."}, "t,p.a,p.y,q.a,q.y,p.predicted,q.predicted"),
+        ("each", {}, "client,t,a,y,predicted"),
+    ):
+        done = fit_table(tmp_path / name, target="y", time="t", inputs="a", lags=3, dim=9, width=1.0,
+                         step=0.3, compare=False, **more)  # fmt: skip
+        done.save(tmp_path / "m.psofed")
+        said = psofed("predict", "m.psofed", name)
+        assert said.returncode == 0, said.stderr
+        first, *rows = said.stdout.splitlines()
+        assert first == head
+        before = (tmp_path / name / "q.csv" if name == "each" else tmp_path / name).read_text()
+        sep = ";" if ";" in head else ","
+        prefix = "q," if name == "each" else ""
+        for row, was in zip(rows, before.splitlines()[1:], strict=True):
+            assert row.startswith(f"{prefix}{was}{sep}")
+            answers = row.removeprefix(f"{prefix}{was}{sep}").split(sep)
+            assert all(answers) == (int(was.split(sep)[0]) >= 3)  # its lags are known
+            assert ("," in answers[0]) == (sep == ";" and bool(answers[0]))
 
 
 @pytest.mark.usefixtures("sketched")

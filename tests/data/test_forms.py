@@ -1,7 +1,12 @@
 """The same data in every form that people bring is the same table, to the bit."""
 
+import bz2
 import gzip
+import io
+import lzma
+import zipfile
 from datetime import datetime
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -18,7 +23,7 @@ from psofed.streams.data.textfile import Form
 from psofed.streams.data.times import AmbiguousError, compact, form_of
 from psofed.tables import fitting
 
-pandas = Extra("pandas")
+pandas, openpyxl, pyarrow = Extra("pandas"), Extra("openpyxl"), Extra("pyarrow")
 FIT = {"target": "y", "time": "t", "client": "who", "dim": 16, "width": 2.0, "step": 0.3,
        "compare": False}  # fmt: skip
 
@@ -48,8 +53,48 @@ def american(frame, path):
     frame.assign(t=frame.t.dt.strftime("%m/%d/%Y %I:%M %p")).to_csv(path, index=False)
 
 
-def packed(frame, path):
-    path.write_bytes(gzip.compress(frame.to_csv(index=False).encode()))
+def packed(pack):
+    return lambda frame, path: path.write_bytes(pack(frame.to_csv(index=False).encode()))
+
+
+def zipped(data):
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("__MACOSX/._t.csv", "")
+        archive.writestr("data/t.csv", data)
+    return made.getvalue()
+
+
+def changed(change):
+    """The lines of the file, some of them changed or more."""
+    return lambda frame, path: path.write_text("".join(
+        line + "\n" for line in change(frame.to_csv(index=False).splitlines())), "utf-8")  # fmt: skip
+
+
+def late(frame, path):
+    """Midnight as the end of the day before."""
+    before = (frame.t - pandas.Timedelta(days=1)).dt.strftime("%Y-%m-%d 24:00")
+    times = frame.t.dt.strftime("%Y-%m-%d %H:%M").where(frame.t.dt.hour > 0, before)
+    frame.assign(t=times).to_csv(path, index=False)
+
+
+def report(frame, path):
+    """A title, a row of units, and numbers that are texts with a comma."""
+    texts = frame.assign(a=frame.a.map("{:.3f}".format).str.replace(".", ","))
+    units = pandas.DataFrame([["", "", "degC", "hPa", "", "ppm"]], columns=frame.columns)
+    whole = pandas.concat([units, texts.astype(object)])
+    whole.to_excel(path, index=False, startrow=2)
+    book = openpyxl.load_workbook(path)
+    book.active["A1"] = "Report of March"
+    book.save(path)
+
+
+def hive(frame, path):
+    for who, rows in frame.groupby("who"):
+        (path / f"who={quote(who)}").mkdir(parents=True)
+        for half in range(2):
+            part = rows[half::2].drop(columns="who")
+            part.to_parquet(path / f"who={quote(who)}" / f"part{half}.parquet", index=False)
 
 
 WRITERS = {
@@ -62,14 +107,30 @@ WRITERS = {
     "bom.csv": lambda f, p: f.to_csv(p, index=False, encoding="utf-8-sig"),
     "latin1.csv": lambda f, p: german(f, p, "latin-1"),
     "tabs.tsv": lambda f, p: f.to_csv(p, index=False, sep="\t"),
-    "packed.csv.gz": packed,
+    "packed.csv.gz": packed(gzip.compress),
+    "packed.csv.bz2": packed(bz2.compress),
+    "packed.csv.xz": packed(lzma.compress),
+    "packed.zip": packed(zipped),
+    "excel.csv": changed(lambda lines: ["sep=,", *lines]),
+    "comments.csv": changed(lambda lines: ["# made by a logger", "#, version, 2, 1", *lines]),
+    "hash.csv": changed(lambda lines: ["# made by a logger", "# " + lines[0], *lines[1:]]),
+    "title.csv": changed(lambda lines: ["Report of March", "", "Place,Berlin", *lines]),
+    "padded.csv": changed(lambda lines: ["Report of March,,,,,", ",,,,,", *lines]),
+    "units.csv": changed(lambda lines: [lines[0], "UTC,,degC,hPa,,ppm", *lines[1:]]),
+    "midnight.csv": late,
+    "n-a.csv": lambda f, p: f.to_csv(p, index=False, na_rep="n/a"),
+    "dashes.csv": lambda f, p: f.to_csv(p, index=False, na_rep="-"),
+    "errors.csv": lambda f, p: f.to_csv(p, index=False, na_rep="#N/A"),
+    "report.xlsx": report,
+    "plain.feather": lambda f, p: f.to_feather(p),
+    "folders": hive,
     "markers.csv": lambda f, p: f.fillna({"b": -999.0}).to_csv(p, index=False),
     "compact.csv": lambda f, p: f.assign(t=f.t.dt.strftime("%Y%m%d%H%M")).to_csv(p, index=False),
     "sheet.xlsx": lambda f, p: f.to_excel(p, index=False),
     "plain.parquet": lambda f, p: f.to_parquet(p, index=False),
     "index.parquet": lambda f, p: f.sample(frac=1, random_state=2).to_parquet(p),
 }
-NEEDS = {".xlsx": "openpyxl", ".parquet": "pyarrow"}
+NEEDS = {".xlsx": "openpyxl", ".parquet": "pyarrow", ".feather": "pyarrow", "": "pyarrow"}
 
 
 def same(plain, other, name):
@@ -77,7 +138,7 @@ def same(plain, other, name):
     assert (other.model.own == plain.model.own).all(), name
     a, b = plain.table, other.table
     assert a.clients == b.clients
-    assert (a.columns.inputs, a.tick, a.start) == (b.columns.inputs, b.tick, b.start)
+    assert (a.columns.inputs, a.ticks, a.start) == (b.columns.inputs, b.ticks, b.start)
     for k in range(len(a.clients)):
         for one, two in zip(values(a, k), values(b, k), strict=True):
             np.testing.assert_array_equal(one, two, name)
@@ -105,11 +166,24 @@ def test_every_way_to_write_a_table_gives_the_same_model_to_the_bit(frame, tmp_p
         assert other.scores.error(0, "frozen") == plain.scores.error(0, "frozen"), name
 
 
+class Relation:
+    """As DuckDB gives it: nothing but a stream of Arrow, as often as it is asked for."""
+
+    def __init__(self, table):
+        self.table, self.columns = table, table.column_names
+
+    def __arrow_c_stream__(self, schema=None):
+        return self.table.__arrow_c_stream__(schema)
+
+
 def test_every_frame_gives_the_same_model_to_the_bit(frame):
     plain = fitting.fit_table(frame, **FIT)
     polars = pytest.importorskip("polars")
     others = {
         "polars": polars.from_pandas(frame),
+        "lazy": polars.from_pandas(frame).lazy(),
+        "arrow": pyarrow.Table.from_pandas(frame, preserve_index=False),
+        "a stream": Relation(pyarrow.Table.from_pandas(frame, preserve_index=False)),
         "a time index": frame.set_index("t"),
         "client and time": frame.set_index(["who", "t"]),
         "a zone": frame.assign(t=frame.t.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")),
@@ -166,13 +240,13 @@ def test_a_first_block_of_one_day_does_not_decide_between_day_and_month(tmp_path
     path = write(tmp_path, "\n".join(["t,y", *minutes]) + "\n")
     with pytest.raises(InputError, match=r"%m/%d/%Y %H:%M\) or .*%d/%m/%Y %H:%M\); say which"):
         tables.read(path, ALONE)
-    assert tables.read(path, ALONE, form=Form(day_first=True)).tick == 60
+    assert tables.read(path, ALONE, form=Form(day_first=True)).ticks.length == 60
 
 
 def test_options_decide_what_is_not_clear(tmp_path):
     path = write(tmp_path, "t,y\n01/02/2024,1\n02/02/2024,2\n")
-    days = [tables.read(path, ALONE, form=Form(day_first=first)).tick for first in (True, False)]
-    assert days == [86400.0, 31 * 86400.0]
+    read = (tables.read(path, ALONE, form=Form(day_first=first)) for first in (True, False))
+    assert [str(table.ticks) for table in read] == ["86400 s", "1 month"]
     path = write(tmp_path, "t;y\n1;1,234\n2;5,678\n")
     for sign, value in ((",", 1.234), (".", 1234.0)):
         table = tables.read(path, ALONE, form=Form(decimal=sign))
@@ -246,9 +320,8 @@ ROWS = "".join(f"2024-03-{d:02d},n1,{d}.5,{d}\n" for d in range(1, 29))
         (lambda t: t.replace("15.5,", "1_0,"), 16, r"'a' is '1_0', not a number"),
         (lambda t: t.replace("15.5,", "(15.5),"), 16, r"'a' is '\(15.5\)', not a number"),
         (lambda t: t.replace("03-15,", "03-15T00:00+01:00,"), 16, "with a time zone, but earlier"),
-        (lambda t: "sep=,\n" + t, 1, "a line for Excel; delete it"),
-        (lambda t: "Report of March\n" + t, 2, "delete what stands above the header"),
-        (lambda t: "Report of March,,,\n" + t, 1, "row 1 has to be the header"),
+        (lambda t: "t,who,a\n" + t.partition("\n")[2], 2, "has 4 cells, but the header has 3"),
+        (lambda t: "Report,,,\n" + t.partition("\n")[2], 1, "row 1 is taken for the header"),
         (lambda t: '[{"t": 1}]', 1, "is JSON"),
         (lambda t: "<!DOCTYPE html>", 1, "is HTML"),
         (lambda t: "PK\x03\x04" + t, 1, "is a zip archive"),
@@ -301,7 +374,7 @@ def test_numbers_since_1970_are_the_dates_that_they_count(frame, tmp_path, unit,
     assert found.calendar
     assert f"times read as {unit} since 1970" in found.said
     assert np.array_equal(found.begin, expected.begin)
-    assert found.tick == expected.tick
+    assert found.ticks == expected.ticks
 
 
 def test_a_model_of_dates_that_are_numbers_predicts_from_both(frame, tmp_path):

@@ -189,8 +189,7 @@ class Asked:
         plan = self.plan
         table = reading.read(self.source, plan.columns, on_rows=_reading(), form=plan.form)
         clients = "1 client" if len(table.clients) == 1 else f"{len(table.clients)} clients"
-        unit = " s" if table.calendar else ""
-        rounds = f"{table.rounds:,} rounds of {table.tick:g}{unit}"
+        rounds = f"{table.rounds:,} rounds of {table.ticks}"
         say(f"Read {table.rows:,} rows of {clients}: {rounds}.")
         for line in table.said:
             say(line[:1].upper() + line[1:] + ".")

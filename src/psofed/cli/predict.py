@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import click
+import numpy as np
 
 from psofed.cli.fit import FORM, blamed, command, set_option, typed
 from psofed.cli.printing import say
@@ -34,10 +34,12 @@ def predict(
 ) -> None:  # fmt: skip
     """Predict the target of every row of TABLE with a MODEL that `psofed fit` has saved.
 
-    TABLE needs the columns with which the model was fitted, and the target only if its lags are
-    inputs. Where the target is given, the RMSE is reported, and how many targets are inside their
-    intervals. Radii are those of the fit, and are not learned any more.
+    Prints the rows of TABLE in their order, with the column `predicted`. TABLE needs the columns
+    with which the model was fitted, and the target only if its lags are inputs. Where the target is
+    given, the RMSE is reported, and how many targets are inside their intervals. Radii are those of
+    the fit, and are not learned any more.
     """
+    from psofed.streams.data.sources import RowSource
     from psofed.tables import example as examples
     from psofed.tables import model as models
 
@@ -46,23 +48,27 @@ def predict(
     loaded = models.load(model)
     recipe = loaded.recipe
     source = examples.PATH if example else table
-    rows, rounds = models.predict(loaded, source, _form(settings), interval)
+    form = _form(settings)
+    rows, rounds = models.predict(loaded, source, form, interval)
     count, judged, inside, squares = 0, 0, 0, 0.0
-    with _output(out, as_json) as write:
-        more = [] if interval is None else ["low", "high"]
-        write(["client", "time", f"predicted {recipe.columns.target}", *more])
+    with TemporaryFile() as file:
+        shape = rounds.table.rows, 1 if interval is None else 3
+        values = np.memmap(file, np.float64, "w+", shape=shape)  # of any number of rows
+        values[:] = np.nan
         for row in rows:
             count += 1
             if row.target == row.target:
                 judged, squares = judged + 1, squares + (row.value - row.target) ** 2
                 inside += row.low <= row.target <= row.high
-            ends = [] if interval is None else [f"{row.low:.7g}", f"{row.high:.7g}"]
-            write([row.client, _time(row.time, recipe.calendar), f"{row.value:.7g}", *ends])
+            values[row.row] = (row.value, row.low, row.high)[: shape[1]]
+        if out is not None or not as_json:
+            _write(out, RowSource(source, recipe.columns, form), values)
     dropped = dict(rounds.table.drops.counts) | dict(rounds.drops.counts)
     rmse = (squares / judged) ** 0.5 if judged else None
     coverage = inside / judged if judged and interval is not None else None
     if as_json:
-        found = {"rows": count, "judged": judged, "rmse": rmse, "dropped": dropped}
+        found = {"rows": count, "judged": judged, "rmse": rmse, "dropped": dropped,
+                 "notes": rounds.notes()}  # fmt: skip
         sure = {} if interval is None else {"interval": interval, "coverage": coverage}
         print(json.dumps(found | sure))
         return
@@ -70,6 +76,8 @@ def predict(
         say(line[:1].upper() + line[1:] + ".")
     for line in (*rounds.table.drops.lines(), *rounds.drops.lines()):
         say(f"dropped: {line}")
+    for line in rounds.notes():
+        say(line)
     known = f"; RMSE {rmse:.4g} on the {judged:,} that have a target" if rmse is not None else ""
     if coverage is not None:
         known += f", of which {coverage:.3f} are inside the interval of {interval:g}"
@@ -92,24 +100,62 @@ def _form(settings: tuple[str, ...]) -> Any:
         raise blamed(error, given) from None
 
 
-def _time(value: float, calendar: bool) -> str:
-    return datetime.fromtimestamp(value, UTC).isoformat() if calendar else f"{value:.12g}"
-
-
-@contextlib.contextmanager
-def _output(out: Path | None, quiet: bool) -> Any:
-    """A writer of rows: to a file, to standard output, or none if `quiet`."""
+def _write(out: Path | None, files: Any, values: Any) -> None:
+    """The rows of a table in their order, as they are written there, with what is predicted."""
     from psofed.errors import InputError
+    from psofed.tables.model import COLUMNS
 
     if out is None:
-        yield (lambda row: None) if quiet else csv.writer(sys.stdout, lineterminator="\n").writerow
+        _copy(sys.stdout, files, values, COLUMNS)
         return
     try:
         with open(out, "w", encoding="utf-8", newline="") as file:
-            yield csv.writer(file, lineterminator="\n").writerow
+            _copy(file, files, values, COLUMNS)
     except OSError as error:
         found = f"cannot be written: {error.strerror}"
         raise InputError(str(out), found, "give another --out") from None
+
+
+def _copy(file: Any, files: Any, values: Any, names: tuple[str, ...]) -> None:
+    write, header, done, left_out = None, list[str](), 0, set[str]()
+    for batch in files.wholes():
+        clients = [part.client for part in files.parts(batch)]
+        client = [batch.client] if batch.client and Path(files.name).is_dir() else []
+        if write is None:
+            header, form, wide = list(batch.cells), files.written, files.columns.wide
+            write = csv.writer(file, delimiter=form.sep, lineterminator="\n").writerow
+            new = [
+                f"{k}{wide}{n}" if wide else n for k in clients for n in names[: values.shape[1]]
+            ]
+            write([*["client"][: len(client)], *header, *(_fresh(n, header) for n in new)])
+        left_out |= batch.cells.keys() - set(header)
+        count = len(batch.rows)
+        here = values[done : done + count * len(clients)]
+        done += len(here)
+        columns = [_cells(batch.cells[n]) if n in batch.cells else [""] * count for n in header]
+        columns += [_numbers(column, form.decimal) for part in np.split(here, len(clients))
+                    for column in part.T]  # fmt: skip
+        for row in zip(*columns, strict=True):
+            write([*client, *row])
+    if left_out:
+        say(f"WARNING: only later files have these columns, left out: {', '.join(left_out)}")
+
+
+def _fresh(name: str, header: list[str]) -> str:
+    return f"{name} (2)" if name in header else name
+
+
+def _numbers(values: Any, decimal: str) -> list[str]:
+    return ["" if v != v else f"{v:.7g}".replace(".", decimal) for v in values.tolist()]
+
+
+def _cells(cells: Any) -> Any:
+    """As texts, or as CSV writes them."""
+    if not isinstance(cells, np.ndarray):
+        return cells
+    if cells.dtype.kind == "M":
+        return ["" if np.isnat(t) else str(t).removesuffix(".000000") for t in cells]
+    return ["" if value != value else value for value in cells.tolist()]
 
 
 @click.command()

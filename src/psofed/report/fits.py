@@ -47,7 +47,8 @@ def summary(fit: Fit, command: str) -> dict[str, Any]:
     checked = {score.title: score.checked for score in fit.scores.scores if score.checked}
     return files.summary(command, written(fit.plan.to_table), {
         "rows": table.rows, "clients": len(table.clients), "rounds": table.rounds,
-        "tick": table.tick, "inputs": fit.recipe.names,
+        "tick": table.ticks.length, "tick_unit": table.ticks.unit,
+        "inputs": fit.recipe.names,
         "columns": [_column(fit, finding) for finding in table.findings], "read_as": table.said,
         "dropped": {**table.drops.counts, **fit.later.counts},
         "first_round": fit.span.first, "frozen_round": fit.span.frozen,
@@ -145,7 +146,7 @@ def blocks(fit: Fit) -> list[Block]:
         cells += [_value(row[key]) for key in ("frozen_rmse", "frozen_mae")]
         longest = str(row["largest_message"]) if row["largest_message"] else "-"
         cost = row["bytes_per_device_and_day"]
-        rows.append([row["method"], *cells, f"{cost:,.0f}" if cost else "-", longest])
+        rows.append([row["method"], *cells, f"{cost:,.0f}" if cost > 0 else "-", longest])
     note = (
         "Squared errors over the variance of the target. Prequential: each sample is predicted"
         " before its label is known; frozen: at the end, by a model that is not changed. Own: by"
@@ -170,7 +171,9 @@ def client_blocks(fit: Fit, most: int = 30) -> list[Block]:
 
 
 def _value(value: float | None) -> str:
-    return "-" if value is None or np.isnan(value) else f"{value:.4g}"
+    if value is None or np.isnan(value):
+        return "-"
+    return f"{value:.4g}" if np.isfinite(value) else "diverged"
 
 
 def page(fit: Fit, table: dict[str, Any]) -> Page:

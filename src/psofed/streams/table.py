@@ -21,7 +21,7 @@ from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.streams.contract import Samples, StreamOptions
 from psofed.streams.data.columns import Batch, Columns, Missing, columns_of, numbers, show
-from psofed.streams.data.recipe import NO_PAST, SKIPPED, Pair, Past, Recipe
+from psofed.streams.data.recipe import Pair, Past, Recipe
 from psofed.streams.data.rounds import sampled
 from psofed.streams.data.textfile import UNKNOWN, Form, form_of
 from psofed.streams.data.times import Clock
@@ -50,6 +50,7 @@ class Options(StreamOptions):
     start: float = 0.0  # the time of the first tick
     calendar: bool = False  # whether times are dates
     time_format: str = ""  # in which dates are written, as in strptime; empty: ISO 8601
+    tick_unit: str = ""  # of the tick; empty: seconds, or unknown if times are numbers
     form: Form = UNKNOWN  # how the file is written, where that is not to be found out
 
     def __post_init__(self) -> None:
@@ -65,7 +66,7 @@ class Options(StreamOptions):
     def recipe(self) -> Recipe:
         """How a row becomes x and y."""
         return Recipe(self.columns, self.scaling, self.categories, self.tick, self.start,
-                      self.calendar, self.time_format)  # fmt: skip
+                      self.calendar, self.time_format, self.tick_unit)  # fmt: skip
 
     @property
     def taps(self) -> int:
@@ -272,7 +273,7 @@ class Live:
         time = float(self.clock(batch, self.missing)[0])
         if np.isnan(time):
             raise InputError("the time", "is empty", "give the time of each row")
-        return int(np.rint((time - self.recipe.start) / self.recipe.tick)), time
+        return int(self.recipe.ticks(time)), time
 
     def _asked(self, tick: int, again: bool) -> Array:
         """The inputs of the question for this tick."""
@@ -283,9 +284,10 @@ class Live:
 
     def _encode(self, tick: int, rows: Array) -> Array:
         self.latest = tick
-        x, skip, short = self.recipe.encode(self.past, np.array([tick]), rows)
-        if skip[0] or short[0]:
-            raise InputError("a row", SKIPPED if skip[0] else NO_PAST, "it is not used")
+        x, lost = self.recipe.encode(self.past, np.array([tick]), rows)
+        for reason, left in lost.items():
+            if left[0]:
+                raise InputError("a row", reason, "it is not used")
         self.asked[tick] = x[0]
         if len(self.asked) > WAITING:
             del self.asked[next(iter(self.asked))]

@@ -25,6 +25,7 @@ from psofed.methods import fedavg, local, onlinefed, psofed
 from psofed.rivals import periodic
 from psofed.streams.data import rounds as losses
 from psofed.streams.data.table import Table
+from psofed.streams.data.ticks import UNITS
 from psofed.tables import backtest, fitting
 from psofed.tables.experts import Mix
 from psofed.tables.fitting import Counting, silent
@@ -232,6 +233,9 @@ def advise(
     Settings are chosen on the rounds before the last part, and reported on the last part.
     """
     losses.check(table, plan.allow_loss)
+    if np.isnan(table.ticks.days):
+        right = f"costs are per day: say what they count with --set tick_unit={'|'.join(UNITS)}"
+        raise InputError("tick_unit", "is not given, and times are numbers, not dates", right)
     whole = fitting.spans(table, plan)
     span = parts(whole, plan, table.latest)
     rounds = fitting.sampled(table, plan, span)
@@ -254,8 +258,6 @@ def advise(
         habits = mix.beginning(fitting.season(table, plan))
         made = plan.experiment(rounds, whole, source, habits) if chosen.federated else None
     notes = fitting.notes(table, rounds, scores)
-    if not table.calendar:
-        notes.append("times are numbers, not dates: a day is taken as 86,400")
     proof = weigh(scores.clients, found, chosen)
     return Advice(plan, found, chosen, proof, span.stop - span.first, limits, notes, made)
 

@@ -89,9 +89,8 @@ class _Backtest:
         marks = np.unique(np.linspace(span.first, span.stop, BINS + 1).astype(int))[1:]
         self.marks = marks if len(marks) else np.array([span.stop])
         self.counts = np.zeros(len(self.marks))
-        self.blocks = block_marks(
-            span.frozen, span.stop, 86400 / table.tick if table.calendar else None
-        )
+        per_day = 1 / table.ticks.days if table.calendar else None
+        self.blocks = block_marks(span.frozen, span.stop, per_day)
         for contender in contenders:
             contender.score.curve = np.zeros(len(self.marks))
         self.promises = [Promises(clients, delay, span) for _ in range(watch)]
@@ -170,7 +169,7 @@ class _Backtest:
     def result(self) -> Scores:
         """The scores of all."""
         span, table = self.span, self.rounds.table
-        days = (span.stop - span.first) * table.tick / 86400
+        days = (span.stop - span.first) * table.ticks.days
         scores = [contender.score for contender in self.contenders]
         found = Scores(scores, self.truths, self.marks, self.counts, days, table.clients)
         if not self.promises:

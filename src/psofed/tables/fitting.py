@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from psofed.stages.surroundings import Surroundings, start
 from psofed.streams.data import reading
 from psofed.streams.data import recipe as recipes
 from psofed.streams.data import rounds as losses
-from psofed.streams.data.columns import Columns
+from psofed.streams.data.columns import Columns, parse
 from psofed.streams.data.recipe import Recipe
 from psofed.streams.data.rounds import Rounds
 from psofed.streams.data.table import Drops, Table
@@ -136,15 +136,28 @@ def fit_table(
         if not any(name in names for names in known.values()):
             right = nearest(name, sorted(set().union(*known.values())))
             raise InputError(name, "is not a known option", right)
-    when = (time,) if isinstance(time, str) else tuple(time)
     plain = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
     own: dict[Any, dict[str, Any]] = {
         cls: {k: v for k, v in plain.items() if k in names} for cls, names in known.items()
     }
-    columns = Columns(target=target, time=when, client=client, **own[Columns])
+    roles = {"target": target, "time": time, "client": client, **own[Columns]}
+    columns = parse({k: _listed(k, v) for k, v in roles.items() if v is not None})
     form = Form(**own[Form])
     table = reading.read(source, columns, form=form)
     return fit(table, Plan(columns, **{"form": form} | own[Plan]))
+
+
+def _listed(name: str, value: Any) -> Any:
+    """A setting as a plan has it: plain numbers, in lists where there may be several."""
+    if isinstance(value, Mapping):
+        return {key: _listed(f"{name}.", each) for key, each in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    kinds = {f.name: str(f.type) for f in dataclasses.fields(Columns)}
+    several = kinds.get(name, "").startswith("tuple") or name == "lags_of."
+    if isinstance(value, tuple | list):
+        return [_listed("", each) for each in value]
+    return [value] if several else value
 
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator] # small matrices
@@ -325,10 +338,7 @@ def notes(table: Table, rounds: Rounds, scores: Scores) -> list[str]:
         lines.append(
             f"predicted, but neither learned nor judged: {rounds.unlabelled} without target"
         )
-    names, counts = (*table.numeric, table.columns.target), np.roll(rounds.beyond, -1)
-    beyond = [f"{count:,} of {name!r}" for name, count in zip(names, counts, strict=True) if count]
-    if beyond:
-        lines.append(f"taken as missing, being far outside the usual range: {', '.join(beyond)}")
+    lines += [line for line in table.said if line.startswith("WARNING")] + rounds.notes()
     if any(truth.count.sum() and not truth.variance > 0 for truth in scores.truths.values()):
         lines.append("the target does not vary where it is judged: no error over its variance")
     if len(scores.clients) == 1:

@@ -8,6 +8,7 @@ the model was judged, which does not change any more.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from psofed.federation import schema
 from psofed.federation.records import DamagedError, Record, VersionError, pack, unpack
 from psofed.streams.data import recipe as recipes
 from psofed.streams.data.recipe import Recipe
-from psofed.streams.data.rounds import Block, Rounds, sampled
+from psofed.streams.data.rounds import LOUD, Block, Rounds, sampled
 from psofed.streams.data.textfile import UNKNOWN, Form
 
 KIND = "model"
@@ -53,8 +54,8 @@ class Model:
     def predict(self, source: Any, interval: float | None = None, form: Form = UNKNOWN) -> Any:
         """The prediction for each row of a frame or file, in its order; NaN where there is none.
 
-        A pandas frame gives a Series with the same index, a polars frame a Series, a file an array;
-        with `interval` (0.9, say) a frame, or three columns: predicted, low and high.
+        A pandas frame gives a Series with the same index, a polars frame a Series, all else an
+        array; with `interval` (0.9, say) a frame, or three columns: predicted, low and high.
         """
         if self.recipe.columns.wide is not None:
             right = "give one row per client and time, or use psofed predict"
@@ -64,6 +65,9 @@ class Model:
         values = np.full((rounds.table.rows, 3), np.nan)
         for block in rounds.blocks():
             values[block.row[block.has]] = answers(block)[:, block.has].T
+        for line in rounds.notes():
+            if line.startswith(LOUD):
+                warnings.warn(line.removeprefix(LOUD), stacklevel=2)
         return _like(source, values if interval is not None else values[:, :1])
 
     def rounds(self, source: Any, form: Form = UNKNOWN) -> Rounds:
@@ -162,6 +166,7 @@ class Answer(NamedTuple):
 
     client: str
     time: float
+    row: int  # its number in the table
     value: float
     target: float
     low: float
@@ -182,7 +187,7 @@ def predict(
             for i, k in zip(*np.nonzero(block.has), strict=True):
                 value, *ends = found[:, i, k].tolist()
                 time, target = float(block.time[i, k]), float(targets[i, k])
-                yield Answer(clients[k], time, value, target, *ends)
+                yield Answer(clients[k], time, int(block.row[i, k]), value, target, *ends)
 
     return rows(), rounds
 
@@ -212,7 +217,8 @@ class _Answers:
 
 def _like(source: Any, values: Array) -> Any:
     """In the form of the source."""
-    if isinstance(source, str | Path):
+    polars = type(source).__module__.startswith("polars")
+    if not (polars or hasattr(source, "iloc")):
         return values if values.shape[1] > 1 else values[:, 0]
     names = COLUMNS[: values.shape[1]]
     if hasattr(source, "iloc"):

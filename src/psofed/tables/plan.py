@@ -158,7 +158,7 @@ class Plan:
             recipe.columns, recipe.scaling, tuple(names),
             "" if source is None else str(Path(source).resolve()), self.label_delay, span.first,
             span.frozen, recipe.categories, recipe.tick, recipe.start, recipe.calendar,
-            recipe.time_format, self.form,
+            recipe.time_format, recipe.tick_unit, self.form,
         )  # fmt: skip
         full, check, limits = onlinefed.Options(), self.check, rounds.limits
         if limits is not None and isinstance(check, ranges.Options):  # in the units of the models

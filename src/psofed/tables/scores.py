@@ -99,12 +99,16 @@ class Score:
         return self.up + self.down
 
     def add(self, part: str, model: str, errors: Array) -> Array:
-        """Errors [B, K], zero where nothing is counted; returns their squares."""
+        """Errors [B, K], zero where nothing is counted; returns their squares.
+
+        A model that has overflowed has no number to say: its error is infinite.
+        """
         squares = np.square(errors, dtype=np.float64)
         for sums, more in ((self.errors, squares), (self.absolute, np.abs(errors))):
             ours = sums.setdefault(part, {})
             before = ours.get(model, np.zeros(self.clients))
-            ours[model] = before + more.sum(axis=0, dtype=np.float64)
+            known = np.where(np.isnan(more), np.inf, more)
+            ours[model] = before + known.sum(axis=0, dtype=np.float64)
         return squares
 
     def add_blocks(self, model: str, errors: Array, block: Array, count: int) -> None:
@@ -210,7 +214,7 @@ class Worst:
         for error, k, time, *values in self.rows:
             guess, y = _list(rounds.recipe.restore(np.array(values)))
             total = float(score.errors["frozen"]["global"].sum())
-            share = _list(error / total if total > 0 else np.nan)
+            share = _list(error / total if 0 < total < np.inf else np.nan)
             when = f"{time:.12g}"
             if table.calendar:
                 when = str(np.datetime64(round(time), "s"))[:16].replace("T", " ")

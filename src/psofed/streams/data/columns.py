@@ -19,15 +19,20 @@ from numpy.typing import NDArray
 from psofed.core import native
 from psofed.errors import InputError
 from psofed.federation import schema
+from psofed.streams.data.ticks import DAY, UNITS, YEAR
 
 Array = NDArray[Any]
 RULES = ("hold", "skip", "indicator")
-CALENDAR = {"hour": 86400.0, "weekday": 7 * 86400.0, "yearday": 365.2425 * 86400.0}
+CALENDAR = {"hour": DAY, "weekday": 7 * DAY, "yearday": YEAR}
 MOST_LAG = 100_000
 MOST_LAGS = 1000
 LARGEST = 1e30  # squares of larger values overflow; no sensor has them
 MOST_CATEGORIES = 1000
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", "NaT")
+MISSING = (
+    "", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", "NaT", "n/a", "na", "Na", "NAN",
+    "Nan", "Null", "-", "--", "---", "?", ".", "#N/A", "#NA", "#NV", "#DIV/0!", "#VALUE!", "#REF!",
+    "#NUM!", "#NAME?", "#NULL!", "1.#QNAN", "-1.#IND", "\\N",
+)  # fmt: skip
 _DIGITS = r"[+-]?\d+([ '\u2019\u00a0\u202f]\d+)*([.,]\d*)?"
 _MONEY = r"$\u20ac\u00a3\u00a5"
 DRESSED = re.compile(  # percent, money, bounds, gaps in long numbers, (5) for -5, 21.5 C
@@ -59,12 +64,15 @@ class Columns:
     calendar: tuple[str, ...] = ()  # hour, weekday, yearday as inputs: sine and cosine
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # known, for scaling
     tick: float | None = None  # length of a round; not set: the fastest client's usual interval
+    tick_unit: str | None = None  # of tick, and of times that are numbers: s, min, .. month, year
 
     def __post_init__(self) -> None:
         schema.positive(self, "tick")
         if not self.time:
             raise InputError("time", "is empty", "name the column of the time")
         self._check_roles()
+        if self.tick_unit is not None and self.tick_unit not in UNITS:
+            raise InputError("tick_unit", f"is {self.tick_unit!r}", f"use {', '.join(UNITS)}")
         for name in self.calendar:
             if name not in CALENDAR:
                 raise InputError("calendar", f"has {name!r}", f"use {', '.join(CALENDAR)}")
@@ -160,7 +168,7 @@ class TextColumn(Sequence[str]):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some rows of one file by column. `rows` are their numbers in the file; the header is 1.
+    """Some rows of one file by column. `rows` are their numbers in the file.
 
     Cells are texts, in a tuple or a `TextColumn`, or a NumPy array where the file has numbers or
     dates.
@@ -172,6 +180,7 @@ class Batch:
     client: str | None = None  # whose rows these are, if the file tells it and not a column
     decimal: str = "."
     unnamed: frozenset[str] = frozenset()  # columns to which the file gives no name
+    header: int = 1  # the row with the names
 
     def wrong(self, i: int, column: str, found: str, right: str) -> InputError:
         """An error that names file, row and column."""
@@ -258,7 +267,8 @@ def _number(batch: Batch, i: int, column: str, missing: Missing) -> float:
     except (ValueError, TypeError, OverflowError):
         if missing.has(cell):
             return float("nan")
-    right = "correct it, leave it empty, or name the column as categorical if it is an input"
+    right = "correct it or leave it empty; if it means missing, give --set markers=.., and if the"
+    right += " column is no number but an input, --set categorical=.."
     raise batch.wrong(i, column, f"is {show(cell)}, not a number", right)
 
 
@@ -325,10 +335,11 @@ class Codes:
         listed = cells.tolist() if isinstance(cells, np.ndarray) else cells
         codes: list[Any] = list(map(self.known.get, listed))  # most texts have been read before
         for i in [i for i, code in enumerate(codes) if code is None]:
-            if self.full:
-                break
-            codes[i] = self._new(batch, i, listed[i], column, missing, strict)
-        return np.array(codes, np.float64)  # None, of a column that is full, is NaN
+            if not self.full:
+                codes[i] = self._new(batch, i, listed[i], column, missing, strict)
+            elif not (listed[i] is None or listed[i] in missing.texts):
+                codes[i] = self.most  # it is not missing, whatever it is
+        return np.array(codes, np.float64)
 
     def _new(
         self, batch: Batch, i: int, cell: Any, column: str, missing: Missing, strict: bool
@@ -344,7 +355,7 @@ class Codes:
         if len(self.known) >= self.most:
             if not strict:
                 self.full = True
-                return float("nan")
+                return float(self.most)
             found = f"has more than {self.most} different texts"
             raise batch.wrong(i, column, found, "leave the column out, or make it a number")
         return self.known.setdefault(text, len(self.known))

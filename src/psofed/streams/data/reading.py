@@ -18,18 +18,21 @@ from psofed.streams.data.columns import Batch, Codes, Columns, Missing
 from psofed.streams.data.sources import RowSource
 from psofed.streams.data.table import ColumnReport, Drops, Places, Spool, Table
 from psofed.streams.data.textfile import UNKNOWN, Form
+from psofed.streams.data.ticks import INTERVALS, Ticks, guess
 from psofed.streams.data.times import ISO, Clock, as_written
 
 Array = NDArray[Any]
 MOST_CLIENTS = 100_000
 MOST_ROUNDS = 50_000_000
-INTERVALS = 256  # of each client, from which the tick is guessed
 NO_TIME, NO_CLIENT = "without a time", "without a client"
 REPEATED = "that repeat an earlier row of the client"
 SAME_TIME = "with the time of an earlier row of the client, but other values"
 MANY = 0.5  # of the rows: a text with so many values tells rows apart, and nothing else
 FEWEST = 20  # rows and values below which no such guess is made
 OUT = "left out"
+OFTEN = 3  # times that an extreme comes before it is doubted
+FAR, NEAR = 3.0, 0.2  # from the others, in terms of their range; near is enough for nines
+NINES = re.compile(r"-?(9{2,}(\.9+)?|9\.9+|32767|32768|65535)")
 
 
 def read(
@@ -67,6 +70,7 @@ class _Reader:
         form: Form, hint: str,
     ) -> None:  # fmt: skip
         self.given, self.known = columns, numeric is not None
+        self.decimal = batch.decimal
         self.missing, self.labelled = Missing(columns.markers), labelled
         self.columns = columns
         if numeric is None:
@@ -118,7 +122,9 @@ class _Reader:
 
     def _codes(self, batch: Batch, name: str, codes: Codes) -> Array:
         """A text that nobody named as an input may have too many values: it is then left out."""
-        named = self.known or name in (*self.given.inputs, *self.given.categorical)
+        given = self.given
+        told = (*given.inputs, *given.categorical, *given.missing, *given.lags_of, *given.ranges)
+        named = self.known or name in told
         return codes(batch, name, self.missing, strict=named)
 
     def _count(self, block: Array, wrong: Array, reason: str) -> None:
@@ -155,10 +161,12 @@ class _Reader:
             self.columns, self.numeric, self.codes, [names[k] for k in order], self.spool,
             self.drops, self.places.count, self.places, np.array([self.begin[k] for k in order]),
             np.array([self.end[k] for k in order]), np.array([self.counts[k] for k in order]),
-            self._tick(order), bool(self.clock.calendar), self.clock.format or "", tuple(order),
+            self._ticks(order), self.clock.format or "", tuple(order),
             list(range(self.width - 1)), self.places(self.latest[1]),
         )  # fmt: skip
         _check_rounds(table)
+        if not self.known:
+            self._check_texts(files.name)
         table.said = [*files.said, *self._said()]
         _judge(table, self.tally, self.given, fixed=self.known)
         return table
@@ -179,6 +187,21 @@ class _Reader:
             last = whole[kept[-1:]]
             yield rows[fresh]
 
+    def _check_texts(self, file: str) -> None:
+        """Refuse numbers that were taken for categories since they begin with other texts."""
+        for name, codes in self.codes.items():
+            texts = [text for text in codes.known if not cells.is_number(text, self.decimal)]
+            numbers = len(codes.known) - len(texts)
+            if name in self.given.categorical or numbers < FEWEST or numbers < len(texts):
+                continue
+            some = ",".join(texts[:3])
+            found = f"begins with texts such as {some}, but has {numbers:,} different numbers"
+            right = (
+                f"give --set markers={some} if they mean missing, or --set categorical={name}"
+                f" if the numbers are names, or --set drop={name}"
+            )
+            raise InputError(f"column {name!r}", found, right, file)
+
     def _said(self) -> list[str]:
         """How times are written, and what the markers matched."""
         form = self.clock.format
@@ -187,22 +210,24 @@ class _Reader:
             count = self.missing.found[marker]
             found.append(f"marker {marker} matched {count:,} cells" if count else
                          f"WARNING: marker {marker} matched no cell")  # fmt: skip
-        return found
+        return found if self.known else found + self.tally.doubts(self.numeric, self.given)
 
-    def _tick(self, order: list[int]) -> float:
-        """As given, or the median interval of the fastest client."""
-        if self.columns.tick is not None:
-            return self.columns.tick
-        medians = []
-        for k in order:
-            times = np.empty(0)
-            for block in self.spool.read(k):
-                times = np.concatenate([times, block[: INTERVALS + 1, 0]])
-                if len(times) > INTERVALS:
-                    break
-            if len(times) > 1:
-                medians.append(float(np.median(np.diff(times[: INTERVALS + 1]))))
-        return min(medians, default=1.0)
+    def _ticks(self, order: list[int]) -> Ticks:
+        """As given, or guessed; round 0 is that of the first row."""
+        columns, dates, start = self.columns, bool(self.clock.calendar), min(self.begin.values())
+        unit = columns.tick_unit or ""
+        if columns.tick is not None or (unit and dates):
+            return Ticks(columns.tick or 1.0, unit, dates, start)
+        found = guess(map(self._first_times, order), dates, start)
+        return replace(found, unit=found.unit or unit)
+
+    def _first_times(self, k: int) -> Array:
+        times = np.empty(0)
+        for block in self.spool.read(k):
+            times = np.concatenate([times, block[: INTERVALS + 1, 0]])
+            if len(times) > INTERVALS:
+                break
+        return times[: INTERVALS + 1]
 
 
 def _same(a: Array, b: Array) -> Array:
@@ -216,9 +241,8 @@ def _natural(name: str) -> list[Any]:
 
 
 def _check_rounds(table: Table) -> None:
-    span = (float(table.end.max()) - table.start) / table.tick
-    if not span < MOST_ROUNDS:
-        found = f"is {span:.3g} ticks of {table.tick:g} after the first"
+    if not table.rounds < MOST_ROUNDS:
+        found = f"is {table.rounds:.3g} ticks of {table.ticks} after the first"
         right = "look for a wrong time, or give a longer tick"
         raise InputError(f"column {','.join(table.columns.time)!r}", found, right, table.latest)
 
@@ -238,19 +262,56 @@ class _Tally:
         self.names, self.all, self.unnamed = names, list(batch.cells), batch.unnamed
         self.rows = 0
         self.known = np.zeros(len(names), np.int64)
-        self.low, self.high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+        # Of the values, and of the negative values: the least, how often it comes, and the next.
+        self.least, self.next = np.full((2, 2, len(names)), np.inf)
+        self.times = np.zeros((2, len(names)), np.int64)
         self.whole = np.ones(len(names), bool)  # whether all are whole numbers
+
+    @property
+    def low(self) -> Array:
+        """The least values."""
+        return self.least[0]
+
+    @property
+    def high(self) -> Array:
+        """The largest ones."""
+        return np.asarray(-self.least[1])
 
     def add(self, values: Array) -> None:
         """More rows of these columns."""
         here = ~np.isnan(values)
         self.rows += len(values)
         self.known += here.sum(axis=0)
-        self.low = np.minimum(self.low, np.where(here, values, np.inf).min(axis=0, initial=np.inf))
-        self.high = np.maximum(
-            self.high, np.where(here, values, -np.inf).max(axis=0, initial=-np.inf)
-        )
         self.whole &= (~here | (values == np.rint(values))).all(axis=0)
+        for side, sign in enumerate((1, -1)):
+            some = np.where(here, sign * values, np.inf)
+            least = some.min(axis=0, initial=np.inf)
+            times, above = (some == least).sum(axis=0), np.where(some > least, some, np.inf)
+            both = np.stack([self.least[side], least])
+            rest = np.stack([*both, self.next[side], above.min(axis=0, initial=np.inf)])
+            self.least[side] = both.min(axis=0)
+            counts = np.stack([self.times[side], times])
+            self.times[side] = np.where(both == self.least[side], counts, 0).sum(axis=0)
+            self.next[side] = np.where(rest > self.least[side], rest, np.inf).min(axis=0)
+
+    def doubts(self, numeric: tuple[str, ...], given: Columns) -> list[str]:
+        """Extremes that are repeated and far from all other values: they may mean "missing"."""
+        found = []
+        several = np.isfinite(self.next) & (self.times >= OFTEN)
+        for side, j in np.argwhere(several).tolist():
+            times, gap = int(self.times[side, j]), self.next[side, j] - self.least[side, j]
+            rest = -self.least[1 - side, j] - self.next[side, j]  # how far the others are apart
+            value = f"{self.least[side, j] * (1, -1)[side]:.12g}"
+            far = gap > FAR * rest or (NINES.fullmatch(value) and gap > NEAR * rest)
+            named = self.names[j] in (given.target, *numeric)
+            if named and rest > 0 and far:
+                found.append((self.names[j], value, times))
+        markers = ",".join(dict.fromkeys([*given.markers, *(value for _, value, _ in found)]))
+        return [
+            f"WARNING: {name!r} is {value} in {times:,} rows, far from its other values: if that"
+            f" means missing, give --set markers={markers}"
+            for name, value, times in found
+        ]
 
     def finding(self, name: str, role: str, why: str, values: int | None = None) -> ColumnReport:
         """What is known of a column that was read."""

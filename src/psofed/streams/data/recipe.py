@@ -22,13 +22,18 @@ from psofed.streams.data.columns import CALENDAR, Columns, columns_of
 from psofed.streams.data.sources import RowSource
 from psofed.streams.data.table import Table
 from psofed.streams.data.textfile import UNKNOWN, Form
+from psofed.streams.data.ticks import UNITS, Ticks
 from psofed.streams.data.times import ISO
 
 Array = NDArray[Any]
 Pair = tuple[float, float]
 FARTHEST = 6.0  # scaled inputs are clipped here: one broken sensor value cannot do much harm
 BEYOND = 10  # quartile ranges from the median: what is farther cannot be
+FEW = 0.01  # of the values: so many at most are beyond; more are how the column is
+SAMPLE = 200_000  # rows of a table from which the usual range is found
+GOLDEN = (5**0.5 - 1) / 2  # multiples of it hit every share of the rows, and no period
 SKIPPED = "with a missing value, by the rule skip"
+UNHELD = "with a missing value, and no earlier one to hold"
 NO_PAST = "without the older rows that its lags need"
 
 
@@ -46,9 +51,12 @@ class Recipe:
     start: float = 0.0  # the time of round 0
     calendar: bool = False  # whether time is in seconds since 1970
     time_format: str = ""  # in which dates were written, as in strptime
+    tick_unit: str = ""  # of the tick; empty: seconds, or unknown if times are numbers
 
     def __post_init__(self) -> None:
         schema.positive(self, "tick")
+        if self.tick_unit and self.tick_unit not in UNITS:
+            raise InputError("tick_unit", f"is {self.tick_unit!r}", f"use {', '.join(UNITS)}")
         if self.columns.target not in self.scaling:
             raise InputError(f"scaling.{self.columns.target}", "is missing", "scale the target")
         for name in self.columns.inputs:
@@ -62,6 +70,11 @@ class Recipe:
                 raise InputError(f"scaling.{name}", f"is [{centre}, {scale}]", right)
         if not self.taps:
             raise InputError("columns.inputs", "is empty", "name the inputs")
+
+    @cached_property
+    def ticks(self) -> Ticks:
+        """From times to rounds."""
+        return Ticks(self.tick, self.tick_unit, self.calendar, self.start)
 
     @cached_property
     def numeric(self) -> tuple[str, ...]:
@@ -126,8 +139,16 @@ class Recipe:
         real: Array = y * self.scale[-1] + self.centre[-1]
         return real
 
-    def encode(self, past: Past, ticks: Array, rows: Array) -> tuple[Array, Array, Array]:
-        """x [count, L] of more rows of one client, and which to skip: for a value, for its past.
+    @cached_property
+    def reach(self) -> Array:
+        """[low or high, target and numbers]: what is beyond is clipped, where it is an input."""
+        ends = self.centre + FARTHEST * self.scale * np.array([[-1], [1]])
+        if not self.columns.target_lags:
+            ends[:, -1] = -np.inf, np.inf
+        return np.roll(ends, 1, axis=1)
+
+    def encode(self, past: Past, ticks: Array, rows: Array) -> tuple[Array, dict[str, Array]]:
+        """x [count, L] of more rows of one client, and which are not used, by reason.
 
         A row has its time, the target, the numbers, and the positions of its texts among the known
         ones, -1 for another.
@@ -147,9 +168,11 @@ class Recipe:
         flags = missing[:, flagged].astype(np.float64)
         waves = self._calendar(rows[:, 0])
         x = np.column_stack([values, *lagged, flags, hot, waves, *y_lags])
-        skip = np.isnan(values).any(axis=1) | unknown
-        short = np.isnan(x).any(axis=1) & ~skip
-        return x, skip, short
+        holds = np.array([self.columns.rule(n) == "hold" for n in self.numeric], bool)
+        skip = np.isnan(values[:, ~holds]).any(axis=1) | unknown
+        unheld = np.isnan(values).any(axis=1) & ~skip
+        short = np.isnan(x).any(axis=1) & ~skip & ~unheld
+        return x, {SKIPPED: skip, UNHELD: unheld, NO_PAST: short}
 
     def _held(self, past: Past, raw: Array) -> Array:
         """Missing values of columns with the rule "hold" are the last known ones of this client."""
@@ -192,6 +215,7 @@ class Recipe:
         return {
             "tick": self.tick, "start": self.start, "calendar": self.calendar,
             **({"time_format": self.time_format} if self.time_format else {}),
+            **({"tick_unit": self.tick_unit} if self.tick_unit else {}),
             "columns": self.columns.to_table(),
             "scaling": {name: [float(v) for v in pair] for name, pair in self.scaling.items()},
             "categories": {name: list(texts) for name, texts in self.categories.items()},
@@ -269,15 +293,16 @@ def parse(table: Any) -> Recipe:
 def learn(table: Table, stop: int, limits: Array | None = None) -> Recipe:
     """From rounds 0..stop-1: mean and spread of the numbers, or given ranges; known categories.
 
-    Numbers beyond the `limits` are missing.
+    Numbers beyond the `limits` are missing. Without limits, a few that are far off do not count for
+    mean and spread: one broken value would make all others look the same.
     """
+    limits = usual(table, stop, FEW) if limits is None else limits
     names, c = (table.columns.target, *table.numeric), len(table.numeric)
     count, mean, square = np.zeros(1 + c), np.zeros(1 + c), np.zeros(1 + c)
     seen: list[set[int]] = [set() for _ in table.categories]
     for block in _rows(table, stop):
         values = block[:, 1 : 2 + c]
-        if limits is not None:
-            values = np.where((values < limits[0]) | (values > limits[1]), np.nan, values)
+        values = np.where((values < limits[0]) | (values > limits[1]), np.nan, values)
         count, mean, square = merge((count, mean, square), moments(values))
         for j, codes in enumerate(seen):
             column = block[:, 2 + c + j]
@@ -290,34 +315,42 @@ def learn(table: Table, stop: int, limits: Array | None = None) -> Recipe:
     }
     _check(table, categories)
     form = table.time_format if table.time_format != ISO else ""
-    return Recipe(_needed(table.columns), scaling, categories, table.tick, table.start,
-                  table.calendar, form)  # fmt: skip
+    return Recipe(_needed(table.columns), scaling, categories, table.ticks.length, table.start,
+                  table.calendar, form, table.ticks.unit)  # fmt: skip
 
 
-def usual(table: Table, stop: int) -> Array:
+def usual(table: Table, stop: int, few: float = 1.0) -> Array:
     """[low or high, column] of the target and the numbers: given ranges, or median and quartiles.
 
-    A few wrong values do not move them.
+    A few wrong values do not move them. Where more than `few` of the values are beyond, there is no
+    limit.
     """
     names = (table.columns.target, *table.numeric)
-    rows = [block[:, 1 : 1 + len(names)] for block in _rows(table, stop)]
-    values = np.concatenate([np.empty((0, len(names))), *rows])
+    values, count = [np.empty((0, len(names)))], 0
+    share = min(SAMPLE / max(int(table.counts.sum()), 1), 1.0)
+    for block in _rows(table, stop):
+        some = np.arange(count, count + len(block)) * GOLDEN % 1 < share
+        values.append(block[some, 1 : 1 + len(names)])
+        count += len(block)
     found = np.full((2, len(names)), [[-np.inf], [np.inf]])
-    for j, name in enumerate(names):
-        known = values[~np.isnan(values[:, j]), j]
+    for j, (name, column) in enumerate(zip(names, np.concatenate(values).T, strict=True)):
+        known = column[~np.isnan(column)]
         if name in table.columns.ranges:
             found[:, j] = table.columns.ranges[name]
         elif len(known):
             low, middle, high = np.quantile(known, (0.25, 0.5, 0.75))
-            if low < high:  # else most values are the same, and all others would be beyond
-                found[:, j] = middle + BEYOND * (high - low) * np.array([-1, 1])
+            ends = middle + BEYOND * (high - low) * np.array([-1, 1])
+            beyond = np.mean((known < ends[0]) | (known > ends[1]))
+            if low < high and beyond <= few:  # else most values are the same, or many are far off
+                found[:, j] = ends
     return found
 
 
 def _needed(columns: Columns) -> Columns:
     """Without settings that are applied by now: a later table need not have unused columns."""
     missing = {n: rule for n, rule in columns.missing.items() if n == "*" or n in columns.inputs}
-    return replace(columns, drop=(), ranges={}, categorical=(), tick=None, missing=missing)
+    return replace(columns, drop=(), ranges={}, categorical=(), tick=None, tick_unit=None,
+                   missing=missing)  # fmt: skip
 
 
 def _check(table: Table, categories: Mapping[str, Any]) -> None:

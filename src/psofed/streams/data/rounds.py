@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from psofed.errors import InputError
 from psofed.streams.data import reading
 from psofed.streams.data.reading import NO_CLIENT, NO_TIME, REPEATED, SAME_TIME
-from psofed.streams.data.recipe import NO_PAST, SKIPPED, Past, Recipe
+from psofed.streams.data.recipe import FARTHEST, FEW, Past, Recipe
 from psofed.streams.data.table import Drops, Table
 from psofed.streams.data.textfile import UNKNOWN, Form
 
@@ -21,9 +21,10 @@ Array = NDArray[Any]
 MOST_ROUNDS = 256  # in a block
 NUMBERS = 4_000_000  # of inputs in a block
 MOST = 0.1  # of the rows that may be lost
-FEW = 10  # rows with which a client cannot be judged
+FEWEST = 10  # rows with which a client cannot be judged
 CROWDED = "in the tick of an earlier row"
 WORDS = ("sensor", "station", "device", "client", "node", "site", "id", "name")
+LOUD = "WARNING: "
 GO_ON = "--set allow_loss=true goes on without them"
 
 
@@ -47,35 +48,69 @@ class Rounds:
     """
 
     def __init__(
-        self, table: Table, recipe: Recipe, origin: float | None = None, dtype: Any = np.float32,
+        self, table: Table, recipe: Recipe, start: float | None = None, dtype: Any = np.float32,
         limits: Array | None = None,
     ) -> None:  # fmt: skip
         self.table, self.recipe, self.dtype, self.limits = table, recipe, dtype, limits
-        self.origin = table.start if origin is None else origin
+        self.ticks = table.ticks if start is None else replace(table.ticks, start=start)
         self.positions = [
             _positions(codes.known, recipe.hot[name]) for name, codes in table.categories.items()
         ]
         self._forget()
-        self.first = table.ticks(table.begin, self.origin)
-        self.last = table.ticks(table.end, self.origin)
+        self.first = self.ticks(table.begin)
+        self.last = self.ticks(table.end)
 
     def _forget(self) -> None:
         self.drops, self.samples = Drops(), 0
-        self.beyond = np.zeros(1 + len(self.table.numeric), int)  # values beyond the limits
+        # Of the target and the numbers: values that are there, beyond the limits, and clipped.
+        self.known, self.beyond, self.clipped = np.zeros((3, 1 + len(self.table.numeric)), int)
+        self.strange = dict.fromkeys(
+            self.table.categories, 0
+        )  # texts that the warm-up did not have
         self.unlabelled = 0  # samples that are predicted, but not learned
 
     def possible(self, rows: Array) -> Array:
         """Rows in which what is beyond the limits is missing, and texts are positions."""
         c = len(self.table.numeric)
+        values, (least, most) = rows[:, 1 : 2 + c], self.recipe.reach
+        self.known += (~np.isnan(values)).sum(axis=0)
         if self.limits is not None:
-            values, (low, high) = rows[:, 1 : 2 + c], self.limits
+            low, high = self.limits
             wrong = (values < low) | (values > high)
             values[wrong] = np.nan
             self.beyond += wrong.sum(axis=0)
-        for column, known in zip(rows[:, 2 + c :].T, self.positions, strict=True):
+        self.clipped += ((values < least) | (values > most)).sum(axis=0)
+        texts = zip(self.strange, rows[:, 2 + c :].T, self.positions, strict=True)
+        for name, column, known in texts:
             there = ~np.isnan(column)
             column[there] = known[column[there].astype(int)]
+            self.strange[name] += int((column == -1).sum())
         return rows
+
+    def notes(self) -> list[str]:
+        """Values that were not taken as they are, by column; a line for each reason."""
+        names, lines = (self.table.columns.target, *self.table.numeric), []
+        beyond = [f"{n:,} of {name!r}" for name, n in zip(names, self.beyond, strict=True) if n]
+        if beyond:
+            lines.append(
+                f"taken as missing, being far outside the usual range: {', '.join(beyond)}"
+            )
+        for name, count, known in zip(names, self.clipped, self.known, strict=True):
+            if count:
+                low, high = self.recipe.reach[:, names.index(name)]
+                lines.append(
+                    f"{_loud(count, known)}{count:,} of {known:,} values of {name!r} are outside"
+                    f" {low:.4g} to {high:.4g}, {FARTHEST:g} spreads of the warm-up, and clipped"
+                    f" there: is it the same unit? --set ranges.{name}=LOW,HIGH scales it otherwise"
+                )
+        for name, count in self.strange.items():
+            if count:
+                used, there = len(self.recipe.hot[name]), len(self.table.categories[name].known)
+                lines.append(
+                    f"{_loud(count, self.samples)}{count:,} values of {name!r} count for nothing:"
+                    f" the warm-up had {used:,} texts, and the table has {there:,}"
+                )
+        return lines
 
     @property
     def clients(self) -> int:
@@ -126,7 +161,7 @@ def sampled(
     recipe: Recipe, source: Any, labelled: bool, dtype: Any = np.float32, form: Form = UNKNOWN
 ) -> Rounds:
     """The samples of another table with the same columns; that of the clients may be absent."""
-    columns = replace(recipe.columns, tick=recipe.tick)
+    columns = replace(recipe.columns, tick=recipe.tick, tick_unit=recipe.tick_unit or None)
     table = reading.read(
         source, columns, labelled, recipe.numeric, form=form, hint=recipe.time_format
     )
@@ -134,6 +169,11 @@ def sampled(
         was = "dates" if recipe.calendar else "numbers"
         raise InputError("time", f"is not in {was}, as it was in the fit", "use the same form")
     return Rounds(table, recipe, recipe.start, dtype)
+
+
+def _loud(count: int, of: int) -> str:
+    """Before what is more than a few."""
+    return LOUD if count > FEW * of else ""
 
 
 def _positions(texts: Iterable[str], values: tuple[str, ...]) -> Array:
@@ -160,17 +200,17 @@ class _Stream:
         """The next rows from disk, encoded; nothing if there are none."""
         drops, recipe = self.rounds.drops, self.rounds.recipe
         for rows, places in self.parts:
-            ticks = self.rounds.table.ticks(rows[:, 0], self.rounds.origin)
+            ticks = self.rounds.ticks(rows[:, 0])
             fresh = np.diff(ticks, prepend=self.last_tick) > 0
             self.last_tick = int(ticks[-1])
             drops.add(CROWDED, int((~fresh).sum()))
             ticks, rows, places = ticks[fresh], rows[fresh], places[fresh]
             if not len(ticks):
                 continue
-            x, skip, short = recipe.encode(self.past, ticks, self.rounds.possible(rows))
-            for reason, left in ((SKIPPED, skip), (NO_PAST, short)):
+            x, lost = recipe.encode(self.past, ticks, self.rounds.possible(rows))
+            for reason, left in lost.items():
                 drops.add(reason, int(left.sum()))
-            good = ~(skip | short)
+            good = ~np.any(list(lost.values()), axis=0)
             if good.any():
                 y = recipe.target(rows[good, 1])
                 return ticks[good], rows[good, 0], x[good], y, places[good]
@@ -213,9 +253,9 @@ def check(table: Table, allowed: bool) -> None:
     drops = deepcopy(table.drops)
     drops.add(CROWDED, crowded(table))
     check_share(table, drops, allowed)
-    few = int((table.counts < FEW).sum())
+    few = int((table.counts < FEWEST).sum())
     if 2 * few >= len(table.clients) > 1:
-        found = f"has {few:,} of {len(table.clients):,} clients with fewer than {FEW} rows"
+        found = f"has {few:,} of {len(table.clients):,} clients with fewer than {FEWEST} rows"
         right = f"is {_client(table)} the column of the client? --set allow_loss=true goes on"
         raise InputError("", found, right, table.latest)
 
@@ -256,7 +296,7 @@ def _cause(table: Table, reason: str) -> str:
     if reason == NO_TIME:
         return f"column {','.join(columns.time)!r} of the time is empty there"
     if reason == CROWDED:
-        much = f"a round of {table.tick:g} is longer than their interval"
+        much = f"a round of {table.ticks} is longer than their interval"
         return f"{much}: give a shorter --set tick=.."
     return ""
 

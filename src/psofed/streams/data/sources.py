@@ -1,6 +1,6 @@
-"""Where rows come from: CSV, gzip, Parquet, Excel, frames, a folder with a file per client.
+"""Where rows come from: CSV, Parquet, Feather, Excel, frames, a folder with a file per client.
 
-A format is a generator: it gives the header and the form, and then rows by column, with their
+A format is a generator: it gives the head, and then rows by column, with their
 numbers. Rows come in batches of a fixed size, so that memory does not grow with the table.
 """
 
@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from importlib import import_module
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psofed.errors import InputError, nearest
 from psofed.extras import need
-from psofed.streams.data import textfile
+from psofed.streams.data import heading, textfile
 from psofed.streams.data.columns import Batch, Columns, show
-from psofed.streams.data.textfile import ROWS, UNKNOWN, Form
+from psofed.streams.data.textfile import PACKED, ROWS, UNKNOWN, Form, Head
 
 Array = NDArray[Any]
 PLAIN = Form(",", ".", "utf-8")  # of what is not text
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".xlsx")
+TEXT = (".csv", ".tsv", ".txt")
+SUFFIXES = (
+    *TEXT, *(text + packed for text in TEXT for packed in PACKED), ".zip", ".parquet", ".feather",
+    ".xlsx", ".xlsm",
+)  # fmt: skip
+KINDS = ".csv, .tsv, .txt, also packed as .gz, .bz2, .xz or .zip, .parquet, .feather, .xlsx"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 INDEX = re.compile(r"__index_level_(\d+)__")  # what pandas calls an index without a name
 LINE_BREAK = re.compile(r"\s*[\r\n]+\s*")  # as Excel has them within a name
 NO_NAME = re.compile(r"(Unnamed: \d+)?")
@@ -41,18 +47,26 @@ class RowSource:
         self.source, self.columns, self.form = source, columns, form
         self.name = str(source) if isinstance(source, str | Path) else "<frame>"
         self.said: list[str] = []
+        self.written: Form | None = None  # its first file, as far as that is text
 
     def batches(self, labelled: bool = True) -> Iterator[Batch]:
         """All rows, each batch of one client or with its column.
 
         Where the table need not be `labelled`, the column of the target may be absent.
         """
-        columns = self.columns
-        for batch in self._raw(by_file=columns.client is None and columns.wide is None):
-            parts = [batch] if columns.wide is None else _split(batch, columns.wide, columns.time)
-            for part in parts:
-                _check(part, columns, labelled)
+        for batch in self.wholes():
+            for part in self.parts(batch):
+                _check(part, self.columns, labelled)
                 yield part
+
+    def wholes(self) -> Iterator[Batch]:
+        """All rows, as the files have them."""
+        return self._raw(by_file=self.columns.client is None and self.columns.wide is None)
+
+    def parts(self, batch: Batch) -> list[Batch]:
+        """The batch; of a wide table, one for each client."""
+        wide, time = self.columns.wide, self.columns.time
+        return [batch] if wide is None else list(_split(batch, wide, time))
 
     def header(self) -> list[str]:
         """The names of the columns, as the first rows have them."""
@@ -60,56 +74,84 @@ class RowSource:
         return [] if first is None else list(first.cells)
 
     def _raw(self, by_file: bool) -> Iterator[Batch]:
-        for path, parts in self._files():
+        for path, parts, folders in self._files():
             try:
-                header, form = next(parts)
+                head = next(parts)
             except OSError as error:
                 found = f"cannot be read: {error.strerror}"
-                right = f"give a table ({', '.join(SUFFIXES)})"
-                raise InputError("", found, right, str(path)) from None
-            names, unnamed = _names(header, path)
+                raise InputError("", found, f"give a table ({KINDS})", str(path)) from None
+            names, unnamed, twice = _names(head.names, f"{path}: row {head.row}")
+            if by_file and folders:
+                found, right = f"has folders named {next(iter(folders))}=..", "name the --client"
+                raise InputError("", found, right, self.name)
+            if self.written is None:
+                self.written = PLAIN if path.suffix.lower() in READERS else head.form
             client = (_stem(path) if Path(self.name).is_dir() else "all") if by_file else None
-            if form.said and form.said not in self.said:
-                self.said.append(form.said)
+            for line in (head.form.said, *head.said, *twice):
+                if line and line not in self.said:
+                    self.said.append(line)
             for rows, cells in parts:
                 if len(rows):
                     by_name = dict(zip(names, cells, strict=True))
-                    yield Batch(str(path), rows, by_name, client, str(form.decimal), unnamed)
+                    more = {k: (v,) * len(rows) for k, v in folders.items() if k not in by_name}
+                    yield Batch(str(path), rows, by_name | more, client, str(head.form.decimal),
+                                unnamed, head.row)  # fmt: skip
 
-    def _files(self) -> Iterator[tuple[Path, Iterator[Any]]]:
+    def _files(self) -> Iterator[tuple[Path, Iterator[Any], dict[str, str]]]:
+        """Each file, what it gives, and what the folders around it say, as in station=A."""
         path = Path(self.name)
         if not isinstance(self.source, str | Path):
-            yield path, _of_frame(self.source)
+            yield path, _of_frame(self.source, self.form), {}
             return
         files = [path]
         if path.is_dir():
-            files = sorted(p for p in path.iterdir() if p.name.lower().endswith(SUFFIXES))
+            files = sorted(self._within(path))
         if not files:
-            right = f"put files in it: {', '.join(SUFFIXES)}"
-            raise InputError("", "has no tables", right, str(path))
-        readers = {".parquet": _of_parquet, ".xlsx": _of_excel, ".xlsm": _of_excel}
+            raise InputError("", "has no tables", f"put files in it: {KINDS}", str(path))
         for file in files:
-            yield file, readers.get(file.suffix.lower(), textfile.parts)(file, self.form)
+            inner = [part.partition("=") for part in file.relative_to(path).parts[:-1]]
+            folders = {unquote(k): "" if v == NO_VALUE else unquote(v) for k, _, v in inner}
+            reader = READERS.get(file.suffix.lower(), textfile.parts)
+            yield file, reader(file, self.form), folders
+
+    def _within(self, folder: Path) -> Iterator[Path]:
+        """The tables of a folder, and of those in it that are named as in station=A."""
+        for path in folder.iterdir():
+            if path.name.startswith((".", "_")):
+                continue
+            if path.is_dir() and "=" in path.name:
+                yield from self._within(path)
+            elif path.is_dir():
+                line = f"WARNING: the folder {path.name!r} within it is not read"
+                if line not in self.said and any(map(_is_table, path.iterdir())):
+                    self.said.append(line)
+            elif _is_table(path):
+                yield path
 
 
-def _names(given: list[str], path: Path) -> tuple[list[str], frozenset[str]]:
-    """The names of the columns; which of them the file does not name."""
-    where = f"{path}: row 1"
+def _is_table(path: Path) -> bool:
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def _names(given: list[str], where: str) -> tuple[list[str], frozenset[str], list[str]]:
+    """The names of the columns; which of them the file does not name; which are named twice."""
     names = [LINE_BREAK.sub(" ", name.strip()) for name in given]
     if not names:
         raise InputError("", "is empty", "give a table with a header", where)
-    unnamed = set()
+    unnamed, seen, twice = set[str](), set(names), []
     for i, name in enumerate(names):
         if NO_NAME.fullmatch(name) or INDEX.fullmatch(name):
             names[i] = _nameless(name, i, names)
             unnamed.add(names[i])
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise InputError(f"column {show(name)}", "appears twice", "name each once", where)
-        if not name.isprintable():
+        elif not name.isprintable():
             right = "say with --set encoding=.. how it is written"
             raise InputError(f"column {show(name)}", "is not printable", right, where)
-    return names, frozenset(unnamed)
+        elif name not in seen:  # it was taken out when it came first
+            more = (f"{name} ({n})" for n in count(2))
+            names[i] = next(new for new in more if new not in names)
+            twice.append(f"WARNING: column {show(name)} appears again; that is called {names[i]!r}")
+        seen.discard(name)
+    return names, frozenset(unnamed), twice
 
 
 def _nameless(name: str, i: int, names: list[str]) -> str:
@@ -122,7 +164,7 @@ def _nameless(name: str, i: int, names: list[str]) -> str:
 def _stem(path: Path) -> str:
     """The name of a file without the suffix of its format."""
     name = path.name
-    for suffix in (".gz", ".csv", ".tsv", ".txt", ".parquet", ".xlsx"):
+    for suffix in (*PACKED, *TEXT, ".parquet", ".feather", ".xlsx", ".xlsm"):
         name = name[: -len(suffix)] if name.lower().endswith(suffix) else name
     return ascii(name)[1:-1] or "all"
 
@@ -136,9 +178,10 @@ def _check(batch: Batch, columns: Columns, labelled: bool) -> None:
     for name in wanted:
         if name not in batch.cells and (labelled or name != columns.target):
             right = nearest(name, list(batch.cells))
-            if batch.unnamed and list(batch.rows[:1]) == [2]:
-                right += "; row 1 has to be the header"
-            raise InputError(f"column {show(name)}", "is not there", right, f"{batch.file}: row 1")
+            where = f"{batch.file}: row {batch.header}"
+            if batch.unnamed and list(batch.rows[:1]) == [batch.header + 1]:
+                right += f"; row {batch.header} is taken for the header"
+            raise InputError(f"column {show(name)}", "is not there", right, where)
 
 
 def _split(batch: Batch, sep: str, time: tuple[str, ...]) -> Iterator[Batch]:
@@ -154,13 +197,24 @@ def _split(batch: Batch, sep: str, time: tuple[str, ...]) -> Iterator[Batch]:
     if not clients:
         right = f"name them CLIENT{sep}QUANTITY, or give another separator"
         found = f"have no {sep!r} in their names"
-        raise InputError("columns", found, right, f"{batch.file}: row 1")
+        raise InputError("columns", found, right, f"{batch.file}: row {batch.header}")
     for client, own in clients.items():
         yield replace(batch, cells={**common, **own}, client=client)
 
 
-def _of_frame(frame: Any) -> Iterator[Any]:
-    """A pandas or polars frame (or any object that has columns and can be sliced by rows)."""
+def _of_frame(frame: Any, form: Form) -> Iterator[Any]:
+    """A pandas or polars frame, a table of Arrow, or what gives one, such as DuckDB's relations."""
+    written = replace(PLAIN, decimal=form.decimal or ".")
+    if hasattr(frame, "collect_schema") and hasattr(frame, "collect"):
+        frame = frame.collect()  # a lazy frame
+    if not hasattr(frame, "iloc") and hasattr(frame, "__arrow_c_stream__"):
+        arrow = need("pyarrow", "parquet", "tables of Arrow")
+        if isinstance(frame, arrow.RecordBatchReader):
+            raise InputError("table", "can be read once only", "give .read_all() of it")
+        reader = arrow.RecordBatchReader.from_stream(frame)
+        yield Head(reader.schema.names, written)
+        yield from _cut_small(reader)
+        return
     if not hasattr(frame, "columns"):
         kind = type(frame).__name__
         raise InputError("table", f"is a {kind}", "give a file, a folder or a data frame")
@@ -169,7 +223,7 @@ def _of_frame(frame: Any) -> Iterator[Any]:
     names = [
         "" if level.name is None and name == "index" else name for name, level in index.items()
     ]
-    yield [*names, *map(str, frame.columns)], PLAIN
+    yield Head([*names, *map(str, frame.columns)], written)
     for start in range(0, len(frame), ROWS):
         part = slice(start, start + ROWS)
         cells = [_cells(level[part]) for level in index.values()]
@@ -213,16 +267,37 @@ def _cells(column: Any) -> Any:
 def _of_parquet(path: Path, form: Form) -> Iterator[Any]:
     """A Parquet file, some rows at a time."""
     parquet = need("pyarrow.parquet", "parquet", "Parquet files")
-    row = 2
+    with _damage(path, "Parquet"), parquet.ParquetFile(path) as file:
+        yield Head(file.schema_arrow.names, replace(PLAIN, decimal=form.decimal or "."))
+        yield from _cut_small(file.iter_batches(batch_size=ROWS))
+
+
+def _of_feather(path: Path, form: Form) -> Iterator[Any]:
+    """A Feather file (version 2), which is the file format of Arrow."""
+    arrow = need("pyarrow", "parquet", "Feather files")
+    with _damage(path, "Feather"), arrow.OSFile(str(path)) as file:
+        reader = arrow.ipc.open_file(file)
+        yield Head(reader.schema.names, replace(PLAIN, decimal=form.decimal or "."))
+        yield from _cut_small(reader.get_batch(i) for i in range(reader.num_record_batches))
+
+
+@contextmanager
+def _damage(path: Path, kind: str) -> Iterator[None]:
     try:
-        with parquet.ParquetFile(path) as file:
-            yield file.schema_arrow.names, PLAIN
-            for part in file.iter_batches(batch_size=ROWS):
-                yield range(row, row + part.num_rows), [_arrow(column) for column in part.columns]
-                row += part.num_rows
+        yield
     except (OSError, import_module("pyarrow").ArrowException) as error:
-        found = f"cannot be read as Parquet: {' '.join(str(error).split())}"
-        raise InputError("", found, "correct it", f"{path}: row {row}") from None
+        found = f"cannot be read as {kind}: {' '.join(str(error).split())}"
+        raise InputError("", found, "correct it", str(path)) from None
+
+
+def _cut_small(batches: Iterable[Any]) -> Iterator[Any]:
+    """Batches of Arrow as rows by column, not too many at once."""
+    row = 2
+    for batch in batches:
+        for start in range(0, batch.num_rows, ROWS):
+            part = batch.slice(start, ROWS)
+            yield range(row, row + part.num_rows), [_arrow(column) for column in part.columns]
+            row += part.num_rows
 
 
 def _arrow(column: Any) -> Any:
@@ -250,10 +325,17 @@ def _of_excel(path: Path, form: Form) -> Iterator[Any]:
         if sheet not in book.sheetnames:
             raise InputError("sheet", f"is {sheet!r}", nearest(sheet, book.sheetnames), str(path))
         lines = book[sheet].iter_rows(values_only=True)
-        header = ["" if cell is None else str(cell) for cell in next(lines, ())]
-        yield header, PLAIN
-        row, width = 2, len(header)
-        while part := list(islice(lines, ROWS)):
+        part = list(islice(lines, ROWS))
+        texts = [["" if cell is None else str(cell) for cell in each] for each in part]
+        top = heading.above(texts)
+        width, units = len((texts[top:] or [[]])[0]), heading.has_units(texts[top + 1 :])
+        strings = [[c for c in each if isinstance(c, str)] for each in part[top + 1 + units :]]
+        decimal = form.decimal or textfile.decimal_sign(strings, str(path))
+        said = [f"header taken from row {top + 1}"] if top else []
+        said += [f"row {top + 2} taken for units and left out"] if units else []
+        yield Head((texts[top:] or [[]])[0], replace(PLAIN, decimal=decimal), top + 1, tuple(said))
+        row, part = top + 2 + units, part[top + 1 + units :]
+        while part:
             kept = [(n, each) for n, each in enumerate(part, row) if set(each) != {None}]
             for n, each in kept:
                 if set(each[width:]) - {None}:
@@ -262,3 +344,9 @@ def _of_excel(path: Path, form: Form) -> Iterator[Any]:
             filled = [(*each, *[None] * width)[:width] for _, each in kept]
             yield [n for n, _ in kept], tuple(zip(*filled, strict=True)) or [()] * width
             row += len(part)
+            part = list(islice(lines, ROWS))
+
+
+READERS = {
+    ".parquet": _of_parquet, ".feather": _of_feather, ".xlsx": _of_excel, ".xlsm": _of_excel,
+}  # fmt: skip

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psofed.streams.data.columns import Batch, Codes, Columns
+from psofed.streams.data.ticks import Ticks
 
 Array = NDArray[Any]
 ROWS = 1024  # of one client, written at once
@@ -215,8 +216,7 @@ class Table:
     begin: Array  # [K] the first and the last time of each client
     end: Array
     counts: Array  # [K] rows of each client that are kept
-    tick: float
-    calendar: bool  # whether time is in seconds since 1970
+    ticks: Ticks  # the rounds of its times
     time_format: str  # of dates, as it was found; empty: numbers, or cells that are dates
     numbers: tuple[int, ...]  # the clients' numbers in the spool
     picked: list[int]  # the columns of the spool that are used
@@ -249,12 +249,12 @@ class Table:
     @property
     def start(self) -> float:
         """The time of round 0."""
-        return float(self.begin.min())
+        return self.ticks.start
 
-    def ticks(self, times: Array, start: float | None = None) -> Array:
-        """The rounds of these times: the nearest tick."""
-        origin = self.start if start is None else start
-        return np.rint((times - origin) / self.tick).astype(np.int64)
+    @property
+    def calendar(self) -> bool:
+        """Whether time is in seconds since 1970."""
+        return self.ticks.dates
 
     @property
     def rounds(self) -> int:

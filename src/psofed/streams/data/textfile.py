@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import csv
 import gzip
 import io
+import lzma
 import re
+import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from psofed.core import native
 from psofed.errors import InputError
 from psofed.federation import schema
+from psofed.streams.data import heading
 from psofed.streams.data.columns import TextColumn
+from psofed.streams.data.heading import parsed
 
 SINCE_1970 = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # dates as numbers: so many a second
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -37,8 +42,10 @@ OTHERS = {  # what is not a table of text, by its first bytes
     b"\x1f\x8b": "packed by gzip", b"PAR1": "Parquet", b"%PDF": "PDF", b"SQLite": "a database",
     b"<?xml": "XML", b"<html": "HTML", b"<!doc": "HTML", b'{"': "JSON", b"[{": "JSON",
 }  # fmt: skip
-RIGHT = "save it as .csv or .xlsx, or unpack it; packed tables are named .csv.gz"
-EXCEL = re.compile("sep=.", re.IGNORECASE)  # a line for Excel only
+PACKED = (".gz", ".bz2", ".xz", ".zip")
+RIGHT = "save it as .csv or .xlsx, or unpack it; packed tables are named .csv.gz, .csv.zip, .."
+EXCEL = re.compile("sep=(.)", re.IGNORECASE)  # a line for Excel only
+DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile)
 COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 POINT = re.compile(r"[+-]?\d+\.\d+([eE][+-]?\d+)?")
 GROUPS = {  # both signs in one number: the last one is the decimal sign
@@ -101,24 +108,34 @@ class Form:
 UNKNOWN = Form()  # everything is found out
 
 
+class Head(NamedTuple):
+    """How a table begins: its columns, how it is written, and what is not of its rows."""
+
+    names: list[str]
+    form: Form
+    row: int = 1  # where the names stand
+    said: tuple[str, ...] = ()
+
+
 form_of = schema.section(partial(schema.build, Form))
 
 
 def parts(path: Path, form: Form) -> Iterator[Any]:
-    """The header and the form of a CSV file; then rows by column: their numbers, and the cells."""
+    """The head of a CSV file; then rows by column: their numbers, and the cells."""
     row = 1
     try:
         with _opened(path, form) as file:
             lines: Iterator[str] = _lines(path, file)
             first = list(islice(lines, LINES))
-            found = _found(path, first, form, file.encoding)
-            sep = str(found.sep)
+            head, begin = _head(path, first, form, file.encoding)
+            yield head
+            sep, width, row = str(head.form.sep), len(head.names), begin
             lines = chain(first, lines)
             rows = csv.reader(lines, delimiter=sep)
-            header = next(rows, [])
-            yield header, found
+            for _ in range(begin):
+                next(rows, None)
             while texts := list(islice(lines, ROWS)):
-                cells = columns(texts, sep, len(header))
+                cells = columns(texts, sep, width)
                 if cells is None:  # quotes, for example, which may go on in the next lines
                     rows = csv.reader(chain(texts, lines), delimiter=sep)
                     break
@@ -126,15 +143,17 @@ def parts(path: Path, form: Form) -> Iterator[Any]:
                 row += len(texts)
             while some := list(islice(rows, ROWS)):
                 kept = [(n, each) for n, each in enumerate(some, row + 1) if each]  # no empty lines
-                _check_width(path, kept, len(header))
+                _check_width(path, kept, width)
                 yield [n for n, _ in kept], tuple(zip(*(each for _, each in kept), strict=True))
                 row += len(some)
-    except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile, UnicodeError) as error:
+    except (csv.Error, UnicodeError, OSError, *DAMAGED) as error:
         if isinstance(error, csv.Error):
             wrong = f"is not CSV: {error}", "look for a stray quote"
         elif isinstance(error, UnicodeError):
             wrong = (f"is not {getattr(error, 'encoding', 'text')} after all",
                      "say how it is written with --set encoding=..")  # fmt: skip
+        elif isinstance(error, OSError) and error.errno is not None:
+            raise
         else:
             wrong = f"is damaged: {error}", "fetch it again"
         raise InputError("", *wrong, f"{path}: after row {row}") from None
@@ -150,9 +169,9 @@ def _lines(path: Path, file: io.TextIOWrapper) -> Iterator[str]:
 
 
 def _opened(path: Path, form: Form) -> io.TextIOWrapper:
-    packed = path.name.lower().endswith(".gz")
-    raw: Any = gzip.GzipFile(path) if packed else open(path, "rb", buffering=0)  # noqa: SIM115
-    file = io.BufferedReader(raw, HEAD)
+    openers = {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile, ".zip": _unzipped}
+    opener: Any = openers.get(path.suffix.lower(), partial(open, mode="rb", buffering=0))
+    file = io.BufferedReader(opener(path), HEAD)
     try:
         head = file.peek(HEAD)[:HEAD]
         for mark, kind in OTHERS.items():
@@ -166,14 +185,50 @@ def _opened(path: Path, form: Form) -> io.TextIOWrapper:
         raise
 
 
-def _found(path: Path, lines: list[str], form: Form, encoding: str) -> Form:
-    """The form of a file, from its first lines where it is not told."""
-    if lines and EXCEL.fullmatch(lines[0].strip()):
-        found = f"is {lines[0].strip()!r}, a line for Excel"
-        raise InputError("", found, "delete it: the header comes first", f"{path}: row 1")
-    sep = form.sep or separator(lines, str(path))
-    rows = [row for row in _parsed(lines, sep)[1:] if row]
-    return Form(sep, form.decimal or decimal_sign(rows, str(path)), encoding)
+def _unzipped(path: Path) -> Any:
+    """The one file of an archive."""
+    with zipfile.ZipFile(path) as archive:
+        names = [n for n in archive.namelist() if not (n.endswith("/") or n.startswith("__MACOSX"))]
+        if len(names) != 1:
+            found, right = f"has {len(names)} files", "unpack it: a folder is a table too"
+            raise InputError("", found, right, str(path))
+        try:
+            return archive.open(names[0])
+        except (RuntimeError, NotImplementedError) as error:
+            raise InputError("", f"cannot be unpacked: {error}", "unpack it", str(path)) from None
+
+
+def _head(path: Path, lines: list[str], form: Form, encoding: str) -> tuple[Head, int]:
+    """The head of a file, from its first lines where it is not told; and the rows that it has."""
+    top = heading.comments(lines)
+    if top < len(lines) and (mark := EXCEL.fullmatch(lines[top].strip())):
+        form, top = replace(form, sep=form.sep or mark[1]), top + 1
+    sep, more = _cut(lines[top:], form.sep, f"{path}: row {top + 1}")
+    names = (parsed(lines[top + more :], sep) or [[]])[0]
+    before = parsed([lines[top - 1].lstrip("# ")], sep) if top and not more else []
+    if before and len(before[0]) == len(names) > 1 and not heading.is_header(names):
+        names, more = before[0], -1  # a header that begins with #
+    more += heading.above(parsed(lines[top + more :], sep)) if more >= 0 else 0
+    rows = parsed(lines[top + more :], sep)
+    names = names if more < 0 else (rows or [[]])[0]
+    below = [row for row in rows[1:] if row]
+    units = heading.has_units(below)
+    found = Form(sep, form.decimal or decimal_sign(below[units:], str(path)), encoding)
+    row = top + more + 1
+    said = [f"header taken from row {row}"] if row > 1 else []
+    said += [f"row {row + 1} taken for units and left out"] if units else []
+    return Head(names, found, row, tuple(said)), row + units
+
+
+def _cut(lines: list[str], sep: str | None, where: str) -> tuple[str, int]:
+    """The separator, and how many lines stand above the header: below it all are cut alike."""
+    signs = [sep] if sep is not None else list(SEPARATORS)
+    for i in range(min(heading.ABOVE, len(lines) - 1)):
+        even = any(len(set(widths)) == 1 for s in signs if (widths := _widths(lines[i:], s)))
+        cut = sep or (separator(lines[i:], where) if even else ",")
+        if even and (i == 0 or heading.is_header(parsed(lines[i : i + 1], cut)[0])):
+            return cut, i
+    return sep or separator(lines, where), 0
 
 
 def _check_width(path: Path, kept: list[tuple[int, list[str]]], width: int) -> None:
@@ -181,8 +236,6 @@ def _check_width(path: Path, kept: list[tuple[int, list[str]]], width: int) -> N
         if len(cells) != width:
             found = f"has {len(cells)} cells, but the header has {width}"
             right = "correct it, or give --set sep=..; quote a cell that has the separator in it"
-            if width == 1:
-                right = "delete what stands above the header, or give --set sep=.."
             raise InputError("", found, right, f"{path}: row {number}")
 
 
@@ -218,7 +271,7 @@ def encoding_of(head: bytes) -> str:
     return "utf-8"
 
 
-def separator(lines: list[str], file: str) -> str:
+def separator(lines: list[str], where: str) -> str:
     """The sign that cuts the header and every line of the first block into as many cells.
 
     >>> separator(["t;x,y;z", "1;2,5;3"], "")
@@ -232,7 +285,7 @@ def separator(lines: list[str], file: str) -> str:
     best = [sep for sep, width in found.items() if width == max(found.values())]
     if len(best) > 1:
         found_ = f"can be cut by {SEPARATORS[best[0]]} or by {SEPARATORS[best[1]]}"
-        raise InputError("", found_, "say which with --set sep=..", f"{file}: row 1")
+        raise InputError("", found_, "say which with --set sep=..", where)
     return best[0] if best else ","
 
 
@@ -240,15 +293,8 @@ def _widths(lines: list[str], sep: str) -> list[int]:
     """Cells in each row; the last line may be cut off inside a quoted cell."""
     if sep not in lines[0] if lines else True:
         return []
-    rows = _parsed(lines, sep)
+    rows = parsed(lines, sep)
     return [len(row) for row in (rows if len(rows) < LINES // 2 else rows[:-1]) if row]
-
-
-def _parsed(lines: list[str], sep: str) -> list[list[str]]:
-    try:
-        return list(csv.reader(lines, delimiter=sep))
-    except csv.Error:
-        return []
 
 
 def decimal_sign(rows: list[list[str]], file: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
@@ -31,6 +32,10 @@ FORMATS = (*DAYS, *(day + gap + hour for day, hour, gap in product(DAYS, HOURS, 
 COMPACT = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 YEARS = range(1900, 2101)  # of dates that are written as one number
 EPOCH = 946_684_800, 4_102_444_800  # seconds since 1970, of 2000 and 2100
+# The hour 24, which ends a day: 24:00, or 2024030124 as one number.
+LAST = re.compile(
+    r"(?:(?<=[ T,])|^)24(?=:00(?::00(?:\.0+)?)?(?:$|[ Z+-]))|(?<=^\d{8})24(?=(?:00){0,2}$)"
+)
 SERIAL = 25_569  # 1970-01-01, in the days of spreadsheets
 
 
@@ -96,7 +101,10 @@ class Clock:
             parts = [float(part) for part in row]
             if len(parts) > len(PARTS) or not all(part.is_integer() for part in parts):
                 raise ValueError
-            return _seconds(datetime(*map(int, parts + [1] * (3 - len(parts)))))  # type: ignore[arg-type]
+            late = len(parts) > 3 and parts[3] == 24 and not any(parts[4:])
+            parts[3:4] = [0.0] if late else parts[3:4]
+            whole = datetime(*map(int, parts + [1] * (3 - len(parts))))  # type: ignore[arg-type]
+            return _seconds(whole) + 86400 * late
         except (ValueError, TypeError, OverflowError):
             right = f"use {', '.join(PARTS[: len(row)])}, or a date and a time"
             found = f"is {show(' '.join(map(str, row)))}"
@@ -166,6 +174,8 @@ class Clock:
         return _seconds(moment)
 
     def _parsed(self, text: str) -> datetime:
+        if (early := _midnight(text)) != text:
+            return self._parsed(early) + timedelta(days=1)
         if self.format in (None, ISO, *SINCE_1970):
             return datetime.fromisoformat(text)
         try:
@@ -191,7 +201,7 @@ class AmbiguousError(Exception):
 
 def form_of(texts: Sequence[str], day_first: bool | None = None, hint: str = "") -> str:
     """The form of all these dates: ISO if they are, else the one that fits them."""
-    some = list(dict.fromkeys(texts))
+    some = list(dict.fromkeys(map(_midnight, texts)))
     if _fits(ISO, some[0]) and all(_fits(ISO, text) for text in some):
         return ISO
     fitting = [f for f in FORMATS if all(_fits(f, text) for text in some)]
@@ -237,7 +247,7 @@ def _fits(form: str, text: str) -> bool:
 
 def compact(cells: Sequence[Any]) -> str | None:
     """The form of dates that are written as one number, or None if these are plain numbers."""
-    texts = {_digits(cell) for cell in cells}
+    texts = {_midnight(_digits(cell)) for cell in cells}
     form = COMPACT.get(len(next(iter(texts))))
     if form is None or {len(text) for text in texts} != {len(next(iter(texts)))}:
         return None
@@ -292,6 +302,11 @@ def _digits(cell: Any) -> str:
     """A whole number as its digits, whatever its type."""
     text = str(cell).strip()
     return text.removesuffix(".0") if isinstance(cell, float) else text
+
+
+def _midnight(text: str) -> str:
+    """A day that ends at 24:00, as it begins."""
+    return LAST.sub("00", text) if "24" in text else text
 
 
 def _seconds(moment: datetime) -> float:

@@ -93,7 +93,7 @@ def _with_recipe(
     return Portable(
         whose, portable.entries(recipe), features.astype(np.float32), w.astype(np.float32),
         line.astype(np.float32), recipe.columns.target, centre, scale, label_delay, recipe.tick,
-        recipe.calendar, tuple(sorted(missing.texts)), tuple(missing.values),
+        recipe.ticks.known_unit, tuple(sorted(missing.texts)), tuple(missing.values),
     )  # fmt: skip
 
 

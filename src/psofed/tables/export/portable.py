@@ -70,7 +70,7 @@ class Portable:
     scale: float
     label_delay: int = 0
     tick: float | None = None  # the length of a tick; None: there is no table
-    seconds: bool = False  # whether times are dates
+    tick_unit: str = ""  # of the tick; empty: not known
     absent: tuple[str, ...] = ()  # texts that mean "missing"
     markers: tuple[float, ...] = ()  # numbers that do, such as -999
     command: str = ""
@@ -83,7 +83,7 @@ class Portable:
 
     @property
     def output(self) -> str:
-        """The name of the answer, as `psofed predict` has it."""
+        """The name of the answer."""
         return f"predicted {self.target}"
 
     @property
@@ -104,7 +104,7 @@ class Portable:
 
     def _meaning(self, entry: InputEntry) -> str:
         """One line about an argument."""
-        unit = "s" if self.seconds else "of time"
+        unit = self.tick_unit or "of time"
         back = f"{entry.lag} ticks ({entry.lag * (self.tick or 1):g} {unit}) ago"
         rule = {"hold": "; if missing, the last known one", "": ""}.get(
             entry.rule, "; NaN if missing"
@@ -190,7 +190,7 @@ def render(model: Portable, name: str = "model") -> bytes:
     table: dict[str, Any] = {
         "format": "psofed-model-2", "made_by": model.made, "model": model.whose,
         "target": {"column": model.target, "centre": model.centre, "scale": model.scale},
-        "label_delay": model.label_delay, "tick": model.tick, "seconds": model.seconds,
+        "label_delay": model.label_delay, "tick": model.tick, "tick_unit": model.tick_unit,
         "clip": FARTHEST, "missing_texts": list(model.absent),
         "missing_numbers": list(model.markers),
         "inputs": [entry(one) for one in model.entries],

@@ -240,12 +240,13 @@ def test_a_first_block_of_one_day_does_not_decide_between_day_and_month(tmp_path
     path = write(tmp_path, "\n".join(["t,y", *minutes]) + "\n")
     with pytest.raises(InputError, match=r"%m/%d/%Y %H:%M\) or .*%d/%m/%Y %H:%M\); say which"):
         tables.read(path, ALONE)
-    assert tables.read(path, ALONE, form=Form(day_first=True)).ticks.length == 60
+    assert tables.read(path, ALONE, form=Form(time_format="%d/%m/%Y %H:%M")).ticks.length == 60
 
 
 def test_options_decide_what_is_not_clear(tmp_path):
     path = write(tmp_path, "t,y\n01/02/2024,1\n02/02/2024,2\n")
-    read = (tables.read(path, ALONE, form=Form(day_first=first)) for first in (True, False))
+    forms = (Form(time_format=form) for form in ("%d/%m/%Y", "%m/%d/%Y"))
+    read = (tables.read(path, ALONE, form=form) for form in forms)
     assert [str(table.ticks) for table in read] == ["86400 s", "1 month"]
     path = write(tmp_path, "t;y\n1;1,234\n2;5,678\n")
     for sign, value in ((",", 1.234), (".", 1234.0)):

@@ -56,10 +56,9 @@ def fitted(tmp_path_factory, request):
     path.write_bytes(model.to_bytes())
     wanted = asked(table, RULES, LAGS | {"pollutant": LABELS[request.param]})
     stranger = replace(model, own=np.tile(model.w, (len(model.clients), 1)))
-    answers = [
-        {(a.client, a.time): a.value for a in models.predict(one, table)[0]}
-        for one in (stranger, model)
-    ]
-    by_row = [np.array([found.get(key, np.nan) for key in wanted.keys]) for found in answers]
+    by_row = [np.full(len(rows), np.nan) for _ in range(2)]
+    for one, values in zip((stranger, model), by_row, strict=True):
+        for numbers, found, _ in models.answered(one, table)[0]:
+            values[numbers] = found[:, 0]
     assert 400 < np.isfinite(by_row[0]).sum() < len(wanted.keys) - 50  # both kinds occur
     return Fitted(path, model, wanted, *by_row)

@@ -48,5 +48,5 @@ def table_of(tmp_path, x, y, columns=None):
                     cells = ["" if np.isnan(v) else repr(float(v)) for v in (*x[k, n], y[k, n])]
                     file.write(",".join([str(n), f"c{k}", *cells]) + "\n")
     ranges = dict.fromkeys([*names, "y"], WIDE)
-    wanted = columns or Columns(target="y", time=("t",), client="who", ranges=ranges)
+    wanted = columns or Columns("y", ("t",), "who", ranges=ranges, tick_unit="s")
     return reading.read(path, wanted)

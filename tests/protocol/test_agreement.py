@@ -107,7 +107,8 @@ NOT_ALONE = {
         "mix",
     ),
     *("fleet", "name", "drawn", "basis", "f", "inputs", "law", "change", "at", "period", "decay"),
-    *("columns", "scaling", "clients", "file", "categories", "time_format", "form", "rows"),
+    *("columns", "scaling", "clients", "file", "categories", "time_format", "form", "tick_unit"),
+    "rows",
     *("privacy", "size", "whiten", "epsilon", "spread", "correlation", "average", "wire", "idle"),
     "widths",
 }

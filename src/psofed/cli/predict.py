@@ -49,28 +49,28 @@ def predict(
     recipe = loaded.recipe
     source = examples.PATH if example else table
     form = _form(settings)
-    rows, rounds = models.predict(loaded, source, form, interval)
+    parts, rounds = models.answered(loaded, source, form, interval)
     count, judged, inside, squares = 0, 0, 0, 0.0
     with TemporaryFile() as file:
         shape = rounds.table.rows, 1 if interval is None else 3
         values = np.memmap(file, np.float64, "w+", shape=shape)  # of any number of rows
         values[:] = np.nan
-        for row in rows:
-            count += 1
-            if row.target == row.target:
-                judged, squares = judged + 1, squares + (row.value - row.target) ** 2
-                inside += row.low <= row.target <= row.high
-            values[row.row] = (row.value, row.low, row.high)[: shape[1]]
+        for rows, found, targets in parts:
+            values[rows] = found[:, : shape[1]]
+            (value, low, high), known = found.T, ~np.isnan(targets)
+            count, judged = count + len(rows), judged + int(known.sum())
+            squares += float(np.square(value - targets)[known].sum())
+            inside += int(((low <= targets) & (targets <= high)).sum())
         if out is not None or not as_json:
             _write(out, RowSource(source, recipe.columns, form), values)
     dropped = dict(rounds.table.drops.counts) | dict(rounds.drops.counts)
     rmse = (squares / judged) ** 0.5 if judged else None
     coverage = inside / judged if judged and interval is not None else None
     if as_json:
-        found = {"rows": count, "judged": judged, "rmse": rmse, "dropped": dropped,
-                 "notes": rounds.notes()}  # fmt: skip
+        summary = {"rows": count, "judged": judged, "rmse": rmse, "dropped": dropped,
+                   "notes": rounds.notes()}  # fmt: skip
         sure = {} if interval is None else {"interval": interval, "coverage": coverage}
-        print(json.dumps(found | sure))
+        print(json.dumps(summary | sure))
         return
     for line in rounds.table.said:
         say(line[:1].upper() + line[1:] + ".")

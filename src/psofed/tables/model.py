@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -60,11 +60,10 @@ class Model:
         if self.recipe.columns.wide is not None:
             right = "give one row per client and time, or use psofed predict"
             raise InputError("table", "is wide: its rows have several clients", right)
-        rounds = self.rounds(source, form)
-        answers = _Answers(self, rounds.table.clients, interval)
+        parts, rounds = answered(self, source, form, interval)
         values = np.full((rounds.table.rows, 3), np.nan)
-        for block in rounds.blocks():
-            values[block.row[block.has]] = answers(block)[:, block.has].T
+        for rows, found, _ in parts:
+            values[rows] = found
         for line in rounds.notes():
             if line.startswith(LOUD):
                 warnings.warn(line.removeprefix(LOUD), stacklevel=2)
@@ -161,35 +160,20 @@ def _of(record: Record) -> Model:
     return model
 
 
-class Answer(NamedTuple):
-    """One row of predictions; the target where the table has it, the interval if it was wanted."""
-
-    client: str
-    time: float
-    row: int  # its number in the table
-    value: float
-    target: float
-    low: float
-    high: float
-
-
-def predict(
+def answered(
     model: Model, source: Any, form: Form = UNKNOWN, interval: float | None = None
-) -> tuple[Iterator[Answer], Rounds]:
-    """The model's predictions for the rows of a table, in time order."""
+) -> tuple[Iterator[tuple[Array, Array, Array]], Rounds]:
+    """Parts of a table in time order: numbers of rows, predictions with their ends, targets."""
     rounds = model.rounds(source, form)
-    clients, answers = rounds.table.clients, _Answers(model, rounds.table.clients, interval)
+    answers = _Answers(model, rounds.table.clients, interval)
 
-    def rows() -> Iterator[Answer]:
+    def parts() -> Iterator[tuple[Array, Array, Array]]:
         for block in rounds.blocks():
-            found = answers(block)
-            targets = model.recipe.restore(block.y.astype(np.float64))
-            for i, k in zip(*np.nonzero(block.has), strict=True):
-                value, *ends = found[:, i, k].tolist()
-                time, target = float(block.time[i, k]), float(targets[i, k])
-                yield Answer(clients[k], time, int(block.row[i, k]), value, target, *ends)
+            here = block.has
+            targets = model.recipe.restore(block.y[here].astype(np.float64))
+            yield block.row[here], answers(block)[:, here].T, targets
 
-    return rows(), rounds
+    return parts(), rounds
 
 
 class _Answers:

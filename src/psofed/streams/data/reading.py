@@ -78,7 +78,7 @@ class _Reader:
             numeric = tuple(n for n in self.columns.inputs if self._is_numeric(batch, n))
         self.numeric = numeric
         self.codes = {n: Codes() for n in self.columns.inputs if n not in self.numeric}
-        self.clock = Clock(columns.time, None, form.time_format, form.day_first, hint)
+        self.clock = Clock(columns.time, None, form.time_format, hint)
         self.names = Codes(MOST_CLIENTS)
         self.width = 3 + len(self.columns.inputs)  # time, target, inputs, number of the row
         self.spool, self.drops, self.places = Spool(self.width), Drops(), Places()

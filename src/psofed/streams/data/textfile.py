@@ -63,7 +63,6 @@ class Form:
     decimal: str | None = None  # "." or ","
     encoding: str | None = None  # such as utf-8, utf-16, latin-1
     time_format: str | None = None  # of dates, as in strptime; or s, ms, us, ns since 1970
-    day_first: bool | None = None  # whether 01/02/2024 is in February
     sheet: str | None = None  # of an Excel file; not set: the first one
 
     def __post_init__(self) -> None:

@@ -46,7 +46,6 @@ class Clock:
     columns: tuple[str, ...]
     calendar: bool | None = None
     format: str | None = None  # of dates, as in strptime; ISO; None: not known yet
-    day_first: bool | None = None
     hint: str = ""  # the format to take where several fit
     zoned: bool | None = None  # whether times have a zone
     known: dict[Any, float] = field(default_factory=dict)  # from texts to times
@@ -128,7 +127,7 @@ class Clock:
         self.calendar = True
         texts = [c.strip() for c in cells if isinstance(c, str)]
         try:
-            self.format = form_of(texts, self.day_first, self.hint) if texts else ISO
+            self.format = form_of(texts, self.hint) if texts else ISO
         except AmbiguousError as error:
             raise self._wrong(batch, 0, *error.args) from None
 
@@ -199,7 +198,7 @@ class AmbiguousError(Exception):
     """Times that can be read in two ways: what was found, and what would be right."""
 
 
-def form_of(texts: Sequence[str], day_first: bool | None = None, hint: str = "") -> str:
+def form_of(texts: Sequence[str], hint: str = "") -> str:
     """The form of all these dates: ISO if they are, else the one that fits them."""
     some = list(dict.fromkeys(map(_midnight, texts)))
     if _fits(ISO, some[0]) and all(_fits(ISO, text) for text in some):
@@ -210,8 +209,6 @@ def form_of(texts: Sequence[str], day_first: bool | None = None, hint: str = "")
         fitting = [f for f in FORMATS if some and all(_fits(f, text) for text in some)]
     if hint in fitting:
         return hint
-    if day_first is not None:
-        fitting = [f for f in fitting if _day_first(f) in (day_first, None)]
     # Day or month first is never clear from dates such as 05/05: later ones would differ.
     readings = {
         (_day_first(f), *(datetime.strptime(t, f) for t in some)): f for f in reversed(fitting)
@@ -220,7 +217,7 @@ def form_of(texts: Sequence[str], day_first: bool | None = None, hint: str = "")
         (_, first, *_), one = next(iter(readings.items()))
         (_, other, *_), two = list(readings.items())[-1]
         both = f"{first:%d %B %Y} ({one}) or {other:%d %B %Y} ({two})"
-        right = "say which with --set day_first=true, day_first=false or time_format=.."
+        right = f"say which with --set 'time_format={one}' or --set 'time_format={two}'"
         raise AmbiguousError(f"is {show(some[0])}, which can be {both}", right)
     return next(iter(readings.values()), ISO)
 

@@ -49,13 +49,14 @@ def test_what_is_clipped_is_counted_by_column_in_the_fit_and_in_predictions():
     odd = frame.assign(temp=put(frame.temp, slice(-80, None), 290.0))
     done = fitting.fit_table(odd, **FIT)
     (line,) = [line for line in done.notes if "clipped" in line]
-    assert line.startswith("WARNING: 80 of 400 values of 'temp' are outside -")
+    assert line.startswith("WARNING: 80 values in 400 rows of 'temp' are outside -")
     model = fitting.fit_table(frame, **FIT).model
-    with pytest.warns(UserWarning, match="400 of 400 values of 'temp' .* the same unit"):
+    with pytest.warns(UserWarning, match="400 values in 400 rows of 'temp' .* the same unit"):
         model.predict(frame.assign(temp=(frame.temp - 32) / 1.8 + 273.15))
     few = frame.assign(temp=put(frame.temp, [300], 290.0))
     assert any(
-        note.startswith("1 of 400 values of 'temp'") for note in fitting.fit_table(few, **FIT).notes
+        note.startswith("1 values in 400 rows of 'temp'")
+        for note in fitting.fit_table(few, **FIT).notes
     )
 
 
@@ -63,14 +64,14 @@ def test_the_target_is_clipped_only_where_it_is_an_input():
     odd = made(y=put(made().y, slice(-9, None), 1e3))
     for lags, count in (((), 0), (1, 1)):
         done = fitting.fit_table(odd, **FIT, target_lags=lags)
-        assert len([line for line in done.notes if "9 of 400 values of 'y'" in line]) == count
+        assert len([line for line in done.notes if "9 values in 400 rows of 'y'" in line]) == count
 
 
 def test_texts_that_the_warm_up_did_not_have_are_counted():
     frame = made()
     odd = frame.assign(wind=np.where(np.arange(400) < 200, frame.wind, frame.wind + "2"))
     (line,) = [line for line in fitting.fit_table(odd, **FIT).notes if "wind" in line]
-    assert line == ("WARNING: 200 values of 'wind' count for nothing: the warm-up had 4 texts,"
+    assert line == ("WARNING: 200 values in 400 rows of 'wind' count for nothing: the warm-up had 4 texts,"
                     " and the table has 8")  # fmt: skip
 
 
@@ -176,4 +177,4 @@ def test_notes_of_several_passes_are_of_the_last():
     for _ in range(2):
         for _ in rounds.blocks():
             pass
-        assert [note[:17] for note in rounds.notes()] == ["2 of 400 values o"]
+        assert [note[:20] for note in rounds.notes()] == ["2 values in 400 rows"]

@@ -78,10 +78,12 @@ def predict(
         say(f"dropped: {line}")
     for line in rounds.notes():
         say(line)
-    known = f"; RMSE {rmse:.4g} on the {judged:,} that have a target" if rmse is not None else ""
+    judgement = (
+        f"; RMSE {rmse:.4g} on the {judged:,} that have a target" if rmse is not None else ""
+    )
     if coverage is not None:
-        known += f", of which {coverage:.3f} are inside the interval of {interval:g}"
-    say(f"{count:,} rows predicted{known}.")
+        judgement += f", of which {coverage:.3f} are inside the interval of {interval:g}"
+    say(f"{count:,} rows predicted{judgement}.")
     new = [name for name in rounds.table.clients if name not in loaded.clients]
     if interval is not None and new:
         what = f"{len(new)} clients that the model does not know" if len(new) > 1 else repr(new[0])

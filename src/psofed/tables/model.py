@@ -62,8 +62,8 @@ class Model:
             raise InputError("table", "is wide: its rows have several clients", right)
         parts, rounds = answered(self, source, form, interval)
         values = np.full((rounds.table.rows, 3), np.nan)
-        for rows, found, _ in parts:
-            values[rows] = found
+        for rows, answers, _ in parts:
+            values[rows] = answers
         for line in rounds.notes():
             if line.startswith(LOUD):
                 warnings.warn(line.removeprefix(LOUD), stacklevel=2)

@@ -279,20 +279,23 @@ class _Tally:
 
     def add(self, values: Array) -> None:
         """More rows of these columns."""
-        here = ~np.isnan(values)
+        columns = np.ascontiguousarray(values.T)
+        here = ~np.isnan(columns)
         self.rows += len(values)
-        self.known += here.sum(axis=0)
-        self.whole &= (~here | (values == np.rint(values))).all(axis=0)
-        for side, sign in enumerate((1, -1)):
-            some = np.where(here, sign * values, np.inf)
-            least = some.min(axis=0, initial=np.inf)
-            times, above = (some == least).sum(axis=0), np.where(some > least, some, np.inf)
-            both = np.stack([self.least[side], least])
-            rest = np.stack([*both, self.next[side], above.min(axis=0, initial=np.inf)])
+        self.known += here.sum(axis=1)
+        self.whole &= (~here | (columns == np.rint(columns))).all(axis=1)
+        for side, better in enumerate((np.fmin, np.fmax)):
+            sign = 1 - 2 * side
+            end = better.reduce(columns, axis=1, initial=sign * np.inf)
+            times = (columns == end[:, None]).sum(axis=1)
+            others = columns > end[:, None] if side == 0 else columns < end[:, None]
+            rest = better.reduce(columns, axis=1, initial=sign * np.inf, where=others)
+            both = np.stack([self.least[side], sign * end])
+            ends = np.stack([*both, self.next[side], sign * rest])
             self.least[side] = both.min(axis=0)
             counts = np.stack([self.times[side], times])
             self.times[side] = np.where(both == self.least[side], counts, 0).sum(axis=0)
-            self.next[side] = np.where(rest > self.least[side], rest, np.inf).min(axis=0)
+            self.next[side] = np.where(ends > self.least[side], ends, np.inf).min(axis=0)
 
     def doubts(self, numeric: tuple[str, ...], given: Columns) -> list[str]:
         """Extremes that are repeated and far from all other values: they may mean "missing"."""

@@ -117,6 +117,11 @@ class Recipe:
         return tuple(n for n in self.numeric if self.columns.rule(n) == "indicator")
 
     @cached_property
+    def holds(self) -> Array:
+        """Of each number, whether its last value is held."""
+        return np.array([self.columns.rule(n) == "hold" for n in self.numeric], bool)
+
+    @cached_property
     def lagged(self) -> dict[int, list[int]]:
         """From a lag to the positions of the numbers that have it."""
         found: dict[int, list[int]] = {}
@@ -168,20 +173,19 @@ class Recipe:
         flags = missing[:, flagged].astype(np.float64)
         waves = self._calendar(rows[:, 0])
         x = np.column_stack([values, *lagged, flags, hot, waves, *y_lags])
-        holds = np.array([self.columns.rule(n) == "hold" for n in self.numeric], bool)
-        skip = np.isnan(values[:, ~holds]).any(axis=1) | unknown
-        unheld = np.isnan(values).any(axis=1) & ~skip
+        gone = np.isnan(values)
+        skip = (gone & ~self.holds).any(axis=1) | unknown
+        unheld = gone.any(axis=1) & ~skip
         short = np.isnan(x).any(axis=1) & ~skip & ~unheld
         return x, {SKIPPED: skip, UNHELD: unheld, NO_PAST: short}
 
     def _held(self, past: Past, raw: Array) -> Array:
         """Missing values of columns with the rule "hold" are the last known ones of this client."""
-        hold = np.array([self.columns.rule(n) == "hold" for n in self.numeric], bool)
         if not past.held.size:
             past.held = np.full(raw.shape[1], np.nan)
         filled = forward(np.vstack([past.held, raw]))
         past.held = filled[-1]
-        return np.where(hold, filled[1:], raw)
+        return np.where(self.holds, filled[1:], raw)
 
     def _one_hot(self, past: Past, raw: Array) -> tuple[Array, Array]:
         """One input per category that the warm-up had; others, and missing ones, have none."""

@@ -62,8 +62,9 @@ class Rounds:
 
     def _forget(self) -> None:
         self.drops, self.samples = Drops(), 0
-        # Of the target and the numbers: values that are there, beyond the limits, and clipped.
-        self.known, self.beyond, self.clipped = np.zeros((3, 1 + len(self.table.numeric)), int)
+        self.taken = 0  # rows
+        # Of the target and the numbers: values beyond the limits, and those that are clipped.
+        self.beyond, self.clipped = np.zeros((2, 1 + len(self.table.numeric)), int)
         self.strange = dict.fromkeys(
             self.table.categories, 0
         )  # texts that the warm-up did not have
@@ -73,13 +74,13 @@ class Rounds:
         """Rows in which what is beyond the limits is missing, and texts are positions."""
         c = len(self.table.numeric)
         values, (least, most) = rows[:, 1 : 2 + c], self.recipe.reach
-        self.known += (~np.isnan(values)).sum(axis=0)
+        self.taken += len(rows)
         if self.limits is not None:
             low, high = self.limits
             wrong = (values < low) | (values > high)
             values[wrong] = np.nan
             self.beyond += wrong.sum(axis=0)
-        self.clipped += ((values < least) | (values > most)).sum(axis=0)
+        self.clipped += np.count_nonzero((values < least) | (values > most), axis=0)
         texts = zip(self.strange, rows[:, 2 + c :].T, self.positions, strict=True)
         for name, column, known in texts:
             there = ~np.isnan(column)
@@ -95,22 +96,25 @@ class Rounds:
             lines.append(
                 f"taken as missing, being far outside the usual range: {', '.join(beyond)}"
             )
-        for name, count, known in zip(names, self.clipped, self.known, strict=True):
+        for name, count, (low, high) in zip(names, self.clipped, self.recipe.reach.T, strict=True):
             if count:
-                low, high = self.recipe.reach[:, names.index(name)]
                 lines.append(
-                    f"{_loud(count, known)}{count:,} of {known:,} values of {name!r} are outside"
-                    f" {low:.4g} to {high:.4g}, {FARTHEST:g} spreads of the warm-up, and clipped"
-                    f" there: is it the same unit? --set ranges.{name}=LOW,HIGH scales it otherwise"
+                    f"{self._share(count)} of {name!r} are outside {low:.4g} to {high:.4g},"
+                    f" {FARTHEST:g} spreads of the warm-up, and clipped there: is it the same unit?"
+                    f" --set ranges.{name}=LOW,HIGH scales it otherwise"
                 )
         for name, count in self.strange.items():
             if count:
                 used, there = len(self.recipe.hot[name]), len(self.table.categories[name].known)
                 lines.append(
-                    f"{_loud(count, self.samples)}{count:,} values of {name!r} count for nothing:"
-                    f" the warm-up had {used:,} texts, and the table has {there:,}"
+                    f"{self._share(count)} of {name!r} count for nothing: the warm-up had {used:,}"
+                    f" texts, and the table has {there:,}"
                 )
         return lines
+
+    def _share(self, count: int) -> str:
+        loud = LOUD if count > FEW * self.taken else ""
+        return f"{loud}{count:,} values in {self.taken:,} rows"
 
     @property
     def clients(self) -> int:
@@ -169,11 +173,6 @@ def sampled(
         was = "dates" if recipe.calendar else "numbers"
         raise InputError("time", f"is not in {was}, as it was in the fit", "use the same form")
     return Rounds(table, recipe, recipe.start, dtype)
-
-
-def _loud(count: int, of: int) -> str:
-    """Before what is more than a few."""
-    return LOUD if count > FEW * of else ""
 
 
 def _positions(texts: Iterable[str], values: tuple[str, ...]) -> Array:

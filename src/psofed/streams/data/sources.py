@@ -82,8 +82,9 @@ class RowSource:
                 raise InputError("", found, f"give a table ({KINDS})", str(path)) from None
             names, unnamed, twice = _names(head.names, f"{path}: row {head.row}")
             if by_file and folders:
-                found, right = f"has folders named {next(iter(folders))}=..", "name the --client"
-                raise InputError("", found, right, self.name)
+                key = next(iter(folders))
+                right = f"name the column of the client, such as --client {key}"
+                raise InputError("", f"has folders named {key}=..", right, self.name)
             if self.written is None:
                 self.written = PLAIN if path.suffix.lower() in READERS else head.form
             client = (_stem(path) if Path(self.name).is_dir() else "all") if by_file else None

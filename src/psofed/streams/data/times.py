@@ -28,7 +28,12 @@ DAYS = (
     "%b %d, %Y", "%B %d, %Y", "%d-%b-%y",
 )  # fmt: skip
 HOURS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%H.%M", "%H")
-FORMATS = (*DAYS, *(day + gap + hour for day, hour, gap in product(DAYS, HOURS, (" ", "T", ", "))))
+MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%b %Y", "%B %Y", "%b-%Y")  # their first days
+FORMATS = (
+    *DAYS,
+    *MONTHS,
+    *(day + gap + hour for day, hour, gap in product(DAYS, HOURS, (" ", "T", ", "))),
+)
 COMPACT = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 YEARS = range(1900, 2101)  # of dates that are written as one number
 EPOCH = 946_684_800, 4_102_444_800  # seconds since 1970, of 2000 and 2100

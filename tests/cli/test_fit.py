@@ -9,7 +9,6 @@ import pytest
 from helpers.command import wrong
 from psofed.tables import example
 from psofed.tables.fitting import fit_table
-from psofed.tables.model import load as load_model
 
 QUICK = ("--set", "width=2", "--set", "step=0.4", "--set", "dim=50")
 

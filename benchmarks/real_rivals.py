@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 Array = Any
 Maker = Callable[[], Any]
+COSINES = "RBFSampler + Ridge"
 EVERY = 3  # clients for which River's models learn: each, one sample at a time, takes long
 
 
@@ -29,6 +30,8 @@ def frozen(data: Samples, live: bool) -> dict[str, Array]:
         for name, make in makers().items():
             found[f"{name}, pooled"] = _pooled(data, x, make, trees="trees" in name)
             found[f"{name}, alone"] = _alone(data, x, make)
+        late = np.arange(len(x)) >= data.span.first
+        found[f"{COSINES}, alone, no warm-up"] = _alone(data, x, makers()[COSINES], late)
     mean = data.y[data.learned].mean()
     found["mean"] = np.full(data.y.shape, mean)
     if live:
@@ -49,7 +52,7 @@ def makers() -> dict[str, Maker]:
     return {
         "LinearRegression": LinearRegression,
         "Ridge": Ridge,
-        "RBFSampler + Ridge": cosines,
+        COSINES: cosines,
         "boosted trees": lambda: HistGradientBoostingRegressor(random_state=0),
     }
 
@@ -67,11 +70,11 @@ def _pooled(data: Samples, x: Array, make: Maker, trees: bool) -> Array:
     return guess
 
 
-def _alone(data: Samples, x: Array, make: Maker) -> Array:
-    """One model for each client."""
+def _alone(data: Samples, x: Array, make: Maker, some: Array | bool = True) -> Array:
+    """One model for each client, of all rounds or of some."""
     guess = np.full(data.y.shape, np.nan)
     for k in range(x.shape[1]):
-        here, there = data.learned[:, k], data.last[:, k]
+        here, there = data.learned[:, k] & some, data.last[:, k]
         if there.any():
             model = make().fit(x[here, k], data.y[here, k])
             guess[there, k] = model.predict(x[there, k])

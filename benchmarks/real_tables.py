@@ -63,6 +63,7 @@ def main() -> int:
     for name in given.sets:
         done = {row.seed for row in rows if row.set == name}
         rows += measured(name, set(range(given.seeds)) - done, given.quick, given.out)
+    rows.sort(key=lambda row: list(SETS).index(row.set))
     for key, title in TITLES.items():
         print(f"\n{key}. {title}\n\n{markdown([row for row in rows if row.table == key])}")
     return 0

@@ -7,6 +7,7 @@ tuned by nothing. Models for all clients ("pooled") have all rows in one memory:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,7 @@ def online(data: Samples) -> dict[str, Array]:
     """Guesses [N, K] of models that each learn a label when it becomes known, and not before.
 
     The last known label and that of a season ago are inputs. NaN for clients that are left out.
+    Inputs are scaled by the warm-up; River's own scaler on top of it helps in some sets only.
     """
     from river import linear_model, preprocessing, tree
 
@@ -92,14 +94,21 @@ def online(data: Samples) -> dict[str, Array]:
         "River LinearRegression": linear_model.LinearRegression,
         "River HoeffdingAdaptiveTree": lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=0),
     }
+    models = dict(kinds)
+    for name, make in kinds.items():
+        models[f"{name}, StandardScaler"] = partial(_scaled, preprocessing.StandardScaler, make)
     x = np.concatenate([data.x, data.known], axis=-1).astype(float)
-    found = {name: np.full(data.y.shape, np.nan) for name in kinds}
+    found = {name: np.full(data.y.shape, np.nan) for name in models}
     for k in range(0, x.shape[1], EVERY):
         rows = [dict(enumerate(row)) for row in x[:, k].tolist()]
-        for name, make in kinds.items():
-            model = preprocessing.StandardScaler() | make()
-            found[name][:, k] = _follow(model, rows, data.y[:, k], data.each.delay)
+        for name, make in models.items():
+            found[name][:, k] = _follow(make(), rows, data.y[:, k], data.each.delay)
     return found
+
+
+def _scaled(scaler: Maker, make: Maker) -> Any:
+    """A pipeline of River."""
+    return scaler() | make()
 
 
 def _follow(model: Any, rows: list[dict[int, float]], y: Array, delay: int) -> Array:

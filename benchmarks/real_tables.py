@@ -25,6 +25,7 @@ from real_sets import ALONE, LIVE, OURS, OURS_ALONE, SETS, SHARED, SINGLE, Playe
 from threadpoolctl import threadpool_limits
 
 EARLY, AFTER = 0.05, 2000  # share of a client's samples that the rule sees; samples it speaks of
+DIVERGED = 1e3  # times the variance
 CLOSE = 1.01  # the mix is as good as the best single model
 TITLES = {
     "1": "prequential: the mix and each single model",
@@ -211,6 +212,8 @@ def spread(values: list[float]) -> str:
     """Mean and standard error."""
     if not values:
         return "-"
+    if max(values) > DIVERGED:
+        return "diverges"
     mean = f"{np.mean(values):.3f}"
     if len(values) == 1:
         return mean

@@ -51,7 +51,8 @@ MENU = {
     "Start": ["tutorial", "partial_sharing", "paper_in_five_minutes", "your_own_method", "readme"],
     "How to": ["experiments", "comparison", "tables", "extend", "deploy", "operate"],
     "Explanation": [
-        "paper", "theory", "memofed", "protocol", "privacy", "trust", "performance", "field",
+        "paper", "theory", "memofed", "protocol", "privacy", "trust", "real_data", "performance",
+        "field",
     ],
     "Reference": [
         "cli", "fields", "methods", "api", "glossary", "contributing", "changelog", "security",

@@ -19,6 +19,7 @@ from psofed.federation.contract import Method, State
 from psofed.federation.stage import Stage, around
 
 EXPERTS = ("own", "line", "ridge", "last", "season")
+TRUST = (0.5, 0.125, 0.125, 0.125, 0.125)  # at first: others have taught the own model already
 NAME = "mix "  # the names of what it remembers begin with this
 ALONE = ("A", "q", "w", "past", "numbers")
 ASKED = NAME + "asked"
@@ -30,7 +31,9 @@ class Mix:
     """The table [mix]: what the experts need, and whom a client trusts at first."""
 
     season: int = 1  # samples after which labels are alike
-    trust: tuple[float, ...] = ()  # of own, line, ridge, last, season at first; not set: equal
+    trust: tuple[
+        float, ...
+    ] = ()  # of own, line, ridge, last, season at first; not set: half in own
     size: int | None = None  # cosines of the ridge regression; not set: all D
 
     def __post_init__(self) -> None:
@@ -49,7 +52,7 @@ class Mixed(Stage):
         super().__init__(inner)
         self.options, self.lazy, self.several = options, False, False
         self.size = min(options.size or self.task.dim, self.task.features.dim)
-        trust = np.array(options.trust or mixing.equal(len(EXPERTS)))
+        trust = np.array(options.trust or TRUST)
         self.trust = trust / trust.sum()
 
     def client(self) -> State:
@@ -100,7 +103,9 @@ class Mixed(Stage):
         last = past[rows, (count - 1) % season]
         ago = np.where(count < season, last, past[rows, count % season])
         found = [own, both[:, alone.LINE], both[:, alone.RIDGE_REGRESSION], last, ago]
-        return mixing.sane(np.stack(found, axis=-1))
+        # Before its first label, a client has nothing but its model of the method.
+        awake = (count > 0)[:, None]
+        return mixing.sane(np.where(awake, np.stack(found, axis=-1), own[:, None]))
 
     def collapsed(self, client: State, own: Array, delay: int) -> tuple[Array, dict[int, float]]:
         """The mix of one client as a vector over (z, x, 1) [1, D + L + 1], and weights by lag."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,26 +24,8 @@ from psofed.streams.data.recipe import forward
 from psofed.streams.data.rounds import Block, Delay, Rounds
 from psofed.tables.intervals import Promises
 from psofed.tables.plan import Span
-from psofed.tables.player import Guesses, Lot
-from psofed.tables.scores import BINS, Score, Scores, Truth, Worst, block_marks
-
-
-class Contender(Protocol):
-    """What can be in a back-test: any method (player.py), or what needs none (experts.py)."""
-
-    @property
-    def features(self) -> FeatureMap | None:
-        """The map that makes z in a `Lot`; None: it needs none."""
-
-    @property
-    def score(self) -> Score:
-        """Its title, what it is among candidates, its errors and bytes."""
-
-    def play(self, lot: Lot, span: Span) -> Guesses:
-        """Predict, exchange and learn in some rounds."""
-
-    def close(self, labels: int) -> None:
-        """After the last round, when so many labels have arrived."""
+from psofed.tables.player import Contender, Guesses, Lot
+from psofed.tables.scores import BINS, Scores, Truth, Worst, block_marks
 
 
 def run(
@@ -101,7 +83,9 @@ class _Backtest:
         x, y = self.delayed(block)
         last, season = self._last(y), self.past(block)
         begin = max(self.span.first - block.first, 0)
-        if begin >= len(y):  # the warm-up
+        for contender in self.contenders if begin else ():
+            contender.warm(x[:begin], y[:begin])
+        if begin >= len(y):
             return
         who = [np.flatnonzero(row) for row in ~np.isnan(y[begin:])]
         self.arrived += sum(map(len, who))

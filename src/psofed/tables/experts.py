@@ -16,7 +16,7 @@ from psofed.core.features import FeatureMap
 from psofed.core.native import Array
 from psofed.stages import mix as stage
 from psofed.tables.plan import Span
-from psofed.tables.player import Guesses, Lot, Player
+from psofed.tables.player import Contender, Guesses, Lot, Player
 from psofed.tables.scores import Score
 
 NUMBERS = 4_000_000  # of the moments of all clients: 32 MB
@@ -25,14 +25,11 @@ SHARED, MEAN = "shared", "mean"
 HABITS = (LAST, SEASON)  # they need labels that keep coming
 
 
-class Repeat:
+class Repeat(Contender):
     """Repeats a label that is known: it learns nothing and sends nothing."""
-
-    features = None
 
     def __init__(self, title: str, clients: int, name: str) -> None:
         self.score, self.name = Score(title, clients, "free"), name
-        self.said: Guesses = {}
 
     def play(self, lot: Lot, span: Span) -> Guesses:
         """The same in all parts."""
@@ -40,12 +37,11 @@ class Repeat:
         self.said = {part: {"global": label} for part in ("prequential", *span.parts)}
         return self.said
 
-    def close(self, labels: int) -> None:
-        """Nothing is left to do."""
 
-
-class Regression:
+class Regression(Contender):
     """The straight line that each client learns alone; `ridge` is the curve next to it."""
+
+    features: FeatureMap
 
     def __init__(self, clients: int, features: FeatureMap, taps: int, title: str) -> None:
         self.features, self.score = features, Score(title, clients, "free")
@@ -53,8 +49,14 @@ class Regression:
         self.size = int(np.clip(room, 0, features.dim))  # d: many clients have fewer cosines each
         self.models = alone.Alone(clients, self.size, taps)
         self.frozen: dict[str, Array] = {}  # [K, 2, d + L + 1] by part
-        self.said: Guesses = {}
         self.both: dict[str, Array] = {}  # [B, K, 2] by part
+
+    def warm(self, x: Array, y: Array) -> None:
+        """A client has kept its samples until it knows how to scale them."""
+        for k in range(y.shape[1]):
+            known = ~np.isnan(y[:, k])
+            u = alone.inputs(self.features(x[known, k]), x[known, k], self.size)
+            self.models.follow(k, u, u, y[known, k])
 
     def play(self, lot: Lot, span: Span) -> Guesses:
         """Predict and learn in each round, client by client."""
@@ -85,25 +87,19 @@ class Regression:
         found[:, : self.size], found[:, dim:] = w[:, : self.size], w[:, self.size :]
         return found
 
-    def close(self, labels: int) -> None:
-        """Nothing is left to do."""
 
-
-class Ridge:
+class Ridge(Contender):
     """The ridge regression on cosines and inputs that each client learns alone."""
 
     def __init__(self, line: Regression, title: str) -> None:
         self.line, self.features = line, line.features
-        self.score, self.said = Score(title, line.score.clients, "free"), Guesses()
+        self.score = Score(title, line.score.clients, "free")
 
     def play(self, lot: Lot, span: Span) -> Guesses:
         """What was learned together with the line, which plays first."""
         both = self.line.both
         self.said = {p: {"global": v[..., alone.RIDGE_REGRESSION]} for p, v in both.items()}
         return self.said
-
-    def close(self, labels: int) -> None:
-        """Nothing is left to do."""
 
 
 Free = tuple[Regression, Ridge, Repeat, Repeat]  # what a client has for no byte
@@ -125,7 +121,7 @@ def sound(w: Array) -> Array:
     return np.where((np.abs(w) <= mixing.FAR).all(axis=-1, keepdims=True), w, 0)
 
 
-class Mix:
+class Mix(Contender):
     """All that a client can have where it takes part in a method: its answers, and their price."""
 
     def __init__(self, player: Player, free: Free, delay: int, use: str) -> None:
@@ -135,16 +131,16 @@ class Mix:
         self.online = stage.EXPERTS
         some = tuple(name for name in self.online if use == "live" or name not in HABITS)
         self.still = (*some, SHARED, MEAN)  # what a mix that is not changed any more has
-        self.mixer = mixing.Mixer(clients, mixing.equal(len(self.online)), delay)
+        self.mixer = mixing.Mixer(clients, np.array(stage.TRUST), delay)
         size = len(self.still)
         self.products, self.labels = np.zeros((size, size)), np.zeros(size)
         self.weights: dict[str, Array] = {}  # of each part, as they were when it began
-        self.said: Guesses = {}
+        self.started = np.zeros(clients, bool)  # who has had a label
 
     def play(self, lot: Lot, span: Span) -> Guesses:
         """Mix what the others have said of these rounds."""
         parts = span.overlap(lot.first, len(lot.y))
-        online = self._guesses("prequential", self.online)
+        online = self._awake(self._guesses("prequential", self.online), lot.y)
         still = {part: mixing.sane(self._guesses(part, self.still)) for part in parts}
         answers = []
         for begin, end in span.cuts(lot.first, len(lot.y)):
@@ -170,6 +166,17 @@ class Mix:
             MEAN: np.zeros_like(method["global"]),
         }  # fmt: skip
         return np.stack([found[name] for name in names], axis=-1)
+
+    def warm(self, x: Array, y: Array) -> None:
+        """Who has a label has something to learn alone from."""
+        self.started |= ~np.isnan(y).all(axis=0)
+
+    def _awake(self, guesses: Array, y: Array) -> Array:
+        """Before its first label, a client has nothing but its model of the method."""
+        known = ~np.isnan(y)
+        awake = self.started | (known.cumsum(axis=0) - known > 0)
+        self.started = self.started | known.any(axis=0)
+        return np.where(awake[..., None], guesses, guesses[..., :1])
 
     def _weigh(self, lot: Lot, guesses: Array, begin: int, end: int) -> None:
         """Sums for the weights of the next part; labels that come after its begin are not seen."""

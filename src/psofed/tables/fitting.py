@@ -30,11 +30,10 @@ from psofed.streams.data.rounds import Rounds
 from psofed.streams.data.table import Drops, Table
 from psofed.streams.data.textfile import Form
 from psofed.tables import backtest, experts, player
-from psofed.tables.backtest import Contender
 from psofed.tables.experts import Mix
 from psofed.tables.model import Model, lagged
 from psofed.tables.plan import Plan, Span
-from psofed.tables.player import Player
+from psofed.tables.player import Contender, Player
 from psofed.tables.scores import Scores
 
 WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.5)  # times sqrt(L): the distance of two samples grows with it
@@ -43,7 +42,7 @@ PATIENCE = 1.05  # the smallest step within 5 % of the best: it forgets least
 ENOUGH = 1.03  # the smallest D within 3 % of the best
 TUNING = 4000  # rounds of the warm-up, its last ones, in which candidates compete
 WORST = 1.0  # of the variance: what leaves more is not saved
-SEASONS = (86400.0, 7 * 86400.0, 365.2425 * 86400.0)  # seconds
+SEASONS = (1.0, 7.0, 365.2425)  # days
 HELD = 4_000_000  # labels of a season, of all clients, that are kept
 Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
@@ -207,7 +206,8 @@ def season(table: Table, plan: Plan) -> int:
     """Ticks after which labels are alike: the shortest of day, week and year that is known then."""
     if plan.season is not None:
         return max(plan.season, plan.label_delay, 1)
-    lengths = [round(length / table.tick) for length in SEASONS] if table.calendar else []
+    days = table.ticks.days
+    lengths = [] if np.isnan(days) else [round(length / days) for length in SEASONS]
     fits = [ticks for ticks in lengths if ticks > max(plan.label_delay, 1)]
     return fits[0] if fits and fits[0] * len(table.clients) <= HELD else max(plan.label_delay, 1)
 

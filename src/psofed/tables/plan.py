@@ -65,10 +65,11 @@ class Span:
         """The parts to which some of the rounds first.. belong, or which have begun by then."""
         return [p for p, (a, b) in self.parts.items() if first < b and a < first + count]
 
-    def cuts(self, first: int, count: int) -> Iterable[tuple[int, int]]:
-        """Rounds first.. in pieces, such that no part begins within one."""
-        begins = {begin for begin, _ in self.parts.values() if first < begin < first + count}
-        return pairwise(sorted({first, first + count, *begins}))
+    def cuts(self, first: int, count: int, more: Iterable[int] = ()) -> Iterable[tuple[int, int]]:
+        """Rounds first.. in pieces, such that no part, and none of `more`, begins within one."""
+        begins = (*(begin for begin, _ in self.parts.values()), *more)
+        inside = {begin for begin in begins if first < begin < first + count}
+        return pairwise(sorted({first, first + count, *inside}))
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,25 @@ def scaling_bytes(recipe: Recipe, given: Mapping[str, Any]) -> int:
     return 8 * (3 + 2) * numbers + 2 * texts
 
 
-class Player:
+class Contender:
+    """What can be in a back-test: any method (`Player`), or what needs none (experts.py)."""
+
+    features: FeatureMap | None = None  # makes z in a `Lot`; None: it needs none
+    score: Score  # its title, what it is among candidates, its errors and bytes
+    said: Guesses  # of the last rounds
+
+    def warm(self, x: Array, y: Array) -> None:
+        """Inputs [B, K, L] and labels [B, K] of the warm-up, in which nobody exchanges anything."""
+
+    def play(self, lot: Lot, span: Span) -> Guesses:
+        """Predict, exchange and learn in some rounds."""
+        raise NotImplementedError
+
+    def close(self, labels: int) -> None:
+        """After the last round, when so many labels have arrived."""
+
+
+class Player(Contender):
     """A method with its state, its models as they were frozen, and its score."""
 
     def __init__(
@@ -118,7 +136,11 @@ class Player:
         self.score = Score(title, table.clients, sort, held, setup=rounds.setup(method) + scaling)
         self.frozen: dict[str, dict[str, Array]] = {}  # by part, then by model
         self.next: int | None = None  # the round that comes next
-        self.said: Guesses = {}  # of the last rounds
+        # Clients by the round of their first sample: who joins later begins with the shared model.
+        shares = sort == "kernel" and self.server.keys() >= {"w"} <= self.clients.keys()
+        self.joins = dict[int, list[int]]()
+        for k, n in enumerate(table.first.tolist() if shares else ()):
+            self.joins.setdefault(n, []).append(k)
 
     @property
     def shared(self) -> Array:
@@ -135,7 +157,9 @@ class Player:
         self._silence(span.first if self.next is None else self.next, lot.first, span)
         self.next = lot.first + len(lot.y)
         made = []
-        for begin, end in span.cuts(lot.first, len(lot.y)):
+        for begin, end in span.cuts(lot.first, len(lot.y), self.joins):
+            if begin > span.first:
+                self._join(self.joins.get(begin, []))
             self._freeze(begin, span)
             some = self._at_once if supports(self.method) else self._one_by_one
             made.append(some(lot.part(begin, end)))
@@ -155,6 +179,14 @@ class Player:
             self.score.checked = check.found(self.clients)
         if self.score.checked and self.method.idle:
             assert self.score.checked["seen"] == labels
+
+    def _join(self, who: list[int]) -> None:
+        """They get all of w, once, as a deployed client does that begins anew."""
+        w = self.server["w"]
+        self.clients["w"][who] = w
+        size = len(self.method.encode(w, up=False)) if who else 0
+        self._send((0, size * len(who), size * len(who)))
+        self.sizes.messages += len(who)
 
     def _freeze(self, n: int, span: Span) -> None:
         """Keep the models as they are when a part begins, or continues after a gap."""

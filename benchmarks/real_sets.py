@@ -22,7 +22,7 @@ from psofed.streams.data.rounds import Rounds
 from psofed.tables import backtest, experts, fitting
 from psofed.tables.experts import Mix
 from psofed.tables.plan import Plan, Span
-from psofed.tables.player import Guesses, Lot
+from psofed.tables.player import Contender, Guesses, Lot
 from psofed.tables.scores import Score
 
 Array = Any
@@ -124,14 +124,13 @@ def late(frame: Any, which: int) -> tuple[Any, list[str]]:
 
 
 @dataclass(eq=False)
-class Recorder:
+class Recorder(Contender):
     """A contender that says nothing and writes down what the others say."""
 
     heard: dict[str, tuple[Any, str]]  # a contender and which of its models
     clients: int
-    features: None = None
     first: list[int] = field(default_factory=list)
-    said: dict[tuple[str, str], list[Array]] = field(default_factory=dict)
+    written: dict[tuple[str, str], list[Array]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.score = Score("recorder", self.clients, "free")
@@ -144,15 +143,12 @@ class Recorder:
             for part in ("prequential", *(p for p in here if p == "frozen")):
                 models = contender.said[part]
                 guess = models.get(model, models["global"]).astype(np.float32)
-                self.said.setdefault((part, name), []).append(guess)
+                self.written.setdefault((part, name), []).append(guess)
         return {"prequential": {"global": np.zeros(lot.y.shape)}}
-
-    def close(self, labels: int) -> None:
-        """Nothing is left to do."""
 
     def guesses(self, part: str, name: str, stop: int) -> Array:
         """By round and client, [N, K]; NaN where there is none."""
-        found, blocks = np.full((stop, self.clients), np.nan, np.float32), self.said[part, name]
+        found, blocks = np.full((stop, self.clients), np.nan, np.float32), self.written[part, name]
         for first, block in zip(self.first[-len(blocks) :], blocks, strict=True):
             found[first : first + len(block)] = block
         return found

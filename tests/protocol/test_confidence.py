@@ -55,18 +55,12 @@ def test_no_interval_is_given_before_there_are_enough_labels():
     assert found.answer(x[0]).interval(0.99) is None
 
 
-def test_a_late_label_is_compared_with_the_answer_that_was_given():
-    confidence = Confidence()
-    x = np.ones(2)
+def test_a_late_label_is_compared_with_the_answer_then_and_questions_without_one_fill_no_memory():
+    confidence, x = Confidence(), np.ones(2)
     confidence.answer(x, 5.0)
-    confidence.learn(x, guess=0.0, y=5.0)  # the model has changed since
-    assert confidence.inside == [1] * len(LEVELS)
-    confidence.learn(x, guess=0.0, y=5.0)  # a sample that nobody has asked for
-    assert confidence.inside == [1] * len(LEVELS)
-
-
-def test_questions_without_labels_do_not_fill_the_memory():
-    confidence = Confidence()
+    for _ in range(2):  # the model has changed since; the second is of no question
+        confidence.learn(x, guess=0.0, y=5.0)
+        assert confidence.inside == [1] * len(LEVELS)
     for i in range(WAITING + 100):
         confidence.answer(np.array([float(i)]), 0.0)
     assert len(confidence._asked) == WAITING

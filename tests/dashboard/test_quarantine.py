@@ -5,6 +5,7 @@ import pytest
 
 from psofed.experiment import Features
 from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.confidence import Report
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.stages.attacks import constant
 from psofed.stages.surroundings import attack_in
@@ -96,7 +97,7 @@ def test_the_error_as_clients_see_it(stage):
     shown = stage()
     assert shown.state()["seen"] is None
     for k, (square, refused) in enumerate([(0.1, 0), (0.2, 7), (0.1, 0), (1e30, 0)]):
-        body = wire.report(200, 179, square, 50, refused)
+        body = Report(200, 179, square, 50, refused).to_bytes()
         frame = wire.Frame(wire.HELLO, shown.plan.digest, 0, body=body)
         shown.server._message(k, wire.encode(frame))
     shown.play(1)

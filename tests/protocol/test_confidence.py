@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from helpers.loopback import disk, plan
 from psofed.core.conformal import LEVELS
 from psofed.fleet.protocol import wire
-from psofed.fleet.protocol.confidence import WAITING, Confidence, Report, Running, summary
+from psofed.fleet.protocol.confidence import WAITING, Confidence, Report, summary
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
@@ -99,12 +99,12 @@ def test_one_client_that_lies_moves_the_summary_within_the_honest_ones(honest, l
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=50))
 def test_the_running_mean_is_the_mean_of_the_squares(values):
-    running = Running()
+    found, x = Confidence(), np.ones(2)
     for value in values:
-        running.learn(value)
-    assert running.square == pytest.approx(np.mean(np.square(values)), rel=1e-9, abs=1e-12)
-    running.learn(math.inf)
-    assert math.isfinite(running.square)
+        found.learn(x, 0.0, value)
+    assert found.square == pytest.approx(np.mean(np.square(values)), rel=1e-9, abs=1e-12)
+    found.learn(x, 0.0, math.inf)
+    assert math.isfinite(found.square)
 
 
 def test_a_client_that_tells_adds_twenty_bytes_that_are_counted():
@@ -118,8 +118,9 @@ def test_a_client_that_tells_adds_twenty_bytes_that_are_counted():
     assert len(told) == wire.REPORT == 29
     server = Coordinator(device.plan, disk())
     assert server.take(0, told) == "hello"
-    square, inside = device.confidence.running.square, device.confidence.reported[1]
-    assert server.reports[0] == Report(200, inside, np.float32(square), 200, refused=1)
+    sent = Report.of(device.confidence, 1)
+    inside = sent.inside
+    assert server.reports[0] == sent._replace(square=np.float32(sent.square))
     assert 100 <= inside <= 200
     assert server.commit().up == server.traffic[0] == 29
 
@@ -128,7 +129,7 @@ def test_a_client_that_tells_adds_twenty_bytes_that_are_counted():
     (5, 4, -1.0, 5, 0), (5, 4, 1.0, 0, 0), (3, 4, 1.0, 5, 0), (0, 0, 1.0, 5, 0)])  # fmt: skip
 def test_what_cannot_be_is_not_believed(told):
     server = Coordinator(plan(LIVE), disk())
-    for body in (wire.report(*told), b"123", bytes(19)):
+    for body in (Report(*told).to_bytes(), b"123", bytes(19)):
         frame = wire.Frame(wire.HELLO, server.plan.digest, 0, body=body)
         assert server.take(2, wire.encode(frame)) == "hello"
     frame = wire.Frame(wire.HELLO, server.plan.digest, 0, body=bytes(21))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from psofed.core import payload
 from psofed.fleet.protocol import wire
+from psofed.fleet.protocol.confidence import Report
 
 SECRET = bytes(range(32))
 
@@ -63,7 +64,7 @@ def test_a_frame_of_another_protocol_says_which_end_to_upgrade(version, where, f
     )
 
 
-REPORT = wire.report(9, 8, 0.5, 9, 1)
+REPORT = Report(9, 8, 0.5, 9, 1).to_bytes()
 
 
 @pytest.mark.parametrize(

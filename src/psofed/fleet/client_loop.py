@@ -48,15 +48,12 @@ class Device:
     notes: list[str] = field(default_factory=list)  # about the state that was found
     malformed: int = 0
     stopped: bool = False
-    _trouble: str = ""
-    _standing: str = ""  # as the server said last
-    _disk: str = ""  # what it has said about its disk
+    _said: dict[str, str] = field(default_factory=dict)  # by topic: what it has said last
     _greeted_at: float = field(default_factory=monotonic)
     _hello_at: float | None = None  # when it said hello, until a server answers
     _patience: float = 0.0
     _unsaved: int = 0
     _saved_at: float = field(default_factory=monotonic)
-    _said: set[str] = field(default_factory=set)  # warnings about the connection, said once
     _repeats: tuple[float, int] = (0.0, 0)  # a second, and answers that were repeated in it
     _held: bool = False  # whether a sample that was read waits for room
     _nudged: bool = False  # whether the inbox has a note that there are samples
@@ -134,12 +131,16 @@ class Device:
 
     def _report_disk(self) -> None:
         """Say once that the disk does not take a record, and when it does again."""
-        trouble, before = self.member.trouble, self._disk
-        self._disk = trouble
-        if trouble and trouble != before:
-            self.on_news(f"{trouble}: still learning, but no answer leaves; trying again")
-        elif before and not trouble:
-            self.on_news(f"{self.member.store.disk.name} can be written again")
+        trouble, name = self.member.trouble, self.member.store.disk.name
+        held = f"{trouble}: still learning, but no answer leaves; trying again" if trouble else ""
+        self._say("disk", held, f"{name} can be written again")
+
+    def _say(self, topic: str, text: str, over: str = "") -> None:
+        """What is new about a topic: a text, or that it is over."""
+        if text != self._said.get(topic, ""):
+            self._said[topic] = text
+            if text or over:
+                self.on_news(text or over)
 
     def _take_samples(self) -> None:
         """Learn from samples that wait, but only a batch, so that the network need not wait."""
@@ -193,10 +194,9 @@ class Device:
 
     def _report_budget(self) -> None:
         """Once, when the budget of privacy is spent."""
-        if self.member.exhausted and "budget" not in self._said:
-            self._said.add("budget")
+        if self.member.exhausted:
             spent = f"epsilon {self.member.spent:.3g} is spent; from now on this client"
-            self.on_news(f"{spent} uploads nothing but what both ends know")
+            self._say("budget", f"{spent} uploads nothing but what both ends know")
 
     def _network(self, event: Event) -> None:
         run, k = self.member.plan.deploy.run, self.member.k
@@ -215,38 +215,31 @@ class Device:
             if answer is not None:
                 if what in ("answered", "revealed") or self._may_repeat():
                     self.link.send(up_topic(run, k), answer)
-            elif refused < sum(self.member.refused.values()) and what != self._trouble:
-                self._trouble = what
-                self.on_news(f"an invitation is refused: {what}")
+            elif refused < sum(self.member.refused.values()):
+                self._say("broker", f"an invitation is refused: {what}")
             if late < self.member.refused.get("late", 0) and monotonic() >= self._greeted_at + 1.0:
                 self._hello()  # says how far it is: the server may have fallen behind
             self.link.handled(event)
         elif event.kind == "up":
-            self._trouble = ""
+            self._said["broker"] = ""
             self.on_news(f"connected to {self.link.address}")
             self._patience = PATIENCE
             self._hello()
-        elif event.kind == "down" and event.data != self._trouble:
-            self._trouble = event.data
+        elif event.kind == "down":
             why = f"no broker at {self.link.address}: {event.data}"
-            self.on_news(f"{why}; still learning, trying again")
+            self._say("broker", f"{why}; still learning, trying again")
 
     def _report_standing(self) -> None:
         """Say once what the server says that this client is."""
         standing, k = self.member.standing, self.member.k
-        if standing == self._standing:
-            return
-        self._standing = standing
         right = {
             "not a member": f"its operator adds it with `psofed deploy fleet add STATE {k}`",
             "excluded": f"its operator readmits it with `psofed deploy fleet readmit STATE {k}`",
             "removed": "its number is not used again: use the next free one",
         }
-        if standing:
-            why = f"the server says that client {k} is {standing}: {right[standing]}"
-            self.on_news(f"{why}; still learning, asking again")
-        else:
-            self.on_news(f"client {k} is a member")
+        why = f"the server says that client {k} is {standing}: {right.get(standing)}"
+        text = f"{why}; still learning, asking again" if standing else ""
+        self._say("standing", text, f"client {k} is a member")
 
     def _may_repeat(self) -> bool:
         """Whether to say once more what is known: few times a second, whoever asks."""
@@ -263,16 +256,15 @@ class Device:
             "the connection is lost again and again right after it was made: does another device"
             f" use --id {self.member.k} or its certificate? Or the network is bad"
         )
-        for text, so in (
-            (contested, link.contested),
-            (ends, ends),
-            ("retained messages at the broker are ignored", link.retained),
-            ("messages that are too large for this run are ignored", link.oversized),
-            ("invitations come faster than they are read; some were dropped", link.inbox.dropped),
+        for topic, text, so in (
+            ("contested", contested, link.contested),
+            ("expiry", ends, ends),
+            ("retained", "retained messages at the broker are ignored", link.retained),
+            ("oversized", "messages that are too large for this run are ignored", link.oversized),
+            ("dropped", "invitations come too fast; some were dropped", link.inbox.dropped),
         ):
-            if so and text not in self._said:
-                self._said.add(text)
-                self.on_news(f"Warning: {text}")
+            if so:
+                self._say(topic, f"Warning: {text}")
 
 
 def _noteworthy(before: int, after: int) -> bool:

@@ -29,17 +29,17 @@ from psofed.streams.contract import BLOCK, measured
 LONGEST = 2**20  # bytes of a line
 
 
-def replay(experiment: Experiment, k: int, run: int = 0) -> Source:
+def replay(experiment: Experiment, k: int) -> Source:
     """The experiment's own stream of client k: what the simulation gives it (lockstep)."""
-    return _Replay(experiment, k, run)
+    return _Replay(experiment, k)
 
 
 class _Replay:
     """The stream block by block; a step back starts from the beginning, as it has a memory."""
 
-    def __init__(self, experiment: Experiment, k: int, run: int) -> None:
+    def __init__(self, experiment: Experiment, k: int) -> None:
         self.experiment, self.clients = experiment, np.array([k])
-        task = experiment.task(run)
+        task = experiment.task(0)
         self.seeds, self.attack = task.seeds, attack_in(experiment.attack, task)
         self._rewind()
 
@@ -50,15 +50,9 @@ class _Replay:
 
     def _advance(self) -> None:
         self.first, self.end = self.end, self.end + BLOCK
-        samples = contract.samples(
-            self.experiment.stream,
-            self.seeds,
-            self.clients,
-            self.first,
-            self.end,
-            self.experiment.dtype,
-            self.memory,
-        )
+        stream, rounds = self.experiment.stream, (self.first, self.end)
+        dtype, memory = self.experiment.dtype, self.memory
+        samples = contract.samples(stream, self.seeds, self.clients, *rounds, dtype, memory)
         samples = contract.falsified(samples, self.attack, self.clients, self.first)
         self.memory, self.x, self.y = samples.memory, samples.x[0], samples.y[0]
 

@@ -249,12 +249,7 @@ def _gauges(state: dict[str, Any]) -> Iterator[Family]:
     yield "quarantined", text, len(state["quarantined"]), ()
     if state["seen"] is not None:
         db, spread, clients = state["seen"]
-        yield (
-            "reported_error_db",
-            "Error as clients report it, in dB: the median over clients.",
-            db,
-            (),
-        )
+        yield "reported_error_db", "Error as clients report it, in dB: the median.", db, ()
         yield "reported_error_spread_db", "The median distance of clients to it, in dB.", spread, ()
         yield "reported_error_clients", "How many clients report it.", clients, ()
 
@@ -282,11 +277,7 @@ def _client_gauges(state: dict[str, Any], by: dict[str, dict[int, Any]]) -> Iter
         ("last_contact_timestamp_seconds", "When the client was last heard.", by["contact"]),
         ("lag_rounds", "Rounds closed since an answer of the client was last accepted.", lags),
         ("gone", "1 if the client does not answer.", gone),
-        (
-            "coverage",
-            "Share of labels inside their interval of 0.9, as it reports.",
-            by["coverage"],
-        ),
+        ("coverage", "Reported share of labels inside their interval of 0.9.", by["coverage"]),
         ("score", "How far out its changes are; honest ones are below 1.", by["score"]),
         ("clipped", "Share of its answers that were clipped, lately.", by["clipped"]),
         ("quarantined", "1 if its answers are not folded in.", by["quarantined"]),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import exp, isfinite, log, log10
 from statistics import median
+from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from psofed.federation.records import number, taken
 
 REPORTED = 0.9  # the level whose coverage a client may report to its server
 WIDEST = 100.0  # of |theta| in a record: those of errors from SMALLEST to LARGEST are smaller
+FORMAT, LARGEST_COUNT = Struct("<IIfII"), 2**32 - 1  # of a report
 WINDOW = 1000  # labels over which the error of a client is averaged
 LEAST, MOST = 1e-30, 1e30  # of a squared error
 WAITING = 1024  # questions whose labels may still come; for older ones the model is asked again
@@ -43,19 +45,6 @@ class Forecast:
         return self.y - self.radii[j], self.y + self.radii[j]
 
 
-class Running:
-    """The mean square of a client's errors before it learned from a label, forgetting slowly."""
-
-    def __init__(self) -> None:
-        self.square, self.labels = 0.0, 0
-
-    def learn(self, error: float) -> None:
-        """One label."""
-        self.labels += 1
-        size = error * error if abs(error) < MOST**0.5 else MOST
-        self.square += (size - self.square) / min(self.labels, WINDOW)
-
-
 class Confidence:
     """The radii of one client (core/conformal.py), and how often they were right.
 
@@ -66,7 +55,7 @@ class Confidence:
     def __init__(self) -> None:
         self.theta: list[float] = conformal.start().tolist()
         self.labels = 0
-        self.running = Running()  # since this start
+        self.square, self.recent = 0.0, 0  # mean square of errors, of how many since this start
         self.inside = [0] * len(LEVELS)
         self._asked: dict[bytes, tuple[float, list[float], int]] = {}  # answer, log q, number
         self._questions = 0
@@ -90,7 +79,9 @@ class Confidence:
             guess, promised, number = found
         promised = promised or list(accumulate(self.theta, max))
         error = abs(y - guess)
-        self.running.learn(error)
+        self.recent += 1  # labels before this one are forgotten slowly
+        square = error * error if error < MOST**0.5 else MOST
+        self.square += (square - self.square) / min(self.recent, WINDOW)
         size = log(min(max(error, SMALLEST), LARGEST) if isfinite(error) else LARGEST)
         for j, most in enumerate(promised):
             self.inside[j] += size <= most
@@ -100,11 +91,6 @@ class Confidence:
     def coverage(self, level: float) -> float:
         """The share of all labels so far that were inside; NaN before the first."""
         return self.inside[conformal.which(level)] / self.labels if self.labels else float("nan")
-
-    @property
-    def reported(self) -> tuple[int, int]:
-        """What a client may report to its server: labels, and those inside."""
-        return self.labels, self.inside[conformal.which(REPORTED)]
 
     def to_arrays(self) -> dict[str, Array]:
         """What a record holds of it: before the first label, nothing."""
@@ -134,6 +120,25 @@ class Report(NamedTuple):
     square: float
     recent: int
     refused: int
+
+    @staticmethod
+    def of(found: Confidence, refused: int) -> Report:
+        """What a client may report, with how many samples it has refused."""
+        inside = found.inside[conformal.which(REPORTED)]
+        return Report(found.labels, inside, found.square, found.recent, refused)
+
+    @staticmethod
+    def read(body: bytes) -> Report | None:
+        """The inverse of `to_bytes`; None: nothing sensible."""
+        if len(body) != FORMAT.size:
+            return None
+        report = Report(*FORMAT.unpack(body))
+        square = isfinite(report.square) and report.square >= 0
+        return report if square and report.inside <= report.labels > 0 < report.recent else None
+
+    def to_bytes(self) -> bytes:
+        """The body of a hello; counts that do not fit are the largest that do."""
+        return FORMAT.pack(*(n if isinstance(n, float) else min(n, LARGEST_COUNT) for n in self))
 
     @property
     def coverage(self) -> float:

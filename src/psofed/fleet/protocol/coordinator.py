@@ -140,8 +140,8 @@ class Coordinator(DurableServer):
 
     def _greet(self, k: int, frame: wire.Frame) -> str:
         """A hello: whether its client can still answer the round that is open."""
-        if (found := wire.reported(frame.body)) is not None:
-            self.reports[k] = Report(*found)
+        if (report := Report.read(frame.body)) is not None:
+            self.reports[k] = report
         # One device goes back once, when it has lost its state; two take turns.
         self.doubles[k] += frame.n < self._greeted.get(k, 0)
         self._greeted[k] = frame.n

@@ -13,7 +13,7 @@ from psofed.federation.records import number
 from psofed.federation.schema import inside
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.client import Array, Client, Source
-from psofed.fleet.protocol.confidence import Confidence, Forecast
+from psofed.fleet.protocol.confidence import Confidence, Forecast, Report
 from psofed.fleet.protocol.deployment import Deployment
 from psofed.fleet.protocol.masking import Masking
 from psofed.fleet.protocol.store import Disk, in_words
@@ -90,10 +90,9 @@ class Member:
         It carries the round after the last one taken part in, so that a server whose newest record
         was damaged learns that it has fallen behind; and what the client reports of its answers.
         """
-        recent, body = self.confidence.running, b""
-        if self.plan.deploy.report and recent.labels:
-            errors = recent.square, recent.labels
-            body = wire.report(*self.confidence.reported, *errors, suspect(self.client.checked))
+        body = b""
+        if self.plan.deploy.report and self.confidence.recent:
+            body = Report.of(self.confidence, suspect(self.client.checked)).to_bytes()
         frame = wire.Frame(wire.HELLO, self._digest, self.client.last_round + 1, body=body)
         return seal(self.key, UP, wire.encode(frame))
 

@@ -28,7 +28,7 @@ REASONS = (
     "values", "finite", "bound", "mac", "together", "excluded", "removed", "masks",
 )  # fmt: skip
 COUNTS = ("asked", "accepted", "refused", "lost", "received", "repeated", "rejected")
-TABLES = ("accepted", "flagged", "lost_at", "accepted_at", "refused", "lost")
+TABLES = ("accepted", "lost_at", "accepted_at", "refused", "lost")
 
 
 class Ledger:
@@ -38,7 +38,6 @@ class Ledger:
         self.counts = dict.fromkeys(COUNTS, 0)
         self.reasons = dict.fromkeys(REASONS, 0)
         self.accepted = np.zeros(clients, np.int64)  # uploads folded in, by client
-        self.flagged = np.zeros(clients, np.int64)  # answers that contradict an earlier one
         self.lost_at = np.full(clients, -1, np.int64)  # the last round without an answer
         self.accepted_at = np.full(clients, -1, np.int64)  # the last round with one
         self.refused = np.zeros(clients, np.int64)  # the totals of these two, by client
@@ -70,8 +69,6 @@ class Ledger:
         self.reasons[reason] += 1
         if not 0 <= k < len(self.lost_at):
             return
-        if reason == "conflict":
-            self.flagged[k] += 1
         if reason not in ("late", "mac") or (reason == "late" and is_open):
             # Without the key, it was not this client that tried.
             self._tried.add(k)

@@ -19,7 +19,6 @@ import hashlib
 import hmac
 import json
 from dataclasses import dataclass
-from math import isfinite
 from struct import Struct
 from typing import Any
 
@@ -32,15 +31,9 @@ REPORT = 29  # bytes of a hello that reports on answers
 LAST_ROUND, LAST_INCARNATION = 2**32 - 1, 2**24 - 1
 ASLEEP = "asleep"  # a member that is not asked, because it has not answered
 MISSED = 10_000  # starts of the server that a client may have missed
-WORDS = (
-    "",
-    "not a member",
-    "excluded",
-    "removed",
-    ASLEEP,
-)  # what a client can be, not just a member
-_HEAD, _INCARNATION, _REPORT = Struct("<BII"), Struct("<HB"), Struct("<IIfII")
-MOST = 2**32 - 1  # of a count that is reported
+# What a client can be, other than just a member.
+WORDS = ("", "not a member", "excluded", "removed", ASLEEP)
+_HEAD, _INCARNATION = Struct("<BII"), Struct("<HB")
 SEAL = 8  # bytes: a forger is right once in 2^64 frames, and each wrong one is counted
 UP, DOWN = b"up", b"down"
 
@@ -122,23 +115,6 @@ def check_start(found: int, seen: int) -> None:
             f"server start {found} cannot follow {seen}, the highest that was seen: at most"
             f" {MISSED} can be missed; if it is right, give the client a new state folder",
         )
-
-
-def report(labels: int, inside: int, square: float, recent: int, refused: int) -> bytes:
-    """The body of a hello whose client reports on its answers: labels and those inside their
-    interval, the mean square error and of how many labels, samples that were not learned from."""
-    counts = (min(count, MOST) for count in (labels, inside, recent, refused))
-    labels, inside, recent, refused = counts
-    return _REPORT.pack(labels, inside, square, recent, refused)
-
-
-def reported(body: bytes) -> tuple[int, int, float, int, int] | None:
-    """What the hello of a client reports; None: nothing sensible."""
-    if len(body) != _REPORT.size:
-        return None
-    labels, inside, square, recent, refused = _REPORT.unpack(body)
-    sound = inside <= labels > 0 and isfinite(square) and square >= 0 < recent
-    return (labels, inside, square, recent, refused) if sound else None
 
 
 def word(body: bytes) -> str:

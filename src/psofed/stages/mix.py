@@ -1,25 +1,28 @@
 """Answers: each client mixes the models that it can have. Nothing is sent, and no upload changes.
 
-The experts are its own model of the method, a straight line and a ridge regression that it learns
-alone (core/alone.py), its last label, and the label of a season ago; core/mixing.py has the rule.
+The experts are its own model of the method, the model with which it joined, a straight line and a
+ridge regression that it learns alone (core/alone.py), its last label, and the label of a season
+ago; core/mixing.py has the rule.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from psofed.core import alone, mixing
 from psofed.core.native import Array
+from psofed.core.schedule import Indices
 from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.federation.clients import learn
-from psofed.federation.contract import Method, State
+from psofed.federation.contract import BEFORE, Message, Method, State
 from psofed.federation.stage import Stage, around
 
-EXPERTS = ("own", "line", "ridge", "last", "season")
-TRUST = (0.5, 0.125, 0.125, 0.125, 0.125)  # at first: others have taught the own model already
+EXPERTS = ("own", "start", "line", "ridge", "last", "season")
+TRUST = (0.25, 0.25, 0.125, 0.125, 0.125, 0.125)  # at first: others have taught the first two
 NAME = "mix "  # the names of what it remembers begin with this
 ALONE = ("A", "q", "w", "past", "numbers")
 ASKED = NAME + "asked"
@@ -31,9 +34,7 @@ class Mix:
     """The table [mix]: what the experts need, and whom a client trusts at first."""
 
     season: int = 1  # samples after which labels are alike
-    trust: tuple[
-        float, ...
-    ] = ()  # of own, line, ridge, last, season at first; not set: half in own
+    trust: tuple[float, ...] = ()  # in each expert, in their order; not set: half in the first two
     size: int | None = None  # cosines of the ridge regression; not set: all D
 
     def __post_init__(self) -> None:
@@ -59,12 +60,18 @@ class Mixed(Stage):
         """The state of the method, the moments, the labels of a season, and the trust so far."""
         length, season = self.size + self.task.taps + 1, self.options.season
         more = {
-            "memory": mixing.start(len(EXPERTS)), "A": np.zeros((length, length)),
-            "q": np.zeros(length), "w": np.zeros((2, length)), "past": np.zeros(season),
+            "memory": mixing.start(len(EXPERTS)), "start": self.task.zeros(self.task.dim),
+            "A": np.zeros((length, length)), "q": np.zeros(length), "w": np.zeros((2, length)), "past": np.zeros(season),
             "numbers": np.array([0, 1], np.int64),  # labels so far; when equations are solved next
             "asked": np.full(len(EXPERTS), np.nan),  # guesses of then, if a label comes late
         }  # fmt: skip
         return self.inner.client() | {NAME + name: array for name, array in more.items()}
+
+    def receive(self, client: State, k: Indices, n: int, message: Message) -> None:
+        """Who begins anew gets all of w, and keeps it."""
+        self.inner.receive(client, k, n, message)
+        if n == BEFORE:
+            client[NAME + "start"][:] = self.inner.models(None, client)
 
     def learn(self, client: State, x: Array, z: Array, y: Array) -> None:
         """Whom to trust, then the line and the ridge regression, then the method."""
@@ -96,16 +103,17 @@ class Mixed(Stage):
             own = self.task.learner.predict(self.inner.models(None, client), z)
         except KeyError:  # clients that only pass on their samples have no model
             own = np.zeros(len(x))
+        start = self.task.learner.predict(client[NAME + "start"], z)
         u = alone.inputs(z, x, self.size)
         both = np.vecdot(client[NAME + "w"], u[:, None])
         past, count = client[NAME + "past"], client[NAME + "numbers"][:, 0]
         rows, season = np.arange(len(x)), past.shape[1]
         last = past[rows, (count - 1) % season]
         ago = np.where(count < season, last, past[rows, count % season])
-        found = [own, both[:, alone.LINE], both[:, alone.RIDGE_REGRESSION], last, ago]
-        # Before its first label, a client has nothing but its model of the method.
-        awake = (count > 0)[:, None]
-        return mixing.sane(np.where(awake, np.stack(found, axis=-1), own[:, None]))
+        found = [own, start, both[:, alone.LINE], both[:, alone.RIDGE_REGRESSION], last, ago]
+        guesses = np.stack(found, axis=-1)
+        joined = client[NAME + "start"].any(axis=-1)
+        return mixing.sane(awoken(guesses, count > 0, joined))
 
     def collapsed(self, client: State, own: Array, delay: int) -> tuple[Array, dict[int, float]]:
         """The mix of one client as a vector over (z, x, 1) [1, D + L + 1], and weights by lag."""
@@ -113,7 +121,7 @@ class Mixed(Stage):
         a = dict(zip(EXPERTS, weights.tolist(), strict=True))
         both, size = client[NAME + "w"][0], self.size
         w = np.zeros((1, len(own) + self.task.taps + 1))
-        w[0, : len(own)] = a["own"] * own
+        w[0, : len(own)] = a["own"] * own + a["start"] * client[NAME + "start"][0]
         for name, model in (("line", alone.LINE), ("ridge", alone.RIDGE_REGRESSION)):
             w[0, :size] += a[name] * both[model, :size]
             w[0, len(own) :] += a[name] * both[model, size:]
@@ -127,6 +135,15 @@ class Mixed(Stage):
         guesses = self.guesses(client, x, z)
         weights = mixing.weights(client[NAME + "memory"], self.trust)
         return np.vecdot(weights, guesses), guesses
+
+
+def awoken(guesses: Array, awake: Any, joined: Any) -> Array:
+    """Guesses [..., E], where a client without any label has only what others have taught it.
+
+    That is the model with which it `joined`, or its own.
+    """
+    taught = np.where(joined, guesses[..., 1], guesses[..., 0])
+    return np.where(awake[..., None], guesses, taught[..., None])
 
 
 def mixed(method: Method) -> Mixed | None:

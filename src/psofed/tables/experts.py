@@ -8,6 +8,7 @@ kind of model, the same for all clients, which were right for models frozen earl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from psofed.tables.player import Contender, Guesses, Lot, Player
 from psofed.tables.scores import Score
 
 NUMBERS = 4_000_000  # of the moments of all clients: 32 MB
-OWN, LINE, RIDGE, LAST, SEASON = stage.EXPERTS
+OWN, START, LINE, RIDGE, LAST, SEASON = stage.EXPERTS
 SHARED, MEAN = "shared", "mean"
 HABITS = (LAST, SEASON)  # they need labels that keep coming
 
@@ -129,8 +130,9 @@ class Mix(Contender):
         method, clients = player.score, player.score.clients
         self.score = Score(f"Mix with {method.title}", clients, method.kind, method.options)
         self.online = stage.EXPERTS
-        some = tuple(name for name in self.online if use == "live" or name not in HABITS)
-        self.still = (*some, SHARED, MEAN)  # what a mix that is not changed any more has
+        # What a mix that is not changed any more has.
+        some = (LINE, RIDGE, *(HABITS if use == "live" else ()))
+        self.still = (OWN, *some, SHARED, MEAN)
         self.mixer = mixing.Mixer(clients, np.array(stage.TRUST), delay)
         size = len(self.still)
         self.products, self.labels = np.zeros((size, size)), np.zeros(size)
@@ -140,7 +142,8 @@ class Mix(Contender):
     def play(self, lot: Lot, span: Span) -> Guesses:
         """Mix what the others have said of these rounds."""
         parts = span.overlap(lot.first, len(lot.y))
-        online = self._awake(self._guesses("prequential", self.online), lot.y)
+        start = np.vecdot(lot.fresh, self.player.start)
+        online = self._awake(self._guesses("prequential", self.online, start), lot.y)
         still = {part: mixing.sane(self._guesses(part, self.still)) for part in parts}
         answers = []
         for begin, end in span.cuts(lot.first, len(lot.y)):
@@ -156,14 +159,14 @@ class Mix(Contender):
         self.said |= {part: {"global": p @ self.weights[part]} for part, p in still.items()}
         return self.said
 
-    def _guesses(self, part: str, names: Sequence[str]) -> Array:
+    def _guesses(self, part: str, names: Sequence[str], start: Any = 0.0) -> Array:
         line, ridge, last, season = self.free
         method = self.player.said[part]
         found = {
             OWN: method.get("own", method["global"]), SHARED: method["global"],
             LINE: line.said[part]["global"], RIDGE: ridge.said[part]["global"],
             LAST: last.said[part]["global"], SEASON: season.said[part]["global"],
-            MEAN: np.zeros_like(method["global"]),
+            MEAN: np.zeros_like(method["global"]), START: start,
         }  # fmt: skip
         return np.stack([found[name] for name in names], axis=-1)
 
@@ -172,11 +175,11 @@ class Mix(Contender):
         self.started |= ~np.isnan(y).all(axis=0)
 
     def _awake(self, guesses: Array, y: Array) -> Array:
-        """Before its first label, a client has nothing but its model of the method."""
+        """Before its first label, a client has only what others have taught it."""
         known = ~np.isnan(y)
         awake = self.started | (known.cumsum(axis=0) - known > 0)
         self.started = self.started | known.any(axis=0)
-        return np.where(awake[..., None], guesses, guesses[..., :1])
+        return stage.awoken(guesses, awake, self.player.start.any(axis=1))
 
     def _weigh(self, lot: Lot, guesses: Array, begin: int, end: int) -> None:
         """Sums for the weights of the next part; labels that come after its begin are not seen."""
@@ -202,9 +205,14 @@ class Mix(Contender):
         return stage.Mix(season, rounded, self.free[0].size or None)
 
     def close(self, labels: int) -> None:
-        """It costs what its method costs."""
+        """It costs what its method costs; who joined later got all of w, once."""
         for name in ("up", "down", "multicast", "messages", "largest", "setup"):
             setattr(self.score, name, getattr(self.player.score, name))
+        joined = int(self.player.start.any(axis=1).sum())
+        size = len(self.player.method.encode(self.player.start[0], up=False)) if joined else 0
+        self.score.down += joined * size
+        self.score.multicast += joined * size
+        self.score.messages += joined
 
     def vectors(self) -> tuple[Array, Array]:
         """All that is linear as one vector of each client [K, D + L + 1], and weights of habits."""

@@ -136,11 +136,11 @@ class Player(Contender):
         self.score = Score(title, table.clients, sort, held, setup=rounds.setup(method) + scaling)
         self.frozen: dict[str, dict[str, Array]] = {}  # by part, then by model
         self.next: int | None = None  # the round that comes next
-        # Clients by the round of their first sample: who joins later begins with the shared model.
-        shares = sort == "kernel" and self.server.keys() >= {"w"} <= self.clients.keys()
+        # Clients by the round of their first sample, and the shared model as it was then.
         self.joins = dict[int, list[int]]()
-        for k, n in enumerate(table.first.tolist() if shares else ()):
+        for k, n in enumerate(table.first.tolist() if sort == "kernel" else ()):
             self.joins.setdefault(n, []).append(k)
+        self.start = np.zeros((table.clients, features.dim), method.task.dtype)
 
     @property
     def shared(self) -> Array:
@@ -158,8 +158,8 @@ class Player(Contender):
         self.next = lot.first + len(lot.y)
         made = []
         for begin, end in span.cuts(lot.first, len(lot.y), self.joins):
-            if begin > span.first:
-                self._join(self.joins.get(begin, []))
+            if begin > span.first and begin in self.joins:
+                self.start[self.joins[begin]] = self.shared
             self._freeze(begin, span)
             some = self._at_once if supports(self.method) else self._one_by_one
             made.append(some(lot.part(begin, end)))
@@ -179,14 +179,6 @@ class Player(Contender):
             self.score.checked = check.found(self.clients)
         if self.score.checked and self.method.idle:
             assert self.score.checked["seen"] == labels
-
-    def _join(self, who: list[int]) -> None:
-        """They get all of w, once, as a deployed client does that begins anew."""
-        w = self.server["w"]
-        self.clients["w"][who] = w
-        size = len(self.method.encode(w, up=False)) if who else 0
-        self._send((0, size * len(who), size * len(who)))
-        self.sizes.messages += len(who)
 
     def _freeze(self, n: int, span: Span) -> None:
         """Keep the models as they are when a part begins, or continues after a gap."""

@@ -23,7 +23,7 @@ from helpers.runs import SMALL, assert_equal_to_the_engine
 from helpers.virtual_disk import Chance, VirtualDisk
 from psofed.experiment import Experiment, Features
 from psofed.fleet import server_loop
-from psofed.fleet.address import down_topic, up_topic
+from psofed.fleet.broker import down_topic, up_topic
 from psofed.fleet.protocol import coordinator, deployment, wire
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.deployment import Deploy, Deployment

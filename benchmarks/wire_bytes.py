@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from helpers import programs
 from helpers.devices import Mosquitto, wait_for
 from psofed.experiment import Experiment
-from psofed.fleet.address import Address, down_topic, up_topic
 from psofed.fleet.authority import Authority
+from psofed.fleet.broker import Address, down_topic, up_topic
 from psofed.fleet.client_loop import Device
 from psofed.fleet.identity import Identity
 from psofed.fleet.mqtt import Link

@@ -7,7 +7,7 @@ import pytest
 from helpers.certified import authority
 from helpers.devices import Team
 from psofed.fleet import mqtt
-from psofed.fleet.address import Address
+from psofed.fleet.broker import Address
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from helpers.devices import free_port, wait_for
 from helpers.loopback import World
 from psofed.errors import InputError
 from psofed.fleet import alarms, mqtt
-from psofed.fleet.address import Address, unreached
+from psofed.fleet.broker import Address, unreached
 
 
 def said(address):

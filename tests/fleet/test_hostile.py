@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from helpers import stranger
 from helpers.devices import wait_for
-from psofed.fleet.address import speaker
+from psofed.fleet.broker import speaker
 from psofed.fleet.mqtt import SHARE, Event, Inbox
 
 

@@ -12,7 +12,7 @@ import pytest
 from helpers.devices import free_port, wait_for
 from helpers.runs import FULL, LIVE, SMALL, assert_equal_to_the_engine
 from psofed.fleet import client_loop
-from psofed.fleet.address import Address
+from psofed.fleet.broker import Address
 from psofed.fleet.protocol import deployment as plans
 from psofed.fleet.samples import Sample
 

@@ -7,7 +7,7 @@ import pytest
 
 from helpers.loopback import World
 from psofed.fleet import mqtt
-from psofed.fleet.address import speaker
+from psofed.fleet.broker import speaker
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.timeouts import ALERT, HURRY, LEAST, LONGEST, PROBE, Timeouts

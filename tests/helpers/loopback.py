@@ -6,7 +6,7 @@ from functools import cached_property
 from helpers.virtual_disk import Chance, VirtualDisk
 from psofed.experiment import Experiment, Features
 from psofed.fleet import mqtt
-from psofed.fleet.address import Address, speaker
+from psofed.fleet.broker import Address, speaker
 from psofed.fleet.client_loop import Device
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.coordinator import Coordinator

@@ -15,7 +15,7 @@ from helpers.loopback import Line, disk, plan
 from helpers.spiked import Options as Spiked
 from psofed.cli.laws.drivers import ROUNDS
 from psofed.federation.stage import around
-from psofed.fleet.address import Address
+from psofed.fleet.broker import Address
 from psofed.fleet.client_loop import Device, device
 from psofed.fleet.protocol.deployment import Deploy, Deployment
 from psofed.fleet.protocol.member import Member

@@ -41,7 +41,7 @@ def client(file: Path, who: str, state: Path, broker: str, **wishes: Any) -> Non
     reconnects by itself.
     """
     from psofed.fleet import client_loop
-    from psofed.fleet.address import Address
+    from psofed.fleet.broker import Address
     from psofed.fleet.identity import read_secret
     from psofed.fleet.protocol import deployment as plans
     from psofed.streams.contract import about

@@ -15,7 +15,7 @@ from psofed.cli.printing import patiently, say
 from psofed.cli.verbs import FILE, Deploys, deploy_options
 
 if TYPE_CHECKING:
-    from psofed.fleet.address import Address
+    from psofed.fleet.broker import Address
     from psofed.fleet.dashboard.board import Board
     from psofed.fleet.dashboard.listener import Dashboard
     from psofed.fleet.identity import Identity
@@ -47,7 +47,7 @@ def serve(file: Path, state: Path, broker: str | None, listen: str, **wishes: An
     The state folder holds all state. A server that is started again continues after its last
     commit. model.npy in the folder is the global model. SIGTERM and Ctrl-C stop it cleanly.
     """
-    from psofed.fleet.address import Address
+    from psofed.fleet.broker import Address
     from psofed.fleet.protocol import deployment as plans
 
     plan = plans.read(file, wishes["settings"])
@@ -76,8 +76,7 @@ def run(
 ) -> None:
     """Start everything, serve the rounds, stop everything."""
     from psofed.fleet import mqtt
-    from psofed.fleet.address import up_topic
-    from psofed.fleet.broker import Broker
+    from psofed.fleet.broker import Broker, up_topic
     from psofed.fleet.dashboard.listener import Dashboard
     from psofed.fleet.identity import read_secret
     from psofed.fleet.protocol import wire

@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from psofed.errors import InputError
 from psofed.fleet import identity, mask_keys
-from psofed.fleet.address import HEAD
+from psofed.fleet.broker import HEAD
 from psofed.fleet.identity import client_number
 
 AUTHORITY_DAYS, DAYS = 3650, 825

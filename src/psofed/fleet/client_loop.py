@@ -14,7 +14,7 @@ import numpy as np
 
 from psofed.errors import InputError
 from psofed.fleet import samples
-from psofed.fleet.address import Address, down_topic, up_topic
+from psofed.fleet.broker import Address, down_topic, up_topic
 from psofed.fleet.identity import Identity, ending
 from psofed.fleet.mqtt import POLL, Event, Link
 from psofed.fleet.protocol import wire

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from psofed.errors import InputError
 from psofed.extras import need
 from psofed.fleet import identity as identities
-from psofed.fleet.address import STRANGER, Address, speaker, unreached
+from psofed.fleet.broker import STRANGER, Address, speaker, unreached
 from psofed.fleet.identity import Identity
 
 DELAYS = (0.1, 15.0)  # seconds between two attempts: the first, and the longest

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
 
-from psofed.fleet.address import STRANGER, down_topic, speaker
 from psofed.fleet.alarms import Alarms, Status
+from psofed.fleet.broker import STRANGER, down_topic, speaker
 from psofed.fleet.mqtt import POLL, Event, Link
 from psofed.fleet.protocol.coordinator import Coordinator
 from psofed.fleet.protocol.durable import Closed

@@ -20,7 +20,7 @@ from psofed.streams.data.columns import Columns
 from psofed.streams.data.recipe import forward
 from psofed.streams.data.rounds import Rounds
 from psofed.tables import backtest, experts, fitting
-from psofed.tables.experts import Mix
+from psofed.tables.experts import Mixture
 from psofed.tables.plan import Plan, Span
 from psofed.tables.player import Contender, Guesses, Lot
 from psofed.tables.scores import Score
@@ -233,8 +233,8 @@ def play(data: Samples, seed: int) -> Played:
         for options in (*plan.methods, local.Options())
     )
     free = experts.free(rounds.clients, waves, rounds.recipe.taps)
-    mixes = [Mix(shared, free, each.delay, use) for use in ("frozen", "live")]
-    mixes.append(Mix(alone, free, each.delay, "frozen"))
+    mixes = [Mixture(shared, free, each.delay, use) for use in ("frozen", "live")]
+    mixes.append(Mixture(alone, free, each.delay, "frozen"))
     heard = dict(zip((OURS, LIVE, OURS_ALONE), ((m, "global") for m in mixes), strict=True))
     heard |= {SHARED: (shared, "global"), "own w_k": (shared, "own"), ALONE: (alone, "global")}
     heard |= dict(zip(SINGLE[3:], ((f, "global") for f in free), strict=True))

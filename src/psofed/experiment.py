@@ -30,7 +30,7 @@ from psofed.federation.options import settings
 from psofed.federation.schema import inside
 from psofed.settings import Settings, no_features, no_targets
 from psofed.stages import privacy as private
-from psofed.stages.mix import Mix
+from psofed.stages.mix import MixOptions
 from psofed.stages.noise import noise_of
 from psofed.stages.privacy import Mechanism
 from psofed.stages.surroundings import Surroundings, start
@@ -325,7 +325,7 @@ def parse(table: dict[str, Any]) -> Experiment:
         "attack": schema.reader("psofed.attacks"),
         "defence": schema.reader("psofed.defences"),
         "check": schema.reader("psofed.sample_checks"),
-        "mix": schema.section(partial(schema.build, Mix)),
+        "mix": schema.section(partial(schema.build, MixOptions)),
         "privacy": private.read,
         "fleet": fleet.read,
         "methods": schema.each(schema.reader("psofed.methods")),

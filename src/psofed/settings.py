@@ -25,7 +25,7 @@ from psofed.stages.attacks import contract as attacks
 from psofed.stages.checks import contract as checks
 from psofed.stages.checks.contract import SampleCheck
 from psofed.stages.defences import contract as defences
-from psofed.stages.mix import Mix
+from psofed.stages.mix import MixOptions
 from psofed.stages.noise import check_noise, check_samples
 from psofed.stages.privacy import Privacy
 from psofed.streams import paper
@@ -69,7 +69,9 @@ class Settings:
     attack: attacks.Options | None = None  # what malicious clients do; not set: there are none
     defence: defences.Options | None = None  # what the server does about it; not set: nothing
     check: SampleCheck | None = None  # what clients do not learn from; not set: they do from all
-    mix: Mix | None = None  # of which models clients' answers are; not set: of their own alone
+    mix: MixOptions | None = (
+        None  # of which models clients' answers are; not set: of their own alone
+    )
     privacy: Privacy | None = None  # what the server may learn of a client; not set: what is sent
     fleet: tuple[Change, ...] = ()  # who joins and leaves, and when; not set: all clients stay
     methods: tuple[Options, ...] = field(default_factory=paper_methods)  # one per curve

@@ -137,8 +137,10 @@ def test_a_control_that_has_overflowed_has_diverged():
     from psofed.report import fits
 
     done = fitting.fit_table(made(), **FIT | {"step": 90.0})
-    assert np.isinf(done.scores.error(0, "frozen"))
-    assert fits.blocks(done)[0].rows[1][1:7] == ["diverged"] * 6
+    assert np.isinf(done.scores.error(1, "frozen"))
+    grid = next(block for block in fits.blocks(done) if not isinstance(block, str))
+    assert grid.rows[2][1:7] == ["diverged"] * 6
+    assert np.isfinite(done.error), "a mix has other models than the one that has diverged"
 
 
 def test_a_model_whose_own_weights_are_no_numbers_is_refused(tmp_path):

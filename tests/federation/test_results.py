@@ -19,7 +19,7 @@ from psofed.federation import plugins
 from psofed.fleet.protocol import deployment
 from psofed.methods import onlinefed
 from psofed.report import runs
-from psofed.simulate import montecarlo, pools
+from psofed.simulate import montecarlo
 from psofed.simulate.finished import Accumulator, Checkpoint
 from psofed.streams import paper
 
@@ -64,7 +64,7 @@ def test_what_a_notebook_made_runs_and_is_not_written_but_its_result_is_and_says
     plain = replace(made, methods=(onlinefed.Options(),))
     assert np.allclose(montecarlo.run(made, 1).mse, montecarlo.run(plain, 1).mse, rtol=1e-5)
     with pytest.raises(InputError, match="cannot be sent to another process"):
-        montecarlo.run(made, pool=pools.fresh_processes(1))
+        montecarlo.run(made, pool=montecarlo.fresh_processes(1))
     with pytest.raises(InputError, match="was made in a notebook or a script; put it into a file"):
         made.to_toml()
     found = runs.render(montecarlo.run(made, 1), "python", {})
@@ -166,7 +166,7 @@ def test_an_error_in_the_plug_in_is_reported_as_its_own(tmp_path, psofed, monkey
 def test_another_process_needs_no_file(mine, tmp_path):
     expected = montecarlo.run(mine, 1)
     (tmp_path / "mine.py").unlink()
-    found = montecarlo.run(mine, pool=pools.fresh_processes(1))
+    found = montecarlo.run(mine, pool=montecarlo.fresh_processes(1))
     assert np.array_equal(found.mse, expected.mse)
 
 

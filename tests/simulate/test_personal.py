@@ -8,7 +8,6 @@ import pytest
 
 from psofed import predict_curves
 from psofed.cli.laws.drivers import played
-from psofed.compare.budget import Allowance
 from psofed.compare.comparing import compare_methods
 from psofed.compare.search import Pilot
 from psofed.errors import InputError
@@ -20,7 +19,7 @@ from psofed.simulate import montecarlo
 from psofed.simulate.draws import draw
 from psofed.simulate.finished import Accumulator
 from psofed.simulate.onerun import one_run, some_runs
-from psofed.simulate.pools import threads
+from psofed.simulate.montecarlo import threads
 from psofed.streams import paper
 
 METHODS = (
@@ -121,7 +120,7 @@ def test_a_comparison_tunes_for_the_error_that_it_reports():
     methods = (onlinefed.Options(), ditto.Options(prox=0.3), ditto.Options(prox=0.0))
     settled = replace(SMALL, methods=methods, evaluate_every=1)
     with threads(1) as workers:
-        pilot = Pilot(settled, Allowance(1.0, "unicast"), workers)
+        pilot = Pilot(settled, 1.0, workers)
         scores = pilot.scores(methods, 2, lambda done, total: None)
     curves = montecarlo.run(pilot.experiment, progress=False)
     for j, score in enumerate(scores):

@@ -12,11 +12,11 @@ from psofed.fleet.protocol.member import Member
 from psofed.methods import local, onlinefed, psofed
 from psofed.simulate import montecarlo
 from psofed.stages.checks import none
-from psofed.stages.mix import EXPERTS, Mix, answer
+from psofed.stages.mix import EXPERTS, MixOptions, answer
 from psofed.streams import paper
 
 LIVE = Deploy(clock="live")
-OPTIONS = Mix(season=5, trust=(0.4, 0.2, 0.2, 0.1, 0.1))
+OPTIONS = MixOptions(season=5, trust=(0.3, 0.1, 0.2, 0.2, 0.1, 0.1))
 
 
 def member(mix=OPTIONS, files=None, options=None):
@@ -43,7 +43,7 @@ def by_hand(method, x, y):
     both = models.follow(0, u, u, y)
     last = np.concatenate([[0.0], y[:-1]])
     season = np.where(np.arange(len(y)) < 5, last, np.roll(y, 5))
-    guesses = np.column_stack([learned, both, last, season])
+    guesses = np.column_stack([learned, 0 * learned, both, last, season])
     mixer = mixing.Mixer(1, np.array(OPTIONS.trust))
     return mixer.follow(guesses[:, None], y[:, None])[:, 0]
 
@@ -115,7 +115,7 @@ def test_the_table_of_a_file_is_read_again_and_mistakes_in_it_are_named():
     for table, found in (
         ({"season": 0}, "mix.season"),
         ({"trust": [1.0]}, "mix.trust"),
-        ({"trust": [-1.0, 1, 1, 1, 1]}, "mix.trust"),
+        ({"trust": [-1.0, 1, 1, 1, 1, 1]}, "mix.trust"),
         ({"sesaon": 3}, "mix.sesaon"),
     ):
         with pytest.raises(InputError, match=found):
@@ -130,7 +130,7 @@ def test_without_a_mix_the_answer_is_that_of_the_own_model():
     assert answer(one.client.method, one.client.state, x[:1], z) == pytest.approx(
         z @ one.client.model
     )
-    assert len(EXPERTS) == 5
+    assert len(EXPERTS) == 6
 
 
 def test_personal_errors_of_a_simulation_are_those_of_the_mixes():
@@ -140,7 +140,7 @@ def test_personal_errors_of_a_simulation_are_those_of_the_mixes():
     stream = paper.Options(spread=2.0)
     plain, mixed = (
         experiments.Experiment(**settings, methods=some, stream=stream, mix=mix)
-        for mix in (None, Mix(season=7))
+        for mix in (None, MixOptions(season=7))
     )
     before, after = (montecarlo.run(each) for each in (plain, mixed))
     assert (after.mse[:, -1] < before.mse[:, -1]).all()

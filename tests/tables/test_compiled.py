@@ -40,7 +40,8 @@ def player(options, dtype="float64"):
     columns = SimpleNamespace(target="y", ranges={"y": (0, 1)})
     recipe = SimpleNamespace(numeric=(), hot={}, columns=columns)
     table = SimpleNamespace(columns=columns)
-    rounds = SimpleNamespace(clients=CLIENTS, recipe=recipe, table=table)
+    first = np.zeros(CLIENTS, int)
+    rounds = SimpleNamespace(clients=CLIENTS, recipe=recipe, table=table, first=first)
     return Player("", start(options, task), waves, rounds)
 
 

@@ -165,7 +165,7 @@ def test_what_the_theory_does_not_know_is_refused_by_name_and_no_step_is_unsafe_
 
 
 def test_a_linear_f_leaves_no_bias_and_no_number_that_is_none():
-    stream = function.Options("0.5*x1 - 0.3*x2 + 0.2*x3", taps=3, inputs="iid")
+    stream = function.Options(lambda x: x @ [0.5, -0.3, 0.2], taps=3, inputs="iid")
     known = Experiment(clients=5, cohort=2, rounds=600, step=0.5, stream=stream,
                        learner=linear.Options(), methods=(onlinefed.Options(),))  # fmt: skip
     [p] = prediction.curves(known)

@@ -30,7 +30,7 @@ HEAVY = (NAME + "A", NAME + "q")  # moments, which answers do not need
 
 
 @dataclass(frozen=True)
-class Mix:
+class MixOptions:
     """The table [mix]: what the experts need, and whom a client trusts at first."""
 
     season: int = 1  # samples after which labels are alike
@@ -49,7 +49,7 @@ class Mix:
 class Mixed(Stage):
     """A method whose clients answer with a mix."""
 
-    def __init__(self, inner: Method, options: Mix) -> None:
+    def __init__(self, inner: Method, options: MixOptions) -> None:
         super().__init__(inner)
         self.options, self.lazy, self.several = options, False, False
         self.size = min(options.size or self.task.dim, self.task.features.dim)
@@ -61,7 +61,8 @@ class Mixed(Stage):
         length, season = self.size + self.task.taps + 1, self.options.season
         more = {
             "memory": mixing.start(len(EXPERTS)), "start": self.task.zeros(self.task.dim),
-            "A": np.zeros((length, length)), "q": np.zeros(length), "w": np.zeros((2, length)), "past": np.zeros(season),
+            "A": np.zeros((length, length)), "q": np.zeros(length), "w": np.zeros((2, length)),
+            "past": np.zeros(season),
             "numbers": np.array([0, 1], np.int64),  # labels so far; when equations are solved next
             "asked": np.full(len(EXPERTS), np.nan),  # guesses of then, if a label comes late
         }  # fmt: skip

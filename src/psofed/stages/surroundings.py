@@ -22,7 +22,7 @@ from psofed.stages.code import Coded, Rounded, Symmetric
 from psofed.stages.defences import contract as defences
 from psofed.stages.defences.contract import Defended
 from psofed.stages.mask import Masked
-from psofed.stages.mix import Mix, Mixed
+from psofed.stages.mix import Mixed, MixOptions
 from psofed.stages.noise import Clipped, Noise, noise_of, overwritten
 from psofed.stages.privacy import Privacy
 from psofed.stages.selection import Selected
@@ -38,7 +38,7 @@ class Surroundings:
     defence: defences.Options | None = None  # what the server does about it
     rounds: int = 1  # that are planned, for which a budget of privacy is
     longest: float | None = None  # the largest |z| of any input, if it is known
-    mix: Mix | None = None  # how clients answer; None: with their own models
+    mix: MixOptions | None = None  # how clients answer; None: with their own models
     secret: bool = False  # noise comes from this machine, as on a device, not from the seeds
 
 

@@ -27,7 +27,7 @@ from psofed.streams.data import rounds as losses
 from psofed.streams.data.table import Table
 from psofed.streams.data.ticks import UNITS
 from psofed.tables import backtest, fitting
-from psofed.tables.experts import Mix
+from psofed.tables.experts import Mixture
 from psofed.tables.fitting import Counting, silent
 from psofed.tables.gains import Gain, gain, gains
 from psofed.tables.plan import Plan, Span
@@ -246,14 +246,14 @@ def advise(
     with counting("searching, rounds") as on_round:
         scores = backtest.run(rounds, contenders, plan.label_delay, span, on_round,
                               season=fitting.season(table, plan))  # fmt: skip
-    mixes = [(c.score, c.player.score.title) for c in contenders if isinstance(c, Mix)]
+    mixes = [(c.score, c.player.score.title) for c in contenders if isinstance(c, Mixture)]
     raw = [(c.score, c.score.title) for c in contenders if c.score.kind == "raw"]
     found = [choice(scores, score, title, limits) for score, title in (*mixes, *raw)]
     chosen, made = best(found, limits), None
     if chosen is not None and chosen.options is not None:
         plan = replace(plan, methods=(chosen.options,))
         mix = next(
-            c for c in contenders if isinstance(c, Mix) and c.score.options is chosen.options
+            c for c in contenders if isinstance(c, Mixture) and c.score.options is chosen.options
         )
         habits = mix.beginning(fitting.season(table, plan))
         made = plan.experiment(rounds, whole, source, habits) if chosen.federated else None

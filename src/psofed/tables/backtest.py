@@ -65,7 +65,7 @@ class _Backtest:
         table, clients = rounds.table, rounds.clients
         self.delayed, self.delay = Delay(delay, clients, rounds.recipe.taps), delay
         self.known = np.zeros(clients, np.float32)  # the last label of each; 0 is the mean
-        self.past = Past(season, clients)
+        self.past = Season(season, clients)
         self.arrived = 0  # labels, which clients that learn when idle have all seen
         self.truths = {part: Truth.empty(clients) for part in ("prequential", *span.parts)}
         marks = np.unique(np.linspace(span.first, span.stop, BINS + 1).astype(int))[1:]
@@ -165,7 +165,7 @@ class _Backtest:
         return replace(found, intervals=self.promises[best].result(), worst=worst)
 
 
-class Past:
+class Season:
     """The label of a season ago, or the last one before it."""
 
     def __init__(self, season: int, clients: int) -> None:

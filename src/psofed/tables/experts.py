@@ -8,7 +8,6 @@ kind of model, the same for all clients, which were right for models frozen earl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -122,7 +121,7 @@ def sound(w: Array) -> Array:
     return np.where((np.abs(w) <= mixing.FAR).all(axis=-1, keepdims=True), w, 0)
 
 
-class Mix(Contender):
+class Mixture(Contender):
     """All that a client can have where it takes part in a method: its answers, and their price."""
 
     def __init__(self, player: Player, free: Free, delay: int, use: str) -> None:
@@ -142,8 +141,8 @@ class Mix(Contender):
     def play(self, lot: Lot, span: Span) -> Guesses:
         """Mix what the others have said of these rounds."""
         parts = span.overlap(lot.first, len(lot.y))
-        start = np.vecdot(lot.fresh, self.player.start)
-        online = self._awake(self._guesses("prequential", self.online, start), lot.y)
+        self.start = np.vecdot(lot.fresh, self.player.start)
+        online = self._awake(self._guesses("prequential", self.online), lot.y)
         still = {part: mixing.sane(self._guesses(part, self.still)) for part in parts}
         answers = []
         for begin, end in span.cuts(lot.first, len(lot.y)):
@@ -159,14 +158,14 @@ class Mix(Contender):
         self.said |= {part: {"global": p @ self.weights[part]} for part, p in still.items()}
         return self.said
 
-    def _guesses(self, part: str, names: Sequence[str], start: Any = 0.0) -> Array:
+    def _guesses(self, part: str, names: Sequence[str]) -> Array:
         line, ridge, last, season = self.free
         method = self.player.said[part]
         found = {
             OWN: method.get("own", method["global"]), SHARED: method["global"],
             LINE: line.said[part]["global"], RIDGE: ridge.said[part]["global"],
             LAST: last.said[part]["global"], SEASON: season.said[part]["global"],
-            MEAN: np.zeros_like(method["global"]), START: start,
+            MEAN: np.zeros_like(method["global"]), START: self.start,
         }  # fmt: skip
         return np.stack([found[name] for name in names], axis=-1)
 
@@ -198,11 +197,11 @@ class Mix(Contender):
         found += np.finfo(np.float64).tiny  # all of them may be 0 next to a perfect habit
         return np.asarray(found / found.sum())
 
-    def beginning(self, season: int) -> stage.Mix:
+    def beginning(self, season: int) -> stage.MixOptions:
         """What a device begins with: the mean trust of these clients, and a little in all."""
         trust = 0.9 * self.mixer.weights.mean(axis=0) + 0.1 / len(self.online)
         rounded = tuple(float(f"{weight:.4g}") for weight in trust)
-        return stage.Mix(season, rounded, self.free[0].size or None)
+        return stage.MixOptions(season, rounded, self.free[0].size or None)
 
     def close(self, labels: int) -> None:
         """It costs what its method costs; who joined later got all of w, once."""

@@ -30,7 +30,7 @@ from psofed.streams.data.rounds import Rounds
 from psofed.streams.data.table import Drops, Table
 from psofed.streams.data.textfile import Form
 from psofed.tables import backtest, experts, player
-from psofed.tables.experts import Mix
+from psofed.tables.experts import Mixture
 from psofed.tables.model import Model, lagged
 from psofed.tables.plan import Plan, Span
 from psofed.tables.player import Contender, Player
@@ -177,13 +177,13 @@ def fit(table: Table, plan: Plan, counting: Counting = silent) -> Fit:
         plan.allow_loss,
     )
     best = next(c for c in contenders if c.score is scores.scores[0])
-    assert isinstance(best, Mix)
+    assert isinstance(best, Mixture)
     model = saved(rounds, plan, best, scores, season(table, plan))
     said = notes(table, rounds, scores)
     return Fit(plan, table, rounds.recipe, scores, span, model, rounds.drops, said)
 
 
-def saved(rounds: Rounds, plan: Plan, mix: Mix, scores: Scores, season: int) -> Model:
+def saved(rounds: Rounds, plan: Plan, mix: Mixture, scores: Scores, season: int) -> Model:
     """A mix as one vector for each client; labels that keep coming are inputs of the recipe."""
     w, habits = mix.vectors()
     recipe, waves = rounds.recipe, draw(plan, rounds.recipe)
@@ -281,7 +281,7 @@ def line_up(rounds: Rounds, plan: Plan, begin: int = 0) -> list[Contender]:
     ]
     free = experts.free(rounds.clients, waves, rounds.recipe.taps)
     mixes = [
-        Mix(player, free, plan.label_delay, plan.use) for player in players[: len(plan.methods)]
+        Mixture(player, free, plan.label_delay, plan.use) for player in players[: len(plan.methods)]
     ]
     return [*mixes, *players, *reversed(free)]
 

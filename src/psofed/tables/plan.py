@@ -23,7 +23,7 @@ from psofed.methods import onlinefed, psofed
 from psofed.stages.checks import contract as checks
 from psofed.stages.checks import range as ranges
 from psofed.stages.checks.contract import SampleCheck
-from psofed.stages.mix import Mix
+from psofed.stages.mix import MixOptions
 from psofed.streams import table as streams
 from psofed.streams.data.columns import Columns, columns_of
 from psofed.streams.data.rounds import Rounds
@@ -146,7 +146,7 @@ class Plan:
                     raise InputError("policy", "is given", "leave it out: tables have no policies")
 
     def experiment(
-        self, rounds: Rounds, span: Span, source: str | Path | None, mix: Mix | None = None
+        self, rounds: Rounds, span: Span, source: str | Path | None, mix: MixOptions | None = None
     ) -> Experiment:
         """For `run`, `serve` and `client`, on the table; round n is the fit's: tick n.
 

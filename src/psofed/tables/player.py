@@ -159,7 +159,8 @@ class Player(Contender):
         made = []
         for begin, end in span.cuts(lot.first, len(lot.y), self.joins):
             if begin > span.first and begin in self.joins:
-                self.start[self.joins[begin]] = self.shared
+                who, w = self.joins[begin], self.shared
+                self.start[who] = w if w.ndim == 1 else w[who]
             self._freeze(begin, span)
             some = self._at_once if supports(self.method) else self._one_by_one
             made.append(some(lot.part(begin, end)))

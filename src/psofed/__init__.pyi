@@ -32,7 +32,7 @@ from psofed.rivals.fedprox import Options as FedProx
 from psofed.rivals.fedscr import Options as FedSCR
 from psofed.rivals.pdlms import Options as PdLMS
 from psofed.rivals.pdrls import Options as PdRLS
-from psofed.rivals.periodic import Options as Periodic
+from psofed.methods.periodic import Options as Periodic
 from psofed.rivals.pofmkl import Options as POFMKL
 from psofed.rivals.policies.fedcs import Options as FedCSPolicy
 from psofed.rivals.policies.folb import Options as FOLBPolicy

@@ -16,8 +16,8 @@ from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.fleet.protocol.deployment import Deployment
-from psofed.methods import local, onlinefed, psofed
-from psofed.rivals import periodic, topk
+from psofed.methods import local, onlinefed, periodic, psofed
+from psofed.rivals import topk
 from psofed.simulate.onerun import one_run, some_runs
 from psofed.stages.attacks import constant, labels, perturbation, scale, stuck
 from psofed.stages.attacks.contract import Attackers

@@ -11,8 +11,8 @@ from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
 from psofed.fleet.protocol.server import Server
-from psofed.methods import memofed, onlinefed, paofed, psofed
-from psofed.rivals import periodic, raw
+from psofed.methods import memofed, onlinefed, paofed, periodic, psofed
+from psofed.rivals import raw
 from psofed.rivals.policies import fedcs
 from psofed.simulate import family
 from psofed.simulate.draws import draw

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from helpers.drawn import D, K, N, agree, drawn, windows
-from psofed.methods import onlinefed, paofed, psofed
-from psofed.rivals import etpsofed, pdlms, pdrls, periodic, psorls
+from psofed.methods import onlinefed, paofed, periodic, psofed
+from psofed.rivals import etpsofed, pdlms, pdrls, psorls
 
 
 def diagonal(window):

@@ -18,8 +18,8 @@ from psofed.rivals import ditto, fedpoe, pofmkl, raw
 from psofed.simulate import montecarlo
 from psofed.simulate.draws import draw
 from psofed.simulate.finished import Accumulator
-from psofed.simulate.onerun import one_run, some_runs
 from psofed.simulate.montecarlo import threads
+from psofed.simulate.onerun import one_run, some_runs
 from psofed.streams import paper
 
 METHODS = (

@@ -7,12 +7,13 @@ from helpers.loopback import disk, plan
 from psofed import experiment as experiments
 from psofed.core import alone, mixing
 from psofed.errors import InputError
+from psofed.federation.stage import answer
 from psofed.fleet.protocol.deployment import Deploy
 from psofed.fleet.protocol.member import Member
 from psofed.methods import local, onlinefed, psofed
 from psofed.simulate import montecarlo
 from psofed.stages.checks import none
-from psofed.stages.mix import EXPERTS, MixOptions, answer
+from psofed.stages.mix import EXPERTS, MixOptions
 from psofed.streams import paper
 
 LIVE = Deploy(clock="live")

@@ -12,8 +12,8 @@ from psofed.core import features, native
 from psofed.core.schedule import PresentCohorts
 from psofed.core.seeds import Seeds
 from psofed.federation.contract import Task
-from psofed.methods import centralised, fedavg, local, onlinefed, psofed
-from psofed.rivals import periodic, raw
+from psofed.methods import centralised, fedavg, local, onlinefed, periodic, psofed
+from psofed.rivals import raw
 from psofed.stages.surroundings import start
 from psofed.tables import player as players
 from psofed.tables.plan import Span

@@ -13,8 +13,8 @@ from psofed.core.seeds import Seeds
 from psofed.errors import InputError
 from psofed.federation import records, schema
 from psofed.fleet.protocol import in_memory
-from psofed.methods import centralised, fedavg, local, onlinefed, psofed
-from psofed.rivals import periodic, quantised
+from psofed.methods import centralised, fedavg, local, onlinefed, periodic, psofed
+from psofed.rivals import quantised
 from psofed.streams.data import reading as tables
 from psofed.streams.data import recipe as recipes
 from psofed.streams.data.columns import Columns

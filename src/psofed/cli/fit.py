@@ -68,7 +68,7 @@ def fit(table: Path | None, **options: Any) -> None:
     Each client mixes what it has of a federated method with what it can learn alone. Every sample
     is predicted before its label is learned, and a label is learned only when it is known. Writes
     the model, scores and figures; --use says what the model is for. For comparison it also scores
-    full sharing, learning alone, centralised learning, a straight line and the last value.
+    the method by itself, a straight line, a ridge regression and the last value.
     """
     from psofed.errors import InputError
     from psofed.report import fits

@@ -21,6 +21,7 @@ its version with a rate for each expert.
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -82,6 +83,15 @@ def learn(memory: Array, trust: Array, guesses: Array, mixed: Array, y: Array) -
 def sane(guesses: Array) -> Array:
     """Guesses in spreads of the target; a model that has diverged does not say more than FAR."""
     return np.clip(np.nan_to_num(guesses, nan=0.0), -FAR, FAR).astype(np.float64)
+
+
+def awoken(guesses: Array, awake: Any, joined: Any) -> Array:
+    """Guesses [..., E], where a client without any label has only what others have taught it.
+
+    That is the model with which it `joined`, the second expert, or its own, the first.
+    """
+    taught = np.where(joined, guesses[..., 1], guesses[..., 0])
+    return np.where(awake[..., None], guesses, taught[..., None])
 
 
 class Mixer:

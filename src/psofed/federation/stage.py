@@ -29,6 +29,7 @@ class Stage:
     """A method, and what stands around it. A subclass writes the handlers that it changes."""
 
     entrywise = False
+    answers = False  # whether clients answer with it, not with their own models
 
     def __init__(self, inner: Method) -> None:
         self.inner, self.task, self.step = inner, inner.task, inner.step
@@ -88,6 +89,19 @@ def around(method: Method) -> Iterator[Stage]:
     while isinstance(method, Stage):
         yield method
         method = method.inner
+
+
+def answering(method: Method) -> Any:
+    """The stage with which clients answer, if there is one."""
+    return next((stage for stage in around(method) if stage.answers), None)
+
+
+def answer(method: Method, client: State, x: Array, z: Array) -> Array:
+    """What clients predict [s], by that stage or their own models. A KeyError: they have none."""
+    stage = answering(method)
+    if stage is not None:
+        return np.asarray(stage.answer(client, x, z)[0])
+    return np.asarray(method.task.learner.predict(method.models(None, client), z))
 
 
 def within(method: Method) -> Method:

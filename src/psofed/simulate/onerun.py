@@ -25,7 +25,7 @@ from psofed.federation import plugins, progress
 from psofed.federation.contract import Array, Method, Task
 from psofed.federation.membership import FleetCohorts
 from psofed.federation.options import Options
-from psofed.federation.stage import around
+from psofed.federation.stage import answering, around
 from psofed.simulate import any_method, family
 from psofed.simulate.any_method import BLOCK, Moment, RunSamples
 from psofed.simulate.draws import (
@@ -42,7 +42,7 @@ from psofed.simulate.kernel import faster
 from psofed.stages.average import Average
 from psofed.stages.checks import contract as check
 from psofed.stages.checks.contract import VERDICTS
-from psofed.stages.mix import Mixed, mixed
+from psofed.stages.mix import Mixed
 from psofed.stages.surroundings import start
 from psofed.streams.contract import about, measured
 
@@ -254,7 +254,7 @@ class _Runs:
         """
         judges = [
             {
-                averaged: self._recorder(runs, models, mixed(method))
+                averaged: self._recorder(runs, models, answering(method))
                 for averaged, models in each.judged(method)
             }
             for each, method in zip(some, methods, strict=True)

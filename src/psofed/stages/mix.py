@@ -8,7 +8,6 @@ ago; core/mixing.py has the rule.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from psofed.errors import InputError
 from psofed.federation import schema
 from psofed.federation.clients import learn
 from psofed.federation.contract import BEFORE, Message, Method, State
-from psofed.federation.stage import Stage, around
+from psofed.federation.stage import Stage
 
 EXPERTS = ("own", "start", "line", "ridge", "last", "season")
 TRUST = (0.25, 0.25, 0.125, 0.125, 0.125, 0.125)  # at first: others have taught the first two
@@ -48,6 +47,8 @@ class MixOptions:
 
 class Mixed(Stage):
     """A method whose clients answer with a mix."""
+
+    answers = True
 
     def __init__(self, inner: Method, options: MixOptions) -> None:
         super().__init__(inner)
@@ -114,7 +115,7 @@ class Mixed(Stage):
         found = [own, start, both[:, alone.LINE], both[:, alone.RIDGE_REGRESSION], last, ago]
         guesses = np.stack(found, axis=-1)
         joined = client[NAME + "start"].any(axis=-1)
-        return mixing.sane(awoken(guesses, count > 0, joined))
+        return mixing.sane(mixing.awoken(guesses, count > 0, joined))
 
     def collapsed(self, client: State, own: Array, delay: int) -> tuple[Array, dict[int, float]]:
         """The mix of one client as a vector over (z, x, 1) [1, D + L + 1], and weights by lag."""
@@ -136,25 +137,3 @@ class Mixed(Stage):
         guesses = self.guesses(client, x, z)
         weights = mixing.weights(client[NAME + "memory"], self.trust)
         return np.vecdot(weights, guesses), guesses
-
-
-def awoken(guesses: Array, awake: Any, joined: Any) -> Array:
-    """Guesses [..., E], where a client without any label has only what others have taught it.
-
-    That is the model with which it `joined`, or its own.
-    """
-    taught = np.where(joined, guesses[..., 1], guesses[..., 0])
-    return np.where(awake[..., None], guesses, taught[..., None])
-
-
-def mixed(method: Method) -> Mixed | None:
-    """The mix around a method, if there is one."""
-    return next((stage for stage in around(method) if isinstance(stage, Mixed)), None)
-
-
-def answer(method: Method, client: State, x: Array, z: Array) -> Array:
-    """What clients predict [s]: their mix, or their own models. A KeyError: they have none."""
-    stage = mixed(method)
-    if stage is not None:
-        return stage.answer(client, x, z)[0]
-    return np.asarray(method.task.learner.predict(method.models(None, client), z))

@@ -21,8 +21,7 @@ from psofed.errors import InputError, nearest
 from psofed.experiment import Experiment
 from psofed.federation import schema
 from psofed.federation.options import Options
-from psofed.methods import fedavg, local, onlinefed, psofed
-from psofed.rivals import periodic
+from psofed.methods import fedavg, local, onlinefed, periodic, psofed
 from psofed.streams.data import rounds as losses
 from psofed.streams.data.table import Table
 from psofed.streams.data.ticks import UNITS
@@ -241,7 +240,7 @@ def advise(
     rounds = fitting.sampled(table, plan, span)
     plan = replace(plan, methods=(onlinefed.Options(),))
     plan = fitting.tuned(rounds, plan, span, counting, DIMS if tune_dim else ())
-    settings = replace(plan, methods=candidates(plan, limits))
+    settings = replace(plan, methods=candidates(plan, limits), compare=True)
     contenders = fitting.line_up(rounds, settings, span.first)
     with counting("searching, rounds") as on_round:
         scores = backtest.run(rounds, contenders, plan.label_delay, span, on_round,

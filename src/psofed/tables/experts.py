@@ -178,7 +178,7 @@ class Mixture(Contender):
         known = ~np.isnan(y)
         awake = self.started | (known.cumsum(axis=0) - known > 0)
         self.started = self.started | known.any(axis=0)
-        return stage.awoken(guesses, awake, self.player.start.any(axis=1))
+        return mixing.awoken(guesses, awake, self.player.start.any(axis=1))
 
     def _weigh(self, lot: Lot, guesses: Array, begin: int, end: int) -> None:
         """Sums for the weights of the next part; labels that come after its begin are not seen."""

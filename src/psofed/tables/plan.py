@@ -94,7 +94,7 @@ class Plan:
     check: SampleCheck | None = None  # what clients do not learn from; not set: they do from all
     use: Literal["frozen", "live"] = "frozen"  # predict without labels, or while they keep coming
     season: int | None = None  # ticks after which labels are alike; not set: a day, week or year
-    compare: bool = True  # whether full sharing, learning alone and raw samples are judged, too
+    compare: bool = False  # whether full sharing, learning alone and raw samples are judged, too
     force: bool = False  # whether a model that is worse than the mean is saved all the same
     allow_loss: bool = False  # whether to go on if more than a tenth of the rows is lost
     methods: tuple[Options, ...] = ()  # not set: PSO-Fed with a fifth of the entries
@@ -102,7 +102,9 @@ class Plan:
     def __post_init__(self) -> None:
         schema.check(self, skip=("columns", "methods", "form", "check"))
         schema.positive(self, "step", "cohort", "width", "dim", "season")
-        Features(dim=self.dim, width=self.width or 1.0)
+        schema.at_most(self, {"dim": 100_000})
+        narrow = self.width is not None and not 1e-6 <= self.width <= 1e6
+        schema.require(self, "width", not narrow, "use 1e-6 to 1e6")
         if not self.methods:
             object.__setattr__(self, "methods", (psofed.Options(max(self.dim // 5, 1)),))
         self.columns.check_delay(self.label_delay)

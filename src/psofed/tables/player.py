@@ -23,8 +23,8 @@ from psofed.federation.contract import Array, Method, Task, exchanged, nothing, 
 from psofed.federation.options import Options
 from psofed.federation.round import Sizes
 from psofed.federation.stage import around
-from psofed.methods import centralised, fedavg, local, onlinefed, psofed
-from psofed.rivals import periodic, raw
+from psofed.methods import centralised, fedavg, local, onlinefed, periodic, psofed
+from psofed.rivals import raw
 from psofed.stages.checks import contract as check
 from psofed.stages.selection import Selected
 from psofed.streams.data.recipe import Recipe

@@ -11,14 +11,14 @@ from psofed.federation.clients import stacked
 from psofed.federation.contract import Message, Method, nothing, rows
 from psofed.federation.records import restored, taken
 from psofed.federation.round import begins, opens, relays, take_part, waits
-from psofed.federation.stage import LASTING, within
+from psofed.federation.stage import LASTING, answer, answering, within
 from psofed.fleet.protocol import wire
 from psofed.fleet.protocol.confidence import Confidence
 from psofed.fleet.protocol.folding import BOUND
 from psofed.fleet.protocol.masking import Masking
 from psofed.fleet.protocol.wire import RefusedError
 from psofed.stages.checks import contract as check
-from psofed.stages.mix import ASKED, answer, mixed
+from psofed.stages.mix import ASKED
 
 Pair = tuple[Array, Array]  # x [count, L] and y [count]
 MOST_WAITING = 1024  # samples that wait for a download; older ones are passed over, and counted
@@ -52,7 +52,7 @@ class Client:
         self.waiting: Pair = _nothing(method)
         self.confidence: Confidence | None = None
         self.masking: Masking | None = None
-        self.mix = mixed(method)
+        self.mix = answering(method)
         self._asked: dict[bytes, Array] = {}  # guesses of experts, until their labels come
         self._last: tuple[int, bytes] | None = None
         self._block: int | None = None  # the round in which its last block began; None: not known

@@ -16,7 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from psofed.contract import Coded, PartialSharing, Windows, at_least_one, steps
+from psofed.federation.bases import Windows, at_least_one, steps
+from psofed.federation.options import Coded
+from psofed.methods.psofed import Method as PartialSharing
 
 
 @dataclass(frozen=True)

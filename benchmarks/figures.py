@@ -173,12 +173,6 @@ FIGURES = (
            "leaks", "six", COUNT),
     Figure("docs/privacy.md", "% of newest samples found",
            r"(\d+) % of the newest samples are found, and", "leaks", "newest", COUNT),
-    Figure("docs/tables.md", "CPU s of fit without controls", r"took ([\d.]+) s of CPU time on two",
-           "tables", "fit_alone_cpu"),
-    Figure("docs/tables.md", "CPU s of fit", r"controls it took ([\d.]+) s", "tables",
-           "fit_cpu"),
-    Figure("docs/tables.md", "CPU s of advise", r"with the same options ([\d.]+) s", "tables",
-           "advise_cpu"),
     Figure("docs/theory.md", "s of seven curves", r"The seven curves took (\d+) to", "theory",
            "seconds"),
 )  # fmt: skip

@@ -49,7 +49,7 @@ OPTIONS = [
     "--client", "station", "--time", "year,month,day,hour", "--target", "O3",
     "--set", f"inputs={INPUTS}", "--set", "calendar=hour,yearday", "--set", "label_delay=24",
 ]  # fmt: skip
-COMMANDS = {"fit_alone": ["fit", "--set", "compare=false"], "fit": ["fit"], "advise": ["advise"]}
+COMMANDS = {"fit": ["fit"], "fit_compared": ["fit", "--set", "compare=true"], "advise": ["advise"]}
 WINDS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
 FEW = 6_000  # rows of a station where it has to be quick
 

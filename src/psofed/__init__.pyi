@@ -22,6 +22,7 @@ from psofed.methods.local import Options as Local
 from psofed.methods.memofed import Options as MemoFed
 from psofed.methods.onlinefed import Options as OnlineFed
 from psofed.methods.paofed import Options as PAOFed
+from psofed.methods.periodic import Options as Periodic
 from psofed.methods.psofed import Options as PSOFed
 from psofed.rivals.asofed import Options as ASOFed
 from psofed.rivals.cmfl import Options as CMFL
@@ -32,7 +33,6 @@ from psofed.rivals.fedprox import Options as FedProx
 from psofed.rivals.fedscr import Options as FedSCR
 from psofed.rivals.pdlms import Options as PdLMS
 from psofed.rivals.pdrls import Options as PdRLS
-from psofed.methods.periodic import Options as Periodic
 from psofed.rivals.pofmkl import Options as POFMKL
 from psofed.rivals.policies.fedcs import Options as FedCSPolicy
 from psofed.rivals.policies.folb import Options as FOLBPolicy

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -177,13 +177,11 @@ class Upload:
 
     samples: int
     bits: int | None = 4
-    moments: bool = True
 
 
 def memo(job: Upload, trials: int) -> dict[str, Any]:
     """Shares of samples, within 0.05 and 0.2 of a deviation of the inputs; errors of x and y."""
-    n, curvature = job.samples, "moments" if job.moments else "unit"
-    options = memofed.Options(least=1, bits=job.bits, curvature=curvature)  # type: ignore[arg-type]
+    n, options = job.samples, memofed.Options(least=1, bits=job.bits)
     experiment = Experiment(rounds=n, runs=1, seed=SEED, dtype="float64", methods=(options,))
     task = experiment.task(0)
     method = memofed.Method(options, task)
@@ -216,12 +214,11 @@ def posed(method: memofed.Method, x: Any, y: Any) -> InverseProblem:
     client = method.client()
     method.learn_one(client, x, method.task.features(x), y)
     method.receive_one(client, np.empty(0))
-    message = method.decode(method.encode(method.upload_one(client), up=True), up=True)
+    message = method.decode(method.encode(method.upload_one(client, len(y) - 1), up=True), up=True)
     return first_upload.problem(method, message, len(y))
 
 
 PLANS = [Plan(mask, line, J) for mask in ("subset", "block") for line in (False, True)
          for J in (1, 2, 4, 8)]  # fmt: skip
 UPLOADS = [Upload(n) for n in (1, 2, 3, 4, 6, 8, 12, 20, 30, 42)]
-UPLOADS += [replace(one, moments=False) for one in UPLOADS[:5]]
 JOBS: dict[str, list[Any]] = {"contacts": PLANS, "memo": UPLOADS}

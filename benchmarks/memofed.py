@@ -41,7 +41,6 @@ METHODS = (
 FORGETS = memofed.Options(forget=0.995, label="MEMO-Fed, forgets")
 ONCE = (  # on a steady f at 1/40
     FORGETS,
-    memofed.Options(curvature="unit", label="MEMO-Fed, no moments"),
     memofed.Options(spread=0.1, correlation=0.0, label="MEMO-Fed, poor guess"),
     raw.Options(label="Raw samples"),
     raw.Options("ridge", label="Raw samples, ridge"),

@@ -81,12 +81,13 @@ def at(curves: Curves, j: int, n: int) -> str:
 # Constants.
 
 MODULES: Mapping[str, Any] = {  # where each is looked up when it is used
-    **dict.fromkeys(("DAMP", "RECENT", "SAFE", "RELEASE"), server),
-    "FLAT": memofed, "OWN": messages,
+    **dict.fromkeys(("RECENT", "SAFE", "RELEASE"), server), "FLAT": memofed,
+    **dict.fromkeys(("DAMP", "OWN", "WORTH"), messages),
 }  # fmt: skip
 VALUES: Mapping[str, tuple[float, ...]] = {
     "DAMP": (0.0075, 0.03, 0.12), "RECENT": (0.125, 0.5, 2.0), "SAFE": (0.3, 0.6, 0.9),
     "RELEASE": (0.96, 0.99, 0.9975), "FLAT": (0.25e-4, 1e-4, 4e-4), "OWN": (5.0, 20.0, 80.0),
+    "WORTH": (1.0, 2.0, 4.0),
 }  # fmt: skip
 OPTIONS: Mapping[str, tuple[float | int, ...]] = {
     "silent": (2, 10, 40), "ridge": (0.25, 1.0, 4.0), "size": (40, 80, 160), "bits": (2, 4, 8),
@@ -141,7 +142,7 @@ def sizes(scale: Scale) -> str:
         adds, held = dim * d + d * d + d, 8 * (dim * d + d * d) / 1000
         both = range(2 * i, 2 * i + 2)
         cells = [show(curves, j) for j in both for show in (end, kb)]
-        contact = 2 * messages.Values(d, 4, "float32", 5).nbytes(up=True)
+        contact = 2 * messages.Values(d, 4, "float32", (6,)).nbytes(up=True)
         rows.append([f"{d}", *cells, f"{contact}", f"{adds:,}", f"{adds / (2 * dim):.0f}",
                      f"{held:.0f}"])  # fmt: skip
     head = [f"{what}, {b}" for b in BUDGETS for what in ("last fifth, dB", "kB to -12 dB")]

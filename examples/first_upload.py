@@ -39,23 +39,19 @@ def problem(method: memofed.Method, message: Array, count: int) -> InverseProble
 
     Of windows of one signal, the samples are taken to follow each other.
     """
-    values, moments = np.split(message, [method.values.entries])
+    values, _, moments = np.split(message, [method.values.entries, method.values.entries + 1])
     if not len(values):
         raise InputError("message", "has no values", "take the first upload that has some")
-    taps, signal = method.task.taps, method.options.inputs == "signal"
+    taps, signal = method.task.taps, len(moments) == method.curvature.numbers(signal=True)
     layout = (inversion.delayed if signal else inversion.apart)(count, taps)
-    # The first upload is g + r - h with h = r: the gradient itself.
+    # In the first upload V is the identity and h is 0: it is the gradient itself.
     change, noise = method.values.restore(values), rounding(method, values)
-    told = Guess(std=np.sqrt(method.options.spread), a=1 / count)
-    if len(moments):
-        means = method.curvature.means
-        square = moments[means] if signal else moments[means:][_diagonal(taps)]
-        told = Guess(moments[:means], np.sqrt(np.maximum(square, 1e-2)), 1 / count)
+    means = method.curvature.means(signal)
+    square = moments[means] if signal else moments[means:][_diagonal(taps)]
+    told = Guess(moments[:means], np.sqrt(np.maximum(square, 1e-2)), 1 / count)
     basis = Whitened(method.task.features, method.T)
     posed = pose(basis, np.arange(method.size), change, layout, told, noise)
     posed = replace(posed, at=_whitened(basis))
-    if not len(moments):
-        return posed
     return replace(posed, clue=_moments(moments, taps, signal), clues=len(moments))
 
 
@@ -146,7 +142,7 @@ def upload(
     method.learn(state, x[None], task.features(x)[None], y[None])
     k = np.array([client])
     method.receive(state, k, 0, rows([np.empty(0)]))
-    message = method.upload(state, k, 0).row(0)
+    message = method.upload(state, k, count - 1).row(0)
     assert message is not None
     sent = method.encode(message, up=True)
     return method, method.values.decode(sent, up=True), x, y

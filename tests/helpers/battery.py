@@ -115,9 +115,9 @@ VARIANTS = {
     ],
     "memofed": [
         {"budget": 20.0, "size": 6},
-        {"budget": None, "size": 8, "bits": 8, "silent": 0, "curvature": "unit"},
-        {"budget": 80.0, "size": 10, "bits": None, "forget": 0.97, "inputs": "columns"},
-        {"budget": None, "basis": "none", "bits": 3},
+        {"budget": None, "size": 8, "bits": 8, "silent": 0},
+        {"budget": 80.0, "size": 10, "bits": None, "forget": 0.97},
+        {"budget": None, "size": 12, "bits": 3},
         {"budget": None, "size": 6, "least": 12, "forget": 0.95},
     ],
     "asofed": [

@@ -14,8 +14,9 @@ from psofed.federation.clients import stacked
 from psofed.fleet.protocol import in_memory
 from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.server import Server
-from psofed.methods import memofed, onlinefed
-from psofed.methods.memo.messages import Curvature, Values
+from psofed.methods import memofed
+from psofed.methods.memo import server
+from psofed.methods.memo.messages import DAMP, Curvature, Values
 from psofed.simulate import any_method
 from psofed.simulate.onerun import one_run
 from psofed.streams import paper
@@ -39,15 +40,6 @@ POOR = [(0.1, 0.0), (10.0, 0.0), (0.3, 0.9)]  # guesses of spread and correlatio
 EXACT = {"budget": None, "bits": None, "silent": 0}
 
 
-@pytest.mark.parametrize("cohort", [1, 2, 5])
-def test_with_the_newest_sample_only_and_no_basis_it_is_online_fed(cohort):
-    plain = memofed.Options(
-        **EXACT, basis="none", forget=0.0, ridge=0.0, curvature="unit", guard=False, least=1
-    )
-    ours, online = models(plain, cohort=cohort), models(onlinefed.Options(), cohort=cohort)
-    assert np.abs(ours - online).max() <= 1e-12
-
-
 def test_one_client_that_is_heard_often_has_the_ridge_regression_of_its_samples():
     options = memofed.Options(**EXACT, size=6, ridge=0.5)
     method, draws, x, y = prepare(small(options, clients=1, cohort=1, rounds=400))
@@ -59,10 +51,9 @@ def test_one_client_that_is_heard_often_has_the_ridge_regression_of_its_samples(
     assert np.abs(gradient).max() < 1e-9
 
 
-@pytest.mark.parametrize("curvature", ["moments", "unit"])
-def test_what_travels_in_four_bits_ends_where_exact_values_end(curvature):
-    coarse = memofed.Options(budget=None, size=8, curvature=curvature)
-    exact = memofed.Options(**EXACT, size=8, curvature=curvature)
+def test_what_travels_in_four_bits_ends_where_exact_values_end():
+    coarse = memofed.Options(budget=None, size=8)
+    exact = memofed.Options(**EXACT, size=8)
     a, b = (models(o, rounds=300)[-1] for o in (coarse, exact))
     assert np.linalg.norm(a - b) < 0.02 * np.linalg.norm(b)
 
@@ -87,7 +78,7 @@ def test_the_bytes_spent_are_never_more_than_the_bytes_saved_up(budget):
     spent = in_memory.run(method, x, y).traffic[:, :2].sum(axis=1).cumsum()
     allowed = budget * np.arange(1, 201)
     assert (spent <= allowed).all()
-    assert spent[-1] >= allowed[-1] - 40
+    assert spent[-1] >= allowed[-1] - 60
 
 
 def test_a_contact_costs_what_the_specification_says():
@@ -101,7 +92,7 @@ def test_a_contact_costs_what_the_specification_says():
         method.receive(client, k, contact, down)
         up = method.upload(client, k, contact)
         told = contact in (1, 4)
-        assert len(method.encode(up.row(0), True)) == 41 + 10 * told
+        assert len(method.encode(up.row(0), True)) == 41 + 12 * told
         assert len(method.encode(down.row(0), False)) == (1 if contact == 1 else 41)
         method.fold(server, k, contact, up, np.ones(1))
 
@@ -111,19 +102,20 @@ def hostile(x):
     return 2 * np.tanh(20 * x) + 0.1 * x
 
 
-@pytest.mark.parametrize("step", [4.0, 20.0])
-def test_a_curvature_that_is_far_too_small_is_noticed_and_mended(step):
-    def end(guard):
-        options = memofed.Options(
-            budget=None, size=12, curvature="unit", step=step, guard=guard, basis="whitened"
-        )
+@pytest.mark.parametrize("too_small", [4.0, 20.0])
+def test_a_curvature_that_is_far_too_small_is_noticed_and_mended(too_small, monkeypatch):
+    right = Curvature.matrix
+    monkeypatch.setattr(Curvature, "matrix", lambda *given: right(*given) / too_small)
+
+    def end():
+        options = memofed.Options(budget=None, size=12)
         method, _, x, y = prepare(small(options, rounds=300, clients=4))
         with np.errstate(all="ignore"):
-            result = in_memory.run(method, hostile(x), y).models
-        return np.nan_to_num(np.abs(result[-1]).max(), nan=np.inf)
+            return np.abs(in_memory.run(method, hostile(x), y).models[-1]).max()
 
-    assert end(guard=True) < 100
-    assert end(guard=False) > 1e4
+    assert end() < 100
+    monkeypatch.setattr(server, "SAFE", 0.0)  # kappa does not grow
+    assert end() > 1e4
 
 
 @pytest.mark.parametrize("signal", [True, False])
@@ -131,12 +123,25 @@ def test_moments_give_back_the_curvature_of_gaussian_inputs(signal):
     features = small(memofed.Options()).draw_features(Seeds(0))
     law = guess(4, 0.8, 0.3)
     T, _ = whitened(features.correlation(np.zeros(4), law), 6)
-    known = Curvature(features, T, law, signal)
+    known = Curvature(features, T, law)
     mean = np.full(4, 0.4) if signal else np.array([0.1, -0.3, 0.5, 0.0])
-    told = known.moments(mean, law + np.outer(mean, mean))
-    assert len(told) == known.numbers == (5 if signal else 14)
-    expected = T.T @ features.correlation(mean, law) @ T
+    told = known.moments(mean, law + np.outer(mean, mean), signal)
+    assert len(told) == known.numbers(signal) == (5 if signal else 14)
+    expected = T.T @ features.correlation(mean, law) @ T + DAMP * np.eye(6)
     assert np.allclose(known.matrix(told, 1e9), expected, atol=5e-3)
+
+
+def test_columns_that_are_no_signal_are_told_as_columns():
+    features, chance = small(memofed.Options()).draw_features(Seeds(0)), np.random.default_rng(0)
+    law = guess(4, 1.0, 0.5)
+    T, _ = whitened(features.correlation(np.zeros(4), law), 12)
+    known = Curvature(features, T, law)
+    unlike = np.diag([4.0, 0.01, 0.01, 0.01])
+    for covariance, count, numbers in ((law, 500, 5), (unlike, 500, 14), (unlike, 5, 5)):
+        x = chance.multivariate_normal([0.0] * 4, covariance, count)
+        u = features(x) @ T
+        told = known.told(x.mean(0), x.T @ x / count, count, u.T @ u / count)
+        assert len(told) == numbers
 
 
 def test_a_guess_of_the_inputs_that_is_far_off_ends_where_a_good_one_ends():
@@ -157,7 +162,6 @@ def test_a_client_waits_until_its_unknowns_are_more_than_the_numbers_it_sends(si
     sent = size + 1 + taps
     assert unknowns[0] <= sent < unknowns[1]
     assert memofed.Options(size=size).floor(10) == memofed.Options(size=min(size, 10)).floor(200)
-    assert memofed.Options(size=size, basis="none").floor(200) == 102
 
 
 def test_nothing_travels_before_clients_have_enough_samples():
@@ -184,10 +188,10 @@ def test_both_ends_agree_on_the_references_whatever_is_lost_or_missing(seed, gap
     method, _, x, y = prepare(small(options, rounds=120, clients=4))
     y = with_gaps(y, seed) if gaps else y
     clients = [Client(method, k, in_memory._Samples(x[k], y[k])) for k in range(4)]
-    server, luck, lost = Server(method), np.random.default_rng(seed), 0.2 if gaps else 0.3
+    ours, luck, lost = Server(method), np.random.default_rng(seed), 0.2 if gaps else 0.3
     few = spent = agreed = 0
     for n in range(120):
-        for k, invitation in server.invite().items():
+        for k, invitation in ours.invite().items():
             if luck.random() < lost:
                 continue  # the invitation is lost
             answer = clients[k].take_part(n, invitation)
@@ -196,23 +200,25 @@ def test_both_ends_agree_on_the_references_whatever_is_lost_or_missing(seed, gap
                 assert enough == (len(answer) > 1)
             if luck.random() < lost:
                 continue  # the answer is lost
-            assert server.collect(k, n, answer) == "accepted"
+            assert ours.collect(k, n, answer) == "accepted"
             few, spent = few + (len(answer) == 1), spent + len(answer) + len(invitation)
-        before = server.state["contacts"].copy()
-        heard = {k: len(answer) > 1 for k, answer in server.answers.items()}
-        server.commit()
+        before = ours.state["contacts"].copy()
+        heard = {k: len(answer) > 1 for k, answer in ours.answers.items()}
+        ours.commit()
         for k, counts in heard.items():
             agreed += counts
-            assert server.state["contacts"][k] == before[k] + counts == clients[k].state["contacts"]
-            for name in ("r", "h"):
-                assert np.array_equal(server.state[name][k], clients[k].state[name][0])
-    assert server.state["spent"] == spent
+            assert ours.state["contacts"][k] == before[k] + counts == clients[k].state["contacts"]
+            told = {name: array[0] for name, array in clients[k].state.items()}
+            assert np.allclose(ours.state["r"][k], told["r"], rtol=1e-9, atol=1e-9)
+            gradient = np.linalg.solve(told["V"], told["h"])
+            assert np.allclose(ours.state["g"][k], gradient, rtol=1e-9, atol=1e-9)
+    assert ours.state["spent"] == spent
     assert few > 5 if gaps else (few == 0 and agreed > 50)
     if not gaps:
         u = method.task.features(x) @ method.T
         A, q = np.einsum("kna,knb->ab", u, u), np.einsum("kna,kn->a", u, y)
         ridge = np.linalg.solve(A + method.prior, q)
-        assert np.linalg.norm(server.state["c"] - ridge) < 0.2 * np.linalg.norm(ridge)
+        assert np.linalg.norm(ours.state["c"] - ridge) < 0.2 * np.linalg.norm(ridge)
 
 
 def test_sizes_worth_trying_are_no_larger_than_there_are_features():
@@ -233,11 +239,11 @@ def test_what_forgets_follows_an_f_that_changes(stream):
 
 
 @given(
-    st.integers(1, 9), st.sampled_from([None, 2, 4, 7]), st.sampled_from([2, 5, 14]),
+    st.integers(1, 9), st.sampled_from([None, 2, 4, 7]), st.sampled_from([3, 6, 15]),
     st.booleans(), st.integers(0, 99),
 )  # fmt: skip
 def test_messages_come_back_from_their_bytes(size, bits, moments, told, seed):
-    values, luck = Values(size, bits, "float64", moments), np.random.default_rng(seed)
+    values, luck = Values(size, bits, "float64", (moments,)), np.random.default_rng(seed)
     more = luck.standard_normal(moments * told).astype(np.float16)
     message = np.concatenate([values.quantise(luck.standard_normal(size)), more])
     data = values.encode(message, up=True)
@@ -245,7 +251,7 @@ def test_messages_come_back_from_their_bytes(size, bits, moments, told, seed):
     assert len(data) == values.uploaded(len(message))
 
 
-@given(st.sampled_from([None, 2, 4, 7]), st.sampled_from([0, 5]), st.booleans(),
+@given(st.sampled_from([None, 2, 4, 7]), st.sampled_from([(3,), (6, 15)]), st.booleans(),
        st.binary(max_size=24))  # fmt: skip
 def test_bytes_that_nobody_can_have_sent_are_refused(bits, moments, up, data):
     values = Values(3, bits, "float16", moments)
@@ -258,7 +264,7 @@ def test_bytes_that_nobody_can_have_sent_are_refused(bits, moments, up, data):
 
 
 def test_a_message_is_refused_with_a_byte_more_or_less_and_with_bits_that_mean_nothing():
-    values = Values(3, 4, "float32", 5)
+    values = Values(3, 4, "float32", (5,))
     sent = np.append(values.quantise(np.array([1.0, -2.0, 0.5])), np.zeros(5))
     data = values.encode(sent, up=True)
     odd, padded = bytes([data[0] | 1]) + data[1:], data[:2] + bytes([data[2] | 1]) + data[3:]

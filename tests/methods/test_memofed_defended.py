@@ -53,8 +53,12 @@ def handlers(options, defence=None):
 def told(method, chance, contacts, size=1.0):
     """An upload with values of about this size."""
     values = method.values.quantise(size * chance.normal(size=method.size))
-    moments = [0.0, *method.curvature.guess[0]] if method.values.more(contacts) else []
-    return np.concatenate([values, moments])
+    return np.concatenate([values, usual(method, contacts)])
+
+
+def usual(method, contacts):
+    """What a client with the guessed inputs and a sample in every round tells, where it is due."""
+    return [1.0, 0.0, *method.curvature.guess[0]] if method.values.due(contacts) else []
 
 
 @given(st.integers(0, 2**32), st.sampled_from([1.0, 0.99]), st.floats(0, 1e4))
@@ -88,11 +92,12 @@ def answers(server, chance, liar=None):
     method = server.method
     for k in server.cohort:
         # The gradients of a quadratic with its optimum at 1, and some noise; h_k is what was said.
-        g = 1 - server.state["r"][k] + 0.1 * chance.normal(size=method.size)
-        values = method.values.quantise(g + server.state["r"][k] - server.state["h"][k])
-        told = method.values.more(int(server.state["contacts"][k]))
-        moments = [0.0, *method.curvature.guess[0]] if told else []
-        data = method.encode(np.concatenate([values, moments]), up=True)
+        r, h, V = (server.state[name][k] for name in ("r", "h", "V"))
+        moved = method.values.restore(method.at_server.offer(server.state, k, server.n)[1:])
+        contacts = int(server.state["contacts"][k])
+        g = 1 - (r + V.T @ moved) + 0.1 * chance.normal(size=method.size)
+        values = method.values.quantise(V @ g - h + (moved if contacts else 0))
+        data = method.encode(np.concatenate([values, usual(method, contacts)]), up=True)
         server.collect(k, server.n, bytes([SCALE]) + data[1:] if k == liar else data)
 
 

@@ -314,7 +314,7 @@ def test_a_fit_and_a_run_of_its_file_end_with_the_same_models(tmp_path, options,
     table = tables.read(path, columns)
     rounds = Rounds(table, recipes.learn(table, 9))
     span = fitting.spans(table, plan)
-    _, player, *_ = contenders = fitting.line_up(rounds, plan)
+    _, player, *_ = contenders = fitting.line_up(rounds, plan, span.first)
     backtest.run(rounds, contenders, delay, span)
     made = plan.experiment(rounds, span, path)
     frozen = player.frozen["frozen"]

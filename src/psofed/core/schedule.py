@@ -162,6 +162,7 @@ class UniformCohorts:
     absent: int = 0  # clients that never take part
     room: int = 0  # rows of arrays over clients, if not all have one
     changes: ClassVar[bool] = False  # whether clients join and leave
+    begin: ClassVar[int] = 0  # the first round in which anybody may be there
     _parts: dict[int, Indices] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -225,6 +226,11 @@ class PresentCohorts(UniformCohorts):
     stop: Any = None
     busy: Any = None  # by round; None: all are
 
+    @property
+    def begin(self) -> int:  # type: ignore[override]
+        """The first round in which anybody may be there."""
+        return int(np.min(self.first))
+
     def is_silent(self, n: int) -> bool:
         return self.busy is not None and not self.busy[n]
 
@@ -260,6 +266,7 @@ class GivenCohorts:
     """S_n from a list."""
 
     changes: ClassVar[bool] = False
+    begin: ClassVar[int] = 0
     members: tuple[Any, ...]
     clients: int = 0
     size: int = 1

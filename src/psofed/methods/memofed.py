@@ -14,12 +14,17 @@ all its samples, and at a contact sends the gradient of its whole past at the mo
 server keeps a quadratic model of every client's loss and minimises their sum:
 
     g_k = (q_k - A_k r_k) / n_k                               at the reference r_k, exact but for Q
+    h_k = V_k g_k,    V_k B_k V_k^T = I                                                as it travels
     c = (sum_k n_k kappa B_k + rho P)^-1 sum_k n_k (g_k + kappa B_k r_k)            w = T c
 
 Its fixed point is the pooled ridge regression of all samples for any B_k and kappa; these decide
 only the speed. B_k is the curvature that the moments of the client's inputs imply, plus a little
-for the rounding of messages. The moments are sent with contacts 1, 4, 16, 64 and so on. With
-curvature = "unit" they are not sent, and B_k is I/mu.
+for the rounding of messages. The moments are sent with contacts 1, 4, 16, 64 and so on, with the
+share of rounds in which the client had a sample: from it the server takes n_k.
+Both ends know B_k, so that a message is the difference to what B_k foresees, in coordinates in
+which B_k is I. Then its rounding is a part of the step that it causes in the norm of the loss, even
+where the loss is a thousand times flatter in one direction than in another: rounded in u, such
+steps grew from contact to contact on the columns of real tables.
 kappa needs no step size and no bytes: when r_k moves by dr and g_k by dg between two contacts,
 -dr^T dg / dr^T B_k dr is the true curvature over the assumed one. If this ratio is too large for a
 Newton iteration, kappa grows, so that the iteration does not diverge.
@@ -37,7 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -48,7 +53,7 @@ from psofed.federation import schema
 from psofed.federation.bases import at_least_one
 from psofed.federation.contract import Array, Message, Plain, State, Task, rows
 from psofed.federation.options import Common, Knob, Learns
-from psofed.methods.memo.messages import Curvature, Values
+from psofed.methods.memo.messages import Curvature, Values, whitening
 from psofed.methods.memo.server import MemoServer, effective
 
 SILENT = 10  # contacts of the whole system before which a model is not worth sending
@@ -71,12 +76,8 @@ class Options(Common):
     bits: int | None = 4  # a value; none: exact
     forget: float = 1.0  # beta, the part of statistics that is kept from one sample to the next
     ridge: float = 1.0  # rho
-    inputs: Literal["signal", "columns"] = "signal"  # x is a window of one signal, or not
     spread: float = 1.0  # the guess of the inputs' covariance: the variance of each,
     correlation: float = 0.5  # and the correlation of any two
-    curvature: Literal["moments", "unit"] = "moments"  # B_k from moments of the inputs, or I/mu
-    basis: Literal["whitened", "none"] = "whitened"  # of d coordinates, or all D features
-    guard: bool = True  # whether kappa may grow
     silent: int = SILENT  # contacts of the whole system before a model is sent to new clients
     least: int | None = None  # samples before anything leaves a client; not set: d / 2 + 2
     clip: float | None = None  # the defence clip, in the server's own form; not set: none
@@ -128,8 +129,7 @@ class Options(Common):
         Sent are d values, a mean and L autocovariances; n windows of a signal and their labels are
         2 n + L - 1 numbers. That is more from d / 2 + 2 samples on.
         """
-        size = dim if self.basis == "none" else min(self.size, dim)
-        return size // 2 + 2 if self.least is None else self.least
+        return min(self.size, dim) // 2 + 2 if self.least is None else self.least
 
 
 class Method(Plain):
@@ -147,22 +147,19 @@ class Method(Plain):
         super().__init__(options, task)
         self.options = options
         law = guess(task.taps, options.spread, options.correlation)
-        self.T, penalty = np.eye(task.dim), np.ones(task.dim)
-        if options.basis == "whitened":
-            R = task.features.correlation(np.zeros(task.taps), law)
-            self.T, penalty = whitened(R, options.size, epsilon=FLAT)
+        R = task.features.correlation(np.zeros(task.taps), law)
+        self.T, penalty = whitened(R, options.size, epsilon=FLAT)
         self.size, self.prior = len(penalty), options.ridge * penalty
-        signal = options.inputs == "signal"
         # The curvature decides the speed, not the result: the precision of the task is enough.
-        curvature = Curvature(task.features, self.T.astype(task.dtype), law, signal)
-        moments = curvature.numbers if options.curvature == "moments" else 0
+        curvature = Curvature(task.features, self.T.astype(task.dtype), law)
         self.curvature, self.beta = curvature, options.forget
-        self.values = Values(self.size, options.bits, task.wire, moments)
+        told = {1 + curvature.numbers(signal) for signal in (True, False)}
+        self.values = Values(self.size, options.bits, task.wire, tuple(sorted(told)))
         least = options.floor(task.dim)
         self.least = effective(self.beta, least) * (1 - 1e-9)  # but for roundings
         self._bases: dict[Any, Array] = {}
         self.at_server = MemoServer(
-            options, self.values, curvature, self.prior, self.step, task.clients, least
+            options, self.values, curvature, self.prior, task.clients, least, task.cohorts.begin
         )
 
     def cohort(self, n: int, server: State) -> Indices:
@@ -171,25 +168,29 @@ class Method(Plain):
         return self.at_server.chosen(server, members, n, self.options.budget)
 
     def server(self) -> State:
-        """c, kappa and the sums; of every client B_k, g_k, r_k, h_k and when it was heard."""
+        """c and the sums; of every client B_k, g_k, r_k, h_k and when it was heard."""
         return self.at_server.start(self.task.places)
 
     def client(self) -> State:
-        """A_k, q_k, n_k, sums of the inputs, r_k and h_k, and both before the last contact."""
+        """A_k, q_k, n_k, sums of inputs; V_k, r_k, h_k, r_k and h_k before the last contact.
+
+        What it has told last becomes V_k when it is known that the server has heard it.
+        """
         d, taps = self.size, self.task.taps
         return {
             "A": np.zeros((d, d)), "q": np.zeros(d), "n": np.zeros(()),
-            "s": np.zeros(taps), "C": np.zeros((taps, taps)),
+            "s": np.zeros(taps), "C": np.zeros((taps, taps)), "V": np.eye(d),
             "r": np.zeros(d), "h": np.zeros(d), "old_r": np.zeros(d), "old_h": np.zeros(d),
+            "told": np.zeros(max(self.values.told)), "numbers": np.zeros((), np.int64),
             "contacts": np.zeros((), np.int64),
         }  # fmt: skip
 
     def download(self, server: State, k: Indices, n: int) -> Message:
-        """Whether the contacts folded so far are odd, and Q(c - r_k)."""
+        """Whether the contacts folded so far are odd, and Q(V_k B_k (c - r_k))."""
         return rows([self.at_server.offer(server, one, n) for one in k.tolist()])
 
     def receive(self, client: State, k: Indices, n: int, message: Message) -> None:
-        """r_k <- r_k + Q(c - r_k), after undoing a contact that was never folded."""
+        """r_k moves by V_k^T Q, after undoing a contact that was never folded."""
         for i in range(len(k)):
             came = message.row(i)
             if came is not None:
@@ -201,8 +202,8 @@ class Method(Plain):
             self.learn_one(_one(client, i), x[i], z[i], y[i])
 
     def upload(self, client: State, k: Indices, n: int) -> Message:
-        """Q(g_k + r_k - h_k), and at some contacts the moments of the inputs."""
-        return rows([self.upload_one(_one(client, i)) for i in range(len(k))])
+        """Q(V_k g_k - h_k), and at some contacts the moments of the inputs."""
+        return rows([self.upload_one(_one(client, i), n) for i in range(len(k))])
 
     def fold(self, server: State, k: Indices, n: int, message: Message, weights: Array) -> None:
         """The quadratic of each client that was heard replaces its old one; c minimises the sum."""
@@ -244,34 +245,52 @@ class Method(Plain):
         return self._bases[dtype]
 
     def receive_one(self, state: State, message: Array) -> None:
-        """r_k <- r_k + Q(c - r_k), after undoing a contact that was never folded."""
+        """r_k moves by V_k^T Q and h_k by -Q, after undoing a contact that was never folded."""
         lost = state["contacts"] > 0 if not len(message) else state["contacts"] % 2 != message[0]
         if lost:
             state["r"][:], state["h"][:] = state["old_r"], state["old_h"]
             state["contacts"] -= 1
+        elif state["numbers"]:  # the server knows them now
+            count, *moments = state["told"][: int(state["numbers"])]
+            V = whitening(self.curvature.matrix(np.array(moments), count))
+            state["h"][:] = V @ np.linalg.solve(state["V"], state["h"])
+            state["V"][:] = V
+        state["numbers"][...] = 0
         state["old_r"][:], state["old_h"][:] = state["r"], state["h"]
         if len(message):
-            state["r"] += self.values.restore(message[1:])
+            moved = self.values.restore(message[1:])
+            state["r"] += state["V"].T @ moved
+            if state["contacts"]:
+                state["h"] -= moved
 
-    def upload_one(self, state: State) -> Array:
-        """Q(g_k + r_k - h_k), and at some contacts the moments of the inputs.
+    def upload_one(self, state: State, n: int) -> Array:
+        """Q(V_k g_k - h_k), and at some contacts the moments of the inputs.
 
         With fewer samples than `least` it sends nothing of them, and the contact does not count.
         """
         r, h = state["r"], state["h"]
         if state["n"] < self.least:
-            r[:] = state["old_r"]
+            r[:], h[:] = state["old_r"], state["old_h"]
             return np.empty(0)
-        if state["contacts"] == 0:
-            h[:] = r
-        count = max(float(state["n"]), 1.0)
-        values = self.values.quantise((state["q"] - state["A"] @ r) / count + r - h)
+        count = float(state["n"])
+        gradient = (state["q"] - state["A"] @ r) / count
+        values, told = self.values.quantise(state["V"] @ gradient - h), np.empty(0)
         h += self.values.restore(values)
-        moments = np.empty(0)
-        if self.values.more(int(state["contacts"])):
-            moments = self.curvature.moments(state["s"] / count, state["C"] / count)
+        if self.values.due(int(state["contacts"])):
+            told = self._told(state, n)
         state["contacts"] += 1
-        return np.concatenate([values, moments])
+        return np.concatenate([values, told])
+
+    def _told(self, state: State, n: int) -> Array:
+        """The share of rounds with a sample, and the moments of the inputs."""
+        count, rounds = float(state["n"]), self.at_server.rounds(n)
+        mean, square, A = (state[name] / count for name in ("s", "C", "A"))
+        moments = self.curvature.told(mean, square, count, A)
+        share = float(np.float16(min(count / rounds, 1.0)))
+        # The server knows n_k from the share, as it was rounded.
+        state["told"][: 1 + len(moments)] = share * rounds, *moments
+        state["numbers"][...] = 1 + len(moments)
+        return np.append(share, moments)
 
 
 def _one(client: State, i: int) -> State:

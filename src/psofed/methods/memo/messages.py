@@ -2,7 +2,12 @@
 
 An array that stands for d values has the scale s first (see `coding.compand`), or is the values
 themselves if they are exact. Before it, a download has the bit about contacts; after it, an upload
-may have moments of the inputs.
+may have the share of rounds in which the client had a sample, and moments of its inputs.
+
+Values travel in coordinates in which the curvature B_k = V^-1 V^-T that both ends know is the
+identity. There the rounding of a message moves the model by a part of what the message moves it. In
+others, one that is rounded in a steep direction would move it far in a flat one, and what the next
+messages say about that would be larger than the first.
 """
 
 from __future__ import annotations
@@ -19,6 +24,8 @@ from psofed.core.native import Array
 
 SCALES = 1 - coding.SMALLEST  # makes a scale a number from 0 on
 OWN = 20.0  # samples at which a client's own moments weigh as much as the guess
+DAMP = 0.03  # added to the curvature: flat directions would amplify the rounding of messages
+WORTH = 2.0  # times as close to the curvature: then moments of columns are worth their bytes
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,7 @@ class Values:
     size: int
     bits: int | None
     wire: str
-    moments: int  # that some uploads have; 0: none
+    told: tuple[int, ...]  # how many numbers may follow in an upload, if any do
 
     @property
     def entries(self) -> int:
@@ -57,10 +64,10 @@ class Values:
         codes[0] = _quarters(values[0])
         return coding.expand(codes, self.bits)
 
-    def more(self, contacts: int) -> bool:
-        """Whether the next contact sends the moments: contacts 1, 4, 16, 64, ... do."""
-        number, told = contacts + 1, self.moments > 0
-        return told and number & (number - 1) == 0 and number.bit_length() % 2 == 1
+    def due(self, contacts: int) -> bool:
+        """Whether the next contact sends moments in any case: contacts 1, 4, 16, 64, ... do."""
+        number = contacts + 1
+        return number & (number - 1) == 0 and number.bit_length() % 2 == 1
 
     def uploaded(self, length: int) -> int:
         """Bytes of an upload of so many entries."""
@@ -90,7 +97,7 @@ class Values:
         if data == payload.NOTHING:
             return np.empty(0)
         here = self.nbytes(up)
-        if len(data) - here not in ({0, 2 * self.moments} if up else {0}):
+        if len(data) - here not in {0, *(2 * count for count in self.told if up)}:
             raise ValueError(f"{len(data)} bytes are none of its messages")
         head, values = [] if up else [data[0] % 2], data[:here]
         if self.bits is None:
@@ -98,7 +105,10 @@ class Values:
         else:
             codes = coding.unpack(values[1:], self.bits, self.size)
             numbers = np.concatenate([[_scale(values[0] // 2 - SCALES)], codes])
-        return np.concatenate([head, numbers, payload.decode(data[here:], "float16")])
+        more = payload.decode(data[here:], "float16")
+        if not np.isfinite(more).all():
+            raise ValueError("moments are not finite")
+        return np.concatenate([head, numbers, more])
 
 
 def _scale(quarters: float) -> float:
@@ -113,52 +123,78 @@ def _quarters(scale: float) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """T^T R T of a client, from moments of its inputs that are cheap to send.
+    """B_k, which the server takes for the curvature of a client's loss, from few numbers.
 
-    For windows of one signal these are its mean and L autocovariances, else L means and the
-    L (L + 1) / 2 covariances of the columns.
+    It is that of Gaussian inputs with the client's moments. Of windows of one signal these are its
+    mean and L autocovariances. A client whose curvature is not like that, as with the columns of a
+    table, sends L means and L (L + 1) / 2 covariances instead; their number says which they are.
     """
 
     features: FeatureMap
     T: Array
     guess: Array  # [L, L]
-    signal: bool
 
-    @property
-    def means(self) -> int:
+    def numbers(self, signal: bool) -> int:
+        """Means and covariances to send."""
+        return self.means(signal) + len(self._places[signal])
+
+    def means(self, signal: bool) -> int:
         """Numbers that are means."""
-        return 1 if self.signal else len(self.guess)
-
-    @property
-    def numbers(self) -> int:
-        """Numbers to send."""
-        return self.means + len(self._places)
+        return 1 if signal else len(self.guess)
 
     @cached_property
-    def _places(self) -> list[tuple[Array, Array]]:
-        """Rows and columns of the covariances that share one number."""
+    def _places(self) -> dict[bool, list[tuple[Array, Array]]]:
+        """Rows and columns of the covariances that share one number: of a signal, of columns."""
         L = len(self.guess)
-        if self.signal:
-            return [(np.arange(L - lag), np.arange(lag, L)) for lag in range(L)]
         rows, columns = np.triu_indices(L)
-        return [(rows[i : i + 1], columns[i : i + 1]) for i in range(len(rows))]
+        return {
+            True: [(np.arange(L - lag), np.arange(lag, L)) for lag in range(L)],
+            False: [(rows[i : i + 1], columns[i : i + 1]) for i in range(len(rows))],
+        }
 
-    def moments(self, mean: Array, square: Array) -> Array:
-        """The numbers to send, in half precision, from the means of x and of x x^T."""
-        if self.signal:
+    def told(self, mean: Array, square: Array, count: float, A: Array) -> Array:
+        """The moments to send, from the means of x, x x^T and u u^T over so many samples."""
+        signal, columns = (self.moments(mean, square, kind) for kind in (True, False))
+        if len(A) + len(columns) >= count * (len(mean) + 1):  # as many as the samples have
+            return signal
+        close = self._excess(signal, count, A) <= WORTH * self._excess(columns, count, A)
+        return signal if close else columns
+
+    def _excess(self, moments: Array, count: float, A: Array) -> float:
+        """The largest curvature over what the moments say: Newton steps bear a factor of two."""
+        V = whitening(self.matrix(moments, count))
+        return float(np.linalg.eigvalsh(V @ A @ V.T)[-1])
+
+    def moments(self, mean: Array, square: Array, signal: bool) -> Array:
+        """Means and covariances in half precision, from the means of x and of x x^T."""
+        if signal:
             mean = np.full_like(mean, mean.mean())
         C = square - np.outer(mean, mean)
-        told = [*mean[: self.means], *(C[place].mean() for place in self._places)]
+        means = mean[: self.means(signal)]
+        told = [*means, *(C[place].mean() for place in self._places[signal])]
         return np.clip(told, -6e4, 6e4).astype(np.float16).astype(np.float64)
 
     def matrix(self, moments: Array, count: float) -> Array:
-        """T^T R T for Gaussian inputs with these moments, drawn to the guess while n is small."""
+        """B = T^T R T + DAMP I for Gaussian inputs, drawn to the guess while n is small.
+
+        Any numbers make it positive definite.
+        """
         L, part = len(self.guess), count / (count + OWN)
+        signal = len(moments) == self.numbers(signal=True)
+        means = self.means(signal)
         C = np.zeros((L, L))
-        for (rows, columns), value in zip(self._places, moments[self.means :], strict=True):
+        for (rows, columns), value in zip(self._places[signal], moments[means:], strict=True):
             C[rows, columns] = C[columns, rows] = value
         values, vectors = np.linalg.eigh(part * C + (1 - part) * self.guess)
         # Rounded moments, or those of few samples, need not form a covariance: make it one.
         C = (vectors * np.maximum(values, 0)) @ vectors.T
-        R = self.features.correlation(part * np.resize(moments[: self.means], L), C)
-        return self.T.T @ R.astype(self.T.dtype, copy=False) @ self.T
+        R = self.features.correlation(part * np.resize(moments[:means], L), C)
+        B = self.T.T @ R.astype(self.T.dtype, copy=False) @ self.T
+        damped: Array = B.astype(np.float64) + DAMP * np.eye(len(B))
+        return damped
+
+
+def whitening(B: Array) -> Array:
+    """V with V B V^T = I."""
+    V: Array = np.linalg.inv(np.linalg.cholesky(B))
+    return V

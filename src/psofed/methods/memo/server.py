@@ -9,11 +9,10 @@ import numpy as np
 from psofed.core import native, payload
 from psofed.core.native import Array
 from psofed.core.schedule import Indices
-from psofed.methods.memo.messages import Curvature, Values
+from psofed.methods.memo.messages import Curvature, Values, whitening
 
 State = dict[str, Array]
 
-DAMP = 0.03  # added to the curvature: flat directions would amplify the rounding of messages
 RECENT = 0.5  # contacts per client over which kappa is measured
 SAFE = 0.6  # of the measured curvature: Newton steps tolerate almost a factor of two
 RELEASE = 0.99  # of kappa is kept from one fold to the next
@@ -84,40 +83,45 @@ class MemoServer:
     """The quadratics of K clients, and the minimum c of their sum; a sample a round is counted."""
 
     def __init__(
-        self, options: Any, values: Values, curvature: Curvature, prior: Array, step: float,
-        clients: int, least: int,
+        self, options: Any, values: Values, curvature: Curvature, prior: Array, clients: int,
+        least: int, begin: int,
     ) -> None:  # fmt: skip
-        self.values, self.curvature, self.prior, self.step = values, curvature, prior, step
+        self.values, self.curvature, self.prior, self.begin = values, curvature, prior, begin
         self.clients, self.least, self.beta = clients, least, options.forget
-        self.silent, self.guard = options.silent, options.guard
+        self.silent = options.silent
         robust = None if options.clip is None else RobustWeights(clients, options.clip / 2)
         self.robust = robust
         self._sizes = self.values.nbytes(up=False), self.values.nbytes(up=True)
         self._fading = "sum_B", "sum_Br", "sum_g", "weight", *(["due"] if robust else [])
-        self._eye = np.eye(values.size)
         self._offers: dict[int, tuple[int, bytes, Array]] = {}
 
     def start(self, places: int) -> State:
-        """c, kappa and the sums; of every client B_k, g_k, r_k, h_k and when it was heard."""
+        """c, kappa and the sums; of every client B_k, V_k, g_k, r_k, h_k, and when it was heard."""
         K, d = places, self.values.size
         return {
             "c": np.zeros(d), "kappa": np.ones(()), "secant": np.zeros(2),
             "sum_B": np.zeros((d, d)), "sum_Br": np.zeros(d), "sum_g": np.zeros(d),
-            "B": np.zeros((K, d, d)), "Br": np.zeros((K, d)), "g": np.zeros((K, d)),
-            "r": np.zeros((K, d)), "h": np.zeros((K, d)), "weight": np.zeros(K),
+            "B": np.tile(np.eye(d), (K, 1, 1)), "V": np.tile(np.eye(d), (K, 1, 1)),
+            "Br": np.zeros((K, d)), "g": np.zeros((K, d)), "r": np.zeros((K, d)),
+            "h": np.zeros((K, d)), "share": np.ones(K), "weight": np.zeros(K),
             "contacts": np.zeros(K, np.int64), "heard": np.full(K, -1),
             "now": np.zeros((), np.int64), "spent": np.zeros(()),
             **(self.robust.server(K, d) if self.robust else {}),
         }  # fmt: skip
 
+    def rounds(self, n: int) -> float:
+        """n_k of a client with a sample in every round up to n."""
+        return effective(self.beta, n + 1 - self.begin)
+
     # What a contact costs, and who is contacted.
 
     def chosen(self, state: State, members: Indices, n: int, budget: float | None) -> Indices:
         """Those of S_n that were heard least recently, as many as the unused budget allows."""
-        members = members[(state["contacts"][members] > 0) | (n + 1 >= self.least)]
+        rounds = n + 1 - self.begin
+        members = members[(state["contacts"][members] > 0) | (rounds >= self.least)]
         if budget is None:
             return members
-        left = budget * (n + 1) - state["spent"]
+        left = budget * rounds - state["spent"]
         chosen = []
         for k in members[np.argsort(state["heard"][members], kind="stable")].tolist():
             left -= self._cost(state, k)
@@ -128,8 +132,11 @@ class MemoServer:
 
     def _cost(self, state: State, k: int) -> int:
         """Bytes of a contact with client k, at most."""
-        moments = self.values.more(int(state["contacts"][k])) * self.values.moments
-        return self._down(state, k) + self._sizes[1] + 2 * moments
+        return self._down(state, k) + self._sizes[1] + 2 * self._most(int(state["contacts"][k]))
+
+    def _most(self, contacts: int) -> int:
+        """Numbers that a client may tell beside its values."""
+        return max(self.values.told) if self.values.due(contacts) else 0
 
     def _down(self, state: State, k: int) -> int:
         """Bytes that go down to client k."""
@@ -143,7 +150,7 @@ class MemoServer:
     # What is sent, and what is done with the answers.
 
     def offer(self, state: State, k: int, n: int) -> Array:
-        """Whether the contacts of client k folded so far are odd, and Q(c - r_k)."""
+        """Whether the contacts of client k folded so far are odd, and Q(V_k B_k (c - r_k))."""
         contacts = int(state["contacts"][k])
         if self._is_silent(state, contacts):
             return np.empty(0)
@@ -151,7 +158,8 @@ class MemoServer:
         offered, known = self._offers.get(k), away.tobytes()
         if offered is not None and offered[:2] == (n, known):
             return offered[2]  # asked for again, as when the round is folded
-        message = np.concatenate(([contacts % 2], self.values.quantise(away)))
+        scaled = state["V"][k] @ (state["B"][k] @ away)
+        message = np.concatenate(([contacts % 2], self.values.quantise(scaled)))
         self._offers[k] = n, known, message
         return message
 
@@ -183,28 +191,33 @@ class MemoServer:
 
     def _hear(self, state: State, k: int, n: int, down: Array, message: Array) -> None:
         """Client k at its new reference, sometimes with a new B_k; its part of the sums."""
-        values, moments = np.split(message, [self.values.entries])
-        count, weight = effective(self.beta, n + 1), float(state["weight"][k])
-        r, h, g, B, Br = (state[name][k] for name in ("r", "h", "g", "B", "Br"))
-        first = not state["contacts"][k]
-        dr = self.values.restore(down[1:]) if len(down) else np.zeros(len(r))
+        values, told = np.split(message, [self.values.entries])
+        weight = float(state["weight"][k])
+        r, h, g, B, Br, V = (state[name][k] for name in ("r", "h", "g", "B", "Br", "V"))
+        first, moved = not state["contacts"][k], np.zeros(len(r))
+        if len(down):
+            moved = self.values.restore(down[1:])
+        dr = V.T @ moved
         r += dr
-        if first:
-            h[:], B[:] = r, self._eye / self.step
-        h += self.values.restore(values)
-        if len(moments):
+        h += self.values.restore(values) - (0 if first else moved)
+        new = B @ (V.T @ h)
+        if len(told):
+            state["share"][k] = np.clip(told[0], 0, 1)
+        count = float(state["share"][k]) * self.rounds(n)
+        if len(told):
             state["sum_B"] -= weight * B
-            B[:] = self.curvature.matrix(moments, count)
-            B += DAMP * self._eye
+            B[:] = self.curvature.matrix(told[1:], count)
+            V[:] = whitening(B)
+            h[:] = V @ new
             state["sum_B"] += weight * B
         sums = Quadratic(state["sum_B"], state["sum_g"], state["sum_Br"])
         old = Quadratic(B, g, Br)
         if self.robust:
-            count = self.robust.hear(state, k, count, r, h - r)
-        true, assumed = renew(sums, weight, count, old, r, h - r, dr)
-        if not first and not len(moments):
+            count = self.robust.hear(state, k, count, r, new)
+        true, assumed = renew(sums, weight, count, old, r, new, dr)
+        if not first and not len(told):
             # Averaged over recent contacts, so that new samples average out.
-            state["secant"] *= 1 - 1 / max(RECENT * self.clients, 1)
+            state["secant"] *= 1 - 1 / (1 + RECENT * self.clients)
             state["secant"] += -count * true, count * assumed
         state["weight"][k], state["heard"][k] = count, n
         state["contacts"][k] += 1
@@ -212,7 +225,7 @@ class MemoServer:
     def _minimise(self, state: State) -> None:
         """kappa, which grows with the measured curvature, then c."""
         true, assumed = state["secant"].tolist()
-        ratio = SAFE * true / assumed if self.guard and assumed > 0 else 1.0
+        ratio = SAFE * true / assumed if assumed > 0 else 1.0
         kappa = max(1.0, ratio, RELEASE * float(state["kappa"]))
         state["kappa"][...] = kappa
         b = state["sum_g"] + kappa * state["sum_Br"]

@@ -57,11 +57,9 @@ SOURCES = {
     "wire_bytes": Source("wire_bytes.py"),
     "load": Source("load.py"),
     "defended": Source("defended.py"),
-    "estimators": Source("estimators.py"),
     "dashboard": Source("dashboard.py --rounds 500 --turns 2"),
     "playground": Source("playground.py"),
     "leaks": Source("leaks.py"),
-    "tables": Source("tables.py --folder FOLDER", quick=False),
     "theory": Source("theory.py --time", quick=False),
 }
 

@@ -22,8 +22,6 @@ def test_fit_the_example_then_predict(psofed, tmp_path):
         "Line, alone",
         "Ridge regression, alone",
         "Value of a season ago",
-        "Local only",
-        "Centralised",
         "clients would have been better off",
     ):
         assert part in result.stdout

@@ -44,7 +44,10 @@ def tables(experiment):
     x, y = samples(draws)
     columns = SimpleNamespace(target="y", ranges={"y": (0, 1)})
     recipe = SimpleNamespace(numeric=(), hot={}, columns=columns)
-    table = SimpleNamespace(clients=CLIENTS, recipe=recipe, table=SimpleNamespace(columns=columns))
+    table = SimpleNamespace(
+        clients=CLIENTS, recipe=recipe, table=SimpleNamespace(columns=columns),
+        first=np.zeros(CLIENTS, int),
+    )  # fmt: skip
     player = Player("", method, draws.features, table)
     models = [player.shared.copy()]
     for n in range(ROUNDS):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from helpers.battery import exchange, prepare, same, samples, simulate, small
 from psofed.cli.laws.drivers import played
 from psofed.fleet.protocol import in_memory
-from psofed.methods import centralised, fedavg, local, onlinefed, paofed, psofed
+from psofed.methods import centralised, fedavg, local, onlinefed, paofed, periodic, psofed
 from psofed.rivals import (
     asofed,
     cmfl,
@@ -19,7 +19,6 @@ from psofed.rivals import (
     fedpoe,
     fedprox,
     fedscr,
-    periodic,
     pofmkl,
     qsgd,
     quantised,

@@ -232,7 +232,6 @@ def test_the_exchange_of_scaling_is_counted_once_for_each_device(done):
     assert scaling_bytes(done.recipe, {}) == count
     setup = {score.title: score.setup for score in done.scores.scores}
     assert setup["PSO-Fed M=20 uncoordinated"] == count + 8  # and the seed
-    assert setup["Local only"] == count
     assert setup["Mix with PSO-Fed M=20 uncoordinated"] == count + 8
     assert setup["Last value"] == setup["Line, alone"] == 0
     assert scaling_bytes(done.recipe, {"wind": (0, 9)}) == count - 40

@@ -79,7 +79,7 @@ def fit(table: Path | None, **options: Any) -> None:
         done = fitting.fit(asked.read(), asked.plan, counting)
         folder.write(fits.render(done, command()))
     out = folder.path
-    blocks = [*fits.blocks(done), "", *fits.client_blocks(done)]
+    blocks = fits.blocks(done)
     plan, taps = done.plan, done.recipe.taps
     inputs = f"width {plan.width:g}, step {plan.step:g}, {taps} input{'s' * (taps > 1)}"
     learned = f"learned from round {done.span.first}, frozen at {done.span.frozen}"

@@ -135,7 +135,7 @@ def _column(fit: Fit, finding: ColumnReport) -> dict[str, Any]:
     return finding.to_table() | known
 
 
-def blocks(fit: Fit) -> list[Block]:
+def scores(fit: Fit) -> list[Block]:
     """The scores as a table; RMSE and MAE are frozen ones, in the units of the target."""
     head = ["error / variance", "prequential", "frozen", "own preq.", "own frozen", "RMSE", "MAE",
             "B/device/day", "longest B"]  # fmt: skip
@@ -154,7 +154,12 @@ def blocks(fit: Fit) -> list[Block]:
     )
     line = interval_line(fit)
     table = Grid(rows, least=(8, 6, 4, 3, 7, 5), where="scores.csv", title="Scores", note=note)
-    return [answer(fit), "", table, *([f"\n{line}"] if line else [])]
+    return [table, *([f"\n{line}"] if line else [])]
+
+
+def blocks(fit: Fit) -> list[Block]:
+    """All that a terminal shows: the answer first."""
+    return [answer(fit), "", *scores(fit), "", *client_blocks(fit)]
 
 
 def client_blocks(fit: Fit, most: int = 30) -> list[Block]:
@@ -188,7 +193,7 @@ def page(fit: Fit, table: dict[str, Any]) -> Page:
         f"A model of “{fit.table.columns.target}”", answer(fit), " · ".join(facts),
         table["command"], written(fit.plan.to_table), plan=True,
         parts=[
-            *notes, _learning(table), *blocks(fit), *client_blocks(fit, CLIENTS),
+            *notes, _learning(table), *scores(fit), *client_blocks(fit, CLIENTS),
             *_worst(table),
         ],
     )  # fmt: skip

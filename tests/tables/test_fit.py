@@ -282,7 +282,7 @@ def test_on_real_air_quality_a_fifth_of_the_traffic_is_enough(tmp_path):
     table = tables.read(tmp_path, columns)
     assert (table.rows, len(table.clients), table.rounds) == (105_192, 3, 35_064)
     assert not table.drops.counts
-    wanted = Plan(columns, label_delay=24, width=2.739, step=0.1)
+    wanted = Plan(columns, label_delay=24, width=2.739, step=0.1, compare=True)
     done = fitting.fit(table, wanted)
     error = {s.title: done.scores.error(j, "frozen") for j, s in enumerate(done.scores.scores)}
     partial, full, line, last = (
@@ -290,7 +290,7 @@ def test_on_real_air_quality_a_fifth_of_the_traffic_is_enough(tmp_path):
     )
     assert partial < 1.1 * full
     assert max(partial, full) < 0.6 * last
-    assert done.error < min(partial, full, line, error["Ridge regression, alone"])
+    assert done.error < 1.01 * min(partial, full, line, error["Ridge regression, alone"])
     sent = {s.title: s.bytes for s in done.scores.scores}
     assert sent[psofed.Options().title()] * 5 == sent["Online-Fed"]
     assert sent[done.model.title] == sent[psofed.Options().title()]

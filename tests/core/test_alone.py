@@ -19,8 +19,10 @@ def drawn(rounds, seed):
 
 
 def ridge(u, y):
-    """w that minimises |U w - y|^2 + |w|^2, as a least squares problem of longer vectors."""
-    rows = np.vstack([u, np.sqrt(alone.RIDGE) * np.eye(u.shape[1])])
+    """w that minimises |U w - y|^2 + w^T P w, as a least squares problem of longer vectors."""
+    penalty = np.full(u.shape[1], alone.RIDGE)
+    penalty[-TAPS - 1 :] = alone.RIDGE_LINE
+    rows = np.vstack([u, np.diag(np.sqrt(penalty))])
     return np.linalg.lstsq(rows, np.append(y, np.zeros(u.shape[1])))[0]
 
 

@@ -15,7 +15,7 @@ def predict(m: dict[str, Any], numbers: dict[str, float], texts: dict[str, str])
         value = np.nan if value in m["missing_numbers"] else value
         blank = 0.0 if e.get("rule") == "indicator" else np.nan
         if "centre" in e:
-            scaled = np.clip((value - e["centre"]) / e["scale"], -m["clip"], m["clip"])
+            scaled = np.clip((value - e["centre"]) / e["scale"], -e["clip"], e["clip"])
             value = blank if np.isnan(value) else scaled
         elif e["kind"] == "missing":
             value = float(np.isnan(value))

@@ -213,9 +213,10 @@ def test_the_saved_model_is_the_weighted_sum_of_all_models_after_the_last_label(
         known = np.isfinite(y[k])
         known[ROUNDS - delay :] = False
         U, labels = u[known], y[k][known]
-        w = a[RIDGE] * np.linalg.solve(U.T @ U + np.eye(u.shape[1]), U.T @ labels)
+        P = np.diag([alone.RIDGE] * DIM + [alone.RIDGE_LINE] * (TAPS + 1))
+        w = a[RIDGE] * np.linalg.solve(U.T @ U + P, U.T @ labels)
         V = U[:, DIM:]
-        w[DIM:] += a[LINE] * np.linalg.solve(V.T @ V + np.eye(TAPS + 1), V.T @ labels)
+        w[DIM:] += a[LINE] * np.linalg.solve(V.T @ V + P[DIM:, DIM:], V.T @ labels)
         w[:DIM] += a[OWN] * player.own[k] + a[SHARED] * player.shared
         wanted = u @ w
         if use == "live":

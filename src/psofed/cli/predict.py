@@ -17,6 +17,8 @@ from psofed.cli.printing import say
 from psofed.cli.verbs import FILE, common
 from psofed.federation import texts
 
+DIGITS = 7  # of predictions, and more where targets are far from 0 for their spread
+
 
 @click.command()
 @click.argument("model", type=FILE)
@@ -62,7 +64,8 @@ def predict(
             squares += float(np.square(value - targets)[known].sum())
             inside += int(((low <= targets) & (targets <= high)).sum())
         if out is not None or not as_json:
-            _write(out, RowSource(source, recipe.columns, form), values)
+            digits = DIGITS + max(round(np.log10(abs(recipe.centre[-1]) / recipe.scale[-1] + 1)), 0)
+            _write(out, RowSource(source, recipe.columns, form), values, digits)
     dropped = dict(rounds.table.drops.counts) | dict(rounds.drops.counts)
     rmse = (squares / judged) ** 0.5 if judged else None
     coverage = inside / judged if judged and interval is not None else None
@@ -102,23 +105,23 @@ def _form(settings: tuple[str, ...]) -> Any:
         raise blamed(error, given) from None
 
 
-def _write(out: Path | None, files: Any, values: Any) -> None:
+def _write(out: Path | None, files: Any, values: Any, digits: int) -> None:
     """The rows of a table in their order, as they are written there, with what is predicted."""
     from psofed.errors import InputError
     from psofed.tables.model import COLUMNS
 
     if out is None:
-        _copy(sys.stdout, files, values, COLUMNS)
+        _copy(sys.stdout, files, values, COLUMNS, digits)
         return
     try:
         with open(out, "w", encoding="utf-8", newline="") as file:
-            _copy(file, files, values, COLUMNS)
+            _copy(file, files, values, COLUMNS, digits)
     except OSError as error:
         found = f"cannot be written: {error.strerror}"
         raise InputError(str(out), found, "give another --out") from None
 
 
-def _copy(file: Any, files: Any, values: Any, names: tuple[str, ...]) -> None:
+def _copy(file: Any, files: Any, values: Any, names: tuple[str, ...], digits: int) -> None:
     write, header, done, left_out = None, list[str](), 0, set[str]()
     for batch in files.wholes():
         clients = [part.client for part in files.parts(batch)]
@@ -135,7 +138,7 @@ def _copy(file: Any, files: Any, values: Any, names: tuple[str, ...]) -> None:
         here = values[done : done + count * len(clients)]
         done += len(here)
         columns = [_cells(batch.cells[n]) if n in batch.cells else [""] * count for n in header]
-        columns += [_numbers(column, form.decimal) for part in np.split(here, len(clients))
+        columns += [_numbers(column, form.decimal, digits) for part in np.split(here, len(clients))
                     for column in part.T]  # fmt: skip
         for row in zip(*columns, strict=True):
             write([*client, *row])
@@ -147,8 +150,8 @@ def _fresh(name: str, header: list[str]) -> str:
     return f"{name} (2)" if name in header else name
 
 
-def _numbers(values: Any, decimal: str) -> list[str]:
-    return ["" if v != v else f"{v:.7g}".replace(".", decimal) for v in values.tolist()]
+def _numbers(values: Any, decimal: str, digits: int) -> list[str]:
+    return ["" if v != v else f"{v:.{digits}g}".replace(".", decimal) for v in values.tolist()]
 
 
 def _cells(cells: Any) -> Any:

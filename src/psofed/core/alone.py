@@ -1,6 +1,6 @@
 """A ridge regression and a straight line that each client learns alone, from its own moments.
 
-    u = (z_1, .., z_d, c x, c)     A = sum u u^T     q = sum u y     w = (A + rho I)^-1 q
+    u = (z_1, .., z_d, c x, c)     A = sum u u^T     q = sum u y     w = (A + P)^-1 q
 
 The straight line is the same with the last L + 1 entries alone: their moments are a block of A. The
 equations are solved again whenever a client has a sixteenth more samples, so that the work for this
@@ -14,7 +14,7 @@ import numpy as np
 from psofed.core.features import extended
 from psofed.core.native import Array
 
-RIDGE = 1.0  # rho
+RIDGE, RIDGE_LINE = 1.0, 0.01  # rho of the cosines, and of what is linear: few rows tell a line
 GROWTH = 16
 LINE, RIDGE_REGRESSION = 0, 1  # the two models
 
@@ -36,8 +36,9 @@ def due(count: int) -> int:
 def solved(A: Array, q: Array, taps: int) -> Array:
     """w of the line and of the ridge regression on all of u, both [2, d + L + 1]."""
     w, size = np.zeros((2, len(q))), len(q) - taps - 1
+    penalty = np.where(np.arange(len(q)) < size, RIDGE, RIDGE_LINE)
     for model, first in ((LINE, size), (RIDGE_REGRESSION, 0)):
-        some = A[first:, first:] + RIDGE * np.eye(len(q) - first)
+        some = A[first:, first:] + np.diag(penalty[first:])
         w[model, first:] = np.linalg.solve(some, q[first:])
     return w
 

@@ -47,7 +47,7 @@ class Options(Paced):
     @classmethod
     def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
         """E, P and eta."""
-        own = {"kernels": (1, 3), "rate": (0.01, 0.1, 1.0)}
+        own = {"kernels": (1, 3)[: 1 + (dim >= 3)], "rate": (0.01, 0.1, 1.0)}
         return {**super().choices(dim, rounds), **own}
 
     def describe(self) -> str:

@@ -108,7 +108,9 @@ class Options(Paced):
     @classmethod
     def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
         """E, M and eta."""
-        own = {"sent": (1, 2, 3), "rate": (0.01, 0.1, 1.0)}
+        kernels = min(cls.kernels, dim)
+        sent = tuple(range(1, kernels + 1))
+        own = {"kernels": (kernels,), "sent": sent, "rate": (0.01, 0.1, 1.0)}
         return {**super().choices(dim, rounds), **own}
 
     def describe(self) -> str:

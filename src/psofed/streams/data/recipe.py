@@ -28,6 +28,7 @@ from psofed.streams.data.times import ISO
 Array = NDArray[Any]
 Pair = tuple[float, float]
 FARTHEST = 6.0  # scaled inputs are clipped here: one broken sensor value cannot do much harm
+FARTHEST_LABEL = 1e3  # and older labels here: they may go far, and come back as predictions
 BEYOND = 10  # quartile ranges from the median: what is farther cannot be
 FEW = 0.01  # of the values: so many at most are beyond; more are how the column is
 SAMPLE = 200_000  # rows of a table from which the usual range is found
@@ -137,7 +138,7 @@ class Recipe:
 
     def clipped(self, y: Any) -> Array:
         """The target as later inputs see it."""
-        return np.clip(self.target(y), -FARTHEST, FARTHEST)
+        return np.clip(self.target(y), -FARTHEST_LABEL, FARTHEST_LABEL)
 
     def restore(self, y: Any) -> Array:
         """The inverse of `target`."""
@@ -147,9 +148,9 @@ class Recipe:
     @cached_property
     def reach(self) -> Array:
         """[low or high, target and numbers]: what is beyond is clipped, where it is an input."""
-        ends = self.centre + FARTHEST * self.scale * np.array([[-1], [1]])
-        if not self.columns.target_lags:
-            ends[:, -1] = -np.inf, np.inf
+        far = np.full(len(self.scale), FARTHEST)
+        far[-1] = FARTHEST_LABEL if self.columns.target_lags else np.inf
+        ends = self.centre + far * self.scale * np.array([[-1], [1]])
         return np.roll(ends, 1, axis=1)
 
     def encode(self, past: Past, ticks: Array, rows: Array) -> tuple[Array, dict[str, Array]]:

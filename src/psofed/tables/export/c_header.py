@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psofed.streams.data.recipe import FARTHEST
 from psofed.tables.export.portable import SCALED, InputEntry, Portable, short
 
 
@@ -57,7 +56,7 @@ def _comment(model: Portable, n: str) -> str:
 def _made(entry: InputEntry) -> str:
     """How an entry of x is made."""
     if entry.kind in SCALED:
-        return f"(value - {entry.centre!r}) / {entry.scale!r}, clipped at +-{FARTHEST:g}"
+        return f"(value - {entry.centre!r}) / {entry.scale!r}, clipped at +-{entry.clip:g}"
     made = {"missing": f"1 if {entry.column} is missing, else 0", "scaled": "",
             "category": f"1 if {entry.column} is {entry.text!r}, else 0"}  # fmt: skip
     return made.get(entry.kind, "as it is")
@@ -137,7 +136,7 @@ def _raw(model: Portable, n: str) -> str:
         blank = "0.0f" if e.blank == 0 else "NAN"
         value = raw
         if e.kind in SCALED:
-            value = f"{n}_scaled({raw}, {e.centre!r}, {e.scale!r}, {blank})"
+            value = f"{n}_scaled({raw}, {e.centre!r}, {e.scale!r}, {e.clip!r}, {blank})"
         elif e.kind == "missing":
             value = f"{n}_missing({raw}) ? 1.0f : 0.0f"
         elif e.kind == "category":
@@ -153,12 +152,13 @@ static inline int {n}_missing(float value)
 }}
 
 /* (value - centre) / scale, clipped; `missing` where there is no value. */
-static inline float {n}_scaled(float value, double centre, double scale, float missing)
+static inline float {n}_scaled(float value, double centre, double scale, double most,
+                               float missing)
 {{
     double x = ((double)value - centre) / scale;
     if ({n}_missing(value))
         return missing;
-    return (float)(x < -{FARTHEST!r} ? -{FARTHEST!r} : x > {FARTHEST!r} ? {FARTHEST!r} : x);
+    return (float)(x < -most ? -most : x > most ? most : x);
 }}
 
 /* The prediction for values as they are in the table. */

@@ -1,6 +1,6 @@
 """A model as an ONNX graph in float32, from the columns of a table to the units of the target.
 
-    scaled  = Clip(((values - high) - low) / scale)           centre = high + low in float32
+    scaled  = Max(Min(((values - high) - low) / scale, c), -c)    centre = high + low in float32
     flags   = IsNaN(values) or a marker
     hot     = OneHotEncoder(texts)
     x       = Concat(scaled, flags, hot, calendar)
@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from psofed.extras import need, versions
-from psofed.streams.data.recipe import FARTHEST
 from psofed.tables.export.portable import SCALED, InputEntry, Portable, entry
 
 OPSET, ML_OPSET, IR = 17, 3, 8  # of 2022: old enough for the runtimes in use
@@ -131,8 +130,10 @@ class _Graph:
         near = self.node("Sub", [self.values, self.constant("high", high)], "near")
         near = self.node("Sub", [near, self.constant("low", centre - high)], "deviation")
         scale = self.constant("scale", [e.scale for e in entries])
-        limits = [self.constant("least", -FARTHEST), self.constant("most", FARTHEST)]
-        clipped = self.node("Clip", [self.node("Div", [near, scale], "ratio"), *limits], "clipped")
+        most = np.array([e.clip for e in entries])
+        ratio = self.node("Div", [near, scale], "ratio")
+        below = self.node("Min", [ratio, self.constant("most", most)], "below")
+        clipped = self.node("Max", [below, self.constant("least", -most)], "clipped")
         self.gone = self._missing(self.values)
         blank = self.constant("blank", [e.blank for e in entries])
         return [(self.node("Where", [self.gone, blank, clipped], "scaled"), where)]

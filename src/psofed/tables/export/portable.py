@@ -20,7 +20,7 @@ from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.extras import versions
 from psofed.streams.data.columns import CALENDAR
-from psofed.streams.data.recipe import FARTHEST, Recipe
+from psofed.streams.data.recipe import FARTHEST, FARTHEST_LABEL, Recipe
 
 Kind = Literal["number", "lag", "missing", "category", "calendar", "target lag", "scaled"]
 SCALED = ("number", "lag", "target lag")  # (value - centre) / scale, clipped
@@ -40,6 +40,11 @@ class InputEntry:
     text: str = ""  # of a category: x is 1 where the column has it
     wave: str = ""  # of a calendar entry: sin or cos of 2 pi time / period
     period: float = 0.0  # seconds
+
+    @property
+    def clip(self) -> float:
+        """Where the scaled value is clipped."""
+        return FARTHEST_LABEL if self.kind == "target lag" else FARTHEST
 
     @property
     def blank(self) -> float:
@@ -130,7 +135,7 @@ class Portable:
         ]
         if self.raw:
             lines += [
-                f"Inputs are scaled and clipped at +-{FARTHEST:g} inside.",
+                f"Inputs are scaled, and clipped at +-{FARTHEST:g} unless they are labels, inside.",
                 "A missing value gives NaN, unless the rule of its column is indicator.",
                 "The model has no memory: hold values and give older ones yourself.",
             ]
@@ -191,7 +196,7 @@ def render(model: Portable, name: str = "model") -> bytes:
         "format": "psofed-model-2", "made_by": model.made, "model": model.whose,
         "target": {"column": model.target, "centre": model.centre, "scale": model.scale},
         "label_delay": model.label_delay, "tick": model.tick, "tick_unit": model.tick_unit,
-        "clip": FARTHEST, "missing_texts": list(model.absent),
+        "missing_texts": list(model.absent),
         "missing_numbers": list(model.markers),
         "inputs": [entry(one) for one in model.entries],
         "D": model.features.dim, "L": len(model.entries),
@@ -207,6 +212,8 @@ def entry(one: InputEntry) -> dict[str, Any]:
     table = dataclasses.asdict(one)
     if one.kind not in SCALED:
         del table["centre"], table["scale"]
+    else:
+        table["clip"] = one.clip
     return {key: value for key, value in table.items() if value not in ("", 0) or key == "centre"}
 
 

@@ -107,7 +107,7 @@ def test_a_recipe_with_inputs_of_one_kind_works_too(columns):
         feed |= {a.name: np.array([[text]], object) for a in model.arguments if a.is_text}
         found, wanted = session.run(None, feed)[0][0, 0], predict(file, *given)
         assert np.isnan(found) == np.isnan(wanted)
-        assert np.isnan(found) or abs(found - wanted) < 1e-5
+        assert np.isnan(found) or abs(found - wanted) < 1e-5 * max(1, abs(wanted))
 
 
 def test_fifteen_lines_of_numpy_say_what_the_product_says(fitted):

@@ -317,3 +317,25 @@ def test_many_clients_with_few_rows_have_fewer_cosines_each_in_bounded_memory(tm
     assert line.models.A.size <= experts.NUMBERS
     assert done.saved.own.shape == (2000, 200 + TAPS + 1)
     assert done.scores.error(0, "frozen") < 0.7
+
+
+def test_a_live_model_follows_labels_that_go_far_beyond_the_warm_up(tmp_path):
+    """A random walk: the saved model is as good as its score says, and as the last label."""
+    g = np.random.default_rng(0)
+    y = np.cumsum(g.standard_normal((2, 1200)), axis=1)
+    table = table_of(tmp_path, g.standard_normal((2, 1200, TAPS)), y)
+    done = fitting.fit(table, Plan(table.columns, dim=DIM, use="live", season=5))
+    found = done.predict(tmp_path / "made.csv").reshape(1200, 2).T
+    late = slice(done.span.frozen, None)
+    last = np.square(y[:, late] - y[:, done.span.frozen - 1 : -1]).mean()
+    assert np.abs(y[:, late]).max() > 6 * np.abs(y[:, : done.span.first]).std()
+    assert np.square(found - y)[:, late].mean() < 1.2 * last
+
+
+def test_few_rows_tell_a_straight_line(tmp_path):
+    g = np.random.default_rng(1)
+    x = g.standard_normal((3, 60, 2))
+    y = x @ [2.0, -1.0] + 0.2 * g.standard_normal((3, 60))
+    table = table_of(tmp_path, x, y)
+    done = fitting.fit(table, Plan(table.columns, dim=DIM))
+    assert done.error < 0.03

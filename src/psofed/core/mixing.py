@@ -138,15 +138,13 @@ def stacked(products: Array, with_label: Array) -> Array:
         for some in combinations(range(experts), size):
             which = np.array(some)
             G, h = products[np.ix_(which, which)], with_label[which]
-            # Lagrange: G a + b 1 = h, 1^T a = 1; guesses that are alike make G singular.
-            system = np.block([[G, np.ones((size, 1))], [np.ones((1, size)), np.zeros((1, 1))]])
-            a = np.linalg.lstsq(system, np.append(h, 1.0), rcond=1e-10)[0][:-1]
+            # With a = e_1 + N c the sum is 1 for any c; N^T G N is singular if guesses are alike.
+            N = np.vstack([-np.ones((1, size - 1)), np.eye(size - 1)])
+            c = np.linalg.lstsq(N.T @ G @ N, N.T @ (h - G[:, 0]), rcond=1e-12)[0]
+            a = N @ c
+            a[0] += 1
             value = a @ G @ a - 2 * a @ h
-            if (
-                a.min() >= -1e-9
-                and abs(a.sum() - 1) < 1e-6
-                and value < least * (1 - 1e-9 * np.sign(least))
-            ):
+            if a.min() >= -1e-9 and value < least * (1 - 1e-9 * np.sign(least)):
                 best, least = np.zeros(experts), value
                 best[which] = np.maximum(a, 0)
     return np.asarray(best / best.sum())

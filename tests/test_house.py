@@ -36,7 +36,7 @@ VERBS, ALL_OPTIONS = 12, 105  # on the first screen; of all commands together
 OPTIONS = {"fit": 11, "advise": 8}
 RAISED = {  # capability: modules, lines
     "clients mix all models that they can have": (4, 780),
-    "personal errors; Ditto, Fed-POE and POF-MKL": (3, 584),
+    "personal errors; Ditto, Fed-POE and POF-MKL": (3, 600),
     "tables as people have them: months, headings, units, what is clipped": (2, 546),
     "MEMO-Fed on tables": (0, 75),
 }

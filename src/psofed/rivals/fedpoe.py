@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class Options(Paced):
     kernels: int = 3
     rate: float = 0.1
     local_steps: int = 1
+
+    @classmethod
+    def compared(cls, dim: int) -> tuple[Self, ...]:
+        """As many kernels as there are features."""
+        return (cls(kernels=min(cls.kernels, dim)),)
 
     @classmethod
     def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -106,11 +106,15 @@ class Options(Paced):
     local_steps: int = 1
 
     @classmethod
+    def compared(cls, dim: int) -> tuple[Self, ...]:
+        """As many kernels as there are features."""
+        return (cls(kernels=min(cls.kernels, dim)),)
+
+    @classmethod
     def choices(cls, dim: int, rounds: int) -> Mapping[str, tuple[Any, ...]]:
         """E, M and eta."""
-        kernels = min(cls.kernels, dim)
-        sent = tuple(range(1, kernels + 1))
-        own = {"kernels": (kernels,), "sent": sent, "rate": (0.01, 0.1, 1.0)}
+        sent = tuple(range(1, min(cls.kernels, dim) + 1))
+        own = {"sent": sent, "rate": (0.01, 0.1, 1.0)}
         return {**super().choices(dim, rounds), **own}
 
     def describe(self) -> str:

@@ -33,7 +33,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_addoption(parser):
-    text = "all settings of every method, all planted faults, and more examples of each law"
+    text = "all settings of every method, and more examples of each law"
     parser.addoption("--thorough", action="store_true", help=text)
 
 

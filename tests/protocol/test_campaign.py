@@ -15,7 +15,6 @@ SMALL = {
 }  # fmt: skip
 MORE = {"kills": 12, "fleets": 30}  # so many that each planted fault would be met
 FEW = {"masks": 20}  # each is dear
-ALL = pytest.param(1, "76 of 76", marks=pytest.mark.thorough)
 
 
 def campaign(*words):
@@ -30,11 +29,10 @@ def campaign(*words):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("every", "found"), [(4, "20 of 76"), ALL])
-def test_the_campaign_catches_the_faults_that_are_planted(every, found):
-    printed = campaign("--only", "faults", "--every", every)
+def test_the_campaign_catches_the_faults_that_are_planted():
+    printed = campaign("--only", "faults")
     assert "NOT CAUGHT" not in printed
-    assert f"faults: {found} planted, all caught" in printed
+    assert "faults: 76 planted, all caught" in printed
 
 
 @pytest.mark.long

@@ -100,17 +100,12 @@ def test_init_writes_the_papers_setting_and_never_over_a_file(process, psofed, t
     wrong(psofed("init", "nowhere/new.toml"), "cannot be written", "No such file")
 
 
-def test_verify_draws_cases(psofed):
-    drawn = psofed("study", "verify")
-    assert drawn.returncode == 0
-    assert drawn.stdout.count("ok") == 25
-
-
-def test_verify_fails_when_executors_differ(psofed, monkeypatch):
-    monkeypatch.setattr(executors.Differences, "passed", False)
+def test_verify_tries_the_papers_setting_and_fails_when_executors_differ(psofed, monkeypatch):
+    tried = psofed("study", "verify")
+    assert (tried.returncode, tried.stdout.count("ok")) == (0, 7)
+    monkeypatch.setattr(executors, "largest", lambda found, expected: 2e-12)
     result = psofed("study", "verify")
-    assert result.returncode == 1
-    assert "DIFFERS" in result.stdout
+    assert (result.returncode, result.stdout.count("DIFFERS")) == (1, 7)
 
 
 def test_files_that_cannot_be_read_are_named(psofed, tmp_path, tiny):
@@ -207,9 +202,9 @@ def test_ctrl_c_keeps_what_is_finished_and_says_so(start, psofed, tmp_path):
 
 def test_a_bug_shows_a_traceback_and_asks_for_a_report(tmp_path):
     code = (
-        "import psofed.simulate.reference\n"
+        "import psofed.cli.laws.executors\n"
         "def boom(*_): raise RuntimeError('planted')\n"
-        "psofed.simulate.reference.draw = boom\n"
+        "psofed.cli.laws.executors.compare_methods = boom\n"
         "from psofed.cli.main import main\n"
         "main(['study', 'verify'])"
     )

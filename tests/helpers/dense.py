@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from helpers import reference
 from psofed.cli.laws.drivers import CLIENTS, DIM, ROUNDS, prepare, samples
 from psofed.core.features import Waves
 from psofed.methods import onlinefed, psofed
-from psofed.simulate import reference
-from psofed.simulate.reference import Case
 
 
 def dense(experiment):
@@ -32,5 +31,5 @@ def dense(experiment):
     masks = np.array([method.schedule.entries(k, 0) for k in range(CLIENTS)])
     zeros, features = (np.zeros(DIM), np.zeros((CLIENTS, DIM))), draws.features
     assert isinstance(features, Waves)
-    case = Case("", kind, features, x, y, cohorts, method.step, masks, shift, *zeros)
+    case = reference.Case(kind, features, x, y, cohorts, method.step, masks, shift, *zeros)
     return reference.run(case)[0]

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
+from helpers.reference import Case
 from psofed.core.features import Waves
-from psofed.simulate.reference import Case
 
 
 def read(path):
@@ -16,7 +16,6 @@ def read(path):
     arrays = {name: np.array(table[name], float) for name in ("W", "b", "x", "y", "w0", "wk0")}
     expected = {name: np.array(table["expected"][name], float) for name in ("w", "wk")}
     return Case(
-        name=table["name"],
         algorithm=table["algorithm"],
         features=Waves(arrays["W"], arrays["b"]),
         x=arrays["x"],

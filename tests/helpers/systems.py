@@ -5,12 +5,12 @@ from itertools import combinations, product
 
 import numpy as np
 
+from helpers.reference import matrix_A, matrix_B
 from psofed.core.schedule import GivenCohorts, Rotating
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment, Features
 from psofed.federation.contract import Task
 from psofed.methods import onlinefed, psofed
-from psofed.simulate.reference import matrix_A, matrix_B
 from psofed.streams import paper
 from psofed.theory import moments
 from psofed.theory.system import System

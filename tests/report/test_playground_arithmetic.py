@@ -8,13 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helpers import GOLDEN, golden
+from helpers import GOLDEN, golden, reference
 from helpers.playing import FIRST, answer
 from psofed.core.features import Waves
 from psofed.report import playground
 from psofed.report.page import asset
-from psofed.simulate import reference
-from psofed.simulate import reference as cases
 from psofed.streams import paper
 
 NEAR = {"rtol": 0, "atol": 1e-9}
@@ -64,14 +62,14 @@ WATCH = """([settings, rounds]) => {
 }"""
 
 
-class Sleeping(cases.Case):
+class Sleeping(reference.Case):
     """A case whose idle clients do not learn."""
 
     idle = False
 
 
 def every_case():
-    return [golden.read(path) for path in GOLDEN] + [cases.draw(i, seed=8) for i in range(10)]
+    return [golden.read(path) for path in GOLDEN] + [reference.draw(i, seed=8) for i in range(10)]
 
 
 def test_the_algorithm_is_the_core_s_at_every_round_of_exported_cases(bench):
@@ -83,11 +81,11 @@ def test_the_algorithm_is_the_core_s_at_every_round_of_exported_cases(bench):
         }  # fmt: skip
         models = answer(bench, REPLAY, json.loads(json.dumps(table, default=np.ndarray.tolist)))
         w, local = reference.run(one)
-        np.testing.assert_allclose([m[0] for m in models], w, **NEAR, err_msg=one.name)
+        np.testing.assert_allclose([m[0] for m in models], w, **NEAR)
         found = np.array([m[1] for m in models]).reshape(local.shape)
-        np.testing.assert_allclose(found, local, **NEAR, err_msg=one.name)
+        np.testing.assert_allclose(found, local, **NEAR)
         if one.w is not None:
-            np.testing.assert_allclose([m[0] for m in models], one.w, **NEAR, err_msg=one.name)
+            np.testing.assert_allclose([m[0] for m in models], one.w, **NEAR)
 
 
 @pytest.mark.parametrize(
@@ -111,17 +109,17 @@ def test_a_run_of_the_page_is_the_core_s_on_the_same_draws(bench, changes):
     found = answer(bench, WATCH, [s, rounds])
     clients, dim = s["K"], s["D"]
     masks = np.broadcast_to(found["masks"], (clients, s["M"]))
-    kind = cases.Case if s["idle"] else Sleeping
+    kind = reference.Case if s["idle"] else Sleeping
     features = Waves(np.reshape(found["W"], (dim, 4)), np.array(found["b"]))
     pso = kind(
-        name="", algorithm="pso", features=features,
+        algorithm="pso", features=features,
         x=np.reshape(found["x"], (rounds, clients, 4)).swapaxes(0, 1), y=np.transpose(found["y"]),
         cohorts=tuple(map(tuple, found["cohorts"])), step=s["mu"], masks=masks, shift=s["shift"],
         w0=np.zeros(dim), local0=np.zeros((clients, dim)),
     )  # fmt: skip
     whole = np.broadcast_to(np.arange(dim), (clients, dim))
     online = Sleeping(**vars(replace(pso, algorithm="online", masks=whole, shift=0)))
-    alone = cases.Case(**vars(pso) | {"cohorts": ((),) * rounds})
+    alone = reference.Case(**vars(pso) | {"cohorts": ((),) * rounds})
     w, local = reference.run(pso)
     np.testing.assert_allclose(found["psofed"], w, **NEAR)
     np.testing.assert_allclose(np.reshape(found["local"], local.shape), local, **NEAR)

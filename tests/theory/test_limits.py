@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.reference import matrix_A, matrix_B
 from helpers.systems import WORLD, given_system
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
@@ -14,7 +15,6 @@ from psofed.federation.learners import linear, nlms
 from psofed.methods import fedavg, onlinefed, psofed
 from psofed.report import theory as report
 from psofed.rivals import psorls
-from psofed.simulate.reference import matrix_A, matrix_B
 from psofed.stages.attacks import scale
 from psofed.stages.defences import median
 from psofed.stages.privacy import Privacy

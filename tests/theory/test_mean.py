@@ -5,17 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import ensemble
+from helpers import ensemble, reference
 from helpers.systems import given_moments, given_system, linear_case
 from psofed.core import schedule
-from psofed.simulate import reference
-from psofed.simulate import reference as cases
 from psofed.theory import mean
 
 
 @given(st.integers(0, 500))
 def test_the_ensemble_is_the_algorithm(number):
-    case = cases.draw(number)
+    case = reference.draw(number)
     K, N, _ = case.x.shape
     system = given_system(case.masks, case.shift, case.features.dim, K, 1, case.step, case.idle)
     w, local = case.w0[None], case.local0[None]

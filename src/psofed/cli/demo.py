@@ -158,9 +158,9 @@ def _rounds(team: Team, rounds: int) -> int:
 def _prove(file: Path, rounds: int, bytes_moved: int) -> None:
     import numpy as np
 
+    from psofed.cli.laws.drivers import TOLERANCE
     from psofed.cli.laws.executors import deployed, simulate
     from psofed.fleet.protocol import deployment
-    from psofed.simulate.reference import TOLERANCE
 
     say("Simulating the same ...")
     plan, folder = deployment.read(file), file.parent

@@ -21,6 +21,7 @@ from psofed.streams import paper
 from psofed.streams.contract import Samples
 
 DIM, CLIENTS, COHORT = 10, 5, 2
+TOLERANCE = 1e-12  # of models that must be the same
 
 
 def small(*methods: Options, **changes: Any) -> Experiment:

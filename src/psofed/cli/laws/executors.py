@@ -1,4 +1,4 @@
-"""Three executors, one answer: replay a case through each and compare number by number."""
+"""Three executors, one answer: the models of each, compared number by number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from psofed.cli.laws.drivers import largest, played, prepare, samples
+from psofed.cli.laws.drivers import TOLERANCE, largest, played, prepare, samples
 from psofed.core.native import Array
 from psofed.errors import InputError
 from psofed.experiment import Experiment
@@ -19,41 +19,23 @@ from psofed.fleet.protocol.client import Client
 from psofed.fleet.protocol.deployment import Deployment, refuse_omniscient
 from psofed.fleet.protocol.server import Server, refuse_policy
 from psofed.fleet.protocol.store import StateFolder
-from psofed.fleet.protocol.wire import RefusedError
 from psofed.fleet.samples import replay
-from psofed.simulate import family, reference
+from psofed.simulate import family
 from psofed.simulate.draws import Draws, draw
-from psofed.simulate.reference import TOLERANCE, Case
 from psofed.streams.contract import Samples
 
 
 @dataclass(frozen=True)
 class Differences:
-    """The largest difference of each executor to what is expected, global and local models."""
+    """The largest difference of each executor to the handlers in lockstep."""
 
-    case: str
-    against: str  # "expected"; where that is not known "reference", or "lockstep" for any method
-    differences: dict[str, dict[str, float]]  # executor -> global, local
+    title: str
+    apart: dict[str, float]  # by executor
 
     @property
     def passed(self) -> bool:
         """Whether all are within the tolerance; NaN never is."""
-        values = [v for executor in self.differences.values() for v in executor.values()]
-        return all(value <= TOLERANCE for value in values)
-
-
-@np.errstate(over="ignore", invalid="ignore")  # a case may diverge
-def compare(case: Case) -> Differences:
-    """Replay one case through the reference, the engine and the messages."""
-    results = {"reference": reference.run(case), "engine": engine(case), "messages": messages(case)}
-    known = case.w is not None and case.local is not None
-    w, local = (case.w, case.local) if known else results["reference"]
-    differences = {
-        name: {"global": largest(found[0], w), "local": largest(found[1], local)}
-        for name, found in results.items()
-        if known or name != "reference"
-    }
-    return Differences(case.name, "expected" if known else "reference", differences)
+        return all(value <= TOLERANCE for value in self.apart.values())
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -81,29 +63,10 @@ def _replay(experiment: Experiment, title: str) -> Differences:
         w.append(method.models(moment.server, moment.clients).copy())
         local.append(moment.clients.get("w", np.empty(0)).copy())
     sent = in_memory.run(method, *samples(draws))
-    both = {"global": largest(sent.models, w), "local": largest(sent.local, local)}
-    apart = {"messages": both}
+    apart = {"messages": max(largest(sent.models, w), largest(sent.local, local))}
     if family.supports(method):
-        apart["engine"] = {"global": largest(family.replay(draws, [method]).w[:, 0], w)}
-    return Differences(title, "lockstep", apart)
-
-
-def engine(case: Case) -> tuple[Array, Array]:
-    """The compiled engine: global models with lazy clients, local models brought up to date."""
-    draws, methods = case.draws(), [case.method()]
-    start = family.Start(case.w0, case.local0)
-    lazy = family.replay(draws, methods, start)
-    eager = family.replay(draws, methods, start, lazy=False)
-    return lazy.w[:, 0], eager.local[:, :, 0]
-
-
-def messages(case: Case) -> tuple[Array, Array]:
-    """The deployed handlers, joined in memory; they refuse what is not finite."""
-    try:
-        exchange = in_memory.run(case.method(), case.x, case.y, (case.w0, case.local0))
-    except RefusedError:
-        return np.full_like(case.w0, np.nan), np.full_like(case.local0, np.nan)
-    return exchange.models, exchange.local
+        apart["engine"] = largest(family.replay(draws, [method]).w[:, 0], w)
+    return Differences(title, apart)
 
 
 def simulate(plan: Deployment, rounds: int) -> tuple[Array, Array]:

@@ -10,6 +10,7 @@ import numpy as np
 from psofed.cli.laws.drivers import (
     CLIENTS,
     STREAMS,
+    TOLERANCE,
     exchange,
     fits,
     largest,
@@ -21,7 +22,7 @@ from psofed.cli.laws.drivers import (
     stepwise,
     world,
 )
-from psofed.cli.laws.rules import TOLERANCE, BrokenError, applies, close, require
+from psofed.cli.laws.rules import BrokenError, applies, close, require
 from psofed.core import payload
 from psofed.core.schedule import Indices
 from psofed.federation import round as rounds

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from psofed.cli.laws.drivers import CLIENTS, COHORT, DIM, largest, small
+from psofed.cli.laws.drivers import CLIENTS, COHORT, DIM, TOLERANCE, largest, small
 from psofed.errors import InputError, nearest
 from psofed.federation import plugins, schema, texts
 from psofed.federation.contract import METHOD
@@ -27,7 +27,6 @@ from psofed.stages.defences.contract import DEFENCE
 from psofed.streams.contract import STREAM
 
 Rule = Callable[..., None]
-TOLERANCE = 1e-12  # of models that must be the same
 CONTRACTS = (METHOD, POLICY, STREAM, LEARNER, ATTACK, DEFENCE, CHECK)
 # The module with the rules of each contract, and their name there.
 RULES = {

@@ -12,23 +12,24 @@ from typing import Any
 
 import numpy as np
 
+from psofed.cli.laws.drivers import largest
 from psofed.core import features
 from psofed.core.features import Waves
 from psofed.core.schedule import GivenCohorts, Rotating
 from psofed.core.seeds import Seeds, subsets
 from psofed.federation.contract import Array, Task
+from psofed.fleet.protocol import in_memory
+from psofed.fleet.protocol.wire import RefusedError
 from psofed.methods import onlinefed, psofed
+from psofed.simulate import family
 from psofed.simulate.draws import Draws
 from psofed.streams.contract import Samples
-
-TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
     """A resolved run of PSO-Fed or Online-Fed, in the axis order client, round, coordinate."""
 
-    name: str
     algorithm: str  # "pso" or "online"
     features: Waves
     x: Array  # [K, N, L]
@@ -91,7 +92,6 @@ def draw(number: int, seed: int = 0) -> Case:
     shared = dim if algorithm == "online" else int(pick.integers(1, dim + 1))
     rows = subsets(pick.random((1 if pick.random() < 0.5 else clients, shared)), dim)
     return Case(
-        name=f"random case {number} of seed {seed}",
         algorithm=algorithm,
         features=features.cosine(seeds, dim, taps, width=1.0),
         x=pick.standard_normal((clients, rounds, taps)),
@@ -160,3 +160,27 @@ def run(case: Case) -> tuple[Array, Array]:
         history.append(w_e)
     models = np.array(history).reshape(N + 1, K + 1, D)
     return models[:, 0], models[:, 1:]
+
+
+@np.errstate(over="ignore", invalid="ignore")  # a case may diverge
+def apart(case: Case) -> dict[str, float]:
+    """The largest difference of each executor to what is expected; NaN is as far as can be."""
+    found = {"engine": engine(case), "messages": messages(case), "reference": run(case)}
+    expected = found["reference"] if case.w is None else (case.w, case.local)
+    return {name: max(map(largest, both, expected)) for name, both in found.items()}
+
+
+def engine(case: Case) -> tuple[Array, Array]:
+    """The compiled engine: global models with lazy clients, local models brought up to date."""
+    draws, methods, start = case.draws(), [case.method()], family.Start(case.w0, case.local0)
+    eager = family.replay(draws, methods, start, lazy=False)
+    return family.replay(draws, methods, start).w[:, 0], eager.local[:, :, 0]
+
+
+def messages(case: Case) -> tuple[Array, Array]:
+    """The deployed handlers, joined in memory; they refuse what is not finite."""
+    try:
+        exchange = in_memory.run(case.method(), case.x, case.y, (case.w0, case.local0))
+    except RefusedError:
+        return np.full_like(case.w0, np.nan), np.full_like(case.local0, np.nan)
+    return exchange.models, exchange.local

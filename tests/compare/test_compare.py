@@ -262,10 +262,10 @@ def test_the_command_compares_and_adds_fedavg_to_pso_fed(psofed, tmp_path):
     assert all(m["traffic_share"] <= 0.3001 for m in table["methods"] if m["name"] != "onlinefed")
 
 
-def test_a_target_that_is_no_number_is_refused(psofed, tmp_path):
-    result = psofed("compare", "--target", "nan", "--out", "out")
-    assert result.returncode == 2
-    assert "Invalid value for '--target': nan is not" in result.stderr
+@pytest.mark.parametrize(("option", "value"), [("target", "nan"), ("budget", "1.2")])
+def test_a_target_or_a_budget_that_makes_no_sense_is_refused(psofed, tmp_path, option, value):
+    result = psofed("compare", f"--{option}", value, "--out", "out")
+    assert (result.returncode, f"--{option} is {value}; use a" in result.stderr) == (2, True)
     assert not (tmp_path / "out").exists()
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,7 @@ from psofed.simulate.draws import Draws, draw
 from psofed.streams.contract import Samples
 
 
-@dataclass(frozen=True)
-class Differences:
+class Differences(NamedTuple):
     """The largest difference of each executor to the handlers in lockstep."""
 
     title: str

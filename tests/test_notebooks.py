@@ -92,13 +92,6 @@ def test_a_notebook_is_a_page_of_the_site_too(path, tmp_path):
         assert (ROOT / "docs" / link).exists(), link
 
 
-def test_a_figure_shows_itself_and_is_not_pyplots():
-    picture = psofed.run(FEW, 1).plot()
-    assert picture._repr_png_().startswith(b"\x89PNG")
-    plots = sys.modules.get("matplotlib.pyplot")
-    assert plots is None or not plots.get_fignums()
-
-
 class Screen(io.StringIO):
     def __init__(self, terminal):
         super().__init__()
@@ -168,14 +161,3 @@ def test_a_notebook_can_do_without(cell):
     psofed.run(FEW, 1, progress=False)
     psofed.run(FEW, 1, on_run=lambda total: None)
     assert cell == []
-
-
-def test_an_interrupted_cell_keeps_its_runs_and_its_line(cell):
-    def stop(total):
-        if total.runs == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(psofed.Interrupted, match="after 2 of 3 runs"):
-        psofed.run(FEW, 1, on_run=stop, progress=True)
-    assert "2 runs in" in cell[-1]
-    assert psofed.finished_runs().runs == 2

@@ -50,12 +50,6 @@ def test_methods_beside_one_with_its_own_are_what_they_were():
     assert len(after[3].floors) == 2
 
 
-def test_a_run_alone_is_that_run_among_others():
-    mixed = experiment(*OWN, *PLAIN)
-    for number, run in enumerate(onerun.some_runs(mixed, range(3))):
-        assert np.array_equal(run.mse, onerun.one_run(mixed, number).mse)
-
-
 def test_the_file_of_an_experiment_gives_it_back():
     mixed = experiment(*PLAIN, *OWN)
     table = mixed.to_table()

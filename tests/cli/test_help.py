@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 from unittest import mock
 
 import click
 import pytest
 
-from helpers import ROOT
 from psofed.cli.verbs import cli, deploy, study
 
 CONTEXT = click.Context(cli)
@@ -21,12 +18,6 @@ VERBS = {
     for words, group in GROUPS.items()
     for name in group.list_commands(CONTEXT)
 }
-
-
-def test_every_command_is_in_a_group_on_purpose():
-    files = sorted((ROOT / "src" / "psofed" / "cli").glob("*.py"))
-    verbs = {f.stem for f in files if re.search(r"^@click\.(command|group)\(", f.read_text(), re.M)}
-    assert verbs | {"verbs"} == {file for group in GROUPS.values() for file in group.files.values()}
 
 
 @pytest.mark.parametrize(
@@ -64,10 +55,3 @@ def test_tab_completes_commands_and_options(process):
     assert process(env=os.environ | words).stdout.split() == ["plain,reproduce"]
     words |= {"COMP_CWORD": "2", "COMP_WORDS": "psofed deploy re"}
     assert process(env=os.environ | words).stdout.split() == ["plain,restore"]
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_the_script_for_completion_is_valid_bash(process):
-    script = process(env=os.environ | {"_PSOFED_COMPLETE": "bash_source"}).stdout
-    assert "_PSOFED_COMPLETE=bash_complete" in script
-    subprocess.run(["bash", "-n"], input=script, text=True, check=True)

@@ -127,6 +127,7 @@ def test_a_prediction_that_is_stopped_leaves_no_folder_and_no_process(
     [
         ('clients = 4\n[[methods]]\nname = "local"\n', "methods has none with a theory: Local only: the theory is that of"),
         (TOML.replace("dim = 8", "dim = 2000"), "small.toml: features.dim is 2000"),
+        (TOML + '[attack]\nname = "scale"\nshare = 0.5\n', "small.toml: attack.name is 'scale', but the theory is that of honest"),
     ],
 )  # fmt: skip
 def test_what_the_theory_does_not_cover_is_refused(psofed, file, tmp_path, text, said):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from psofed.core import equations, features, payload
+from psofed.core import equations, features
 from psofed.core.seeds import Seeds
 
 values = st.floats(-10, 10, width=32)
@@ -67,12 +67,3 @@ def test_fold_is_eq_11_as_printed(data):
     expected = np.where(masks, models, w).mean(axis=0)
     equations.fold(w, windows, equations.share(models, windows), np.full(cohort, 1 / cohort))
     assert np.allclose(w, expected, rtol=1e-12, atol=1e-12)
-
-
-@given(
-    arrays(np.float32, st.integers(0, 40), elements=values), st.sampled_from(["float32", "float64"])
-)
-def test_a_payload_comes_back_as_it_was(sent, wire):
-    data = payload.encode(sent, wire)
-    assert len(data) == len(sent) * int(wire[-2:]) // 8
-    assert np.array_equal(payload.decode(data, wire), sent)

@@ -79,13 +79,6 @@ def test_stochastic_windows_are_fresh_and_both_ends_draw_the_same(shared, n):
     assert len(set(own.entries(3, n))) == shared
 
 
-def test_cohorts_are_a_function_of_the_round_alone():
-    cohorts = UniformCohorts(Seeds(0, run=2), clients=100, size=4)
-    whole = cohorts.cohort(np.arange(50))
-    assert whole.shape == (50, 4)
-    assert all(np.array_equal(cohorts.cohort(n), whole[n]) for n in range(50))
-
-
 def cohorts(clients, size, *changes, seed=0):
     return FleetCohorts(Seeds(seed), clients, size, history=FleetHistory(clients, changes))
 
@@ -132,24 +125,6 @@ def test_many_rounds_at_once_are_the_rounds_one_by_one(seed):
     assert counts[-1] == 1  # one member is left
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"add": (2,)}, "numbers are never used again"),
-        ({"exclude": (7,)}, "which is no member"),
-        ({"readmit": (1,)}, "which is not excluded"),
-        ({"remove": (0, 1, 2)}, "leaves no member"),
-        ({"restore": 9}, "was not reached"),
-        ({"void": 3}, "void is given without restore"),
-        ({"keep": True}, "keep is given without restore"),
-        ({"restore": 1, "void": 8}, "use 0 to 5"),
-    ],
-)
-def test_a_change_that_makes_no_sense_is_refused(change, words):
-    with pytest.raises(InputError, match=words):
-        FleetHistory(3, [Change(5, **change)])
-
-
 words = st.integers(0, 2**40)
 
 
@@ -174,17 +149,6 @@ def test_every_coordinate_of_a_draw_changes_it():
 
     variants = [{}, {"seed": 9}, {"purpose": "q"}, {"run": 9}, {"client": 9}, {"round": 9}]
     assert len({draw(**variant) for variant in variants}) == len(variants)
-
-
-@given(clients=st.lists(st.integers(0, 10**6), min_size=1, max_size=6, unique=True))
-def test_a_client_draws_the_same_alone_and_among_others(clients):
-    seeds = Seeds(5)
-    together = seeds.uniforms("x", client=clients, count=5)
-    normals = seeds.normals("x", clients, 7)
-    for row, normal, client in zip(together, normals, clients, strict=True):
-        assert np.array_equal(row, seeds.uniforms("x", client=client, count=5))
-        assert np.array_equal(normal, seeds.normals("x", [client], 7)[0])
-        assert np.array_equal(normal, seeds.generator("x", client=client).standard_normal(7))
 
 
 @given(places=st.lists(st.tuples(words, words), min_size=1, max_size=6))

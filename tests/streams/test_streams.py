@@ -113,18 +113,6 @@ def test_the_series_is_ar1_from_its_stationary_law_on_and_windows_are_newest_fir
     assert np.abs(standard.var(axis=0) - 1).max() < 4 * np.sqrt(2 / 10_000)
 
 
-@pytest.mark.parametrize(("clients", "count"), [(3, 10), (10, 10), (1000, 20)])
-def test_a_snapshot_covers_the_clients_evenly(clients, count, monkeypatch):
-    seen = []
-    laws = paper.Options.laws
-    monkeypatch.setattr(
-        paper.Options, "laws", lambda self, s, ids: seen.append(ids) or laws(self, s, ids)
-    )
-    assert STREAM.snapshot(Seeds(0), "test", clients, count).x.shape == (count, 4)
-    assert len(np.unique(seen[0])) == len(seen[0]) == min(clients, count)
-    assert 0.9 * clients - 1 <= seen[0].max() < clients
-
-
 def test_the_windows_of_the_iid_stream_are_independent_over_time():
     clients, stream = np.arange(40), EVERY["iid"]
     x = stream.samples(Seeds(5), clients, 0, 3000).x
@@ -171,17 +159,6 @@ def test_the_functions_of_clients_differ_by_the_spread_on_average():
         paper.Options(spread=1.0, at=5)
     with pytest.raises(psofed.InputError, match="spread is -1"):
         paper.Options(spread=-1.0)
-
-
-def test_kernel_and_lockstep_learn_alike_where_clients_differ():
-    experiment = small(paper.Options(spread=1.0), pso.Options(shared=4), dtype="float64")
-    task = experiment.task(0)
-    [method] = experiment.start(task)
-    drawn = draw(experiment, task, everybody=True)
-    compiled = family.replay(drawn, [method]).w[:, 0]
-    moments = any_method.play(method, any_method.RunSamples(drawn))
-    stepwise = np.array([m.server["w"].copy() for m in moments])
-    assert np.abs(compiled - stepwise).max() <= 1e-12
 
 
 def test_a_change_leaves_the_inputs_and_what_was_before_and_a_drift_goes_there_and_back():

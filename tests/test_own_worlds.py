@@ -78,13 +78,6 @@ def test_titles_say_what_a_method_has_of_its_own():
     ]
 
 
-def test_progress_adds_up_to_one_run(monkeypatch):
-    parts = []
-    monkeypatch.setattr("psofed.federation.progress.beat", parts.append)
-    onerun.some_runs(experiment(*PLAIN, *OWN), [0, 1])
-    assert sum(parts) == pytest.approx(2)
-
-
 def test_curves_have_a_row_for_each_method_in_order():
     mixed = experiment(*OWN, *PLAIN, runs=2)
     curves = montecarlo.run(mixed, jobs=1)

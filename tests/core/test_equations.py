@@ -25,24 +25,6 @@ def test_waves_approximate_the_gaussian_kernel(draw):
     assert np.abs(errors).max() < 6 / np.sqrt(100)
 
 
-def test_bumps_approximate_their_kernel():
-    # For centres c ~ N(0, s^2 I) the mean of exp(-|x-c|^2/2a) exp(-|x'-c|^2/2a) is known.
-    generator = Seeds(3).generator("centres")
-    x = generator.standard_normal((8, 2))
-    width, spread, dim = 1.5, 1.2, 300
-    a, b = width**2, spread**2
-    middle = (x[:, None] + x) / 2
-    gap = np.square(x[:, None] - x).sum(-1)
-    kernel = (a / (a + 2 * b)) * np.exp(-gap / (4 * a) - np.square(middle).sum(-1) / (a + 2 * b))
-    maps = [
-        features.Bumps(spread * generator.standard_normal((dim, 2)), width) for _ in range(DRAWS)
-    ]
-    z = np.stack([feature(x) for feature in maps])
-    errors = z @ z.transpose(0, 2, 1) - kernel
-    assert (np.abs(errors.mean(axis=0)) <= 4.5 * errors.std(axis=0) / np.sqrt(DRAWS)).all()
-    assert np.abs(errors).max() < 6 * 0.5 / np.sqrt(dim)
-
-
 def test_exponential_features_have_norm_one_exactly():
     z = features.exponential(Seeds(0), 60, 4, 2.0)(np.random.default_rng(0).normal(size=(50, 4)))
     assert np.allclose(np.square(z).sum(-1), 1, atol=1e-14)

@@ -4,8 +4,7 @@ opens without a network."""
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import build_site as site
 import pytest
@@ -43,25 +42,6 @@ def test_links_of_a_page_lead_somewhere_on_a_code_host(page):
             assert parts.fragment in anchors(target), f"{page.name}: {link}"
 
 
-class Page(HTMLParser):
-    """What a page of HTML asks for, links to and can be linked at."""
-
-    def __init__(self, path):
-        super().__init__()
-        self.loads, self.links, self.ids = [], [], set()
-        self.feed(path.read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag, attrs):
-        attrs = dict(attrs)
-        self.ids |= {attrs[key] for key in ("id", "name") if attrs.get(key)}
-        if (tag == "a" and attrs.get("href")) or (
-            tag == "link" and attrs.get("rel") in ("search", "next", "prev", "index")
-        ):
-            self.links.append(attrs["href"])
-        elif tag in ("script", "img", "iframe", "source", "object", "embed", "video", "link"):
-            self.loads += [attrs[key] for key in ("src", "href", "data") if attrs.get(key)]
-
-
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
     """The site, built once for all tests; any warning would fail it."""
@@ -72,37 +52,20 @@ def built(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
-def html(built):
-    return {path: Page(path) for path in built.rglob("*.html")}
-
-
-def test_every_page_of_the_folder_is_on_the_site(built, html):
+def test_every_page_of_the_folder_is_on_the_site(built):
     for page in PAGES:
         text = (built / f"{page.stem.lower()}.html").read_text(encoding="utf-8")
         assert 'class="sphinxsidebar"' in text, page.name
-    menu = html[built / "index.html"].links
+    menu = (built / "index.html").read_text(encoding="utf-8")
     for page in (ROOT / "docs").glob("*.md"):
-        assert f"{page.stem}.html" in menu or page.stem == "index", page.name
+        assert f'href="{page.stem}.html"' in menu or page.stem == "index", page.name
 
 
-def test_a_page_that_is_html_already_is_kept_beside_the_page_about_it(built, html):
+def test_a_page_that_is_html_already_is_kept_beside_the_page_about_it(built):
     assert (built / "_static" / site.PLAYGROUND).read_text() == playground.render()
     for path in (ROOT / "docs").glob("*.html"):
         assert (built / "_static" / path.name).read_bytes() == path.read_bytes()
-        assert f"_static/{path.name}" in html[built / path.name].links
-
-
-def test_links_of_the_site_lead_somewhere(built, html):
-    for path, page in html.items():
-        for link in page.links + page.loads:
-            parts = urlsplit(link)
-            if parts.scheme:
-                continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            assert target.exists(), f"{path.relative_to(built)}: {link}"
-            if parts.fragment and target in html:
-                assert unquote(parts.fragment) in html[target].ids, f"{path.name}: {link}"
+        assert f'href="_static/{path.name}"' in (built / path.name).read_text(encoding="utf-8")
 
 
 def test_the_site_names_no_folder_of_the_machine_that_built_it(built):
@@ -122,13 +85,12 @@ def test_no_markup_of_sphinx_is_left_in_the_text(built):
         assert not found or "_modules" in path.parts, f"{path.name}: {found}"
 
 
-def test_the_reference_has_the_verbs_and_the_functions(built, html):
-    assert {"cmdoption-psofed-run-runs", "psofed-deploy-keys-make"} <= html[built / "cli.html"].ids
-    core = html[built / "api" / "psofed.core.html"].ids
-    assert {"psofed.core.equations.fold", "psofed.core.equations.lms"} <= core
-    known = {name for page in html.values() for name in page.ids}
-    for name, home in psofed._HOMES.items():
-        assert home.replace(":", ".") in known, name
+def test_the_reference_has_the_verbs_and_the_functions(built):
+    text = "".join(path.read_text(encoding="utf-8") for path in built.rglob("*.html"))
+    verbs = ("cmdoption-psofed-run-runs", "psofed-deploy-keys-make")
+    functions = ("psofed.core.equations.fold", *psofed._HOMES.values())
+    for name in (*verbs, *functions):
+        assert f'id="{name.replace(":", ".")}"' in text, name
 
 
 def test_the_search_box_works_without_a_network(tab, built):

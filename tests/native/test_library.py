@@ -7,7 +7,6 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -36,41 +35,6 @@ def experiment(dtype):
         clients=12, rounds=150, runs=1, cohort=3, dtype=dtype, test_samples=100,
         features=psofed.Features(dim=27), methods=METHODS,
     )  # fmt: skip
-
-
-KINDS = {int: "int64_t", float: "double"}
-HEADER = """
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#define REAL {real}
-#define NAME(name) name
-#include "job.h"
-#define KIND(field) _Generic((field), int64_t: "int64_t", double: "double", default: "other")
-#define SAY(type, field) printf("%s %s %zu %zu %s\\n", #type, #field, offsetof(type, field), \\
-    sizeof(((type *)0)->field), KIND(((type *)0)->field));
-int main(void) {{ {body} return 0; }}
-"""
-
-
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-@pytest.mark.parametrize("real", ["float", "double"])
-def test_every_field_of_the_job_is_where_c_has_it(real, tmp_path):
-    """Name, offset, size and kind: two fields that are exchanged have the same total size."""
-    kinds = [*get_type_hints(kernel.Job).values(), kernel.Job]
-    fields = [(kind, name, hint) for kind in kinds for name, hint in get_type_hints(kind).items()]
-    body = " ".join(f"SAY({kind.__name__}, {name})" for kind, name, _ in fields)
-    (tmp_path / "job.c").write_text(HEADER.format(real=real, body=body))
-    where = str(native.FOLDER)
-    command = ["gcc", "-iquote", where, str(tmp_path / "job.c"), "-o", str(tmp_path / "job")]
-    subprocess.check_call(command)
-    printed = subprocess.check_output([tmp_path / "job"], text=True).splitlines()
-    expected = []
-    for kind, name, hint in fields:
-        place = getattr(native._structure(kind), name)
-        said = KINDS.get(hint, "other")
-        expected.append(f"{kind.__name__} {name} {place.offset} {place.size} {said}")
-    assert printed == expected
 
 
 @compiled

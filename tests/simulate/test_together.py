@@ -34,11 +34,6 @@ def assert_alone(experiment, numbers):
             assert np.array_equal(getattr(run, name), getattr(alone, name), equal_nan=True), name
 
 
-@pytest.mark.parametrize("options", TRIED, ids=lambda options: options.title())
-def test_a_run_is_the_same_whatever_is_computed_with_it(options):
-    assert_alone(replace(SMALL, methods=(options,)), [5, 0])
-
-
 @given(
     st.lists(st.integers(0, 50), min_size=1, max_size=6, unique=True),
     st.lists(st.sampled_from(METHODS), min_size=1, max_size=4, unique_by=lambda o: o.title()),

@@ -1,6 +1,5 @@
 """The synthetic streams: the paper's laws, changes of f, and any f with any inputs and noise."""
 
-import pickle
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -310,11 +309,3 @@ def test_noise_that_a_function_draws_is_used_as_it_is():
     )  # fmt: skip
     for found in (learned, tested):
         assert np.allclose(np.abs(found.noise), 0.2)
-
-
-def test_a_stream_survives_a_journey_to_another_process():
-    stream = function.Options(product, 3, inputs=walk)
-    again = pickle.loads(pickle.dumps(stream))
-    assert again == stream
-    a, b = (s.samples(Seeds(0), np.arange(2), 0, 9).y for s in (stream, again))
-    assert np.array_equal(a, b)

@@ -161,3 +161,14 @@ def test_a_notebook_can_do_without(cell):
     psofed.run(FEW, 1, progress=False)
     psofed.run(FEW, 1, on_run=lambda total: None)
     assert cell == []
+
+
+def test_an_interrupted_cell_keeps_its_runs_and_its_line(cell):
+    def stop(total):
+        if total.runs == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(psofed.Interrupted, match="after 2 of 3 runs"):
+        psofed.run(FEW, 1, on_run=stop, progress=True)
+    assert "2 runs in" in cell[-1]
+    assert psofed.finished_runs().runs == 2

@@ -22,7 +22,11 @@ VERBS = {
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [("serve", "it is `psofed deploy serve`"), ("study swep", "did you mean 'sweep'?")],
+    [
+        ("serve", "it is `psofed deploy serve`"),
+        ("study swep", "did you mean 'sweep'?"),
+        ("reproduc", "did you mean 'reproduce'?"),
+    ],
 )
 def test_a_verb_that_is_elsewhere_or_misspelt_is_named(psofed, words, said):
     done = psofed(*words.split())

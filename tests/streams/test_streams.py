@@ -112,6 +112,18 @@ def test_the_series_is_ar1_from_its_stationary_law_on_and_windows_are_newest_fir
     assert np.abs(standard.var(axis=0) - 1).max() < 4 * np.sqrt(2 / 10_000)
 
 
+@pytest.mark.parametrize(("clients", "count"), [(3, 10), (10, 10), (1000, 20)])
+def test_a_snapshot_covers_the_clients_evenly(clients, count, monkeypatch):
+    seen = []
+    laws = paper.Options.laws
+    monkeypatch.setattr(
+        paper.Options, "laws", lambda self, s, ids: seen.append(ids) or laws(self, s, ids)
+    )
+    assert STREAM.snapshot(Seeds(0), "test", clients, count).x.shape == (count, 4)
+    assert len(np.unique(seen[0])) == len(seen[0]) == min(clients, count)
+    assert 0.9 * clients - 1 <= seen[0].max() < clients
+
+
 def test_the_windows_of_the_iid_stream_are_independent_over_time():
     clients, stream = np.arange(40), EVERY["iid"]
     x = stream.samples(Seeds(5), clients, 0, 3000).x

@@ -15,7 +15,7 @@ from psofed.streams.data import reading as tables
 from psofed.streams.data import recipe as recipes
 from psofed.streams.data import table as spools
 from psofed.streams.data.columns import Columns
-from psofed.streams.data.recipe import Past
+from psofed.streams.data.recipe import Past, forward
 from psofed.streams.data.rounds import Delay, Rounds, sampled
 
 
@@ -217,6 +217,15 @@ def test_moments_of_parts_make_the_moments_of_the_whole(values, cut):
     parts = recipes.merge(recipes.moments(whole[:cut]), recipes.moments(whole[cut:]))
     for ours, theirs in zip(parts, recipes.moments(whole), strict=True):
         assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-3)
+
+
+@given(st.lists(st.one_of(st.just(float("nan")), st.floats(-9, 9)), min_size=1, max_size=30))
+def test_held_values_are_the_last_known_ones(values):
+    last, wanted = float("nan"), []
+    for value in values:
+        last = last if np.isnan(value) else value
+        wanted.append(last)
+    np.testing.assert_array_equal(forward(np.array(values)[:, None])[:, 0], wanted)
 
 
 @given(st.integers(1, 6), st.lists(st.integers(1, 5), min_size=1, max_size=8))

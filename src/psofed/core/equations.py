@@ -18,7 +18,7 @@ FEW = 32
 
 
 def lms(w: NDArray[Any], z: NDArray[Any], y: Any, step: float) -> Any:
-    """Eq. (5) and (10): w <- w + mu z epsilon, epsilon = y - w^T z. In place; returns epsilon.
+    """Eq. (5), (8) and (10): w <- w + mu z epsilon, epsilon = y - w^T z. In place; returns epsilon.
 
     Leading axes broadcast, so that one call serves one client or all of them.
 

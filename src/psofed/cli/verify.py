@@ -36,7 +36,7 @@ def verify(files: tuple[Path, ...]) -> None:
         cells = [f"{result.apart[n]:.1e}" if n in result.apart else "-" for n in rows[0][1:3]]
         rows.append([result.title, *cells, "ok" if result.passed else "DIFFERS"])
     passed = all(result.passed for result in results)
-    said = "Largest difference to the handlers in lockstep, global and local models, all rounds."
+    said = "Largest difference to the handlers in lockstep."
     within = f"All within {TOLERANCE:g}." if passed else f"NOT all within {TOLERANCE:g}."
     printing.show(Grid(rows), f"{said} {within}")
     sys.exit(0 if passed else 1)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from helpers import cost, processes, programs, schedule, skips
+from helpers import processes, programs, schedule, skips
 from helpers.command import Done, call
 from helpers.devices import Mosquitto
 
@@ -42,7 +42,6 @@ def pytest_configure(config):
     settings.load_profile("thorough" if config.getoption("--thorough") else "usual")
     gc.disable()  # until all tests are found: what that makes stays to the end
     config.pluginmanager.register(schedule.Examples())
-    config.pluginmanager.register(cost.Cost())
     config.pluginmanager.register(skips.Skips())
 
 
@@ -184,9 +183,8 @@ def chromium():
     playwright = sync_playwright().start()
     browser = playwright.chromium.launch(executable_path=path, args=quiet.split())
     yield browser
-    with cost.aside("the browser"):
-        browser.close()
-        playwright.stop()
+    browser.close()
+    playwright.stop()
 
 
 @pytest.fixture(scope="session")

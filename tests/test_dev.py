@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -18,29 +17,6 @@ def dev():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def test_a_step_is_a_line_with_its_seconds_that_says_whether_it_failed(dev, capsys):
-    with dev.step("install things"):
-        pass
-    assert capsys.readouterr().err == "  install things ... done, 0 s\n"
-    with pytest.raises(subprocess.CalledProcessError), dev.step("install things"):
-        raise subprocess.CalledProcessError(1, "uv")
-    assert "install things ... failed, 0 s" in capsys.readouterr().err
-
-
-def test_setting_up_names_every_step_once(dev, capsys, monkeypatch, tmp_path):
-    calls = []
-    monkeypatch.setattr(dev, "VENV", tmp_path)
-    monkeypatch.setattr(dev, "PYTHON", tmp_path / "python")
-    monkeypatch.setattr(dev.venv, "create", lambda folder, with_pip: calls.append(folder))
-    monkeypatch.setattr(dev.subprocess, "check_call", lambda words, **_: calls.append(words))
-    dev.set_up()
-    said = capsys.readouterr().err
-    assert said.count(" done, ") == len(calls) == 4
-    dev.set_up()
-    assert capsys.readouterr().err == ""
-    assert len(calls) == 4
 
 
 def test_hidden_programs_are_not_found_and_all_others_are(dev, tmp_path):

@@ -92,13 +92,6 @@ def test_a_notebook_is_a_page_of_the_site_too(path, tmp_path):
         assert (ROOT / "docs" / link).exists(), link
 
 
-def test_a_figure_shows_itself_and_is_not_pyplots():
-    picture = psofed.run(FEW, 1).plot()
-    assert picture._repr_png_().startswith(b"\x89PNG")
-    plots = sys.modules.get("matplotlib.pyplot")
-    assert plots is None or not plots.get_fignums()
-
-
 class Screen(io.StringIO):
     def __init__(self, terminal):
         super().__init__()

@@ -50,12 +50,6 @@ def test_methods_beside_one_with_its_own_are_what_they_were():
     assert len(after[3].floors) == 2
 
 
-def test_a_run_alone_is_that_run_among_others():
-    mixed = experiment(*OWN, *PLAIN)
-    for number, run in enumerate(onerun.some_runs(mixed, range(3))):
-        assert np.array_equal(run.mse, onerun.one_run(mixed, number).mse)
-
-
 def test_the_file_of_an_experiment_gives_it_back():
     mixed = experiment(*PLAIN, *OWN)
     table = mixed.to_table()
@@ -82,13 +76,6 @@ def test_titles_say_what_a_method_has_of_its_own():
     assert [title for _, part in parts for title in part.titles] == [
         mixed.titles[j] for j in (0, 1, 2, 4, 3)
     ]
-
-
-def test_progress_adds_up_to_one_run(monkeypatch):
-    parts = []
-    monkeypatch.setattr("psofed.federation.progress.beat", parts.append)
-    onerun.some_runs(experiment(*PLAIN, *OWN), [0, 1])
-    assert sum(parts) == pytest.approx(2)
 
 
 def test_curves_have_a_row_for_each_method_in_order():

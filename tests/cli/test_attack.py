@@ -108,26 +108,6 @@ def test_all_attacks_are_tried_unless_some_are_named_and_the_file_has_its_own_st
     assert [each for each in mine if each.name == "scale"] == [own]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--shares", "0,x"), "--shares is 'x', a text; use a number"),
-        (("--shares", "0,1"), "--shares has 1; use shares of the clients"),
-        (("--shares", "0,0.01"), "--shares have nobody of 10 clients in any; give one of 0.1"),
-        (("--attack", "scael"), "--attack scael: name is 'scael'"),
-        (("--attack", "scale:fac=1"), "--attack scale:fac=1: fac"),
-        (("--attack", "stuck:begin=-1"), "attack.begin is -1"),
-        (("--defence", "krum"), "defence.name is 'krum', which needs 5 members in a round"),
-    ],
-)
-def test_a_mistake_is_one_line_and_nothing_is_written(psofed, tiny, tmp_path, arguments, said):
-    done = psofed("study", "attack", tiny, *arguments, "--out", "out")
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert said in done.stderr
-    assert not (tmp_path / "out").exists()
-
-
 def test_an_attack_of_ones_own_is_kept_beside_the_result(psofed, tiny, tmp_path, sketched):
     put(tmp_path, kind="attack")
     put(tmp_path, kind="defence", name="shield.py")

@@ -69,17 +69,3 @@ def test_a_sweep_reaches_the_keys_of_an_attack_and_of_a_defence(psofed, file, sk
     unknown = psofed("study", "sweep", both, "--set", "attack.factor=0,5", "--out", "t")
     assert unknown.returncode == 2
     assert "attack.factor is not a setting of this experiment" in unknown.stderr
-
-
-@pytest.mark.parametrize("name", ["perturbation", "median"])
-def test_what_an_attack_or_a_defence_looks_like_can_be_checked(psofed, name):
-    done = psofed("check", name)
-    assert done.returncode == 0, done.stderr
-    assert "Every rule holds" in done.stdout
-
-
-def test_theory_refuses_attacks_before_it_writes(psofed, file, tmp_path):
-    done = psofed("study", "theory", file("scale"), "--out", "t")
-    assert done.returncode == 2
-    assert "e.toml: attack.name is 'scale', but the theory is that of honest" in done.stderr
-    assert not (tmp_path / "t").exists()

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 from unittest import mock
 
 import click
 import pytest
 
-from helpers import ROOT
 from psofed.cli.verbs import cli, deploy, study
 
 CONTEXT = click.Context(cli)
@@ -23,15 +20,13 @@ VERBS = {
 }
 
 
-def test_every_command_is_in_a_group_on_purpose():
-    files = sorted((ROOT / "src" / "psofed" / "cli").glob("*.py"))
-    verbs = {f.stem for f in files if re.search(r"^@click\.(command|group)\(", f.read_text(), re.M)}
-    assert verbs | {"verbs"} == {file for group in GROUPS.values() for file in group.files.values()}
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
-    [("serve", "it is `psofed deploy serve`"), ("study swep", "did you mean 'sweep'?")],
+    [
+        ("serve", "it is `psofed deploy serve`"),
+        ("study swep", "did you mean 'sweep'?"),
+        ("reproduc", "did you mean 'reproduce'?"),
+    ],
 )
 def test_a_verb_that_is_elsewhere_or_misspelt_is_named(psofed, words, said):
     done = psofed(*words.split())
@@ -64,10 +59,3 @@ def test_tab_completes_commands_and_options(process):
     assert process(env=os.environ | words).stdout.split() == ["plain,reproduce"]
     words |= {"COMP_CWORD": "2", "COMP_WORDS": "psofed deploy re"}
     assert process(env=os.environ | words).stdout.split() == ["plain,restore"]
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_the_script_for_completion_is_valid_bash(process):
-    script = process(env=os.environ | {"_PSOFED_COMPLETE": "bash_source"}).stdout
-    assert "_PSOFED_COMPLETE=bash_complete" in script
-    subprocess.run(["bash", "-n"], input=script, text=True, check=True)

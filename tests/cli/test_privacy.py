@@ -20,31 +20,6 @@ scheme = "coordinated"
 [deploy]
 run = "p"
 """
-TABLE = """
-clients = 2
-rounds = 30
-cohort = 2
-[stream]
-name = "table"
-file = "readings.csv"
-clients = ["p", "q"]
-first = 10
-frozen = 30
-[stream.columns]
-target = "load"
-time = ["t"]
-client = "who"
-inputs = ["celsius", "hpa"]
-[stream.scaling]
-celsius = [15, 8]
-hpa = [1013, 10]
-load = [500, 120]
-[features]
-dim = 60
-[[methods]]
-name = "psofed"
-shared = 30
-"""
 
 
 @pytest.fixture
@@ -84,15 +59,8 @@ def test_with_and_without_privacy_stand_side_by_side(psofed, file, tmp_path):
 
 
 @pytest.mark.usefixtures("sketched")
-def test_the_columns_of_a_table_are_read_in_their_units(psofed, tmp_path):
-    (tmp_path / "table.toml").write_text(TABLE)
-    rows = [
-        f"{t},{who},{12 + 5 * ((7 * t + i) % 11) / 11:.3f},{1000 + (3 * t + 5 * i) % 23},"
-        f"{380 + (13 * t + 31 * i) % 240}"
-        for t in range(40) for i, who in enumerate("pq") if not (who == "q" and t % 6 == 1)
-    ]  # fmt: skip
-    (tmp_path / "readings.csv").write_text("\n".join(["t,who,celsius,hpa,load", *rows]) + "\n")
-    done = psofed("study", "privacy", "table.toml", "--rounds", 10, "--clients", 2, "--out", "out")
+def test_the_columns_of_a_table_are_read_in_their_units(psofed, table, tmp_path):
+    done = psofed("study", "privacy", table, "--rounds", 10, "--clients", 2, "--out", "out")
     assert done.returncode == 0, done.stderr
     (found,) = json.loads((tmp_path / "out" / "privacy.json").read_text())["methods"]
     assert found["read"] == 1
@@ -105,10 +73,3 @@ def test_the_columns_of_a_table_are_read_in_their_units(psofed, tmp_path):
     for column, value in zip(columns.values(), first, strict=True):
         assert column["true"][0] == pytest.approx(value, abs=1e-3)
         assert column["read"][0] == pytest.approx(value, abs=0.01)
-
-
-def test_what_cannot_be_audited_is_refused_in_a_line(psofed, tmp_path):
-    done = psofed("study", "privacy", "nowhere.toml")
-    assert done.returncode == 2, done.stdout
-    assert "nowhere.toml" in done.stderr
-    assert not (tmp_path / "results").exists()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 
-import pytest
-
 
 def test_a_sweep_writes_its_table_figure_curves_and_report(psofed, tiny, tmp_path):
     sets = ("--set", "methods.shared=1,3", "--set", "step=0.2,0.4", "--set", "width=1,2")
@@ -32,28 +30,6 @@ def test_a_sweep_writes_its_table_figure_curves_and_report(psofed, tiny, tmp_pat
     assert again.returncode == 0, again.stderr
     for name in ("sweep.csv", "curves.csv", "sweep.png", "sweep.pdf"):
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes(), name
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("shared", "--set is 'shared', which is not KEY=VALUE"),
-        ("shared=", "--set is 'shared=', which is not KEY=VALUE"),
-        ("shared=1,,2", "--set shared has an empty value"),
-        ("methods.prox=1", "methods.prox is an option of none of these methods"),
-        ("shared=1,99", "methods.shared is 99, but dim is 8"),
-        ("features.name=cosine,sinus", "features.name is 'sinus'"),
-        ("shared=1 shared=2", "is given twice"),
-        ("step=0.2,big", "step is 'big', a text; use a number"),
-    ],
-)
-def test_a_mistake_is_one_line_and_nothing_is_written(psofed, tiny, tmp_path, text, said):
-    sets = [part for each in text.split(" ") for part in ("--set", each)]
-    done = psofed("study", "sweep", tiny, *sets, "--out", "out")
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert said in done.stderr
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_sweep_that_was_stopped_goes_on(psofed, tiny, tmp_path, monkeypatch):

@@ -7,38 +7,6 @@ import pytest
 from helpers.opened import told
 from psofed import experiment as experiments
 
-TABLE = """
-clients = 2
-rounds = 40
-cohort = 2
-[stream]
-name = "table"
-file = "readings.csv"
-clients = ["p", "q"]
-first = 4
-frozen = 40
-[stream.columns]
-target = "y"
-time = ["t"]
-client = "who"
-inputs = ["a"]
-[stream.scaling]
-a = [0.5, 2.0]
-y = [10, 3]
-[features]
-dim = 6
-[[methods]]
-name = "psofed"
-shared = 2
-"""
-
-
-@pytest.fixture
-def table(tmp_path):
-    rows = [f"{t},{who},{t % 7},{t % 5}" for t in range(60) for who in "pq"]
-    (tmp_path / "readings.csv").write_text("\n".join(["t,who,a,y", *rows]) + "\n")
-    return tmp_path / "table.toml"
-
 
 def ends(folder):
     summary = json.loads((folder / "summary.json").read_text())
@@ -96,7 +64,6 @@ def test_sweep_and_theory_take_targets_and_show_them(psofed, tiny, tmp_path):
 
 @pytest.mark.usefixtures("sketched")
 def test_a_table_has_the_targets_that_were_measured_and_no_others(psofed, table, tmp_path):
-    table.write_text(TABLE)
     done = psofed("run", table, "--out", "r")
     assert done.returncode == 0, done.stderr
     assert "Errors are on measured targets" in done.stdout
@@ -105,7 +72,7 @@ def test_a_table_has_the_targets_that_were_measured_and_no_others(psofed, table,
         refused = psofed("run", table, "--set", f"targets={targets}", "--out", "s")
         assert refused.returncode == 2
         assert f"--set targets is '{targets}', but a table has only the targets" in refused.stderr
-        (tmp_path / "named.toml").write_text(f'targets = "{targets}"\n{TABLE}')
+        (tmp_path / "named.toml").write_text(f'targets = "{targets}"\n{table.read_text()}')
         refused = psofed("run", tmp_path / "named.toml", "--out", "s")
         assert refused.returncode == 2
         assert f"targets is '{targets}', but a table has only the targets" in refused.stderr

@@ -122,20 +122,6 @@ def test_a_prediction_that_is_stopped_leaves_no_folder_and_no_process(
     wait_for(lambda: not any(is_alive(child) for child in children), 20)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('clients = 4\n[[methods]]\nname = "local"\n', "methods has none with a theory: Local only: the theory is that of"),
-        (TOML.replace("dim = 8", "dim = 2000"), "small.toml: features.dim is 2000"),
-    ],
-)  # fmt: skip
-def test_what_the_theory_does_not_cover_is_refused(psofed, file, tmp_path, text, said):
-    file.write_text(text)
-    result = psofed("study", "theory", file, "--out", tmp_path / "out")
-    assert (result.returncode, said in result.stderr) == (2, True)
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     "change",

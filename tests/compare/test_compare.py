@@ -1,14 +1,12 @@
 """Methods at equal bytes: fitted, tuned, run on the same draws, and judged in one sentence."""
 
 import json
-import sys
 from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from helpers.opened import told
-from psofed import methods
 from psofed.compare import budget, tuning
 from psofed.compare.budget import Cost, completed, cost, everything, fit, reference_bytes
 from psofed.compare.search import bytes_to_target
@@ -19,7 +17,7 @@ from psofed.federation.membership import Change
 from psofed.federation.options import Common
 from psofed.methods import fedavg, local, memofed, onlinefed, psofed
 from psofed.report import comparisons as words
-from psofed.rivals import etpsofed, quantised, topk
+from psofed.rivals import topk
 from psofed.simulate import montecarlo
 from psofed.streams import paper
 from psofed.streams.contract import about, measured
@@ -95,45 +93,6 @@ def test_there_is_one_reference_and_it_comes_first_and_controls_last():
 def test_no_option_hides_what_a_method_declares(name):
     own = {f.name for f in fields(schema.load("psofed.methods", name).Options)}
     assert not (own - {f.name for f in fields(Common)}) & set(dir(Common))
-
-
-TENTHS = """
-from dataclasses import dataclass
-from typing import ClassVar
-
-from psofed.methods import psofed
-from psofed.contract import Common, Knob
-
-
-@dataclass(frozen=True)
-class Options(Common):
-    name: ClassVar[str] = "tenths"
-    knob: ClassVar[Knob | None] = Knob("left_out", more=False, least=0, most=lambda dim, rounds: 9)
-    left_out: int = 2
-
-    def describe(self):
-        return f"{10 - self.left_out} tenths"
-
-
-class Method(psofed.Method):
-    def __init__(self, options, task):
-        shared = task.dim * (10 - options.left_out) // 10
-        super().__init__(psofed.Options(shared), task)
-"""
-
-
-def test_a_method_from_outside_is_fitted_by_the_knob_that_it_declares(tmp_path, monkeypatch):
-    (tmp_path / "tenths.py").write_text(TENTHS)
-    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
-    schema._homes.cache_clear()
-    try:
-        (tenths,) = (o for o in everything(20) if o.name == "tenths")
-        for share, left_out in ((1.0, 0), (0.35, 7), (0.1, 9)):
-            assert fit(SMALL, tenths, share).options == replace(tenths, left_out=left_out)
-        assert fit(SMALL, tenths, 0.05).why == "costs 10 % at the least"
-    finally:
-        schema._homes.cache_clear()
-        sys.modules.pop("psofed.methods.tenths", None)
 
 
 class Bare:
@@ -262,13 +221,6 @@ def test_the_command_compares_and_adds_fedavg_to_pso_fed(psofed, tmp_path):
     assert all(m["traffic_share"] <= 0.3001 for m in table["methods"] if m["name"] != "onlinefed")
 
 
-def test_a_target_that_is_no_number_is_refused(psofed, tmp_path):
-    result = psofed("compare", "--target", "nan", "--out", "out")
-    assert result.returncode == 2
-    assert "Invalid value for '--target': nan is not" in result.stderr
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.usefixtures("hasty")
 def test_a_budget_that_nobody_fits_in_so_few_rounds_is_refused_and_says_why(psofed, tmp_path):
     (tmp_path / "small.toml").write_text(TOML)
@@ -282,18 +234,6 @@ def test_a_budget_that_nobody_fits_in_so_few_rounds_is_refused_and_says_why(psof
     ):
         assert why in result.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_runs_in_processes_are_those_in_threads():
-    experiment = replace(
-        SMALL,
-        rounds=60,
-        methods=(topk.Options(kept=2), etpsofed.Options(shared=4), quantised.Options(shared=4)),
-    )
-    one = montecarlo.run(experiment, pool=montecarlo.threads(1))
-    two = montecarlo.run(experiment, pool=montecarlo.fresh_processes(2))
-    assert np.array_equal(one.mse, two.mse)
-    assert np.array_equal(one.uplink, two.uplink)
 
 
 def test_a_budget_is_that_of_a_quiet_fleet():

@@ -16,7 +16,7 @@ from psofed.curves import to_db
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.federation.learners import lms
-from psofed.methods import fedavg, memofed, onlinefed, psofed
+from psofed.methods import fedavg, onlinefed, psofed
 from psofed.rivals import cmfl, fedprox, fedscr, qsgd, raw, sketch, structured, topk
 from psofed.simulate import montecarlo
 
@@ -98,17 +98,6 @@ def test_what_is_tuned_on_is_not_what_is_reported():
     Search(pilot, tuning.silent, "x").best({("Online-Fed", "error"): [onlinefed.Options()]})
     assert {(seed, rounds) for seed, rounds, _ in seen} == {(SEED + 5, SMALL.rounds)}
     assert {len(numbers) for _, _, numbers in seen} == {rung.runs for rung in PLAIN}
-
-
-@pytest.mark.parametrize(
-    "options", [psofed.Options(4, "coordinated"), fedavg.Options(), memofed.Options(size=6)],
-    ids=lambda o: o.name,
-)  # fmt: skip
-def test_what_fits_a_budget_sends_no_more(options):
-    fitted = budget.fit(SMALL, options, 0.3)
-    assert 0.01 < fitted.cost.share <= 0.3001
-    used = replace(SMALL, methods=(onlinefed.Options(), replace(fitted.options, label="x")))
-    assert montecarlo.run(used, 1).traffic_share(1, 0) <= 0.31
 
 
 def test_a_setting_next_to_another_differs_in_one_option_and_fits():

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from psofed.core import equations, features, payload
+from psofed.core import equations, features
 from psofed.core.seeds import Seeds
 
 values = st.floats(-10, 10, width=32)
@@ -23,24 +23,6 @@ def test_waves_approximate_the_gaussian_kernel(draw):
     # One map errs by 1/sqrt(D/2) at most in standard deviation: 6 of them bound all 57,600 errors.
     assert errors.std(axis=0).max() < 1 / np.sqrt(100)
     assert np.abs(errors).max() < 6 / np.sqrt(100)
-
-
-def test_bumps_approximate_their_kernel():
-    # For centres c ~ N(0, s^2 I) the mean of exp(-|x-c|^2/2a) exp(-|x'-c|^2/2a) is known.
-    generator = Seeds(3).generator("centres")
-    x = generator.standard_normal((8, 2))
-    width, spread, dim = 1.5, 1.2, 300
-    a, b = width**2, spread**2
-    middle = (x[:, None] + x) / 2
-    gap = np.square(x[:, None] - x).sum(-1)
-    kernel = (a / (a + 2 * b)) * np.exp(-gap / (4 * a) - np.square(middle).sum(-1) / (a + 2 * b))
-    maps = [
-        features.Bumps(spread * generator.standard_normal((dim, 2)), width) for _ in range(DRAWS)
-    ]
-    z = np.stack([feature(x) for feature in maps])
-    errors = z @ z.transpose(0, 2, 1) - kernel
-    assert (np.abs(errors.mean(axis=0)) <= 4.5 * errors.std(axis=0) / np.sqrt(DRAWS)).all()
-    assert np.abs(errors).max() < 6 * 0.5 / np.sqrt(dim)
 
 
 def test_exponential_features_have_norm_one_exactly():
@@ -67,12 +49,3 @@ def test_fold_is_eq_11_as_printed(data):
     expected = np.where(masks, models, w).mean(axis=0)
     equations.fold(w, windows, equations.share(models, windows), np.full(cohort, 1 / cohort))
     assert np.allclose(w, expected, rtol=1e-12, atol=1e-12)
-
-
-@given(
-    arrays(np.float32, st.integers(0, 40), elements=values), st.sampled_from(["float32", "float64"])
-)
-def test_a_payload_comes_back_as_it_was(sent, wire):
-    data = payload.encode(sent, wire)
-    assert len(data) == len(sent) * int(wire[-2:]) // 8
-    assert np.array_equal(payload.decode(data, wire), sent)

@@ -17,8 +17,6 @@ from psofed.methods import psofed as pso
 from psofed.simulate import family
 from psofed.simulate.family import supports
 from psofed.simulate.onerun import one_run
-from psofed.streams import paper
-from psofed.theory import moments
 
 SMALL = Experiment(
     clients=5, cohort=2, rounds=50, runs=1, test_samples=200, features=Features(dim=12),
@@ -54,31 +52,12 @@ def test_how_many_features_are_in_memory_does_not_change_a_result(monkeypatch):
         assert np.allclose(one_run(own, 0).mse, whole, rtol=1e-12)
 
 
-def test_every_kind_of_method_learns_from_own_features():
-    mse = one_run(replace(SMALL, features=Features(angles, dim=8)), 0).mse
-    assert (mse[:, -1] < 0.9 * mse[:, 0]).all()
-
-
 def test_correlations_from_draws_are_near_those_in_closed_form():
     exact = cosine(Seeds(0), 10, 3, 2.0)
     own = OwnMap(vectorised(exact, np.ones((15, 3)), "features.name", (10,)), 10)
     law = np.array([0.1, -0.2, 0.0]), np.diag([0.5, 1.0, 0.0])
     assert np.allclose(own.correlation(*law), exact.correlation(*law), atol=0.02)
     assert np.array_equal(own.correlation(*law), own.correlation(*law))
-
-
-def test_the_theory_samples_what_it_has_no_formula_for():
-    experiment = replace(
-        SMALL, stream=paper.Options(inputs="iid"), features=Features(angles, dim=8), world=0
-    )
-    task = replace(experiment, dtype="float64").task(0)
-    found = moments.moments(experiment, task, 2000)
-    assert not found.analytic
-    x, _, _ = moments.sample(experiment, task, 20_000, "check", found.clients)
-    z = angles(x)
-    assert np.allclose(found.R, np.einsum("knc,knd->kcd", z, z) / 20_000, atol=0.1)
-    predicted = psofed.predict_curves(replace(experiment, methods=(pso.Options(shared=3),)))
-    assert predicted[0].mse[-1] < predicted[0].mse[0]
 
 
 WRONG = {

@@ -11,7 +11,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from helpers import ROOT
-from helpers.real_data import air_quality
 from psofed.errors import InputError
 
 _path = ROOT / "benchmarks" / "fetch_air_quality.py"
@@ -125,13 +124,3 @@ def test_without_a_network_one_line_says_what_to_do(serve, tmp_path, capsys):
         assert line.count("\n") == 1
     assert fetching.main([str(tmp_path / "air"), "--url", "file:///etc/passwd"]) == 2
     assert not (tmp_path / "air").exists()
-
-
-def test_the_data_beside_the_project_is_that_of_the_docs(serve, tmp_path):
-    import gzip
-
-    if air_quality() is None:
-        pytest.skip("the air-quality data is not here (PSOFED_DATA)")
-    found = {p.name.split("_")[2]: gzip.decompress(p.read_bytes()).decode()
-             for p in air_quality().iterdir()}  # fmt: skip
-    assert fetching.fetch(tmp_path / "air", serve(archive(found))) is True

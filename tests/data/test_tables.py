@@ -17,7 +17,6 @@ from psofed.streams.data import table as spools
 from psofed.streams.data.columns import Columns
 from psofed.streams.data.recipe import Past, forward
 from psofed.streams.data.rounds import Delay, Rounds, sampled
-from psofed.streams.data.table import Spool
 
 
 def rows_of(k, table):
@@ -218,20 +217,6 @@ def test_moments_of_parts_make_the_moments_of_the_whole(values, cut):
     parts = recipes.merge(recipes.moments(whole[:cut]), recipes.moments(whole[cut:]))
     for ours, theirs in zip(parts, recipes.moments(whole), strict=True):
         assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-3)
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 900)), max_size=12))
-def test_the_spool_gives_back_every_row_of_every_client_in_order(parts):
-    spool, wanted = Spool(width=1), {}
-    count = 0
-    for k, size in parts:
-        rows = np.arange(count, count + size, dtype=float)[:, None]
-        count += size
-        spool.add(k, rows)
-        wanted.setdefault(k, []).append(rows)
-    for k, rows in wanted.items():
-        assert (np.concatenate(list(spool.read(k))) == np.concatenate(rows)).all()
-    spool.close()
 
 
 @given(st.lists(st.one_of(st.just(float("nan")), st.floats(-9, 9)), min_size=1, max_size=30))

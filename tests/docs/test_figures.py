@@ -31,8 +31,3 @@ def test_a_benchmark_is_a_script_that_measures_each_of_its_figures(module):
     script = ROOT / "benchmarks" / f"{module}.py"
     assert figures.SOURCES[module].command.split()[0] == script.name
     assert re.search(r"^def measure\(quick: bool", script.read_text(), re.MULTILINE)
-
-
-def test_no_figure_is_measured_twice_for_one_page():
-    places = [(figure.page, figure.name) for figure in figures.FIGURES]
-    assert len(set(places)) == len(places)

@@ -3,7 +3,7 @@
 import build_site
 import leaves_table
 import pytest
-from methods_page import POINTS, points, traffic
+from methods_page import POINTS, points
 
 from psofed.federation import schema
 from psofed.methods import psofed
@@ -54,12 +54,6 @@ def test_noise_is_for_uploads_that_are_entries_of_a_model():
     assert known == {"psofed", "onlinefed", "fedavg"}
     clients = {name for name, word in found.items() if word == "client level"}
     assert clients == {"ditto", "fedpoe", "fedprox"}
-
-
-def test_counted_bytes_are_those_of_the_page_of_methods():
-    for name in ("onlinefed", "etpsofed", "pdlms"):
-        options = schema.load("psofed.methods", name).Options()
-        assert leaves_table.count(options).a_round == pytest.approx(traffic(options)[0])
 
 
 def test_windows_that_move_by_one_entry_tell_of_the_newest_sample_alone_and_blocks_do_not():

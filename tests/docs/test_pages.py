@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import tomllib
@@ -150,14 +149,6 @@ def test_scripts_modules_and_extras_that_a_page_names_exist(page):
         assert (ROOT / script).exists() or f"save as: {script}" in text, script
     for module in re.findall(r"python3? -m ([\w.]+)", text):
         assert find_spec(module) is not None, module
-
-
-def test_python_blocks_that_are_not_run_import_what_exists():
-    for block in BLOCKS:
-        if block.language == "python" and block.how in ("not run", "run by"):
-            for line in ast.parse(block.text).body:
-                if isinstance(line, ast.Import | ast.ImportFrom):
-                    exec(ast.unparse(line), {})
 
 
 def test_quoted_output_is_compared_number_by_number():

@@ -108,15 +108,6 @@ def test_what_no_shape_shows_is_noticed_by_the_check(tmp_path, change, rule):
     assert any(v.outcome == "failed" and v.rule.startswith(rule) for v in found)
 
 
-def test_a_broken_handler_ends_a_command_without_a_traceback(psofed, tmp_path):
-    put(tmp_path, (UPLOAD, "return 5\n"))
-    result = psofed("run", experiment(tmp_path), "--out", tmp_path / "out")
-    assert result.returncode == 2
-    assert "upload returns a int" in result.stderr
-    assert "Traceback" not in result.stderr
-    assert not (tmp_path / "out").exists()
-
-
 MEANT = [
     [(UPLOAD, 'return client["w"]\n'), (DOWNLOAD, 'return server["w"]\n')],
     [(UPLOAD, 'return client["w"].tolist()\n')],

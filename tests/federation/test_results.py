@@ -210,14 +210,6 @@ def test_a_fit_takes_a_method_from_a_file_in_the_working_folder(tmp_path, psofed
     assert list((tmp_path / "fitted").glob("mine-*.py"))
 
 
-def test_the_theory_says_that_it_does_not_cover_the_method(tmp_path, psofed):
-    put(tmp_path)
-    experiment(tmp_path)
-    done = psofed("study", "theory", "mine.toml")
-    assert done.returncode == 2
-    assert "has none with a theory" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -56,14 +56,6 @@ def test_subsets_are_those_of_numpy(population, rows, seed, data):
         assert np.array_equal(found, subsets(uniforms, population))
 
 
-def test_a_few_of_very_many_are_sorted_too():
-    uniforms = Seeds(0).uniforms("s", client=np.arange(2000), count=30)
-    found = subsets(uniforms, 10**6)
-    assert (np.diff(found) > 0).all()
-    with uncompiled():
-        assert np.array_equal(found, subsets(uniforms, 10**6))
-
-
 @given(
     st.sampled_from(["float32", "float64"]), st.integers(1, 9), st.integers(1, 40), words,
     st.booleans(),

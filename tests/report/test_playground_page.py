@@ -85,11 +85,6 @@ def test_it_plays_at_once_unless_motion_is_unwanted(open_play):
     assert open_play("", playing=False).evaluate("playground.playing") is False
 
 
-def test_the_main_thread_never_computes_a_round(open_play):
-    shown = open_play(hash_of())
-    assert shown.evaluate("typeof PsoFed + typeof World + typeof features") == "undefined" * 3
-
-
 def test_the_command_writes_the_page_and_opens_it(tmp_path, psofed, monkeypatch):
     seen = []
     monkeypatch.setattr("webbrowser.open", lambda url: seen.append(url) or True)

@@ -137,22 +137,8 @@ def test_a_disk_that_fills_up_in_the_middle_keeps_the_finished_runs(tmp_path, mo
     assert store(tmp_path, begin=False).count() == 6
 
 
-TOML = """
-clients = 20
-rounds = 200
-runs = 120
-test_samples = 100
-features.dim = 60
-[[methods]]
-name = "onlinefed"
-[[methods]]
-name = "psofed"
-shared = 20
-"""
-
-
 def test_the_command_line_goes_on_with_the_same_experiment_and_refuses_another(tmp_path, psofed):
-    (tmp_path / "e.toml").write_text(TOML)
+    (tmp_path / "e.toml").write_text(SMALL.to_toml())
     folder = tmp_path / "r"
     folder.mkdir()
     begun = Checkpoint(folder, replace(experiments.read(tmp_path / "e.toml"), seed=3))

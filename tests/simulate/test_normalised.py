@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 from psofed.cli.laws import drivers
 from psofed.cli.laws.drivers import prepare, small, stepwise
 from psofed.core import native
-from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
 from psofed.federation.learners import linear, lms, nlms
 from psofed.methods import fedavg, memofed, onlinefed, psofed
 from psofed.rivals import fedprox
 from psofed.simulate import family, kernel
 from psofed.simulate.onerun import _groups, one_run, some_runs
-from psofed.theory import prediction
 
 needs_engine = pytest.mark.skipif(not native.available(), reason="nothing is compiled here")
 METHODS = (
@@ -80,12 +78,6 @@ def test_what_is_compiled_and_what_takes_several_runs():
     for each in (world, inputs):
         for number, run in zip((3, 0), some_runs(each, [3, 0]), strict=True):
             assert np.array_equal(run.mse, one_run(each, number).mse)
-
-
-def test_the_theory_knows_that_it_is_not_about_it():
-    world = small(psofed.Options(3), learner=nlms.Options())
-    with pytest.raises(InputError, match="has none with a theory"):
-        prediction.uncovered(world)
 
 
 @dataclass(frozen=True)

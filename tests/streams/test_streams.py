@@ -1,6 +1,5 @@
 """The synthetic streams: the paper's laws, changes of f, and any f with any inputs and noise."""
 
-import pickle
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -173,17 +172,6 @@ def test_the_functions_of_clients_differ_by_the_spread_on_average():
         paper.Options(spread=-1.0)
 
 
-def test_kernel_and_lockstep_learn_alike_where_clients_differ():
-    experiment = small(paper.Options(spread=1.0), pso.Options(shared=4), dtype="float64")
-    task = experiment.task(0)
-    [method] = experiment.start(task)
-    drawn = draw(experiment, task, everybody=True)
-    compiled = family.replay(drawn, [method]).w[:, 0]
-    moments = any_method.play(method, any_method.RunSamples(drawn))
-    stepwise = np.array([m.server["w"].copy() for m in moments])
-    assert np.abs(compiled - stepwise).max() <= 1e-12
-
-
 def test_a_change_leaves_the_inputs_and_what_was_before_and_a_drift_goes_there_and_back():
     ids = np.arange(6)
     plain, changed = (s.samples(Seeds(0), ids, 0, 60) for s in (STREAM, paper.Options(at=25)))
@@ -333,11 +321,3 @@ def test_noise_that_a_function_draws_is_used_as_it_is():
     )  # fmt: skip
     for found in (learned, tested):
         assert np.allclose(np.abs(found.noise), 0.2)
-
-
-def test_a_stream_survives_a_journey_to_another_process():
-    stream = function.Options(product, 3, inputs=walk)
-    again = pickle.loads(pickle.dumps(stream))
-    assert again == stream
-    a, b = (s.samples(Seeds(0), np.arange(2), 0, 9).y for s in (stream, again))
-    assert np.array_equal(a, b)

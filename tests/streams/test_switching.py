@@ -17,7 +17,6 @@ from psofed.federation.membership import Change
 from psofed.federation.round import relays
 from psofed.methods import centralised, fedavg, paofed, psofed
 from psofed.rivals import pdlms
-from psofed.simulate import family
 from psofed.simulate.draws import draw_test
 from psofed.streams import function, paper
 
@@ -100,13 +99,6 @@ def test_cohorts_of_many_rounds_are_those_of_each(fleet):
     rows = np.split(members, np.cumsum(counts)[:-1])
     assert all(np.array_equal(cohorts.cohort(n), row) for n, row in enumerate(rows))
     assert set(counts.tolist()) == {0, 1, 2}
-
-
-def test_the_engine_has_clients_that_are_switched_off():
-    experiment = small(psofed.Options(3), stream=SHAKY)
-    method, draws = prepare(experiment)
-    assert family.supports(method)
-    assert np.abs(family.replay(draws, [method]).w[:, 0] - stepwise(experiment)).max() <= 1e-12
 
 
 def test_a_member_of_a_block_that_goes_off_does_not_upload():

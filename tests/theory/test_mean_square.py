@@ -84,16 +84,24 @@ def test_it_is_exact_for_equal_clients_with_common_windows(masks, shift, idle):
         assert np.abs(covariance - state.second.A).max() < 1e-12
 
 
+def trajectory(recursion, rounds):
+    """The means before rounds 0..rounds."""
+    means = recursion.start()
+    for n in range(rounds + 1):
+        yield means
+        means = recursion.round(n, means).after
+
+
 def test_the_means_of_unequal_clients_with_windows_of_their_own_are_exact(small):
     z, y = FEW[..., :4], FEW[..., 4]
     system = given_system([[0, 1], [1, 2], [0, 3]], 1, 4, clients=3, cohort=2, step=0.75)
     R, r = np.swapaxes(z, 1, 2) @ z / 3, (y[:, None] @ z)[:, 0] / 3
-    means = mean.MeanRecursion(system, R, r).trajectory(30)
+    means = trajectory(mean.MeanRecursion(system, R, r), 30)
     for (expected, _), found in zip(enumerated(system, z, y, 30), means, strict=True):
         assert np.abs(expected - found.server[0]).max() < 1e-12
     data = moments.population(small.moments, kind=np.float64, tail=1e-14)
     for system in prediction.systems(small).values():
-        exact = mean.MeanRecursion(system, small.moments.R, small.moments.r).trajectory(30)
+        exact = trajectory(mean.MeanRecursion(system, small.moments.R, small.moments.r), 30)
         states = reduced.ReducedRecursion(system, data).trajectory(30)
         for m, state in zip(exact, states, strict=True):
             assert np.allclose(m.server, state.means.server, atol=1e-12)

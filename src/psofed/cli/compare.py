@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from psofed.cli.fit import command
 from psofed.cli.printing import finish, results, say
 from psofed.cli.run import Wishes, compute, jobs, leave_interrupted
-from psofed.cli.verbs import FILE, Finite, experiment_options, fields
+from psofed.cli.verbs import FILE, experiment_options, fields
 from psofed.errors import InputError
 from psofed.federation.progress import in_turn
+from psofed.federation.schema import inside
 
 if TYPE_CHECKING:
     from psofed.compare.tuning import How, Tuned
@@ -25,7 +27,7 @@ RUNS = 100
 @click.argument("file", required=False, type=FILE)
 @click.option(
     "--budget",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=float,
     default=0.2,
     show_default=True,
     metavar="SHARE",
@@ -33,7 +35,7 @@ RUNS = 100
 )
 @click.option(
     "--target",
-    type=Finite(-1000, 1000),
+    type=float,
     metavar="DB",
     help="Test MSE that has to be reached. [default: 1 dB above Online-Fed's best]",
 )
@@ -60,10 +62,12 @@ def compare(
     paper's setting. Writes two tables, and figures of the error over rounds and over bytes.
     """
     from psofed.compare import tuning as searches
-    from psofed.compare.comparing import finished
+    from psofed.compare.comparing import check, finished
     from psofed.report import comparisons as words
     from psofed.simulate.finished import Checkpoint
 
+    with inside("--"):
+        check(budget, target, tuning)
     how = Wishes(**options)
     experiment, unfit = _experiment(file, how)
     question = {"budget": budget, "target": target, "tuning": tuning}
@@ -82,8 +86,7 @@ def compare(
         curves, done, store = compute(experiment, folder.path, note)
         if curves is None or not done:
             leave_interrupted(folder, store)
-        command = _command(file, question, curves.experiment, how)
-        result = finished(curves, tuned, budget, tuning, command)
+        result = finished(curves, tuned, budget, tuning, command())
         folder.write(words.render(result))
     store.remove()
     end = f"\n{curves.counted_runs()}; results in {folder.path}"
@@ -119,11 +122,3 @@ def _tuned(experiment: Experiment, budget: float, target: float | None, tuning: 
             return tune(experiment, budget, tuning, target, workers, report)
         except InputError as error:
             raise error.inside("--") if error.field == "budget" else error from None
-
-
-def _command(file: Path | None, question: Any, experiment: Experiment, how: Wishes) -> str:
-    parts = ["psofed compare", str(file) if file else "", f"--budget {question['budget']:g}"]
-    parts += [f"--runs {experiment.runs}", f"--rounds {experiment.rounds}"]
-    parts += [f"--target {question['target']:g}"] if question["target"] is not None else []
-    parts += [f"--tuning {question['tuning']}"] if question["tuning"] != "fair" else []
-    return " ".join(filter(None, parts)) + how.sets()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -160,7 +161,8 @@ class Asked:
         classes = {"plan": Plan, "columns": Columns, "form": Form}
         classes |= {"limits": limits} if limits else {}
         settings = typed(options)
-        given = texts.assigned(classes, settings, {"check": _check})
+        check = partial(texts.named, "psofed.sample_checks", "--set check")
+        given = texts.assigned(classes, settings, {"check": check})
         if methods:
             read = (texts.named("psofed.methods", "--method", text) for text in methods)
             given["plan"]["methods"] = tuple(read)
@@ -215,10 +217,6 @@ def _plan(file: Path | None, example: bool, given: dict[str, dict[str, Any]]) ->
         known, columns = EXAMPLE, examples.COLUMNS.to_table() | columns
     known = known | given["plan"]
     return plans.Plan(**known | {"columns": parse(columns), "form": form_of("form", form)})
-
-
-def _check(text: str) -> Any:
-    return texts.named("psofed.sample_checks", "--set check", text)
 
 
 def typed(options: dict[str, Any]) -> list[texts.Assignment]:

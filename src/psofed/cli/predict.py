@@ -132,7 +132,8 @@ def _copy(file: Any, files: Any, values: Any, names: tuple[str, ...], digits: in
             new = [
                 f"{k}{wide}{n}" if wide else n for k in clients for n in names[: values.shape[1]]
             ]
-            write([*["client"][: len(client)], *header, *(_fresh(n, header) for n in new)])
+            fresh = (f"{n} (2)" if n in header else n for n in new)
+            write([*["client"][: len(client)], *header, *fresh])
         left_out |= batch.cells.keys() - set(header)
         count = len(batch.rows)
         here = values[done : done + count * len(clients)]
@@ -144,10 +145,6 @@ def _copy(file: Any, files: Any, values: Any, names: tuple[str, ...], digits: in
             write([*client, *row])
     if left_out:
         say(f"WARNING: only later files have these columns, left out: {', '.join(left_out)}")
-
-
-def _fresh(name: str, header: list[str]) -> str:
-    return f"{name} (2)" if name in header else name
 
 
 def _numbers(values: Any, decimal: str, digits: int) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -75,13 +74,9 @@ def _study(experiment: Experiment) -> Study:
         with counting("moments and limits, %") as on_percent:
             world = prediction.world(experiment)
             workers = stack.enter_context(in_parallel(world, jobs() or os.cpu_count() or 1))
-            study = studies.judge(workers, _percent(on_percent))
+            study = studies.judge(workers, lambda share: on_percent(int(100 * share), 100))
         with counting("predicting, rounds") as on_round:
             return replace(study, predictions=prediction.predictions(workers, on_round))
-
-
-def _percent(tell: Callable[[int, int], None]) -> Callable[[float], None]:
-    return lambda share: tell(int(100 * share), 100)
 
 
 def _simulate(study: Study) -> Curves:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from importlib import import_module
 from importlib.resources import files
@@ -111,16 +110,6 @@ class Deploys(click.Command):
                 if not text.startswith(other)]  # fmt: skip
         with formatter.section("Keys under [deploy], for --set"):
             formatter.write_dl(rows)
-
-
-class Finite(click.FloatRange):
-    """A finite number in a range; nan and inf are refused."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number", param, ctx)
-        return number
 
 
 COMMON = {

@@ -130,7 +130,7 @@ def compare_methods(
     budget and tries nothing. `target` is the test MSE in dB to which bytes are counted; without it,
     1 dB above Online-Fed at its best.
     """
-    _check(budget, target, tuning)
+    check(budget, target, tuning)
     if given(experiment).runs < 2:
         raise InputError("runs", "is 1, which has no standard error", "use 2 or more")
     experiment.check_simulated()
@@ -157,7 +157,8 @@ def finished(curves: Curves, found: Tuned, budget: float, tuning: How, command: 
     return replace(made, target=default_target(curves.point(made.reference, "steady").value))
 
 
-def _check(budget: float, target: float | None, tuning: str) -> None:
+def check(budget: float, target: float | None, tuning: str) -> None:
+    """Refuse what is no share of the traffic, no target and no way to tune."""
     if not _number(budget) or not 0 < budget <= 1:
         raise InputError("budget", f"is {budget!r}", "use a share of Online-Fed's traffic, 0 to 1")
     if target is not None and (not _number(target) or not abs(target) < 1000):

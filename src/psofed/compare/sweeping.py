@@ -46,7 +46,7 @@ def plan(experiment: Experiment, settings: Mapping[str, Any]) -> SweepPlan:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SweepResult:
-    """A finished sweep: `to_frame` is its table, `plot` its figure, `at` the curves of a point."""
+    """A finished sweep: `to_frame` is its table, `plot` its figure."""
 
     plan: SweepPlan
     curves: tuple[Curves, ...]  # one for each part of the plan, with all variants of the methods
@@ -76,25 +76,6 @@ class SweepResult:
         """The table as a pandas DataFrame: settings, options, steady MSE, bytes (extra `frame`)."""
         return need("pandas", "frame", "frames").DataFrame(list(self.rows()))
 
-    def at(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> Curves:
-        """The curves at these settings; methods without one of them are there at every value."""
-        wanted = {}
-        for asked in axes(self.plan.base, _together(settings or {}, more)):
-            known = [a for a in self.plan.axes if a.place == asked.place]
-            if not known or not set(asked.values) <= set(known[0].values) or len(asked.values) > 1:
-                text = f"is {', '.join(map(repr, asked.values))}, which this sweep has no point for"
-                raise InputError(asked.place.key, text, f"it has: {self._axes()}")
-            wanted[asked.place] = asked.values[0]
-        own = {place: value for place, value in wanted.items() if place.own}
-        shared = {place.key: value for place, value in wanted.items() if not place.own}
-        parts = zip(self.plan.parts, self.curves, strict=True)
-        fitting = [curves for (here, _), curves in parts if shared.items() <= here.items()]
-        if len(fitting) != 1:
-            keys = [a.place.key for a in self.plan.axes if not a.place.own]
-            raise InputError("settings", "leave several points", f"give all of {', '.join(keys)}")
-        [curves] = fitting
-        return curves.only([j for j in range(len(curves.titles)) if _fits(curves, j, own)])
-
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """The steady MSE against the first setting that has numbers."""
         need("matplotlib", "plot", "figures")
@@ -113,12 +94,6 @@ class SweepResult:
         """For notebooks."""
         grid = import_module("psofed.report.sweeps").grid(self)
         return extras.table(f"Sweep of {self._axes()}", grid.rows[0], grid.rows[1:], grid.note)
-
-
-def _fits(curves: Curves, j: int, own: Mapping[Any, Any]) -> bool:
-    """Whether a method has these options, as far as it has them at all."""
-    options = curves.options()[j]
-    return all(options.get(place.field) in (None, value) for place, value in own.items())
 
 
 def sweep(

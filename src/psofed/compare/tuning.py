@@ -99,7 +99,10 @@ def tune(
             left_out.append((title, why))
         on_part(i + 1, len(experiment.methods))
     if how == "none":
-        made = [_untuned(experiment, options) for [options] in fitting.values()]
+        made = [
+            Entry(o, budget.cost(experiment, o), (o.step or experiment.step) if o.steps else None)
+            for [o] in fitting.values()
+        ]
     else:
         pilot = Pilot(experiment, allowed, workers)
         contestants: dict[Who, Any] = {(t, aim): s for t, s in fitting.items() for aim in AIMS}
@@ -111,12 +114,6 @@ def tune(
         left_out += [(title, "sends more than the budget") for title in beaten]
     _check_enough(made, left_out, allowed)
     return Tuned(distinct(made), target, left_out)
-
-
-def _untuned(experiment: Experiment, options: Options) -> Entry:
-    """A method with the step it has."""
-    step = (options.step or experiment.step) if options.steps else None
-    return Entry(options, budget.cost(experiment, options), step)
 
 
 def _check_enough(

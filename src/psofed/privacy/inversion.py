@@ -226,16 +226,13 @@ def _size(problem: InverseProblem) -> float:
     return float(np.sqrt(np.square(problem.change).mean()))
 
 
-def _no_chance(problem: InverseProblem) -> bool:
-    """Whether the first fit that is found is the only one to expect."""
-    return problem.equations - problem.unknowns >= SPARE and _size(problem) >= CLEAR
-
-
 def _descend(problem: InverseProblem, u: Array, hold: float, steps: int) -> Point:
     """At most `steps` steps; `hold` is the weight of the guess: 1 is what the noise asks for."""
     free = np.isnan(problem.known)
     most, eye = LEAP * problem.std[free], np.eye(int(free.sum()))
-    enough = FIT / 2 if hold <= 1 and _no_chance(problem) else -1.0
+    # Where the first fit that is found is the only one to expect, it is enough.
+    clear = problem.equations - problem.unknowns >= SPARE and _size(problem) >= CLEAR
+    enough = FIT / 2 if hold <= 1 and clear else -1.0
     all_of = here = evaluate(problem, u, hold)
     active, damping, still = np.arange(len(u)), np.full(len(u), 1e-2), np.zeros(len(u))
     for _ in range(steps if free.any() else 0):

@@ -31,11 +31,6 @@ SEARCHED = (
     " of the same length, in {pilots} and at last {last} runs; steps are on a grid that grows until"
     " the best is inside it."
 )
-HOW = {
-    "fair": SEARCHED,
-    "plain": SEARCHED,
-    "none": "Steps are not tuned.",
-}
 
 
 def blocks(c: Comparison) -> list[Block]:
@@ -112,9 +107,9 @@ def _notes(c: Comparison) -> Iterator[str]:
         )
     most = max(entry.cost.setup for entry in entries)
     yield f"Before round 0 a seed goes to all clients: {most} B, once; not counted above."
-    yield HOW[c.tuning].format(
-        pilots=", ".join(str(rung.runs) for rung in PLAIN[:-1]), last=PLAIN[-1].runs
-    )
+    pilots = ", ".join(str(rung.runs) for rung in PLAIN[:-1])
+    searched = SEARCHED.format(pilots=pilots, last=PLAIN[-1].runs)
+    yield "Steps are not tuned." if c.tuning == "none" else searched
     ends = [f"{titles[j]} ({', '.join(e.edges)})" for j, e in enumerate(entries) if e.edges]
     if ends:
         yield f"* At the end of what was tried, so another value may be better: {'; '.join(ends)}."

@@ -93,7 +93,9 @@ def _draw_curves(
             curves.rounds, mean, color=colour, linestyle=dashes, label=" " + curves.titles[j],
             linewidth=line,
         )  # fmt: skip
-    _draw_floors(axes, curves, small)
+    for name, floor in curves.floors.items():
+        words = f"{FLOORS[name]} {floor.value:.1f} dB"
+        _draw_level(axes, words, floor.value, (0.99, "right"), small)
     axes.set_xlabel("round n")
     axes.set_ylabel(f"test MSE (dB), {curves.experiment.judged}")
     axes.set_xlim(curves.rounds[0], curves.rounds[-1])
@@ -119,12 +121,6 @@ def _finish(axes: Any, title: str) -> None:
             loc="outside right upper", frameon=False, fontsize=8, handlelength=3.4
         )
     _plain(legend)
-
-
-def _draw_floors(axes: Any, curves: Curves, small: float) -> None:
-    for name, floor in curves.floors.items():
-        words = f"{FLOORS[name]} {floor.value:.1f} dB"
-        _draw_level(axes, words, floor.value, (0.99, "right"), small)
 
 
 def _draw_level(

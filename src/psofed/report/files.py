@@ -101,15 +101,14 @@ class Grid:
         return _aligned(self.rows, self.left)
 
     def within(self, width: int) -> str:
-        """No line is wider, as far as words allow: words wrap, columns are left out or stacked."""
+        """No line is wider, as far as words wrap and there are columns that may be left out."""
         kept = list(range(len(self.rows[0])))
-        for column in (None, *self.least):
-            if column is not None:
+        text = self._of(kept, width)
+        for column in self.least:
+            if max(map(len, text.splitlines())) > width:
                 kept.remove(column)
-            text = self._of(kept, width)
-            if max(map(len, text.splitlines())) <= width:
-                return "\n".join([text, *self._note(kept)])
-        return self._stacked()
+                text = self._of(kept, width)
+        return "\n".join([text, *self._note(kept)])
 
     def _of(self, kept: list[int], width: int) -> str:
         """Some of the columns; the last one is wrapped if it is one of words."""
@@ -127,17 +126,6 @@ class Grid:
             return []
         see = f"; see {self.where}" if self.where else ""
         return [f"Not shown: {'; '.join(missing)}{see}."]
-
-    def _stacked(self) -> str:
-        """Every row as lines of their own: where not even the important columns fit."""
-        head, *rows = self.rows
-        size = max(map(len, head[1:]), default=0)
-        lines = [f"{head[0]}:"] if head[0] else []
-        for first, *rest in rows:
-            lines.append(first)
-            cells = zip(head[1:], rest, strict=True)
-            lines += [f"{GAP}{name.ljust(size)}{GAP}{cell}".rstrip() for name, cell in cells]
-        return "\n".join(lines)
 
 
 def _split(row: list[str], room: int) -> list[list[str]]:

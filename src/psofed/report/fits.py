@@ -239,14 +239,10 @@ def _ceiling(values: list[float], most: float = 2.0) -> float:
     return float(min(max(known), most * np.median(known))) or 1.0 if known else 1.0
 
 
-def _floats(values: list[float | None]) -> list[float]:
-    return [np.nan if value is None else value for value in values]
-
-
 def _learning(table: dict[str, Any]) -> Chart:
     """The prequential error over time, of all contenders."""
     found = table["curves"]
-    methods = {name: _floats(y) for name, y in found["methods"].items()}
+    methods = {name: np.array(y, float) for name, y in found["methods"].items()}
     # In the first bin the models have not learned anything yet.
     heights = [np.nanmax(y[1:], initial=0.0) for y in methods.values()]
     series = [Curve(n, found["round"], y, style=j) for j, (n, y) in enumerate(methods.items())]

@@ -91,16 +91,13 @@ def _lines(found: Audit) -> list[tuple[str, MethodAudit]]:
 
 def _cells(each: MethodAudit) -> list[str]:
     if not each.attack:
-        return ["-"] * 6 + [str(each.samples or "-"), f"{each.bytes_up:.0f}", _gauge(each)]
+        gauge = "not attacked" if each.samples else "no messages"
+        return ["-"] * 6 + [str(each.samples or "-"), f"{each.bytes_up:.0f}", gauge]
     error = f"< {10.0 ** ceil(log10(max(each.error, 1e-15))):.0e}" if isfinite(each.error) else "-"
     shares = (f"{100 * share:.1f} %" for share in (each.read, each.inputs))
     counts = f"{each.equations:.1f}", f"{each.unknowns:.1f}"
     chance, samples = f"{100 * each.chance:.1f} %", f"{each.samples}"
     return [*shares, error, chance, *counts, samples, f"{each.bytes_up:.0f}", each.gauge]
-
-
-def _gauge(each: MethodAudit) -> str:
-    return each.gauge if each.attack else "not attacked" if each.samples else "no messages"
 
 
 def _columns(title: str, each: MethodAudit) -> Grid:

@@ -74,7 +74,9 @@ def joined(tasks: list[Task], draws: list[Draws]) -> Task:
     cohorts: Any = [task.cohorts for task in tasks]
     room = max(len(each.ids) for each in draws)
     everybody = all(np.array_equal(each.ids, np.arange(first.clients)) for each in draws)
-    ids = None if everybody else np.stack([_filled(each.ids, room) for each in draws])
+    # Filled with clients that nobody asks for.
+    filled = [np.pad(each.ids, (0, room - len(each.ids))) for each in draws]
+    ids = None if everybody else np.stack(filled)
     runs: Any = tuple(task.seeds.run for task in tasks)
     seeds = replace(first.seeds, run=runs, ids=ids)
     size = first.cohorts.size
@@ -84,11 +86,6 @@ def joined(tasks: list[Task], draws: list[Draws]) -> Task:
         all_places=np.stack([each.present() for each in cohorts]) if everybody else None,
     )  # fmt: skip
     return replace(first, seeds=seeds, cohorts=known, features=JointFeatures(tasks))
-
-
-def _filled(ids: Array, room: int) -> Array:
-    """With clients that nobody asks for."""
-    return np.concatenate([ids, np.zeros(room - len(ids), ids.dtype)])
 
 
 class JointFeatures(SeveralMaps):

@@ -195,7 +195,7 @@ class _Tables:
         self, draws: Draws, methods: Sequence[Method], order: list[int], marks: Array
     ) -> None:
         self.draws = draws
-        self.methods: list[psofed.Method] = [_plain(methods[j]) for j in order]
+        self.methods: list[Any] = [within(methods[j]) for j in order]
         self.idle = sum(method.idle for method in methods)
         self.step = np.array([m.step for m in self.methods] + [0.0] * 3, methods[0].task.dtype)
         learner = methods[0].task.learner
@@ -252,12 +252,6 @@ class _Tables:
             length=self.length,
             epsilon=self.epsilon,
         )
-
-
-def _plain(method: Method) -> psofed.Method:
-    plain = within(method)
-    assert isinstance(plain, psofed.Method)
-    return plain
 
 
 def _rotating(draws: Draws, method: psofed.Method) -> tuple[int, int, Array]:

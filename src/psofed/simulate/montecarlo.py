@@ -190,12 +190,10 @@ def run(
 
 
 @contextmanager
-def showing_runs(
-    experiment: Experiment, store: Checkpoint | None = None, what: str = "simulating"
-) -> Iterator[OnRun]:
+def showing_runs(experiment: Experiment, store: Checkpoint | None = None) -> Iterator[OnRun]:
     """Progress that is shown until the block ends; gives what to call with the sums of the runs."""
     already = 0 if store is None else store.count()
-    with showing(what, "runs", total=experiment.runs, already=already, runs=True) as shown:
+    with showing("simulating", "runs", total=experiment.runs, already=already, runs=True) as shown:
 
         def counted(total: Accumulator) -> None:
             value, error = (estimates[0] for estimates in total.steady())

@@ -7,7 +7,6 @@ product is averaged. Each of its terms involves one client only, so no cohorts a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -85,14 +84,6 @@ class MeanRecursion:
         after = Means(m_s + e.mean(axis=0), p * g1 + (1 - p) * g0)
         return Round(m1, u1, u0, g1, g0, e, after)
 
-    def trajectory(self, rounds: int) -> Iterator[Means]:
-        """The means before rounds 0..rounds, the last included."""
-        means = self.start()
-        for n in range(rounds + 1):
-            yield means
-            if n < rounds:
-                means = self.round(n, means).after
-
 
 @dataclass(frozen=True, eq=False)
 class PaperRecursion:
@@ -105,10 +96,6 @@ class PaperRecursion:
     system: System
     R: Array
     r: Array | None = None
-
-    def start(self, count: int = 1) -> Means:
-        """Initial models: zero."""
-        return MeanRecursion(self.system, self.R).start(count)
 
     def after(self, means: Means) -> Means:
         """The means after one round."""

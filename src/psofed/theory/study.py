@@ -48,10 +48,11 @@ def judge(workers: Workers, on_share: Progress = None) -> Study:
     known = prediction.systems(world)
     costs = [_cost(world, system) for system in known.values()]
     found = workers.work(_radii, list(known), costs, on_share)
-    judged = [
-        _judgement(limits, title, system, *both)
-        for (title, system), both in zip(known.items(), found, strict=True)
-    ]
+    judged = []
+    for (title, system), (radius, paper) in zip(known.items(), found, strict=True):
+        verdict = limits.verdict(system, None if radius is None else radius.value)
+        limit = limits.limit(system)
+        judged.append(Judgement(title, system.step, verdict, limit, radius, paper))
     unknown = [title for title in world.experiment.titles if title not in known]
     return Study(world, limits, judged, unknown)
 
@@ -69,13 +70,6 @@ def _radii(world: World, title: str, tell: Tell) -> tuple[Radius | None, Radius 
     paper = mean.paper_radius(system, world.moments) if system.idle else None
     tell(1.0)
     return radius, paper
-
-
-def _judgement(
-    limits: Bounds, title: str, system: System, radius: Radius | None, paper: Radius | None
-) -> Judgement:
-    verdict = limits.verdict(system, None if radius is None else radius.value)
-    return Judgement(title, system.step, verdict, limits.limit(system), radius, paper)
 
 
 def deviations(

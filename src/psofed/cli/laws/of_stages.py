@@ -23,7 +23,7 @@ from psofed.cli.laws.drivers import (
 from psofed.cli.laws.rules import applies, close, goes_on, require
 from psofed.core.seeds import Seeds
 from psofed.experiment import Experiment
-from psofed.federation.contract import Array, Task
+from psofed.federation.contract import Array
 from psofed.federation.policy import Federation
 from psofed.federation.policy import Options as PolicyOptions
 from psofed.federation.policy import bind as bind_policy
@@ -46,10 +46,6 @@ SHORT = 12  # rounds: every method has shared by then
 FEDERATION = Federation(CLIENTS, COHORT, 8 * DIM, Seeds(3))
 
 
-def _changes_samples(options: AttackOptions) -> str:
-    return "" if options.on == "values" else "it changes samples"
-
-
 def _attack(options: AttackOptions, seeds: Seeds) -> Attack:
     return bind(options, Attackers(CLIENTS, WIDTH, SHARE, seeds))
 
@@ -59,13 +55,7 @@ def _worlds(options: AttackOptions, **changes: Any) -> list[Experiment]:
     return [small(method, **hurt | changes) for method in METHODS]
 
 
-def _insiders(world: Experiment, task: Task) -> Attackers:
-    attack = attack_in(world.attack, task)
-    assert attack is not None
-    return attack.attackers
-
-
-@applies(_changes_samples)
+@applies(lambda options: "it changes samples" * (options.on != "values"))
 def models_are_sent(options: AttackOptions) -> None:
     """What is sent follows from the seed and is finite; the models that clients learned stay."""
     for bad in ([True, True], [True, False], [True], [True, True, False, False]):
@@ -89,7 +79,9 @@ def only_the_malicious_change(options: AttackOptions) -> None:
     for world in _worlds(options):
         method, draws = prepare(world)
         clean = samples(prepare(replace(world, attack=None))[1])
-        honest = ~_insiders(world, method.task).among(np.arange(CLIENTS))
+        attack = attack_in(world.attack, method.task)
+        assert attack is not None
+        honest = ~attack.attackers.among(np.arange(CLIENTS))
         for found, true in zip(samples(draws), clean, strict=True):
             require(np.array_equal(found[honest], true[honest]), "honest clients measure otherwise")
             if options.on == "values":
@@ -113,11 +105,9 @@ def attacked_runs_are_apart(options: AttackOptions) -> None:
             close(found.mse, one_run(world, run).mse, f"the errors of run {run}")
 
 
-def _knows_others(options: AttackOptions) -> str:
-    return "it knows what others send, as no deployed client does" if options.omniscient else ""
-
-
-@applies(_knows_others)
+@applies(
+    lambda options: "it knows what others send, as no deployed client does" * options.omniscient
+)
 def the_attacked_executors_agree(options: AttackOptions) -> None:
     """Deployed clients that are malicious do the same as simulated ones, to 1e-12."""
     for world in _worlds(options):
@@ -276,22 +266,19 @@ def hostile_scores_do_no_harm(policy: PolicyOptions) -> None:
         require(all(np.isfinite(v).all() for v in state.values()), f"{score} stays in the state")
 
 
-def _none_takes_it(policy: PolicyOptions) -> str:
-    taken = any(fits(options, policy) for options in METHODS)
-    return "" if taken else "none of the methods it is tried with takes it"
+def _taking(policy: PolicyOptions) -> list[Any]:
+    return [replace(method, policy=policy) for method in METHODS if fits(method, policy)]
 
 
-@applies(_none_takes_it)
+@applies(lambda policy: "none of the methods it is tried with takes it" * (not _taking(policy)))
 def selection_is_reproducible(policy: PolicyOptions) -> None:
     """A selection follows from the seed, and from nothing else, and models stay finite."""
-    for method in METHODS:
-        if fits(method, policy):
-            options = replace(method, policy=policy)
-            first, again = (stepwise(small(options, rounds=SHORT)) for _ in range(2))
-            require(np.array_equal(first, again), "the same seed gives other models")
-            other = stepwise(small(options, rounds=SHORT, seed=1))
-            require(not np.array_equal(first, other), "another seed gives the same models")
-            require(np.isfinite(first).all(), "the models do not stay finite")
+    for options in _taking(policy):
+        first, again = (stepwise(small(options, rounds=SHORT)) for _ in range(2))
+        require(np.array_equal(first, again), "the same seed gives other models")
+        other = stepwise(small(options, rounds=SHORT, seed=1))
+        require(not np.array_equal(first, other), "another seed gives the same models")
+        require(np.isfinite(first).all(), "the models do not stay finite")
 
 
 POLICY = (

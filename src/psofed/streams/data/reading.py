@@ -75,7 +75,8 @@ class _Reader:
         self.columns = columns
         if numeric is None:
             self.columns = replace(columns, inputs=_inputs(batch, columns))
-            numeric = tuple(n for n in self.columns.inputs if self._is_numeric(batch, n))
+            numbers = (n for n in self.columns.inputs if n not in columns.categorical)
+            numeric = tuple(n for n in numbers if cells.looks_numeric(batch, n, self.missing))
         self.numeric = numeric
         self.codes = {n: Codes() for n in self.columns.inputs if n not in self.numeric}
         self.clock = Clock(columns.time, None, form.time_format, hint)
@@ -88,10 +89,6 @@ class _Reader:
         self.end: dict[int, float] = {}
         self.counts: Counter[int] = Counter()
         self.mixed: set[int] = set()  # clients whose rows have to be sorted
-
-    def _is_numeric(self, batch: Batch, name: str) -> bool:
-        named = name in self.columns.categorical
-        return not named and cells.looks_numeric(batch, name, self.missing)
 
     def take(self, batch: Batch) -> None:
         """Read one batch: convert it, drop rows without time or client, spool the others."""

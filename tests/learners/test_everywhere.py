@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from helpers import drivers
-from helpers.battery import METHODS, POLICIES, network, small, stepwise
+from helpers.battery import METHODS, network, small, stepwise
 from helpers.drivers import deployment, expected_live, live
-from helpers.loopback import World
 from helpers.virtual_disk import Chance, VirtualDisk
 from psofed import experiment as experiments
 from psofed.cli.laws.drivers import STREAMS, compiled
-from psofed.cli.laws.executors import compare_methods, simulate
+from psofed.cli.laws.executors import compare_methods
 from psofed.compare import budget
 from psofed.errors import InputError
 from psofed.experiment import Experiment, Features
@@ -86,24 +85,6 @@ def test_every_driver_gives_the_same_networks_in_every_round(options):
         found = live(steady)
         assert apart(found, expected_live(steady)) <= 1e-12
         assert apart(found[-1], found[0]) > 1e-3
-
-
-def test_policies_choose_clients_that_learn_a_network():
-    for policy in POLICIES[::2]:
-        options = fedavg.Options(local_steps=2, policy=policy)
-        models = stepwise(world(options, NETWORK, rounds=20))
-        assert np.isfinite(models).all()
-        assert apart(models[-1], models[0]) > 1e-3
-
-
-@pytest.mark.parametrize("learner", [NETWORK, nlms.Options(), linear.Options()])
-def test_the_simulation_of_a_deployment_has_the_same_models(learner):
-    experiment = world(psofed.Options(3), learner)
-    w, local = simulate(deployment(experiment, "lockstep"), drivers.ROUNDS)
-    team = World(given=deployment(experiment, "lockstep"))
-    team.rounds(drivers.ROUNDS)
-    assert apart(team.model, w) <= 1e-12
-    assert local.shape == (5, experiment.dim)
 
 
 def test_floors_are_for_linear_models_only_and_steps_that_are_too_large_are_a_result():

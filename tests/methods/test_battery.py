@@ -7,18 +7,12 @@ import numpy as np
 import pytest
 
 from helpers import drivers
-from helpers.battery import METHODS, every_method, exchange, prepare, samples, small, stepwise
-from helpers.dense import dense
+from helpers.battery import METHODS, every_method, exchange, prepare, small, stepwise
 from psofed.cli.laws import of_methods
 from psofed.cli.laws.drivers import STREAMS, compiled, world
 from psofed.cli.laws.rules import why_not
 from psofed.errors import InputError
-from psofed.federation.round import open_round, relays
-from psofed.fleet.protocol import in_memory
-from psofed.fleet.protocol.client import Client
-from psofed.fleet.protocol.server import Server
-from psofed.fleet.protocol.wire import RefusedError
-from psofed.methods import fedavg, psofed
+from psofed.federation.round import relays
 from psofed.simulate import family
 
 
@@ -36,15 +30,6 @@ def test_every_method_obeys_every_rule(options):
         raise ExceptionGroup("rules that do not hold", broken)
 
 
-def test_the_dense_reference_gives_the_same_models():
-    tried = 0
-    for options in METHODS:
-        if not options.gapless and (found := dense(world(options, "steady"))) is not None:
-            assert np.abs(found - stepwise(world(options, "steady"))).max() <= 1e-12
-            tried += 1
-    assert tried == 5
-
-
 # How many of the methods, in the settings of the battery, a rule says nothing about.
 SKIPPED = {
     "several_runs_are_each_alone": 16,
@@ -56,34 +41,6 @@ SKIPPED = {
 def test_the_rules_that_are_skipped_are_as_many_as_they_were():
     skips = Counter(rule.__name__ for rule in of_methods.RULES for o in METHODS if why_not(rule, o))
     assert skips == SKIPPED
-
-
-@pytest.mark.parametrize(
-    ("k", "n", "answer"),
-    [(0, 1, b"\0" * 24), (9, 0, b"\0" * 24), (None, 0, b"\0" * 23), (None, 0, b"\xff" * 24)],
-    ids=["another round", "not invited", "wrong length", "not a number"],
-)
-def test_a_refused_answer_changes_nothing(k, n, answer):
-    method, _ = prepare(small(psofed.Options(shared=3)))
-    server = Server(method)
-    k = server.cohort[0] if k is None else k
-    with pytest.raises(RefusedError):
-        server.collect(k, n, answer)
-    server.commit()
-    assert not server.state["w"].any()
-
-
-def test_the_same_answer_twice_counts_once_and_a_different_one_is_refused():
-    method, _ = prepare(small(psofed.Options(shared=3)))
-    server = Server(method)
-    k = server.cohort[0]
-    ones = method.encode(np.ones(3), up=True)
-    server.collect(k, 0, ones)
-    server.collect(k, 0, ones)
-    with pytest.raises(RefusedError, match="twice"):
-        server.collect(k, 0, method.encode(np.zeros(3), up=True))
-    server.commit()
-    assert server.state["w"].sum() == 3
 
 
 equal = partial(np.testing.assert_allclose, rtol=0, atol=1e-12)
@@ -134,18 +91,3 @@ def test_the_kernel_counts_the_bytes_that_are_sent(options):
     if family.supports(method):
         counted = family.traffic(draws, [method], np.arange(draws.rounds + 1))[:, 0, 1:].T
         assert np.array_equal(counted, exchange(small(options)).traffic)
-
-
-@pytest.mark.parametrize("options", [psofed.Options(3, allow_uneven=True), fedavg.Options(3)])
-def test_a_client_that_is_asked_twice_answers_the_same_and_learns_once(options):
-    method, draws = prepare(small(options))
-    x, y = samples(draws)
-    client = Client(method, 0, in_memory._Samples(x[0], y[0]))
-    down = open_round(method, method.server(), np.zeros(1, np.intp), 3).row(0)
-    data = b"" if down is None else method.encode(down, up=False)
-    answer = client.take_part(3, data)
-    state = {key: value.copy() for key, value in client.state.items()}
-    assert client.take_part(3, data) == answer
-    assert all(np.array_equal(client.state[key], state[key]) for key in state)
-    with pytest.raises(RefusedError, match="round 2 is over"):
-        client.take_part(2, data)

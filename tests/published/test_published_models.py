@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.drawn import STEP, D, K, N, agree, drawn, lms
-from psofed.methods import centralised, fedavg, local
+from psofed.methods import centralised
 from psofed.rivals import asofed, cmfl, fedprox, fedscr
 
 
@@ -29,12 +29,6 @@ def blocks(world, every, exchange, prox=0.0):
 
 def mean_of_models(t, w, trained, losses):
     return sum(trained.values()) / len(trained)
-
-
-@pytest.mark.parametrize("every", [1, 4, 9])
-def test_fedavg_averages_models_after_e_steps(every):
-    world, models = drawn(fedavg.Options(local_steps=every))
-    agree(blocks(world, every, mean_of_models), models)
 
 
 @pytest.mark.parametrize(("every", "prox"), [(1, 0.5), (4, 0.1), (9, 1.0)])
@@ -162,16 +156,6 @@ def test_aso_fed_exchanges_the_share_of_one_client_after_another(settings):
 
 
 DIMS = pytest.mark.parametrize("dim", [12, 16])
-
-
-@DIMS
-def test_alone_every_client_makes_one_step_a_sample(dim):
-    data, simulated = drawn(local.Options(), dim)
-    models = np.zeros((N + 1, K, dim))
-    for n in range(N):
-        for k in range(K):
-            models[n + 1, k] = lms(models[n, k], data.z[k][n], data.y[k][n])
-    agree(models, simulated)
 
 
 @DIMS

@@ -15,7 +15,6 @@ from helpers.battery import network
 from helpers.virtual_disk import Chance, VirtualDisk
 from psofed import Change, Experiment, FedAvg, InputError, OnlineFed, Privacy, PSOFed
 from psofed.cli.laws.drivers import exchange, prepare, samples, simulate, small
-from psofed.cli.laws.executors import compare_methods
 from psofed.experiment import Features
 from psofed.federation.clients import stacked
 from psofed.federation.contract import whole
@@ -32,7 +31,7 @@ from psofed.rivals.policies import importance
 from psofed.simulate import any_method
 from psofed.simulate.onerun import some_runs
 from psofed.stages.checks import outliers
-from psofed.stages.noise import PUBLIC, SPENT, Clipped, noise_in
+from psofed.stages.noise import PUBLIC, SPENT, noise_in
 from psofed.stages.surroundings import start
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
@@ -191,13 +190,6 @@ def test_all_uploads_together_release_of_one_sample_what_one_could(
     assert told <= c**2 * (1 + 1e-9)
 
 
-def test_clipping_is_the_step_of_lms_with_a_clipped_error():
-    learner = Clipped(small(PSOFed(3)).learner, 0.5)
-    w, z = np.zeros(2), np.array([1.0, 0.5])
-    assert learner.learn(w, z, 2.0, 0.1) == 2.0
-    np.testing.assert_allclose(w, 0.1 * 0.5 * z)
-
-
 @pytest.mark.parametrize(
     ("options", "changes", "field"),
     [
@@ -246,13 +238,6 @@ def test_noise_under_masks_is_shared_where_nobody_could_read_an_upload_alone():
     assert [noise.shares for noise in (*masked, *both)] == [1, 1, 3, 1]
     assert masked[0].sigma == plain[0].sigma
     assert both[1].sigma == pytest.approx(both[0].sigma * np.sqrt(3))
-
-
-def test_masked_sums_with_noise_are_the_same_in_every_driver():
-    privacy = Privacy(masks=True, least=4, epsilon=4.0)
-    methods = (PSOFed(3, "coordinated"), OnlineFed(), FedAvg(3))
-    experiment = small(*methods, privacy=privacy, clients=6, cohort=5)
-    assert all(found.passed for found in compare_methods(experiment, 30))
 
 
 def test_a_masked_deployment_has_the_noise_of_its_devices():
